@@ -1,0 +1,1 @@
+"""Bayesian inference for privatised categorical data."""

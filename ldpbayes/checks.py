@@ -1,0 +1,123 @@
+"""Validators: each returns the cleaned value or raises an ArgumentError that says rule, value and remedy."""
+
+import math
+import numbers
+
+import numpy as np
+
+from ldpbayes.errors import ArgumentError
+
+#: Above this a report equals the value to within e^-50 < 2e-22, and e^epsilon leaves no room in double precision.
+MAX_EPSILON = 50.0
+
+
+def epsilon(value, name="epsilon"):
+    """Return an LDP level in nats as a float in (0, MAX_EPSILON]."""
+    number = _real(value, name, f"a number in (0, {MAX_EPSILON:g}]")
+    if not 0 < number <= MAX_EPSILON:
+        raise ArgumentError(
+            f"{name} must be a number in (0, {MAX_EPSILON:g}], got {value!r}"
+            + ("; reports at that level are the values themselves." if number > MAX_EPSILON else ".")
+        )
+    return number
+
+
+def integer(value, name, minimum=None, maximum=None):
+    """Return an int within the bounds (booleans and fractional floats are refused)."""
+    rule = "an integer"
+    if minimum is not None:
+        rule += f" >= {minimum}"
+    if maximum is not None:
+        rule += f" and <= {maximum}" if minimum is not None else f" <= {maximum}"
+    whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, (bool, np.bool_)) or not whole:
+        raise ArgumentError(f"{name} must be {rule}, got {value!r}.")
+    number = int(value)
+    if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
+        raise ArgumentError(f"{name} must be {rule}, got {value!r}.")
+    return number
+
+
+def categories_count(value, name="n_categories"):
+    """Return the number of categories: an integer of at least two."""
+    return integer(value, name, minimum=2)
+
+
+def probability(value, name, *, open_low=False, open_high=False):
+    """Return a float in [0, 1], or in the interval that the open ends leave."""
+    low, high = "(" if open_low else "[", ")" if open_high else "]"
+    rule = f"a probability in {low}0, 1{high}"
+    number = _real(value, name, rule)
+    if not 0 <= number <= 1 or (open_low and number == 0) or (open_high and number == 1):
+        raise ArgumentError(f"{name} must be {rule}, got {value!r}.")
+    return number
+
+
+def positive(value, name):
+    """Return a finite float above zero."""
+    number = _real(value, name, "a finite number above 0")
+    if not (number > 0 and math.isfinite(number)):
+        raise ArgumentError(f"{name} must be a finite number above 0, got {value!r}.")
+    return number
+
+
+def choice(value, name, options):
+    """Return value if it is one of the options."""
+    if value not in options:
+        raise ArgumentError(f"{name} must be one of {', '.join(map(str, options))}, got {value!r}.")
+    return value
+
+
+def counts(value, name="counts", size=None):
+    """Return a one-dimensional int64 copy of non-negative whole numbers."""
+    array = np.array(value)
+    if array.ndim != 1 or (size is not None and array.size != size):
+        shape = "one-dimensional" if size is None else f"of length {size}"
+        raise ArgumentError(f"{name} must be {shape}, got shape {array.shape}.")
+    if array.dtype == bool or not (np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)):
+        raise ArgumentError(f"{name} must be non-negative whole numbers, got dtype {array.dtype}.")
+    good = np.isfinite(array) & (array >= 0) & (array == np.floor(array)) & (array < 2.0**63)
+    if not good.all():
+        i = int(np.flatnonzero(~good)[0])
+        raise ArgumentError(f"{name} must be non-negative whole numbers, got {array[i]} at position {i}.")
+    return array.astype(np.int64)
+
+
+def distribution(value, name="p", size=None, atol=1e-9):
+    """Return a float64 copy of a probability vector, divided by its sum."""
+    array = np.array(value, dtype=float)
+    if array.ndim != 1 or (size is not None and array.size != size):
+        shape = "one-dimensional" if size is None else f"of length {size}"
+        raise ArgumentError(f"{name} must be {shape}, got shape {array.shape}.")
+    if not np.isfinite(array).all() or (array < 0).any() or abs(array.sum() - 1) > atol:
+        raise ArgumentError(f"{name} must be non-negative and sum to 1, got a sum of {array.sum():.12g}.")
+    return array / array.sum()
+
+
+def values(value, n_categories, name="values"):
+    """Return private values as an int64 array in 0..n_categories-1; nothing wraps around."""
+    array = np.atleast_1d(np.asarray(value))
+    if array.ndim != 1 or array.dtype == bool or not np.issubdtype(array.dtype, np.integer):
+        raise ArgumentError(f"{name} must be a one-dimensional array of integers, got shape {array.shape} of {array.dtype}.")
+    bad = (array < 0) | (array >= n_categories)
+    if bad.any():
+        i = int(np.flatnonzero(bad)[0])
+        raise ArgumentError(f"{name} must be integers from 0 to {n_categories - 1}, got {array[i]} at position {i}.")
+    return array.astype(np.int64)
+
+
+def generator(rng, name="rng"):
+    """Return a numpy Generator from a Generator, a seed or None."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if rng is None or (isinstance(rng, (int, np.integer, np.random.SeedSequence)) and not isinstance(rng, bool)):
+        if isinstance(rng, (int, np.integer)) and rng < 0:
+            raise ArgumentError(f"{name} must be a non-negative seed, got {rng!r}.")
+        return np.random.default_rng(rng)
+    raise ArgumentError(f"{name} must be a numpy Generator, a seed or None, got {type(rng).__name__}.")
+
+
+def _real(value, name, rule):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise ArgumentError(f"{name} must be {rule}, got {value!r}.")
+    return float(value)

@@ -1,0 +1,33 @@
+"""The outcome of a point estimator: a value beside its error and its certificate."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A point estimate of the distribution P.
+
+    Attributes
+    ----------
+    name : str
+        Estimator, such as "mle" or "oracle".
+    distribution : (a,) array
+        The estimate; on the simplex except for oracles.
+    standard_error : (a,) array or None
+        Standard error of each coordinate; nan where it has none (an MLE on the boundary).
+    log_likelihood : float
+        log P(Y | estimate); nan for estimates outside the simplex.
+    gap : float
+        Certified upper bound on the log-likelihood (nats) that the estimate lacks; nan where there is none.
+    outcome : str
+        One sentence: certified, stopped early and why, or how it was computed.
+    """
+
+    name: str
+    distribution: np.ndarray
+    standard_error: np.ndarray | None = None
+    log_likelihood: float = float("nan")
+    gap: float = float("nan")
+    outcome: str = ""

@@ -1,0 +1,46 @@
+"""What every posterior method has in common: settings as fields, feasibility before it runs, one signature."""
+
+import abc
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Feasibility:
+    """Whether a method applies to a collection, what it would cost, and why.
+
+    Attributes
+    ----------
+    feasible : bool
+    seconds : float
+        Predicted time on one core; nan where unknown.
+    reason : str
+        One sentence for the reader.
+    """
+
+    feasible: bool
+    seconds: float
+    reason: str
+
+
+class AbstractPosterior(abc.ABC):
+    """A way to get the posterior of P and F. Settings are fields of the (frozen dataclass) subclass.
+
+    Every subclass has at least ``draws`` (per chain) and ``chains`` fields.
+    """
+
+    name: ClassVar[str]
+
+    @abc.abstractmethod
+    def feasibility(self, collection, prior):
+        """Return the Feasibility of posterior(collection, prior); cheap, loads nothing heavy."""
+
+    @abc.abstractmethod
+    def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
+        """Return the DataTree of result.build: groups posterior, exact where known, sample_stats, data and attrs.
+
+        Raises
+        ------
+        InfeasibleError
+            Where feasibility() says no.
+        """

@@ -1,0 +1,203 @@
+"""The interface of a protocol, whole on one screen: client, server and format of one privatised report."""
+
+import abc
+import dataclasses
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+
+#: Channels with more entries than this are never written out.
+MAX_CHANNEL_ENTRIES = 2**24
+
+
+class AbstractProtocol(abc.ABC):
+    """A privacy mechanism over n_categories values: P(report y | value x) = Q[y, x].
+
+    Client and server are the same frozen object. A *report array* has one report per entry of its first axis
+    (integers for GRR and explicit channels, packed bits, pairs, … elsewhere); a distinct report is a distinct row of it.
+
+    Subclasses are final frozen dataclasses that validate every field with checks, and give the two attributes and the
+    abstract members below. Those whose reports have two-level rows, with P(x ∈ support | x) = g and
+    P(x ∈ support | x' ≠ x) = h, only state ``hit_rates``; the oracle and its exact variance follow.
+
+    Attributes
+    ----------
+    n_categories : int
+        Size a of the input alphabet.
+    epsilon : float
+        LDP level in nats, log max_{y,x,x'} Q[y,x] / Q[y,x']; inf where some report excludes a value.
+    """
+
+    n_categories: int
+    epsilon: float
+
+    name: ClassVar[str]  # the word for it in collection files and on the command line
+    report_fields: ClassVar[tuple[str, ...]] = ("report",)  # columns of one report in a file
+
+    # ---- reports -----------------------------------------------------------------------------------------------
+    @abc.abstractmethod
+    def check_reports(self, reports):
+        """Return reports as a canonical array, or raise a DataError that names the first malformed one."""
+
+    @abc.abstractmethod
+    def parse_reports(self, columns, categories):
+        """Return the canonical array for text columns (one sequence of strings per report field)."""
+
+    @abc.abstractmethod
+    def format_reports(self, reports, categories):
+        """Return the text columns that parse_reports reads back."""
+
+    # ---- server ------------------------------------------------------------------------------------------------
+    @abc.abstractmethod
+    def rows(self, reports, counts):
+        """Return the likelihood Rows of distinct canonical reports with counts above zero."""
+
+    @property
+    def n_outputs(self):
+        """Number of possible reports b, or None where there are too many (or infinitely many) to list."""
+        return None
+
+    def all_reports(self):
+        """Return every possible report, in the order of the rows of channel()."""
+        raise InfeasibleError(f"{self} has too many possible reports to list.")
+
+    def channel(self):
+        """Return the dense channel Q[report, category], shape (b, a); columns sum to one."""
+        if self.n_outputs is None or self.n_outputs * self.n_categories > MAX_CHANNEL_ENTRIES:
+            raise InfeasibleError(f"{self} has too many possible reports for a dense channel; use rows().")
+        reports = self.all_reports()
+        rows = self.rows(reports, np.ones(len(reports)))
+        return np.exp(rows.log_constants)[:, None] * rows.dense()
+
+    # ---- client ------------------------------------------------------------------------------------------------
+    @abc.abstractmethod
+    def privatize(self, values, rng):
+        """Return one report per value, drawn with a numpy Generator: for simulation, not for protecting people."""
+
+    @abc.abstractmethod
+    def privatize_one(self, value):
+        """Return the report of one value, drawn from the operating system's entropy by integer comparisons."""
+
+    @abc.abstractmethod
+    def rational_channel(self):
+        """Return the exact channel of privatize_one as nested lists of Fraction, [report][category] (small b only)."""
+
+    def simulate(self, true_counts, rng):
+        """Return (distinct reports, counts) of a population with the given true counts; vectorised over users."""
+        values = np.repeat(np.arange(self.n_categories), checks.counts(true_counts, "true_counts", self.n_categories))
+        return distinct(self.privatize(values, rng))
+
+    # ---- unbiased oracle -----------------------------------------------------------------------------------------
+    @property
+    def hit_rates(self):
+        """(g, h) where the support of a report holds the true value w.p. g and each other one w.p. h; else None."""
+        return None
+
+    def oracle(self, rows):
+        """Return the unbiased affine estimate of F (and of P), F̂_x = (C_x/n − h)/(g − h), shape (a,).
+
+        C_x counts the reports whose support holds x. May be negative; spec 2.1.
+        """
+        g, h = self.hit_rates
+        return (rows.support_counts() / rows.n_reports - h) / (g - h)
+
+    def oracle_variance(self, p, n, target="frequency"):
+        """Return the exact variance of each coordinate of the oracle at n users, shape (a,).
+
+        Parameters
+        ----------
+        p : (a,) array
+            The true frequencies (target "frequency": reports vary, users fixed) or distribution (users vary too).
+        n : int
+        target : {"frequency", "distribution"}
+
+        Notes
+        -----
+        frequency: [p g(1−g) + (1−p) h(1−h)] / (n (g−h)²); distribution: q(1−q) / (n (g−h)²), q = h + (g−h)p. Spec 3.1.
+        """
+        checks.choice(target, "target", ("frequency", "distribution"))
+        g, h = self.hit_rates
+        p = checks.distribution(p, "p", self.n_categories)
+        q = h + (g - h) * p
+        noise = p * g * (1 - g) + (1 - p) * h * (1 - h) if target == "frequency" else q * (1 - q)
+        return noise / (n * (g - h) ** 2)
+
+    # ---- parameters ----------------------------------------------------------------------------------------------
+    def parameters(self):
+        """Return the fields other than n_categories, as a collection file states them."""
+        fields = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self) if f.name != "n_categories")
+        return {key: value for key, value in fields if value is not None}
+
+    @classmethod
+    def from_parameters(cls, categories, parameters):
+        """Return the protocol over these category labels with the parameters of a collection file."""
+        known = [f.name for f in dataclasses.fields(cls) if f.name != "n_categories"]
+        for key in parameters:
+            if key not in known:
+                raise ArgumentError(f"{cls.name} has no parameter {key!r}; it takes {', '.join(known) or 'none'}.")
+        missing = [
+            f.name
+            for f in dataclasses.fields(cls)
+            if f.name in known and f.name not in parameters and f.default is f.default_factory is dataclasses.MISSING
+        ]
+        if missing:
+            raise ArgumentError(f"{cls.name} needs the parameter {missing[0]!r}.")
+        return cls(len(categories), **parameters)
+
+
+def distinct(reports, counts=None):
+    """Return (distinct reports in sorted order, summed int64 counts) of a report array."""
+    reports = np.ascontiguousarray(reports)
+    if counts is None:
+        counts = np.ones(len(reports), dtype=np.int64)
+    if reports.ndim == 1:
+        unique, inverse = np.unique(reports, return_inverse=True)
+    else:
+        flat = reports.reshape(len(reports), -1)
+        key = flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
+        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        unique = reports[first]
+    out = np.zeros(len(unique), dtype=np.int64)
+    np.add.at(out, inverse.ravel(), counts)
+    return unique, out
+
+
+def parse_labels(column, labels, what="report"):
+    """Return the positions of text labels in labels; a DataError names the first unknown one by its row."""
+    positions = {label: i for i, label in enumerate(labels)}
+    out = np.empty(len(column), dtype=np.int64)
+    for i, text in enumerate(column):
+        position = positions.get(text.strip())
+        if position is None:
+            shown = ", ".join(list(labels)[:8]) + (", …" if len(labels) > 8 else "")
+            raise DataError(f"unknown {what} {text!r}; it must be one of {shown}", line=i)
+        out[i] = position
+    return out
+
+
+def check_labels(reports, n_outputs):
+    """Return integer reports as int64 in 0..n_outputs-1, or raise a DataError that names the first bad one."""
+    array = np.asarray(reports)
+    if array.ndim != 1 or array.dtype == bool or not np.issubdtype(array.dtype, np.integer):
+        raise DataError(f"reports must be a one-dimensional array of integers, got shape {array.shape} of {array.dtype}")
+    bad = (array < 0) | (array >= n_outputs)
+    if bad.any():
+        i = int(np.flatnonzero(bad)[0])
+        raise DataError(f"report {array[i]} is outside 0..{n_outputs - 1}", line=i)
+    return array.astype(np.int64)
+
+
+def largest_ratio(channel):
+    """Return the exact largest ratio Q[y,x]/Q[y,x'] of a rational channel as a Fraction, or inf (spec 1.1)."""
+    largest = Fraction(1)
+    for row in channel:
+        high, low = max(row), min(row)
+        if high and not low:
+            return float("inf")
+        if high:
+            largest = max(largest, high / low)
+    return largest

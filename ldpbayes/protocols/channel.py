@@ -1,0 +1,222 @@
+"""Any explicit channel matrix, and the Kronecker product of channels for several attributes."""
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, reduce
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, entropy
+from ldpbayes.errors import ArgumentError
+from ldpbayes.protocols.base import AbstractProtocol, check_labels, largest_ratio, parse_labels
+from ldpbayes.rows import DenseRows
+
+
+@dataclass(frozen=True, eq=False)
+class Channel(AbstractProtocol):
+    """An explicit channel Q[report, category]; every survey design of designs.py is one.
+
+    Parameters
+    ----------
+    matrix : (b, a) array
+        Non-negative; each column sums to one within 1e-9 and is then divided by its sum.
+    answers : tuple of str, optional
+        Labels of the b reports as they stand in files; "0", "1", … by default.
+    design : str
+        Name of the constructor in a collection file, "channel" for a plain matrix.
+    settings : dict
+        The constructor's parameters, as a collection file states them.
+
+    Notes
+    -----
+    The oracle is the weighted least-squares inverse (Qᵀ D⁻¹ Q)⁻¹ Qᵀ D⁻¹ S/n with D = diag(Q 1/a): affine and unbiased,
+    the plain inverse when Q is square. It needs rank a. Spec 1.2 and 2.1.
+    """
+
+    matrix: np.ndarray
+    answers: tuple[str, ...] = None
+    design: str = "channel"
+    settings: dict = field(default_factory=dict)
+    name: ClassVar[str] = "channel"
+
+    def __post_init__(self):
+        try:
+            matrix = np.array(self.matrix, dtype=float)
+        except (TypeError, ValueError) as err:
+            raise ArgumentError("matrix must be rectangular and numeric: one row a report, one column a category.") from err
+        if matrix.ndim != 2 or matrix.shape[1] < 2 or matrix.shape[0] < 1:
+            raise ArgumentError(f"matrix must be (reports, categories) with at least two categories, got {matrix.shape}.")
+        if not np.isfinite(matrix).all() or (matrix < 0).any():
+            raise ArgumentError("matrix must hold probabilities: finite and not negative.")
+        sums = matrix.sum(axis=0)
+        if (np.abs(sums - 1) > 1e-9).any():
+            x = int(np.abs(sums - 1).argmax())
+            raise ArgumentError(f"matrix must have columns that sum to 1, got {sums[x]:.12g} in column {x}.")
+        answers = tuple(map(str, self.answers if self.answers is not None else range(len(matrix))))
+        if len(answers) != len(matrix) or len(set(answers)) != len(answers):
+            raise ArgumentError(f"answers must be {len(matrix)} distinct labels, one per row of matrix, got {answers}.")
+        matrix = matrix / sums
+        matrix.setflags(write=False)
+        object.__setattr__(self, "matrix", matrix)
+        object.__setattr__(self, "answers", answers)
+
+    def __eq__(self, other):
+        same = isinstance(other, Channel) and self.answers == other.answers and self.design == other.design
+        return same and np.array_equal(self.matrix, other.matrix)
+
+    def __hash__(self):
+        return hash((self.matrix.tobytes(), self.answers, self.design))
+
+    @property
+    def n_categories(self):
+        """Number of columns of the matrix."""
+        return self.matrix.shape[1]
+
+    @property
+    def n_outputs(self):
+        return self.matrix.shape[0]
+
+    @cached_property
+    def epsilon(self):
+        ratio = largest_ratio(self.rational_channel())
+        if ratio == math.inf:
+            return math.inf
+        # log of the exact ratio, rounded up by a few ulp: never below the true level.
+        level = math.log(ratio.numerator) - math.log(ratio.denominator) if ratio > 2 else math.log1p(float(ratio - 1))
+        return level * (1 + 1e-15) if level else 0.0
+
+    @cached_property
+    def rank(self):
+        """Numerical rank of the matrix."""
+        return int(np.linalg.matrix_rank(self.matrix))
+
+    def all_reports(self):
+        return np.arange(self.n_outputs)
+
+    def check_reports(self, reports):
+        return check_labels(reports, self.n_outputs)
+
+    def parse_reports(self, columns, categories):
+        return parse_labels(columns[0], self.answers)
+
+    def format_reports(self, reports, categories):
+        return [[self.answers[i] for i in reports]]
+
+    def rows(self, reports, counts):
+        return DenseRows(self.matrix[reports], counts)
+
+    def channel(self):
+        return self.matrix
+
+    def tally(self, reports, counts):
+        """Return the full (b,) vector of report counts."""
+        return np.bincount(reports, counts, self.n_outputs)
+
+    def oracle_matrix(self):
+        """Return the left inverse M, shape (a, b), with oracle F̂ = M S/n."""
+        if self.rank < self.n_categories:
+            raise ArgumentError(
+                f"The oracle needs a channel of rank {self.n_categories}, this one has rank {self.rank}; "
+                "use the MLE or a posterior."
+            )
+        mixed = self.matrix.mean(axis=1)
+        weighted = np.divide(self.matrix, mixed[:, None], out=np.zeros_like(self.matrix), where=mixed[:, None] > 0)
+        return np.linalg.solve(weighted.T @ self.matrix, weighted.T)
+
+    def oracle_from_tally(self, tally):
+        """Return the oracle for a full (b,) vector of report counts."""
+        return self.oracle_matrix() @ (tally / tally.sum())
+
+    def oracle_covariance(self, p, n, target="frequency"):
+        """Return the exact covariance of the oracle at n users, shape (a, a).
+
+        M C Mᵀ / n with C = diag(q) − Q diag(p) Qᵀ (frequency) or diag(q) − q qᵀ (distribution), q = Qp.
+        """
+        checks.choice(target, "target", ("frequency", "distribution"))
+        p = checks.distribution(p, "p", self.n_categories)
+        inverse, mean = self.oracle_matrix(), self.matrix @ p
+        spread = np.outer(mean, mean) if target == "distribution" else (self.matrix * p) @ self.matrix.T
+        return inverse @ (np.diag(mean) - spread) @ inverse.T / n
+
+    def oracle_variance(self, p, n, target="frequency"):
+        return np.diag(self.oracle_covariance(p, n, target))
+
+    def privatize(self, values, rng):
+        values = checks.values(values, self.n_categories)
+        out = np.empty(values.size, dtype=np.int64)
+        cumulative = self.matrix.cumsum(axis=0)
+        order = np.argsort(values, kind="stable")
+        for x, group in zip(*_groups(values[order], order), strict=True):
+            out[group] = np.searchsorted(cumulative[:-1, x], rng.random(group.size), side="right")
+        return out
+
+    def privatize_one(self, value):
+        value = entropy.one_value(value, self.n_categories)
+        weights, total = self._integer_column(value)
+        draw = entropy.below(total)
+        for report, weight in enumerate(weights):
+            if draw < weight:
+                return report
+            draw -= weight
+        raise AssertionError("weights sum to total")  # pragma: no cover
+
+    def rational_channel(self):
+        columns = [self._integer_column(x) for x in range(self.n_categories)]
+        return [[Fraction(weights[y], total) for weights, total in columns] for y in range(self.n_outputs)]
+
+    def simulate(self, true_counts, rng):
+        """Return (every report, counts): one multinomial per category, O(a b) whatever the number of users."""
+        true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
+        return self.all_reports(), rng.multinomial(true_counts, self.matrix.T).sum(axis=0)
+
+    def parameters(self):
+        if self.design != "channel":
+            return dict(self.settings)
+        return {"matrix": self.matrix.tolist(), "answers": list(self.answers)}
+
+    @classmethod
+    def from_parameters(cls, categories, parameters):
+        unknown = set(parameters) - {"matrix", "answers"}
+        if unknown:
+            raise ArgumentError(f"channel has no parameter {min(unknown)!r}; it takes matrix, answers.")
+        if "matrix" not in parameters:
+            raise ArgumentError("channel needs the parameter 'matrix'.")
+        channel = cls(parameters["matrix"], parameters.get("answers"))
+        if channel.n_categories != len(categories):
+            raise ArgumentError(f"matrix must have one column per category ({len(categories)}), got {channel.n_categories}.")
+        return channel
+
+    def _integer_column(self, x):
+        """Return integer weights and their sum: the exact column that privatize_one samples."""
+        column = [Fraction(q) for q in self.matrix[:, x].tolist()]
+        scale = math.lcm(*(q.denominator for q in column))
+        weights = [int(q * scale) for q in column]
+        return weights, sum(weights)
+
+
+def kronecker(channels, separator=","):
+    """Return the joint channel of several attributes, each answered through its own channel.
+
+    Q = Q¹ ⊗ … ⊗ Qᵏ on the product alphabet; the last attribute varies fastest, and answers are joined by the separator.
+    ε is the sum of the attributes' ε (Lopuhaä-Zwakenberg et al. 2019, §7; spec 1.2).
+
+    Parameters
+    ----------
+    channels : sequence of Channel
+    separator : str
+    """
+    channels = list(channels)
+    if not channels:
+        raise ArgumentError("channels must hold at least one channel, got none.")
+    matrix = reduce(np.kron, (channel.matrix for channel in channels))
+    answers = reduce(lambda left, right: [f"{a}{separator}{b}" for a in left for b in right], (c.answers for c in channels))
+    factors = [{"protocol": c.design, **c.parameters()} for c in channels]
+    return Channel(matrix, tuple(answers), "kronecker", {"factors": factors, "separator": separator})
+
+
+def _groups(sorted_values, order):
+    """Return (distinct values, index arrays) of a stable sort."""
+    starts = np.flatnonzero(np.diff(sorted_values, prepend=-1))
+    return sorted_values[starts], np.split(order, starts[1:])

@@ -1,0 +1,152 @@
+"""Named randomised-response survey designs, each a constructor of a Channel with P(answer | truth)."""
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError
+from ldpbayes.protocols.channel import Channel, kronecker
+
+YES_NO = ("no", "yes")
+
+
+def direct(n_categories=2, answers=None):
+    """Direct questioning: Q = I, no privacy."""
+    size = checks.categories_count(n_categories)
+    return _design("direct", np.eye(size), {"n_categories": size}, answers)
+
+
+def warner(p, answers=None):
+    """Warner (1965): with probability p the statement is the sensitive one, else its negation.
+
+    P(yes | carrier) = p, P(yes | other) = 1 − p; p = e^ε/(e^ε + 1) is GRR with two categories.
+    """
+    p = _informative(p, "p")
+    return _design("warner", [[p, 1 - p], [1 - p, p]], {"p": p}, answers)
+
+
+def forced_response(truth, forced, answers=None):
+    """Forced response: the truth with probability ``truth``, else answer y with probability forced_y/Σ forced.
+
+    Q = truth·I + u 1ᵀ with u = (1 − truth) forced/Σforced. Two categories: Boruch (1971), Fox & Tracy (1986);
+    several: Eriksson (1973), where categories that are never forced have u = 0.
+
+    Parameters
+    ----------
+    truth : float
+        Probability of being asked to answer truthfully, in (0, 1].
+    forced : (a,) sequence
+        Relative frequencies of the forced answers, one per category.
+    """
+    truth = checks.probability(truth, "truth", open_low=True)
+    weights = np.array([float(w) for w in forced])
+    if weights.ndim != 1 or weights.size < 2 or not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum():
+        raise ArgumentError("forced must be non-negative with a positive sum, one entry per category.")
+    u = (1 - truth) * weights / weights.sum()
+    matrix = truth * np.eye(weights.size) + u[:, None]
+    return _design("forced_response", matrix, {"truth": truth, "forced": [float(w) for w in forced]}, answers)
+
+
+def unrelated_question(p, innocuous, answers=None):
+    """Unrelated question (Horvitz 1967; Greenberg 1969): the sensitive question with probability p, else an innocuous
+    one with known yes-probability.
+
+    P(yes | carrier) = p + (1 − p)·innocuous, P(yes | other) = (1 − p)·innocuous.
+    """
+    p = checks.probability(p, "p", open_low=True)
+    innocuous = checks.probability(innocuous, "innocuous")
+    yes_other = (1 - p) * innocuous
+    matrix = [[1 - yes_other, 1 - p - yes_other], [yes_other, p + yes_other]]
+    return _design("unrelated_question", matrix, {"p": p, "innocuous": innocuous}, answers)
+
+
+def crosswise(p, answers=None):
+    """Crosswise model (Yu, Tian, Tang 2008): "are your answers to both questions the same?".
+
+    The innocuous question is answered yes with known probability p: P(same | carrier) = p, P(same | other) = 1 − p.
+    """
+    p = _informative(p, "p")
+    return _design("crosswise", [[p, 1 - p], [1 - p, p]], {"p": p}, answers, ("different", "same"))
+
+
+def triangular(p, answers=None):
+    """Triangular model (Yu, Tian, Tang 2008): "none of the two apply" against "at least one does".
+
+    P(at least one | carrier) = 1, P(at least one | other) = p, p the innocuous yes-probability.
+    """
+    p = checks.probability(p, "p", open_high=True)
+    return _design("triangular", [[1 - p, 0], [p, 1]], {"p": p}, answers, ("neither", "at least one"))
+
+
+def kuk(p_carrier, p_other, answers=None):
+    """Kuk (1990): carriers name a card from a pack with red share p_carrier, others from one with p_other."""
+    p_carrier, p_other = checks.probability(p_carrier, "p_carrier"), checks.probability(p_other, "p_other")
+    if p_carrier == p_other:
+        raise ArgumentError(f"p_carrier must be different from p_other, got {p_carrier!r} for both.")
+    matrix = [[1 - p_other, 1 - p_carrier], [p_other, p_carrier]]
+    return _design("kuk", matrix, {"p_carrier": p_carrier, "p_other": p_other}, answers, ("black", "red"))
+
+
+def christofides(weights, answers=None):
+    """Christofides (2003): a card with a number j from 1..L (probability weights_j); carriers report L + 1 − j, others j.
+
+    Parameters
+    ----------
+    weights : (L,) sequence
+        Probabilities of the numbers 1..L; not symmetric, or the answer carries nothing.
+    """
+    w = checks.distribution(weights, "weights")
+    if np.allclose(w, w[::-1], rtol=0, atol=1e-12):
+        raise ArgumentError("weights must not be symmetric; symmetric cards say nothing about the carrier.")
+    return _design(
+        "christofides",
+        np.stack([w, w[::-1]], axis=1),
+        {"weights": list(map(float, weights))},
+        answers,
+        tuple(str(j) for j in range(1, w.size + 1)),
+    )
+
+
+def stochastic_lie_detector(p, answers=None):
+    """Stochastic lie detector (Moshagen, Musch, Erdfelder 2012) for one group; three latent categories.
+
+    Categories are honest carriers (always yes), lying carriers (always no) and non-carriers, who answer the statement
+    with probability p (no) and its negation with probability 1 − p (yes). Two groups with different p identify all
+    three; carriers are the sum of the first two categories.
+    """
+    p = checks.probability(p, "p")
+    return _design("stochastic_lie_detector", [[0, 1, p], [1, 0, 1 - p]], {"p": p}, answers)
+
+
+def _design(name, matrix, settings, answers, default=None):
+    """Return the Channel, with its answers among the settings where they are not the design's own."""
+    matrix = np.array(matrix, dtype=float)
+    if default is None:
+        default = YES_NO if len(matrix) == 2 else tuple(map(str, range(len(matrix))))
+    answers = tuple(map(str, answers)) if answers is not None else tuple(default)
+    return Channel(matrix, answers, name, settings | ({"answers": list(answers)} if answers != tuple(default) else {}))
+
+
+def _informative(p, name):
+    p = checks.probability(p, name)
+    if p == 0.5:
+        raise ArgumentError(f"{name} must be different from 0.5, where the answer carries nothing.")
+    return p
+
+
+#: Constructors by the name that collection files use; parameters are the functions' own.
+DESIGNS = {
+    f.__name__: f
+    for f in (
+        direct,
+        warner,
+        forced_response,
+        unrelated_question,
+        crosswise,
+        triangular,
+        kuk,
+        christofides,
+        stochastic_lie_detector,
+    )
+}
+
+__all__ = ["DESIGNS", "kronecker", *DESIGNS]

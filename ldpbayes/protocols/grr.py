@@ -1,0 +1,106 @@
+"""Generalised (k-ary) randomised response; two categories are Warner's design."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, entropy
+from ldpbayes.protocols.base import AbstractProtocol, check_labels, parse_labels
+from ldpbayes.rows import IdentityRows
+
+
+@dataclass(frozen=True)
+class GRR(AbstractProtocol):
+    """k-ary randomised response: Q[y, x] = (1 + β[x = y]) / (a + β), β = e^ε − 1.
+
+    The true value is reported with probability e^ε/(e^ε + a − 1), each other value with probability 1/(e^ε + a − 1).
+
+    Parameters
+    ----------
+    n_categories : int
+        Size a of the alphabet, at least two.
+    epsilon : float
+        LDP level in nats, in (0, 50].
+
+    References
+    ----------
+    Kairouz, Bonawitz, Ramage (2016), §3 and §4.1; Warner (1965) for a = 2; spec 1.2.
+
+    Examples
+    --------
+    >>> GRR(3, epsilon=math.log(2)).channel().round(2)
+    array([[0.5 , 0.25, 0.25],
+           [0.25, 0.5 , 0.25],
+           [0.25, 0.25, 0.5 ]])
+    """
+
+    n_categories: int
+    epsilon: float
+    name: ClassVar[str] = "grr"
+
+    def __post_init__(self):
+        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
+        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+
+    @property
+    def beta(self):
+        """β = e^ε − 1, without cancellation at small ε."""
+        return math.expm1(self.epsilon)
+
+    @property
+    def hit_rates(self):
+        total = self.n_categories + self.beta
+        return (1 + self.beta) / total, 1 / total
+
+    @property
+    def n_outputs(self):
+        return self.n_categories
+
+    def all_reports(self):
+        return np.arange(self.n_categories)
+
+    def check_reports(self, reports):
+        return check_labels(reports, self.n_categories)
+
+    def parse_reports(self, columns, categories):
+        return parse_labels(columns[0], categories)
+
+    def format_reports(self, reports, categories):
+        return [[categories[i] for i in reports]]
+
+    def rows(self, reports, counts):
+        return IdentityRows(reports, self.beta, counts, self.n_categories, -math.log(self.n_categories + self.beta))
+
+    def privatize(self, values, rng):
+        values = checks.values(values, self.n_categories)
+        # Truth w.p. β/(a+β), else uniform over all categories: the same channel without a second lookup.
+        truthful = rng.random(values.size) < self.beta / (self.n_categories + self.beta)
+        return np.where(truthful, values, rng.integers(self.n_categories, size=values.size))
+
+    def privatize_one(self, value):
+        value = entropy.one_value(value, self.n_categories)
+        if entropy.bernoulli(self._truth_threshold):
+            return value
+        other = entropy.below(self.n_categories - 1)
+        return other + (other >= value)
+
+    def rational_channel(self):
+        truth = Fraction(self._truth_threshold, 2**entropy.BITS)
+        other = (1 - truth) / (self.n_categories - 1)
+        return [[truth if x == y else other for x in range(self.n_categories)] for y in range(self.n_categories)]
+
+    def simulate(self, true_counts, rng):
+        """Return (every report, counts): Binomial truthful answers plus one multinomial of uniform ones, O(a) in all."""
+        true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
+        truthful = rng.binomial(true_counts, self.beta / (self.n_categories + self.beta))
+        uniform = rng.multinomial(true_counts.sum() - truthful.sum(), np.full(self.n_categories, 1 / self.n_categories))
+        return self.all_reports(), truthful + uniform
+
+    @property
+    def _truth_threshold(self):
+        # N/2^128 ≤ e^ε/(e^ε + a − 1) with e^ε rounded down, so N(a−1)/(2^128 − N) ≤ e^ε exactly.
+        lower = entropy.exp_below(self.epsilon)
+        return entropy.threshold_below(lower / (lower + self.n_categories - 1))

@@ -1,0 +1,141 @@
+"""The one result: an xarray DataTree with a fixed schema; build, validate, save and load it.
+
+Groups: ``posterior`` (distribution, frequency and derived quantities; dims chain, draw, category), ``exact`` (moments,
+interval ends and log-evidence known without draws), ``estimate`` (point estimates and standard errors), ``summary``
+(what is printed), ``observed_data``, ``constant_data`` and ``sample_stats``.
+"""
+
+import json
+
+import arviz_base
+import numpy as np
+import xarray as xr
+
+from ldpbayes import files
+from ldpbayes.errors import ArgumentError, DataError
+
+#: Variables of the group ``exact`` and their dims.
+EXACT = {
+    "distribution_mean": ("category",),
+    "distribution_sd": ("category",),
+    "distribution_cov": ("category", "category_bis"),
+    "distribution_lower": ("category",),
+    "distribution_upper": ("category",),
+    "frequency_mean": ("category",),
+    "frequency_sd": ("category",),
+    "log_evidence": (),
+}
+
+
+def build(collection, prior, *, method, settings, draws, frequencies, exact=None, sample_stats=None, attrs=None):
+    """Return the DataTree of a posterior.
+
+    Parameters
+    ----------
+    collection : Collection
+    prior : Dirichlet
+    method : str
+        Name of the posterior method.
+    settings : dict
+        Its fields, random seed and interval, so that it can be run again.
+    draws, frequencies : (chains, draws, a) arrays
+        Draws of P and of F.
+    exact : dict, optional
+        Entries of EXACT, as arrays.
+    sample_stats : dict of (chains, draws) arrays, optional
+    attrs : dict, optional
+        Further facts: diagnostics of the method, outcome sentences.
+    """
+    categories = list(collection.categories)
+    coords = {"category": categories, "category_bis": categories}
+    dims = ["category"]
+    variables = {"distribution": draws, "frequency": frequencies}
+    for item in collection.derived:
+        variables[item.name] = item.evaluate(np.asarray(draws), collection.categories)
+    groups = {
+        "posterior": variables,
+        "sample_stats": sample_stats or {},
+    }
+    tree = arviz_base.from_dict(
+        {name: values for name, values in groups.items() if values},
+        coords={"category": categories},
+        dims={"distribution": dims, "frequency": dims},
+    )
+    for name in exact or {}:
+        if name not in EXACT:
+            raise ArgumentError(f"exact must hold only {', '.join(EXACT)}, got {name!r}.")
+    if exact:
+        data = {name: (EXACT[name], np.asarray(value)) for name, value in exact.items()}
+        used = {dim for name in exact for dim in EXACT[name]}
+        tree["exact"] = xr.DataTree(xr.Dataset(data, coords={k: v for k, v in coords.items() if k in used}))
+    observed = {}
+    for tally in collection.tallies:
+        observed[f"counts_{tally.name}"] = ((f"report_{tally.name}",), tally.counts)
+        observed[f"reports_{tally.name}"] = (
+            (f"report_{tally.name}", *(f"part_{tally.name}_{i}" for i in range(1, tally.reports.ndim))),
+            tally.reports,
+        )
+    tree["observed_data"] = xr.DataTree(xr.Dataset(observed))
+    tree["constant_data"] = xr.DataTree(xr.Dataset({"alpha": (("category",), prior.alpha)}, {"category": categories}))
+    tree.attrs |= {
+        "collection": collection.id,
+        "title": collection.title,
+        "n_reports": collection.n_reports,
+        "prior": prior.describe(),
+        "method": method,
+        "settings": json.dumps(settings, sort_keys=True, default=float),
+        **(attrs or {}),
+    }
+    validate(tree)
+    return tree
+
+
+def add_estimates(tree, estimates):
+    """Add the group ``estimate``: value and standard_error (estimator, category), log_likelihood, gap and outcome."""
+    category = tree["posterior"]["category"].values
+    blank = np.full(category.size, np.nan)
+    errors = [blank if e.standard_error is None else e.standard_error for e in estimates]
+    tree["estimate"] = xr.DataTree(
+        xr.Dataset(
+            {
+                "value": (("estimator", "category"), np.stack([e.distribution for e in estimates])),
+                "standard_error": (("estimator", "category"), np.stack(errors)),
+                "log_likelihood": (("estimator",), [e.log_likelihood for e in estimates]),
+                "gap": (("estimator",), [e.gap for e in estimates]),
+                "outcome": (("estimator",), [e.outcome for e in estimates]),
+            },
+            {"estimator": [e.name for e in estimates], "category": category},
+        )
+    )
+    return tree
+
+
+def validate(tree):
+    """Raise a DataError unless the tree follows the schema: groups, finite values, draws on the simplex."""
+    for group in ("posterior", "observed_data", "constant_data"):
+        if group not in tree.children:
+            raise DataError(f"result has no group {group!r}")
+    for name in ("distribution", "frequency"):
+        values = tree["posterior"][name]
+        if values.dims != ("chain", "draw", "category"):
+            raise DataError(f"posterior {name} must have dims chain, draw, category, got {values.dims}")
+        if not np.isfinite(values.values).all():
+            raise DataError(f"posterior {name} holds values that are not finite")
+        if np.abs(values.values.sum(axis=-1) - 1).max() > 1e-9:
+            raise DataError(f"posterior {name} does not sum to one")
+
+
+def save(tree, path):
+    """Write the tree as NetCDF, whole or not at all."""
+    with files.replacing(path) as temporary:
+        tree.to_netcdf(temporary, engine="h5netcdf")
+
+
+def load(path):
+    """Read a tree that save() wrote and validate it."""
+    try:
+        tree = xr.open_datatree(path, engine="h5netcdf").load()
+    except (OSError, ValueError) as err:
+        raise DataError(f"cannot be read as NetCDF ({err})", source=path) from err
+    validate(tree)
+    return tree

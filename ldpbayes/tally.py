@@ -1,0 +1,236 @@
+"""Tally (distinct reports and counts under one protocol) and Collection (tallies over the same categories)."""
+
+import warnings
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
+from ldpbayes.protocols.base import AbstractProtocol, distinct
+from ldpbayes.rows import StackedRows
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """How often each distinct report came in under one protocol.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    reports : array
+        Reports, repeated or not; merged and sorted.
+    counts : (m,) array of whole numbers, optional
+        Users behind each entry of reports; one each by default.
+    name : str
+        Name of the channel in the collection.
+
+    Examples
+    --------
+    >>> from ldpbayes.protocols.grr import GRR
+    >>> tally = Tally(GRR(3, epsilon=1.0), [0, 2, 2, 1, 2])
+    >>> tally.reports.tolist(), tally.counts.tolist()
+    ([0, 1, 2], [1, 1, 3])
+    """
+
+    protocol: AbstractProtocol
+    reports: np.ndarray
+    counts: np.ndarray = None
+    name: str = "all"
+
+    def __post_init__(self):
+        if not isinstance(self.protocol, AbstractProtocol):
+            raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(self.protocol).__name__}.")
+        try:
+            reports = self.protocol.check_reports(self.reports)
+        except DataError as err:
+            raise err.at(field=self.name) from None
+        counts = None if self.counts is None else checks.counts(self.counts, "counts", len(reports))
+        reports, counts = distinct(reports, counts)
+        if counts.sum() == 0:
+            raise DataError(f"channel {self.name!r} has no reports")
+        for array in (reports, counts):
+            array.setflags(write=False)
+        object.__setattr__(self, "reports", reports)
+        object.__setattr__(self, "counts", counts)
+
+    def __add__(self, other):
+        if not isinstance(other, Tally):
+            return NotImplemented
+        if self.protocol != other.protocol:
+            raise ArgumentError("tallies must have the same protocol to be added; put them in one Collection instead.")
+        reports = np.concatenate([self.reports, other.reports])
+        return replace(self, reports=reports, counts=np.concatenate([self.counts, other.counts]))
+
+    def __eq__(self, other):
+        return (
+            isinstance(other, Tally)
+            and (self.protocol, self.name) == (other.protocol, other.name)
+            and np.array_equal(self.reports, other.reports)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    @property
+    def n_reports(self):
+        """Number of users."""
+        return int(self.counts.sum())
+
+    @cached_property
+    def rows(self):
+        """Likelihood rows of the reports that came in at least once."""
+        seen = self.counts > 0
+        return self.protocol.rows(self.reports[seen], self.counts[seen])
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A quantity made of category sums: Σ_{x in of} p_x, divided by Σ_{x in given} p_x where given is stated."""
+
+    name: str
+    of: tuple[str, ...]
+    given: tuple[str, ...] = ()
+
+    def evaluate(self, p, categories):
+        """Return the quantity for p of shape (..., a)."""
+        total = p[..., [categories.index(c) for c in self.of]].sum(axis=-1)
+        return total / p[..., [categories.index(c) for c in self.given]].sum(axis=-1) if self.given else total
+
+    def weights(self, categories):
+        """Return the 0/1 vector of the numerator."""
+        return np.isin(categories, self.of).astype(float)
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """Reports over one set of categories, through one or more channels: one posterior.
+
+    Parameters
+    ----------
+    categories : sequence of str
+        At least two distinct labels.
+    tallies : sequence of Tally
+        Protocols with as many categories; their likelihoods multiply (spec 1.1).
+    id, title, question, citation, licence, notes : str
+        What a reader should know.
+    derived : sequence of Derived
+        Quantities to report beside the categories.
+    published : sequence of dict
+        Numbers that others printed for these data, kept with them.
+
+    Examples
+    --------
+    >>> from ldpbayes.protocols.designs import warner
+    >>> survey = Collection(["no", "yes"], [Tally(warner(0.7), [0, 1], [60, 40])])
+    >>> survey.n_reports
+    100
+    """
+
+    categories: tuple[str, ...]
+    tallies: tuple[Tally, ...]
+    id: str = "collection"
+    title: str = ""
+    question: str = ""
+    citation: str = ""
+    licence: str = ""
+    notes: str = ""
+    derived: tuple[Derived, ...] = ()
+    published: tuple[dict, ...] = field(default=(), repr=False)
+
+    def __post_init__(self):
+        categories = tuple(self.categories)
+        if len(categories) < 2:
+            raise DataError(f"categories must be at least two labels, got {len(categories)}")
+        if len(set(categories)) != len(categories) or not all(isinstance(c, str) and c for c in categories):
+            raise DataError("categories must be distinct, non-empty strings")
+        tallies = (self.tallies,) if isinstance(self.tallies, Tally) else tuple(self.tallies)
+        if not tallies:
+            raise DataError("a collection needs at least one channel with reports, got none")
+        for tally in tallies:
+            if tally.protocol.n_categories != len(categories):
+                raise DataError(
+                    f"channel {tally.name!r} has {tally.protocol.n_categories} categories, the collection {len(categories)}"
+                )
+        names = [tally.name for tally in tallies]
+        if len(set(names)) != len(names):
+            raise DataError(f"channels must have distinct names, got {', '.join(names)}")
+        for item in self.derived:
+            for label in (*item.of, *item.given):
+                if label not in categories:
+                    raise DataError(f"derived quantity {item.name!r} names the unknown category {label!r}")
+        object.__setattr__(self, "categories", categories)
+        object.__setattr__(self, "tallies", tallies)
+        object.__setattr__(self, "derived", tuple(self.derived))
+        object.__setattr__(self, "published", tuple(self.published))
+
+    def __add__(self, other):
+        """Return the union: channels of the same name and protocol are added, others stand side by side."""
+        if not isinstance(other, Collection):
+            return NotImplemented
+        if self.categories != other.categories:
+            raise ArgumentError("collections must have the same categories to be added.")
+        merged = {tally.name: tally for tally in self.tallies}
+        for tally in other.tallies:
+            merged[tally.name] = merged[tally.name] + tally if tally.name in merged else tally
+        return replace(self, tallies=tuple(merged.values()))
+
+    def __eq__(self, other):
+        if not isinstance(other, Collection):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__)
+
+    @property
+    def n_categories(self):
+        """Number of categories, a."""
+        return len(self.categories)
+
+    @property
+    def n_reports(self):
+        """Number of users over all channels."""
+        return sum(tally.n_reports for tally in self.tallies)
+
+    @cached_property
+    def rows(self):
+        """Likelihood rows of all channels."""
+        parts = [tally.rows for tally in self.tallies]
+        return parts[0] if len(parts) == 1 else StackedRows(parts)
+
+    def unidentified(self):
+        """Return groups of category labels that no number of reports through these channels could tell apart.
+
+        The null space of the stacked channels; empty where the channels together have full rank.
+        """
+        if any(tally.protocol.hit_rates is not None for tally in self.tallies):
+            return []
+        stacked = np.concatenate([tally.protocol.channel() for tally in self.tallies])
+        triangle = np.linalg.qr(stacked, mode="r")
+        _, singular, vt = np.linalg.svd(triangle, full_matrices=True)
+        small = singular <= singular[0] * max(stacked.shape) * np.finfo(float).eps
+        null = np.concatenate([vt[: singular.size][small], vt[singular.size :]])
+        linked = np.abs(null.T @ null) > 1e-8
+        groups, left = [], {x for x in range(self.n_categories) if linked[x, x]}
+        while left:
+            group, new = set(), {min(left)}
+            while new:
+                group |= new
+                new = {y for x in new for y in np.flatnonzero(linked[x])} - group
+            left -= group
+            groups.append([self.categories[x] for x in sorted(group)])
+        return groups
+
+    def identifiability(self):
+        """Return the sentence that says which categories cannot be told apart, or an empty string."""
+        groups = self.unidentified()
+        if not groups:
+            return ""
+        named = "; ".join(", ".join(group[:12]) + (", …" if len(group) > 12 else "") for group in groups)
+        return (
+            f"The channels do not have full rank: {named} cannot be told apart by any number of reports. Combinations the "
+            "reports do determine are estimated; along the others the posterior is the prior, whatever n is."
+        )
+
+    def warn_if_unidentified(self):
+        """Issue a RankDeficientWarning where the channels cannot tell some categories apart."""
+        sentence = self.identifiability()
+        if sentence:
+            warnings.warn(sentence, RankDeficientWarning, stacklevel=3)
