@@ -9,6 +9,7 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.channel import Channel, kronecker
 from ldpbayes.protocols.designs import DESIGNS
+from ldpbayes.protocols.grr import GRR
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
@@ -98,3 +99,16 @@ def _kronecker(factors, separator=","):
         else:
             raise ArgumentError(f"factors must name a survey design or channel, got {name!r} in factor {i + 1}.")
     return kronecker(channels, separator)
+
+
+__all__ = [
+    "DESIGNS",
+    "GRR",
+    "PROTOCOLS",
+    "AbstractProtocol",
+    "Channel",
+    "describe_protocols",
+    "kronecker",
+    "make_protocol",
+    "protocol_names",
+]
