@@ -211,6 +211,80 @@ class IdentityRows(Rows):
         return Separable(self.index, ones, self.beta * ones, self.counts, self.log_constants)
 
 
+class SupportRows(Rows):
+    """Two-level rows: row j is 1 + β[x ∈ S_j], times exp(log_constant_j), with the supports S_j as packed bits.
+
+    Unary encoding, subset selection, local hashing and Hadamard response are of this form (spec 1.1).
+
+    Parameters
+    ----------
+    bits : (m, ⌈a/8⌉) uint8 array
+        Supports as ``np.packbits(member, axis=1)`` gives them: category x is bit 7 − x mod 8 of byte ⌊x/8⌋, padding zero.
+    beta : float
+        e^ε − 1.
+    counts : (m,) array
+    n_categories : int
+    log_constants : (m,) array or float
+    """
+
+    def __init__(self, bits, beta, counts, n_categories, log_constants=0.0):
+        self.n_categories = int(n_categories)
+        self.beta = float(beta)
+        self.counts = np.asarray(counts, dtype=float)
+        self.bits = np.ascontiguousarray(bits, dtype=np.uint8).reshape(len(self.counts), -(-self.n_categories // 8))
+        self.log_constants = np.broadcast_to(np.asarray(log_constants, dtype=float), self.counts.shape)
+
+    def matvec(self, p):
+        hit = np.empty((self.n_rows, *p.shape[1:]))
+        for part, members in self._blocks():
+            hit[part] = members @ p
+        return p.sum(axis=0) + self.beta * hit
+
+    def rmatvec(self, r):
+        return r.sum(axis=0) + self.beta * self._totals(r)
+
+    def gram(self, v):
+        pairs = np.zeros((self.n_categories, self.n_categories))
+        for part, members in self._blocks():
+            pairs += members.T @ (v[part, None] * members)
+        cross = self.beta * pairs.diagonal()
+        return v.sum() + cross[:, None] + cross[None, :] + self.beta**2 * pairs
+
+    def gram_diagonal(self, v):
+        return v.sum() + self.beta * (2 + self.beta) * self._totals(v)
+
+    def dense(self):
+        return 1 + self.beta * self.members(slice(None))
+
+    def allocate(self, p, rng):
+        out = np.zeros(self.n_categories, dtype=np.int64)
+        for part, members in self._blocks():
+            weights = (1 + self.beta * members) * p
+            weights /= weights.sum(axis=1, keepdims=True)
+            out += rng.multinomial(self.counts[part].astype(np.int64), weights).sum(axis=0)
+        return out
+
+    def support_counts(self):
+        """Return C_x = Σ_j w_j [x in the support of report j], shape (a,)."""
+        return self._totals(self.counts)
+
+    def members(self, part):
+        """Return the 0/1 membership matrix of the rows in the slice, float64, shape (rows, a)."""
+        return np.unpackbits(self.bits[part], axis=1, count=self.n_categories).astype(float)
+
+    def _totals(self, r):
+        out = np.zeros((self.n_categories, *r.shape[1:]))
+        for part, members in self._blocks():
+            out += members.T @ r[part]
+        return out
+
+    def _blocks(self):
+        size = max(1, 2**21 // self.n_categories)
+        for start in range(0, self.n_rows, size):
+            part = slice(start, start + size)
+            yield part, self.members(part)
+
+
 class StackedRows(Rows):
     """Rows of several channels over the same categories, one under the other.
 
