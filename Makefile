@@ -1,0 +1,39 @@
+# Two commands do all the set-up: `make demo` and `make test`. The environment is .venv, made on first use.
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+# One thread per numerical library: steadier on small machines, and faster for these sizes.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo test calibrate notebooks lint bench clean help
+
+help:  ## Show the targets.
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+
+demo: $(VENV)/.ready  ## Fit a real survey and print its posterior, then cross-check it.
+	$(BIN)/ldpbayes fit data/rr_nigeria.toml --seed 1
+	$(BIN)/ldpbayes crosscheck data/rr_nigeria.toml --seed 1
+
+test: $(VENV)/.ready  ## Run the tests (the slow calibrations and notebooks have targets of their own).
+	$(BIN)/python -m pytest -m "not calibrate and not notebook"
+
+calibrate: $(VENV)/.ready  ## Run the slow statistical calibrations.
+	$(BIN)/python -m pytest -m calibrate
+
+notebooks: $(VENV)/.ready  ## Execute the notebooks in place.
+	$(BIN)/python -m pytest -m notebook
+
+lint: $(VENV)/.ready  ## Check style.
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+bench: $(VENV)/.ready  ## Run every benchmark.
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+$(VENV)/.ready: pyproject.toml constraints.txt tools/find_python.sh
+	@python=$$(bash tools/find_python.sh) && { [ -x $(BIN)/python ] || "$$python" -m venv $(VENV); }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	@touch $@
+
+clean:  ## Remove the environment and caches.
+	rm -rf $(VENV) .pytest_cache .hypothesis .ruff_cache build *.egg-info

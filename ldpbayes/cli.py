@@ -1,0 +1,296 @@
+"""The command line: fit, crosscheck, protocols."""
+
+import contextlib
+import enum
+import json
+import math
+import pathlib
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ldpbayes.errors import LDPBayesError, LDPBayesWarning
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help=(
+        "Bayesian inference from privatised categorical data: local-differential-privacy reports and randomised-response "
+        "surveys.\n\nStart with [bold]ldpbayes fit data/rr_nigeria.toml[/bold]. A collection file names the categories, "
+        "the protocol with its parameters, and a CSV of tallies or reports; [bold]ldpbayes protocols[/bold] lists what "
+        "may stand in it."
+    ),
+)
+out, err = Console(), Console(stderr=True)
+
+#: Categories that a printed table shows unless --top says otherwise.
+TOP = 40
+
+
+class Method(enum.StrEnum):
+    """Posterior methods that --method takes."""
+
+    auto = "auto"
+    exact = "exact"
+    quadrature = "quadrature"
+    tally_states = "tally_states"
+    augmentation = "augmentation"
+    nuts = "nuts"
+
+
+File = Annotated[pathlib.Path, typer.Argument(metavar="FILE", help="Collection file, such as data/rr_nigeria.toml.")]
+Prior = Annotated[
+    str, typer.Option(help="Dirichlet prior: [bold]jeffreys[/bold], [bold]flat[/bold], or a concentration such as 0.5 or 2.")
+]
+Seed = Annotated[int | None, typer.Option(help="Random seed; the same seed prints the same numbers.", min=0)]
+Draws = Annotated[int, typer.Option(help="Draws per chain (four chains).", min=1)]
+
+
+@app.command()
+def fit(
+    file: File,
+    method: Annotated[Method, typer.Option(help="Posterior method; [bold]auto[/bold] says why it picks one.")] = Method.auto,
+    prior: Prior = "jeffreys",
+    ci: Annotated[float, typer.Option(help="Probability of the equal-tailed intervals.")] = 0.95,
+    draws: Draws = 1000,
+    seed: Seed = None,
+    output: Annotated[pathlib.Path | None, typer.Option(help="Write the whole result as NetCDF (ArviZ reads it).")] = None,
+    plot: Annotated[pathlib.Path | None, typer.Option(help="Write a forest plot (.png, .pdf, .svg).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    top: Annotated[int, typer.Option(help="Categories to print, largest posterior mean first chosen.", min=1)] = TOP,
+    explain: Annotated[bool, typer.Option(help="Only say which method auto would choose, and why.")] = False,
+):
+    """Infer the distribution P and the users' own frequencies F from a collection.
+
+    Prints posterior mean, sd and interval of P and of F for each category, beside the maximum-likelihood estimate (MLE)
+    and the unbiased oracle; then the method, why it was chosen, and whether its diagnostics are good.
+
+    Examples:
+
+      ldpbayes fit data/rr_nigeria.toml --prior flat --ci 0.9
+
+      ldpbayes fit data/rr_minarets.toml --plot minarets.png --output minarets.nc
+
+      ldpbayes fit data/rr_eriksson_cheating.toml --method nuts --seed 1 --json
+    """
+    from ldpbayes.fit import fit as run
+    from ldpbayes.reports import read_collection
+
+    collection = read_collection(file)
+    if explain:
+        return _explain(collection, _prior(prior))
+    tree = run(
+        collection,
+        _prior(prior),
+        method.value,
+        draws=draws,
+        random_seed=seed,
+        ci_prob=ci,
+        progressbar=sys.stderr.isatty() and not as_json,
+    )
+    if output:
+        from ldpbayes.result import save
+
+        save(tree, output)
+    if plot:
+        from ldpbayes.plots import plot_forest, save_figure
+
+        save_figure(plot_forest(tree), plot)
+    if as_json:
+        typer.echo(json.dumps(_as_json(tree), ensure_ascii=False, indent=2))
+    else:
+        _print_fit(tree, top)
+        for path in filter(None, (output, plot)):
+            out.print(f"Wrote {path}.", highlight=False)
+
+
+@app.command()
+def crosscheck(file: File, prior: Prior = "jeffreys", draws: Draws = 1000, seed: Seed = None):
+    """Run exact (where feasible), NUTS, MLE and oracle side by side, and check that the channel fits the reports.
+
+    Exit status 0: nothing to flag; 1: something is flagged (the last lines say what); 2: bad input.
+    """
+    from ldpbayes.crosscheck import crosscheck as run
+    from ldpbayes.reports import read_collection
+
+    collection = read_collection(file)
+    report = run(collection, _prior(prior), random_seed=seed, draws=draws, progressbar=sys.stderr.isatty())
+    table = Table(
+        title=f"{collection.title or collection.id}: {report.reference} against {report.sampler}", title_justify="left"
+    )
+    for name in ("category", "mean", "sd", "NUTS − mean (sd)", "(MCSE)"):
+        table.add_column(name, justify="left" if name == "category" else "right")
+    for name in report.estimates:
+        table.add_column(f"{_LABELS.get(name, name)} − mean (sd)", justify="right")
+    table.add_column("verdict")
+    for x, category in enumerate(report.categories):
+        numbers = [f"{report.mean[x]:.4f}", f"{report.sd[x]:.4f}"]
+        numbers += [f"{report.difference_sd[x]:+.3f}", f"{report.difference_mcse[x]:+.2f}"]
+        numbers += [f"{away[x]:+.2f}" for away in report.estimates.values()]
+        table.add_row(category, *numbers, report.verdicts[x])
+    out.print(table)
+    for check in report.channels:
+        word = "[red]does not fit[/red]" if check.flagged else "fits"
+        out.print(f"Posterior predictive check of {check.name}: p = {check.p_value:.3f} over {check.draws} draws: {word}.")
+    out.print(report.outcome)
+    out.print(report.conclusion, style="red" if report.flagged else "green")
+    raise typer.Exit(1 if report.flagged else 0)
+
+
+@app.command()
+def protocols():
+    """List the protocols and survey designs that a collection file may name, with their parameters."""
+    from ldpbayes.protocols import describe_protocols
+
+    table = Table(title="protocol = … in a collection file; parameters go under [channels.parameters]", title_justify="left")
+    for name in ("protocol", "parameters", "what it is"):
+        table.add_column(name)
+    for row in describe_protocols():
+        table.add_row(*row)
+    out.print(table)
+
+
+def main(arguments=None):
+    """Run the command line; every error of ldpbayes is one sentence on standard error and exit status 2."""
+    with _warnings_as_sentences():
+        try:
+            app(args=arguments, standalone_mode=True)
+        except LDPBayesError as error:
+            err.print(f"ldpbayes: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+            raise SystemExit(2) from None
+        except KeyboardInterrupt:
+            err.print("ldpbayes: interrupted; no file was changed.", highlight=False)
+            raise SystemExit(130) from None
+
+
+_LABELS = {"mle": "MLE", "oracle": "oracle"}
+
+
+def _prior(text):
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _print_fit(tree, top):
+    summary, category = tree["summary"], tree["summary"]["category"].values
+    estimates = tree["estimate"]
+    level = f"{summary.attrs['ci_prob'] * 100:g} % interval"
+    table = Table(title=tree.attrs["title"] or tree.attrs["collection"], title_justify="left")
+    table.add_column("category")
+    for target in ("P", "F"):
+        for name in (f"mean of {target}", "sd", level):
+            table.add_column(name, justify="right")
+    names = [str(name) for name in estimates["estimator"].values]
+    for name in names:
+        table.add_column(_LABELS.get(name, name), justify="right")
+    mean = summary["mean"].sel(target="distribution").values
+    shown = sorted(sorted(range(mean.size), key=lambda x: -mean[x])[:top])
+    for x in shown:
+        cells = [cell for target in ("distribution", "frequency") for cell in _interval_cells(summary, target, x)]
+        values = [f"{estimates['value'].sel(estimator=name).values[x]:.4f}" for name in names]
+        table.add_row(str(category[x]), *cells, *values)
+    out.print(table)
+    if len(shown) < mean.size:
+        out.print(f"The {len(shown)} largest of {mean.size} categories; --top N shows more, --json all.")
+    for i, quantity in enumerate(summary["quantity"].values if "quantity" in summary.coords else ()):
+        mean_, sd, low, high = (summary[f"derived_{key}"].values[i] for key in ("mean", "sd", "lower", "upper"))
+        out.print(f"{quantity} = {mean_:.4f}, sd {sd:.4f}, {level} {low:.4f} to {high:.4f}", highlight=False)
+    _print_trust(tree)
+
+
+def _interval_cells(summary, target, x):
+    mean, sd, low, high = (summary[key].sel(target=target).values[x] for key in ("mean", "sd", "lower", "upper"))
+    return f"{mean:.4f}", f"{sd:.4f}", f"{low:.4f} to {high:.4f}"
+
+
+def _print_trust(tree):
+    attrs = tree.attrs
+    lines = [
+        f"{attrs['n_reports']:,} reports; prior {attrs['prior']}; method {attrs['method']}; seed {attrs['random_seed']}.",
+        f"Why {attrs['method']}: {attrs['reason']}",
+        attrs["outcome"],
+    ]
+    if "exact" in tree.children and "log_evidence" in tree["exact"]:
+        lines.append(f"Log-evidence {float(tree['exact']['log_evidence']):.4f}.")
+    lines += [str(text) for text in tree["estimate"]["outcome"].values]
+    for line in filter(None, lines):
+        out.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _explain(collection, prior):
+    from ldpbayes.fit import select_method
+
+    choice = select_method(collection, prior)
+    table = Table(title=f"{collection.title or collection.id}: what auto considers, in order", title_justify="left")
+    for name in ("method", "applies", "predicted seconds", "why"):
+        table.add_column(name)
+    for name, answer in choice.considered:
+        mark = "chosen" if name == choice.method.name else ("yes" if answer.feasible else "no")
+        table.add_row(name, mark, "" if math.isnan(answer.seconds) else f"{answer.seconds:.2g}", answer.reason)
+    out.print(table)
+
+
+def _as_json(tree):
+    summary = tree["summary"]
+    targets = {
+        target: {key: _plain(summary[key].sel(target=target)) for key in ("mean", "sd", "lower", "upper", "mcse")}
+        for target in ("distribution", "frequency")
+    }
+    estimates = {
+        str(name): _plain(tree["estimate"]["value"].sel(estimator=name)) for name in tree["estimate"]["estimator"].values
+    }
+    known = "exact" in tree.children and "log_evidence" in tree["exact"]
+    facts = ("title", "n_reports", "prior", "random_seed", "identifiability")
+    diagnostics = {k: v for k, v in tree.attrs.items() if k not in (*facts, "collection", "method", "reason", "settings")}
+    derived = {
+        str(name): {key: _plain(summary[f"derived_{key}"][i]) for key in ("mean", "sd", "lower", "upper", "mcse")}
+        for i, name in enumerate(summary["quantity"].values if "quantity" in summary.coords else ())
+    }
+    return {
+        "collection": tree.attrs["collection"],
+        "method": tree.attrs["method"],
+        "reason": tree.attrs["reason"],
+        **{fact: _plain(tree.attrs[fact]) for fact in facts},
+        "ci_prob": summary.attrs["ci_prob"],
+        "categories": [str(c) for c in summary["category"].values],
+        **targets,
+        "derived": derived,
+        "mle": estimates.get("mle"),
+        "oracle": estimates.get("oracle"),
+        "log_evidence": float(tree["exact"]["log_evidence"]) if known else None,
+        "diagnostics": {key: _plain(value) for key, value in diagnostics.items()},
+    }
+
+
+def _plain(value):
+    """Return a value as JSON knows it; numbers that are not finite become null."""
+    value = getattr(value, "values", value)
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@contextlib.contextmanager
+def _warnings_as_sentences():
+    """Print each warning of ldpbayes once, as a sentence on standard error."""
+    said = set()
+
+    def show(message, category, *args, **kwargs):
+        if issubclass(category, LDPBayesWarning) and str(message) not in said:
+            said.add(str(message))
+            err.print(f"Warning: {message}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", LDPBayesWarning)
+        warnings.showwarning = show
+        yield

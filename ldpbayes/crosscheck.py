@@ -1,0 +1,225 @@
+"""Several answers to one question side by side: exact, NUTS, MLE and oracle, and whether the channel fits at all."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.fit import fit, make_method, point_estimates, select_method
+from ldpbayes.prior import as_prior
+
+#: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
+MAX_MCSE = 4.0
+#: A point estimate further than this many posterior sd from the posterior mean is pointed out (not a failure).
+MAX_SD = 3.0
+#: A posterior predictive p-value below this flags the channel.
+MIN_P_VALUE = 0.01
+#: Reports of protocols with more possible outputs than this are compared by their support counts.
+MAX_OUTPUTS = 4096
+
+
+@dataclass(frozen=True)
+class ChannelCheck:
+    """Posterior predictive check of one channel: can these tallies have come from it?
+
+    Attributes
+    ----------
+    name : str
+    statistic : float
+        Mean over the draws of Σ (observed − expected)² / expected.
+    p_value : float
+        Share of replicated collections with a statistic at least as large, over draws of P.
+    draws : int
+    """
+
+    name: str
+    statistic: float
+    p_value: float
+    draws: int
+
+    @property
+    def flagged(self):
+        """Whether the reports do not look like this channel's."""
+        return self.p_value < MIN_P_VALUE
+
+
+@dataclass(frozen=True, eq=False)
+class CrossCheck:
+    """The outcome of crosscheck().
+
+    Attributes
+    ----------
+    categories : tuple of str
+    reference, sampler : str
+        Methods of the two posteriors.
+    mean, sd : (a,) arrays
+        E[P|Y] and its posterior sd by the reference.
+    difference_sd, difference_mcse : (a,) arrays
+        NUTS mean minus the reference's, in posterior sd and in Monte Carlo standard errors.
+    estimates : dict of str to (a,) array
+        Point estimates minus the posterior mean, in posterior sd.
+    verdicts : tuple of str
+        One per category.
+    channels : tuple of ChannelCheck
+        The first is the whole collection; empty where the reports can be counted neither whole nor by support.
+    outcome : str
+        NUTS's own diagnostics.
+    sampler_converged : bool
+    """
+
+    categories: tuple
+    reference: str
+    sampler: str
+    mean: np.ndarray
+    sd: np.ndarray
+    difference_sd: np.ndarray
+    difference_mcse: np.ndarray
+    estimates: dict
+    verdicts: tuple
+    channels: tuple
+    outcome: str
+    sampler_converged: bool
+
+    @property
+    def flagged(self):
+        """Whether anything is wrong: a channel that does not fit, posteriors that differ, or a sampler to distrust."""
+        apart = (np.abs(self.difference_mcse) > MAX_MCSE).any()
+        return bool(apart or not self.sampler_converged or any(check.flagged for check in self.channels))
+
+    @property
+    def conclusion(self):
+        """One sentence per finding."""
+        said = [
+            f"The reports of {check.name} do not look like this channel's (posterior predictive p = {check.p_value:.4f}): "
+            "the design, its parameters or the categories are probably wrong, and so is any posterior from them."
+            for check in self.channels
+            if check.flagged
+        ]
+        if (np.abs(self.difference_mcse) > MAX_MCSE).any():
+            said.append(f"NUTS and {self.reference} differ by more than {MAX_MCSE:g} Monte Carlo standard errors.")
+        if not self.sampler_converged:
+            said.append(self.outcome)
+        return " ".join(said) or f"Nothing to flag: {self.reference} and NUTS agree, and the channel fits the reports."
+
+
+def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, chains=4, progressbar=False):
+    """Return exact (where feasible), NUTS, MLE and oracle side by side, and the predictive check of the channel.
+
+    Parameters
+    ----------
+    collection : Collection
+    prior : as in fit
+    random_seed : int, optional
+    draws, chains : int
+        Of both posteriors.
+    progressbar : bool
+
+    Returns
+    -------
+    CrossCheck
+    """
+    prior = as_prior(prior, collection.n_categories)
+    seed = int(np.random.SeedSequence(random_seed).generate_state(1)[0])
+    reference_method = select_method(collection, prior, exclude=("nuts",), draws=draws, chains=chains).method
+    settings = {"prior": prior, "random_seed": seed, "estimates": False, "progressbar": progressbar}
+    reference = fit(collection, method=reference_method, **settings)
+    sampled = fit(collection, method=make_method("nuts", draws=draws, chains=chains), **settings)
+    first, second = (tree["summary"].sel(target="distribution") for tree in (reference, sampled))
+    mean, sd = first["mean"].values, first["sd"].values
+    difference = second["mean"].values - mean
+    error = np.sqrt(second["mcse"].values ** 2 + first["mcse"].values ** 2)
+    in_mcse = np.divide(difference, error, out=np.zeros_like(error), where=error > 0)
+    in_sd = difference / sd
+    estimates = {e.name: (e.distribution - mean) / sd for e in point_estimates(collection)}
+    return CrossCheck(
+        categories=collection.categories,
+        reference=reference.attrs["method"],
+        sampler=sampled.attrs["method"],
+        mean=mean,
+        sd=sd,
+        difference_sd=in_sd,
+        difference_mcse=in_mcse,
+        estimates=estimates,
+        verdicts=tuple(_verdict(x, in_mcse, estimates) for x in range(collection.n_categories)),
+        channels=predictive_check(collection, reference, random_seed=seed),
+        outcome=sampled.attrs["outcome"],
+        sampler_converged=bool(sampled.attrs["converged"]),
+    )
+
+
+def predictive_check(collection, tree, *, draws=1000, random_seed=None):
+    """Return a ChannelCheck of the whole collection, then one per channel.
+
+    For each draw p of the posterior, the discrepancy Σ_y (S_y − n (Qp)_y)² / (n (Qp)_y) of the observed tally is held
+    against that of a tally simulated from p; protocols with too many possible reports to list are compared by their
+    support counts. The p-value is the share of draws whose replicate is at least as far off (Gelman, Meng, Stern 1996):
+    conservative, so a small one is serious.
+
+    Parameters
+    ----------
+    collection : Collection
+    tree : DataTree
+        Its posterior.
+    draws : int
+        Posterior draws to use.
+    random_seed : int, optional
+    """
+    rng = checks.generator(random_seed, "random_seed")
+    flat = tree["posterior"]["distribution"].values.reshape(-1, collection.n_categories)
+    chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
+    checked = [tally for tally in collection.tallies if _comparable(tally.protocol)]
+    if not checked:
+        return ()
+    observed, replicated = np.empty((2, len(chosen), len(checked)))
+    for c, tally in enumerate(checked):
+        tallied = _tallied(tally.protocol, tally.reports, tally.counts)
+        expected = tally.n_reports * _expected(tally.protocol, chosen.T)
+        for s, p in enumerate(chosen):
+            fresh = tally.protocol.simulate(rng.multinomial(tally.n_reports, p / p.sum()), rng)
+            observed[s, c] = _discrepancy(tallied, expected[:, s])
+            replicated[s, c] = _discrepancy(_tallied(tally.protocol, *fresh), expected[:, s])
+    found = [_check(f"channel {t.name}", observed[:, c], replicated[:, c]) for c, t in enumerate(checked)]
+    return (_check("the collection", observed.sum(axis=1), replicated.sum(axis=1)), *(found if len(found) > 1 else ()))
+
+
+def _verdict(x, in_mcse, estimates):
+    if abs(in_mcse[x]) > MAX_MCSE:
+        return f"differs by {in_mcse[x]:+.1f} MCSE"
+    far = [name for name, away in estimates.items() if abs(away[x]) > MAX_SD]
+    return f"agrees; {' and '.join(far)} far from the mean" if far else "agrees"
+
+
+def _check(name, observed, replicated):
+    # The replicate counts as one of the draws: a p-value of 0 is never claimed.
+    p_value = (1 + (replicated >= observed).sum()) / (1 + observed.size)
+    return ChannelCheck(name, float(observed.mean()), float(p_value), observed.size)
+
+
+def _lists_reports(protocol):
+    """Return whether the check can count every possible report: integers, and not too many."""
+    return protocol.n_outputs is not None and protocol.n_outputs <= MAX_OUTPUTS and protocol.all_reports().ndim == 1
+
+
+def _comparable(protocol):
+    return _lists_reports(protocol) or protocol.hit_rates is not None
+
+
+def _tallied(protocol, reports, counts):
+    """Return the vector that the check compares: tallies of all reports, or support counts."""
+    if _lists_reports(protocol):
+        return np.bincount(reports, counts, protocol.n_outputs)
+    seen = counts > 0
+    return protocol.rows(reports[seen], counts[seen]).support_counts()
+
+
+def _expected(protocol, p):
+    """Return the expectation of _tallied per user at distributions p, shape (a, S)."""
+    if _lists_reports(protocol):
+        return protocol.channel() @ p
+    g, h = protocol.hit_rates
+    return h + (g - h) * p
+
+
+def _discrepancy(tallied, expected):
+    # A report that cannot occur (expected 0) but did would be an infinite discrepancy; the draws of P exclude it.
+    return float(np.sum((tallied - expected) ** 2 / np.where(expected > 0, expected, 1.0)))

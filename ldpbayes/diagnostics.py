@@ -1,0 +1,115 @@
+"""Numbers that say whether to trust a posterior: summary with errors, convergence diagnostics and their verdict."""
+
+import numpy as np
+import xarray as xr
+from arviz_stats.base import array_stats
+
+#: A sampled posterior is accepted below this split R-hat (Vehtari et al. 2021) …
+MAX_R_HAT = 1.01
+#: … and above this effective sample size of its worst quantity.
+MIN_ESS = 400
+#: Above this many entries, ESS and R-hat are computed for the rarest, the commonest and evenly spaced categories only.
+MAX_DIAGNOSED = 256
+
+
+def summarise(tree, ci_prob):
+    """Add the group ``summary`` to a result and the verdict of its diagnostics to the attrs; return the tree.
+
+    Variables have dims (target, category) with targets distribution and frequency: mean, sd, lower, upper (equal-tailed
+    interval at ci_prob), mcse (Monte Carlo standard error of the mean, 0 where the mean is exact), ess_bulk, ess_tail and
+    r_hat (nan where the draws are independent). Derived quantities have the same variables under ``derived_…``, dim
+    quantity.
+
+    Parameters
+    ----------
+    tree : DataTree
+        From result.build.
+    ci_prob : float
+    """
+    posterior = tree["posterior"]
+    exact = {name: values.values for name, values in tree["exact"].data_vars.items()} if "exact" in tree.children else {}
+    independent = tree.attrs.get("sampling", "mcmc") == "independent"
+    parts = [
+        _target(
+            posterior[name].values, {k: exact[k].values for k in exact if k.startswith(name)}, name, ci_prob, independent
+        )
+        for name in ("distribution", "frequency")
+    ]
+    data = {key: (("target", "category"), np.stack([part[key] for part in parts])) for key in parts[0]}
+    coords = {"target": ["distribution", "frequency"], "category": posterior["category"].values}
+    names = [name for name in posterior.data_vars if name not in coords["target"]]
+    if names:
+        draws = np.stack([posterior[name].values for name in names], axis=-1)
+        derived = _target(draws, {}, "derived", ci_prob, independent)
+        data |= {f"derived_{key}": (("quantity",), value) for key, value in derived.items()}
+        coords["quantity"] = names
+    tree["summary"] = xr.DataTree(xr.Dataset(data, coords, {"ci_prob": ci_prob, "ci_kind": "eti"}))
+    tree.attrs |= verdict(tree)
+    return tree
+
+
+def verdict(tree):
+    """Return ``converged`` (0 or 1), ``worst_r_hat``, ``least_ess``, ``divergences`` and ``outcome``, one sentence.
+
+    Independent draws need no chain diagnostics; their method's own checks stand in other attrs and can only lower
+    ``converged``.
+    """
+    summary = tree["summary"]
+    problems = [tree.attrs["problem"]] if tree.attrs.get("problem") else []
+    out = {}
+    if tree.attrs.get("sampling", "mcmc") == "independent":
+        good = "Independent draws: no chain diagnostics are needed."
+    else:
+        r_hat = float(np.nanmax(summary["r_hat"].values))
+        ess = float(np.nanmin([summary["ess_bulk"].values, summary["ess_tail"].values]))
+        divergences = 0
+        if "sample_stats" in tree.children and "diverging" in tree["sample_stats"]:
+            divergences = int(tree["sample_stats"]["diverging"].sum())
+        out = {"worst_r_hat": r_hat, "least_ess": ess, "divergences": divergences}
+        good = f"R-hat at most {r_hat:.3f}, effective sample size at least {ess:.0f}, {divergences} divergences."
+        if not r_hat < MAX_R_HAT:
+            problems.append(f"R-hat {r_hat:.3f} is not below {MAX_R_HAT}")
+        if not ess >= MIN_ESS:
+            problems.append(f"the least effective sample size {ess:.0f} is below {MIN_ESS}")
+        if divergences:
+            problems.append(f"{divergences} draws diverged")
+    sentence = f"Do not trust this posterior yet: {'; '.join(problems)}." if problems else good
+    return out | {"converged": int(not problems), "outcome": sentence}
+
+
+def _target(draws, exact, name, ci_prob, independent):
+    """Return the summary entries of one variable; draws (chains, draws, a), exact moments replace sampled ones."""
+    chains, per_chain, size = draws.shape
+    flat = draws.reshape(-1, size)
+    tails = ((1 - ci_prob) / 2, (1 + ci_prob) / 2)
+    sd = flat.std(axis=0, ddof=1)
+    lower, upper = np.quantile(flat, tails, axis=0)
+    blank = np.full(size, np.nan)
+    out = {"mean": flat.mean(axis=0), "sd": sd, "lower": lower, "upper": upper}
+    if independent:
+        n = float(chains * per_chain)
+        out |= {"mcse": sd / np.sqrt(n), "ess_bulk": np.full(size, n), "ess_tail": np.full(size, n), "r_hat": blank}
+    else:
+        out |= _chain_diagnostics(draws, sd)
+    for key in ("mean", "sd", "lower", "upper"):
+        if f"{name}_{key}" in exact:
+            out[key] = exact[f"{name}_{key}"]
+    if f"{name}_mean" in exact:
+        out["mcse"] = np.zeros(size)
+    return out
+
+
+def _chain_diagnostics(draws, sd):
+    """Return mcse, ess_bulk, ess_tail and r_hat of (chains, draws, a) arrays; nan for the categories left out."""
+    size = draws.shape[-1]
+    order = np.argsort(draws.mean(axis=(0, 1)))
+    chosen = order[np.unique(np.linspace(0, size - 1, min(size, MAX_DIAGNOSED)).astype(int))]
+    chosen = chosen[sd[chosen] > 0]
+    out = {key: np.full(size, np.nan) for key in ("mcse", "ess_bulk", "ess_tail", "r_hat")}
+    if chosen.size:
+        some = np.moveaxis(draws[..., chosen], -1, 0)
+        out["mcse"][chosen] = array_stats.mcse(some, method="mean")
+        out["ess_bulk"][chosen] = array_stats.ess(some, method="bulk")
+        out["ess_tail"][chosen] = array_stats.ess(some, method="tail", prob=0.9)
+        out["r_hat"][chosen] = array_stats.rhat(some, method="rank")
+    return out

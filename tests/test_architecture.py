@@ -1,0 +1,124 @@
+"""The house rules: layers, one home for each heavy library, the weight of imports, and names without machine paths."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PACKAGE = ROOT / "ldpbayes"
+LAYERS = [
+    {"checks", "errors", "entropy", "files"},
+    {"protocols", "prior", "rows", "kernels"},
+    {"tally", "estimate", "frequency"},
+    {"estimators", "posteriors", "theory", "model", "result"},
+    {"fit", "crosscheck", "diagnostics", "plots", "simulate", "reports", "study", "answers"},
+    {"cli"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+FAMILIES = ("estimators", "posteriors", "theory")
+#: What several members of a family may share.
+SHARED = {"posteriors.base", "posteriors.conditioned_product", "theory.base"}
+HOMES = {
+    "pymc": {"model", "posteriors.nuts"},
+    "pytensor": {"model", "posteriors.nuts"},
+    "nutpie": {"posteriors.nuts"},
+    "cvxpy": {"estimators.mle"},
+    "arviz_base": {"result"},
+    "arviz_stats": {"diagnostics"},
+    "matplotlib": {"plots"},
+    "typer": {"cli"},
+}
+
+
+def modules():
+    """Yield (dotted name below ldpbayes, syntax tree) of every file in the package."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+        if name != "__init__":
+            yield name, ast.parse(path.read_text())
+
+
+def imports(tree, package):
+    """Yield every imported dotted name; with package, those below ldpbayes, without its prefix."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module] if not node.module == package else [f"{package}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        yield from names
+
+
+def inner_imports(tree):
+    for name in imports(tree, "ldpbayes"):
+        if name.startswith("ldpbayes."):
+            yield name.removeprefix("ldpbayes.")
+
+
+@pytest.mark.parametrize("name, tree", modules(), ids=lambda value: value if isinstance(value, str) else "")
+def test_imports_go_down(name, tree):
+    """A module imports only from its own layer or below; protocols alone may use rows beside them."""
+    family = name.split(".")[0]
+    assert family in LEVEL, f"{family} has no layer: add it to LAYERS"
+    for other in inner_imports(tree):
+        assert LEVEL[other.split(".")[0]] <= LEVEL[family], f"{name} imports {other} from a higher layer"
+
+
+@pytest.mark.parametrize("name, tree", modules(), ids=lambda value: value if isinstance(value, str) else "")
+def test_family_members_stand_alone(name, tree):
+    family = name.split(".")[0]
+    if family in FAMILIES and "." in name:
+        siblings = {o for o in inner_imports(tree) if o.startswith(f"{family}.") and o != name}
+        assert siblings <= SHARED, f"{name} imports {siblings - SHARED}"
+
+
+@pytest.mark.parametrize("name, tree", modules(), ids=lambda value: value if isinstance(value, str) else "")
+def test_each_heavy_library_has_one_home(name, tree):
+    for other in imports(tree, None):
+        library = other.split(".")[0]
+        if library in HOMES:
+            assert name in HOMES[library], f"{name} imports {library}, whose home is {HOMES[library]}"
+
+
+def loaded_after(code):
+    """Return the top-level modules that a fresh interpreter has loaded after running code."""
+    script = f"{code}\nimport sys\nprint(' '.join(sorted({{m.split('.')[0] for m in sys.modules}})))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+HEAVY = {"pymc", "pytensor", "nutpie", "cvxpy", "matplotlib", "pandas_datareader"}
+
+
+def test_import_is_light():
+    assert not (HEAVY | {"scipy", "xarray", "numba", "arviz_base"}) & loaded_after("import ldpbayes")
+
+
+def test_exact_fit_is_light():
+    code = "from ldpbayes.cli import app\napp(['fit', 'data/rr_nigeria.toml', '--seed', '1'], standalone_mode=False)"
+    assert not (HEAVY | {"numba"}) & loaded_after(code)
+
+
+def test_no_machine_paths_or_index_hosts():
+    """Nothing that git tracks names a package index's host or a folder of this machine."""
+    listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, cwd=ROOT)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    words = ["index" + "-url", "pypi." + "org", str(pathlib.Path.home()) + "/", "files.python" + "hosted"]
+    for file in listed.stdout.split("\0"):
+        path = ROOT / file
+        if file and path.is_file() and path.suffix not in (".png", ".nc"):
+            text = path.read_text(errors="ignore")
+            assert not [word for word in words if word in text], file
+
+
+def test_models_do_not_import_ldpbayes():
+    """models/<protocol>.py are independent oracles; only the richer ones build on ldpbayes.model.observe."""
+    richer = {"hierarchical.py", "random_walk.py"}
+    for path in (ROOT / "models").glob("*.py"):
+        used = {name.split(".")[0] for name in imports(ast.parse(path.read_text()), None)}
+        assert path.name in richer or "ldpbayes" not in used, path.name
