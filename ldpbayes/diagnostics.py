@@ -77,6 +77,20 @@ def verdict(tree):
     return out | {"converged": int(not problems), "outcome": sentence}
 
 
+def mcse_of_mean(draws, *, independent):
+    """Return the Monte Carlo standard error of the mean of draws (chains, draws, k), shape (k,).
+
+    sd/√S for independent draws; by the effective sample size for chains. A quantity that never varied has error 0.
+    """
+    sd = draws.reshape(-1, draws.shape[-1]).std(axis=0, ddof=1)
+    if independent:
+        return sd / np.sqrt(draws.shape[0] * draws.shape[1])
+    out, moved = np.zeros(sd.size), sd > 0
+    if moved.any():
+        out[moved] = array_stats.mcse(np.moveaxis(draws[..., moved], -1, 0), method="mean")
+    return out
+
+
 def _target(draws, exact, name, ci_prob, independent):
     """Return the summary entries of one variable; draws (chains, draws, a), exact moments replace sampled ones."""
     chains, per_chain, size = draws.shape

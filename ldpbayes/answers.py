@@ -1,0 +1,152 @@
+"""Answers that people ask a posterior for: joint intervals, rankings, contrasts, sums, entropy, and what the width is made of.
+
+Each takes a result of fit() and returns an xarray.Dataset; a Monte Carlo standard error stands beside every probability.
+"""
+
+import numpy as np
+import xarray as xr
+
+from ldpbayes import checks
+from ldpbayes.diagnostics import mcse_of_mean
+from ldpbayes.errors import ArgumentError
+
+
+def simultaneous_intervals(tree, *, ci_prob=0.95, target="distribution"):
+    """Return intervals that hold for all categories at once with posterior probability ci_prob.
+
+    The band between the k-th smallest and the k-th largest draw of every category, with the largest k whose band still
+    holds a share ci_prob of the draws entirely (Besag, Green, Higdon, Mengersen 1995).
+
+    Returns
+    -------
+    Dataset
+        lower, upper (category); attrs ci_prob and ``share``, the share of draws inside.
+    """
+    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    draws, category = _draws(tree, target)
+    size = len(draws)
+    ranks = np.argsort(np.argsort(draws, axis=0, kind="stable"), axis=0, kind="stable")
+    # How far from either end a draw's most extreme coordinate lies: the band of depth k holds draws with depth >= k.
+    depth = np.minimum(ranks, size - 1 - ranks).min(axis=1)
+    k = int(np.sort(depth)[size - int(np.ceil(ci_prob * size))])
+    ordered = np.sort(draws, axis=0)
+    return xr.Dataset(
+        {"lower": (("category",), ordered[k]), "upper": (("category",), ordered[size - 1 - k])},
+        {"category": category},
+        {"ci_prob": ci_prob, "share": float((depth >= k).mean())},
+    )
+
+
+def probability_in_top(tree, k, *, target="distribution"):
+    """Return the posterior probability that each category is among the k largest, with its Monte Carlo error.
+
+    Returns
+    -------
+    Dataset
+        probability, mcse (category).
+    """
+    draws, category = _draws(tree, target)
+    k = checks.integer(k, "k", minimum=1, maximum=category.size)
+    inside = np.zeros(draws.shape, dtype=float)
+    np.put_along_axis(inside, np.argpartition(-draws, k - 1, axis=1)[:, :k], 1.0, axis=1)
+    return xr.Dataset(
+        {"probability": (("category",), inside.mean(axis=0)), "mcse": (("category",), _mcse(tree, inside))},
+        {"category": category},
+    )
+
+
+def contrast(tree, first, second, *, other=None, ci_prob=0.95, target="distribution"):
+    """Return the difference Δ = (share of first) − (share of second), its interval and P(Δ > 0).
+
+    Parameters
+    ----------
+    tree : DataTree
+    first, second : str or sequence of str
+        Category labels; several are summed.
+    other : DataTree, optional
+        Take ``second`` from this result of another, independent collection.
+    ci_prob : float
+    target : {"distribution", "frequency"}
+
+    Returns
+    -------
+    Dataset
+        mean, sd, lower, upper, mcse, probability_positive, probability_mcse.
+
+    Notes
+    -----
+    Two collections are independent given their priors, so any pairing of their draws is a draw of the difference.
+    """
+    left, right = total(tree, first, target=target), total(tree if other is None else other, second, target=target)
+    size = min(left.size, right.size)
+    delta = left[:size] - right[:size]
+    positive = (delta > 0).astype(float)
+    summary = _scalar(tree, delta, ci_prob)
+    return summary.assign(probability_positive=positive.mean(), probability_mcse=_mcse(tree, positive[:, None])[0])
+
+
+def category_sum(tree, categories, *, ci_prob=0.95, target="distribution"):
+    """Return mean, sd, interval and Monte Carlo error of the share of several categories together."""
+    return _scalar(tree, total(tree, categories, target=target), ci_prob)
+
+
+def entropy(tree, *, ci_prob=0.95, target="distribution"):
+    """Return mean, sd, interval and Monte Carlo error of the entropy −Σ p log p, in nats."""
+    draws, _ = _draws(tree, target)
+    terms = np.where(draws > 0, draws * np.log(np.where(draws > 0, draws, 1.0)), 0.0)
+    return _scalar(tree, -terms.sum(axis=1), ci_prob)
+
+
+def interval_parts(tree):
+    """Return the posterior variance of P split into a sampling part and a privacy part.
+
+    Var(P_x|Y) = E[Var(P_x|T)|Y] + Var(E[P_x|T]|Y): what would remain had the true tallies T been seen, and what the
+    randomisation adds, (n/A)² Var(F_x|Y) with A = Σα + n (law of total variance; spec 2.2).
+
+    Returns
+    -------
+    Dataset
+        sd, sampling_sd, privacy_sd (category) and privacy_share, the privacy part's share of the variance.
+    """
+    n, alpha = float(tree.attrs["n_reports"]), tree["constant_data"]["alpha"].values
+    sd = tree["summary"]["sd"]
+    variance = sd.sel(target="distribution").values ** 2
+    privacy = np.minimum((n / (n + alpha.sum()) * sd.sel(target="frequency").values) ** 2, variance)
+    share = np.divide(privacy, variance, out=np.zeros_like(variance), where=variance > 0)
+    parts = {"sd": variance, "sampling_sd": variance - privacy, "privacy_sd": privacy}
+    data = {name: (("category",), np.sqrt(value)) for name, value in parts.items()}
+    return xr.Dataset(data | {"privacy_share": (("category",), share)}, {"category": tree["summary"]["category"].values})
+
+
+def total(tree, categories, *, target="distribution"):
+    """Return the draws of the share of one or several categories together, shape (draws,)."""
+    draws, known = _draws(tree, target)
+    labels = [categories] if isinstance(categories, str) else list(categories)
+    positions = {str(label): x for x, label in enumerate(known)}
+    for label in labels:
+        if label not in positions:
+            raise ArgumentError(f"categories must be among those of the collection, got {label!r}.")
+    if not labels:
+        raise ArgumentError("categories must name at least one category, got none.")
+    return draws[:, [positions[label] for label in labels]].sum(axis=1)
+
+
+def _draws(tree, target):
+    checks.choice(target, "target", ("distribution", "frequency"))
+    values = tree["posterior"][target]
+    return values.values.reshape(-1, values.sizes["category"]), values["category"].values
+
+
+def _mcse(tree, flat):
+    """Return the Monte Carlo standard error of the mean of (draws, k) arrays in the order of the tree's draws."""
+    chains = tree["posterior"].sizes["chain"]
+    if flat.shape[0] % chains:  # a contrast with a shorter result: its draws are cut, their chains with them
+        chains = 1
+    return mcse_of_mean(flat.reshape(chains, -1, flat.shape[1]), independent=tree.attrs.get("sampling") == "independent")
+
+
+def _scalar(tree, draws, ci_prob):
+    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2])
+    facts = {"mean": draws.mean(), "sd": draws.std(ddof=1), "lower": lower, "upper": upper}
+    return xr.Dataset(facts | {"mcse": _mcse(tree, draws[:, None])[0]}, attrs={"ci_prob": ci_prob})
