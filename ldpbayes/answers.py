@@ -1,4 +1,4 @@
-"""Answers that people ask a posterior for: joint intervals, rankings, contrasts, sums, entropy, and what the width is made of.
+"""Answers that people ask a posterior for: joint intervals, rankings, contrasts, sums, entropy, and what width is made of.
 
 Each takes a result of fit() and returns an xarray.Dataset; a Monte Carlo standard error stands beside every probability.
 """

@@ -27,7 +27,9 @@ app = typer.Typer(
         "may stand in it."
     ),
 )
-out, err = Console(), Console(stderr=True)
+#: Tables need the room even where output goes to a file or a pipe.
+out = Console(width=None if sys.stdout.isatty() else 140)
+err = Console(stderr=True)
 
 #: Categories that a printed table shows unless --top says otherwise.
 TOP = 40

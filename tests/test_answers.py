@@ -1,0 +1,103 @@
+"""Answers from a posterior against closed forms of the Dirichlet and a multinomial without privacy."""
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from ldpbayes import Collection, Tally, answers, fit, result
+from ldpbayes.diagnostics import summarise
+from ldpbayes.errors import ArgumentError
+from ldpbayes.prior import Dirichlet
+from ldpbayes.protocols import designs
+
+COUNTS = np.array([5, 9, 16, 30])
+ALPHA = COUNTS + 0.5
+
+
+@pytest.fixture(scope="module")
+def open_answers():
+    """A result whose posterior is Dirichlet(α + counts): direct questioning, no privacy."""
+    rng = np.random.default_rng(11)
+    collection = Collection(list("abcd"), [Tally(designs.direct(4), np.arange(4), COUNTS)])
+    draws = rng.dirichlet(ALPHA, size=(4, 5000))
+    tree = result.build(
+        collection,
+        Dirichlet.jeffreys(4),
+        method="test",
+        settings={},
+        draws=draws,
+        frequencies=np.broadcast_to(COUNTS / COUNTS.sum(), draws.shape),
+        attrs={"sampling": "independent"},
+    )
+    return summarise(tree, 0.95)
+
+
+def test_simultaneous_band_covers_jointly_and_is_wider(open_answers):
+    band = answers.simultaneous_intervals(open_answers, ci_prob=0.9)
+    fresh = np.random.default_rng(5).dirichlet(ALPHA, size=40_000)
+    inside = ((fresh >= band["lower"].values) & (fresh <= band["upper"].values)).all(axis=1).mean()
+    assert abs(inside - 0.9) < 0.01
+    single = stats.beta.ppf([[0.05], [0.95]], ALPHA, ALPHA.sum() - ALPHA)
+    assert (band["lower"].values < single[0]).all() and (band["upper"].values > single[1]).all()
+
+
+def test_probability_in_top(open_answers):
+    top = answers.probability_in_top(open_answers, 1)
+    assert top["probability"].sum() == pytest.approx(1)
+    # P(category d is the largest) by direct integration over its Gamma against those of the others.
+    g = np.linspace(0, 120, 20_001)[1:]
+    density = stats.gamma.pdf(g, ALPHA[3]) * stats.gamma.cdf(g[:, None], ALPHA[:3]).prod(axis=1)
+    expected = np.trapezoid(density, g)
+    assert abs(top["probability"].values[3] - expected) < 4 * top["mcse"].values[3] + 1e-4
+
+
+def test_contrast_of_categories(open_answers):
+    delta = answers.contrast(open_answers, "d", ["a", "b"])
+    total = ALPHA.sum()
+    mean = (ALPHA[3] - ALPHA[0] - ALPHA[1]) / total
+    weights = np.array([-1, -1, 0, 1])
+    covariance = (np.diag(ALPHA / total) - np.outer(ALPHA, ALPHA) / total**2) / (total + 1)
+    assert abs(float(delta["mean"]) - mean) < 4 * float(delta["mcse"])
+    assert float(delta["sd"]) == pytest.approx(np.sqrt(weights @ covariance @ weights), rel=0.03)
+    assert 0.9 < float(delta["probability_positive"]) < 1
+
+
+def test_contrast_of_a_collection_with_itself_is_centred(open_answers):
+    shuffled = open_answers.copy(deep=True)
+    values = shuffled["posterior"]["distribution"].values
+    shuffled["posterior"]["distribution"].values[:] = values[::-1]
+    delta = answers.contrast(open_answers, "d", "d", other=shuffled)
+    assert abs(float(delta["mean"])) < 1e-12
+    assert abs(float(delta["probability_positive"]) - 0.5) < 0.02
+
+
+def test_entropy_mean(open_answers):
+    found = answers.entropy(open_answers)
+    total = ALPHA.sum()
+    expected = special.digamma(total + 1) - (ALPHA / total * special.digamma(ALPHA + 1)).sum()
+    assert abs(float(found["mean"]) - expected) < 4 * float(found["mcse"])
+
+
+def test_parts_of_the_interval():
+    """Without privacy all the width is sampling; at small epsilon nearly all of it is privacy."""
+    direct = fit(Collection(["no", "yes"], [Tally(designs.direct(), [0, 1], [70, 30])]), random_seed=1)
+    assert answers.interval_parts(direct)["privacy_share"].max() < 1e-6
+    noisy = fit(Collection(["no", "yes"], [Tally(designs.warner(0.55), [0, 1], [500, 500])]), random_seed=1)
+    parts = answers.interval_parts(noisy)
+    assert parts["privacy_share"].min() > 0.95
+    assert np.allclose(parts["sampling_sd"] ** 2 + parts["privacy_sd"] ** 2, parts["sd"] ** 2)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda t: answers.probability_in_top(t, 0), "k must be an integer >= 1"),
+        (lambda t: answers.category_sum(t, ["a", "z"]), "got 'z'"),
+        (lambda t: answers.category_sum(t, []), "got none"),
+        (lambda t: answers.entropy(t, target="tallies"), "target must be one of"),
+        (lambda t: answers.simultaneous_intervals(t, ci_prob=1.0), "ci_prob must be"),
+    ],
+)
+def test_bad_questions(open_answers, call, words):
+    with pytest.raises(ArgumentError, match=words):
+        call(open_answers)

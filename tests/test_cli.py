@@ -1,0 +1,144 @@
+"""The command line as a user meets it: tables, JSON, files, and one sentence on bad input."""
+
+import json
+
+import numpy as np
+import pytest
+
+from ldpbayes import cli, result
+
+NIGERIA = "data/rr_nigeria.toml"
+
+GOOD = """
+categories = ["no", "yes"]
+
+[[channels]]
+protocol = "grr"
+file = "counts.csv"
+report = "report"
+count = "count"
+parameters = { epsilon = 1.0 }
+"""
+
+
+def run(capsys, *arguments):
+    """Return (exit status, standard output, standard error) of one command."""
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    return stopped.value.code or 0, captured.out, captured.err
+
+
+@pytest.fixture(autouse=True)
+def in_checkout(monkeypatch, request):
+    monkeypatch.chdir(request.config.rootpath)
+
+
+def test_fit_prints_table_and_reason(capsys):
+    status, out, _ = run(capsys, "fit", NIGERIA, "--prior", "flat", "--seed", 1)
+    assert status == 0
+    for word in ("0.2621", "0.0144", "0.2341 to 0.2905", "0.2619", "method exact", "Log-evidence", "mean of F"):
+        assert word in out
+
+
+def test_json_has_everything(capsys):
+    status, out, err = run(capsys, "fit", NIGERIA, "--prior", "flat", "--seed", 1, "--json")
+    found = json.loads(out)
+    assert status == 0 and err == ""
+    assert found["method"] == "exact" and found["categories"] == ["no", "yes"] and found["random_seed"] == 1
+    for target in ("distribution", "frequency"):
+        assert set(found[target]) == {"mean", "sd", "lower", "upper", "mcse"}
+        assert sum(found[target]["mean"]) == pytest.approx(1)
+    assert found["distribution"]["mean"][1] == pytest.approx(0.26211, abs=5e-6)
+    assert found["mle"][1] == pytest.approx(0.26191, abs=5e-6)
+    assert found["oracle"][1] == pytest.approx(0.26191, abs=5e-6)
+    assert np.isfinite(found["log_evidence"]) and found["diagnostics"]["converged"] == 1
+
+
+def test_same_seed_same_numbers(capsys):
+    first = run(capsys, "fit", NIGERIA, "--seed", 7, "--json")
+    assert run(capsys, "fit", NIGERIA, "--seed", 7, "--json") == first
+    assert run(capsys, "fit", NIGERIA, "--seed", 8, "--json") != first
+
+
+def test_derived_quantities_are_printed(capsys):
+    status, out, _ = run(capsys, "fit", "data/rr_minarets.toml", "--prior", "flat", "--seed", 1)
+    assert status == 0 and "pi = 0.8" in out and "t = 0.6" in out
+
+
+def test_files_are_written_and_read_back(capsys, tmp_path):
+    status, out, _ = run(capsys, "fit", NIGERIA, "--seed", 1, "--output", tmp_path / "f.nc", "--plot", tmp_path / "f.png")
+    assert status == 0 and "Wrote" in out
+    tree = result.load(tmp_path / "f.nc")
+    assert tree.attrs["method"] == "exact" and tree.attrs["random_seed"] == 1
+    assert tree["posterior"]["distribution"].dims == ("chain", "draw", "category")
+    assert (tmp_path / "f.png").read_bytes()[1:4] == b"PNG"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["f.nc", "f.png"]
+
+
+def test_explain_names_every_method_considered(capsys):
+    status, out, _ = run(capsys, "fit", "data/rr_minarets.toml", "--explain")
+    assert status == 0 and "exact" in out and "chosen" in out
+
+
+def test_protocols_lists_designs(capsys):
+    status, out, _ = run(capsys, "protocols")
+    assert status == 0
+    for name in ("grr", "crosswise", "forced_response", "kronecker", "epsilon"):
+        assert name in out
+
+
+def test_help_teaches(capsys):
+    status, out, _ = run(capsys, "fit", "--help")
+    assert status == 0 and "rr_nigeria.toml" in out and "oracle" in out
+
+
+@pytest.mark.parametrize(
+    "toml, table, words",
+    [
+        (GOOD, "report,count\nno,3\nmaybe,4\n", ["counts.csv", "line 3", "maybe"]),
+        (GOOD, "report,count\nno,3\nyes,-4\n", ["line 3", "count"]),
+        (GOOD, "report,count\nno,0\nyes,0\n", ["no reports"]),
+        (GOOD, "report,count\n", ["no rows"]),
+        (GOOD, "report\nno\n", ["no column 'count'"]),
+        (GOOD.replace("epsilon = 1.0", "epsilon = 0"), "", ["epsilon must be a number in (0, 50], got 0"]),
+        (GOOD.replace("epsilon = 1.0", "epsilon = -1"), "", ["epsilon", "-1"]),
+        (GOOD.replace("epsilon = 1.0", "epsilon = nan"), "", ["epsilon", "nan"]),
+        (GOOD.replace("epsilon = 1.0", "epsilon = 800"), "", ["epsilon", "800"]),
+        (GOOD.replace("epsilon = 1.0", ""), "", ["needs the parameter 'epsilon'"]),
+        (GOOD.replace('"grr"', '"grrr"'), "", ["protocol must be one of"]),
+        (GOOD.replace(', "yes"', ""), "", ["categories"]),
+        (GOOD + "n = 8\n", "report,count\nno,3\nyes,4\n", ["add up to 7", "8"]),
+        (GOOD.replace("epsilon = 1.0", "epsilon ="), "", ["not valid TOML"]),
+        (GOOD.replace("file =", "fil ="), "", ["unknown key 'fil'"]),
+    ],
+)
+def test_bad_collections_get_one_sentence(capsys, tmp_path, toml, table, words):
+    (tmp_path / "c.toml").write_text(toml)
+    (tmp_path / "counts.csv").write_text(table)
+    status, out, err = run(capsys, "fit", tmp_path / "c.toml")
+    flat = " ".join(err.split())
+    assert status == 2 and out == "" and "Traceback" not in err
+    for word in words:
+        assert word in flat, flat
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["fit", "nowhere.toml"], "nowhere.toml"),
+        (["fit", NIGERIA, "--prior", "jefferys"], "prior must be one of jeffreys, flat"),
+        (["fit", NIGERIA, "--prior", "-1"], "prior must be a finite number above 0"),
+        (["fit", NIGERIA, "--prior", "nan"], "prior must be a finite number above 0"),
+        (["fit", NIGERIA, "--ci", "1"], "ci_prob must be a probability in (0, 1)"),
+        (["fit", NIGERIA, "--method", "magic"], "magic"),
+        (["fit", "data/rr_minarets.toml", "--method", "exact"], "single out one category"),
+        (["fit", NIGERIA, "--plot", "x.txt"], "plot must end in"),
+        (["fit", NIGERIA, "--output", "no/such/folder/x.nc"], "cannot be written"),
+        (["frobnicate"], "frobnicate"),
+    ],
+)
+def test_bad_arguments_get_one_sentence(capsys, arguments, words):
+    status, _, err = run(capsys, *arguments)
+    assert status == 2 and "Traceback" not in err
+    assert words in " ".join(err.replace("│", " ").split())
