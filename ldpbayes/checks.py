@@ -10,6 +10,9 @@ from ldpbayes.errors import ArgumentError
 #: Above this a report equals the value to within e^-50 < 2e-22, and e^epsilon leaves no room in double precision.
 MAX_EPSILON = 50.0
 
+#: Above this, whole numbers are no longer exact in double precision.
+MAX_COUNT = 2**53
+
 
 def epsilon(value, name="epsilon"):
     """Return an LDP level in nats as a float in (0, MAX_EPSILON]."""

@@ -16,6 +16,7 @@ from ldpbayes.tally import Collection, Derived, Tally
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 _COLLECTION_KEYS = {*_TEXTS, "categories", "channels", "derived", "published"}
 _CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n"}
+_KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
 
 
 def read_collection(path):
@@ -46,27 +47,25 @@ def read_collection(path):
         Where the channels together cannot tell some categories apart.
     """
     path = pathlib.Path(path)
-    try:
-        document = tomllib.loads(files.read_text(path))
-    except tomllib.TOMLDecodeError as err:
-        raise DataError(f"is not valid TOML: {err}", source=path) from err
+    document = files.read_toml(path)
     _known(document, _COLLECTION_KEYS, path)
-    texts = {key: document[key] for key in _TEXTS if key in document}
-    for key, value in texts.items():
-        if not isinstance(value, str):
-            raise DataError("must be text", source=path, field=key)
+    texts = {key: _typed(document, key, str, path) for key in _TEXTS if key in document}
     categories = document.get("categories")
     if not isinstance(categories, list) or not all(isinstance(c, str) for c in categories):
         raise DataError('must be a list of labels, such as ["no", "yes"]', source=path, field="categories")
     channels = document.get("channels")
     if not isinstance(channels, list) or not channels or not all(isinstance(c, dict) for c in channels):
         raise DataError("needs at least one [[channels]] table", source=path, field="channels")
+    published = _typed(document, "published", list, path, default=[])
+    if not all(isinstance(entry, dict) for entry in published):
+        raise DataError("must be [[published]] tables", source=path, field="published")
+    derived = _typed(document, "derived", dict, path, default={})
     try:
         collection = Collection(
             categories=tuple(categories),
             tallies=tuple(_read_channel(path, categories, channel, i) for i, channel in enumerate(channels)),
-            derived=tuple(_derived(name, entry) for name, entry in document.get("derived", {}).items()),
-            published=tuple(document.get("published", ())),
+            derived=tuple(_derived(name, entry) for name, entry in derived.items()),
+            published=tuple(published),
             **{"id": path.stem, **texts},
         )
     except DataError as err:
@@ -116,88 +115,75 @@ def write_collection(collection, path):
         document["published"] = list(collection.published)
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
+    described = tomli_w.dumps(document, multiline_strings=True)
+    if tomllib.loads(described) != document:  # carriage returns survive only in one-line strings
+        described = tomli_w.dumps(document)
     files.write_text(table, text.getvalue())
-    files.write_text(path, tomli_w.dumps(document, multiline_strings=False))
+    files.write_text(path, described)
 
 
 def _read_channel(path, categories, channel, position):
-    name = channel.get("name", "all" if position == 0 else f"channel {position + 1}")
+    name = _typed(channel, "name", str, path, "channels", default="all" if position == 0 else f"channel {position + 1}")
     field = f"channels.{name}"
     _known(channel, _CHANNEL_KEYS, path, field)
     for key in ("protocol", "file"):
         if not isinstance(channel.get(key), str):
             raise DataError(f"needs {key!r}", source=path, field=field)
     try:
-        protocol = make_protocol(channel["protocol"], categories, _numbers(channel.get("parameters", {})))
+        parameters = _numbers(_typed(channel, "parameters", dict, path, field, default={}))
+        protocol = make_protocol(channel["protocol"], categories, parameters)
+    except DataError:
+        raise
     except (LDPBayesError, TypeError) as err:
         raise DataError(str(err).rstrip("."), source=path, field=field) from err
     report = channel.get("report", list(protocol.report_fields))
     report = [report] if isinstance(report, str) else report
-    if len(report) != len(protocol.report_fields):
-        raise DataError(
-            f"report must name {len(protocol.report_fields)} columns ({', '.join(protocol.report_fields)})",
-            source=path,
-            field=field,
-        )
-    source = path.parent / channel["file"]
-    lines, columns, counts = _read_table(source, report, channel.get("count"), channel.get("where", {}))
-    if not lines:
-        raise DataError(f"has no rows for channel {name!r}", source=source)
-    try:
-        reports = protocol.parse_reports(columns, categories)
-        tally = Tally(protocol, reports, counts, name)
-    except DataError as err:
-        line = None if err.line is None else lines[err.line]
-        raise DataError(err.message, source=source, line=line, field=err.field or report[0]) from None
-    stated = channel.get("n")
+    if not isinstance(report, list) or len(report) != len(protocol.report_fields):
+        fields = ", ".join(protocol.report_fields)
+        raise DataError(f"report must name {len(protocol.report_fields)} columns ({fields})", source=path, field=field)
+    count = _typed(channel, "count", str, path, field)
+    where = _typed(channel, "where", dict, path, field, default={})
+    tally = _read_tally(path.parent / channel["file"], protocol, categories, name, report, count, where)
+    stated = _typed(channel, "n", int, path, field)
     if stated is not None and stated != tally.n_reports:
         raise DataError(f"counts add up to {tally.n_reports}, but n says {stated}", source=path, field=field)
     return tally
 
 
-def _read_table(source, report, count, where):
-    """Return line numbers, the report columns as text, and the counts (None without a count column)."""
-    reader = csv.reader(io.StringIO(files.read_text(source)), strict=True)
+def _read_tally(source, protocol, categories, name, report, count, where):
+    """Return the Tally of one channel, read in chunks so that only the parsed reports stay in memory."""
+    reports, counts = [], []
     try:
-        header = [cell.strip() for cell in next(reader, [])]
-        used = [*report, *([count] if count else []), *where]
-        for column in used:
-            if column not in header:
-                raise DataError(f"has no column {column!r}; it has {', '.join(header) or 'none'}", source=source, line=1)
-        wanted = {header.index(key): str(value) for key, value in where.items()}
-        positions = [header.index(column) for column in report]
-        lines, columns, counts = [], [[] for _ in report], []
-        for cells in reader:
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                raise DataError(f"has {len(cells)} cells, the header {len(header)}", source=source, line=reader.line_num)
-            if any(cells[i].strip() != value for i, value in wanted.items()):
-                continue
-            lines.append(reader.line_num)
-            for column, i in zip(columns, positions, strict=True):
-                column.append(cells[i])
+        for lines, columns in files.read_table(source, [*report, *([count] if count else [])], where):
+            try:
+                reports.append(protocol.parse_reports(columns[: len(report)], categories))
+            except DataError as err:
+                line = None if err.line is None else lines[err.line]
+                raise DataError(err.message, line=line, field=err.field or report[0]) from None
             if count:
-                counts.append(_count(cells[header.index(count)], source, reader.line_num, count))
-    except csv.Error as err:
-        raise DataError(f"is not a valid CSV file: {err}", source=source, line=reader.line_num) from err
-    return lines, columns, np.array(counts, dtype=np.int64) if count else None
-
-
-def _count(text, source, line, field):
-    try:
-        value = int(text)
-    except ValueError:
-        raise DataError(f"count must be a whole number, got {text!r}", source=source, line=line, field=field) from None
-    if not 0 <= value < 2**62:
-        raise DataError(f"count must be from 0 to 2**62, got {value}", source=source, line=line, field=field)
-    return value
+                counts.append(files.parse_counts(columns[-1], lines, count))
+        if not reports:
+            condition = " and ".join(f"{key} = {value!r}" for key, value in where.items())
+            raise DataError(f"has no rows for channel {name!r}" + (f", where {condition}" if where else ""))
+        return Tally(protocol, np.concatenate(reports), np.concatenate(counts) if count else None, name)
+    except DataError as err:
+        raise err.at(source=source) from err.__cause__
 
 
 def _derived(name, entry):
-    if not isinstance(entry, dict) or set(entry) - {"of", "given"} or not entry.get("of"):
+    lists = [entry.get("of"), entry.get("given", [])] if isinstance(entry, dict) else [None]
+    good = all(isinstance(labels, list) and all(isinstance(label, str) for label in labels) for labels in lists)
+    if not good or set(entry) - {"of", "given"} or not entry["of"]:
         raise DataError("must have of = [categories] and, for a share, given = [categories]", field=f"derived.{name}")
     return Derived(name, tuple(entry["of"]), tuple(entry.get("given", ())))
+
+
+def _typed(table, key, kind, path, field=None, default=None):
+    """Return table[key], or default where it is missing; a value of another type is refused."""
+    value = table.get(key, default)
+    if key in table and (not isinstance(value, kind) or isinstance(value, bool)):
+        raise DataError(f"{key} must be {_KINDS[kind]}, got {value!r}", source=path, field=field or key)
+    return value
 
 
 def _known(table, keys, path, field=None):

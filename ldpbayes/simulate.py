@@ -1,0 +1,231 @@
+"""True populations, and collections simulated from them with the truth kept beside the reports."""
+
+import pathlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbayes import checks, files
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.tally import Collection, Tally
+
+_POPULATION_KEYS = {"id", "title", "citation", "licence", "notes", "file", "n", "n_categories"}
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """A true distribution over labelled categories; a census where the counts are known.
+
+    Attributes
+    ----------
+    categories : tuple of str
+    distribution : (a,) array
+        P, summing to one.
+    counts : (a,) int array or None
+        The people themselves, where the population is a census.
+    id, title, citation, licence : str
+    """
+
+    categories: tuple[str, ...]
+    distribution: np.ndarray
+    counts: np.ndarray | None = None
+    id: str = "population"
+    title: str = ""
+    citation: str = ""
+    licence: str = ""
+
+    @property
+    def n_categories(self):
+        """Number of categories, a."""
+        return len(self.categories)
+
+
+def population(source, n_categories=None, *, exponent=1.0, mean=None, alpha=1.0, random_seed=None):
+    """Return a true population: one of the synthetic families, or a file of counts.
+
+    ====================  ============================================================================
+    source                distribution over x = 0, …, a−1
+    ====================  ============================================================================
+    ``"zipf"``            p_x ∝ (x+1)^−exponent; exponent 0 is uniform
+    ``"geometric"``       p_x ∝ (m/(1+m))^x, a geometric of mean m = a/5 cut off at a
+    ``"dirichlet"``       one draw from Dirichlet(alpha, …, alpha)
+    path                  ``value,count`` in a CSV file, or the TOML file that describes it
+    ====================  ============================================================================
+
+    Parameters
+    ----------
+    source : {"zipf", "geometric", "dirichlet"} or path-like
+    n_categories : int
+        a, for the synthetic families; a file knows its own.
+    exponent : float
+        Of the Zipf law, at least 0.
+    mean : float, optional
+        Of the geometric law before it is cut off; a/5 by default.
+    alpha : float
+        Concentration of the Dirichlet draw.
+    random_seed : Generator, int or None
+        For the Dirichlet draw.
+
+    Returns
+    -------
+    Population
+
+    Raises
+    ------
+    ArgumentError
+        On a family without n_categories, or a parameter out of range.
+    DataError
+        On a malformed file.
+
+    References
+    ----------
+    Kairouz, Bonawitz, Ramage (2016), §4.4 and supplementary figure 4 (geometric law of mean a/5, Zipf, Dirichlet).
+
+    Examples
+    --------
+    >>> population("zipf", 3).distribution.round(3)
+    array([0.545, 0.273, 0.182])
+    """
+    if source not in ("zipf", "geometric", "dirichlet"):
+        if n_categories is not None:
+            raise ArgumentError(
+                f"n_categories must be left out for a population that is read from a file, got {n_categories!r}."
+            )
+        return _read_population(pathlib.Path(source))
+    if n_categories is None:
+        raise ArgumentError(f"n_categories must be an integer >= 2 for the {source} population, got None.")
+    a = checks.categories_count(n_categories)
+    x = np.arange(a)
+    if source == "zipf":
+        exponent = exponent if exponent == 0 else checks.positive(exponent, "exponent")
+        log_weights, title = -exponent * np.log1p(x), f"Zipf law with exponent {exponent:g}"
+    elif source == "geometric":
+        mean = checks.positive(a / 5 if mean is None else mean, "mean")
+        log_weights, title = -x * np.log1p(1 / mean), f"geometric law of mean {mean:g}, cut off"
+    else:
+        p = checks.generator(random_seed, "random_seed").dirichlet(np.full(a, checks.positive(alpha, "alpha")))
+        with np.errstate(divide="ignore"):
+            log_weights, title = np.log(p), f"one draw from Dirichlet({alpha:g})"
+    weights = np.exp(log_weights - log_weights.max())
+    width = len(str(a - 1))
+    labels = tuple(f"c{i:0{width}d}" for i in x)
+    return Population(labels, weights / weights.sum(), id=f"{source}_{a}", title=f"{title}, {a} categories")
+
+
+def simulate_collection(protocol, truth, n=None, *, random_seed=None, categories=None, id=None, title=None, name="all"):
+    """Simulate the reports of a population through a protocol, and keep the truth with them.
+
+    With n, users' values are drawn from the distribution: T ~ Multinomial(n, P). Without it the truth must be counts,
+    and these users report. Only simulation: for protecting people use the protocol's ``privatize_one``.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    truth : Population or (a,) array
+        A distribution (with n) or counts of true values.
+    n : int, optional
+        Number of users.
+    random_seed : Generator, int or None
+    categories : sequence of str, optional
+        Labels; the population's own, or "c0", "c1", … by default.
+    id, title, name : str, optional
+        Of the collection, and of its one channel.
+
+    Returns
+    -------
+    collection : Collection
+        Its ``published`` entries with source "truth" hold the true counts, and the distribution they were drawn from.
+    true_counts : (a,) int array
+        T, the tallies of these users' true values.
+
+    Examples
+    --------
+    >>> from ldpbayes.protocols.grr import GRR
+    >>> collection, true_counts = simulate_collection(GRR(3, epsilon=1.0), [50, 30, 20], random_seed=1)
+    >>> collection.n_reports, true_counts.tolist()
+    (100, [50, 30, 20])
+    """
+    if not isinstance(protocol, AbstractProtocol):
+        raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}.")
+    origin = truth if isinstance(truth, Population) else None
+    rng = checks.generator(random_seed, "random_seed")
+    distribution, true_counts = _true_values(truth, n, protocol.n_categories, rng)
+    if categories is None:
+        categories = origin.categories if origin else [f"c{i}" for i in range(protocol.n_categories)]
+    users = int(true_counts.sum())
+    facts = {"citation": origin.citation, "licence": origin.licence} if origin else {}
+    collection = Collection(
+        tuple(categories),
+        (Tally(protocol, *protocol.simulate(true_counts, rng), name),),
+        id=id or (f"{origin.id}_{protocol.name}" if origin else f"simulated_{protocol.name}"),
+        title=title
+        or (f"Simulated: {origin.title}" if origin and origin.title else f"Simulated reports of {users:,} users"),
+        notes=f"Simulated reports of {users:,} users; the true values are under published, with source truth.",
+        published=_truth_entries(categories, distribution, true_counts),
+        **facts,
+    )
+    return collection, true_counts
+
+
+def true_values(collection):
+    """Return (distribution or None, true counts) of a simulated collection, or a DataError where it holds no truth."""
+    entries = {e.get("what"): e.get("estimate") for e in collection.published if e.get("source") == "truth"}
+    if "true counts" not in entries:
+        raise DataError(f"collection {collection.id!r} holds no true counts; only simulated ones do")
+    distribution = entries.get("true distribution")
+    return None if distribution is None else np.array(distribution), np.array(entries["true counts"], dtype=np.int64)
+
+
+def _true_values(truth, n, n_categories, rng):
+    """Return (distribution drawn from or None, true counts)."""
+    if n is None:
+        counts = truth.counts if isinstance(truth, Population) else truth
+        if counts is None:
+            raise ArgumentError("n must be an integer >= 1 for a population without counts, got None.")
+        counts = checks.counts(counts, "truth", n_categories)
+        if not counts.sum():
+            raise ArgumentError("truth must hold at least one user, got only zeros.")
+        return None, counts
+    n = checks.integer(n, "n", minimum=1, maximum=checks.MAX_COUNT)
+    weights = np.array(truth.distribution if isinstance(truth, Population) else truth, dtype=float)
+    if np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0:
+        weights = weights / weights.sum()
+    distribution = checks.distribution(weights, "truth", n_categories)
+    return distribution, rng.multinomial(n, distribution)
+
+
+def _truth_entries(categories, distribution, true_counts):
+    labels = list(categories)
+    entries = [{"source": "truth", "what": "true counts", "quantity": labels, "estimate": true_counts.tolist()}]
+    if distribution is not None:
+        what = {"source": "truth", "what": "true distribution", "quantity": labels}
+        entries.append(what | {"estimate": distribution.tolist()})
+    return tuple(entries)
+
+
+def _read_population(path):
+    """Read value,count from a CSV file, with the facts of the TOML file of the same name where there is one."""
+    described = path.with_suffix(".toml")
+    document = files.read_toml(described) if path.suffix == ".toml" or described.exists() else {}
+    for key in document:
+        if key not in _POPULATION_KEYS:
+            raise DataError(f"unknown key {key!r}; known are {', '.join(sorted(_POPULATION_KEYS))}", source=described)
+    source = path.parent / document.get("file", path.name) if path.suffix == ".toml" else path
+    labels, counts = [], []
+    for lines, (values, texts) in files.read_table(source, ["value", "count"]):
+        labels += [value.strip() for value in values]
+        try:
+            counts.append(files.parse_counts(texts, lines, "count"))
+        except DataError as err:
+            raise err.at(source=source) from None
+    if len(labels) < 2 or len(set(labels)) != len(labels) or not all(labels):
+        raise DataError("must have at least two distinct, non-empty values", source=source, field="value")
+    counts = np.concatenate(counts)
+    for key, actual in (("n", int(counts.sum())), ("n_categories", len(labels))):
+        if document.get(key, actual) != actual:
+            raise DataError(f"{key} is {actual} in {source.name}, but {document[key]} here", source=described, field=key)
+    if not counts.sum():
+        raise DataError("holds nobody: every count is zero", source=source, field="count")
+    texts = {key: document[key] for key in ("title", "citation", "licence") if key in document}
+    return Population(tuple(labels), counts / counts.sum(), counts, document.get("id", path.stem), **texts)
