@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, RankDeficientWarning
 from ldpbayes.protocols.base import AbstractProtocol, distinct
 from ldpbayes.rows import StackedRows
 
@@ -200,11 +200,15 @@ class Collection:
     def unidentified(self):
         """Return groups of category labels that no number of reports through these channels could tell apart.
 
-        The null space of the stacked channels; empty where the channels together have full rank.
+        The null space of the stacked channels; empty where the channels together have full rank, and where some
+        protocol has too many possible reports to write its channel out.
         """
         if any(tally.protocol.hit_rates is not None for tally in self.tallies):
             return []
-        stacked = np.concatenate([tally.protocol.channel() for tally in self.tallies])
+        try:
+            stacked = np.concatenate([tally.protocol.channel() for tally in self.tallies])
+        except InfeasibleError:
+            return []
         triangle = np.linalg.qr(stacked, mode="r")
         _, singular, vt = np.linalg.svd(triangle, full_matrices=True)
         small = singular <= singular[0] * max(stacked.shape) * np.finfo(float).eps

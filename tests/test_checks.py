@@ -1,0 +1,125 @@
+"""Validators: the cleaned value comes back, and anything else is one sentence with rule and value."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, DataError
+
+
+@pytest.mark.parametrize("value", [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf, 50.1, 800, "1", None, True, [1.0]])
+def test_epsilon_refuses(value):
+    with pytest.raises(ArgumentError, match=r"^epsilon must be a number in \(0, 50\], got ") as caught:
+        checks.epsilon(value)
+    assert repr(value) in str(caught.value)
+
+
+@given(st.floats(min_value=0, max_value=50, exclude_min=True))
+def test_epsilon_keeps_every_digit(value):
+    assert checks.epsilon(value) == value
+    assert type(checks.epsilon(np.float64(value))) is float
+
+
+def test_large_epsilon_is_told_what_it_means():
+    with pytest.raises(ArgumentError, match="the values themselves"):
+        checks.epsilon(800)
+
+
+@pytest.mark.parametrize("value", [1.5, "3", None, True, np.bool_(True), math.nan, 1, 9])
+def test_integer_refuses(value):
+    with pytest.raises(ArgumentError, match=r"^n must be an integer >= 2 and <= 8, got "):
+        checks.integer(value, "n", minimum=2, maximum=8)
+
+
+@pytest.mark.parametrize("value", [3, 3.0, np.int32(3), np.uint8(3)])
+def test_integer_accepts_whole_numbers_of_any_type(value):
+    assert checks.integer(value, "n") == 3 and type(checks.integer(value, "n")) is int
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, "0.5", None, True])
+def test_probability_refuses(value):
+    with pytest.raises(ArgumentError, match=r"^p must be a probability in \[0, 1\], got "):
+        checks.probability(value, "p")
+
+
+def test_probability_open_ends():
+    assert checks.probability(0, "p") == 0.0 and checks.probability(1, "p") == 1.0
+    with pytest.raises(ArgumentError, match=r"in \(0, 1\]"):
+        checks.probability(0, "p", open_low=True)
+    with pytest.raises(ArgumentError, match=r"in \[0, 1\)"):
+        checks.probability(1, "p", open_high=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ([1, -1], "got -1 at position 1"),
+        ([1.5, 2], "got 1.5 at position 0"),
+        ([1, math.nan], "got nan at position 1"),
+        ([1, math.inf], "got inf at position 1"),
+        ([True, False], "got dtype bool"),
+        (["1", "2"], "got dtype"),
+        ([[1, 2]], "must be one-dimensional"),
+        (3, "must be one-dimensional"),
+    ],
+)
+def test_counts_refuses(value, problem):
+    with pytest.raises(ArgumentError, match=r"^counts must be") as caught:
+        checks.counts(value)
+    assert problem in str(caught.value)
+
+
+def test_counts_copies_and_checks_the_length():
+    given_counts = np.array([3.0, 4.0])
+    cleaned = checks.counts(given_counts)
+    cleaned[0] = 9
+    assert given_counts[0] == 3.0 and cleaned.dtype == np.int64
+    with pytest.raises(ArgumentError, match="of length 3"):
+        checks.counts(given_counts, size=3)
+
+
+@pytest.mark.parametrize("value", [[0.5, 0.6], [1.5, -0.5], [math.nan, 1.0], [0.0, 0.0]])
+def test_distribution_refuses(value):
+    with pytest.raises(ArgumentError, match=r"^p must be non-negative and sum to 1"):
+        checks.distribution(value)
+
+
+def test_distribution_divides_by_its_sum_in_a_copy():
+    p = np.array([0.25, 0.75 + 5e-10])
+    assert checks.distribution(p).sum() == 1.0 and p[1] == 0.75 + 5e-10
+
+
+@pytest.mark.parametrize("value", [[-1], [3], [0, 1, 3]])
+def test_values_never_wrap_around(value):
+    with pytest.raises(ArgumentError, match=r"^values must be integers from 0 to 2, got"):
+        checks.values(value, 3)
+
+
+@pytest.mark.parametrize("value", [[0.0], [True], [[0, 1]], ["a"]])
+def test_values_refuses_other_types(value):
+    with pytest.raises(ArgumentError, match="one-dimensional array of integers"):
+        checks.values(value, 3)
+
+
+def test_generator():
+    rng = np.random.default_rng(1)
+    assert checks.generator(rng) is rng
+    assert checks.generator(3).random() == checks.generator(np.int64(3)).random()
+    for bad in (-1, True, "seed", 1.5):
+        with pytest.raises(ArgumentError, match=r"^rng must be a"):
+            checks.generator(bad)
+
+
+def test_choice_names_the_options():
+    with pytest.raises(ArgumentError, match=r"^prior must be one of flat, jeffreys, got 'flt'"):
+        checks.choice("flt", "prior", ("flat", "jeffreys"))
+
+
+def test_data_error_tells_the_location_and_fills_only_what_is_missing():
+    err = DataError("is wrong", line=3).at(source="a.csv", line=9, field="count")
+    assert str(err) == "a.csv, line 3, field 'count': is wrong"
+    assert str(DataError("is wrong")) == "is wrong"
