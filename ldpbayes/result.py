@@ -23,6 +23,8 @@ EXACT = {
     "distribution_upper": ("category",),
     "frequency_mean": ("category",),
     "frequency_sd": ("category",),
+    "frequency_lower": ("category",),
+    "frequency_upper": ("category",),
     "log_evidence": (),
 }
 

@@ -1,0 +1,147 @@
+"""Exact reduction of a collection: categories that the observed reports cannot tell apart become one, likewise reports.
+
+The Dirichlet aggregates: sums over groups of categories are Dirichlet again, and shares within a group keep their prior.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ldpbayes.errors import DataError, InfeasibleError
+
+#: Rows with more entries than this are never written out.
+MAX_ENTRIES = 2**26
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """The likelihood Π_j (L_j · G)^{w_j} exp(log_constant) of the group sums G_g = Σ_{x in group g} P_x.
+
+    Given G the reports say nothing about the shares P_x/G_g, which stay Dirichlet(α of the members), independent of G.
+
+    Attributes
+    ----------
+    matrix : (m, g) array
+        Distinct rows, each divided by its largest entry.
+    counts : (m,) float array
+    log_constant : float
+    groups : (a,) int array
+        The group of each category.
+    member_alpha : (a,) array
+        Prior concentrations of the categories.
+    """
+
+    matrix: np.ndarray
+    counts: np.ndarray
+    log_constant: float
+    groups: np.ndarray
+    member_alpha: np.ndarray
+
+    @property
+    def n_groups(self):
+        """Number of groups, g."""
+        return self.matrix.shape[1]
+
+    @property
+    def n_reports(self):
+        """Number of users, Σ_j w_j."""
+        return round(self.counts.sum())
+
+    @cached_property
+    def alpha(self):
+        """Prior concentrations of the group sums, shape (g,)."""
+        return np.bincount(self.groups, self.member_alpha, self.n_groups)
+
+    @cached_property
+    def shares(self):
+        """Prior mean of P_x/G_g, shape (a,)."""
+        return self.member_alpha / self.alpha[self.groups]
+
+    def expand(self, mean, cov):
+        """Return mean (a,) and covariance (a, a) of P from those of G.
+
+        E[P_x P_y] = E[G_g G_h] E[u_x u_y] with u the shares, and within a group
+        E[u_x u_y] = ū_x (α_g ū_y + [x = y]) / (α_g + 1).
+        """
+        second = cov + np.outer(mean, mean)
+        share, total = self.shares, self.alpha[self.groups]
+        same = self.groups[:, None] == self.groups
+        within = np.outer(share, share) * (total / (total + 1))[:, None] + np.diag(share / (total + 1))
+        expanded = share * mean[self.groups]
+        product = second[np.ix_(self.groups, self.groups)] * np.where(same, within, np.outer(share, share))
+        return expanded, product - np.outer(expanded, expanded)
+
+    def allocate(self, draws, rng):
+        """Return one draw of the group tallies for each draw of G, shape (S, g), S × m × g numbers at a time at most."""
+        out = np.empty(draws.shape, dtype=np.int64)
+        counts = np.rint(self.counts).astype(np.int64)
+        step = max(1, 2**21 // self.matrix.size)
+        for start in range(0, len(draws), step):
+            weights = self.matrix * draws[start : start + step, None, :]
+            weights /= weights.sum(axis=2, keepdims=True)
+            out[start : start + step] = rng.multinomial(counts, weights).sum(axis=1)
+        return out
+
+    def split(self, draws, tallies, rng):
+        """Return draws of (P, T), each (S, a), from draws of the group sums G and of the group tallies, each (S, g)."""
+        distribution = np.empty((len(draws), self.groups.size))
+        split = np.empty(distribution.shape, dtype=np.int64)
+        for g in range(self.n_groups):
+            members = np.flatnonzero(self.groups == g)
+            if members.size == 1:
+                distribution[:, members[0]], split[:, members[0]] = draws[:, g], tallies[:, g]
+                continue
+            share = rng.dirichlet(self.member_alpha[members], size=len(draws))
+            distribution[:, members] = draws[:, [g]] * share
+            split[:, members] = rng.multinomial(tallies[:, g], share)
+        return distribution, split
+
+    def margins(self):
+        """Return (first member of each kind, kind of each category): categories of a kind have the same margin."""
+        key = np.stack([self.groups.astype(float), self.member_alpha], axis=1)
+        _, first, kind = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        return first, kind.ravel()
+
+
+def merge(rows, prior, columns=True):
+    """Return the Merged form of rows under a Dirichlet prior: exactly equal columns and proportional rows are joined.
+
+    Parameters
+    ----------
+    rows : Rows
+    prior : Dirichlet
+    columns : bool
+        Whether to join columns; with False every category stays its own group.
+
+    Raises
+    ------
+    InfeasibleError
+        Where the rows are too large to write out.
+    """
+    if rows.n_rows * rows.n_categories > MAX_ENTRIES:
+        raise InfeasibleError(
+            f"rows must have at most {MAX_ENTRIES} entries to be written out, got {rows.n_rows} × {rows.n_categories}; "
+            "use another method."
+        )
+    dense = np.ascontiguousarray(rows.dense())
+    first = groups = np.arange(rows.n_categories)
+    if columns:
+        _, first, groups = np.unique(_keys(dense.T), return_index=True, return_inverse=True)
+        order = np.argsort(first)  # groups in the order of their first category
+        first, groups = first[order], np.argsort(order)[groups.ravel()]
+    matrix = dense[:, first]
+    scale = matrix.max(axis=1)
+    if not (scale > 0).all():
+        raise DataError("a report that came in has probability zero whatever the true value")
+    matrix = np.ascontiguousarray(matrix / scale[:, None])
+    _, first, inverse = np.unique(_keys(matrix), return_index=True, return_inverse=True)
+    counts = np.bincount(inverse.ravel(), rows.counts)
+    constant = rows.log_constant + float(rows.counts @ np.log(scale))
+    return Merged(matrix[first], counts, constant, groups, np.asarray(prior.alpha))
+
+
+def _keys(array):
+    """Return each row as one opaque value, so that sorting compares whole rows at memcmp speed."""
+    array = np.ascontiguousarray(array) + 0.0  # no negative zeros
+    return array.view(np.dtype((np.void, array.dtype.itemsize * array.shape[1]))).ravel()

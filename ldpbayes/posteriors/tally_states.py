@@ -1,0 +1,289 @@
+"""Exact posterior of any channel at small (a, n): dynamic programming over the unknown tallies of the true values."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numba
+import numpy as np
+from scipy import optimize, special
+
+from ldpbayes import checks, result
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
+from ldpbayes.posteriors.merging import merge
+
+#: Largest number of tally states held in memory (about 40 bytes each).
+MAX_STATES = 2**24
+#: Measured on one core: seconds per state and category of one step, per final state and category, and to start.
+STEP_SECONDS, STATE_SECONDS, START_SECONDS = 1.3e-9, 5e-8, 0.05
+
+
+@dataclass(frozen=True)
+class TallyStates(AbstractPosterior):
+    """The whole law of the tallies T given the reports, hence everything about P and F, exactly.
+
+    With U_i[T] the probability of the first i reports averaged over the orders of a true tally T,
+
+        U_{i+1}[T] = Σ_x (T_x/(i+1)) L_jx U_i[T − e_x],
+
+    convex averages that cannot overflow; then P(T, Y) = DirichletMultinomial(T; α) U_n[T] and P | T ~ Dirichlet(α + T).
+    Categories that the observed reports cannot tell apart are merged first, so g counts groups. Cost: g C(n + g, g) sums.
+
+    Parameters
+    ----------
+    draws, chains : int
+        chains × draws i.i.d. draws of (P, F).
+    limit_seconds : float
+        Refuse above this predicted time.
+
+    References
+    ----------
+    Lopuhaä-Zwakenberg et al. (2020), App. A, for the mixture; spec 2.3, 2.2.
+    """
+
+    draws: int = 1000
+    chains: int = 4
+    limit_seconds: float = 60.0
+    name: ClassVar[str] = "tally_states"
+
+    def __post_init__(self):
+        object.__setattr__(self, "draws", checks.integer(self.draws, "draws", 1))
+        object.__setattr__(self, "chains", checks.integer(self.chains, "chains", 1))
+        object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
+
+    def feasibility(self, collection, prior):
+        try:
+            merged = merge(collection.rows, prior)
+        except InfeasibleError as err:
+            return Feasibility(False, math.nan, str(err))
+        return self._feasibility(merged)
+
+    def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
+        merged = merge(collection.rows, prior)
+        feasibility = self._feasibility(merged)
+        if not feasibility.feasible:
+            raise InfeasibleError(feasibility.reason)
+        ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+        rng = checks.generator(random_seed, "random_seed")
+        states, probability, log_evidence = tally_law(merged)
+        exact = _moments(merged, states, probability)
+        exact |= _intervals(merged, states, probability, (1 - ci_prob) / 2)
+        size = self.chains * self.draws
+        tallies = states[rng.choice(len(states), size=size, p=probability)].astype(np.int64)
+        gammas = rng.standard_gamma(merged.alpha + tallies)
+        distribution, tallies = merged.split(gammas / gammas.sum(axis=1, keepdims=True), tallies, rng)
+        shape = (self.chains, self.draws, -1)
+        return result.build(
+            collection,
+            prior,
+            method=self.name,
+            settings={**dataclasses.asdict(self), "random_seed": random_seed, "ci_prob": ci_prob},
+            draws=distribution.reshape(shape),
+            frequencies=(tallies / merged.n_reports).reshape(shape),
+            exact={**exact, "log_evidence": log_evidence},
+            attrs={"n_states": len(states), "n_groups": merged.n_groups, "outcome": feasibility.reason},
+        )
+
+    def _feasibility(self, merged):
+        """Return the verdict for merged rows from the number of states and steps."""
+        n, g = merged.n_reports, merged.n_groups
+        states, steps = math.comb(n + g - 1, g - 1), math.comb(n + g, g)
+        seconds = START_SECONDS + g * (STEP_SECONDS * steps + STATE_SECONDS * states)
+        size = f"{g} distinguishable categories and {n} reports: {states:.3g} tally states, {steps:.3g} steps"
+        if states > MAX_STATES:
+            return Feasibility(False, seconds, f"Tally states must be at most {MAX_STATES}, got {states:.3g} ({size}).")
+        if seconds > self.limit_seconds:
+            reason = f"Predicted cost {seconds:.3g} s must be at most limit_seconds = {self.limit_seconds:g} s ({size})."
+            return Feasibility(False, seconds, reason)
+        return Feasibility(True, seconds, f"Exact by dynamic programming over {size}.")
+
+
+def tally_law(merged):
+    """Return (states, probability, log evidence): P(T | Y) over every group tally T with Σ T = n.
+
+    Parameters
+    ----------
+    merged : Merged
+
+    Returns
+    -------
+    states : (N, g) int array
+    probability : (N,) array
+    log_evidence : float
+        log P(Y), ordered reports.
+    """
+    n, g = merged.n_reports, merged.n_groups
+    averages, log_scale = _averages(np.ascontiguousarray(merged.matrix), np.rint(merged.counts).astype(np.int64), n, g)
+    states = tally_states(n, g)
+    grid = np.arange(n + 1)
+    log_prior = special.gammaln(n + 1) + special.gammaln(merged.alpha.sum()) - special.gammaln(merged.alpha.sum() + n)
+    with np.errstate(divide="ignore"):
+        log_weight = np.log(averages)
+    for x, alpha in enumerate(merged.alpha):
+        table = special.gammaln(alpha + grid) - special.gammaln(alpha) - special.gammaln(grid + 1)
+        log_weight += table[states[:, x]]
+    top = log_weight.max()
+    weight = np.exp(log_weight - top)
+    total = weight.sum()
+    return states, weight / total, float(top + np.log(total) + log_prior + log_scale + merged.log_constant)
+
+
+def tally_states(n, g):
+    """Return every tally of n users over g groups, shape (C(n+g−1, g−1), g), in the order of the recurrence.
+
+    With partial sums s_k = T_1 + … + T_k the position of T is Σ_{k<g} C(s_k + k − 1, k), whatever n is.
+    """
+    size = math.comb(n + g - 1, g - 1)
+    return _states(np.empty((size, g), dtype=np.int16 if n < 2**15 else np.int32), n)
+
+
+@numba.njit(cache=True)
+def _states(out, n):
+    g = out.shape[1]
+    partial = np.zeros(g + 1, dtype=np.int64)
+    partial[g] = n
+    for r in range(out.shape[0]):
+        for k in range(g):
+            out[r, k] = partial[k + 1] - partial[k]
+        k = 1  # the next tally in colexicographic order of the partial sums
+        while k < g and partial[k] == partial[k + 1]:
+            partial[k] = 0
+            k += 1
+        if k < g:
+            partial[k] += 1
+    return out
+
+
+@numba.njit(cache=True)
+def _averages(matrix, counts, n, g):
+    """Return U_n over all states, divided by its scale, and the log of that scale."""
+    # offsets[k, s] = C(s + k − 2, k − 1): how far the position moves when s_k falls by one.
+    offsets = np.zeros((g + 1, n + 2), dtype=np.int64)
+    offsets[1, 1:] = 1
+    for k in range(2, g):
+        for s in range(1, n + 2):
+            offsets[k, s] = offsets[k, s - 1] + offsets[k - 1, s]
+    size = 1
+    for k in range(1, g):
+        size = size * (n + k) // k
+    current, following = np.zeros(size), np.zeros(size)
+    current[0] = 1.0
+    log_scale = 0.0
+    users = 0
+    for j in range(matrix.shape[0]):
+        for _ in range(counts[j]):
+            users += 1
+            top = _step(current, following, matrix[j], users, offsets)
+            current, following = following, current
+            if top < 1e-100:  # averages of numbers in [0, 1]: rescale now and then
+                current /= top
+                log_scale += np.log(top)
+    return current, log_scale
+
+
+@numba.njit(cache=True)
+def _step(current, following, row, users, offsets):
+    """Fill ``following`` with U_{users}, from U_{users − 1}; return its maximum."""
+    g = row.size
+    top = 0.0
+    if g == 1:
+        following[0] = row[0] * current[0]
+        return following[0]
+    partial = np.zeros(g + 1, dtype=np.int64)
+    partial[g] = users
+    position = 0
+    inverse = 1.0 / users
+    back = np.zeros(g + 1, dtype=np.int64)
+    while True:
+        # Everything but s_1 is fixed here; s_1 runs over 0..s_2 in consecutive positions.
+        for k in range(g - 1, 1, -1):
+            back[k] = back[k + 1] + offsets[k, partial[k]]
+        first = back[2] + 1
+        for s in range(partial[2] + 1):
+            r = position + s
+            total = 0.0
+            if s > 0:
+                total = s * row[0] * current[r - first]
+            if s < partial[2]:
+                total += (partial[2] - s) * row[1] * current[r - back[2]]
+            for x in range(2, g):
+                count = partial[x + 1] - partial[x]
+                if count > 0:
+                    total += count * row[x] * current[r - back[x + 1]]
+            total *= inverse
+            following[r] = total
+            top = max(top, total)
+        position += partial[2] + 1
+        k = 2
+        while k < g and partial[k] == partial[k + 1]:
+            partial[k] = 0
+            k += 1
+        if k >= g:
+            return top
+        partial[k] += 1
+
+
+def _moments(merged, states, probability):
+    """Return mean, sd and covariance of P and mean and sd of F: P | T is Dirichlet(α + T), F = T/n."""
+    n, total = merged.n_reports, merged.alpha.sum() + merged.n_reports
+    mean_tally = probability @ states
+    centred = states - mean_tally
+    cov_tally = centred.T @ (probability[:, None] * centred)
+    mean = (merged.alpha + mean_tally) / total
+    # Law of total covariance: E[Cov(P | T)] + Cov(E[P | T]), without differences of large numbers.
+    within = (np.diag(mean) - np.outer(mean, mean) - cov_tally / total**2) / (total + 1)
+    mean, cov = merged.expand(mean, within + cov_tally / total**2)
+    first, kind = merged.margins()
+    frequency = [_tally_margin(merged, states, probability, x) for x in first]
+    grid = np.arange(n + 1)
+    average = np.array([grid @ pmf for pmf in frequency])
+    spread = np.array([np.sqrt((grid - m) ** 2 @ pmf) for pmf, m in zip(frequency, average, strict=True)])
+    return {
+        "distribution_mean": mean,
+        "distribution_sd": np.sqrt(np.diag(cov)),
+        "distribution_cov": cov,
+        "frequency_mean": average[kind] / n,
+        "frequency_sd": spread[kind] / n,
+    }
+
+
+def _intervals(merged, states, probability, tail):
+    """Return the equal-tailed interval ends of P (Beta mixtures) and of F (from its probabilities)."""
+    first, kind = merged.margins()
+    n, total = merged.n_reports, merged.member_alpha.sum() + merged.n_reports
+    ends = np.empty((len(first), 4))
+    for i, x in enumerate(first):
+        pmf = _tally_margin(merged, states, probability, x)
+        ends[i, :2] = [_beta_mixture_quantile(pmf, merged.member_alpha[x], total, level) for level in (tail, 1 - tail)]
+        cumulative = np.cumsum(pmf)
+        ends[i, 2:] = np.searchsorted(cumulative, np.array([tail, 1 - tail]) * (1 - 1e-12)) / n
+    names = ("distribution_lower", "distribution_upper", "frequency_lower", "frequency_upper")
+    return {name: ends[kind, c] for c, name in enumerate(names)}
+
+
+def _tally_margin(merged, states, probability, x):
+    """Return P(T_x = t | Y), t = 0..n: the group's tally, thinned by a Beta-binomial where x shares its group."""
+    g, n = merged.groups[x], merged.n_reports
+    pmf = np.bincount(states[:, g], probability, n + 1)
+    alpha, rest = merged.member_alpha[x], merged.alpha[g] - merged.member_alpha[x]
+    if (merged.groups == g).sum() == 1:
+        return pmf
+    out = np.zeros(n + 1)
+    for tally in np.flatnonzero(pmf > 0):
+        t = np.arange(tally + 1)
+        log_pmf = special.betaln(alpha + t, rest + tally - t) - special.betaln(alpha, rest)
+        log_pmf -= np.log(tally + 1.0) + special.betaln(tally - t + 1, t + 1)
+        out[: tally + 1] += pmf[tally] * np.exp(log_pmf)
+    return out
+
+
+def _beta_mixture_quantile(pmf, alpha, total, level):
+    """Return the root of Σ_t pmf_t P(Beta(α + t, total − α − t) ≤ q) = level."""
+    t = np.flatnonzero(pmf > 1e-18)
+    low, high = alpha + t, total - alpha - t
+    upper = level > 0.5  # from the nearer end: no cancellation
+    target, cdf = (1 - level, special.betaincc) if upper else (level, special.betainc)
+    gap = lambda q: float(pmf[t] @ cdf(low, high, q)) - target  # noqa: E731
+    return optimize.brentq(gap, 0.0, 1.0, xtol=1e-300, rtol=1e-14)
