@@ -119,7 +119,7 @@ def parse_counts(column, lines, field):
     out = np.empty(len(column), dtype=np.int64)
     for i, text in enumerate(column):
         try:
-            value = int(text)
+            value = int(text.replace("_", "?"))  # int() would read 4_0 as forty
         except ValueError:
             raise DataError(f"count must be a whole number, got {text!r}", line=lines[i], field=field) from None
         if not 0 <= value <= MAX_COUNT:

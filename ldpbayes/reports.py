@@ -138,7 +138,7 @@ def _read_channel(path, categories, channel, position):
         raise DataError(str(err).rstrip("."), source=path, field=field) from err
     report = channel.get("report", list(protocol.report_fields))
     report = [report] if isinstance(report, str) else report
-    if not isinstance(report, list) or len(report) != len(protocol.report_fields):
+    if not isinstance(report, list) or [type(r) for r in report] != [str] * len(protocol.report_fields):
         fields = ", ".join(protocol.report_fields)
         raise DataError(f"report must name {len(protocol.report_fields)} columns ({fields})", source=path, field=field)
     count = _typed(channel, "count", str, path, field)
