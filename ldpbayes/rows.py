@@ -12,6 +12,11 @@ import numpy as np
 
 from ldpbayes.errors import InfeasibleError
 
+#: Entries up to which packed supports are kept unpacked: below, products are faster than loading the compiled kernels.
+SMALL = 2**16
+#: Members of every byte value: _BYTES[b, k] = bit 7 − k of b.
+_BYTES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(float)
+
 
 @dataclass(frozen=True, eq=False)
 class Separable:
@@ -70,11 +75,25 @@ class Rows(abc.ABC):
     def dense(self):
         """Return L as an (n_rows, a) array; the twin that tests hold the fast kernels to."""
 
-    def allocate(self, p, rng):
-        """Return one draw of the true tallies T given p: Σ_j Multinomial(w_j, L_j∘p / (L p)_j), shape (a,)."""
-        weights = self.dense() * p
+    def signal(self, p, rng):
+        """Return one draw of the signal tallies k given p, shape (a,): the users whose report says something about them.
+
+        With f_j the least entry of row j, a user of report j is *noise* with weight f_j Σp and *signal* of category x with
+        weight (L_jx − f_j) p_x. Given k, p ~ Dirichlet(α + k): noise users need no category (algorithms.md, section 5).
+        """
+        dense = self.dense()
+        floor = dense.min(axis=1, keepdims=True)
+        weights = np.concatenate([(dense - floor) * p, floor * p.sum()], axis=1)
         weights /= weights.sum(axis=1, keepdims=True)
-        return rng.multinomial(self.counts.astype(np.int64), weights).sum(axis=0)
+        return rng.multinomial(self.counts.astype(np.int64), weights).sum(axis=0)[:-1]
+
+    def allocate(self, p, rng):
+        """Return one draw of the true tallies T given p: Σ_j Multinomial(w_j, L_j∘p / (L p)_j), shape (a,).
+
+        Signal users take their category, noise users any one by p.
+        """
+        signal = self.signal(p, rng)
+        return signal + rng.multinomial(int(self.n_reports) - signal.sum(), p / p.sum())
 
     def separable(self):
         """Return the Separable form of these rows, or None where some row looks at several coordinates."""
@@ -154,8 +173,45 @@ class DenseRows(Rows):
         return Separable(index, base, slope, self.counts, self.log_constants)
 
 
-class IdentityRows(Rows):
-    """GRR: row j is 1 + β[x = index_j], times exp(log_constant). Every product is O(a).
+class TwoLevelRows(Rows):
+    """Rows 1 + β[x ∈ S_j], times exp(log_constant_j): kinds differ in how they hold the supports S_j (spec 1.1).
+
+    Attributes
+    ----------
+    beta : float
+        e^ε − 1.
+    """
+
+    def __init__(self, beta, counts, n_categories, log_constants):
+        self.beta = float(beta)
+        self.counts = np.asarray(counts, dtype=float)
+        self.n_categories = int(n_categories)
+        self.log_constants = np.broadcast_to(np.asarray(log_constants, dtype=float), self.counts.shape)
+
+    @abc.abstractmethod
+    def support_sums(self, p):
+        """Return p(S_j) = Σ_{x ∈ S_j} p_x for p of shape (a,) or (a, k)."""
+
+    @abc.abstractmethod
+    def support_totals(self, r):
+        """Return Σ_j r_j [x ∈ S_j] for r of shape (n_rows,) or (n_rows, k): the transpose of support_sums."""
+
+    def support_counts(self):
+        """Return C_x = Σ_j w_j [x ∈ S_j], shape (a,)."""
+        return self.support_totals(self.counts)
+
+    def matvec(self, p):
+        return p.sum(axis=0) + self.beta * self.support_sums(p)
+
+    def rmatvec(self, r):
+        return r.sum(axis=0) + self.beta * self.support_totals(r)
+
+    def gram_diagonal(self, v):
+        return v.sum() + self.beta * (2 + self.beta) * self.support_totals(v)
+
+
+class IdentityRows(TwoLevelRows):
+    """GRR: S_j = {index_j}. Every product is O(a).
 
     Parameters
     ----------
@@ -168,53 +224,42 @@ class IdentityRows(Rows):
     """
 
     def __init__(self, index, beta, counts, n_categories, log_constants=0.0):
+        super().__init__(beta, counts, n_categories, log_constants)
         self.index = np.asarray(index, dtype=np.int64)
-        self.beta = float(beta)
-        self.counts = np.asarray(counts, dtype=float)
-        self.log_constants = np.broadcast_to(np.asarray(log_constants, dtype=float), self.counts.shape)
-        self.n_categories = int(n_categories)
 
-    def matvec(self, p):
-        return p.sum(axis=0) + self.beta * p[self.index]
+    def support_sums(self, p):
+        return p[self.index]
 
-    def rmatvec(self, r):
-        out = np.zeros((self.n_categories, *r.shape[1:]))
-        np.add.at(out, self.index, r)
-        return r.sum(axis=0) + self.beta * out
+    def support_totals(self, r):
+        return _scatter(self.index, r, self.n_categories)
 
     def gram(self, v):
         hit = np.bincount(self.index, v, self.n_categories)
         cross = self.beta * hit
         return v.sum() + cross[:, None] + cross[None, :] + np.diag(self.beta**2 * hit)
 
-    def gram_diagonal(self, v):
-        return v.sum() + self.beta * (2 + self.beta) * np.bincount(self.index, v, self.n_categories)
-
     def dense(self):
         out = np.ones((self.n_rows, self.n_categories))
         out[np.arange(self.n_rows), self.index] += self.beta
         return out
 
-    def allocate(self, p, rng):
-        counts, named = self.counts.astype(np.int64), self.beta * p[self.index]
-        truthful = rng.binomial(counts, named / (p.sum() + named))
-        out = rng.multinomial(counts.sum() - truthful.sum(), p / p.sum())
+    def signal(self, p, rng):
+        named = self.beta * p[self.index]
+        truthful = rng.binomial(self.counts.astype(np.int64), named / (p.sum() + named))
+        out = np.zeros(self.n_categories, dtype=np.int64)
         np.add.at(out, self.index, truthful)
         return out
-
-    def support_counts(self):
-        """Return C_x = Σ_j w_j [x in the support of report j], shape (a,)."""
-        return np.bincount(self.index, self.counts, self.n_categories)
 
     def separable(self):
         ones = np.ones(self.n_rows)
         return Separable(self.index, ones, self.beta * ones, self.counts, self.log_constants)
 
 
-class SupportRows(Rows):
-    """Two-level rows: row j is 1 + β[x ∈ S_j], times exp(log_constant_j), with the supports S_j as packed bits.
+class SupportRows(TwoLevelRows):
+    """Supports as packed bits: unary encoding, subset selection, local hashing.
 
-    Unary encoding, subset selection, local hashing and Hadamard response are of this form (spec 1.1).
+    Sums over supports are byte tables: 256 partial sums for each byte column, looked up (kernels.py). Small matrices are
+    unpacked and multiplied instead, so that they load no compiler; matrices of several columns go through BLAS in blocks.
 
     Parameters
     ----------
@@ -228,61 +273,206 @@ class SupportRows(Rows):
     """
 
     def __init__(self, bits, beta, counts, n_categories, log_constants=0.0):
-        self.n_categories = int(n_categories)
-        self.beta = float(beta)
-        self.counts = np.asarray(counts, dtype=float)
-        self.bits = np.ascontiguousarray(bits, dtype=np.uint8).reshape(len(self.counts), -(-self.n_categories // 8))
-        self.log_constants = np.broadcast_to(np.asarray(log_constants, dtype=float), self.counts.shape)
+        super().__init__(beta, counts, n_categories, log_constants)
+        self.bits = np.ascontiguousarray(bits, dtype=np.uint8).reshape(self.n_rows, -(-self.n_categories // 8))
 
-    def matvec(self, p):
-        hit = np.empty((self.n_rows, *p.shape[1:]))
+    @property
+    def _is_small(self):
+        return self.n_rows * self.n_categories <= SMALL
+
+    def support_sums(self, p):
+        if p.ndim == 1 and not self._is_small:
+            return _kernels().look_up(self.bits, self._tables(p))
+        out = np.empty((self.n_rows, *p.shape[1:]))
         for part, members in self._blocks():
-            hit[part] = members @ p
-        return p.sum(axis=0) + self.beta * hit
-
-    def rmatvec(self, r):
-        return r.sum(axis=0) + self.beta * self._totals(r)
-
-    def gram(self, v):
-        pairs = np.zeros((self.n_categories, self.n_categories))
-        for part, members in self._blocks():
-            pairs += members.T @ (v[part, None] * members)
-        cross = self.beta * pairs.diagonal()
-        return v.sum() + cross[:, None] + cross[None, :] + self.beta**2 * pairs
-
-    def gram_diagonal(self, v):
-        return v.sum() + self.beta * (2 + self.beta) * self._totals(v)
-
-    def dense(self):
-        return 1 + self.beta * self.members(slice(None))
-
-    def allocate(self, p, rng):
-        out = np.zeros(self.n_categories, dtype=np.int64)
-        for part, members in self._blocks():
-            weights = (1 + self.beta * members) * p
-            weights /= weights.sum(axis=1, keepdims=True)
-            out += rng.multinomial(self.counts[part].astype(np.int64), weights).sum(axis=0)
+            np.matmul(members, p, out=out[part])
         return out
 
-    def support_counts(self):
-        """Return C_x = Σ_j w_j [x in the support of report j], shape (a,)."""
-        return self._totals(self.counts)
-
-    def members(self, part):
-        """Return the 0/1 membership matrix of the rows in the slice, float64, shape (rows, a)."""
-        return np.unpackbits(self.bits[part], axis=1, count=self.n_categories).astype(float)
-
-    def _totals(self, r):
+    def support_totals(self, r):
+        if r.ndim == 1 and not self._is_small:
+            return self._fold(_kernels().add_up(self.bits, np.ascontiguousarray(r, dtype=float)))
         out = np.zeros((self.n_categories, *r.shape[1:]))
         for part, members in self._blocks():
             out += members.T @ r[part]
         return out
 
+    def gram(self, v):
+        """Return L.T @ diag(v) @ L; m a² multiplications in BLAS, halved where v ≥ 0, memory bounded."""
+        pairs = np.zeros((self.n_categories, self.n_categories))
+        for part, members in self._blocks():
+            if v.min() >= 0:
+                scaled = np.sqrt(v[part])[:, None] * members
+                pairs += scaled.T @ scaled
+            else:
+                pairs += members.T @ (v[part, None] * members)
+        cross = self.beta * pairs.diagonal()
+        return v.sum() + cross[:, None] + cross[None, :] + self.beta**2 * pairs
+
+    def dense(self):
+        return 1 + self.beta * self._members(slice(None))
+
+    def value_and_gradient(self, p):
+        """Return Σ w log(L p) (without constants) and its gradient L.T (w / L p), reading the bits once."""
+        if self._is_small:
+            return super().value_and_gradient(p)
+        value, ratio_sum, histograms = _kernels().value_and_histograms(
+            self.bits, self._tables(p), p.sum(), self.beta, self.counts
+        )
+        return value, ratio_sum + self.beta * self._fold(histograms)
+
+    def log_likelihood(self, p):
+        """Return log P(Y | p) for p of shape (a,) or (a, k); k draws in blocks of rows, without an (m, k) array."""
+        if p.ndim == 1 or self._is_small:
+            return super().log_likelihood(p)
+        out = np.full(p.shape[1], self.log_constant)
+        total = p.sum(axis=0)
+        for part, members in self._blocks():
+            u = members @ p
+            u *= self.beta
+            u += total
+            out += _log_sum(u, self.counts[part])
+        return out
+
+    def signal(self, p, rng):
+        if self._is_small:
+            return super().signal(p, rng)
+        kernels = _kernels()
+        p = p / p.sum()
+        # Few rows can stand for many users each: those are one multinomial a row.
+        repeats = self.counts.astype(np.int64)
+        crowded = repeats > self.n_categories
+        out = np.zeros(self.n_categories, dtype=np.int64)
+        if crowded.any():
+            part = SupportRows(self.bits[crowded], self.beta, self.counts[crowded], self.n_categories)
+            out += Rows.signal(part, p, rng)
+            repeats[crowded] = 0
+        return out + kernels.signal(self.bits, repeats, self.beta, p, *kernels.alias_table(p), rng)
+
+    def _members(self, part):
+        """Return the 0/1 membership matrix of a slice of rows, float64."""
+        return np.unpackbits(self.bits[part], axis=1, count=self.n_categories).astype(float)
+
+    @cached_property
+    def _all_members(self):
+        return self._members(slice(None))
+
     def _blocks(self):
+        """Yield (slice of rows, their membership matrix), 16 MB at a time."""
+        if self._is_small:
+            yield slice(None), self._all_members
+            return
         size = max(1, 2**21 // self.n_categories)
         for start in range(0, self.n_rows, size):
             part = slice(start, start + size)
-            yield part, self.members(part)
+            yield part, self._members(part)
+
+    def _tables(self, p):
+        """Return the sum of p over the members of every byte value at every byte column, shape (⌈a/8⌉, 256)."""
+        padded = np.zeros(8 * self.bits.shape[1])
+        padded[: self.n_categories] = p
+        return padded.reshape(-1, 8) @ _BYTES.T
+
+    def _fold(self, histograms):
+        """Return the totals by category of totals by byte value, the transpose of _tables."""
+        return (histograms @ _BYTES).ravel()[: self.n_categories]
+
+
+class HadamardRows(TwoLevelRows):
+    """Hadamard response: S_j = {x : H_K[x + 1, index_j] = +1}. Every product is a fast Walsh–Hadamard transform.
+
+    Parameters
+    ----------
+    index : (m,) int array
+        The Hadamard column that report j names, 0..K−1 with K the least power of two above a.
+    beta : float
+        e^ε − 1.
+    counts, log_constants : (m,) arrays or float
+    n_categories : int
+    """
+
+    def __init__(self, index, beta, counts, n_categories, log_constants=0.0):
+        super().__init__(beta, counts, n_categories, log_constants)
+        self.index = np.asarray(index, dtype=np.int64)
+        self.order = 2 ** self.n_categories.bit_length()
+
+    def support_sums(self, p):
+        padded = np.zeros((self.order, *p.shape[1:]))
+        padded[1 : self.n_categories + 1] = p
+        return (p.sum(axis=0) + walsh_hadamard(padded)[self.index]) / 2
+
+    def support_totals(self, r):
+        return (r.sum(axis=0) + self._transform(r)[1 : self.n_categories + 1]) / 2
+
+    def gram(self, v):
+        """Return L.T @ diag(v) @ L in O(K log K + a²): H[x, y] H[x', y] = H[x ⊕ x', y]."""
+        transform, middle, half = self._transform(v), 1 + self.beta / 2, self.beta / 2
+        place = np.arange(1, self.n_categories + 1)
+        single = middle * half * transform[place]
+        pairs = half**2 * transform[place[:, None] ^ place[None, :]]
+        return middle**2 * transform[0] + single[:, None] + single[None, :] + pairs
+
+    def dense(self):
+        return self._packed.dense()
+
+    def signal(self, p, rng):
+        return self._packed.signal(p, rng)
+
+    def _transform(self, r):
+        """Return Σ_j r_j H[·, index_j], shape (K, …)."""
+        return walsh_hadamard(_scatter(self.index, r, self.order))
+
+    @cached_property
+    def _packed(self):
+        common = self.index[:, None] & np.arange(1, self.n_categories + 1)
+        bits = np.packbits(np.bitwise_count(common) % 2 == 0, axis=1)
+        return SupportRows(bits, self.beta, self.counts, self.n_categories, self.log_constants)
+
+
+class SeparableRows(Rows):
+    """Rows base_j Σp + slope_j p[index_j] of a composite likelihood: no row is a user, so none can be allocated.
+
+    Parameters
+    ----------
+    index : (m,) int array
+    base, slope : (m,) arrays
+        base ≥ 0 and base + slope ≥ 0; slope may be negative.
+    counts, log_constants : (m,) arrays or float
+    n_categories : int
+    """
+
+    def __init__(self, index, base, slope, counts, n_categories, log_constants=0.0):
+        self.index = np.asarray(index, dtype=np.int64)
+        self.base, self.slope = np.asarray(base, dtype=float), np.asarray(slope, dtype=float)
+        self.counts = np.asarray(counts, dtype=float)
+        self.n_categories = int(n_categories)
+        self.log_constants = np.broadcast_to(np.asarray(log_constants, dtype=float), self.counts.shape)
+
+    def matvec(self, p):
+        column = (slice(None), *(None,) * (p.ndim - 1))
+        return self.base[column] * p.sum(axis=0) + self.slope[column] * p[self.index]
+
+    def rmatvec(self, r):
+        column = (slice(None), *(None,) * (r.ndim - 1))
+        return (self.base[column] * r).sum(axis=0) + _scatter(self.index, self.slope[column] * r, self.n_categories)
+
+    def gram(self, v):
+        cross = _scatter(self.index, v * self.base * self.slope, self.n_categories)
+        diagonal = _scatter(self.index, v * self.slope**2, self.n_categories)
+        return v @ self.base**2 + cross[:, None] + cross[None, :] + np.diag(diagonal)
+
+    def gram_diagonal(self, v):
+        return v @ self.base**2 + _scatter(self.index, v * self.slope * (2 * self.base + self.slope), self.n_categories)
+
+    def dense(self):
+        out = np.repeat(self.base[:, None], self.n_categories, axis=1)
+        out[np.arange(self.n_rows), self.index] += self.slope
+        return out
+
+    def signal(self, p, rng):
+        raise InfeasibleError("A composite likelihood counts bits, not users: it has no true tallies to draw.")
+
+    def separable(self):
+        return Separable(self.index, self.base, self.slope, self.counts, self.log_constants)
 
 
 class StackedRows(Rows):
@@ -315,8 +505,15 @@ class StackedRows(Rows):
     def dense(self):
         return np.concatenate([part.dense() for part in self.parts])
 
-    def allocate(self, p, rng):
-        return sum(part.allocate(p, rng) for part in self.parts)
+    def signal(self, p, rng):
+        return sum(part.signal(p, rng) for part in self.parts)
+
+    def log_likelihood(self, p):
+        return sum(part.log_likelihood(p) for part in self.parts)
+
+    def value_and_gradient(self, p):
+        values, gradients = zip(*(part.value_and_gradient(p) for part in self.parts), strict=True)
+        return sum(values), sum(gradients)
 
     def separable(self):
         forms = [part.separable() for part in self.parts]
@@ -338,3 +535,41 @@ def require_separable(rows):
             "two-category design); these reports weigh several categories differently. Use another method."
         )
     return form
+
+
+def walsh_hadamard(x):
+    """Return H_K @ x for x of shape (K, …), K a power of two, H_K[i, j] = (−1)^{popcount(i & j)}; O(K log K)."""
+    out = np.array(x, dtype=float)
+    span = 1
+    while span < len(out):
+        pairs = out.reshape(-1, 2, span, *out.shape[1:])
+        out = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(out.shape)
+        span *= 2
+    return out
+
+
+def _kernels():
+    """Return the compiled kernels, loaded by the first large product."""
+    from ldpbayes import kernels
+
+    return kernels
+
+
+def _scatter(index, r, size):
+    """Return Σ_j r_j [index_j = x] for r of shape (m,) or (m, k), shape (size, …)."""
+    if r.ndim == 1:
+        return np.bincount(index, r, size)
+    out = np.zeros((size, *r.shape[1:]))
+    np.add.at(out, index, r)
+    return out
+
+
+def _log_sum(u, counts):
+    """Return counts @ log(u); where every count is one, the logarithms are of products of eight rows."""
+    with np.errstate(divide="ignore"):
+        if (counts == 1).all():
+            # A row is at most 1 + β ≤ e^50 and at least about 1: eight of them stay within range.
+            whole = len(u) - len(u) % 8
+            products = np.multiply.reduce(u[:whole].reshape(-1, 8, u.shape[1]), axis=1)
+            return np.log(products).sum(axis=0) + np.log(u[whole:]).sum(axis=0)
+        return counts @ np.log(u)

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ldpbayes.protocols import GRR, designs
+from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.protocols.unary import UnaryEncoding
 
 
 @dataclass(frozen=True)
@@ -33,4 +36,11 @@ class Case:
 CASES = [
     Case("grr", GRR),
     Case("warner", lambda a, epsilon: designs.warner(1 / (1 + math.exp(-epsilon))), (2,)),
+    Case("sue", UnaryEncoding.symmetric),
+    Case("oue", UnaryEncoding.optimised),
+    Case("dual", UnaryEncoding.dual),
+    Case("unary-rates", lambda a, epsilon: UnaryEncoding.from_rates(a, 0.6, 0.6 / (0.6 + 0.4 * math.exp(epsilon)))),
+    Case("subset", SubsetSelection),
+    Case("subset-2", lambda a, epsilon: SubsetSelection(a, epsilon, size=2), (3, 5)),
+    Case("hadamard", HadamardResponse, (2, 3, 4, 5)),
 ]

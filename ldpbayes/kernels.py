@@ -1,0 +1,180 @@
+"""Numba kernels over packed supports: byte tables for sums over a support, and the draw of signal users.
+
+Imported where the first large SupportRows needs it, so that nothing else pays for loading numba.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+#: Rows that are transposed and held in the first-level cache at a time.
+BLOCK = 256
+#: Rejected proposals after which a signal user's category is drawn by going through its support.
+PATIENCE = 64
+
+
+@njit(cache=True, nogil=True)
+def _transpose(bits, start, stop, columns):
+    for j in range(start, stop):
+        for c in range(bits.shape[1]):
+            columns[c, j - start] = bits[j, c]
+
+
+@njit(cache=True, nogil=True)
+def _look_up(columns, tables, n, out):
+    out[:n] = 0.0
+    for c in range(columns.shape[0]):
+        table, column = tables[c], columns[c]
+        for j in range(n):
+            out[j] += table[column[j]]
+
+
+@njit(cache=True, nogil=True)
+def _add_up(columns, r, n, histograms):
+    for c in range(columns.shape[0]):
+        histogram, column = histograms[c], columns[c]
+        for j in range(n):
+            histogram[column[j]] += r[j]
+
+
+@njit(cache=True, nogil=True)
+def look_up(bits, tables):
+    """Return Σ_c tables[c, bits[j, c]] for every row j: sums over its support."""
+    out = np.empty(bits.shape[0])
+    columns = np.empty((bits.shape[1], BLOCK), dtype=np.uint8)
+    for start in range(0, bits.shape[0], BLOCK):
+        stop = min(start + BLOCK, bits.shape[0])
+        _transpose(bits, start, stop, columns)
+        _look_up(columns, tables, stop - start, out[start:stop])
+    return out
+
+
+@njit(cache=True, nogil=True)
+def add_up(bits, r):
+    """Return histograms[c, b] = Σ_j r_j [bits[j, c] = b], the transpose of look_up."""
+    histograms = np.zeros((bits.shape[1], 256))
+    columns = np.empty((bits.shape[1], BLOCK), dtype=np.uint8)
+    for start in range(0, bits.shape[0], BLOCK):
+        stop = min(start + BLOCK, bits.shape[0])
+        _transpose(bits, start, stop, columns)
+        _add_up(columns, r[start:stop], stop - start, histograms)
+    return histograms
+
+
+@njit(cache=True, nogil=True)
+def value_and_histograms(bits, tables, total, beta, counts):
+    """Return Σ w log u, Σ w/u and the histograms of w/u with u = total + β p(S), reading the bytes once."""
+    histograms = np.zeros((bits.shape[1], 256))
+    columns = np.empty((bits.shape[1], BLOCK), dtype=np.uint8)
+    u = np.empty(BLOCK)
+    value = 0.0
+    ratio_sum = 0.0
+    for start in range(0, bits.shape[0], BLOCK):
+        stop = min(start + BLOCK, bits.shape[0])
+        n = stop - start
+        _transpose(bits, start, stop, columns)
+        _look_up(columns, tables, n, u)
+        block_value = 0.0
+        for j in range(n):
+            full = total + beta * u[j]
+            # Division by zero raises in numba: a row that p excludes has value −inf and an infinite gradient.
+            block_value += counts[start + j] * (math.log(full) if full > 0 else -np.inf)
+            u[j] = counts[start + j] / full if full > 0 else np.inf
+            ratio_sum += u[j]
+        value += block_value
+        _add_up(columns, u, n, histograms)
+    return value, ratio_sum, histograms
+
+
+@njit(cache=True, nogil=True)
+def signal(bits, repeats, beta, p, accept, alias, rng):
+    """Return how many users of all rows are signal users of each category, one draw.
+
+    A user is noise with weight Σp and signal of category x in the support with weight β p_x. Propose "signal" with
+    probability β/(1 + β) and then x ~ p by Walker's alias table: a proposal outside the support starts the user anew.
+    Neither p(S) nor any sum over the support is needed unless proposals keep failing.
+
+    Parameters
+    ----------
+    bits : (m, ⌈a/8⌉) uint8 array
+    repeats : (m,) int array
+        Users behind each row.
+    beta : float
+    p : (a,) array
+        Sums to one.
+    accept, alias : (a,) arrays
+        Alias table of p.
+    rng : numpy.random.Generator
+    """
+    a = p.size
+    out = np.zeros(a, dtype=np.int64)
+    noise = 1.0 / (1.0 + beta)
+    for j in range(bits.shape[0]):
+        for _ in range(repeats[j]):
+            settled = False
+            for _ in range(PATIENCE):
+                if rng.random() < noise:
+                    settled = True
+                    break
+                place = rng.random() * a
+                x = min(int(place), a - 1)
+                if place - x >= accept[x]:
+                    x = alias[x]
+                if bits[j, x >> 3] & (128 >> (x & 7)):
+                    out[x] += 1
+                    settled = True
+                    break
+            if not settled:
+                x = _scan(bits[j], beta, p, rng)
+                if x >= 0:
+                    out[x] += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _scan(row, beta, p, rng):
+    """Return the category of one user by inversion over the support, −1 for noise."""
+    total = 0.0
+    for x in range(p.size):
+        if row[x >> 3] & (128 >> (x & 7)):
+            total += p[x]
+    left = rng.random() * (1.0 + beta * total) - 1.0
+    if left < 0:
+        return -1
+    last = -1
+    for x in range(p.size):
+        if row[x >> 3] & (128 >> (x & 7)):
+            last = x
+            left -= beta * p[x]
+            if left < 0:
+                break
+    return last
+
+
+@njit(cache=True, nogil=True)
+def alias_table(p):
+    """Return (accept, alias) of Walker's method: column x keeps x with probability accept[x], else gives alias[x]."""
+    a = p.size
+    accept, alias = p * (a / p.sum()), np.arange(a)
+    small, large = np.empty(a, dtype=np.int64), np.empty(a, dtype=np.int64)
+    n_small = n_large = 0
+    for x in range(a):
+        if accept[x] < 1.0:
+            small[n_small] = x
+            n_small += 1
+        else:
+            large[n_large] = x
+            n_large += 1
+    while n_small and n_large:
+        n_small -= 1
+        x, y = small[n_small], large[n_large - 1]
+        alias[x] = y
+        accept[y] -= 1.0 - accept[x]
+        if accept[y] < 1.0:
+            n_large -= 1
+            small[n_small] = y
+            n_small += 1
+    for i in range(n_small):
+        accept[small[i]] = 1.0
+    return accept, alias

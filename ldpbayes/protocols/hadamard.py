@@ -1,0 +1,135 @@
+"""Hadamard response: one of K reports, whose support is a half of the categories given by a Hadamard row."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, entropy
+from ldpbayes.protocols.base import AbstractProtocol, check_labels, parse_labels
+from ldpbayes.rows import HadamardRows
+
+
+@dataclass(frozen=True)
+class HadamardResponse(AbstractProtocol):
+    """Hadamard response: Q[y, x] = (2/K)(1 + β[x ∈ S_y]) / (1 + e^ε), S_y = {x : H_K[x + 1, y] = +1}.
+
+    K is the least power of two above a, H_K[i, y] = (−1)^{popcount(i & y)}, β = e^ε − 1.
+
+    Parameters
+    ----------
+    n_categories : int
+        Size a of the alphabet, at least two.
+    epsilon : float
+        LDP level in nats, in (0, 50].
+
+    Notes
+    -----
+    Reports are integers 0..K−1, as they stand in files. The oracle is a fast Walsh–Hadamard transform of the report
+    counts, O(n + K log K).
+
+    References
+    ----------
+    Acharya, Sun, Zhang (2019); spec 1.2.
+
+    Examples
+    --------
+    >>> HadamardResponse(3, epsilon=math.log(3)).channel() * 8
+    array([[3., 3., 3.],
+           [1., 3., 1.],
+           [3., 1., 1.],
+           [1., 1., 3.]])
+    """
+
+    n_categories: int
+    epsilon: float
+    name: ClassVar[str] = "hadamard"
+
+    def __post_init__(self):
+        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
+        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+
+    @property
+    def beta(self):
+        """β = e^ε − 1, without cancellation at small ε."""
+        return math.expm1(self.epsilon)
+
+    @property
+    def hit_rates(self):
+        return 1 / (1 + math.exp(-self.epsilon)), 0.5
+
+    @property
+    def n_outputs(self):
+        """K, the least power of two above a."""
+        return 2 ** self.n_categories.bit_length()
+
+    def all_reports(self):
+        return np.arange(self.n_outputs)
+
+    def check_reports(self, reports):
+        return check_labels(reports, self.n_outputs)
+
+    def parse_reports(self, columns, categories):
+        return parse_labels(columns[0], [str(y) for y in range(self.n_outputs)])
+
+    def format_reports(self, reports, categories):
+        return [[str(y) for y in reports.tolist()]]
+
+    def rows(self, reports, counts):
+        log_constant = math.log(2 / self.n_outputs) - math.log(2 + self.beta)
+        return HadamardRows(reports, self.beta, counts, self.n_categories, log_constant)
+
+    def privatize(self, values, rng):
+        values = checks.values(values, self.n_categories)
+        return self._uniform_in_half(values, rng.random(values.size) < self.hit_rates[0], rng)
+
+    def privatize_one(self, value):
+        index = entropy.one_value(value, self.n_categories) + 1
+        inside = entropy.bernoulli(self._hit_threshold)
+        report = entropy.below(self.n_outputs)
+        # Flipping the lowest bit of the index pairs the reports inside with those outside.
+        return report if _is_inside(index, report) == inside else report ^ (index & -index)
+
+    def rational_channel(self):
+        hit = Fraction(self._hit_threshold, 2**entropy.BITS)
+        inside, outside = hit * 2 / self.n_outputs, (1 - hit) * 2 / self.n_outputs
+        categories = range(1, self.n_categories + 1)
+        return [[inside if _is_inside(x, y) else outside for x in categories] for y in range(self.n_outputs)]
+
+    def simulate(self, true_counts, rng):
+        """Return (every report, counts): one multinomial of noise, and per category one over its half, O(a K) at most.
+
+        A user is noise (uniform over all K reports) with probability 2/(1 + e^ε), else uniform over the value's half;
+        where there are fewer such users than a·K their reports are drawn one by one instead, vectorised.
+        """
+        true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
+        k = self.n_outputs
+        signal = rng.binomial(true_counts, self.beta / (2 + self.beta))
+        out = rng.multinomial(true_counts.sum() - signal.sum(), np.full(k, 1 / k))
+        if signal.sum() < self.n_categories * k:
+            values = np.repeat(np.arange(self.n_categories), signal)
+            reports = self._uniform_in_half(values, np.ones(values.size, dtype=bool), rng)
+            return self.all_reports(), out + np.bincount(reports, minlength=k)
+        for x, count in enumerate(signal):
+            half = _is_inside(x + 1, self.all_reports())
+            out[half] += rng.multinomial(count, np.full(k // 2, 2 / k))
+        return self.all_reports(), out
+
+    def _uniform_in_half(self, values, inside, rng):
+        """Return a report per value, uniform over the half of the reports whose support holds it, or over the other."""
+        index = values + 1
+        report = rng.integers(self.n_outputs, size=values.size)
+        return np.where(_is_inside(index, report) == inside, report, report ^ (index & -index))
+
+    @property
+    def _hit_threshold(self):
+        # N/2^128 ≤ e^ε/(1 + e^ε) with e^ε rounded down, so the exact ratio is at most e^ε.
+        lower = entropy.exp_below(self.epsilon)
+        return entropy.threshold_below(lower / (1 + lower))
+
+
+def _is_inside(index, report):
+    """Return whether H[index, report] = +1: the number of common bits is even."""
+    return np.bitwise_count(index & report) % 2 == 0

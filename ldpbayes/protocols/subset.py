@@ -1,0 +1,186 @@
+"""Subset selection: the report is a set of fixed size that holds the true value more often than not."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, entropy
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.protocols import bits
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.rows import SupportRows
+
+
+@dataclass(frozen=True)
+class SubsetSelection(AbstractProtocol):
+    """Subset selection SS(w): Q[Z, x] = a (1 + β[x ∈ Z]) / ((w e^ε + a − w) C(a, w)) over the sets Z of w categories.
+
+    The report holds the true value with probability g = w e^ε/(w e^ε + a − w) and is filled up uniformly. w = 1 is GRR.
+
+    Parameters
+    ----------
+    n_categories : int
+        Size a of the alphabet, at least two.
+    epsilon : float
+        LDP level in nats, in (0, 50].
+    size : int, optional
+        w, from 1 to a − 1; by default the one of ⌊a/(e^ε+1)⌋, ⌈a/(e^ε+1)⌉ with the least oracle variance.
+
+    Notes
+    -----
+    Reports are (m, ⌈a/8⌉) packed bits with exactly w set; (m, a) zeros and ones are accepted too.
+    A tally of sets has no law simpler than its users, so ``simulate`` draws every user, vectorised.
+
+    References
+    ----------
+    Wang et al. (2016), Algorithm 1 and Theorem 2.1; Ye and Barg (2018); spec 1.2.
+
+    Examples
+    --------
+    >>> SubsetSelection(5, epsilon=math.log(2)).size
+    2
+    """
+
+    n_categories: int
+    epsilon: float
+    size: int = None
+    name: ClassVar[str] = "subset"
+
+    def __post_init__(self):
+        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
+        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+        size = variance_optimal_size(self.n_categories, self.epsilon) if self.size is None else self.size
+        object.__setattr__(self, "size", checks.integer(size, "size", 1, self.n_categories - 1))
+
+    @property
+    def beta(self):
+        """β = e^ε − 1, without cancellation at small ε."""
+        return math.expm1(self.epsilon)
+
+    @property
+    def hit_rates(self):
+        return _hit_rates(self.n_categories, self.epsilon, self.size)
+
+    @property
+    def support_sizes(self):
+        return np.eye(1, self.n_categories + 1, self.size)[0]
+
+    @property
+    def n_outputs(self):
+        n_sets = math.comb(self.n_categories, self.size)
+        return n_sets if n_sets <= 2**16 else None
+
+    def all_reports(self):
+        if self.n_outputs is None:
+            return super().all_reports()
+        members = list(itertools.combinations(range(self.n_categories), self.size))
+        out = np.zeros((len(members), self.n_categories), dtype=bool)
+        np.put_along_axis(out, np.array(members), True, axis=1)
+        # Combinations come with the leading category first, which is the largest code: reversed, they are sorted.
+        return np.packbits(out[::-1], axis=1)
+
+    def check_reports(self, reports):
+        packed = bits.check(reports, self.n_categories)
+        bits.check_size(packed, self.size)
+        return packed
+
+    def parse_reports(self, columns, categories):
+        return bits.parse(columns[0], categories)
+
+    def format_reports(self, reports, categories):
+        return [bits.format(reports, self.n_categories)]
+
+    def rows(self, reports, counts):
+        a, w = self.n_categories, self.size
+        log_constant = math.log(a) - math.log(a + w * self.beta) - math.log(math.comb(a, w))
+        return SupportRows(reports, self.beta, counts, a, log_constant)
+
+    def privatize(self, values, rng):
+        values = checks.values(values, self.n_categories)
+        # Small sets grow from nothing; large ones start at a binomial size close to theirs.
+        density = self.size / self.n_categories
+        start = density if self.size > 16 and density > 1 / 16 else 0.0
+        out = bits.bernoulli(values.size, self.n_categories, start, rng)
+        bits.assign(out, values, rng.random(values.size) < self.hit_rates[0])
+        for part in bits.blocks(values.size, self.n_categories):
+            bits.resize(out[part], values[part], self.size, self.n_categories, rng)
+        return out
+
+    def privatize_one(self, value):
+        value = entropy.one_value(value, self.n_categories)
+        held = entropy.bernoulli(self._hit_threshold)
+        members = np.zeros(self.n_categories, dtype=bool)
+        members[value] = held
+        for position in _uniform_subset(self.n_categories - 1, self.size - held):
+            members[position + (position >= value)] = True
+        return np.packbits(members)
+
+    def rational_channel(self):
+        if self.n_outputs is None:
+            raise InfeasibleError(f"{self} has too many possible reports for an exact channel.")
+        a, w = self.n_categories, self.size
+        hit = Fraction(self._hit_threshold, 2**entropy.BITS)
+        inside, outside = hit / math.comb(a - 1, w - 1), (1 - hit) / math.comb(a - 1, w)
+        members = np.unpackbits(self.all_reports(), axis=1, count=a).tolist()
+        return [[inside if bit else outside for bit in report] for report in members]
+
+    @property
+    def _hit_threshold(self):
+        # N/2^128 ≤ w e^ε/(w e^ε + a − w) with e^ε rounded down, so the exact ratio is at most e^ε.
+        lower = self.size * entropy.exp_below(self.epsilon)
+        return entropy.threshold_below(lower / (lower + self.n_categories - self.size))
+
+
+def variance_optimal_size(n_categories, epsilon):
+    """Return the set size with the least total oracle variance (spec 1.2): next to a/(e^ε + 1), at least one."""
+    best = n_categories / (math.exp(epsilon) + 1)
+
+    def variance(size):
+        g, h = _hit_rates(n_categories, epsilon, size)
+        return (g * (1 - g) + (n_categories - 1) * h * (1 - h)) / (g - h) ** 2
+
+    return min(_neighbours(best, n_categories), key=variance)
+
+
+def mutual_information_size(n_categories, epsilon):
+    """Return the set size with the most mutual information between a uniform value and its report.
+
+    The better of ⌊⌋ and ⌈⌉ of (ε e^ε − e^ε + 1) a / (e^ε − 1)², by
+    I_w = [w e^ε log(a e^ε/z) + (a − w) log(a/z)] / z with z = w e^ε + a − w.
+
+    References
+    ----------
+    Wang et al. (2016), Theorem 2.1; spec 1.2 and 4.
+    """
+    a, epsilon = checks.categories_count(n_categories), checks.epsilon(epsilon)
+    e, beta = math.exp(epsilon), math.expm1(epsilon)
+    # εe^ε − β cancels below ε of about 1e-4, where the ratio is 1/2 − ε/6.
+    share = (epsilon * e - beta) / beta**2 if epsilon > 1e-4 else 0.5 - epsilon / 6
+
+    def information(size):
+        z = a + size * beta
+        return size * e / z * epsilon - math.log1p(size * beta / a)
+
+    return max(_neighbours(share * a, a), key=information)
+
+
+def _hit_rates(a, epsilon, size):
+    g = size / (size + (a - size) * math.exp(-epsilon))
+    return g, (size - g) / (a - 1)
+
+
+def _neighbours(x, n_categories):
+    return sorted({min(max(size, 1), n_categories - 1) for size in (math.floor(x), math.ceil(x))})
+
+
+def _uniform_subset(n, size):
+    """Return a uniform subset of 0..n-1 from the operating system's entropy (Floyd's algorithm)."""
+    chosen = set()
+    for last in range(n - size, n):
+        candidate = entropy.below(last + 1)
+        chosen.add(last if candidate in chosen else candidate)
+    return chosen

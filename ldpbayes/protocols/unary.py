@@ -1,0 +1,232 @@
+"""Unary encoding: symmetric (SUE, basic one-time RAPPOR), optimised (OUE), κ-dual, or any (κ, λ)."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, entropy
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.protocols import bits
+from ldpbayes.protocols.base import AbstractProtocol, independent_sizes
+from ldpbayes.rows import SeparableRows, SupportRows
+
+VARIANTS = ("symmetric", "optimised", "dual")
+
+
+@dataclass(frozen=True)
+class UnaryEncoding(AbstractProtocol):
+    """Unary encoding UE(κ, λ): the report is a set that holds the true value w.p. κ and each other value w.p. λ.
+
+    Q[y, x] = c_|y| (1 + β[x ∈ y]), β = e^ε − 1, c_k = (1 − κ) λ^k (1 − λ)^{a−1−k}, λ = κ / (κ + e^ε (1 − κ)).
+
+    Parameters
+    ----------
+    n_categories : int
+        Size a of the alphabet, at least two.
+    epsilon : float
+        LDP level in nats, log[κ(1 − λ) / (λ(1 − κ))], in (0, 50].
+    kappa : float
+        κ, in (0, 1); the constructors symmetric, optimised, dual and from_rates choose it.
+
+    Notes
+    -----
+    Reports are (m, ⌈a/8⌉) packed bits; (m, a) zeros and ones are accepted too. In a collection file the parameters are
+    {epsilon, variant} with variant "symmetric", "optimised" or "dual", {kappa, lam}, or {epsilon, kappa}.
+    A tally of whole reports has no law simpler than its users, so ``simulate`` draws every user, vectorised;
+    the bit counts alone do, and ``simulate_support_counts`` draws them in O(a).
+
+    References
+    ----------
+    Lopuhaä-Zwakenberg et al. (2019), §10.2; Wang et al. (2017) for OUE; Erlingsson et al. (2014); spec 1.2.
+
+    Examples
+    --------
+    >>> UnaryEncoding.symmetric(2, epsilon=2 * math.log(3)).channel().round(4)
+    array([[0.1875, 0.1875],
+           [0.0625, 0.5625],
+           [0.5625, 0.0625],
+           [0.1875, 0.1875]])
+    """
+
+    n_categories: int
+    epsilon: float
+    kappa: float
+    name: ClassVar[str] = "unary"
+
+    def __post_init__(self):
+        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
+        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+        kappa = checks.probability(self.kappa, "kappa", open_low=True, open_high=True)
+        object.__setattr__(self, "kappa", kappa)
+
+    @classmethod
+    def symmetric(cls, n_categories, epsilon):
+        """Return SUE (basic one-time RAPPOR): κ = e^{ε/2}/(e^{ε/2} + 1), λ = 1 − κ."""
+        return cls(n_categories, epsilon, _kappa("symmetric", checks.epsilon(epsilon)))
+
+    @classmethod
+    def optimised(cls, n_categories, epsilon):
+        """Return OUE: κ = 1/2, λ = 1/(e^ε + 1), the least variance of rare categories."""
+        return cls(n_categories, epsilon, _kappa("optimised", checks.epsilon(epsilon)))
+
+    @classmethod
+    def dual(cls, n_categories, epsilon):
+        """Return the κ-dual of OUE: κ = e^ε/(e^ε + 1), λ = 1/2."""
+        return cls(n_categories, epsilon, _kappa("dual", checks.epsilon(epsilon)))
+
+    @classmethod
+    def from_rates(cls, n_categories, kappa, lam):
+        """Return UE(κ, λ) with 0 < λ < κ < 1; ε follows."""
+        kappa = checks.probability(kappa, "kappa", open_low=True, open_high=True)
+        lam = checks.probability(lam, "lam", open_low=True, open_high=True)
+        if not lam < kappa:
+            raise ArgumentError(
+                f"lam must be less than kappa ({kappa!r}), got {lam!r}; a report must favour the true value."
+            )
+        return cls(n_categories, math.log1p((kappa - lam) / (lam * (1 - kappa))), kappa)
+
+    @property
+    def beta(self):
+        """β = e^ε − 1, without cancellation at small ε."""
+        return math.expm1(self.epsilon)
+
+    @property
+    def lam(self):
+        """λ = κ / (κ + e^ε(1 − κ))."""
+        return self.kappa / (self.kappa + math.exp(self.epsilon) * (1 - self.kappa))
+
+    @property
+    def variant(self):
+        """ "symmetric", "optimised" or "dual" where κ is theirs, else None."""
+        return next((name for name in VARIANTS if _kappa(name, self.epsilon) == self.kappa), None)
+
+    @property
+    def hit_rates(self):
+        return self.kappa, self.lam
+
+    @property
+    def support_sizes(self):
+        return independent_sizes(self.n_categories, self.hit_rates)
+
+    @property
+    def n_outputs(self):
+        return 2**self.n_categories if self.n_categories <= 16 else None
+
+    def all_reports(self):
+        if self.n_outputs is None:
+            return super().all_reports()
+        return bits.every_set(self.n_categories)
+
+    def check_reports(self, reports):
+        return bits.check(reports, self.n_categories)
+
+    def parse_reports(self, columns, categories):
+        return bits.parse(columns[0], categories)
+
+    def format_reports(self, reports, categories):
+        return [bits.format(reports, self.n_categories)]
+
+    def rows(self, reports, counts):
+        log_constants = math.log1p(-self.kappa) + (self.n_categories - 1) * math.log1p(-self.lam)
+        log_constants = log_constants + bits.sizes(reports) * (math.log(self.lam) - math.log1p(-self.lam))
+        return SupportRows(reports, self.beta, counts, self.n_categories, log_constants)
+
+    def composite_rows(self, support_counts, n_reports):
+        """Return the composite likelihood of the bit counts: a separable stand-in for the likelihood, not the likelihood.
+
+        Π_x q_x^{C_x} (1 − q_x)^{n − C_x} with q_x = λ + (κ − λ) p_x: the product of the bits' own likelihoods. The bits of
+        one report are dependent given p, so its maximiser is the *composite* MLE; all that marginal counts allow.
+
+        Parameters
+        ----------
+        support_counts : (a,) array
+            C_x, the number of reports that hold x; ``rows.support_counts()`` of whole reports.
+        n_reports : int
+            Number n of reports.
+
+        Returns
+        -------
+        SeparableRows
+            Two rows per category; their counts add up to n·a, one for every bit.
+
+        References
+        ----------
+        Kairouz, Bonawitz, Ramage (2016), Proposition 7; spec 1.2 and errata.
+        """
+        held = checks.counts(support_counts, "support_counts", self.n_categories)
+        n = checks.integer(n_reports, "n_reports", 1)
+        if held.max() > n:
+            raise ArgumentError(f"support_counts must be at most n_reports ({n}), got {held.max()}.")
+        slope, ones = self.kappa - self.lam, np.ones(self.n_categories)
+        counts = np.concatenate([held, n - held])
+        seen = counts > 0
+        return SeparableRows(
+            np.tile(np.arange(self.n_categories), 2)[seen],
+            np.concatenate([self.lam * ones, (1 - self.lam) * ones])[seen],
+            np.concatenate([slope * ones, -slope * ones])[seen],
+            counts[seen],
+            self.n_categories,
+        )
+
+    def privatize(self, values, rng):
+        values = checks.values(values, self.n_categories)
+        out = bits.bernoulli(values.size, self.n_categories, self.lam, rng)
+        bits.assign(out, values, rng.random(values.size) < self.kappa)
+        return out
+
+    def privatize_one(self, value):
+        value = entropy.one_value(value, self.n_categories)
+        kappa, lam = self._thresholds
+        members = [entropy.bernoulli(kappa if x == value else lam) for x in range(self.n_categories)]
+        return np.packbits(members)
+
+    def rational_channel(self):
+        if self.n_outputs is None:
+            raise InfeasibleError(f"{self} has too many possible reports for an exact channel.")
+        kappa, lam = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
+        channel = []
+        for report in np.unpackbits(self.all_reports(), axis=1, count=self.n_categories).tolist():
+            noise = math.prod((lam if bit else 1 - lam for bit in report), start=Fraction(1))
+            channel.append([noise * (kappa / lam if bit else (1 - kappa) / (1 - lam)) for bit in report])
+        return channel
+
+    def simulate_support_counts(self, true_counts, rng):
+        """Return bit counts C of a population, C_x ~ Binomial(T_x, κ) + Binomial(n − T_x, λ), independent over x; O(a)."""
+        true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
+        return rng.binomial(true_counts, self.kappa) + rng.binomial(true_counts.sum() - true_counts, self.lam)
+
+    def parameters(self):
+        variant = self.variant
+        return {"epsilon": self.epsilon} | ({"variant": variant} if variant else {"kappa": self.kappa})
+
+    @classmethod
+    def from_parameters(cls, categories, parameters):
+        given = set(parameters)
+        if given == {"epsilon", "variant"}:
+            variant = checks.choice(parameters["variant"], "variant", VARIANTS)
+            return getattr(cls, variant)(len(categories), parameters["epsilon"])
+        if given == {"kappa", "lam"}:
+            return cls.from_rates(len(categories), **parameters)
+        if given == {"epsilon", "kappa"}:
+            return cls(len(categories), **parameters)
+        shown = ", ".join(sorted(given)) or "none"
+        raise ArgumentError(
+            f"unary parameters must be epsilon and variant, kappa and lam, or epsilon and kappa, got {shown}."
+        )
+
+    @property
+    def _thresholds(self):
+        # κ rounded down and λ up, from e^ε rounded down: κ(1−λ)/(λ(1−κ)) ≤ e^ε exactly.
+        kappa = entropy.threshold_below(Fraction(self.kappa))
+        odds = entropy.exp_below(self.epsilon) * (2**entropy.BITS - kappa)
+        return kappa, math.ceil(Fraction(kappa * 2**entropy.BITS) / (kappa + odds))
+
+
+def _kappa(variant, epsilon):
+    """Return the κ of a named variant."""
+    if variant == "optimised":
+        return 0.5
+    return 1 / (1 + math.exp(-epsilon / 2 if variant == "symmetric" else -epsilon))
