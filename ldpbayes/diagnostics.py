@@ -29,12 +29,7 @@ def summarise(tree, ci_prob):
     posterior = tree["posterior"]
     exact = {name: values.values for name, values in tree["exact"].data_vars.items()} if "exact" in tree.children else {}
     independent = tree.attrs.get("sampling", "mcmc") == "independent"
-    parts = [
-        _target(
-            posterior[name].values, {k: exact[k].values for k in exact if k.startswith(name)}, name, ci_prob, independent
-        )
-        for name in ("distribution", "frequency")
-    ]
+    parts = [_target(posterior[name].values, exact, name, ci_prob, independent) for name in ("distribution", "frequency")]
     data = {key: (("target", "category"), np.stack([part[key] for part in parts])) for key in parts[0]}
     coords = {"target": ["distribution", "frequency"], "category": posterior["category"].values}
     names = [name for name in posterior.data_vars if name not in coords["target"]]
@@ -82,10 +77,10 @@ def mcse_of_mean(draws, *, independent):
 
     sd/√S for independent draws; by the effective sample size for chains. A quantity that never varied has error 0.
     """
-    sd = draws.reshape(-1, draws.shape[-1]).std(axis=0, ddof=1)
     if independent:
-        return sd / np.sqrt(draws.shape[0] * draws.shape[1])
-    out, moved = np.zeros(sd.size), sd > 0
+        return draws.reshape(-1, draws.shape[-1]).std(axis=0, ddof=1) / np.sqrt(draws.shape[0] * draws.shape[1])
+    moved = np.ptp(draws, axis=(0, 1)) > 0
+    out = np.zeros(moved.size)
     if moved.any():
         out[moved] = array_stats.mcse(np.moveaxis(draws[..., moved], -1, 0), method="mean")
     return out
@@ -104,7 +99,7 @@ def _target(draws, exact, name, ci_prob, independent):
         n = float(chains * per_chain)
         out |= {"mcse": sd / np.sqrt(n), "ess_bulk": np.full(size, n), "ess_tail": np.full(size, n), "r_hat": blank}
     else:
-        out |= _chain_diagnostics(draws, sd)
+        out |= _chain_diagnostics(draws)
     for key in ("mean", "sd", "lower", "upper"):
         if f"{name}_{key}" in exact:
             out[key] = exact[f"{name}_{key}"]
@@ -113,12 +108,12 @@ def _target(draws, exact, name, ci_prob, independent):
     return out
 
 
-def _chain_diagnostics(draws, sd):
+def _chain_diagnostics(draws):
     """Return mcse, ess_bulk, ess_tail and r_hat of (chains, draws, a) arrays; nan for the categories left out."""
     size = draws.shape[-1]
     order = np.argsort(draws.mean(axis=(0, 1)))
     chosen = order[np.unique(np.linspace(0, size - 1, min(size, MAX_DIAGNOSED)).astype(int))]
-    chosen = chosen[sd[chosen] > 0]
+    chosen = chosen[np.ptp(draws[..., chosen], axis=(0, 1)) > 0]
     out = {key: np.full(size, np.nan) for key in ("mcse", "ess_bulk", "ess_tail", "r_hat")}
     if chosen.size:
         some = np.moveaxis(draws[..., chosen], -1, 0)

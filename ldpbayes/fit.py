@@ -175,7 +175,7 @@ def fit(
     else:
         method = make_method(method, **settings) if isinstance(method, str) else method
         tree = method.posterior(collection, prior, **run)
-        tree.attrs["reason"] = "Chosen by the caller."
+        tree.attrs |= {"reason": "Chosen by the caller.", "sampling": method.sampling}
     tree.attrs |= {"random_seed": random_seed, "identifiability": collection.identifiability()}
     if estimates:
         result.add_estimates(tree, point_estimates(collection))
@@ -196,7 +196,7 @@ def _run_automatic(collection, prior, settings, run):
             refused[choice.method.name] = str(err)
             continue
         handed = "".join(f" {name} ran first and was rejected: {why}" for name, why in refused.items())
-        tree.attrs["reason"] = choice.reason + handed
+        tree.attrs |= {"reason": choice.reason + handed, "sampling": choice.method.sampling}
         return tree
 
 

@@ -30,6 +30,8 @@ class AbstractPosterior(abc.ABC):
     """
 
     name: ClassVar[str]
+    #: "independent" where the draws are i.i.d. from the posterior, "mcmc" where they form chains.
+    sampling: ClassVar[str] = "mcmc"
 
     @abc.abstractmethod
     def feasibility(self, collection, prior):

@@ -47,6 +47,7 @@ class TallyStates(AbstractPosterior):
     chains: int = 4
     limit_seconds: float = 60.0
     name: ClassVar[str] = "tally_states"
+    sampling: ClassVar[str] = "independent"
 
     def __post_init__(self):
         object.__setattr__(self, "draws", checks.integer(self.draws, "draws", 1))
