@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import gammaln
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
@@ -97,6 +98,15 @@ class AbstractProtocol(abc.ABC):
         """(g, h) where the support of a report holds the true value w.p. g and each other one w.p. h; else None."""
         return None
 
+    @property
+    def support_sizes(self):
+        """P(|support| = k), k = 0..a, where reports are exchangeable sets with rows ∝ 1 + β[x ∈ S]; else None.
+
+        Exchangeable: given its size, a support holding x is uniform over those sets, and so is one that does not. Then
+        closed forms of the theory follow from these sizes alone (they do not depend on the value).
+        """
+        return None
+
     def oracle(self, rows):
         """Return the unbiased affine estimate of F (and of P), F̂_x = (C_x/n − h)/(g − h), shape (a,).
 
@@ -147,6 +157,15 @@ class AbstractProtocol(abc.ABC):
         if missing:
             raise ArgumentError(f"{cls.name} needs the parameter {missing[0]!r}.")
         return cls(len(categories), **parameters)
+
+
+def independent_sizes(n_categories, hit_rates):
+    """Return support_sizes where categories enter a support independently: Bernoulli(g) + Binomial(a − 1, h)."""
+    g, h = hit_rates
+    k = np.arange(n_categories)
+    log_choose = gammaln(n_categories) - gammaln(k + 1) - gammaln(n_categories - k)
+    others = np.exp(log_choose + k * np.log(h) + (n_categories - 1 - k) * np.log1p(-h))
+    return np.convolve(others, [1 - g, g])
 
 
 def distinct(reports, counts=None):

@@ -56,6 +56,10 @@ class GRR(AbstractProtocol):
         return (1 + self.beta) / total, 1 / total
 
     @property
+    def support_sizes(self):
+        return np.eye(1, self.n_categories + 1, 1)[0]
+
+    @property
     def n_outputs(self):
         return self.n_categories
 

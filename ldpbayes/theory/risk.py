@@ -1,0 +1,250 @@
+"""Expected errors: exact for the oracles, asymptotic for the MLE, exact or Monte Carlo for the Bayes estimators."""
+
+import math
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError
+from ldpbayes.frequency import frequency_moments
+from ldpbayes.theory import base
+from ldpbayes.theory.base import Value
+
+TARGETS = ("distribution", "frequency")
+NORMS = ("l2", "l1", "max")
+
+
+def oracle_risk(protocol, p, n, target="distribution", norm="l2"):
+    """Return the risk of the protocol's unbiased oracle.
+
+    l2: E‖F̂ − target‖² = Σ_x Var_x, exact at every n. l1: Σ_x √(2 Var_x/π), from the normal limit (large n).
+    max: the largest standard error of a coordinate, exact.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    p : (a,) array
+        The distribution, or the users' true frequencies for target "frequency".
+    n : int
+    target : {"distribution", "frequency"}
+    norm : {"l2", "l1", "max"}
+
+    Returns
+    -------
+    Value
+
+    References
+    ----------
+    Kairouz, Bonawitz, Ramage (2016), Prop. 3 and 4; spec 3.1.
+    """
+    checks.choice(target, "target", TARGETS)
+    variance = np.asarray(protocol.oracle_variance(p, checks.positive(n, "n"), target))
+    return Value(_norm(variance, norm))
+
+
+def no_privacy_risk(p, n):
+    """Return E‖X̄ − p‖² = (1 − Σp²)/n of n open answers."""
+    p = checks.distribution(p)
+    return Value((1 - p @ p) / checks.positive(n, "n"))
+
+
+def no_privacy_minimax(n_categories, n):
+    """Return the minimax ℓ2 risk of n open answers, (1 − 1/a)/(√n + 1)²; exact at every n (Kairouz 2016, (30))."""
+    a = checks.categories_count(n_categories)
+    return Value((1 - 1 / a) / (math.sqrt(checks.positive(n, "n")) + 1) ** 2)
+
+
+def mle_covariance(protocol, p, n, target="distribution", *, reports=20_000, random_seed=0):
+    """Return the asymptotic covariance of the MLE, shape (a, a), as a Value.
+
+    distribution: V/n with V = U (Uᵀ Qᵀ diag(Qp)⁻¹ Q U)⁻¹ Uᵀ, U a basis of {v : Σv = 0}. frequency: V/n − (diag p − ppᵀ)/n,
+    because the efficient p̂ and F − p have covariance (diag p − ppᵀ)/n. Large n, p inside the simplex.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    p : (a,) array
+    n : int
+    target : {"distribution", "frequency"}
+    reports : int
+        Reports simulated where the channel is too large to sum and its supports are not exchangeable.
+    random_seed : int, SeedSequence or Generator
+
+    Raises
+    ------
+    ArgumentError
+        If some categories cannot be told apart: the covariance is infinite.
+    """
+    checks.choice(target, "target", TARGETS)
+    p = checks.distribution(p, "p", protocol.n_categories)
+    basis = base.tangent_basis(p.size)
+    batches, method = base.informations(protocol, p, reports=reports, random_seed=random_seed)
+    open_answers = np.diag(p) - np.outer(p, p) if target == "frequency" else 0.0
+
+    def covariance(information):
+        inverse = base.inverse(information)
+        if inverse is None:
+            raise ArgumentError("protocol must have a channel of full rank; here the MLE's covariance is infinite.")
+        return (basis @ inverse @ basis.T - open_answers) / n
+
+    return base.jackknife(covariance, batches, method)
+
+
+def mle_risk(protocol, p, n, target="distribution", norm="l2", *, reports=20_000, random_seed=0):
+    """Return the asymptotic risk of the MLE, which is also that of the Bayes estimators; inf where rank Q < a.
+
+    l2: tr V/n (distribution) or (tr V − 1 + Σp²)/n (frequency); l1 and max as for oracle_risk. At uniform p and for
+    exchangeable supports V = (I − J/a)/c with c = Σ_k W_k β²k(a−k)/(a(a−1)(1+βk/a)²), W_k the law of the support's size:
+    k = 1 for GRR, w for subset selection, Bernoulli(g) + Binomial(a−1, h) for unary encoding and (ideal) local hashing.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    p : (a,) array
+    n : int
+        Users; the formula is the leading term in 1/n.
+    target : {"distribution", "frequency"}
+    norm : {"l2", "l1", "max"}
+    reports, random_seed
+        As for mle_covariance.
+
+    Returns
+    -------
+    Value
+
+    References
+    ----------
+    Spec 3.3; van der Vaart (1998), ch. 5 and 8.
+    """
+    checks.choice(target, "target", TARGETS)
+    n = checks.positive(n, "n")
+    p = checks.distribution(p, "p", protocol.n_categories)
+    open_answers = p * (1 - p) if target == "frequency" else 0.0
+    saturated = _saturated_variance(protocol, p)
+    if saturated is not None:
+        return Value(_norm((saturated - open_answers) / n, norm))
+    law = base.support_law(protocol)
+    if law is not None and np.ptp(p) <= 1e-15:
+        curvature, a = law.curvature(), p.size
+        variance = np.full(a, (a - 1) / (a * curvature) if curvature > 0 else math.inf)
+        return Value(_norm((variance - open_answers) / n, norm))
+    basis = base.tangent_basis(p.size)
+
+    def risk(information):
+        inverse = base.inverse(information)
+        if inverse is None:
+            return math.inf
+        variance = np.einsum("xi,ij,xj->x", basis, inverse, basis, optimize=True)
+        return _norm((variance - open_answers) / n, norm)
+
+    batches, method = base.informations(protocol, p, reports=reports, random_seed=random_seed)
+    return base.jackknife(risk, batches, method)
+
+
+def bayes_risk(protocol, prior, n, target="distribution", *, draws=200, random_seed=0, moments=None):
+    """Return the MSE of the optimal estimator, E[P|Y] or E[F|Y]: E Σ_x Var(P_x|Y) or E Σ_x Var(F_x|Y).
+
+    A sum over all report tallies where n users can send at most 1,000 of them; else a Monte Carlo mean, over simulated
+    reports, of the exact inner variance (unbiased, with its standard error). Holds at every n.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    n : int
+    target : {"distribution", "frequency"}
+    draws : int
+        Simulated collections.
+    random_seed : int, SeedSequence or Generator
+    moments : callable, optional
+        (collection, prior) -> object with mean, variance and log_evidence; ldpbayes.posteriors.exact by default.
+
+    References
+    ----------
+    Lopuhaä-Zwakenberg et al. (2020), Thm 3.1 and (87); spec 2.2 and 3.2.
+    """
+    checks.choice(target, "target", TARGETS)
+
+    def spread(collection, found, p):
+        if target == "distribution":
+            return float(np.sum(found.variance))
+        return float((frequency_moments(found.mean, found.variance, prior.alpha, n)[1] ** 2).sum())
+
+    return base.over_reports(protocol, prior, n, spread, draws=draws, random_seed=random_seed, moments=moments)
+
+
+def average_risk(protocol, prior, n, target="distribution", norm="l2", *, estimator="mle", draws=100, random_seed=0):
+    """Return the risk of the oracle or the MLE averaged over p from the prior.
+
+    The oracle's ℓ2 risk for P is linear in Σp², so that one is closed; others are quadrature or Monte Carlo over p.
+
+    Parameters
+    ----------
+    estimator : {"oracle", "mle"}
+    draws : int
+        Draws of p where more than four categories leave no quadrature.
+    """
+    checks.choice(estimator, "estimator", ("oracle", "mle"))
+    rng = checks.generator(random_seed)
+    if estimator == "oracle" and norm == "l2" and protocol.hit_rates is not None:
+        # For P the variances are quadratic in each p_x, for F linear: two evaluations per kind give the expectation.
+        return Value(_expected_oracle_risk(protocol, prior, n, target))
+    if estimator == "oracle":
+        single = lambda p: float(oracle_risk(protocol, p, n, target, norm))  # noqa: E731
+    else:
+        single = lambda p: float(mle_risk(protocol, p, n, target, norm, random_seed=rng))  # noqa: E731
+    return base.average(prior, lambda ps: np.array([single(p) for p in ps]), draws=draws, random_seed=rng)
+
+
+def effective_open_answers(variance_sum, p_mean, n=None):
+    """Return how many open answers would tell as much: the m with (1 − Σp²)/m = Σ Var.
+
+    Parameters
+    ----------
+    variance_sum : float
+        Σ_x of the posterior (or the estimator's) variances of P.
+    p_mean : (a,) array
+        Posterior mean or estimate of P.
+    n : int, optional
+        Reports in hand; the answer is capped at n where given, since reports never tell more than the values do.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> effective_open_answers(0.005, [0.5, 0.5])
+    100.0
+    """
+    p = checks.distribution(p_mean, "p_mean")
+    equivalent = float((1 - p @ p) / checks.positive(variance_sum, "variance_sum"))
+    return equivalent if n is None else min(equivalent, float(n))
+
+
+def _norm(variance, norm):
+    """Return the risk in this norm from per-coordinate variances."""
+    checks.choice(norm, "norm", NORMS)
+    if norm == "l2":
+        return float(np.sum(variance))
+    spread = np.sqrt(np.maximum(variance, 0.0))
+    return float(math.sqrt(2 / math.pi) * spread.sum()) if norm == "l1" else float(spread.max())
+
+
+def _saturated_variance(protocol, p):
+    """Return n Var of the oracle where b = a and rank a: there the MLE inside the simplex is the oracle."""
+    if protocol.n_outputs != protocol.n_categories or protocol.hit_rates is None:
+        return None
+    return np.asarray(protocol.oracle_variance(p, 1, "distribution"))
+
+
+def _expected_oracle_risk(protocol, prior, n, target):
+    """Return E_p Σ_x Var_x of a (g, h) oracle: q(1 − q) and its linear twin need only E p and E p²."""
+    g, h = protocol.hit_rates
+    mean = prior.mean
+    square = mean * (prior.alpha + 1) / (prior.total + 1)
+    if target == "frequency":
+        noise = mean * g * (1 - g) + (1 - mean) * h * (1 - h)
+    else:
+        noise = h * (1 - h) + (g - h) * (1 - 2 * h) * mean - (g - h) ** 2 * square
+    return float(noise.sum() / (n * (g - h) ** 2))

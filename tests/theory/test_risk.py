@@ -1,0 +1,285 @@
+"""Risks against the papers' closed forms, brute-force linear algebra, enumeration and simulation."""
+
+import itertools
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from cases import CASES
+
+from ldpbayes.errors import ArgumentError
+from ldpbayes.prior import Dirichlet, as_prior
+from ldpbayes.protocols import GRR, designs
+from ldpbayes.protocols.channel import Channel
+from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.theory import base, risk
+
+P4 = np.array([0.5, 0.3, 0.15, 0.05])
+SMALL = [
+    GRR(4, 1.0),
+    UnaryEncoding.symmetric(4, 1.0),
+    UnaryEncoding.optimised(4, 2.5),
+    SubsetSelection(4, 0.7, 2),
+    HadamardResponse(4, 1.0),
+    Channel(
+        [[0.6, 0.1, 0.2, 0.2], [0.2, 0.5, 0.1, 0.3], [0.1, 0.2, 0.6, 0.1], [0.05, 0.1, 0.05, 0.3], [0.05, 0.1, 0.05, 0.1]]
+    ),
+]
+
+
+def enumerated_moments(collection, prior):
+    """Posterior moments by the mixture over true tallies, one user at a time; reference for tiny n."""
+    mixture = {tuple([0] * collection.n_categories): 1.0}
+    for tally in collection.tallies:
+        matrix = np.exp(tally.rows.log_constants)[:, None] * tally.rows.dense()
+        for row, count in zip(matrix, tally.rows.counts.astype(int), strict=True):
+            for _ in range(count):
+                grown = {}
+                for t, weight in mixture.items():
+                    for x in range(len(t)):
+                        key = (*t[:x], t[x] + 1, *t[x + 1 :])
+                        grown[key] = grown.get(key, 0.0) + weight * row[x]
+                mixture = grown
+    tallies, weights = np.array(list(mixture)), np.array(list(mixture.values()))
+
+    def log_beta(alpha):
+        return np.vectorize(math.lgamma)(alpha).sum(axis=-1) - np.vectorize(math.lgamma)(alpha.sum(axis=-1))
+
+    weights = weights * np.exp(log_beta(prior.alpha + tallies) - log_beta(prior.alpha))
+    evidence, alpha = weights.sum(), prior.alpha + tallies
+    weights, total = weights / evidence, alpha[0].sum()
+    mean = weights @ alpha / total
+    second = weights @ (alpha * (alpha + 1)) / (total * (total + 1))
+    return SimpleNamespace(mean=mean, variance=second - mean**2, log_evidence=math.log(evidence))
+
+
+def brute_covariance(channel, p):
+    """D⁻¹ − ppᵀ, the textbook form of the MLE's covariance."""
+    mixed = channel @ p
+    return np.linalg.inv(channel.T @ (channel / mixed[:, None])) - np.outer(p, p)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_oracle_risk_is_kairouz(epsilon):
+    n, a, square = 700, 4, P4 @ P4
+    beta, half = math.expm1(epsilon), math.expm1(epsilon / 2)
+    grr = (1 - square) / n + (a - 1) / n * (a + 2 * beta) / beta**2
+    sue = (1 - square) / n + a * math.exp(epsilon / 2) / (n * half**2)
+    assert risk.oracle_risk(GRR(a, epsilon), P4, n).value == pytest.approx(grr, rel=1e-12)
+    assert risk.oracle_risk(UnaryEncoding.symmetric(a, epsilon), P4, n).value == pytest.approx(sue, rel=1e-12)
+    grr_l1 = np.sqrt(2 * (beta * P4 + 1) * (beta * (1 - P4) + a - 1) / (np.pi * n * beta**2)).sum()
+    sue_l1 = np.sqrt(2 * (half * P4 + 1) * (half * (1 - P4) + 1) / (np.pi * n * half**2)).sum()
+    assert risk.oracle_risk(GRR(a, epsilon), P4, n, norm="l1").value == pytest.approx(grr_l1, rel=1e-12)
+    assert risk.oracle_risk(UnaryEncoding.symmetric(a, epsilon), P4, n, norm="l1").value == pytest.approx(sue_l1, rel=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_oracle_risk_of_hit_rates(case):
+    """Spec 3.1: one formula for every (g, h) protocol; P adds (1 − Σp²)/n to F."""
+    a, n = case.categories[-1], 50
+    protocol = case.build(a, 1.0)
+    p = np.arange(1, a + 1) / (a * (a + 1) / 2)
+    frequency = risk.oracle_risk(protocol, p, n, "frequency").value
+    assert risk.oracle_risk(protocol, p, n).value == pytest.approx(frequency + (1 - p @ p) / n, rel=1e-9)
+    if protocol.hit_rates is not None:
+        g, h = protocol.hit_rates
+        assert frequency == pytest.approx((g * (1 - g) + (a - 1) * h * (1 - h)) / (n * (g - h) ** 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("target", risk.TARGETS)
+def test_simulated_oracle_risk(case, target):
+    """The simulated squared error falls on the formula within 4 standard errors."""
+    rng, a, n, repetitions = np.random.default_rng(5), case.categories[-1], 300, 150
+    protocol = case.build(a, 1.5)
+    p = np.arange(1, a + 1) / (a * (a + 1) / 2)
+    true = np.round(p * n).astype(int)
+    true[0] += n - true.sum()
+    truth = p if target == "distribution" else true / n
+    errors = []
+    for _ in range(repetitions):
+        reports, counts = protocol.simulate(rng.multinomial(n, p) if target == "distribution" else true, rng)
+        rows = protocol.rows(reports[counts > 0], counts[counts > 0])
+        if protocol.hit_rates is not None:
+            estimate = protocol.oracle(rows)
+        else:
+            tally = getattr(protocol, "tally", None)
+            if tally is None:
+                pytest.skip("no oracle from rows")
+            estimate = protocol.oracle_from_tally(tally(reports, counts))
+        errors.append(((estimate - truth) ** 2).sum())
+    error = np.std(errors, ddof=1) / math.sqrt(repetitions)
+    assert abs(np.mean(errors) - risk.oracle_risk(protocol, truth, n, target).value) < 4 * error
+
+
+@pytest.mark.parametrize("protocol", SMALL, ids=lambda p: p.name)
+def test_mle_covariance_is_the_textbook_form(protocol):
+    expected = brute_covariance(protocol.channel(), P4)
+    found = risk.mle_covariance(protocol, P4, 10)
+    np.testing.assert_allclose(found.value, expected / 10, rtol=1e-8, atol=1e-12)
+    assert found.standard_error.max() == 0
+    open_answers = np.diag(P4) - np.outer(P4, P4)
+    np.testing.assert_allclose(
+        risk.mle_covariance(protocol, P4, 10, "frequency").value, (expected - open_answers) / 10, rtol=1e-8, atol=1e-12
+    )
+    for norm, value in {
+        "l2": np.trace(expected),
+        "l1": math.sqrt(2 / math.pi) * np.sqrt(np.diag(expected)).sum(),
+        "max": math.sqrt(np.diag(expected).max()),
+    }.items():
+        assert risk.mle_risk(protocol, P4, 1, norm=norm).value == pytest.approx(value, rel=1e-8)
+
+
+@pytest.mark.parametrize("protocol", SMALL[:4], ids=lambda p: p.name)
+def test_uniform_closed_form(protocol):
+    """The curvature of the support law is the whole information at uniform p."""
+    uniform = np.full(4, 0.25)
+    expected = np.trace(brute_covariance(protocol.channel(), uniform))
+    found = risk.mle_risk(protocol, uniform, 1)
+    assert found.method == "closed form"
+    assert found.value == pytest.approx(expected, rel=1e-10)
+    assert risk.mle_risk(protocol, uniform, 1, "frequency").value == pytest.approx(expected - 0.75, rel=1e-10)
+
+
+def test_hadamard_is_scalar_at_uniform_where_complete():
+    """a = K − 1: the design is doubly transitive, so the information is a multiple of I; trace gives it."""
+    batches, _ = base.informations(HadamardResponse(7, 1.0), np.full(7, 1 / 7))
+    np.testing.assert_allclose(batches[0], batches[0][0, 0] * np.eye(6), atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "protocol", [UnaryEncoding.optimised(6, 0.05), UnaryEncoding.symmetric(6, 6.0), SubsetSelection(6, 1.0, 2)], ids=str
+)
+def test_quadrature_over_supports_is_the_sum_over_reports(protocol):
+    p = np.array([0.6, 0.2, 0.1, 0.07, 0.03, 0.0])
+    law, basis = base.support_law(protocol), base.tangent_basis(6)
+    found = law.beta**2 * basis.T @ base._inclusions(law, p) @ basis
+    expected = base.dense_informations(protocol.channel(), p[None])[0]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+
+
+def test_large_unary_is_quadrature_and_agrees_with_simulation():
+    protocol, p = UnaryEncoding.optimised(30, 2.0), np.arange(1, 31) / 465
+    found = risk.mle_risk(protocol, p, 1)
+    assert found.method == "quadrature" and found.standard_error == 0
+    batches = base._simulated(protocol, p, 40_000, np.random.default_rng(3))
+    drawn = base.jackknife(lambda t: float(np.trace(base.inverse(t))), batches, "Monte Carlo")
+    assert 0 < drawn.standard_error < 0.02 * drawn.value
+    assert abs(drawn.value - found.value) < 4 * drawn.standard_error
+
+
+def test_mle_never_loses_to_the_oracle():
+    rng = np.random.default_rng(1)
+    for protocol in SMALL:
+        p = rng.dirichlet(np.ones(4))
+        assert risk.mle_risk(protocol, p, 1).value <= risk.oracle_risk(protocol, p, 1).value * (1 + 1e-9)
+
+
+def test_rank_deficient_channel_has_infinite_risk():
+    flat = Channel([[0.5, 0.5, 0.5], [0.2, 0.3, 0.5], [0.3, 0.2, 0.0]])
+    short = Channel([[0.5, 0.2, 0.4], [0.5, 0.8, 0.6]])
+    p = np.full(3, 1 / 3)
+    assert risk.mle_risk(flat, p, 10).value == math.inf  # its last row is ½ − the second: rank 2
+    assert risk.mle_risk(short, p, 10).value == math.inf
+    with pytest.raises(ArgumentError, match="full rank"):
+        risk.mle_covariance(short, p, 10)
+
+
+@pytest.mark.parametrize("target", risk.TARGETS)
+def test_bayes_risk_by_enumeration(target):
+    """The sum over tallies is the sum over report vectors, and Monte Carlo falls on it."""
+    protocol, prior, n = GRR(3, 1.0), Dirichlet.jeffreys(3), 4
+    exact = risk.bayes_risk(protocol, prior, n, target, moments=enumerated_moments)
+    total = 0.0
+    for reports in itertools.product(range(3), repeat=n):
+        collection = base.collection_of(protocol, np.array(reports), None)
+        found = enumerated_moments(collection, prior)
+        if target == "distribution":
+            spread = found.variance.sum()
+        else:
+            spread = (base_frequency_variance(found, prior, n)).sum()
+        total += math.exp(found.log_evidence) * spread
+    assert exact.method == "sum over reports"
+    assert exact.value == pytest.approx(total, rel=1e-10)
+    drawn = base.over_reports(
+        protocol,
+        prior,
+        n,
+        lambda c, m, p: float(m.variance.sum() if target == "distribution" else base_frequency_variance(m, prior, n).sum()),
+        draws=150,
+        random_seed=2,
+        moments=enumerated_moments,
+        limit=0,
+    )
+    assert drawn.method == "Monte Carlo"
+    assert abs(drawn.value - exact.value) < 4 * drawn.standard_error
+
+
+def base_frequency_variance(found, prior, n):
+    total = prior.total + n
+    return total * ((total + 1) * found.variance - found.mean * (1 - found.mean)) / n**2
+
+
+def test_bayes_risk_beats_the_others():
+    """Π_opt is optimal: its MSE is below the prior's spread and below the truncated alternatives' floor."""
+    protocol, prior = GRR(2, 1.0), Dirichlet.flat(2)
+    found = risk.bayes_risk(protocol, prior, 20, moments=enumerated_moments)
+    assert found.value < 2 / 12  # the prior's variance of both coordinates
+    assert found.value < risk.average_risk(protocol, prior, 20, estimator="oracle").value
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+def test_binary_randomised_response_proposition_4_6(epsilon):
+    """(2/n)(e^ε/(e^ε−1)² + E[P1 P2]) and 2e^ε/(n(e^ε−1)²), against the formulas and a simulation."""
+    protocol, prior, n = GRR(2, epsilon), Dirichlet.jeffreys(2), 500
+    core = math.exp(epsilon) / math.expm1(epsilon) ** 2
+    distribution = 2 / n * (core + 0.125)  # E[P1 P2] = α²/(Σα(Σα+1)) = 1/8
+    assert risk.average_risk(protocol, prior, n, estimator="oracle").value == pytest.approx(distribution, rel=1e-12)
+    assert risk.average_risk(protocol, prior, n, "frequency", estimator="oracle").value == pytest.approx(2 * core / n)
+    rng, errors = np.random.default_rng(11), []
+    for p in prior_draws(prior, rng, 1500):
+        reports, counts = protocol.simulate(rng.multinomial(n, p), rng)
+        errors.append(((protocol.oracle(protocol.rows(reports, counts)) - p) ** 2).sum())
+    assert abs(np.mean(errors) - distribution) < 4 * np.std(errors) / math.sqrt(len(errors))
+
+
+def prior_draws(prior, rng, size):
+    return rng.dirichlet(prior.alpha, size)
+
+
+def test_average_risk_is_the_mean_over_the_prior():
+    prior, protocol = as_prior([1.0, 2.0, 3.0], 3), UnaryEncoding.symmetric(3, 1.0)
+    points = np.random.default_rng(0).dirichlet(prior.alpha, 3000)
+    for estimator, function in (("oracle", risk.oracle_risk), ("mle", risk.mle_risk)):
+        sample = np.array([function(protocol, p, 10).value for p in points[: 3000 if estimator == "oracle" else 400]])
+        found = risk.average_risk(protocol, prior, 10, estimator=estimator)
+        assert abs(found.value - sample.mean()) < 4 * sample.std() / math.sqrt(sample.size) + found.standard_error
+    assert risk.average_risk(protocol, prior, 10, norm="l1").value > 0
+
+
+def test_no_privacy_and_effective_answers():
+    assert risk.no_privacy_risk(P4, 10).value == pytest.approx((1 - P4 @ P4) / 10)
+    assert risk.no_privacy_minimax(4, 9).value == pytest.approx(0.75 / 16)
+    direct = designs.direct(4)
+    assert risk.mle_risk(direct, P4, 10).value == pytest.approx(risk.no_privacy_risk(P4, 10).value, rel=1e-10)
+    assert risk.mle_risk(direct, P4, 10, "frequency").value == pytest.approx(0, abs=1e-12)
+    spread = risk.mle_risk(GRR(4, 1.0), P4, 1000).value
+    effective = risk.effective_open_answers(spread, P4, 1000)
+    assert effective < 1000 and (1 - P4 @ P4) / effective == pytest.approx(spread)
+    assert risk.effective_open_answers(1e-9, P4, 1000) == 1000
+
+
+def test_arguments_are_refused():
+    with pytest.raises(ArgumentError, match="target"):
+        risk.mle_risk(GRR(4, 1.0), P4, 10, "both")
+    with pytest.raises(ArgumentError, match="norm"):
+        risk.mle_risk(GRR(4, 1.0), P4, 10, norm="linf")
+    with pytest.raises(ArgumentError, match="n must be"):
+        risk.oracle_risk(GRR(4, 1.0), P4, 0)
+    with pytest.raises(ArgumentError, match="sum to 1"):
+        risk.bayes_risk(
+            GRR(2, 1.0), Dirichlet.flat(2), 2, moments=lambda c, p: SimpleNamespace(mean=0, variance=0, log_evidence=0.0)
+        )
