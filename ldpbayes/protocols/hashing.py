@@ -1,0 +1,229 @@
+"""Hash families that send categories to buckets, vectorised and the same on every platform, and (seed, value) pairs.
+
+Arithmetic is modulo 2^64 (our family) or 2^32 (xxHash) on NumPy's unsigned integers, so a seed means the same everywhere.
+"""
+
+import hashlib
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import DataError
+
+#: "ldpbayes" is ours; "xxhash" is xxh32(str(category), seed) mod g, what pure-ldp and multi-freq-ldpy collect with.
+FAMILIES = ("ldpbayes", "xxhash")
+#: Seeds are integers below this.
+MAX_SEED = 2**63
+#: A bucket's share is within this relative distance of 1/g at the largest g: MAX_BUCKETS / 2^32 = 2^-12.
+MAX_BUCKETS = 2**20
+
+_BLOCK = 2**16  # entries hashed at a time: the working arrays stay in the cache
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_XX_PRIMES = [np.array([p], dtype=np.uint32) for p in (2654435761, 2246822519, 3266489917, 668265263, 374761393)]
+
+
+def mix64(words):
+    """Return a bijective scrambling of 64-bit words (the finaliser of SplitMix64; Steele, Lea, Flood 2014)."""
+    words = np.array(words, dtype=np.uint64, ndmin=1)
+    words ^= words >> np.uint64(30)
+    words *= np.uint64(0xBF58476D1CE4E5B9)
+    words ^= words >> np.uint64(27)
+    words *= np.uint64(0x94D049BB133111EB)
+    words ^= words >> np.uint64(31)
+    return words
+
+
+def derive(seed, *indices):
+    """Return 64-bit seeds for (seed, index, …), broadcast over the indices: one independent-looking stream each."""
+    words = mix64(np.uint64(seed) ^ _GOLDEN)
+    for index in indices:
+        words = mix64(words + np.atleast_1d(np.asarray(index, dtype=np.uint64) + np.uint64(1)) * _GOLDEN)
+    return words
+
+
+def category_keys(categories):
+    """Return distinct keys below 2^32 of category numbers (below 2^32): the bijective finaliser of MurmurHash3.
+
+    Neighbouring categories get unrelated keys, so that no small linear relation between them survives in the hash.
+    """
+    words = np.array(categories, dtype=np.uint32, ndmin=1)
+    words ^= words >> np.uint32(16)
+    words *= np.uint32(0x85EBCA6B)
+    words ^= words >> np.uint32(13)
+    words *= np.uint32(0xC2B2AE35)
+    words ^= words >> np.uint32(16)
+    return words.astype(np.uint64)
+
+
+def label_keys(labels):
+    """Return 64-bit keys of strings: the first eight bytes, little-endian, of BLAKE2b of their UTF-8 text."""
+    digests = b"".join(hashlib.blake2b(label.encode(), digest_size=8).digest() for label in labels)
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+
+
+def key_buckets(seeds, keys, n_buckets):
+    """Return ⌊g·h/2^32⌋ with h the 32 high bits of A·low(key) + A'·high(key) + B mod 2^64; seeds and keys broadcast.
+
+    (A, A', B) are three successive SplitMix64 outputs of the seed. For uniform coefficients the 32 high bits are exactly
+    uniform and pairwise independent over the keys (multiply-shift, Dietzfelbinger 1996), so a bucket's share is within
+    g/2^32 of 1/g (relative) and two keys meet with probability 1/g·(1 + δ), 0 ≤ δ ≤ (g/2^32)².
+    """
+    first, second, offset = _coefficients(seeds)
+    keys = np.asarray(keys, dtype=np.uint64)
+    high = (first * (keys & _LOW) + second * (keys >> _HALF) + offset) >> _HALF
+    return ((high * np.uint64(n_buckets)) >> _HALF).astype(np.int64)
+
+
+def buckets(family, seeds, categories, n_buckets):
+    """Return the bucket of categories[i] under seeds[i], int64 (the two broadcast)."""
+    if family == "ldpbayes":
+        categories = np.asarray(categories)
+        return key_buckets(seeds, category_keys(categories.ravel()).reshape(categories.shape), n_buckets)
+    seeds, categories = np.broadcast_arrays(seeds, categories)
+    out = np.empty(seeds.shape, dtype=np.int64)
+    flat, flat_seeds, flat_categories = out.reshape(-1), _low_seeds(seeds).ravel(), categories.ravel()
+    for length, low, high in _digit_groups(int(flat_categories.max(initial=0)) + 1):
+        here = np.flatnonzero((flat_categories >= low) & (flat_categories < high))
+        flat[here] = _xxh32(flat_seeds[here], _digits(flat_categories[here], length)) % np.uint32(n_buckets)
+    return out
+
+
+def supports(family, seeds, values, n_categories, n_buckets):
+    """Return the packed supports {x : bucket of x under seeds[j] is values[j]}, shape (m, ⌈a/8⌉).
+
+    One pass of a few integer operations per entry, in blocks: memory is that of the result.
+    """
+    out = np.empty((len(seeds), -(-n_categories // 8)), dtype=np.uint8)
+    make = _multiply_shift_members if family == "ldpbayes" else _xx_members
+    members = make(seeds, values, n_categories, n_buckets)
+    size = max(1, _BLOCK // n_categories)
+    for start in range(0, len(seeds), size):
+        part = slice(start, start + size)
+        out[part] = np.packbits(members(part), axis=1)
+    return out
+
+
+def permutation(seed, size):
+    """Return a permutation of range(size): the ranks of the keys that derive(seed, 0…size−1) gives (no NumPy stream)."""
+    order = np.argsort(derive(seed, np.arange(size)), kind="stable")
+    ranks = np.empty(size, dtype=np.int64)
+    ranks[order] = np.arange(size)
+    return ranks
+
+
+def check_pairs(reports, first, n_first, n_values):
+    """Return reports as an (m, 2) int64 array of (first, value) with first < n_first and value < n_values.
+
+    Raises
+    ------
+    DataError
+        On a wrong shape or type, or naming the first entry outside its range.
+    """
+    array = np.asarray(reports)
+    if array.ndim != 2 or array.shape[1] != 2 or not np.issubdtype(array.dtype, np.integer):
+        raise DataError(
+            f"reports must be an (m, 2) array of integers ({first}, value), got shape {array.shape} of {array.dtype}"
+        )
+    for name, column, limit in ((first, array[:, 0], n_first), ("value", array[:, 1], n_values)):
+        bad = (column < 0) | (column >= limit)
+        if bad.any():
+            i = int(np.flatnonzero(bad)[0])
+            raise DataError(f"{name} {column[i]} is outside 0..{limit - 1}", line=i, field=name)
+    return array.astype(np.int64)
+
+
+def parse_integers(column, name, limit):
+    """Return a text column of plain decimal integers in 0..limit-1 as int64, or name the first bad row."""
+    out = np.empty(len(column), dtype=np.int64)
+    for i, text in enumerate(column):
+        text = text.strip()
+        if not (text.isascii() and text.isdecimal()) or int(text) >= limit:
+            raise DataError(f"{name} must be a whole number from 0 to {limit - 1}, got {text!r}", line=i, field=name)
+        out[i] = int(text)
+    return out
+
+
+def check_buckets(value, name="buckets"):
+    """Return a number of buckets: an integer from 2 to MAX_BUCKETS."""
+    return checks.integer(value, name, 2, MAX_BUCKETS)
+
+
+def _coefficients(seeds):
+    seeds = np.asarray(seeds).astype(np.uint64)
+    state, out = mix64(seeds.ravel() ^ _GOLDEN), []
+    for _ in range(3):
+        state = state + _GOLDEN
+        out.append(mix64(state).reshape(seeds.shape))
+    return out
+
+
+def _multiply_shift_members(seeds, values, n_categories, n_buckets):
+    """Return a function slice -> membership, with h in bucket v tested as (A·key + B − first_v) mod 2^64 < width_v."""
+    factor, _, offset = _coefficients(seeds)
+    keys, g = category_keys(np.arange(n_categories)), np.uint64(n_buckets)
+    values = np.asarray(values).astype(np.uint64)
+    start, stop = (((v << _HALF) + g - np.uint64(1)) // g for v in (values, values + np.uint64(1)))  # ⌈v 2^32 / g⌉
+    offset -= start << _HALF
+    width = (stop - start) << _HALF
+
+    def members(part):
+        words = factor[part, None] * keys
+        words += offset[part, None]
+        return words < width[part, None]
+
+    return members
+
+
+def _xx_members(seeds, values, n_categories, n_buckets):
+    seeds, values = _low_seeds(seeds), np.asarray(values).astype(np.uint32)
+    groups = [_digits(np.arange(low, high), length) for length, low, high in _digit_groups(n_categories)]
+    g = np.uint32(n_buckets)
+
+    def members(part):
+        hashed = np.concatenate([_xxh32(seeds[part, None], digits) for digits in groups], axis=1)
+        hashed -= (hashed // g) * g  # NumPy divides by a scalar faster than it takes remainders
+        return hashed == values[part, None]
+
+    return members
+
+
+def _xxh32(seeds, digits):
+    """Return XXH32 (Collet) of ASCII strings shorter than 16 bytes; digits is a list of byte arrays, one per position."""
+    p1, p2, p3, p4, p5 = _XX_PRIMES
+    length = len(digits)
+    state = seeds + (p5 + np.uint32(length))
+    done = length - length % 4
+    for i in range(0, done, 4):
+        word = digits[i] | digits[i + 1] << np.uint32(8) | digits[i + 2] << np.uint32(16) | digits[i + 3] << np.uint32(24)
+        state = _rotate(state + word * p3, 17) * p4
+    for byte in digits[done:]:
+        state = _rotate(state + byte * p5, 11) * p1
+    for shift, prime in ((15, p2), (13, p3)):
+        state ^= state >> np.uint32(shift)
+        state *= prime
+    state ^= state >> np.uint32(16)
+    return state
+
+
+def _rotate(words, bits):
+    return words << np.uint32(bits) | words >> np.uint32(32 - bits)
+
+
+def _digits(categories, length):
+    """Return the ASCII digits of numbers that all have ``length`` of them, first digit first."""
+    return [(categories // 10 ** (length - 1 - i) % 10 + 48).astype(np.uint32) for i in range(length)]
+
+
+def _digit_groups(n_categories):
+    """Yield (length, first, end) of the ranges of categories below n_categories with equally many digits."""
+    length, low = 1, 0
+    while low < n_categories:
+        yield length, low, min(10**length, n_categories)
+        length, low = length + 1, 10**length
+
+
+def _low_seeds(seeds):
+    """Return the 32 low bits of seeds: what xxHash's Python binding makes of a longer seed."""
+    return (np.asarray(seeds).astype(np.uint64) & _LOW).astype(np.uint32)

@@ -1,0 +1,280 @@
+"""Local hashing: the hash families, decoding of other packages' reports, rows, clients, oracle, malformed reports."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import xxhash
+from scipy import stats
+
+from ldpbayes import entropy
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.protocols import hashing, make_protocol
+from ldpbayes.protocols.base import largest_ratio
+from ldpbayes.protocols.local_hashing import LocalHashing
+
+BITS64 = 2**64 - 1
+
+
+def python_mix(word):
+    """SplitMix64's finaliser in Python's own integers."""
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & BITS64
+    word = (word ^ word >> 27) * 0x94D049BB133111EB & BITS64
+    return word ^ word >> 31
+
+
+def python_bucket(seed, key, g):
+    """The documented formula in Python's own integers."""
+    golden = 0x9E3779B97F4A7C15
+    state = python_mix(seed ^ golden)
+    a, b, c = (python_mix(state + i * golden & BITS64) for i in (1, 2, 3))
+    return (((a * (key & 0xFFFFFFFF) + b * (key >> 32) + c) & BITS64) >> 32) * g >> 32
+
+
+def python_key(x):
+    x = (x ^ x >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    x = (x ^ x >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    return x ^ x >> 16
+
+
+def other_packages(x, seed, g):
+    """The hash of pure-ldp and multi-freq-ldpy, as they compute it."""
+    return xxhash.xxh32(str(x).encode(), seed=int(seed)).intdigest() % g
+
+
+# ---- hash families ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("g", [2, 3, 5, 64, hashing.MAX_BUCKETS])
+def test_our_family_is_the_documented_formula(g):
+    seeds = [0, 1, 2**32, 2**63 - 1, 123456789123456789]
+    for seed, x in itertools.product(seeds, (0, 1, 2, 1023, 99_999)):
+        assert hashing.buckets("ldpbayes", np.array([seed]), np.array([x]), g)[0] == python_bucket(seed, python_key(x), g)
+
+
+def test_our_family_never_changes():
+    """Frozen values: stored reports must decode for ever."""
+    seeds = np.array([0, 1, 2**63 - 1])[:, None]
+    assert hashing.buckets("ldpbayes", seeds, np.arange(8)[None, :], 10).tolist() == [
+        [3, 2, 2, 5, 3, 2, 7, 0],
+        [5, 1, 1, 3, 2, 6, 8, 2],
+        [9, 6, 8, 1, 5, 5, 0, 6],
+    ]
+    assert hashing.label_keys(["", "Ü", "www.example.org"]).tolist() == [
+        13020603013274838756,
+        1870656727519825937,
+        3772013724502832223,
+    ]
+
+
+def test_category_keys_are_distinct():
+    assert np.unique(hashing.category_keys(np.arange(200_000))).size == 200_000
+
+
+@pytest.mark.parametrize("length", range(1, 9))
+def test_xxhash_family_equals_the_xxhash_package(length):
+    rng = np.random.default_rng(length)
+    seeds = np.concatenate([[0, 1, 2**32 - 1, 2**32, 2**63 - 1], rng.integers(2**63, size=20)])
+    x = rng.integers(10 ** (length - 1) if length > 1 else 0, 10**length, size=seeds.size)
+    ours = hashing.buckets("xxhash", seeds, x, 1000)
+    assert ours.tolist() == [other_packages(v, s, 1000) for v, s in zip(x, seeds, strict=True)]
+
+
+@pytest.mark.parametrize("family", hashing.FAMILIES)
+@pytest.mark.parametrize("a, g", [(2, 2), (7, 3), (8, 2), (1203, 5)])
+def test_supports_equal_direct_hashing(family, a, g):
+    rng = np.random.default_rng(a + g)
+    seeds, values = rng.integers(2**63, size=70), rng.integers(g, size=70)
+    packed = hashing.supports(family, seeds, values, a, g)
+    table = hashing.buckets(family, seeds[:, None], np.arange(a)[None, :], g)
+    assert packed.shape == (70, -(-a // 8))
+    assert np.array_equal(packed, np.packbits(table == values[:, None], axis=1))
+
+
+@pytest.mark.parametrize("family", hashing.FAMILIES)
+@pytest.mark.parametrize("g", [2, 3, 7])
+def test_hashes_are_uniform_and_independent_in_pairs_and_triples(family, g):
+    """Chi-square over all cells of pairs and triples of neighbouring categories; the bound is a p-value of 1e-6."""
+    seeds = np.random.default_rng(5).integers(2**63, size=200_000)
+    table = hashing.buckets(family, seeds[:, None], np.arange(6)[None, :], g)
+    for chosen in [*itertools.combinations(range(6), 2), (0, 1, 2), (1, 2, 3), (0, 2, 4), (3, 4, 5)]:
+        cells = np.ravel_multi_index([table[:, x] for x in chosen], (g,) * len(chosen))
+        observed = np.bincount(cells, minlength=g ** len(chosen))
+        assert stats.chisquare(observed).pvalue > 1e-6, chosen
+
+
+def test_sequential_seeds_are_as_good():
+    table = hashing.buckets("ldpbayes", np.arange(100_000)[:, None], np.arange(3)[None, :], 4)
+    observed = np.bincount(np.ravel_multi_index(table.T, (4, 4, 4)), minlength=64)
+    assert stats.chisquare(observed).pvalue > 1e-6
+
+
+# ---- parameters ------------------------------------------------------------------------------------------------------
+def test_defaults_are_olh_and_two_buckets_blh():
+    assert LocalHashing(10, 1.0).buckets == round(math.e) + 1
+    assert LocalHashing(10, 0.01).buckets == 2
+    assert LocalHashing(10, 50.0).buckets == hashing.MAX_BUCKETS
+    g, h = LocalHashing(10, 1.0, buckets=2).hit_rates
+    assert (g, h) == (pytest.approx(math.e / (math.e + 1)), 0.5)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, 800, "1", None, True])
+def test_epsilon_out_of_range_is_refused(epsilon):
+    with pytest.raises(ArgumentError, match="epsilon must be"):
+        LocalHashing(4, epsilon)
+
+
+@pytest.mark.parametrize("buckets", [1, 0, -2, 2.5, 2**20 + 1, True])
+def test_buckets_out_of_range_are_refused(buckets):
+    with pytest.raises(ArgumentError, match="buckets must be"):
+        LocalHashing(4, 1.0, buckets)
+
+
+def test_unknown_family_is_refused():
+    with pytest.raises(ArgumentError, match="family must be one of ldpbayes, xxhash"):
+        LocalHashing(4, 1.0, family="md5")
+
+
+def test_parameters_round_trip():
+    protocol = LocalHashing(3, 1.2345678901234567, 5, "xxhash")
+    assert make_protocol("local_hashing", ["a", "b", "c"], protocol.parameters()) == protocol
+
+
+# ---- rows and decoding -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("family", hashing.FAMILIES)
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0, 20.0])
+def test_rows_are_the_channel_given_the_seed(family, epsilon):
+    protocol = LocalHashing(9, epsilon, 4, family)
+    for seed in (0, 17, 2**63 - 1):
+        channel = protocol.seed_channel(seed)
+        hashed = hashing.buckets(family, np.full(9, seed), np.arange(9), 4)
+        expected = np.where(hashed == np.arange(4)[:, None], np.exp(epsilon), 1.0) / (np.exp(epsilon) + 3)
+        np.testing.assert_allclose(channel, expected, rtol=1e-13)
+        np.testing.assert_allclose(channel.sum(axis=0), 1, rtol=1e-13)
+        assert np.log(channel.max(axis=1) / channel.min(axis=1)).max() <= epsilon * (1 + 1e-12)
+
+
+def test_reports_of_pure_ldp_and_multi_freq_ldpy_decode():
+    """Reports made by the packages' own recipe, pairs (value, seed), give the support counts their servers would."""
+    rng = np.random.default_rng(11)
+    a, epsilon = 12, 1.5
+    g = round(math.exp(epsilon)) + 1
+    keep = math.exp(epsilon) / (math.exp(epsilon) + g - 1) - 1 / (math.exp(epsilon) + g - 1)
+    reports = []
+    for x in rng.choice(a, size=300, p=np.arange(1, a + 1) / (a * (a + 1) / 2)):
+        seed = int(rng.integers(2**63))
+        y = other_packages(x, seed, g) if rng.random() <= keep else int(rng.integers(g))
+        reports.append((y, seed))
+    protocol = LocalHashing(a, epsilon, family="xxhash")
+    assert protocol.buckets == g
+    pairs = protocol.check_reports(np.array(reports)[:, ::-1])
+    counts = protocol.rows(pairs, np.ones(300)).support_counts()
+    expected = [sum(y == other_packages(x, seed, g) for y, seed in reports) for x in range(a)]
+    assert counts.tolist() == expected
+    p = math.exp(epsilon) / (math.exp(epsilon) + g - 1)
+    np.testing.assert_allclose(
+        protocol.oracle(protocol.rows(pairs, np.ones(300))), (np.array(expected) * g / (p * g - 1) - 300 / (p * g - 1)) / 300
+    )
+
+
+def test_literal_pairs_of_the_xxhash_family():
+    """(value, seed) literals with their support by xxh32: nothing here depends on our code."""
+    protocol = LocalHashing(10, 1.0, family="xxhash")
+    pairs = np.array([[1234567890123456789, 2], [0, 0], [4294967296, 0]])
+    dense = protocol.rows(pairs, np.ones(3)).dense() > 1
+    expected = [[other_packages(x, seed, 4) == value for x in range(10)] for seed, value in pairs]
+    assert dense.tolist() == expected
+    assert dense[1].tolist() == dense[2].tolist()  # xxHash reads the 32 low bits of the seed
+
+
+# ---- client ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("family", hashing.FAMILIES)
+def test_oracle_is_unbiased_with_its_exact_variance(family):
+    """4 standard errors on the mean, and the spread of the oracle over replications against the formula."""
+    protocol = LocalHashing(5, 1.0, family=family)
+    truth, repeats = np.array([400, 300, 200, 100, 0]), 300
+    rng = np.random.default_rng(3)
+    estimates = []
+    for _ in range(repeats):
+        reports, counts = protocol.simulate(truth, rng)
+        estimates.append(protocol.oracle(protocol.rows(reports, counts)))
+    variance = protocol.oracle_variance(truth / 1000, 1000)
+    z = (np.mean(estimates, axis=0) - truth / 1000) / np.sqrt(variance / repeats)
+    assert np.abs(z).max() < 4
+    ratio = np.var(estimates, axis=0, ddof=1) / variance
+    assert np.abs(ratio - 1).max() < 5 * np.sqrt(2 / repeats)
+
+
+def test_privatize_one_follows_the_channel():
+    protocol = LocalHashing(3, 1.0)
+    reports = np.array([protocol.privatize_one(1) for _ in range(2000)])
+    protocol.check_reports(reports)
+    hit = protocol.rows(reports, np.ones(2000)).support_counts() / 2000
+    g, h = protocol.hit_rates
+    assert abs(hit[1] - g) < 5 * math.sqrt(g * (1 - g) / 2000)
+    assert abs(hit[0] - h) < 5 * math.sqrt(h * (1 - h) / 2000)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 7.3, 50.0])
+def test_realised_epsilon_is_not_above_the_one_asked(epsilon):
+    protocol = LocalHashing(3, epsilon, 3)
+    seed = next(s for s in range(100) if len({protocol._hash(s, x) for x in range(3)}) > 1)
+    channel = protocol.rational_channel(seed)
+    assert all(sum(column) == 1 for column in zip(*channel, strict=True))
+    ratio = largest_ratio(channel)
+    assert Fraction(1) < ratio <= entropy.exp_below(epsilon)
+    np.testing.assert_allclose(np.array(channel, dtype=float), protocol.seed_channel(seed), rtol=1e-12)
+
+
+def test_values_out_of_range_do_not_wrap_around():
+    protocol = LocalHashing(3, 1.0)
+    for bad in (-1, 3):
+        with pytest.raises(ArgumentError, match="from 0 to 2"):
+            protocol.privatize([0, bad], np.random.default_rng(0))
+        with pytest.raises(ArgumentError, match="from 0 to 2"):
+            protocol.privatize_one(bad)
+
+
+def test_inputs_are_left_alone():
+    protocol = LocalHashing(3, 1.0)
+    values, pairs = np.array([0, 1, 2]), np.array([[3, 1], [9, 0]])
+    before = values.copy(), pairs.copy()
+    protocol.privatize(values, np.random.default_rng(0))
+    protocol.rows(protocol.check_reports(pairs), np.ones(2)).dense()
+    assert np.array_equal(values, before[0]) and np.array_equal(pairs, before[1])
+
+
+# ---- malformed reports -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "reports, message",
+    [
+        ([[0, 4]], r"value 4 is outside 0\.\.3"),
+        ([[0, 1], [0, -1]], r"line 1.*value -1 is outside"),
+        ([[-1, 0]], "seed -1 is outside"),
+        (np.array([[2**63, 0]], dtype=np.uint64), "seed 9223372036854775808 is outside"),
+        ([[0, 1, 2]], r"\(m, 2\) array"),
+        ([0, 1], r"\(m, 2\) array"),
+        ([[0.0, 1.0]], r"\(m, 2\) array of integers"),
+        ([[True, False]], r"\(m, 2\) array of integers"),
+    ],
+)
+def test_malformed_reports_are_refused(reports, message):
+    with pytest.raises(DataError, match=message):
+        LocalHashing(3, 1.0, 4).check_reports(reports)
+
+
+def test_text_round_trip():
+    protocol = LocalHashing(3, 1.0, 4)
+    pairs = np.array([[2**63 - 1, 3], [0, 0]])
+    columns = protocol.format_reports(pairs, ["a", "b", "c"])
+    assert columns == [["9223372036854775807", "0"], ["3", "0"]]
+    assert np.array_equal(protocol.parse_reports(columns, ["a", "b", "c"]), pairs)
+
+
+@pytest.mark.parametrize(
+    "seed, value", [("1", "4"), ("-1", "0"), ("1.0", "0"), ("1_0", "0"), ("", "0"), ("x", "0"), ("²", "0")]
+)
+def test_malformed_texts_name_their_row(seed, value):
+    with pytest.raises(DataError) as caught:
+        LocalHashing(3, 1.0, 4).parse_reports([["5", seed], ["0", value]], ["a", "b", "c"])
+    assert caught.value.line == 1 and caught.value.field in ("seed", "value")
