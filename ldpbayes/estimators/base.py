@@ -1,0 +1,160 @@
+"""What estimators share: the projection onto the simplex, and the information about P on the simplex's tangent space."""
+
+import numpy as np
+
+from ldpbayes.errors import ArgumentError
+
+#: Up to this many multiplications the information matrix is formed exactly; above it, diagonal plus rank one.
+EXACT_INFORMATION_OPERATIONS = 4e9
+#: Information below this share of the largest counts as none: the reports do not identify that direction.
+RANK_TOLERANCE = 1e-10
+
+
+def project(values, weights=None):
+    """Return the point q of the simplex that minimises Σ_x weights_x (q_x − values_x)².
+
+    q_x = max(0, values_x − τ/weights_x) with τ such that Σq = 1, found by dropping the entries that turn negative until
+    none does (the sum is convex and piecewise linear in τ, so this is Newton's method and ends exactly).
+
+    Parameters
+    ----------
+    values : (a,) array
+        Finite.
+    weights : (a,) array, optional
+        Positive; equal ones by default: the Euclidean projection.
+
+    Returns
+    -------
+    (a,) array
+
+    References
+    ----------
+    Wang & Carreira-Perpiñán (2013); Michelot (1986).
+    """
+    inverse = np.ones_like(values) if weights is None else 1.0 / weights
+    active = np.ones(values.shape, dtype=bool)
+    while True:
+        tau = (values[active].sum() - 1.0) / inverse[active].sum()
+        kept = active & (values > tau * inverse)
+        if not kept.any():  # weights so uneven, or values so large, that the sum is lost to rounding: a vertex
+            kept = np.zeros_like(active)
+            kept[np.argmax(values)] = True
+            return kept.astype(float)
+        if (kept == active).all():
+            point = np.where(active, values - tau * inverse, 0.0)
+            return point / point.sum()
+        active = kept
+
+
+def tangent_diagonal(rows, v, row_sums=None):
+    """Return D with dᵀ Lᵀ diag(v) L d ≈ Σ_x D_x d_x² for every d that sums to zero, shape (a,).
+
+    H = Lᵀ diag(v) L is fitted as diag(D) + f1ᵀ + 1fᵀ, whose last two terms vanish where Σd = 0: f is the mean of the
+    off-diagonal entries of a row of H, from diag H and H·1 alone. Exact for rows that single out one category.
+
+    Parameters
+    ----------
+    rows : Rows
+    v : (n_rows,) array
+        Curvatures, usually w/(Lp)².
+    row_sums : (n_rows,) array, optional
+        L·1, where the caller has it.
+
+    Returns
+    -------
+    (a,) array
+        At least 0; two categories have one curvature, split so that it is exact.
+    """
+    size = rows.n_categories
+    form = rows.separable() if size > 2 else None
+    if form is not None:
+        return np.bincount(form.index, v * form.slope**2, size)
+    if size == 2:
+        hessian = rows.gram(v)
+        return np.full(2, max(0.0, hessian[0, 0] + hessian[1, 1] - 2 * hessian[0, 1]) / 2)
+    diagonal = rows.gram_diagonal(v)
+    rest = rows.rmatvec(v * (rows.matvec(np.ones(size)) if row_sums is None else row_sums)) - diagonal
+    offset = (rest - rest.sum() / (2 * size - 2)) / (size - 2)
+    return np.maximum(diagonal - 2 * offset, 0.0)
+
+
+def information_covariance(rows, p, mass=None):
+    """Return the inverse observed information about P at p on the simplex's tangent space: Cov of the MLE, shape (a, a).
+
+    With I = Lᵀ diag(w/(Lp)²) L on the positive coordinates of p and Z an orthonormal basis of the directions that sum to
+    zero there, Cov = Z (Zᵀ I Z)⁻¹ Zᵀ. Entries are nan for coordinates at 0 (they have no standard error) and for those
+    in a direction that the reports do not identify. A sum of coordinates θ = cᵀp has variance cᵀ Cov c.
+
+    Parameters
+    ----------
+    rows : Rows
+    p : (a,) array
+        An interior maximum, or one on the boundary: zeros are treated as known.
+    mass : (a,) array, optional
+        α − 1 of a Dirichlet prior, whose curvature mass/p² is then added.
+
+    Returns
+    -------
+    (a, a) array
+
+    References
+    ----------
+    Spec 2.1.
+    """
+    size = rows.n_categories
+    out = np.full((size, size), np.nan)
+    free = np.flatnonzero(p > 0)
+    if free.size == 1:
+        return out
+    information = rows.gram(rows.counts / rows.matvec(p) ** 2)[np.ix_(free, free)]
+    if mass is not None:
+        information[np.diag_indices(free.size)] += mass[free] / p[free] ** 2
+    # Curvatures differ by p_x² between categories: scaled by the root of the diagonal, small categories keep precision.
+    diagonal = information.diagonal()
+    scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    normal = scale / np.linalg.norm(scale)
+    reflected = normal.copy()
+    reflected[0] += np.copysign(1.0, normal[0])
+    # A Householder reflection that sends the normal to the first axis: its other columns are the tangent's basis.
+    basis = (np.eye(free.size) - np.outer(reflected, reflected) * (2 / (reflected @ reflected)))[:, 1:]
+    values, vectors = np.linalg.eigh(basis.T @ (scale[:, None] * information * scale) @ basis)
+    directions = scale[:, None] * (basis @ vectors)
+    known = values > RANK_TOLERANCE * max(values[-1], 0.0)
+    covariance = (directions[:, known] / values[known]) @ directions[:, known].T
+    lost = (np.abs(directions[:, ~known]) > 1e-6 * scale[:, None]).any(axis=1)
+    covariance[lost, :] = covariance[:, lost] = np.nan
+    out[np.ix_(free, free)] = covariance
+    return out
+
+
+def standard_errors(rows, p, mass=None):
+    """Return (standard errors (a,), True where exact) from the observed information at p.
+
+    Exact (information_covariance) while rows × a² ≤ 4e9 multiplications, or where the tangent information is diagonal;
+    otherwise √(1/D_x − D_x⁻²/Σ1/D) over the positive coordinates, within about 1 % where n is much larger than a.
+    """
+    size = rows.n_categories
+    separable = size > 2 and rows.separable() is not None
+    if not separable and rows.n_rows * size**2 + 10 * size**3 <= EXACT_INFORMATION_OPERATIONS:
+        return np.sqrt(np.diag(information_covariance(rows, p, mass))), True
+    free = np.flatnonzero(p > 0)
+    out = np.full(size, np.nan)
+    if free.size > 1:
+        curvature = tangent_diagonal(rows, rows.counts / rows.matvec(p) ** 2)[free]
+        if mass is not None:
+            curvature = curvature + mass[free] / p[free] ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inverse = 1 / curvature
+            variance = inverse - inverse**2 / inverse.sum()
+        out[free] = np.sqrt(np.where(np.isfinite(variance), np.maximum(variance, 0.0), np.nan))
+    return out, separable
+
+
+def estimate_array(values, name="estimate"):
+    """Return a float64 copy of a finite vector of at least two entries."""
+    array = np.array(values, dtype=float)
+    if array.ndim != 1 or array.size < 2:
+        raise ArgumentError(f"{name} must be one-dimensional with at least two entries, got shape {array.shape}.")
+    if not np.isfinite(array).all():
+        raise ArgumentError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}.")
+    return array

@@ -1,0 +1,195 @@
+"""Post-processing of an unbiased estimate towards the simplex; each function is pure and returns a new array."""
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError
+from ldpbayes.estimators.base import estimate_array, project
+
+
+def truncate_and_renormalise(estimate):
+    """Return max(0, F̂) divided by its sum: a point on the simplex.
+
+    Parameters
+    ----------
+    estimate : (a,) array
+
+    Returns
+    -------
+    (a,) array
+
+    Notes
+    -----
+    Where no entry is positive there is nothing to renormalise; the Euclidean projection is returned instead, never zeros.
+    """
+    estimate = estimate_array(estimate)
+    positive = np.maximum(estimate, 0.0)
+    return positive / positive.sum() if positive.any() else project(estimate)
+
+
+def project_to_simplex(estimate):
+    """Return the point of the simplex nearest to the estimate in Euclidean distance.
+
+    Parameters
+    ----------
+    estimate : (a,) array
+
+    Returns
+    -------
+    (a,) array
+
+    References
+    ----------
+    Wang & Carreira-Perpiñán (2013).
+
+    Examples
+    --------
+    >>> project_to_simplex([0.7, 0.5, -0.2]).round(3).tolist()
+    [0.6, 0.4, 0.0]
+    """
+    return project(estimate_array(estimate))
+
+
+def norm_sub(estimate):
+    """Return max(0, F̂ + δ) with δ such that it sums to one: Norm-Sub.
+
+    For entries of equal weight this is the Euclidean projection onto the simplex, found another way: clip, spread what is
+    missing or too much evenly over the positive entries, and repeat.
+
+    Parameters
+    ----------
+    estimate : (a,) array
+
+    Returns
+    -------
+    (a,) array
+
+    References
+    ----------
+    Wang, Li, Li, Jha (2020), Locally differentially private frequency estimation with consistency.
+    """
+    estimate = estimate_array(estimate)
+    # Entries more than one below the largest end at 0 whatever they are: cut there, nothing overflows.
+    point = np.maximum(estimate - estimate.max(), -1.0)
+    point += (1 - point.sum()) / point.size
+    while (point < 0).any():
+        positive = point > 0
+        point[~positive] = 0.0
+        point[positive] += (1 - point.sum()) / positive.sum()
+    return point / point.sum()
+
+
+def norm_cut(estimate):
+    """Return the largest entries of F̂ whose sum stays at or below one, and 0 elsewhere: Norm-Cut.
+
+    Negative entries become 0. While the rest sum to more than one, the smallest become 0 as well. By definition the
+    result may sum to less than one.
+
+    Parameters
+    ----------
+    estimate : (a,) array
+
+    Returns
+    -------
+    (a,) array
+        Non-negative; its sum is in (0, 1].
+
+    Notes
+    -----
+    A largest entry that is itself above one stays, at one. Where no entry is positive the Euclidean projection is
+    returned, never zeros.
+
+    References
+    ----------
+    Wang, Li, Li, Jha (2020).
+    """
+    estimate = estimate_array(estimate)
+    if not (estimate > 0).any():
+        return project(estimate)
+    positive = np.maximum(estimate, 0.0)
+    order = np.argsort(-positive, kind="stable")
+    total = np.cumsum(positive[order])
+    out = np.zeros_like(positive)
+    kept = order[total <= 1 + 1e-12]
+    if kept.size == 0:
+        out[order[0]] = 1.0
+    else:
+        out[kept] = positive[kept]
+    return out
+
+
+def base_pos(estimate):
+    """Return max(0, F̂): Base-Pos. By definition the sum is not one.
+
+    Parameters
+    ----------
+    estimate : (a,) array
+
+    Returns
+    -------
+    (a,) array
+        Non-negative.
+
+    Notes
+    -----
+    Where no entry is positive the Euclidean projection is returned, never zeros.
+
+    References
+    ----------
+    Wang, Li, Li, Jha (2020).
+    """
+    estimate = estimate_array(estimate)
+    positive = np.maximum(estimate, 0.0)
+    return positive if positive.any() else project(estimate)
+
+
+def power_law(estimate, standard_error, n_reports, *, exponent=None, nodes=512):
+    """Return the posterior mean of each frequency under a power-law prior, moved onto the simplex by Norm-Sub.
+
+    F̂_x | F_x ~ N(F_x, se_x²) and F_x has density ∝ f^{−s} on [1/n, 1]. The exponent s maximises the marginal likelihood
+    Π_x ∫ N(F̂_x; f, se_x²) f^{−s} df / ∫ f^{−s} df of all categories together, unless it is given.
+
+    Parameters
+    ----------
+    estimate : (a,) array
+        Unbiased estimate, such as the oracle's.
+    standard_error : float or (a,) array
+        Above 0, such as the oracle's.
+    n_reports : int
+        Number of users; 1/n is the least frequency that a category can have and be present.
+    exponent : float, optional
+        s; fitted in [0, 5] by default.
+    nodes : int
+        Quadrature nodes, even in log f.
+
+    Returns
+    -------
+    (a,) array
+
+    References
+    ----------
+    Jia & Gong (2019), Calibrate; the fit of s by marginal likelihood and the last step are ours.
+    """
+    from scipy.optimize import minimize_scalar
+
+    estimate = estimate_array(estimate)
+    error = np.broadcast_to(np.asarray(standard_error, dtype=float), estimate.shape)
+    if not (np.isfinite(error) & (error > 0)).all():
+        raise ArgumentError("standard_error must be finite and above 0 for every category.")
+    n_reports = checks.integer(n_reports, "n_reports", minimum=2)
+    grid = np.geomspace(1 / n_reports, 1.0, checks.integer(nodes, "nodes", minimum=16))
+    log_grid = np.log(grid)
+    log_density = -0.5 * ((estimate[:, None] - grid) / error[:, None]) ** 2
+
+    def log_prior(s):
+        weights = (1 - s) * log_grid  # f^{−s} df = f^{1−s} d log f
+        return weights - np.logaddexp.reduce(weights)
+
+    def surprise(s):
+        return -np.logaddexp.reduce(log_density + log_prior(s), axis=1).sum()
+
+    if exponent is None:
+        exponent = minimize_scalar(surprise, bounds=(0.0, 5.0), method="bounded").x
+    log_weights = log_density + log_prior(float(exponent))
+    log_weights -= np.logaddexp.reduce(log_weights, axis=1, keepdims=True)
+    return norm_sub(np.exp(log_weights) @ grid)

@@ -1,0 +1,394 @@
+"""Maximum likelihood: certified, equal to cvxpy and to the closed form, and the numbers that others published."""
+
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from cases import CASES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
+from ldpbayes.estimators import base, mle
+from ldpbayes.estimators.mle import MAP, MLE, certificate, information_covariance, maximise
+from ldpbayes.prior import Dirichlet
+from ldpbayes.protocols import GRR, Channel, designs
+from ldpbayes.reports import read_collection
+from ldpbayes.rows import DenseRows, IdentityRows, StackedRows
+from ldpbayes.tally import Collection, Tally
+
+DATA = pathlib.Path(__file__).parents[2] / "data"
+
+
+def collection(*tallies):
+    return Collection([f"c{x}" for x in range(tallies[0].protocol.n_categories)], tallies)
+
+
+def survey(protocol, tally):
+    return collection(Tally(protocol, np.arange(len(tally)), tally))
+
+
+def unary_rows(size, n, epsilon, seed, p=None):
+    """Return dense two-level rows of symmetric unary reports."""
+    rng = np.random.default_rng(seed)
+    keep = 1 / (1 + np.exp(-epsilon / 2))
+    values = rng.choice(size, n, p=rng.dirichlet(np.ones(size)) if p is None else p)
+    bits = rng.random((n, size)) > keep
+    bits[np.arange(n), values] = rng.random(n) < keep
+    bits, counts = np.unique(bits, axis=0, return_counts=True)
+    return DenseRows(1 + np.expm1(epsilon) * bits, counts)
+
+
+@st.composite
+def random_rows(draw):
+    """Small rows of every temperament: nearly uninformative to noiseless, with zeros, fewer rows than columns."""
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    size, m = draw(st.integers(2, 8)), draw(st.integers(1, 12))
+    matrix = 1 + np.expm1(draw(st.sampled_from([0.05, 0.5, 2.0, 8.0]))) * rng.random((m, size)) ** 3
+    counts = rng.integers(1, draw(st.sampled_from([2, 30, 100_000])), m)
+    return DenseRows(matrix, counts)
+
+
+@given(rows=random_rows(), method=st.sampled_from(["newton", "quasi-newton"]))
+@settings(max_examples=60, deadline=None)
+def test_random_rows_agree_with_cvxpy(rows, method):
+    found, reference = maximise(rows, method=method), maximise(rows, method="cvxpy")
+    assert found.gap <= 1e-6 or method == "quasi-newton"
+    assert found.p.sum() == pytest.approx(1, abs=1e-12) and (found.p >= 0).all()
+    # Each certificate bounds its own shortfall from any other point.
+    gain = rows.log_likelihood(reference.p) - rows.log_likelihood(found.p)
+    assert -reference.gap - 1e-9 * rows.n_reports <= gain <= found.gap + 1e-9 * rows.n_reports
+
+
+@given(seed=st.integers(0, 10**6), size=st.integers(2, 40), n=st.integers(1, 10_000), epsilon=st.floats(0.01, 8))
+@settings(max_examples=60, deadline=None)
+def test_grr_closed_form_equals_the_iterations(seed, size, n, epsilon):
+    rng = np.random.default_rng(seed)
+    tally = rng.multinomial(n, rng.dirichlet(np.full(size, 0.5)))
+    seen = np.flatnonzero(tally)
+    rows = IdentityRows(seen, np.expm1(epsilon), tally[seen], size)
+    closed = maximise(rows)
+    assert closed.method == "closed" and closed.gap <= 1e-9 * n
+    generic = maximise(rows, method="newton", tolerance=1e-7)
+    assert generic.gap <= 1e-7
+    assert abs(rows.log_likelihood(closed.p) - rows.log_likelihood(generic.p)) <= 1e-7 + 1e-12 * n
+    assert closed.p == pytest.approx(generic.p, abs=1e-3)
+
+
+def test_the_certificate_is_the_bound_of_the_specification():
+    rows = unary_rows(5, 300, 1.0, 0)
+    p = np.random.default_rng(0).dirichlet(np.ones(5))
+    matrix = rows.dense()
+    by_hand = (rows.counts[:, None] * matrix / (matrix @ p)[:, None]).sum(axis=0).max() - rows.n_reports
+    assert certificate(rows, p) == pytest.approx(by_hand, rel=1e-12)
+    assert rows.log_likelihood(maximise(rows).p) - rows.log_likelihood(p) <= by_hand
+
+
+def test_the_certificate_with_a_prior_is_the_best_linearised_value():
+    cp = pytest.importorskip("cvxpy")
+    rows, mass = unary_rows(5, 300, 1.0, 0), np.array([0.0, 0.5, 2.0, 0.0, 1e-3])
+    p = np.random.default_rng(0).dirichlet(np.ones(5))
+    _, gradient = rows.value_and_gradient(p)
+    q, some = cp.Variable(5, nonneg=True), mass > 0
+    objective = gradient @ (q - p) + mass[some] @ (cp.log(q[some]) - np.log(p[some]))
+    best = cp.Problem(cp.Maximize(objective), [cp.sum(q) == 1]).solve(solver=cp.CLARABEL)
+    assert certificate(rows, p, mass) == pytest.approx(best, rel=1e-6)
+    assert certificate(rows, np.array([0.5, 0.5, 0, 0, 0]), mass) == np.inf
+
+
+@pytest.mark.parametrize("method", ["newton", "quasi-newton", "cvxpy"])
+@pytest.mark.parametrize("alpha", [1.5, [1.0, 3.0, 1.0, 1.001, 20.0, 2.0]])
+def test_posterior_mode_meets_its_conditions(method, alpha):
+    protocol = designs.forced_response(0.4, [1, 2, 3, 0, 1, 1])
+    data = survey(protocol, [40, 10, 3, 0, 12, 9])
+    # Categories of little prior mass and none of the data move the objective little: they need a small gap.
+    estimate = MAP(alpha, method=method, tolerance=1e-4 if method == "cvxpy" else 1e-10)(data)
+    mass = mle.prior_mass(alpha, 6)
+    # g + m/p is n + Σm where p > 0 and no larger elsewhere.
+    level = data.n_reports + mass.sum()
+    _, gradient = data.rows.value_and_gradient(estimate.distribution)
+    inside = estimate.distribution > (1e-2 if method == "cvxpy" else 1e-6)
+    slope = gradient + np.divide(mass, estimate.distribution, out=np.zeros(6), where=estimate.distribution > 0)
+    assert slope[inside] == pytest.approx(level, rel=2e-3)
+    assert (gradient[~inside] <= level * 1.001).all()
+    assert estimate.name == "map"
+
+
+def test_map_without_data_worth_speaking_of_is_the_mode_of_the_prior():
+    rows, alpha = DenseRows(np.ones((1, 3)), [5]), np.array([2.0, 4.0, 3.0])
+    for method in ("newton", "quasi-newton"):
+        assert maximise(rows, alpha - 1, method=method).p == pytest.approx([1 / 6, 1 / 2, 1 / 3], abs=1e-4)
+
+
+def test_map_refuses_concentrations_below_one():
+    with pytest.raises(ArgumentError, match=r"alpha must be >= 1 for a posterior mode, got 0\.5; .*posterior mean"):
+        MAP("jeffreys")(survey(GRR(3, 1.0), [3, 4, 5]))
+
+
+def test_a_flat_prior_is_maximum_likelihood():
+    data = survey(designs.forced_response(0.5, [1, 2, 3]), [20, 30, 10])
+    flat, plain = MLE(prior=Dirichlet.flat(3))(data), MLE()(data)
+    assert np.array_equal(flat.distribution, plain.distribution) and flat.name == "mle"
+
+
+# ---- published numbers ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "innocuous, yes, value, error",
+    [
+        (1 / 12, 328, 0.84061, 0.037421),
+        (1 / 10, 180, 0.407042, 0.032653),
+        (2 / 3, 280, 0.122066, 0.036682),
+        (1 / 10, 81, 0.128169, 0.023862),
+        (1 / 3, 164, 0.128638, 0.031634),
+        (1 / 12, 53, 0.065962, 0.019727),
+    ],
+)
+def test_granada(innocuous, yes, value, error):
+    estimate = MLE()(survey(designs.unrelated_question(0.5, innocuous), [710 - yes, yes]))
+    assert estimate.distribution[1] == pytest.approx(value, abs=6e-6)
+    assert estimate.standard_error == pytest.approx([error, error], abs=6e-7)
+    assert estimate.gap <= 1e-6
+
+
+@pytest.mark.parametrize("method", ["auto", "quasi-newton", "cvxpy"])
+def test_eriksson(method):
+    protocol = designs.forced_response(0.5, [1, 1, 0, 1, 1, 1, 0, 0, 0, 0])
+    # At the boundary Clarabel calls "optimal" what the certificate puts 1e-4 nats below the maximum.
+    estimate = MLE(method=method, tolerance=1e-3 if method == "cvxpy" else 1e-6)(
+        survey(protocol, [31, 19, 1, 17, 10, 17, 3, 1, 1, 2])
+    )
+    printed = [0.406522, 0.171739, 0.019565, 0.132609, 0, 0.132609, 0.058696, 0.019565, 0.019565, 0.03913]
+    assert estimate.distribution == pytest.approx(printed, abs=2e-5 if method == "cvxpy" else 1e-6)
+    if method != "cvxpy":
+        assert np.isnan(estimate.standard_error).tolist() == [x == 4 for x in range(10)]
+        assert "1 of 10 categories are at 0 and have no standard error" in estimate.outcome
+
+
+def test_nigeria():
+    estimate = MLE()(read_collection(DATA / "rr_nigeria.toml"))
+    assert estimate.distribution[1] == pytest.approx(0.26191, abs=6e-6)
+    assert estimate.standard_error[1] == pytest.approx(0.014413, abs=6e-7)
+
+
+def test_minarets():
+    parts = [
+        Tally(designs.stochastic_lie_detector(1 / 6), [0, 1], [191, 373], "one"),
+        Tally(designs.stochastic_lie_detector(5 / 6), [0, 1], [294, 398], "two"),
+    ]
+    data = collection(*parts)
+    estimate = MLE()(data)
+    assert estimate.distribution == pytest.approx([0.553594, 0.317102, 0.129305], abs=1e-6)
+    covariance = information_covariance(data.rows, estimate.distribution)
+    carriers = np.array([1, 1, 0])
+    variance = carriers @ covariance @ carriers
+    shares = np.array([191 / 564, 294 / 692])
+    assert variance == pytest.approx(2.25 * (shares * (1 - shares) / [564, 692]).sum(), rel=1e-9)
+    # The printed 0.041118 divides by n − 1 in each group, where the information says n.
+    printed = variance + 2.25 * (shares * (1 - shares) / ([563, 691] * np.array([564, 692]))).sum()
+    assert np.sqrt(printed) == pytest.approx(0.041118, abs=6e-7)
+    assert covariance.sum(axis=1) == pytest.approx(np.zeros(3), abs=1e-15)
+
+
+# ---- standard errors --------------------------------------------------------------------------------------------------
+def test_covariance_is_the_inverse_of_the_curvature_along_free_directions():
+    rows = unary_rows(5, 4000, 2.0, 3)
+    p = maximise(rows, tolerance=1e-10).p
+    basis = np.linalg.qr(np.eye(5)[:, :4] - 0.2)[0]
+    curvature, h = np.zeros((4, 4)), 1e-4
+    for i in range(4):
+        for j in range(4):
+            moves = [(s * basis[:, i] + t * basis[:, j]) * h for s in (1, -1) for t in (1, -1)]
+            a, b, c, d = (rows.log_likelihood(p + move) for move in moves)
+            curvature[i, j] = -(a - b - c + d) / (4 * h * h)
+    by_differences = basis @ np.linalg.inv(curvature) @ basis.T
+    assert information_covariance(rows, p) == pytest.approx(by_differences, rel=1e-3, abs=1e-9)
+
+
+def test_approximate_errors_are_close_and_said_to_be_approximate(monkeypatch):
+    rows = unary_rows(30, 30_000, 1.0, 4)
+    p = maximise(rows).p
+    exact, is_exact = base.standard_errors(rows, p)
+    monkeypatch.setattr(base, "EXACT_INFORMATION_OPERATIONS", 0)
+    near, near_exact = base.standard_errors(rows, p)
+    assert is_exact and not near_exact
+    assert near == pytest.approx(exact, rel=0.03, nan_ok=True)
+    assert any("approximations" in note for note in mle._error_notes(p, near, near_exact))
+
+
+def test_separable_errors_are_exact_at_any_size():
+    tally = np.random.default_rng(0).multinomial(50_000, np.full(50, 0.02))
+    rows = IdentityRows(np.arange(50), 3.0, tally, 50)
+    p = maximise(rows).p
+    quick, is_exact = base.standard_errors(rows, p)
+    assert is_exact
+    assert quick == pytest.approx(np.sqrt(np.diag(information_covariance(rows, p))), rel=1e-9, nan_ok=True)
+
+
+def test_unidentified_categories_have_no_standard_error():
+    matrix = [[0.6, 0.6, 0.1], [0.4, 0.4, 0.9]]
+    with pytest.raises(ArgumentError):
+        Channel(matrix).oracle_matrix()
+    estimate = MLE()(survey(Channel(matrix), [300, 400]))
+    assert estimate.gap <= 1e-6
+    assert np.isnan(estimate.standard_error[:2]).all() and np.isfinite(estimate.standard_error[2])
+    assert "2 more have none because the reports do not identify them" in estimate.outcome
+    assert estimate.distribution[0] == pytest.approx(estimate.distribution[1], abs=1e-6)  # the analytic centre
+
+
+def test_a_vertex_has_no_standard_errors():
+    estimate = MLE()(survey(GRR(4, 0.01), [9, 1, 1, 1]))
+    assert estimate.distribution.tolist() == [1, 0, 0, 0]
+    assert np.isnan(estimate.standard_error).all()
+
+
+# ---- hard problems ----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 4.0, 8.0, 20.0])
+@pytest.mark.parametrize("size, n", [(3, 1), (40, 1), (40, 15), (40, 3000)])
+@pytest.mark.parametrize("concentrated", [False, True])
+def test_stress_set_is_certified(epsilon, size, n, concentrated):
+    p = np.full(size, 0.01 / (size - 1)) if concentrated else np.random.default_rng(size).dirichlet(np.ones(size))
+    p[0] += 1 - p.sum()
+    rows = unary_rows(size, n, epsilon, 7, p)
+    for method in ("auto", "newton", *(["quasi-newton"] if epsilon <= 4 else [])):
+        solution = maximise(rows, method=method)
+        assert solution.gap <= 1e-6, method
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 12.0])
+def test_rank_deficient_cohorts_are_certified(epsilon):
+    rng = np.random.default_rng(11)
+    member = [rng.permutation(60) % 4 == rng.integers(4) for _ in range(6)]
+    support = np.concatenate([np.stack([m, ~m]) for m in member])
+    rows = DenseRows(1 + np.expm1(epsilon) * support, rng.integers(1, 5000, len(support)))
+    for method in ("auto", "newton"):
+        assert maximise(rows, method=method).gap <= 1e-6, method
+
+
+@pytest.mark.parametrize("method", ["newton", "quasi-newton"])
+def test_noiseless_channels(method):
+    estimate = MLE(method=method)(survey(designs.direct(5), [50, 30, 0, 20, 1000]))
+    assert estimate.distribution == pytest.approx(np.array([50, 30, 0, 20, 1000]) / 1100, abs=1e-6)
+
+
+def test_stacked_levels_of_privacy_agree_with_cvxpy():
+    rng = np.random.default_rng(2)
+    p = rng.dirichlet(np.ones(6))
+    parts = []
+    for epsilon, n in [(0.3, 4000), (1.5, 500), (4.0, 60)]:
+        protocol = GRR(6, epsilon)
+        parts.append(protocol.rows(np.arange(6), np.maximum(rng.multinomial(n, protocol.channel() @ p), 1)))
+    rows = StackedRows(parts)
+    found, reference = maximise(rows), maximise(rows, method="cvxpy")
+    assert found.gap <= 1e-6
+    assert found.p == pytest.approx(reference.p, abs=1e-4)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_protocol(case):
+    protocol = case.build(case.categories[-1], 1.0)
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(protocol.n_categories))
+    reports, counts = protocol.simulate(rng.multinomial(3000, p), rng)
+    data = collection(Tally(protocol, reports, counts))
+    estimate = MLE()(data)
+    assert estimate.gap <= 1e-6 and "Certified" in estimate.outcome
+    reference = maximise(data.rows, method="cvxpy")
+    assert estimate.log_likelihood == pytest.approx(data.rows.log_likelihood(reference.p), abs=1e-4)
+
+
+def test_quasi_newton_on_a_few_thousand_reports_needs_few_passes():
+    solution = maximise(unary_rows(128, 10_000, 1.0, 5), method="quasi-newton")
+    assert solution.gap <= 1e-6 and solution.passes <= 16
+
+
+# ---- constraints ------------------------------------------------------------------------------------------------------
+def monotone(p):
+    return [p[:-1] >= p[1:]]
+
+
+def test_constraints_are_met_and_certified():
+    import cvxpy as cp
+
+    data = survey(designs.forced_response(0.4, [1, 2, 1, 3, 1]), [40, 45, 30, 90, 22])
+    estimate = MLE(constraints=monotone, tolerance=1e-5)(data)
+    assert (np.diff(estimate.distribution) <= 1e-7).all()
+    p = cp.Variable(5, nonneg=True)
+    objective = data.rows.counts @ cp.log(data.rows.dense() @ p)
+    best = cp.Problem(cp.Maximize(objective), [cp.sum(p) == 1, *monotone(p)]).solve(solver=cp.CLARABEL)
+    assert estimate.log_likelihood == pytest.approx(best, abs=2e-5)
+    assert estimate.standard_error is None and "under constraints" in estimate.outcome
+
+
+def test_known_margin_and_bounds():
+    data = survey(designs.forced_response(0.5, [1, 1, 1, 1]), [100, 80, 60, 200])
+    estimate = MLE(constraints=lambda p: [p[0] + p[1] == 0.5, p[3] <= 0.4], tolerance=1e-5)(data)
+    assert estimate.distribution[:2].sum() == pytest.approx(0.5, abs=1e-7)
+    assert estimate.distribution[3] <= 0.4 + 1e-7
+
+
+def test_constraints_that_nothing_meets():
+    with pytest.raises(InfeasibleError, match="No distribution meets the constraints"):
+        MLE(constraints=lambda p: [p[0] >= 2])(survey(GRR(3, 1.0), [3, 4, 5]))
+
+
+# ---- failures and settings ---------------------------------------------------------------------------------------------
+def early():
+    rng = np.random.default_rng(1)
+    return survey(Channel(rng.dirichlet(np.ones(30), size=12).T), rng.integers(1, 90, 30)), MLE(
+        method="quasi-newton", max_iterations=1
+    )
+
+
+def test_stopping_early_is_said():
+    data, estimator = early()
+    with pytest.warns(
+        DiagnosticWarning, match="Stopped early by quasi-newton in 1 iterations: the certificate is"
+    ) as caught:
+        estimate = estimator(data)
+    assert estimate.gap > 1e-6 and str(caught[0].message) in estimate.outcome
+
+
+def test_stopping_early_is_an_error_when_asked():
+    data, estimator = early()
+    with pytest.raises(ConvergenceError, match="Stopped early") as caught:
+        MLE(method=estimator.method, max_iterations=1, strict=True)(data)
+    assert caught.value.result.gap > 1e-6
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"tolerance": 0}, "tolerance must be"),
+        ({"max_iterations": 0}, "max_iterations must be"),
+        ({"method": "em"}, "method must be one of auto, closed"),
+        ({"constraints": 3}, "constraints must be a function"),
+        ({"constraints": monotone, "prior": 2.0}, "without a prior"),
+        ({"constraints": monotone, "method": "newton"}, "constraints must come"),
+    ],
+)
+def test_settings_are_checked(settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        MLE(**settings)
+
+
+def test_methods_that_do_not_apply(monkeypatch):
+    data = survey(designs.forced_response(0.5, [1, 2, 3]), [3, 4, 5])
+    with pytest.raises(ArgumentError, match="closed form is for one GRR channel"):
+        MLE(method="closed")(data)
+    with pytest.raises(ArgumentError, match="one concentration per category"):
+        MLE(prior=[1.0, 2.0])(data)
+    monkeypatch.setattr(mle, "CVXPY_ENTRIES", 8)
+    with pytest.raises(InfeasibleError, match="cvxpy solves at most"):
+        MLE(method="cvxpy")(data)
+
+
+def test_exact_methods_load_no_cvxpy():
+    code = (
+        "import sys, numpy as np; from ldpbayes.estimators.mle import MLE; from ldpbayes.estimators.oracle import Oracle\n"
+        "from ldpbayes.protocols import designs; from ldpbayes.tally import Collection, Tally\n"
+        "data = Collection(['a', 'b'], [Tally(designs.warner(0.7), [0, 1], [60, 40])]); MLE()(data); Oracle()(data)\n"
+        "assert not {'cvxpy', 'pymc', 'matplotlib'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
