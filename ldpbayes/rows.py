@@ -71,6 +71,10 @@ class Rows(abc.ABC):
     def gram_diagonal(self, v):
         """Return the diagonal of L.T @ diag(v) @ L, shape (a,)."""
 
+    def square_matvec(self, p):
+        """Return (L∘L) @ p for p of shape (a,)."""
+        return self.dense() ** 2 @ p
+
     @abc.abstractmethod
     def dense(self):
         """Return L as an (n_rows, a) array; the twin that tests hold the fast kernels to."""
@@ -209,6 +213,9 @@ class TwoLevelRows(Rows):
     def gram_diagonal(self, v):
         return v.sum() + self.beta * (2 + self.beta) * self.support_totals(v)
 
+    def square_matvec(self, p):
+        return p.sum() + self.beta * (2 + self.beta) * self.support_sums(p)
+
 
 class IdentityRows(TwoLevelRows):
     """GRR: S_j = {index_j}. Every product is O(a).
@@ -284,7 +291,7 @@ class SupportRows(TwoLevelRows):
         if p.ndim == 1 and not self._is_small:
             return _kernels().look_up(self.bits, self._tables(p))
         out = np.empty((self.n_rows, *p.shape[1:]))
-        for part, members in self._blocks():
+        for part, members in self._blocks(p.size // self.n_categories):
             np.matmul(members, p, out=out[part])
         return out
 
@@ -326,7 +333,7 @@ class SupportRows(TwoLevelRows):
             return super().log_likelihood(p)
         out = np.full(p.shape[1], self.log_constant)
         total = p.sum(axis=0)
-        for part, members in self._blocks():
+        for part, members in self._blocks(p.shape[1]):
             u = members @ p
             u *= self.beta
             u += total
@@ -356,12 +363,12 @@ class SupportRows(TwoLevelRows):
     def _all_members(self):
         return self._members(slice(None))
 
-    def _blocks(self):
-        """Yield (slice of rows, their membership matrix), 16 MB at a time."""
+    def _blocks(self, n_columns=1):
+        """Yield (slice of rows, their membership matrix); with n_columns numbers a row beside it, 16 MB at a time."""
         if self._is_small:
             yield slice(None), self._all_members
             return
-        size = max(1, 2**21 // self.n_categories)
+        size = max(1, 2**21 // max(self.n_categories, n_columns))
         for start in range(0, self.n_rows, size):
             part = slice(start, start + size)
             yield part, self._members(part)
@@ -498,6 +505,9 @@ class StackedRows(Rows):
 
     def gram(self, v):
         return sum(part.gram(piece) for part, piece in self._pieces(v))
+
+    def square_matvec(self, p):
+        return np.concatenate([part.square_matvec(p) for part in self.parts])
 
     def gram_diagonal(self, v):
         return sum(part.gram_diagonal(piece) for part, piece in self._pieces(v))

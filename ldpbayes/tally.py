@@ -82,6 +82,8 @@ class Tally:
     def rows(self):
         """Likelihood rows of the reports that came in at least once."""
         seen = self.counts > 0
+        if seen.all():  # large tallies of distinct reports are not copied
+            return self.protocol.rows(self.reports, self.counts)
         return self.protocol.rows(self.reports[seen], self.counts[seen])
 
 

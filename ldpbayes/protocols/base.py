@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import math
 from fractions import Fraction
 from typing import ClassVar
 
@@ -172,17 +173,50 @@ def distinct(reports, counts=None):
     """Return (distinct reports in sorted order, summed int64 counts) of a report array."""
     reports = np.ascontiguousarray(reports)
     if counts is None:
+        if reports.ndim == 1 and reports.size and reports.dtype == np.int64 and 0 <= reports.min() <= reports.max() < 2**20:
+            totals = np.bincount(reports)
+            unique = np.flatnonzero(totals)
+            return unique, totals[unique]
         counts = np.ones(len(reports), dtype=np.int64)
+    if not reports.size:
+        return reports, counts
     if reports.ndim == 1:
-        unique, inverse = np.unique(reports, return_inverse=True)
+        order = np.argsort(reports)
+        new = np.append(True, reports[order[1:]] != reports[order[:-1]])
     else:
-        flat = reports.reshape(len(reports), -1)
-        key = flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
-        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-        unique = reports[first]
-    out = np.zeros(len(unique), dtype=np.int64)
-    np.add.at(out, inverse.ravel(), counts)
-    return unique, out
+        spans = _spans(reports)
+        if spans is not None:
+            codes, totals = distinct(np.ravel_multi_index(tuple(reports.T), spans), counts)
+            return np.stack(np.unravel_index(codes, spans), axis=1).astype(reports.dtype), totals
+        order, new = _sort_rows(reports.reshape(len(reports), -1).view(np.uint8))
+    starts = np.flatnonzero(new)
+    return reports[order[starts]], np.add.reduceat(counts[order], starts)
+
+
+def _spans(reports):
+    """Return one more than the largest entry of each column where a row fits in one int64 code, else None."""
+    if reports.ndim != 2 or reports.dtype != np.int64 or reports.min() < 0:
+        return None
+    spans = tuple(int(top) + 1 for top in reports.max(axis=0))
+    return spans if math.prod(spans) < 2**62 else None
+
+
+def _sort_rows(rows):
+    """Return (order, whether each sorted row differs from the one before) of byte rows in lexicographic order."""
+    key = np.zeros((len(rows), 8), dtype=np.uint8)
+    key[:, : rows.shape[1]] = rows[:, :8]
+    key = key.view(">u8").ravel().astype(np.uint64)
+    order = np.argsort(key)
+    new = np.ones(len(rows), dtype=bool)
+    new[1:] = np.diff(key[order]) != 0
+    if rows.shape[1] > 8:
+        # Eight bytes settle the order of nearly all rows; only those that agree in them are compared in full.
+        tied = np.flatnonzero(~new | np.append(~new[1:], False))
+        whole = np.ascontiguousarray(rows[order[tied]]).view(np.dtype((np.void, rows.shape[1]))).ravel()
+        order[tied] = order[tied][np.argsort(whole)]
+        again = tied[~new[tied]]
+        new[again] = (rows[order[again]] != rows[order[again - 1]]).any(axis=1)
+    return order, new
 
 
 def parse_labels(column, labels, what="report"):
