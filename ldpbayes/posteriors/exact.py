@@ -1,0 +1,221 @@
+"""Exact posterior of separable likelihoods: GRR with any number of channels, forced response, every two-category design."""
+
+import math
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import gammaln
+
+from ldpbayes import checks
+from ldpbayes.errors import DataError, InfeasibleError
+from ldpbayes.frequency import frequency_draws, frequency_moments
+from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
+from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
+from ldpbayes.prior import as_prior
+from ldpbayes.rows import require_separable
+
+#: Above this many categories the covariance matrix is not stored with the result.
+COVARIANCE_LIMIT = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class ExactMoments:
+    """Posterior of P without draws.
+
+    Attributes
+    ----------
+    mean, variance : (a,) arrays
+        E[P|Y] and Var(P|Y).
+    log_evidence : float
+        log P(Y = these ordered reports) under the prior.
+    frequency_mean, frequency_sd : (a,) arrays
+        E and sd of the users' own frequencies F.
+    engine : ConditionedProduct
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    log_evidence: float
+    frequency_mean: np.ndarray
+    frequency_sd: np.ndarray
+    engine: ConditionedProduct = field(repr=False)
+
+    @cached_property
+    def sd(self):
+        """Posterior standard deviations of P."""
+        return np.sqrt(self.variance)
+
+    def covariance(self):
+        """Return Cov(P|Y), shape (a, a)."""
+        return self.engine.covariance()
+
+    def quantile(self, q):
+        """Return the q-quantiles of every P_x: shape (a,), or (len(q), a) for several q."""
+        return self.engine.quantile(q)
+
+    def interval(self, ci_prob=0.95):
+        """Return the ends of the equal-tailed intervals, two arrays of shape (a,)."""
+        tail = (1 - checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)) / 2
+        return self.quantile(np.array([tail, 1 - tail]))
+
+    def diagnostics(self):
+        """Return the route of the engine, its nodes and its self-checks as a dict."""
+        return {
+            **self.engine.diagnostics(),
+            "mean_sum_error": float(abs(self.mean.sum() - 1)),
+            "covariance_row_sum_error": self.engine.row_sum_error(),
+        }
+
+
+@dataclass(frozen=True)
+class Exact(AbstractPosterior):
+    """Exact posterior where every report singles out at most one category.
+
+    p(P|Y) ∝ Π_x p_x^{α_x−1} Π_j (1 + c_xj p_x)^{w_xj} on the simplex; moments, covariance, quantiles and evidence are
+    one-dimensional integrals, and draws are independent.
+
+    Parameters
+    ----------
+    draws, chains : int
+        Independent draws of (P, F), shaped like chains so that every tool reads them.
+
+    References
+    ----------
+    Spec 2.2 and 2.3; Lopuhaä-Zwakenberg et al. 2020, App. A.
+    """
+
+    draws: int = 1000
+    chains: int = 4
+    name: ClassVar[str] = "exact"
+    sampling: ClassVar[str] = "independent"
+
+    def __post_init__(self):
+        for name in ("draws", "chains"):
+            object.__setattr__(self, name, checks.integer(getattr(self, name), name, minimum=1))
+
+    def feasibility(self, collection, prior):
+        try:
+            form = require_separable(collection.rows)
+            _refuse_negative(form)
+        except InfeasibleError as err:
+            return Feasibility(False, math.nan, str(err))
+        a = collection.n_categories
+        seconds = 0.02 + 1e-4 * a + self.draws * self.chains * a * 3e-7
+        return Feasibility(True, seconds, "Every report singles out one category: the posterior is exact at any size.")
+
+    def moments(self, collection, prior):
+        """Return ExactMoments: mean, variance, covariance, quantiles and log-evidence, without draws.
+
+        Raises
+        ------
+        InfeasibleError
+            Where the likelihood is not separable.
+        """
+        return exact_moments(collection.rows, as_prior(prior, collection.n_categories))
+
+    def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
+        from ldpbayes import result
+
+        rng = checks.generator(random_seed, "random_seed")
+        prior = as_prior(prior, collection.n_categories)
+        moments = self.moments(collection, prior)
+        lower, upper = moments.interval(ci_prob)
+        shape = (self.chains, self.draws, collection.n_categories)
+        flat, acceptance = moments.engine.draws(self.chains * self.draws, rng)
+        frequencies = frequency_draws(collection.rows, flat, rng)
+        exact = {
+            "distribution_mean": moments.mean,
+            "distribution_sd": moments.sd,
+            "distribution_lower": lower,
+            "distribution_upper": upper,
+            "frequency_mean": moments.frequency_mean,
+            "frequency_sd": moments.frequency_sd,
+            "log_evidence": moments.log_evidence,
+        }
+        attrs = {f"exact_{name}": value for name, value in moments.diagnostics().items()}
+        attrs["exact_acceptance"] = acceptance
+        if collection.n_categories <= COVARIANCE_LIMIT:
+            exact["distribution_cov"] = moments.covariance()
+        else:
+            attrs["exact_covariance"] = f"left out above {COVARIANCE_LIMIT} categories; Exact().moments gives it"
+        return result.build(
+            collection,
+            prior,
+            method=self.name,
+            settings={**asdict(self), "random_seed": _seed(random_seed), "ci_prob": ci_prob},
+            draws=flat.reshape(shape),
+            frequencies=frequencies.reshape(shape),
+            exact=exact,
+            attrs=attrs,
+        )
+
+
+def exact_moments(rows, prior):
+    """Return the ExactMoments of separable rows under a Dirichlet prior.
+
+    Parameters
+    ----------
+    rows : Rows
+    prior : Dirichlet
+    """
+    form = require_separable(rows)
+    _refuse_negative(form)
+    engine, log_scale = separable_product(form, prior.alpha)
+    mean, variance = engine.mean, engine.variance
+    log_evidence = engine.log_evidence + log_scale + gammaln(prior.total) - gammaln(prior.alpha).sum()
+    frequency_mean, frequency_sd = frequency_moments(mean, variance, prior.alpha, rows.n_reports)
+    return ExactMoments(mean, variance, float(log_evidence), frequency_mean, frequency_sd, engine)
+
+
+def separable_product(form, alpha):
+    """Return (ConditionedProduct, log of the constants left out) of Π_x p_x^{α_x−1} Π_j c_j (base_j + slope_j p)^{w_j}.
+
+    A zero base is a pure power of p and raises α; a zero slope is a constant.
+
+    Parameters
+    ----------
+    form : Separable
+    alpha : (a,) array
+    """
+    pure, flat = form.base == 0, form.slope == 0
+    if (pure & flat).any():
+        raise DataError("some reports have probability zero whatever the distribution; check the channel")
+    alpha = alpha + np.bincount(form.index[pure], form.counts[pure], alpha.size)
+    log_scale = form.counts @ (form.log_constants + np.log(np.where(pure, form.slope, form.base)))
+    both = ~pure & ~flat
+    slopes, powers = _padded(form.index[both], form.slope[both] / form.base[both], form.counts[both], alpha.size)
+    key = np.column_stack([alpha, slopes, powers])
+    _, first, group = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    family = PowerFactors(alpha[first], slopes[first], powers[first])
+    return ConditionedProduct(family, group.reshape(-1)), float(log_scale)
+
+
+def _padded(index, slope, count, size):
+    """Return (slopes, powers), each (size, m): the rows of each category side by side, equal slopes merged."""
+    order = np.lexsort((slope, index))
+    index, slope, count = index[order], slope[order], count[order]
+    new = np.ones(index.size, dtype=bool)
+    new[1:] = (np.diff(index) != 0) | (np.diff(slope) != 0)
+    starts = np.flatnonzero(new)
+    if not starts.size:
+        return np.zeros((size, 1)), np.zeros((size, 1))
+    count = np.add.reduceat(count, starts)
+    index, slope = index[starts], slope[starts]
+    column = np.arange(index.size) - np.searchsorted(index, index)
+    slopes, powers = np.zeros((size, column.max() + 1)), np.zeros((size, column.max() + 1))
+    slopes[index, column], powers[index, column] = slope, count
+    return slopes, powers
+
+
+def _refuse_negative(form):
+    if (form.slope < 0).any():
+        raise InfeasibleError(
+            "The separable exact posterior needs reports that single out a category by being likelier there; these "
+            "single one out by being less likely. Use another method."
+        )
+
+
+def _seed(random_seed):
+    return int(random_seed) if isinstance(random_seed, (int, np.integer)) else None
