@@ -1,0 +1,254 @@
+"""PyMC: the likelihood of a collection inside any PyMC model, and the plain model with a Dirichlet prior."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.prior import as_prior
+from ldpbayes.protocols.base import distinct
+
+#: Protocols with at most this many possible reports are observed as one multinomial over all of them.
+MAX_OUTPUTS = 1024
+#: Dense likelihood rows with more entries than this do not go into a PyMC model.
+MAX_ENTRIES = 2**25
+#: Up to this many categories dirichlet() breaks a stick; above, it normalises independent variables.
+MAX_STICKS = 10
+
+
+def observe(name, p, collection):
+    """Add the likelihood of a collection to the PyMC model on the context stack.
+
+    A protocol with at most MAX_OUTPUTS possible reports becomes ``Multinomial(n, Q p)`` over all of them; where every
+    report singles out one category (GRR, forced response, any two categories) Q p costs O(a), not a product. Any other
+    protocol becomes a distribution whose log-probability is that of the whole reports, Σ_j w_j log (L p)_j, spec 1.1, and
+    whose value is their summary that people look at, the support counts C_x. So for both, ``pm.sample_posterior_predictive``
+    predicts report or support counts of fresh users and ``pm.compute_log_likelihood`` gives log P(reports | p). Each
+    tally is one observation: leave-one-out comparison has nothing to leave out.
+
+    Parameters
+    ----------
+    name : str
+        Of the observed variable; with several channels it is ``{name}_{channel}``, one variable each.
+    p : (a,) tensor
+        The distribution of the private values, on the simplex: any expression of the model's variables.
+    collection : Collection
+
+    Returns
+    -------
+    tuple of TensorVariable
+        One observed variable per channel.
+
+    Raises
+    ------
+    ArgumentError
+        Where p is not a vector with one entry per category.
+    InfeasibleError
+        Where the likelihood rows have more than MAX_ENTRIES entries.
+
+    Notes
+    -----
+    Arrays enter as ``pm.Data`` named ``{variable}_…``, so that draws do not depend on what was compiled before. The
+    support counts are a summary, not sufficient: the log-probability reads the rows in ``{variable}_rows`` and
+    ``{variable}_weights``, so new data for such a channel go there (or into a new model), not into the observed value.
+    Predicting them runs the protocol's own NumPy simulation; PyTensor says so once ("object mode"), which is harmless.
+
+    Examples
+    --------
+    Groups that borrow strength from each other, each with its own reports over the same categories:
+
+    >>> import pymc as pm
+    >>> from ldpbayes import Collection, GRR, Tally, observe
+    >>> protocol = GRR(3, epsilon=1.0)
+    >>> groups = {"north": [40, 30, 30], "south": [8, 7, 5]}
+    >>> with pm.Model() as model:
+    ...     centre = pm.Dirichlet("centre", [1.0, 1.0, 1.0])
+    ...     concentration = pm.Gamma("concentration", 2, 0.1)
+    ...     for group, counts in groups.items():
+    ...         p = pm.Dirichlet(f"p_{group}", concentration * centre)
+    ...         seen = Collection(["a", "b", "c"], [Tally(protocol, [0, 1, 2], counts)])
+    ...         _ = observe(f"reports_{group}", p, seen)
+    >>> [variable.name for variable in model.observed_RVs]
+    ['reports_north', 'reports_south']
+    """
+    p = pt.as_tensor_variable(p)
+    if p.type.ndim != 1 or p.type.shape[0] not in (None, collection.n_categories):
+        raise ArgumentError(
+            f"p must be a vector with one entry per category ({collection.n_categories}), got shape {p.type.shape}."
+        )
+    single = len(collection.tallies) == 1
+    variables = []
+    for tally in collection.tallies:
+        add = _observe_counts if lists_reports(tally.protocol) else _observe_reports
+        variables.append(add(name if single else f"{name}_{tally.name}", p, tally, collection.categories))
+    return tuple(variables)
+
+
+def build_model(collection, prior="jeffreys"):
+    """Return the PyMC model p ~ Dirichlet(α), reports ~ collection, in coordinates that NUTS samples well.
+
+    ``distribution`` (dim category) is p; ``reports`` or ``reports_{channel}`` are observed. The coordinates are chosen by
+    measurement: see ``dirichlet``.
+
+    Parameters
+    ----------
+    collection : Collection
+    prior : str, float, array or Dirichlet
+
+    Returns
+    -------
+    pymc.Model
+    """
+    prior = as_prior(prior, collection.n_categories)
+    with pm.Model(coords={"category": list(collection.categories)}) as model:
+        distribution = pm.Deterministic("distribution", dirichlet("latent", prior.alpha), dims="category")
+        observe("reports", distribution, collection)
+    return model
+
+
+def dirichlet(name, alpha):
+    """Return p ~ Dirichlet(α) as an expression of unconstrained variables that NUTS samples well.
+
+    =============================== ===================================================================================
+    a ≤ MAX_STICKS                  logits y of sticks, σ(y_x) ~ Beta(α_x, Σ_{x' > x} α_x'): as many as p has dimensions, so
+                                    strong data leave no free direction beside tight ones
+    above, Jeffreys                 z ~ N(0, I), p = z²/Σz²
+    above, any other α              log g_x with g_x ~ Gamma(α_x), p = g/Σg
+    =============================== ===================================================================================
+
+    Parameters
+    ----------
+    name : str
+        Of the latent variable.
+    alpha : (a,) array
+        Its values enter as ``pm.Data``; only whether they are all ½ shapes the model.
+    """
+    size = alpha.size
+    if size > MAX_STICKS and (alpha == 0.5).all():
+        z = pm.Normal(name, 0.0, 1.0, shape=size, initval=np.ones(size))
+        return z**2 / (z**2).sum()
+    if size > MAX_STICKS:
+        log_gamma = pm.CustomDist(
+            name, pm.Data("alpha", alpha), dist=_log_gamma, logp=_log_gamma_logp, shape=size, initval=np.zeros(size)
+        )
+        return pm.math.softmax(log_gamma)
+    rest = alpha[::-1].cumsum()[::-1][1:]
+    logit = pm.CustomDist(
+        name,
+        pm.Data("alpha", alpha[:-1]),
+        pm.Data("alpha_rest", rest),
+        dist=_logit_beta,
+        logp=_logit_beta_logp,
+        shape=size - 1,
+        initval=-np.log(np.arange(size - 1, 0, -1.0)),
+    )
+    taken, left = -pt.softplus(-logit), -pt.cumsum(pt.softplus(logit))
+    return pt.exp(pt.concatenate([taken[:1], taken[1:] + left[:-1], left[-1:]]))
+
+
+def lists_reports(protocol):
+    """Return whether observe() counts every possible report of the protocol."""
+    return protocol.n_outputs is not None and protocol.n_outputs <= MAX_OUTPUTS
+
+
+def _log_gamma_logp(value, alpha):
+    return alpha * value - pt.exp(value) - pt.gammaln(alpha)
+
+
+def _log_gamma(alpha, size):
+    # Gamma(α) = Gamma(α + 1) U^(1/α), in logs: small α underflows otherwise.
+    return pt.log(pm.Gamma.dist(alpha + 1, 1, size=size)) + pt.log(pm.Uniform.dist(0, 1, size=size)) / alpha
+
+
+def _logit_beta_logp(value, alpha, beta):
+    normaliser = pt.gammaln(alpha) + pt.gammaln(beta) - pt.gammaln(alpha + beta)
+    return -alpha * pt.softplus(-value) - beta * pt.softplus(value) - normaliser
+
+
+def _logit_beta(alpha, beta, size):
+    return _log_gamma(alpha, size) - _log_gamma(beta, size)
+
+
+def _observe_counts(name, p, tally, categories):
+    """Add Multinomial(n, Q p) over every report that the protocol can send."""
+    every = tally.protocol.all_reports()
+    none = np.zeros(len(every), dtype=np.int64)
+    reports, counts = distinct(np.concatenate([every, tally.reports]), np.concatenate([none, tally.counts]))
+    rows = tally.protocol.rows(reports, np.ones(len(reports)))
+    # A report that no value can send has probability 0 and, unseen, nothing to say; its gradient would be 0/0.
+    kept = (rows.matvec(np.ones(rows.n_categories)) > 0) | (counts > 0)
+    reports, counts = reports[kept], counts[kept]
+    rows = tally.protocol.rows(reports, np.ones(len(reports)))
+    labels = [", ".join(cells) for cells in zip(*tally.protocol.format_reports(reports, categories), strict=True)]
+    pm.modelcontext(None).add_coord(f"{name}_report", labels)
+    observed = pm.Data(f"{name}_counts", counts, dims=f"{name}_report")
+    return pm.Multinomial(
+        name, n=observed.sum(), p=_report_probabilities(name, p, rows), observed=observed, dims=f"{name}_report"
+    )
+
+
+def _report_probabilities(name, p, rows):
+    """Return Q p: base + slope · p[index] where each row looks at one category, a product elsewhere."""
+    scale = np.exp(rows.log_constants)
+    form = rows.separable()
+    if form is None:
+        return pt.dot(pm.Data(f"{name}_channel", scale[:, None] * rows.dense()), p)
+    base, slope = pm.Data(f"{name}_base", scale * form.base), pm.Data(f"{name}_slope", scale * form.slope)
+    return base + slope * p[pm.Data(f"{name}_index", form.index)]
+
+
+def _observe_reports(name, p, tally, categories):
+    """Add the likelihood of whole reports, observed through their support counts."""
+    rows = tally.rows
+    if rows.n_rows * rows.n_categories > MAX_ENTRIES:
+        raise InfeasibleError(
+            f"Channel {tally.name!r} has {rows.n_rows} distinct reports over {rows.n_categories} categories, more than the "
+            f"{MAX_ENTRIES} likelihood entries that a PyMC model takes; use the surrogate or augmentation posterior."
+        )
+    pm.modelcontext(None).add_coord(f"{name}_support", list(categories))
+    parameters = (
+        p,
+        pm.Data(f"{name}_rows", rows.dense()),
+        pm.Data(f"{name}_weights", rows.counts),
+        pm.Data(f"{name}_log_constant", rows.log_constant),
+    )
+    return pm.CustomDist(
+        name,
+        *parameters,
+        logp=_reports_logp,
+        random=_fresh_support_counts(tally.protocol),
+        signature="(a),(m,a),(m),()->(a)",
+        dtype="float64",
+        observed=pm.Data(f"{name}_counts", support_counts(rows)),
+        dims=f"{name}_support",
+        class_name="PrivatisedReports",
+    )
+
+
+def support_counts(rows):
+    """Return C_x, how many reports have x in their support; for rows of several levels Σ_j w_j L_jx / Σ_x' L_jx'."""
+    if hasattr(rows, "support_counts"):
+        return np.asarray(rows.support_counts(), dtype=float)
+    dense = rows.dense()
+    return rows.counts @ (dense / dense.sum(axis=1, keepdims=True))
+
+
+def _reports_logp(value, p, rows, weights, log_constant):
+    return log_constant + pt.dot(weights, pt.log(pt.dot(rows, p)))
+
+
+def _fresh_support_counts(protocol):
+    """Return the random function of _observe_reports: support counts of n fresh users at p."""
+
+    def one(p, n, rng):
+        reports, counts = protocol.simulate(rng.multinomial(n, p / p.sum()), rng)
+        seen = counts > 0
+        return support_counts(protocol.rows(reports[seen], counts[seen]))
+
+    def random(p, rows, weights, log_constant, rng=None, size=None):
+        batch = p.shape[:-1] if size is None else tuple(size)
+        flat = np.broadcast_to(p, (*batch, p.shape[-1])).reshape(-1, p.shape[-1])
+        n = round(float(np.sum(weights)))
+        return np.array([one(q, n, rng) for q in flat]).reshape(*batch, p.shape[-1])
+
+    return random

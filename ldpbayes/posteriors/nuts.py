@@ -1,0 +1,195 @@
+"""No-U-Turn sampling of the full likelihood with PyMC: any collection, the slow and general way."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, result
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.frequency import frequency_draws
+from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
+from ldpbayes.prior import as_prior
+
+#: Dense likelihood rows with more entries than this (rows × categories) are refused; O(a) likelihoods never are.
+MAX_ENTRIES = 2**25
+#: Seconds: compiling a model of a new structure, one gradient, and one entry of the rows in one gradient.
+COMPILATION, GRADIENT, ENTRY = 15.0, 3e-6, 2e-9
+#: Gradients per draw, between the 7 of strong data and the 40 of badly scaled ones.
+GRADIENTS_PER_DRAW = 15
+
+_compiled = {}
+
+
+@dataclass(frozen=True)
+class NUTS(AbstractPosterior):
+    """Posterior of P by the No-U-Turn sampler on model.build_model, and of F by one draw given each draw of P.
+
+    Parameters
+    ----------
+    draws, tune : int
+        Draws kept and discarded, per chain.
+    chains : int
+    target_accept : float
+        Acceptance rate that the step size is adapted to, in (0, 1).
+    sampler : {"nutpie", "pymc"}
+        Both give correct draws; nutpie compiles faster and keeps what it compiled for the next collection of the same
+        structure.
+    cores : int
+        Chains sampled at the same time; the draws do not depend on it.
+
+    Notes
+    -----
+    Ctrl-C stops nutpie and returns the draws that every chain has finished, with the attr ``problem``.
+    """
+
+    draws: int = 1000
+    tune: int = 1000
+    chains: int = 4
+    target_accept: float = 0.9
+    sampler: str = "nutpie"
+    cores: int = 1
+    name: ClassVar[str] = "nuts"
+
+    def __post_init__(self):
+        for field, least in (("draws", 4), ("tune", 50), ("chains", 1), ("cores", 1)):
+            object.__setattr__(self, field, checks.integer(getattr(self, field), field, minimum=least))
+        accept = checks.probability(self.target_accept, "target_accept", open_low=True, open_high=True)
+        object.__setattr__(self, "target_accept", accept)
+        checks.choice(self.sampler, "sampler", ("nutpie", "pymc"))
+
+    def feasibility(self, collection, prior):
+        """Return whether the rows fit, and the predicted seconds: compilation plus gradients."""
+        as_prior(prior, collection.n_categories)
+        entries = sum(_entries(tally) for tally in collection.tallies)
+        gradients = self.chains * (self.draws + self.tune) * GRADIENTS_PER_DRAW
+        seconds = COMPILATION + gradients * (GRADIENT + ENTRY * entries)
+        if entries > MAX_ENTRIES:
+            reason = f"The likelihood has {entries} entries (rows × categories), NUTS takes at most {MAX_ENTRIES}."
+            return Feasibility(False, seconds, reason)
+        return Feasibility(True, seconds, "NUTS applies to every collection and prior; its draws are correlated.")
+
+    def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
+        """Return the DataTree of result.build with draws of P and F and the sampler's statistics.
+
+        The same seed gives the same draws, bit for bit, whatever was compiled before and however many cores there are.
+
+        Parameters
+        ----------
+        collection : Collection
+        prior : str, float, array or Dirichlet
+        random_seed : int, optional
+            Stored in the settings, drawn afresh if not given.
+        ci_prob : float
+            Stored in the settings for the summary.
+        progressbar : bool
+        """
+        prior = as_prior(prior, collection.n_categories)
+        feasible = self.feasibility(collection, prior)
+        if not feasible.feasible:
+            raise InfeasibleError(feasible.reason)
+        if random_seed is None:
+            random_seed = int(np.random.SeedSequence().generate_state(1)[0])
+        sampler_seed, frequency_seed = np.random.SeedSequence(_seed(random_seed)).spawn(2)
+        sample = {"nutpie": self._nutpie, "pymc": self._pymc}[self.sampler]
+        tree = sample(collection, prior, int(sampler_seed.generate_state(1)[0]), progressbar)
+        draws = tree["posterior"]["distribution"].values
+        draws = draws / draws.sum(axis=-1, keepdims=True)
+        flat = draws.reshape(-1, collection.n_categories)
+        frequencies = frequency_draws(collection.rows, flat, np.random.default_rng(frequency_seed)).reshape(draws.shape)
+        return result.build(
+            collection,
+            prior,
+            method=self.name,
+            settings=dataclasses.asdict(self) | {"random_seed": random_seed, "ci_prob": ci_prob},
+            draws=draws,
+            frequencies=frequencies,
+            sample_stats=_statistics(tree["sample_stats"]),
+            attrs={"sampling": "mcmc", "sampler": self.sampler} | self._interrupted(draws),
+        )
+
+    def _nutpie(self, collection, prior, seed, progressbar):
+        import nutpie
+
+        compiled = _compile(collection, prior)
+        return nutpie.sample(
+            compiled,
+            draws=self.draws,
+            tune=self.tune,
+            chains=self.chains,
+            cores=min(self.cores, self.chains),
+            seed=seed,
+            target_accept=self.target_accept,
+            progress_bar=progressbar,
+            save_warmup=False,
+        )
+
+    def _pymc(self, collection, prior, seed, progressbar):
+        import pymc as pm
+
+        from ldpbayes.model import build_model
+
+        with build_model(collection, prior):
+            return pm.sample(
+                draws=self.draws,
+                tune=self.tune,
+                chains=self.chains,
+                cores=min(self.cores, self.chains),
+                random_seed=seed,
+                nuts_sampler="pymc",
+                nuts={"target_accept": self.target_accept},
+                progressbar=progressbar,
+                quiet=not progressbar,
+                compute_convergence_checks=False,
+            )
+
+    def _interrupted(self, draws):
+        done = draws.shape[1]
+        return {"problem": f"sampling was interrupted after {done} of {self.draws} draws"} if done < self.draws else {}
+
+
+def _compile(collection, prior):
+    """Return the compiled nutpie model; a structure that was compiled before only gets its new data."""
+    import nutpie
+
+    from ldpbayes.model import build_model
+
+    model = build_model(collection, prior)
+    data = {variable.name: variable.get_value() for variable in model.data_vars}
+    latent = [(variable.name, type(variable.owner.op).__name__) for variable in model.free_RVs]
+    key = (collection.n_categories, *latent, *sorted((name, value.ndim, value.dtype.str) for name, value in data.items()))
+    if key not in _compiled:
+        _compiled[key] = nutpie.compile_pymc_model(model, var_names=["distribution"])
+    compiled = _compiled[key]
+    known = {variable.name for variable in compiled.shared_var_keys}
+    return compiled.with_data(**{name: value for name, value in data.items() if name in known})
+
+
+def _entries(tally):
+    """Return the entries of the likelihood that one gradient visits."""
+    rows = tally.rows
+    return rows.n_rows if rows.separable() is not None else rows.n_rows * rows.n_categories
+
+
+def _statistics(stats):
+    """Return the sampler's per-draw numbers under ArviZ's names."""
+    names = {
+        "diverging": "diverging",
+        "depth": "tree_depth",
+        "tree_depth": "tree_depth",
+        "n_steps": "n_steps",
+        "energy": "energy",
+        "step_size": "step_size",
+        "logp": "lp",
+        "lp": "lp",
+        "mean_tree_accept": "acceptance_rate",
+        "acceptance_rate": "acceptance_rate",
+    }
+    return {new: stats[old].values for old, new in names.items() if old in stats}
+
+
+def _seed(value):
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise ArgumentError(f"random_seed must be a non-negative integer or None, got {value!r}.")
+    return int(value)

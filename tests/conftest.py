@@ -1,0 +1,56 @@
+"""Fits that several test files share: NUTS is compiled once per structure and every collection sampled once."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from ldpbayes import GRR, NUTS, Collection, Tally, read_collection
+
+DATA = pathlib.Path(__file__).parents[1] / "data"
+
+
+@pytest.fixture(scope="session")
+def nigeria():
+    """A forced-response survey: two categories, 2,435 answers."""
+    return read_collection(DATA / "rr_nigeria.toml")
+
+
+@pytest.fixture(scope="session")
+def eriksson():
+    """Ten categories of which half are never forced, 102 answers."""
+    return read_collection(DATA / "rr_eriksson_cheating.toml")
+
+
+@pytest.fixture(scope="session")
+def minarets():
+    """Two forms, three latent categories: rows that are not separable."""
+    return read_collection(DATA / "rr_minarets.toml")
+
+
+@pytest.fixture(scope="session")
+def grr10():
+    """1,000 simulated reports of GRR over ten categories with a geometric distribution."""
+    rng = np.random.default_rng(20)
+    p = 0.7 ** np.arange(10)
+    protocol = GRR(10, epsilon=1.5)
+    reports, counts = protocol.simulate(rng.multinomial(1000, p / p.sum()), rng)
+    return Collection([f"c{x}" for x in range(10)], Tally(protocol, reports, counts), id="grr10")
+
+
+@pytest.fixture(scope="session")
+def nuts_nigeria(nigeria):
+    """The NUTS result of nigeria under the flat prior."""
+    return NUTS().posterior(nigeria, "flat", random_seed=1)
+
+
+@pytest.fixture(scope="session")
+def nuts_eriksson(eriksson):
+    """The NUTS result of eriksson under Jeffreys' prior."""
+    return NUTS().posterior(eriksson, "jeffreys", random_seed=2)
+
+
+@pytest.fixture(scope="session")
+def nuts_grr10(grr10):
+    """The NUTS result of grr10 under Jeffreys' prior."""
+    return NUTS().posterior(grr10, "jeffreys", random_seed=3)

@@ -1,0 +1,187 @@
+"""observe() and build_model() against the rows, against models/ and against SciPy; nothing here is sampled by MCMC."""
+
+import pathlib
+import runpy
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from scipy import special, stats
+
+import ldpbayes.model
+from ldpbayes import ArgumentError, Channel, Collection, InfeasibleError, Tally
+from ldpbayes.model import build_model, dirichlet, observe
+
+MODELS = pathlib.Path(__file__).parents[1] / "models"
+
+
+def textbook(name):
+    return runpy.run_path(str(MODELS / f"{name}.py"))["model"]
+
+
+def evaluate(model, inputs, variables=None):
+    """Return the log-probability of the observed variables as a function of the inputs."""
+    return pytensor.function(inputs, model.logp(vars=variables or model.observed_RVs), mode="FAST_COMPILE")
+
+
+def observed_logp(collection):
+    p = pt.vector("p", shape=(collection.n_categories,))
+    with pm.Model() as model:
+        observe("reports", p, collection)
+    return evaluate(model, [p])
+
+
+def textbook_logp(model):
+    p = pt.vector("p")
+    return evaluate(pm.do(model, {"distribution": p}), [p])
+
+
+def points(n_categories, seed=0):
+    return np.random.default_rng(seed).dirichlet(np.full(n_categories, 0.7), size=6)
+
+
+def multinomial_coefficient(collection):
+    return sum(special.gammaln(t.n_reports + 1) - special.gammaln(t.counts + 1).sum() for t in collection.tallies)
+
+
+@pytest.mark.parametrize("name", ["nigeria", "eriksson", "minarets", "grr10"])
+def test_log_probability_is_that_of_the_rows(name, request):
+    collection = request.getfixturevalue(name)
+    logp = observed_logp(collection)
+    for p in points(collection.n_categories):
+        expected = collection.rows.log_likelihood(p) + multinomial_coefficient(collection)
+        assert logp(p) == pytest.approx(expected, rel=1e-10)
+
+
+def test_textbook_grr_has_the_same_log_probability(grr10):
+    tally = grr10.tallies[0]
+    ours, theirs = observed_logp(grr10), textbook_logp(textbook("grr")(tally.counts, tally.protocol.epsilon))
+    for p in points(10):
+        assert ours(p) == pytest.approx(float(theirs(p)), rel=1e-10)
+
+
+@pytest.mark.parametrize("name", ["nigeria", "eriksson", "minarets"])
+def test_textbook_channel_has_the_same_log_probability(name, request):
+    collection = request.getfixturevalue(name)
+    channels = {
+        t.name: (t.protocol.matrix, np.bincount(t.reports, t.counts, t.protocol.n_outputs).astype(int))
+        for t in collection.tallies
+    }
+    ours, theirs = observed_logp(collection), textbook_logp(textbook("channel")(channels))
+    for p in points(collection.n_categories):
+        assert ours(p) == pytest.approx(float(theirs(p)), rel=1e-10)
+
+
+def test_whole_reports_have_the_log_probability_of_the_rows(grr10, minarets, monkeypatch):
+    monkeypatch.setattr(ldpbayes.model, "MAX_OUTPUTS", 0)
+    for collection in (grr10, minarets):
+        logp = observed_logp(collection)
+        for p in points(collection.n_categories):
+            assert logp(p) == pytest.approx(collection.rows.log_likelihood(p), rel=1e-10)
+
+
+def test_rows_that_single_out_a_category_make_no_matrix(grr10, eriksson, minarets):
+    for collection, kind in ((grr10, "slope"), (eriksson, "slope"), (minarets, "channel")):
+        names = {name.rsplit("_", 1)[-1] for name in (v.name for v in build_model(collection).data_vars)}
+        assert kind in names and not {"slope", "channel"} <= names
+
+
+def test_several_channels_are_several_variables(minarets):
+    model = build_model(minarets)
+    assert [v.name for v in model.observed_RVs] == [f"reports_{t.name}" for t in minarets.tallies]
+    assert model.coords["category"] == minarets.categories
+
+
+def test_predictive_reports_and_log_likelihood_come_from_pymc(grr10):
+    p = np.full(10, 0.1)
+    with pm.Model() as model:
+        fixed = pm.Deterministic("distribution", pt.as_tensor(p) + pm.Normal("nothing", 0, 1e-12))
+        observe("reports", fixed, grr10)
+        trace = {"nothing": np.zeros((1, 400))}
+        predicted = pm.sample_posterior_predictive(_tree(trace), random_seed=1, progressbar=False)
+        likelihood = pm.compute_log_likelihood(_tree(trace), progressbar=False, extend_inferencedata=False)
+    draws = predicted["posterior_predictive"]["reports"]
+    assert draws.dims == ("chain", "draw", "reports_report") and (draws.sum("reports_report") == 1000).all()
+    z = (draws.values[0].mean(axis=0) - 100) / (np.sqrt(90) / 20)
+    assert np.abs(z).max() < 4
+    expected = grr10.rows.log_likelihood(p) + multinomial_coefficient(grr10)
+    values = likelihood["reports"] if "reports" in likelihood else likelihood["log_likelihood"]["reports"]
+    assert values.values == pytest.approx(expected, rel=1e-9)
+    assert model.coords["reports_report"] == grr10.categories
+
+
+@pytest.mark.filterwarnings("ignore:Numba will use object mode")
+def test_predictive_support_counts_of_whole_reports(grr10, monkeypatch):
+    monkeypatch.setattr(ldpbayes.model, "MAX_OUTPUTS", 0)
+    with pm.Model():
+        observe("reports", pt.as_tensor(np.full(10, 0.1)) + pm.Normal("nothing", 0, 1e-12), grr10)
+        predicted = pm.sample_posterior_predictive(_tree({"nothing": np.zeros((1, 400))}), random_seed=1, progressbar=False)
+    draws = predicted["posterior_predictive"]["reports"].values[0]
+    assert (draws.sum(axis=-1) == 1000).all()
+    assert np.abs((draws.mean(axis=0) - 100) / (np.sqrt(90) / 20)).max() < 4
+    assert predicted["observed_data"]["reports"].values.tolist() == grr10.tallies[0].rows.support_counts().tolist()
+
+
+@pytest.mark.parametrize("alpha", [[0.5, 1.0, 3.0], [0.5] * 12, [2.0, *[0.3] * 11]], ids=["sticks", "normals", "gammas"])
+def test_dirichlet_draws_have_the_moments_of_the_prior(alpha):
+    alpha = np.array(alpha)
+    with pm.Model():
+        p = dirichlet("latent", alpha)
+        draws = pm.draw(p, draws=4000, random_seed=3, mode="FAST_COMPILE")
+    mean = alpha / alpha.sum()
+    variance = mean * (1 - mean) / (alpha.sum() + 1)
+    assert draws.sum(axis=1) == pytest.approx(1, abs=1e-12)
+    assert np.abs((draws.mean(axis=0) - mean) / np.sqrt(variance / 4000)).max() < 4
+    assert draws.var(axis=0) == pytest.approx(variance, rel=0.2)
+
+
+def test_latent_densities_are_those_of_scipy():
+    y, alpha, beta = np.linspace(-30, 3, 12), np.array(0.02), np.array(0.7)
+    log_gamma = ldpbayes.model._log_gamma_logp(pt.as_tensor(y), alpha).eval(mode="FAST_COMPILE")
+    assert log_gamma == pytest.approx(stats.loggamma(0.02).logpdf(y), rel=1e-10)
+    logit_beta = ldpbayes.model._logit_beta_logp(pt.as_tensor(y), alpha, beta).eval(mode="FAST_COMPILE")
+    x = special.expit(y)
+    assert logit_beta == pytest.approx(stats.beta(0.02, 0.7).logpdf(x) + np.log(x * (1 - x)), rel=1e-9)
+
+
+def test_latent_draws_stay_finite_where_gammas_underflow():
+    small, third = (
+        pm.draw(ldpbayes.model._log_gamma(np.array(alpha), (2000,)), random_seed=0, mode="FAST_COMPILE")
+        for alpha in (1e-3, 0.3)
+    )
+    assert np.isfinite(small).all() and small.min() < -745
+    assert stats.kstest(third, stats.loggamma(0.3).cdf).pvalue > 1e-3
+
+
+def test_report_that_cannot_occur_leaves_the_gradient_finite():
+    protocol = Channel([[0.7, 0.2], [0.3, 0.8], [0.0, 0.0]])
+    collection = Collection(["no", "yes"], Tally(protocol, [0, 1], [60, 40]))
+    p = pt.vector("p")
+    with pm.Model() as model:
+        observe("reports", p, collection)
+    gradient = pytensor.function([p], pytensor.grad(model.logp(vars=model.observed_RVs), p), mode="FAST_COMPILE")
+    q = protocol.matrix[:2] @ [0.4, 0.6]
+    ahead, expected = gradient(np.array([0.4, 0.6])), protocol.matrix[:2].T @ ([60, 40] / q)
+    assert ahead[1] - ahead[0] == pytest.approx(expected[1] - expected[0])
+
+
+def test_wrong_shape_of_p_is_refused(nigeria):
+    with pm.Model(), pytest.raises(ArgumentError, match=r"p must be a vector with one entry per category \(2\)"):
+        observe("reports", pt.as_tensor(np.full(3, 1 / 3)), nigeria)
+    with pm.Model(), pytest.raises(ArgumentError, match="p must be a vector"):
+        observe("reports", pt.as_tensor(0.3), nigeria)
+
+
+def test_rows_too_large_for_a_model_are_refused(grr10, monkeypatch):
+    monkeypatch.setattr(ldpbayes.model, "MAX_OUTPUTS", 0)
+    monkeypatch.setattr(ldpbayes.model, "MAX_ENTRIES", 99)
+    with pytest.raises(InfeasibleError, match="10 distinct reports over 10 categories, more than the 99"):
+        build_model(grr10)
+
+
+def _tree(posterior):
+    import arviz_base
+
+    return arviz_base.from_dict({"posterior": posterior})
