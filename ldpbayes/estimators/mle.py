@@ -279,7 +279,7 @@ class _Curvature:
     def reset(self, diagonal):
         """Start again from another diagonal, keeping the pairs."""
         positive = diagonal[diagonal > 0]
-        floor = 0.02 * np.median(positive) if positive.size else 1.0
+        floor = 1e-4 * np.median(positive) if positive.size else 1.0
         self.diagonal = np.maximum(diagonal, floor)
         self._factor()
 
@@ -288,6 +288,11 @@ class _Curvature:
         if step @ change > 1e-10 * (step @ (self.diagonal * step)):
             self.steps, self.changes = [*self.steps, step][-MEMORY:], [*self.changes, change][-MEMORY:]
             self._factor()
+
+    def forget(self):
+        """Drop the pairs."""
+        self.steps, self.changes = [], []
+        self._factor()
 
     def _factor(self):
         """Write D^{-1/2} B D^{-1/2} = I + V diag(c) Vᵀ with orthonormal V, and take its extreme eigenvalues."""
@@ -375,76 +380,80 @@ def _prior_value(p, mass):
 def _quasi_newton(rows, mass, tolerance, max_iterations):
     """Proximal quasi-Newton: steps of the model diag(D) + BFGS on the simplex, from the uniform distribution.
 
-    The first step is Norm-Sub of a one-step estimate. A step is taken when the objective rises (Armijo), or, where its
-    difference is lost to rounding, when the slope along the step has not turned back by more than 0.8 of itself.
+    The first step is Norm-Sub of a one-step estimate. Gradients are centred, g − p·g: their own size, n, would drown what
+    is left of them near the maximum. D is taken afresh where it does not fit the curvature that a step met, or where
+    progress is slow.
     """
-    size, n = rows.n_categories, rows.n_reports
+    size = rows.n_categories
     p = np.full(size, 1 / size)
     u = rows.matvec(p)
     row_sums = size * u
-    value, gradient = float(rows.counts @ np.log(u)), rows.rmatvec(rows.counts / u)
-    value += _prior_value(p, mass)
+    here = _Point(p, float(rows.counts @ np.log(u)) + _prior_value(p, mass), rows.rmatvec(rows.counts / u), mass)
     curvature = _Curvature(tangent_diagonal(rows, rows.counts / u**2, row_sums))
-    passes, refreshed, best_gap = 2.0, 0, float("inf")
-    stalled = 0
-    for iteration in range(1, max_iterations + 1):
-        gap = _gap(gradient, p, mass)
-        if gap <= tolerance:
-            return Solution(p, gap, "quasi-newton", iteration - 1, passes)
-        stalled = 0 if gap < 0.5 * best_gap else stalled + 1
-        best_gap = min(best_gap, gap)
-        if stalled and stalled % 15 == 0:
-            u = rows.matvec(p)
-            curvature.reset(tangent_diagonal(rows, rows.counts / u**2, row_sums))
+    passes, fresh, best = 2.0, True, here
+    lows = [here.gap]
+    for iteration in range(max_iterations + 1):
+        if here.gap < best.gap:
+            best = here
+        if best.gap <= tolerance or iteration == max_iterations:
+            break
+        q = _model_step(here.p, here.centred, curvature, mass, 1e-4 if here.gap < 1 else 1e-2)
+        there, used = _line_search(rows, here, q, mass)
+        passes += used
+        fits = there is not None
+        if fits:
+            step, change = there.p - here.p, here.centred - there.centred
+            fits = 0.5 < step @ change / (step @ (curvature.diagonal * step)) < 2
+            curvature.add(step, change)
+            here = there
+        elif fresh:
+            break
+        lows.append(best.gap)
+        slow = len(lows) > 10 and lows[-1] > 0.5 * lows[-6]
+        fresh = not fresh and (not fits or slow)
+        if fresh:
+            curvature.reset(tangent_diagonal(rows, rows.counts / rows.matvec(here.p) ** 2, row_sums))
             passes += 1.5
-        q = _model_step(p, gradient, curvature, mass, 1e-4 if gap < 1 else 1e-2)
-        taken = _line_search(rows, p, value, gradient, q, mass, n)
-        passes += taken[-1]
-        if taken[0] is None:
-            if refreshed == iteration - 1 and iteration > 1:
-                break
-            refreshed = iteration
-            u = rows.matvec(p)
-            curvature = _Curvature(tangent_diagonal(rows, rows.counts / u**2, row_sums))
-            passes += 1.5
-            continue
-        new, new_value, new_gradient, _ = taken
-        step, change = new - p, gradient - new_gradient
-        seen, assumed = step @ change, step @ (curvature.diagonal * step)
-        p, value, gradient = new, new_value, new_gradient
-        curvature.add(step, change)
-        if (not 0.5 < seen / assumed < 2 and refreshed < iteration - 5) or (
-            iteration == 1 and not 0.6 < seen / assumed < 1.7
-        ):
-            # D of another place is no model here: one more pass is cheaper than learning it pair by pair.
-            refreshed = iteration
-            u = rows.matvec(p)
-            curvature.reset(tangent_diagonal(rows, rows.counts / u**2, row_sums))
-            passes += 1.5
-    return Solution(p, _gap(gradient, p, mass), "quasi-newton", iteration, passes)
+            if there is None:
+                curvature.forget()
+    return Solution(best.p, best.gap, "quasi-newton", iteration, passes)
 
 
-def _line_search(rows, p, value, gradient, q, mass, n):
-    """Return (point, value, gradient, passes) on the way from p to q, or (None, …, passes) where nothing is accepted."""
-    direction = q - p
-    prior = _prior_value(p, mass)
+class _Point:
+    """A point with its objective, centred gradient of the log-likelihood, and certificate."""
+
+    def __init__(self, p, value, gradient, mass):
+        self.p, self.value = p, value
+        self.centred = gradient - gradient @ p
+        self.gap = _gap(gradient, p, mass)
+
+
+def _line_search(rows, here, q, mass):
+    """Return (the point accepted on the way from here to q, or None; passes used).
+
+    A point is accepted when the objective rises (Armijo), or, where the difference is lost to rounding, when the slope
+    along the step has not turned back by more than 0.8 of itself or the certificate has become smaller.
+    """
+    direction = q - here.p
     t, passes = 1.0, 0.0
-    while t > 1e-10:
-        new = p + t * direction if t < 1 else q
-        with np.errstate(divide="ignore", invalid="ignore"):  # a report that new makes impossible: refused below
-            new_value, new_gradient = rows.value_and_gradient(new)
+    while t > 1e-9:
+        p = q if t == 1 else here.p + t * direction
+        with np.errstate(divide="ignore", invalid="ignore"):  # a report that p makes impossible: refused below
+            value, gradient = rows.value_and_gradient(p)
         passes += 1
-        new_value += _prior_value(new, mass)
-        if np.isfinite(new_value):
-            rise = t * (gradient @ direction) + _prior_value(new, mass) - prior
-            back = new_gradient @ direction + (0.0 if mass is None else (mass / np.where(new > 0, new, 1.0)) @ direction)
-            lost = abs(new_value - value) <= 1e-11 * (abs(value) + n)
-            if new_value >= value + 1e-4 * rise and new_value > value:
-                return new, new_value, new_gradient, passes
-            if lost and t * back >= -0.8 * abs(rise):
-                return new, new_value, new_gradient, passes
+        prior = _prior_value(p, mass)
+        if np.isfinite(value + prior):
+            there = _Point(p, value + prior, gradient, mass)
+            rise = t * (here.centred @ direction) + prior - _prior_value(here.p, mass)
+            change = there.value - here.value
+            if change > 0 and change >= 1e-4 * rise:
+                return there, passes
+            lost = abs(change) <= 1e-11 * (abs(value) + rows.n_reports)
+            back = there.centred if mass is None else there.centred + mass / np.maximum(p, 1e-300) - mass.sum()
+            if lost and (there.gap < here.gap or t * (back @ direction) >= -0.8 * abs(rise)):
+                return there, passes
         t *= 0.5 if t > 0.1 else 0.1
-    return None, None, None, passes
+    return None, passes
 
 
 # ---- interior-point Newton ---------------------------------------------------------------------------------------------
@@ -612,28 +621,27 @@ def _constrained(rows, constraints, tolerance, max_iterations):
     root, centre = cp.Parameter((size, size)), cp.Parameter(size)
     quadratic = cp.Problem(cp.Minimize(cp.sum_squares(root @ q - centre) / 2 - target @ q), feasible)
 
-    p = _clean(q.value)
-    value, gradient = rows.value_and_gradient(p)
+    here = _Point(_clean(q.value), *rows.value_and_gradient(_clean(q.value)), None)
     best, passes = None, 1.0
     for iteration in range(1, max_iterations + 1):
-        target.value = gradient / n
+        target.value = here.centred / n
         _solve(linear, cp)
-        gap = max(0.0, float(gradient @ _clean(q.value) - gradient @ p))
+        gap = max(0.0, float(here.centred @ _clean(q.value)))
         if best is None or gap < best.gap:
-            best = Solution(p, gap, "sequential quadratic programs (cvxpy)", iteration - 1, passes)
+            best = Solution(here.p, gap, "sequential quadratic programs (cvxpy)", iteration - 1, passes)
         if gap <= tolerance:
             break
-        curvature = rows.counts / rows.matvec(p) ** 2 / n
+        curvature = rows.counts / rows.matvec(here.p) ** 2 / n
         hessian = rows.gram(curvature) if full else np.diag(tangent_diagonal(rows, curvature))
         values, vectors = np.linalg.eigh(hessian)
         root.value = np.sqrt(np.maximum(values, 1e-12 * values[-1]))[:, None] * vectors.T
-        centre.value = root.value @ p
+        centre.value = root.value @ here.p
         _solve(quadratic, cp)
-        taken = _line_search(rows, p, value, gradient, _clean(q.value), None, n)
-        passes += taken[-1] + 1.5
-        if taken[0] is None:
+        there, used = _line_search(rows, here, _clean(q.value), None)
+        passes += used + 1.5
+        if there is None:
             break
-        p, value, gradient, _ = taken
+        here = there
     return best
 
 
