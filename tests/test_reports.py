@@ -3,12 +3,14 @@
 import math
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
 
 from ldpbayes import files
-from ldpbayes.errors import DataError, RankDeficientWarning
+from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.protocols import GRR, Channel, designs, kronecker
-from ldpbayes.reports import read_collection, write_collection
+from ldpbayes.reports import read_collection, read_frame, write_collection
 from ldpbayes.tally import Collection, Derived, Tally
 
 TOML = """\
@@ -307,3 +309,81 @@ def test_writing_where_there_is_no_folder(tmp_path):
     with pytest.raises(DataError, match=r"nowhere.*cannot be written \(No such file or directory\)"):
         write_collection(COLLECTIONS["grr"], tmp_path / "nowhere" / "x.toml")
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- data frames --------------------------------------------------------------------------------------------------
+
+ANSWERS = ["yes", "no", "yes", "no", "no"]
+
+
+def as_pandas(columns):
+    return pandas.DataFrame(columns)
+
+
+def as_pandas_categorical(columns):
+    return pandas.DataFrame({k: pandas.Categorical(v) if isinstance(v[0], str) else v for k, v in columns.items()})
+
+
+def as_polars(columns):
+    return pytest.importorskip("polars").DataFrame(columns)
+
+
+def as_polars_lazy(columns):
+    return pytest.importorskip("polars").LazyFrame(columns)
+
+
+FRAMES = [as_pandas, as_pandas_categorical, pyarrow.table, as_polars, as_polars_lazy]
+
+
+@pytest.mark.parametrize("make", FRAMES)
+def test_frames_of_labels(make):
+    warner = designs.warner(0.7)
+    expected = Tally(warner, [0, 1], [3, 2], "x")
+    assert read_frame(make({"answer": ANSWERS, "age": [1, 2, 3, 4, 5]}), warner, "answer", name="x") == expected
+    counted = make({"report": [*ANSWERS, "yes"], "times": [1, 1, 1, 2, 0, 0]})
+    assert read_frame(counted, warner, count="times", name="x") == expected
+
+
+@pytest.mark.parametrize("make", FRAMES)
+def test_frames_of_category_labels_and_of_numbers(make):
+    grr = GRR(3, epsilon=1.0)
+    expected = Tally(grr, [0, 1, 2], [1, 1, 3])
+    assert read_frame(make({"report": ["c", "a", "c", "b", "c"]}), grr, categories=["a", "b", "c"]) == expected
+    assert read_frame(make({"report": [2, 0, 2, 1, 2]}), grr) == expected
+    assert read_frame(make({"report": [30, 10, 30, 20, 30]}), grr, categories=["10", "20", "30"]) == expected
+
+
+@pytest.mark.parametrize("make", FRAMES)
+@pytest.mark.parametrize(
+    ("columns", "settings", "problem"),
+    [
+        ({"reply": ANSWERS}, {}, "the frame has no column 'report'; it has reply"),
+        ({"report": ANSWERS}, {"count": "n"}, "the frame has no column 'n'; it has report"),
+        ({"report": ["yes", "maybe"]}, {}, "field 'report': unknown report 'maybe'; it must be one of no, yes"),
+        ({"report": [0, 2]}, {}, "report 2 is outside 0..1"),
+        ({"report": [0, -1]}, {}, "report -1 is outside 0..1"),
+        ({"report": ["yes", None]}, {}, "field 'report': holds missing reports"),
+        ({"report": ANSWERS, "n": [1, 1, 1, 1, -1]}, {"count": "n"}, "field 'n': counts must be non-negative"),
+        ({"report": ANSWERS, "n": [1, None, 1, 1, 1]}, {"count": "n"}, "field 'n': counts must be "),
+        ({"report": ANSWERS, "n": [1.0, 1.5, 1, 1, 1]}, {"count": "n"}, "field 'n': counts must be whole numbers"),
+        ({"report": ANSWERS, "n": [0, 0, 0, 0, 0]}, {"count": "n"}, "channel 'all' has no reports"),
+    ],
+)
+def test_malformed_frames(make, columns, settings, problem):
+    with pytest.raises(DataError) as caught:
+        read_frame(make(columns), designs.warner(0.7), **settings)
+    assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("make", FRAMES)
+def test_frames_without_rows(make):
+    frame = make({"report": ANSWERS, "n": [1] * 5})
+    with pytest.raises(DataError, match="the frame has no rows"):
+        read_frame(frame.head(0) if hasattr(frame, "head") else frame.slice(0, 0), designs.warner(0.7), count="n")
+
+
+def test_frames_that_are_none():
+    with pytest.raises(ArgumentError, match="frame must be a data frame that narwhals reads, got list"):
+        read_frame([0, 1], designs.warner(0.7))
+    with pytest.raises(ArgumentError, match=r"report must name 1 columns \(report\), got 2"):
+        read_frame(pandas.DataFrame({"a": [1], "b": [2]}), designs.warner(0.7), ["a", "b"])
