@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import CASES
+from mixtures import enumerated_moments
 
 from ldpbayes.errors import ArgumentError
 from ldpbayes.prior import Dirichlet, as_prior
@@ -28,32 +29,6 @@ SMALL = [
         [[0.6, 0.1, 0.2, 0.2], [0.2, 0.5, 0.1, 0.3], [0.1, 0.2, 0.6, 0.1], [0.05, 0.1, 0.05, 0.3], [0.05, 0.1, 0.05, 0.1]]
     ),
 ]
-
-
-def enumerated_moments(collection, prior):
-    """Posterior moments by the mixture over true tallies, one user at a time; reference for tiny n."""
-    mixture = {tuple([0] * collection.n_categories): 1.0}
-    for tally in collection.tallies:
-        matrix = np.exp(tally.rows.log_constants)[:, None] * tally.rows.dense()
-        for row, count in zip(matrix, tally.rows.counts.astype(int), strict=True):
-            for _ in range(count):
-                grown = {}
-                for t, weight in mixture.items():
-                    for x in range(len(t)):
-                        key = (*t[:x], t[x] + 1, *t[x + 1 :])
-                        grown[key] = grown.get(key, 0.0) + weight * row[x]
-                mixture = grown
-    tallies, weights = np.array(list(mixture)), np.array(list(mixture.values()))
-
-    def log_beta(alpha):
-        return np.vectorize(math.lgamma)(alpha).sum(axis=-1) - np.vectorize(math.lgamma)(alpha.sum(axis=-1))
-
-    weights = weights * np.exp(log_beta(prior.alpha + tallies) - log_beta(prior.alpha))
-    evidence, alpha = weights.sum(), prior.alpha + tallies
-    weights, total = weights / evidence, alpha[0].sum()
-    mean = weights @ alpha / total
-    second = weights @ (alpha * (alpha + 1)) / (total * (total + 1))
-    return SimpleNamespace(mean=mean, variance=second - mean**2, log_evidence=math.log(evidence))
 
 
 def brute_covariance(channel, p):
@@ -251,13 +226,12 @@ def prior_draws(prior, rng, size):
 
 
 def test_average_risk_is_the_mean_over_the_prior():
-    prior, protocol = as_prior([1.0, 2.0, 3.0], 3), UnaryEncoding.symmetric(3, 1.0)
+    prior, protocol = as_prior([2.0, 3.0], 2), UnaryEncoding.symmetric(2, 1.0)
     points = np.random.default_rng(0).dirichlet(prior.alpha, 3000)
     for estimator, function in (("oracle", risk.oracle_risk), ("mle", risk.mle_risk)):
         sample = np.array([function(protocol, p, 10).value for p in points[: 3000 if estimator == "oracle" else 400]])
         found = risk.average_risk(protocol, prior, 10, estimator=estimator)
         assert abs(found.value - sample.mean()) < 4 * sample.std() / math.sqrt(sample.size) + found.standard_error
-    assert risk.average_risk(protocol, prior, 10, norm="l1").value > 0
 
 
 def test_no_privacy_and_effective_answers():

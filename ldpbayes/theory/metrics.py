@@ -1,0 +1,364 @@
+"""Information-theoretic privacy and utility under a Dirichlet prior (Lopuhaä-Zwakenberg et al. 2019; spec 4)."""
+
+import math
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.special import digamma, gammaln, xlogy
+
+from ldpbayes import checks
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.theory import base
+from ldpbayes.theory.base import Value
+
+_HALF_LOG_2PIE = 0.5 * math.log(2 * math.pi * math.e)
+
+
+# ---- privacy -------------------------------------------------------------------------------------------------------
+def ldp_level(protocol):
+    """Return LDP(Q) = max log Q[y,x]/Q[y,x'] in nats; inf where a report excludes a value but not all (deterministic).
+
+    From the channel where it is small enough to list, else the protocol's own ε.
+    """
+    if not base.dense_feasible(protocol):
+        return Value(protocol.epsilon)
+    channel = protocol.channel()
+    low, high = channel.min(axis=1), channel.max(axis=1)
+    if ((low == 0) & (high > 0)).any():
+        return Value(math.inf)
+    seen = high > 0
+    return Value(float(np.log(high[seen] / low[seen]).max()))
+
+
+def worst_case_privacy(protocol):
+    """Return S^wc = e^{−LDP(Q)}, in [0, 1]; 0 for deterministic protocols (2019, Thm 5.3)."""
+    return Value(math.exp(-ldp_level(protocol).value))
+
+
+def value_entropy(prior):
+    """Return H(X|P) = ψ(Σα + 1) − Σ_x (α_x/Σα) ψ(α_x + 1) in nats: what one value says, P known."""
+    return Value(float(digamma(prior.total + 1) - prior.mean @ digamma(prior.alpha + 1)))
+
+
+def conditional_information(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
+    """Return I(Y;X|P) in nats: what one report tells about its user beyond the population.
+
+    One-dimensional quadrature where the reports are exchangeable sets and α is symmetric (the support's mass is
+    Beta(kα, (a−k)α) given its size k), and where every row of a listed channel has two levels; an average over P for
+    other listed channels; simulation of reports otherwise.
+
+    References
+    ----------
+    Lopuhaä-Zwakenberg et al. (2019), Def. 4.3, Prop. 10.1 and 10.3.
+    """
+    law = base.support_law(protocol)
+    if law is not None and np.ptp(prior.alpha) == 0:
+        return _information_of_supports(law, float(prior.alpha[0]))
+    if not base.dense_feasible(protocol):
+        return _simulated_information(protocol, prior, draws, reports, random_seed)
+    channel, prior = _merge_columns(protocol.channel(), prior)
+    noise = float(prior.mean @ -xlogy(channel, channel).sum(axis=0))
+    levels = _two_levels(channel)
+    if levels is not None:
+        mixed = _entropy_of_two_levels(prior.alpha, *levels)
+        return Value(mixed.value - noise, mixed.standard_error, mixed.method)
+
+    def information(p):
+        mixed = p @ channel.T
+        return -xlogy(mixed, mixed).sum(axis=1) + p @ xlogy(channel, channel).sum(axis=0)
+
+    return base.average(prior, information, draws=draws, random_seed=random_seed)
+
+
+def average_privacy(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
+    """Return S_μ(Q) = H(X|Y,P)/H(X|P) = 1 − I(Y;X|P)/H(X|P), in [S^wc, 1]; independent of n (2019, Def. 4.3)."""
+    told = conditional_information(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
+    entropy = value_entropy(prior).value
+    return Value(1 - told.value / entropy, told.standard_error / entropy, told.method)
+
+
+# ---- one report ----------------------------------------------------------------------------------------------------
+def report_information(protocol, p=None, *, reports=20_000, random_seed=0):
+    """Return I(X;Y) in nats of one report when X ~ p (uniform by default).
+
+    Σ_k W_k I_k for exchangeable supports at uniform p (Wang et al. 2016, Thm 2.1 and (8)); a sum over the reports, or
+    simulation, otherwise.
+    """
+    a = protocol.n_categories
+    p = np.full(a, 1 / a) if p is None else checks.distribution(p, "p", a)
+    law = base.support_law(protocol)
+    if law is not None and np.ptp(p) <= 1e-15:
+        return Value(float(law.weights @ [subset_information(a, protocol.epsilon, k).value for k in law.sizes]))
+    if base.dense_feasible(protocol):
+        channel = protocol.channel()
+        mixed = channel @ p
+        return Value(float(-xlogy(mixed, mixed).sum() + p @ xlogy(channel, channel).sum(axis=0)), 0.0, "sum over reports")
+    rng = checks.generator(random_seed)
+    ratios = np.concatenate([_log_ratios(protocol, p, size, rng) for size in _chunks(reports, a)])
+    return Value(float(ratios.mean()), float(ratios.std(ddof=1) / math.sqrt(ratios.size)), "Monte Carlo")
+
+
+def subset_information(n_categories, epsilon, size):
+    """Return I_k, the mutual information in nats of one report of SS(k) under a uniform prior; 0 at k = 0 and k = a.
+
+    I_k = [k e^ε log(a e^ε/(k e^ε + a − k)) + (a − k) log(a/(k e^ε + a − k))]/(k e^ε + a − k) (Wang et al. 2016, Thm 2.1).
+    """
+    a, k = checks.categories_count(n_categories), checks.integer(size, "size", 0, n_categories)
+    beta = math.expm1(checks.epsilon(epsilon))
+    scale = 1 + beta * k / a
+    return Value((k / a * (1 + beta) * epsilon) / scale - math.log(scale))
+
+
+def optimal_subset_size(n_categories, epsilon):
+    """Return (k, I_k): the support size that tells most about one uniform value, the maximum over ε-LDP protocols.
+
+    k = ⌊β*⌋ or ⌈β*⌉ (at least 1), β* = (εe^ε − e^ε + 1) a/(e^ε − 1)² (Wang et al. 2016, Thm 2.1).
+    """
+    a, epsilon = checks.categories_count(n_categories), checks.epsilon(epsilon)
+    beta = math.expm1(epsilon)
+    share = 0.5 - epsilon / 6 if epsilon < 1e-5 else (epsilon * (1 + beta) - beta) / beta**2
+    sizes = {min(max(1, k), a - 1) for k in (math.floor(share * a), math.ceil(share * a))}
+    best = max(sorted(sizes), key=lambda k: subset_information(a, epsilon, k).value)
+    return best, subset_information(a, epsilon, best)
+
+
+# ---- many reports ---------------------------------------------------------------------------------------------------
+def values_information(prior, n):
+    """Return I(X⃗;P) in nats of n open answers, exact at every n in O(a n)."""
+    n = checks.integer(n, "n", minimum=1)
+    return Value(_values_entropy(prior, n) - n * value_entropy(prior).value)
+
+
+def tally_entropy(prior, n):
+    """Return H(T) in nats of the tallies of n values, exact at every n in O(a n)."""
+    n = checks.integer(n, "n", minimum=1)
+    coefficient = math.lgamma(n + 1) - sum(w @ gammaln(np.arange(n + 1) + 1) for w in _tally_margins(prior, n))
+    return Value(float(_values_entropy(prior, n) - coefficient))
+
+
+def reports_information(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
+    """Return I(Y⃗;P) in nats of n reports, exact at tiny n and else the Monte Carlo mean of log P(Y|P)/P(Y).
+
+    Holds at every n; ``moments`` as for risk.bayes_risk. GRR: Prop. D.10 of the 2019 paper through the exact evidence,
+    which costs the same at any n.
+    """
+
+    def log_ratio(collection, found, p):
+        known = 0.0 if p is None else collection.rows.log_likelihood(p)
+        return float(known - found.log_evidence)
+
+    told = base.over_reports(protocol, prior, n, log_ratio, draws=draws, random_seed=random_seed, moments=moments)
+    if told.method == "Monte Carlo":
+        return told
+    channel = protocol.channel()
+    noise = prior.mean @ -xlogy(channel, channel).sum(axis=0)
+    single = conditional_information(protocol, prior, random_seed=random_seed)
+    return Value(told.value - n * float(single.value + noise), n * single.standard_error, told.method)
+
+
+def distribution_utility(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
+    """Return U^distr = I(Y⃗;P)/I(X⃗;P) at n users, in [0, 1] (2019, §4)."""
+    told = reports_information(protocol, prior, n, draws=draws, random_seed=random_seed, moments=moments)
+    full = values_information(prior, n).value
+    return Value(told.value / full, told.standard_error / full, told.method)
+
+
+def digit_utility(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
+    """Return U^digit = (I(Y⃗;P) − h(P))/(a − 1) at n users, in nats per free coordinate; U^digit − ½log n → U^as."""
+    told = reports_information(protocol, prior, n, draws=draws, random_seed=random_seed, moments=moments)
+    free = prior.n_categories - 1
+    return Value((told.value - base.dirichlet_entropy(prior.alpha)) / free, told.standard_error / free, told.method)
+
+
+def tally_utility(protocol, prior, n, *, limit=4_000_000):
+    """Return U^tally = I(Y⃗;T)/H(T) at n users, exact; refused where tallies × report tallies exceed ``limit``.
+
+    I(Y⃗;T) = I(S;T), S the tallies of the reports; P(S|T) is built up one user at a time.
+
+    Raises
+    ------
+    InfeasibleError
+    """
+    n = checks.integer(n, "n", minimum=1)
+    a, b = prior.n_categories, protocol.n_outputs
+    work = math.inf if b is None else math.comb(n + a - 1, n) * float(n + 1) ** (b - 1)
+    if work > limit:
+        raise InfeasibleError(
+            f"The exact tally utility needs {work:.2g} numbers for {n} users, more than {limit:g}; use fewer users, or "
+            "limits() for large n."
+        )
+    given = {(0,) * a: _one_hot_start(n, b)}
+    channel = protocol.channel()
+    for _ in range(n):
+        given = _one_more_user(given, channel)
+    tallies = np.array(list(given))
+    weights = np.exp(base.log_multinomial(tallies) + _log_dirichlet_ratio(prior.alpha, tallies))
+    stacked = np.array([law.ravel() for law in given.values()])
+    mixed = weights @ stacked
+    told = -xlogy(mixed, mixed).sum() + weights @ xlogy(stacked, stacked).sum(axis=1)
+    return Value(float(told / tally_entropy(prior, n).value), 0.0, "sum over reports")
+
+
+# ---- large n --------------------------------------------------------------------------------------------------------
+def asymptotic_utility(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
+    """Return U^as = −½log(2πe) + E log det(Qᵀ diag(QP)⁻¹ Q)/(2a − 2); −inf where rank Q < a (2019, Def. 6.5).
+
+    The limit of U^digit − ½ log n as n → ∞.
+    """
+    found = base.log_det_gram(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
+    free = 2 * (prior.n_categories - 1)
+    return Value(found.value / free - _HALF_LOG_2PIE, found.standard_error / free, found.method)
+
+
+def open_answers_utility(prior):
+    """Return C_μ = U^as(identity) = −½log(2πe) − E Σ log P_x/(2a − 2), the most any protocol attains (2019, Lemma 6.6)."""
+    logs = float((digamma(prior.alpha) - digamma(prior.total)).sum())
+    return Value(-_HALF_LOG_2PIE - logs / (2 * (prior.n_categories - 1)))
+
+
+def participation_factor(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
+    """Return F_μ = e^{2U^as − 2C_μ} in (0, 1]: n reports tell what F n open answers would, n large; 0 if rank Q < a."""
+    utility = asymptotic_utility(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
+    ceiling = open_answers_utility(prior).value
+    factor = math.exp(2 * (utility.value - ceiling))
+    return Value(factor, 2 * factor * utility.standard_error, utility.method)
+
+
+def limits(protocol):
+    """Return {"distribution": (d−1)/(a−1), "tally": (d+b'−2)/(2a−2)}, the limits of U^distr and U^tally as n → ∞.
+
+    d = rank Q; b' = number of classes of reports that share no value (2019, Def. 6.3 and Cor. 6.8).
+    """
+    a = protocol.n_categories
+    if base.dense_feasible(protocol):
+        channel = protocol.channel()
+        rank = int(np.linalg.matrix_rank(channel))
+        report, value = np.nonzero(channel)
+        size = len(channel) + a
+        graph = coo_array((np.ones(len(report)), (report, len(channel) + value)), shape=(size, size))
+        classes = connected_components(graph, directed=False)[0] - int((channel.max(axis=1) == 0).sum())
+    elif protocol.hit_rates is not None:
+        rank, classes = a, 1
+    else:
+        raise InfeasibleError(f"{protocol} has too many reports for the rank of its channel.")
+    return {"distribution": Value((rank - 1) / (a - 1)), "tally": Value((rank + classes - 2) / (2 * a - 2))}
+
+
+def frontier(worst_case):
+    """Return the ceiling of U^as for any protocol with S^wc = worst_case: −½log(2πe) + log((1−S)/S) (2019, Thm 8.1)."""
+    s = checks.probability(worst_case, "worst_case", open_low=True)
+    return Value(-_HALF_LOG_2PIE + (math.log((1 - s) / s) if s < 1 else -math.inf))
+
+
+# ---- parts ------------------------------------------------------------------------------------------------------------
+def _information_of_supports(law, alpha):
+    """Return Σ_k W_k {(k/a)(1+β)log(1+β) − E[(1+βB)log(1+βB)]}/(1+βk/a), B ~ Beta(kα, (a−k)α) (B = 1 at k = a)."""
+    a, beta, total, error = law.n_categories, law.beta, 0.0, 0.0
+    for k, weight, scale in zip(law.sizes, law.weights, law.scales, strict=True):
+        if 0 < k < a and weight > 1e-14:
+            mixed = base.beta_expectation(_x_log_x(1.0, beta), k * alpha, (a - k) * alpha, 1 + beta)
+            total += weight / scale * (k / a * (1 + beta) * math.log1p(beta) - mixed.value)
+            error += weight / scale * mixed.standard_error
+    return Value(float(total), float(error), "quadrature")
+
+
+def _x_log_x(low, slope):
+    """Return b -> u log u, u = low + slope·b."""
+    return lambda b: xlogy(low + slope * b, low + slope * b)
+
+
+def _merge_columns(channel, prior):
+    """Return the channel and prior with equal columns merged (exact: Dirichlet masses add, the report is the same)."""
+    columns, inverse = np.unique(channel, axis=1, return_inverse=True)
+    if not 1 < columns.shape[1] < channel.shape[1]:
+        return channel, prior
+    return columns, type(prior)(np.bincount(inverse.ravel(), prior.alpha))
+
+
+def _two_levels(channel):
+    """Return (low, high, at_high) where each row takes at most two values, else None."""
+    low, high = channel.min(axis=1, keepdims=True), channel.max(axis=1, keepdims=True)
+    slack = 1e-13 * high
+    at_high = high - channel <= slack
+    if not (at_high | (channel - low <= slack)).all():
+        return None
+    return low[:, 0], high[:, 0], at_high
+
+
+def _entropy_of_two_levels(alpha, low, high, at_high):
+    """Return E H(QP) where row y gives low + (high − low) B, B the Beta mass of its support."""
+    keys = np.stack([low, high, at_high @ alpha], axis=1).round(14)
+    keys, copies = np.unique(keys, axis=0, return_counts=True)
+    total, error = 0.0, 0.0
+    for (lo, hi, mass), count in zip(keys, copies, strict=True):
+        if hi == lo or mass >= alpha.sum() * (1 - 1e-12):
+            total -= count * float(xlogy(hi, hi))
+            continue
+        if lo == 0:  # E B log B = E[B] (ψ(mass + 1) − ψ(Σα + 1))
+            logs = math.log(hi) + digamma(mass + 1) - digamma(alpha.sum() + 1)
+            total -= count * hi * mass / alpha.sum() * float(logs)
+            continue
+        mixed = base.beta_expectation(_x_log_x(lo, hi - lo), mass, alpha.sum() - mass, hi / lo)
+        total, error = total - count * mixed.value, error + count * mixed.standard_error
+    return Value(total, error, "quadrature")
+
+
+def _simulated_information(protocol, prior, draws, reports, random_seed):
+    """Return the mean of log Q[Y,X]/(QP)_Y over P, X and Y; the error is over P, whose draws hold several users."""
+    rng = checks.generator(random_seed)
+    size = max(reports // draws, 1)
+    means = [_log_ratios(protocol, p, size, rng).mean() for p in base.draw_distributions(prior, draws, rng)]
+    return Value(float(np.mean(means)), float(np.std(means, ddof=1) / math.sqrt(draws)), "Monte Carlo")
+
+
+def _log_ratios(protocol, p, size, rng):
+    """Return log Q[y,x]/(Qp)_y of simulated users."""
+    values = rng.choice(p.size, size, p=p)
+    reports = protocol.check_reports(protocol.privatize(values, rng))
+    rows = protocol.rows(reports, np.ones(size))
+    return np.log(rows.dense()[np.arange(size), values] / rows.matvec(p))
+
+
+def _chunks(total, a):
+    """Return sizes that sum to total, each with at most 2**22 row entries."""
+    size = max(1, min(total, 2**22 // a))
+    return [size] * (total // size) + ([total % size] if total % size else [])
+
+
+def _tally_margins(prior, n):
+    """Yield P(T_x = 0..n) for each category."""
+    for alpha in prior.alpha:
+        yield np.exp(base.beta_binomial_logpmf(n, alpha, prior.total - alpha))
+
+
+def _values_entropy(prior, n):
+    """Return H(X⃗) = −E log B(α+T)/B(α) of n values."""
+    k = np.arange(n + 1)
+    gains = (w @ (gammaln(al + k) - gammaln(al)) for w, al in zip(_tally_margins(prior, n), prior.alpha, strict=True))
+    return math.lgamma(prior.total + n) - math.lgamma(prior.total) - float(sum(gains))
+
+
+def _log_dirichlet_ratio(alpha, tallies):
+    """Return log B(α + t)/B(α) for each row t."""
+    total = alpha.sum()
+    rising = gammaln(alpha + tallies) - gammaln(alpha)
+    return rising.sum(axis=1) + gammaln(total) - gammaln(total + tallies.sum(axis=1))
+
+
+def _one_hot_start(n, b):
+    """Return the law of zero reports' tallies: axes are the counts of all reports but the last."""
+    out = np.zeros((n + 1,) * (b - 1))
+    out[(0,) * (b - 1)] = 1.0
+    return out
+
+
+def _one_more_user(given, channel):
+    """Return the laws P(S|T) with one user more from those with one less."""
+    grown = {}
+    for tally, law in given.items():
+        for x in range(len(tally)):
+            key = (*tally[:x], tally[x] + 1, *tally[x + 1 :])
+            if key not in grown:
+                grown[key] = sum(q * (np.roll(law, 1, axis=y) if y < law.ndim else law) for y, q in enumerate(channel[:, x]))
+    return grown

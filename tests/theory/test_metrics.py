@@ -1,0 +1,354 @@
+"""Metrics against the papers' anchored values, identities over drawn channels, and second computations."""
+
+import math
+
+import numpy as np
+import pytest
+from cases import CASES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mixtures import enumerated_moments
+from scipy import integrate
+from scipy.special import comb, digamma, xlogy
+from scipy.stats import beta as beta_law
+from scipy.stats import binom
+
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.prior import Dirichlet, as_prior
+from ldpbayes.protocols import GRR, designs
+from ldpbayes.protocols.channel import Channel
+from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.theory import base, metrics
+
+REMARK = (
+    np.array([[1, 0, 0], [0, 2 / 3, 1 / 3], [0, 1 / 3, 2 / 3]]),
+    np.array([[2 / 3, 1 / 3, 0], [1 / 3, 2 / 3, 0], [0, 0, 1]]),
+)
+
+
+@st.composite
+def channels(draw, a=3):
+    """Strictly positive (b, a) channels with b from a to a + 2."""
+    b = draw(st.integers(a, a + 2))
+    entries = draw(st.lists(st.floats(0.05, 1), min_size=a * b, max_size=a * b))
+    matrix = np.array(entries).reshape(b, a)
+    return Channel(matrix / matrix.sum(axis=0))
+
+
+def mixture(weights, parts):
+    return Channel(np.concatenate([w * part.channel() for w, part in zip(weights, parts, strict=True)]))
+
+
+def product(first, second):
+    return Channel((first.channel()[:, None, :] * second.channel()[None, :, :]).reshape(-1, first.n_categories))
+
+
+def spread_privacy(protocol, prior, draws=40_000):
+    """S_μ by plain Monte Carlo over P, and its standard error."""
+    p, channel = np.random.default_rng(8).dirichlet(prior.alpha, draws), protocol.channel()
+    mixed = p @ channel.T
+    told = -xlogy(mixed, mixed).sum(axis=1) + p @ xlogy(channel, channel).sum(axis=0)
+    entropy = -xlogy(p, p).sum(axis=1).mean()
+    return 1 - told.mean() / entropy, (told.std() + 0.5 * entropy) / entropy / math.sqrt(draws)
+
+
+# ---- anchored values -----------------------------------------------------------------------------------------------
+def test_remark_7_9():
+    """−0.987, −0.987, −0.691 in the paper; each matrix alone has E log det = 9/2 − 4 log 2 exactly."""
+    prior = Dirichlet.flat(3)
+    exact = -0.5 * math.log(2 * math.pi * math.e) + (4.5 - 4 * math.log(2)) / 4
+    for matrix in REMARK:
+        found = metrics.asymptotic_utility(Channel(matrix), prior)
+        assert found.method == "quadrature" and found.standard_error < 1e-6
+        assert found.value == pytest.approx(exact, abs=1e-7)
+        assert round(found.value, 3) == -0.987
+    both = metrics.asymptotic_utility(mixture([0.5, 0.5], [Channel(m) for m in REMARK]), prior)
+    assert both.standard_error < 1e-6
+    assert round(both.value, 3) == -0.691
+    # The same mean by simulation, with determinants of the full matrix.
+    matrix = np.concatenate(REMARK) / 2
+    p = np.random.default_rng(0).dirichlet(prior.alpha, 50_000)
+    logs = np.linalg.slogdet(np.einsum("ny,yx,yz->nxz", 1 / (p @ matrix.T), matrix, matrix, optimize=True))[1]
+    drawn = -0.5 * math.log(2 * math.pi * math.e) + logs.mean() / 4
+    assert abs(drawn - both.value) < 4 * logs.std() / 4 / math.sqrt(logs.size)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_example_4_3_parity(k):
+    """x mod 2 on 2k values, Jeffreys: deterministic, so S^wc = 0, yet the average privacy is not."""
+    parity = Channel(np.stack([np.arange(2 * k) % 2 == 0, np.arange(2 * k) % 2 == 1]).astype(float))
+    expected = 1 - (digamma(k + 1) - digamma(k / 2 + 1)) / (digamma(k + 1) - digamma(1.5))
+    stated = (digamma((k + 2) / 2) - digamma(1.5)) / (digamma(k + 1) - digamma(1.5))
+    assert expected == pytest.approx(stated)
+    assert metrics.average_privacy(parity, Dirichlet.jeffreys(2 * k)).value == pytest.approx(stated, abs=1e-12)
+    assert metrics.worst_case_privacy(parity).value == 0
+    assert metrics.ldp_level(parity).value == math.inf
+
+
+def test_deterministic_and_rank_deficient_channels():
+    parity = Channel([[1, 0, 1, 0], [0, 1, 0, 1]])
+    prior = Dirichlet.jeffreys(4)
+    assert metrics.asymptotic_utility(parity, prior).value == -math.inf
+    assert metrics.participation_factor(parity, prior).value == 0
+    found = metrics.limits(parity)
+    assert found["distribution"].value == pytest.approx(1 / 3)
+    assert found["tally"].value == pytest.approx((2 + 2 - 2) / 6)
+    private = metrics.limits(GRR(4, 1.0))
+    assert private["distribution"].value == 1 and private["tally"].value == 0.5
+    assert {k: v.value for k, v in metrics.limits(designs.direct(4)).items()} == {"distribution": 1, "tally": 1}
+    assert metrics.limits(UnaryEncoding.symmetric(40, 1.0))["tally"].value == 0.5
+
+
+@pytest.mark.parametrize("a", [2, 3, 5, 30])
+def test_identity_has_full_participation(a):
+    for prior in (Dirichlet.jeffreys(a), as_prior(np.linspace(0.5, 2, a), a)):
+        assert metrics.participation_factor(designs.direct(a), prior).value == pytest.approx(1, abs=1e-9)
+        assert metrics.asymptotic_utility(designs.direct(a), prior).value == pytest.approx(
+            metrics.open_answers_utility(prior).value, abs=1e-9
+        )
+        assert metrics.average_privacy(designs.direct(a), prior).value == pytest.approx(0, abs=1e-9)
+
+
+def test_jeffreys_closed_forms():
+    a = 7
+    prior = Dirichlet.jeffreys(a)
+    stated = -0.5 * math.log(2 * math.pi * math.e) + a / (2 * a - 2) * (digamma(a / 2) - digamma(0.5))
+    assert metrics.open_answers_utility(prior).value == pytest.approx(stated, rel=1e-12)
+    assert metrics.value_entropy(prior).value == pytest.approx(digamma((a + 2) / 2) - digamma(1.5), rel=1e-12)
+
+
+# ---- closed forms against the generic computation ---------------------------------------------------------------------
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0, 9.0])
+def test_grr_proposition_10_1(epsilon):
+    """The paper's display by adaptive quadrature, the library's by Gauss–Jacobi."""
+    a, beta = 5, math.expm1(epsilon)
+    law = beta_law(0.5, (a - 1) / 2)
+    moment = {
+        name: integrate.quad(lambda u, f=f: 2 * u * f(u * u) * law.pdf(u * u), 0, 1, epsabs=1e-12, limit=400)[0]
+        for name, f in (("xlogx", lambda b: (1 + beta * b) * np.log1p(beta * b)), ("log", lambda b: np.log1p(beta * b)))
+    }
+    prior, entropy = Dirichlet.jeffreys(a), digamma((a + 2) / 2) - digamma(1.5)
+    privacy = 1 - (epsilon * math.exp(epsilon) - a * moment["xlogx"]) / ((a + beta) * entropy)
+    utility = (
+        -0.5 * math.log(2 * math.pi * math.e)
+        + math.log(beta)
+        - (a - 2) / (2 * a - 2) * math.log(a + beta)
+        - a / (2 * a - 2) * moment["log"]
+    )
+    assert metrics.average_privacy(GRR(a, epsilon), prior).value == pytest.approx(privacy, abs=1e-8)
+    assert metrics.asymptotic_utility(GRR(a, epsilon), prior).value == pytest.approx(utility, abs=1e-8)
+
+
+@pytest.mark.parametrize("protocol", [UnaryEncoding.symmetric(5, 1.0), UnaryEncoding.optimised(4, 3.0)], ids=str)
+def test_unary_proposition_10_3(protocol):
+    a, kappa, lam = protocol.n_categories, protocol.kappa, protocol.lam
+    entropy = lambda q: -xlogy(q, q) - xlogy(1 - q, 1 - q)  # noqa: E731
+    mixed = 0.0
+    for g in range(a + 1):
+        scale = lam ** (g - 1) * (1 - lam) ** (a - g - 1)
+        value = lambda b, s=scale: s * (lam * (1 - kappa) + (kappa - lam) * b)  # noqa: E731
+        if g in (0, a):
+            mean = xlogy(value(g / a), value(g / a))
+        else:
+            law = beta_law(g / 2, (a - g) / 2)
+
+            def integrand(angle, v=value, pdf=law.pdf):
+                b = math.sin(angle) ** 2
+                return xlogy(v(b), v(b)) * pdf(b) * math.sin(2 * angle)
+
+            mean = integrate.quad(integrand, 1e-9, math.pi / 2 - 1e-9, epsabs=1e-12)[0]
+        mixed += comb(a, g) * mean
+    told = -(a - 1) * entropy(lam) - entropy(kappa) - mixed
+    prior = Dirichlet.jeffreys(a)
+    stated = 1 - told / metrics.value_entropy(prior).value
+    assert metrics.average_privacy(protocol, prior).value == pytest.approx(stated, abs=1e-7)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_average_privacy_is_the_generic_mean(case):
+    protocol = case.build(case.categories[-1], 1.0)
+    if not base.dense_feasible(protocol) or protocol.n_outputs > 4096:
+        pytest.skip("too many reports for the plain mean")
+    for prior in (
+        Dirichlet.jeffreys(protocol.n_categories),
+        as_prior(np.arange(1, protocol.n_categories + 1.0), protocol.n_categories),
+    ):
+        found = metrics.average_privacy(protocol, prior)
+        value, error = spread_privacy(protocol, prior)
+        assert abs(found.value - value) < 4 * error + 4 * found.standard_error
+        assert found.value >= metrics.worst_case_privacy(protocol).value - 1e-12
+
+
+def test_grr_asymptotic_utility_is_the_generic_mean():
+    prior, protocol = Dirichlet.jeffreys(3), GRR(3, 1.5)
+    generic = base.average(prior, lambda p: base.log_det_informations(Channel(protocol.channel()), p))
+    found = base.log_det_gram(protocol, prior)
+    assert found.value == pytest.approx(generic.value + math.log(3), abs=1e-9)
+
+
+def test_unary_asymptotic_utility_by_sum_and_by_quadrature_over_supports():
+    """The same draws of P through the dense channel and through the support law."""
+    protocol, p = UnaryEncoding.symmetric(6, 1.0), np.random.default_rng(4).dirichlet(np.full(6, 0.5), 5)
+    dense = base.log_det_informations(protocol, p)
+    law, basis = base.support_law(protocol), base.tangent_basis(6)
+    other = [np.linalg.slogdet(law.beta**2 * basis.T @ base._inclusions(law, row) @ basis)[1] for row in p]
+    np.testing.assert_allclose(dense, other, rtol=1e-10)
+
+
+def test_information_of_reports_too_many_to_list(monkeypatch):
+    """Monte Carlo over reports falls on the exact number."""
+    protocol, prior = SubsetSelection(6, 1.0, 2), as_prior([1.0, 2, 3, 1, 2, 3], 6)
+    exact = metrics.conditional_information(protocol, prior)
+    single = metrics.report_information(protocol, prior.mean)
+    monkeypatch.setattr(base, "dense_feasible", lambda protocol: False)
+    drawn = metrics.conditional_information(protocol, prior, draws=200, reports=10_000, random_seed=1)
+    assert drawn.method == "Monte Carlo" and abs(drawn.value - exact.value) < 4 * drawn.standard_error
+    told = metrics.report_information(protocol, prior.mean, random_seed=1)
+    assert told.method == "Monte Carlo" and abs(told.value - single.value) < 4 * told.standard_error
+
+
+# ---- identities over drawn channels -------------------------------------------------------------------------------------
+@settings(max_examples=25, deadline=None)
+@given(channels(), channels(), st.floats(0.1, 0.9))
+def test_mixtures_products_and_postprocessing(first, second, weight):
+    prior = Dirichlet.jeffreys(3)
+    privacy = lambda q: metrics.average_privacy(q, prior).value  # noqa: E731
+    utility = lambda q: metrics.asymptotic_utility(q, prior).value  # noqa: E731
+    both = mixture([weight, 1 - weight], [first, second])
+    assert privacy(both) == pytest.approx(weight * privacy(first) + (1 - weight) * privacy(second), abs=1e-6)
+    assert 1 - privacy(product(first, second)) <= 2 - privacy(first) - privacy(second) + 1e-6
+    assert metrics.ldp_level(product(first, second)).value <= sum(metrics.ldp_level(q).value for q in (first, second)) + 1e-9
+    coarser = Channel(np.vstack([first.channel()[:2].sum(axis=0), first.channel()[2:]]))
+    assert privacy(coarser) >= privacy(first) - 1e-6
+    assert metrics.worst_case_privacy(coarser).value >= metrics.worst_case_privacy(first).value - 1e-12
+    if min(utility(first), utility(second)) > -12:  # faithful, and not only by rounding
+        assert utility(both) >= weight * utility(first) + (1 - weight) * utility(second) - 1e-6
+        assert utility(coarser) <= utility(first) + 1e-6
+
+
+@settings(max_examples=40, deadline=None)
+@given(channels())
+def test_theorem_8_1_and_participation(channel):
+    prior = Dirichlet.flat(3)
+    utility = metrics.asymptotic_utility(channel, prior).value
+    assert utility <= metrics.frontier(metrics.worst_case_privacy(channel).value).value + 1e-9
+    assert utility <= metrics.open_answers_utility(prior).value + 1e-9
+    assert 0 <= metrics.participation_factor(channel, prior).value <= 1 + 1e-9
+    privacy = metrics.average_privacy(channel, prior).value
+    assert metrics.worst_case_privacy(channel).value - 1e-9 <= privacy <= 1 + 1e-12
+
+
+# ---- one report ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0])
+def test_subset_information(epsilon):
+    a = 6
+    ends = [metrics.subset_information(a, epsilon, k).value for k in (0, a)]
+    np.testing.assert_allclose(ends, 0, atol=1e-12)
+    for k in range(1, a):
+        protocol = SubsetSelection(a, epsilon, k)
+        scale = k * math.exp(epsilon) + a - k
+        stated = (k * math.exp(epsilon) * math.log(a * math.exp(epsilon) / scale) + (a - k) * math.log(a / scale)) / scale
+        assert metrics.subset_information(a, epsilon, k).value == pytest.approx(stated, rel=1e-6, abs=1e-14)
+        dense = metrics.report_information(Channel(protocol.channel())).value
+        assert metrics.report_information(protocol).value == pytest.approx(dense, abs=1e-12)
+    best, told = metrics.optimal_subset_size(a, epsilon)
+    everything = [metrics.subset_information(a, epsilon, k).value for k in range(1, a)]
+    assert told.value == max(everything) and best == 1 + int(np.argmax(everything))
+    for protocol in (GRR(a, epsilon), UnaryEncoding.symmetric(a, epsilon), HadamardResponse(a, epsilon)):
+        assert metrics.report_information(protocol).value <= told.value + 1e-12
+
+
+def test_basic_rappor_is_a_mixture_of_subset_selections():
+    """Wang et al. (8): the information of SUE is the size-weighted mean of I_k."""
+    protocol = UnaryEncoding.symmetric(6, 1.2)
+    sizes = base.support_law(protocol)
+    mixed = sizes.weights @ [metrics.subset_information(6, 1.2, k).value for k in sizes.sizes]
+    assert metrics.report_information(Channel(protocol.channel())).value == pytest.approx(mixed, abs=1e-12)
+
+
+def test_report_information_vanishes_with_epsilon_and_saturates():
+    assert metrics.report_information(GRR(4, 1e-4)).value < 1e-8
+    assert metrics.report_information(GRR(4, 40.0)).value == pytest.approx(math.log(4), abs=1e-9)
+
+
+# ---- many reports -----------------------------------------------------------------------------------------------------
+def brute_entropies(prior, n):
+    """H(X⃗) and H(T) by listing every tally."""
+    tallies = base.every_tally(n, prior.n_categories)
+    ordered = metrics._log_dirichlet_ratio(prior.alpha, tallies)
+    log_mass = ordered + base.log_multinomial(tallies)
+    mass = np.exp(log_mass)
+    assert mass.sum() == pytest.approx(1)
+    return -mass @ ordered, -mass @ log_mass
+
+
+def test_entropies_of_values():
+    prior, n = as_prior([0.5, 1.0, 2.0], 3), 7
+    ordered, tally = brute_entropies(prior, n)
+    assert metrics.values_information(prior, n).value == pytest.approx(ordered - n * metrics.value_entropy(prior).value)
+    assert metrics.tally_entropy(prior, n).value == pytest.approx(tally)
+
+
+def test_utilities_of_the_identity_are_one():
+    prior, direct = Dirichlet.jeffreys(3), designs.direct(3)
+    assert metrics.distribution_utility(direct, prior, 4, moments=enumerated_moments).value == pytest.approx(1, abs=1e-8)
+    assert metrics.tally_utility(direct, prior, 4).value == pytest.approx(1, abs=1e-12)
+
+
+def test_utilities_by_sum_and_by_simulation():
+    prior, protocol, n = Dirichlet.flat(2), GRR(2, 1.0), 6
+    exact = metrics.reports_information(protocol, prior, n, moments=enumerated_moments)
+    # I(Y;P) = I(S;P) by quadrature over P of the binomial law of the tally.
+    nodes, weights = base.beta_rule(1, 1, 60)
+    g, h = protocol.hit_rates
+    k = np.arange(n + 1)
+    success = (h + (g - h) * nodes)[:, None]
+    law = comb(n, k) * success**k * (1 - success) ** (n - k)
+    mixed = weights @ law
+    direct = weights @ (xlogy(law, law).sum(axis=1)) - xlogy(mixed, mixed).sum()
+    assert exact.value == pytest.approx(direct, abs=1e-9)
+    digit = metrics.digit_utility(protocol, prior, n, moments=enumerated_moments)
+    assert digit.value == pytest.approx(direct - base.dirichlet_entropy(prior.alpha), abs=1e-9)
+    log_ratio = lambda c, m, p: float(c.rows.log_likelihood(p) - m.log_evidence)  # noqa: E731
+    drawn = base.over_reports(protocol, prior, n, log_ratio, draws=300, random_seed=3, moments=enumerated_moments, limit=0)
+    assert abs(drawn.value - direct) < 4 * drawn.standard_error
+    tally = metrics.tally_utility(protocol, prior, n).value
+    assert 0 < tally < 1
+    # Information about P passes through T: I(Y;P) <= I(Y;T).
+    assert direct <= tally * metrics.tally_entropy(prior, n).value
+
+
+def test_digit_utility_approaches_its_limit():
+    """U^digit − ½ log n → U^as for binary GRR; the gap is O(n^−½), from the edge of the simplex."""
+    protocol, prior, gaps = GRR(2, 2.0), Dirichlet.flat(2), []
+    nodes, weights = base.beta_rule(1, 1, 400)
+    g, h = protocol.hit_rates
+    limit = metrics.asymptotic_utility(protocol, prior).value
+    for n in (500, 2000, 8000):
+        law = binom.pmf(np.arange(n + 1), n, (h + (g - h) * nodes)[:, None])
+        mixed = weights @ law
+        told = weights @ xlogy(law, law).sum(axis=1) - xlogy(mixed, mixed).sum()
+        gaps.append(told - base.dirichlet_entropy(prior.alpha) - 0.5 * math.log(n) - limit)
+    assert abs(gaps[-1]) < 0.01
+    np.testing.assert_allclose(gaps[1:], np.array(gaps[:-1]) / 2, rtol=0.05)
+
+
+def test_refusals():
+    with pytest.raises(InfeasibleError, match="tally utility needs"):
+        metrics.tally_utility(GRR(8, 1.0), Dirichlet.flat(8), 50)
+    with pytest.raises(ArgumentError, match="worst_case"):
+        metrics.frontier(0.0)
+    with pytest.raises(ArgumentError, match="size"):
+        metrics.subset_information(4, 1.0, 5)
+    assert metrics.frontier(1.0).value == -math.inf
+
+
+def test_beta_rule_is_exact_for_polynomials_and_large_shapes():
+    for p, q in ((0.5, 0.5), (1.0, 1.0), (0.5, 511.5), (300.0, 700.0), (0.5, 5000.0)):
+        nodes, weights = base.beta_rule(p, q, 20)
+        law = beta_law(p, q)
+        assert weights.sum() == pytest.approx(1)
+        for power in (1, 2, 5):
+            assert weights @ nodes**power == pytest.approx(law.moment(power), rel=1e-10)
