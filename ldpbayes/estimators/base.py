@@ -46,7 +46,7 @@ def project(values, weights=None):
         active = kept
 
 
-def tangent_diagonal(rows, v, row_sums=None):
+def tangent_diagonal(rows, v, sums=None):
     """Return D with dᵀ Lᵀ diag(v) L d ≈ Σ_x D_x d_x² for every d that sums to zero, shape (a,).
 
     H = Lᵀ diag(v) L is fitted as diag(D) + f1ᵀ + 1fᵀ, whose last two terms vanish where Σd = 0: f is the mean of the
@@ -57,8 +57,8 @@ def tangent_diagonal(rows, v, row_sums=None):
     rows : Rows
     v : (n_rows,) array
         Curvatures, usually w/(Lp)².
-    row_sums : (n_rows,) array, optional
-        L·1, where the caller has it.
+    sums : (a,) array, optional
+        H·1, where the caller has it.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def tangent_diagonal(rows, v, row_sums=None):
         hessian = rows.gram(v)
         return np.full(2, max(0.0, hessian[0, 0] + hessian[1, 1] - 2 * hessian[0, 1]) / 2)
     diagonal = rows.gram_diagonal(v)
-    rest = rows.rmatvec(v * (rows.matvec(np.ones(size)) if row_sums is None else row_sums)) - diagonal
+    rest = (rows.rmatvec(v * rows.matvec(np.ones(size))) if sums is None else sums) - diagonal
     offset = (rest - rest.sum() / (2 * size - 2)) / (size - 2)
     return np.maximum(diagonal - 2 * offset, 0.0)
 

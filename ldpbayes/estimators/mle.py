@@ -387,10 +387,11 @@ def _quasi_newton(rows, mass, tolerance, max_iterations):
     size = rows.n_categories
     p = np.full(size, 1 / size)
     u = rows.matvec(p)
-    row_sums = size * u
-    here = _Point(p, float(rows.counts @ np.log(u)) + _prior_value(p, mass), rows.rmatvec(rows.counts / u), mass)
-    curvature = _Curvature(tangent_diagonal(rows, rows.counts / u**2, row_sums))
-    passes, fresh, best = 2.0, True, here
+    gradient = rows.rmatvec(rows.counts / u)
+    here = _Point(p, float(rows.counts @ np.log(u)) + _prior_value(p, mass), gradient, mass)
+    # At the uniform distribution L·1 is a u, so that H·1 is a g.
+    curvature = _Curvature(tangent_diagonal(rows, rows.counts / u**2, size * gradient))
+    passes, fresh, best = 1.5, True, here
     lows = [here.gap]
     for iteration in range(max_iterations + 1):
         if here.gap < best.gap:
@@ -412,8 +413,8 @@ def _quasi_newton(rows, mass, tolerance, max_iterations):
         slow = len(lows) > 10 and lows[-1] > 0.5 * lows[-6]
         fresh = not fresh and (not fits or slow)
         if fresh:
-            curvature.reset(tangent_diagonal(rows, rows.counts / rows.matvec(here.p) ** 2, row_sums))
-            passes += 1.5
+            curvature.reset(tangent_diagonal(rows, rows.counts / rows.matvec(here.p) ** 2))
+            passes += 2
             if there is None:
                 curvature.forget()
     return Solution(best.p, best.gap, "quasi-newton", iteration, passes)
