@@ -208,7 +208,7 @@ class Collection:
         if any(tally.protocol.hit_rates is not None for tally in self.tallies):
             return []
         try:
-            stacked = np.concatenate([tally.protocol.channel() for tally in self.tallies])
+            stacked = np.concatenate([tally.protocol.identifying_matrix() for tally in self.tallies])
         except InfeasibleError:
             return []
         triangle = np.linalg.qr(stacked, mode="r")

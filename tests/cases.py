@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ldpbayes.protocols import GRR, designs
+from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -43,4 +45,9 @@ CASES = [
     Case("subset", SubsetSelection),
     Case("subset-2", lambda a, epsilon: SubsetSelection(a, epsilon, size=2), (3, 5)),
     Case("hadamard", HadamardResponse, (2, 3, 4, 5)),
+    Case("olh", LocalHashing),
+    Case("blh", lambda a, epsilon: LocalHashing(a, epsilon, buckets=2)),
+    Case("olh-xxhash", lambda a, epsilon: LocalHashing(a, epsilon, family="xxhash")),
+    Case("cohort-permutation", lambda a, epsilon: CohortRR(a, epsilon, buckets=2, cohorts=8)),
+    Case("cohort-label", lambda a, epsilon: CohortRR(a, epsilon, 3, 8, "label", tuple("abcde"[:a]))),
 ]

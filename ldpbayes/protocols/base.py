@@ -75,6 +75,13 @@ class AbstractProtocol(abc.ABC):
         rows = self.rows(reports, np.ones(len(reports)))
         return np.exp(rows.log_constants)[:, None] * rows.dense()
 
+    def identifying_matrix(self):
+        """Return a matrix with the null space of the channel, shape (any, a): what no number of reports can tell apart.
+
+        The channel itself unless a protocol knows a smaller one.
+        """
+        return self.channel()
+
     # ---- client ------------------------------------------------------------------------------------------------
     @abc.abstractmethod
     def privatize(self, values, rng):

@@ -8,7 +8,7 @@ import hashlib
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import DataError
+from ldpbayes.errors import ArgumentError, DataError
 
 #: "ldpbayes" is ours; "xxhash" is xxh32(str(category), seed) mod g, what pure-ldp and multi-freq-ldpy collect with.
 FAMILIES = ("ldpbayes", "xxhash")
@@ -105,11 +105,11 @@ def supports(family, seeds, values, n_categories, n_buckets):
     return out
 
 
-def permutation(seed, size):
-    """Return a permutation of range(size): the ranks of the keys that derive(seed, 0…size−1) gives (no NumPy stream)."""
-    order = np.argsort(derive(seed, np.arange(size)), kind="stable")
-    ranks = np.empty(size, dtype=np.int64)
-    ranks[order] = np.arange(size)
+def permutations(seed, count, size):
+    """Return ``count`` permutations of range(size), shape (count, size): ranks of derived keys, so no stream of NumPy's."""
+    order = np.argsort(derive(seed, np.arange(count)[:, None], np.arange(size)), axis=1, kind="stable")
+    ranks = np.empty((count, size), dtype=np.int64)
+    np.put_along_axis(ranks, order, np.broadcast_to(np.arange(size), order.shape), axis=1)
     return ranks
 
 
@@ -145,9 +145,27 @@ def parse_integers(column, name, limit):
     return out
 
 
+def parse_pairs(columns, first, n_first, n_values):
+    """Return the (m, 2) array of two text columns, as check_pairs does for numbers."""
+    return np.stack([parse_integers(columns[0], first, n_first), parse_integers(columns[1], "value", n_values)], axis=1)
+
+
 def check_buckets(value, name="buckets"):
     """Return a number of buckets: an integer from 2 to MAX_BUCKETS."""
     return checks.integer(value, name, 2, MAX_BUCKETS)
+
+
+def check_cohorts(value):
+    """Return a number of cohorts: an integer from 1 to MAX_BUCKETS."""
+    return checks.integer(value, "cohorts", 1, MAX_BUCKETS)
+
+
+def check_labels(value, n_categories, name="candidates"):
+    """Return candidate strings as a tuple of n_categories distinct ones."""
+    labels = () if value is None or isinstance(value, str) else tuple(value)
+    if len(labels) != n_categories or len(set(labels)) != len(labels) or not all(isinstance(x, str) for x in labels):
+        raise ArgumentError(f"{name} must be {n_categories} distinct strings, one per category, got {value!r:.80}.")
+    return labels
 
 
 def _coefficients(seeds):

@@ -85,8 +85,7 @@ class LocalHashing(AbstractProtocol):
         return hashing.check_pairs(reports, "seed", hashing.MAX_SEED, self.buckets)
 
     def parse_reports(self, columns, categories):
-        seeds = hashing.parse_integers(columns[0], "seed", hashing.MAX_SEED)
-        return np.stack([seeds, hashing.parse_integers(columns[1], "value", self.buckets)], axis=1)
+        return hashing.parse_pairs(columns, "seed", hashing.MAX_SEED, self.buckets)
 
     def format_reports(self, reports, categories):
         return [[str(number) for number in column] for column in reports.T.tolist()]

@@ -1,0 +1,278 @@
+"""Cohort randomised response (O-RR): each user belongs to one of C cohorts, each with its own map to k buckets."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, entropy
+from ldpbayes.errors import ArgumentError
+from ldpbayes.protocols import bits, hashing
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.grr import GRR
+from ldpbayes.rows import SupportRows
+
+ASSIGNMENTS = ("permutation", "label", "xxhash")
+
+
+@dataclass(frozen=True)
+class CohortRR(AbstractProtocol):
+    """O-RR(k, C): the report is (cohort, value), the cohort uniform and value = GRR_k(map_cohort(x)).
+
+    Q[(c, y), x] = (1 + β[map_c(x) = y]) / (C (k + β)), β = e^ε − 1.
+
+    Parameters
+    ----------
+    n_categories : int
+        Size S of the alphabet or of the set of candidates, at least two.
+    epsilon : float
+        LDP level in nats, in (0, 50].
+    buckets, cohorts : int
+        k ≥ 2 and C ≥ 1. All S categories can be told apart only if C(k − 1) + 1 ≥ S; see ``rank``.
+    assignment : {"permutation", "label", "xxhash"}
+        How a cohort maps categories to buckets. "permutation" (closed alphabet): position in the cohort's own permutation,
+        mod k, so that buckets are filled evenly. "label" (open alphabet): hash of the candidate string; anyone may report
+        any string, and only candidates are estimated. "xxhash": xxh32(str(category), seed=cohort) mod k, which is fast
+        local hashing as pure-ldp does it.
+    candidates : sequence of str, optional
+        The strings of "label"; in a collection file, the categories' labels unless stated.
+    seed : int
+        Seed of the permutations or of the hash functions, from 0 to 2^63 − 1; part of the protocol.
+
+    Notes
+    -----
+    Reports are (m, 2) integers (cohort, value), both counted from zero. The oracle is the least-squares decoder of the
+    paper, unbiased when the design matrix H has full column rank; ``least_squares`` also answers when it has not.
+    Tallies have a known law: users of a category spread over cohorts multinomially and each cohort is a GRR, so
+    ``simulate`` costs O(C (S + k)) whatever the number of users.
+
+    References
+    ----------
+    Kairouz, Bonawitz, Ramage (2016), §5.1 and (19)–(22), App. G; spec 1.2 and errata.
+
+    Examples
+    --------
+    >>> protocol = CohortRR(4, epsilon=1.0, buckets=2, cohorts=3)
+    >>> protocol.design_matrix().sum(axis=0), protocol.rank
+    (array([3., 3., 3., 3.]), 4)
+    """
+
+    n_categories: int
+    epsilon: float
+    buckets: int
+    cohorts: int
+    assignment: str = "permutation"
+    candidates: tuple[str, ...] = None
+    seed: int = 0
+    name: ClassVar[str] = "cohort_rr"
+    report_fields: ClassVar[tuple[str, ...]] = ("cohort", "value")
+
+    def __post_init__(self):
+        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
+        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+        object.__setattr__(self, "buckets", hashing.check_buckets(self.buckets))
+        object.__setattr__(self, "cohorts", hashing.check_cohorts(self.cohorts))
+        checks.choice(self.assignment, "assignment", ASSIGNMENTS)
+        object.__setattr__(self, "seed", checks.integer(self.seed, "seed", 0, hashing.MAX_SEED - 1))
+        if self.assignment != "label" and self.candidates is not None:
+            raise ArgumentError(f'candidates must be left out unless assignment is "label", got {self.assignment!r}.')
+        if self.assignment == "label":
+            object.__setattr__(self, "candidates", hashing.check_labels(self.candidates, self.n_categories))
+
+    @property
+    def beta(self):
+        """β = e^ε − 1, without cancellation at small ε."""
+        return math.expm1(self.epsilon)
+
+    @cached_property
+    def table(self):
+        """Buckets of every category in every cohort, map_c(x), shape (C, S)."""
+        if self.assignment == "permutation":
+            table = hashing.permutations(self.seed, self.cohorts, self.n_categories) % self.buckets
+        elif self.assignment == "label":
+            table = self._label_buckets(self.candidates)
+        else:
+            cohorts, categories = np.arange(self.cohorts)[:, None], np.arange(self.n_categories)[None, :]
+            table = hashing.buckets("xxhash", cohorts, categories, self.buckets)
+        table.setflags(write=False)
+        return table
+
+    # ---- reports -----------------------------------------------------------------------------------------------------
+    @property
+    def n_outputs(self):
+        return self.cohorts * self.buckets
+
+    def all_reports(self):
+        pairs = np.indices((self.cohorts, self.buckets)).reshape(2, -1)
+        return np.ascontiguousarray(pairs.T)
+
+    def check_reports(self, reports):
+        return hashing.check_pairs(reports, "cohort", self.cohorts, self.buckets)
+
+    def parse_reports(self, columns, categories):
+        return hashing.parse_pairs(columns, "cohort", self.cohorts, self.buckets)
+
+    def format_reports(self, reports, categories):
+        return [[str(number) for number in column] for column in reports.T.tolist()]
+
+    # ---- server ------------------------------------------------------------------------------------------------------
+    def rows(self, reports, counts):
+        packed = np.empty((len(reports), bits.width(self.n_categories)), dtype=np.uint8)
+        for part in bits.blocks(len(reports), self.n_categories):
+            cohort, value = reports[part, 0], reports[part, 1]
+            packed[part] = np.packbits(self.table[cohort] == value[:, None], axis=1)
+        log_constant = -math.log(self.cohorts) - math.log(self.buckets + self.beta)
+        return SupportRows(packed, self.beta, counts, self.n_categories, log_constant)
+
+    def design_matrix(self):
+        """Return H[(c, y), x] = [map_c(x) = y], shape (C k, S); its null space is that of the channel."""
+        return np.concatenate([self._indicator(c) for c in range(self.cohorts)])
+
+    def identifying_matrix(self):
+        return self.design_matrix()
+
+    @property
+    def rank(self):
+        """Rank of H and of the channel: how many independent numbers the reports determine, at most C(k − 1) + 1."""
+        return int(self._spectrum[2].sum())
+
+    def indistinguishable(self):
+        """Return the groups of categories (arrays of positions) that share their bucket in every cohort."""
+        _, inverse = np.unique(self.table, axis=1, return_inverse=True)
+        order = np.argsort(inverse.ravel(), kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(inverse.ravel()[order])) + 1)
+        return [group for group in groups if group.size > 1]
+
+    def least_squares(self, rows):
+        """Return the least-squares solution of H p = (C (k + β) S/n − 1)/β, of least norm where H lacks rank, shape (S,).
+
+        By the normal equations Hᵀ H p = C ((k + β) N/n − 1)/β, N_x the reports that support x. May be negative and need
+        not sum to one. Kairouz et al. (2016), (22).
+        """
+        values, vectors, kept = self._spectrum
+        hits = rows.support_counts() / rows.n_reports
+        right = self.cohorts * ((self.buckets + self.beta) * hits - 1) / self.beta
+        return vectors[:, kept] @ (vectors[:, kept].T @ right / values[kept])
+
+    def oracle(self, rows):
+        """Return the least-squares decoder of the paper, unbiased for F and P, shape (S,).
+
+        Raises
+        ------
+        ArgumentError
+            Where H lacks full column rank; least_squares, the MLE and the posterior remain.
+        """
+        self._require_rank()
+        return self.least_squares(rows)
+
+    def oracle_variance(self, p, n, target="frequency"):
+        """Return the exact variance of each coordinate of the oracle at n users, shape (S,).
+
+        With B = C (k + β)/β (HᵀH)⁻¹ Hᵀ and E = B Q:  Var_x = (Σ_y B_xy² q_y − m_x)/n, q = Qp, m = E² p for the target
+        "frequency" and (E p)² for "distribution".
+        """
+        checks.choice(target, "target", ("frequency", "distribution"))
+        self._require_rank()
+        p = checks.distribution(p, "p", self.n_categories)
+        values, vectors, _ = self._spectrum
+        scale = self.cohorts * (self.buckets + self.beta) / self.beta
+        inverse = scale * (vectors / values) @ vectors.T
+        square, mean = np.zeros(self.n_categories), np.zeros((self.n_categories, self.n_categories))
+        for c in range(self.cohorts):
+            decoder = inverse @ self._indicator(c).T
+            channel = (1 + self.beta * self._indicator(c)) / (self.cohorts * (self.buckets + self.beta))
+            square += decoder**2 @ (channel @ p)
+            mean += decoder @ channel
+        return (square - (mean**2 @ p if target == "frequency" else (mean @ p) ** 2)) / n
+
+    # ---- client ------------------------------------------------------------------------------------------------------
+    def privatize(self, values, rng):
+        values = checks.values(values, self.n_categories)
+        cohort = rng.integers(self.cohorts, size=values.size)
+        return np.stack([cohort, self._bucket_protocol.privatize(self.table[cohort, values], rng)], axis=1)
+
+    def privatize_one(self, value):
+        value = entropy.one_value(value, self.n_categories)
+        cohort = entropy.below(self.cohorts)
+        return np.array([cohort, self._bucket_protocol.privatize_one(int(self.table[cohort, value]))])
+
+    def privatize_label(self, label):
+        """Return the report of any string, a candidate or not, from the operating system's entropy ("label" only)."""
+        if self.assignment != "label" or not isinstance(label, str):
+            raise ArgumentError(
+                f'privatize_label needs assignment "label" and a string, got {self.assignment!r}, {label!r}.'
+            )
+        cohort = entropy.below(self.cohorts)
+        bucket = int(self._label_buckets([label])[cohort, 0])
+        return np.array([cohort, self._bucket_protocol.privatize_one(bucket)])
+
+    def rational_channel(self):
+        inner = self._bucket_protocol.rational_channel()
+        table = self.table.tolist()
+        return [[row[y] * Fraction(1, self.cohorts) for y in table[c]] for c in range(self.cohorts) for row in inner]
+
+    def simulate(self, true_counts, rng):
+        """Return (every report, counts): a multinomial over cohorts for each category, then a GRR tally for each cohort."""
+        true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
+        spread = rng.multinomial(true_counts, np.full(self.cohorts, 1 / self.cohorts)).T
+        hashed = np.zeros((self.cohorts, self.buckets), dtype=np.int64)
+        np.add.at(hashed, (np.arange(self.cohorts)[:, None], self.table), spread)
+        truthful = rng.binomial(hashed, self.beta / (self.buckets + self.beta))
+        uniform = rng.multinomial((hashed - truthful).sum(axis=1), np.full(self.buckets, 1 / self.buckets))
+        return self.all_reports(), (truthful + uniform).ravel()
+
+    # ---- parameters --------------------------------------------------------------------------------------------------
+    def parameters(self):
+        parameters = super().parameters()
+        return parameters | {"candidates": list(self.candidates)} if self.candidates else parameters
+
+    @classmethod
+    def from_parameters(cls, categories, parameters):
+        if parameters.get("assignment") == "label":
+            parameters = {"candidates": tuple(categories)} | parameters
+        return super().from_parameters(categories, parameters)
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+    @cached_property
+    def _bucket_protocol(self):
+        return GRR(self.buckets, self.epsilon)
+
+    @cached_property
+    def _spectrum(self):
+        """(eigenvalues, eigenvectors, which are not zero) of HᵀH, whose entries count the cohorts where two maps meet."""
+        meetings = np.zeros((self.n_categories, self.n_categories))
+        for row in self.table:
+            meetings += row[:, None] == row[None, :]
+        values, vectors = np.linalg.eigh(meetings)
+        return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
+
+    def _require_rank(self):
+        if self.rank < self.n_categories:
+            raise ArgumentError(
+                f"The oracle needs a design of rank {self.n_categories}, these {self.cohorts} cohorts of {self.buckets} "
+                f"buckets have rank {self.rank}; use least_squares, the MLE or a posterior."
+            )
+
+    def _indicator(self, cohort):
+        return (np.arange(self.buckets)[:, None] == self.table[cohort]).astype(float)
+
+    def _label_buckets(self, labels):
+        seeds = hashing.derive(self.seed, np.arange(self.cohorts))
+        return hashing.key_buckets(seeds[:, None], hashing.label_keys(labels)[None, :], self.buckets)
+
+
+def independent_equations(buckets, cohorts):
+    """Return C(k − 1) + 1, how many independent numbers C cohorts of k buckets can determine (errata to App. G)."""
+    return hashing.check_cohorts(cohorts) * (hashing.check_buckets(buckets) - 1) + 1
+
+
+def distinguishable_share(buckets, cohorts, n_candidates):
+    """Return the expected share of candidates that share their buckets in all cohorts with no other: (1 − k^−C)^(S−1).
+
+    Under independent uniform hashes; Kairouz et al. (2016), App. G, with its erratum.
+    """
+    together = float(hashing.check_buckets(buckets)) ** -hashing.check_cohorts(cohorts)
+    return math.exp((checks.categories_count(n_candidates, "n_candidates") - 1) * math.log1p(-together))
