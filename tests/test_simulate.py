@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import CASES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -193,3 +194,12 @@ def test_real_collections_hold_no_truth():
     object.__setattr__(collection, "published", ())
     with pytest.raises(DataError, match="holds no true counts; only simulated ones do"):
         true_values(collection)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_protocol_simulates_and_survives_a_round_trip(tmp_path, case):
+    size = case.categories[-1]
+    collection, truth = simulate_collection(case.build(size, 1.0), population("zipf", size), 50, random_seed=1)
+    write_collection(collection, tmp_path / "x.toml")
+    assert read_collection(tmp_path / "x.toml") == collection
+    assert collection.n_reports == truth.sum() == 50
