@@ -11,6 +11,7 @@ from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.posteriors.exact import Exact
+from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.prior import Dirichlet
 from ldpbayes.protocols import designs
 from ldpbayes.reports import read_collection, write_collection
@@ -41,10 +42,10 @@ def entries(collection, source, what="", quantity=None):
 
 
 def as_printed(numbers):
-    """Return an approx that allows half a unit of the last printed digit of each number."""
-    listed = np.atleast_1d(numbers).tolist()
-    units = [10.0 ** Decimal(repr(x)).as_tuple().exponent for x in listed]
-    return Printed(np.array(listed), np.array(units))
+    """Return what equals the numbers within half a unit of each one's last printed digit (a zero: of the list's finest)."""
+    numbers = np.atleast_1d(numbers)
+    units = np.array([10.0 ** Decimal(repr(x)).as_tuple().exponent for x in numbers.tolist()])
+    return Printed(numbers, np.where(numbers == 0, units.min(), units))
 
 
 class Printed:
@@ -68,10 +69,10 @@ def yes_share(collection):
     return tally.counts[1], tally.n_reports, *tally.protocol.matrix[1]
 
 
-def flat_posterior(collection, ci_prob=0.95):
+def flat_posterior(collection, ci_prob=0.95, method=Exact):
     """Return the exact group of the flat-prior posterior at the category yes: mean, sd, lower and upper end."""
     prior = Dirichlet.flat(collection.n_categories)
-    tree = Exact(draws=4, chains=1).posterior(collection, prior, random_seed=1, ci_prob=ci_prob)
+    tree = method(draws=4, chains=1).posterior(collection, prior, random_seed=1, ci_prob=ci_prob)
     exact = tree["exact"].sel(category="yes")
     return {key: float(exact[f"distribution_{key}"]) for key in ("mean", "sd", "lower", "upper")}
 
@@ -173,11 +174,12 @@ def test_maximum_likelihood(read, name):
     assert estimate.distribution[1] == pytest.approx((yes / n - low) / (high - low), abs=1e-9)  # all are interior
 
 
+@pytest.mark.parametrize("method", [Exact, Quadrature])
 @pytest.mark.parametrize("name", ONE_CHANNEL)
-def test_flat_prior_posterior(read, name):
+def test_flat_prior_posterior(read, name, method):
     collection = read(name)
     (expected,) = entries(collection, "recomputed", "posterior, flat prior")
-    answer, centre = flat_posterior(collection), flat_posterior(collection, ci_prob=1e-9)
+    answer, centre = (flat_posterior(collection, ci_prob, method) for ci_prob in (0.95, 1e-9))
     for key, value in {"mean": answer["mean"], "sd": answer["sd"], "q025": answer["lower"], "q975": answer["upper"]}.items():
         assert value == as_printed(expected[key]), key
     assert centre["lower"] == as_printed(expected["median"])
@@ -337,8 +339,9 @@ def wada_item(collection, axis):
     return Collection(("no", "yes"), tallies)
 
 
+@pytest.mark.parametrize("method", [Exact, Quadrature])
 @pytest.mark.parametrize("axis", range(4))
-def test_wada_items_alone(read, axis):
+def test_wada_items_alone(read, axis, method):
     collection, item = read("rr_wada_forum_joint"), wada_item(read("rr_wada_forum_joint"), axis)
     (likelihood,) = entries(collection, "recomputed", "item alone: maximum", WADA[axis])
     (posterior,) = entries(collection, "recomputed", "item alone: posterior", WADA[axis])
@@ -346,7 +349,7 @@ def test_wada_items_alone(read, axis):
     assert estimate.distribution[1] == as_printed(likelihood["estimate"])
     assert estimate.distribution[1] == as_printed(posterior["mode"])
     assert estimate.standard_error[1] == as_printed(likelihood["se"])
-    answer, centre = flat_posterior(item), flat_posterior(item, ci_prob=1e-9)
+    answer, centre = (flat_posterior(item, ci_prob, method) for ci_prob in (0.95, 1e-9))
     for key, value in {"mean": answer["mean"], "sd": answer["sd"], "q025": answer["lower"], "q975": answer["upper"]}.items():
         assert value == as_printed(posterior[key]), key
     assert centre["lower"] == as_printed(posterior["median"])
