@@ -1,0 +1,403 @@
+"""What every protocol promises, over the table of tests/cases.py."""
+
+import dataclasses
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from cases import CASES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
+
+from ldpbayes import entropy, rows
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.protocols import PROTOCOLS, Channel, make_protocol
+from ldpbayes.protocols.base import largest_ratio
+from ldpbayes.reports import read_collection, write_collection
+from ldpbayes.tally import Collection, Tally
+
+LEVELS = (0.01, 0.7, 3.0)
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+with_epsilon = pytest.mark.parametrize(
+    "case", [case for case in CASES if case.name != "warner"], ids=str
+)  # Warner's p is not an ε: some of what breaks an ε is a fine p
+
+
+def sizes_and_levels(case):
+    """Return every protocol of the case at its sizes and three levels."""
+    return [case.build(a, epsilon) for a in case.categories for epsilon in LEVELS]
+
+
+def has_channel(protocol):
+    return protocol.n_outputs is not None and protocol.n_outputs * protocol.n_categories <= 4096
+
+
+def labels(protocol):
+    return tuple(f"c{x}" for x in range(protocol.n_categories))
+
+
+def some_reports(protocol, n=200, seed=5):
+    rng = np.random.default_rng(seed)
+    return protocol.privatize(rng.integers(protocol.n_categories, size=n), rng)
+
+
+@pytest.fixture
+def seeded_entropy(monkeypatch):
+    """Replace the operating system's entropy by a seeded source, so that a statistical test cannot fail by chance."""
+    source = random.Random(20)
+
+    class Seeded:
+        randbits, randbelow = source.getrandbits, source.randrange
+
+    monkeypatch.setattr(entropy, "secrets", Seeded)
+
+
+# ---- channel -----------------------------------------------------------------------------------------------------
+@every_case
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_columns_sum_to_one_and_the_level_is_exact(case, data):
+    protocol = case.build(data.draw(st.sampled_from(case.categories)), data.draw(st.floats(0.01, 10)))
+    if not has_channel(protocol):
+        return
+    channel = protocol.channel()
+    assert channel.shape == (protocol.n_outputs, protocol.n_categories)
+    np.testing.assert_allclose(channel.sum(axis=0), 1, rtol=0, atol=1e-12)
+    ratio = (channel.max(axis=1) / channel.min(axis=1)).max()
+    assert ratio <= math.exp(protocol.epsilon) * (1 + 1e-9)
+    if case.tight:
+        assert math.log(ratio) == pytest.approx(protocol.epsilon, rel=1e-9)
+
+
+@every_case
+def test_rational_channel_of_the_single_value_client(case):
+    for protocol in sizes_and_levels(case):
+        try:
+            exact = protocol.rational_channel()
+        except InfeasibleError:
+            assert not has_channel(protocol)
+            continue
+        assert all(isinstance(q, Fraction) and q >= 0 for row in exact for q in row)
+        assert all(sum(column) == 1 for column in zip(*exact, strict=True))
+        # exp_below never exceeds e^ε: no rounding stands between this comparison and the promise.
+        assert largest_ratio(exact) <= entropy.exp_below(protocol.epsilon)
+        if has_channel(protocol):
+            # Written from the client's algorithm, while channel() comes from the rows: two derivations of one matrix.
+            np.testing.assert_allclose(np.array(exact, dtype=float), protocol.channel(), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
+def test_exp_below_is_below_by_the_power_series(epsilon):
+    x, term, below = Fraction(epsilon), Fraction(1), Fraction(0)
+    for k in range(1, 400):
+        below += term
+        term *= x / k
+    above = below + 2 * term  # the remaining terms fall by more than half each
+    assert entropy.exp_below(epsilon) < below < above < entropy.exp_above(epsilon)
+
+
+# ---- rows --------------------------------------------------------------------------------------------------------
+@every_case
+@pytest.mark.parametrize("small", [0, rows.SMALL], ids=["kernels", "unpacked"])
+def test_products_equal_those_of_the_dense_twin(case, small, monkeypatch):
+    monkeypatch.setattr(rows, "SMALL", small)
+    rng = np.random.default_rng(3)
+    protocol = case.build(case.categories[-1], 1.3)
+    tally = Tally(protocol, some_reports(protocol))
+    fast = tally.rows
+    dense = rows.DenseRows(fast.dense(), fast.counts, fast.log_constants)
+    p, draws = rng.dirichlet(np.ones(protocol.n_categories)), rng.dirichlet(np.ones(protocol.n_categories), 3).T
+    r = rng.normal(size=fast.n_rows)
+    for name, argument in [
+        ("matvec", p),
+        ("matvec", 3 * draws),
+        ("rmatvec", r),
+        ("rmatvec", np.stack([r, r**2], axis=1)),
+        ("gram", r),
+        ("gram", r**2),
+        ("gram_diagonal", r),
+        ("log_likelihood", p),
+        ("log_likelihood", draws),
+    ]:
+        expected = getattr(dense, name)(argument)
+        np.testing.assert_allclose(getattr(fast, name)(argument), expected, rtol=1e-11, atol=1e-11, err_msg=name)
+    value, gradient = fast.value_and_gradient(p)
+    expected_value, expected_gradient = dense.value_and_gradient(p)
+    assert value == pytest.approx(expected_value, rel=1e-12, abs=1e-11)
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-11)
+
+
+@every_case
+def test_rows_of_every_report_are_the_channel(case):
+    protocol = case.build(case.categories[0], 1.3)
+    if not has_channel(protocol):
+        pytest.skip("too many reports to list")
+    fast = protocol.rows(protocol.all_reports(), np.ones(protocol.n_outputs))
+    p = np.random.default_rng(1).dirichlet(np.ones(protocol.n_categories))
+    probabilities = np.exp(fast.log_constants) * fast.matvec(p)
+    np.testing.assert_allclose(probabilities, protocol.channel() @ p, rtol=1e-12)
+    assert probabilities.sum() == pytest.approx(1, rel=1e-12)
+
+
+@every_case
+def test_allocation_is_the_posterior_of_the_values(case):
+    rng = np.random.default_rng(8)
+    protocol = case.build(case.categories[-1], 1.3)
+    likelihood = Tally(protocol, some_reports(protocol)).rows
+    p = rng.dirichlet(np.full(protocol.n_categories, 3.0))
+    share = likelihood.dense() * p
+    share /= share.sum(axis=1, keepdims=True)
+    mean = likelihood.counts @ share
+    sd = np.sqrt(likelihood.counts @ (share * (1 - share)))
+    draws = np.stack([likelihood.allocate(p, rng) for _ in range(400)])
+    assert (draws.sum(axis=1) == likelihood.n_reports).all()
+    assert (np.abs(draws.mean(axis=0) - mean) <= 4.5 * sd / 20).all()
+    np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.2)
+
+
+# ---- clients -----------------------------------------------------------------------------------------------------
+def assert_follows(protocol, reports, column):
+    """Hold counts of reports to the probabilities of a column by a chi-square statistic with merged rare cells."""
+    tally = Tally(protocol, reports)
+    everything = protocol.all_reports()
+    counts = np.zeros(len(everything))
+    where = {np.asarray(report).tobytes(): i for i, report in enumerate(protocol.check_reports(everything))}
+    for report, count in zip(tally.reports, tally.counts, strict=True):
+        counts[where[np.asarray(report).tobytes()]] += count
+    expected = column * counts.sum()
+    order = np.argsort(expected)
+    rare = np.cumsum(expected[order]) < 8
+    observed, wanted = counts[order], expected[order]
+    k = int(rare.sum()) + 1
+    observed = np.append(observed[:k].sum(), observed[k:])
+    wanted = np.append(wanted[:k].sum(), wanted[k:])
+    statistic = ((observed - wanted) ** 2 / wanted).sum()
+    assert statistic <= chi2.isf(1e-6, max(len(wanted) - 1, 1)), (statistic, len(wanted))
+
+
+@every_case
+def test_vectorised_client_follows_the_channel(case):
+    protocol = case.build(case.categories[-1], 1.3)
+    if not has_channel(protocol):
+        pytest.skip("no dense channel; the oracle test covers this client")
+    for x in range(protocol.n_categories):
+        reports = protocol.privatize(np.full(20_000, x), np.random.default_rng(40 + x))
+        assert_follows(protocol, reports, protocol.channel()[:, x])
+
+
+@every_case
+def test_single_value_client_follows_the_channel(case, seeded_entropy):
+    protocol = case.build(case.categories[-1], 1.3)
+    if not has_channel(protocol):
+        pytest.skip("no dense channel")
+    x = protocol.n_categories - 1
+    reports = np.array([protocol.privatize_one(x) for _ in range(2_000)])
+    assert_follows(protocol, reports, protocol.channel()[:, x])
+
+
+@every_case
+def test_simulated_tallies_follow_the_channel(case):
+    protocol = case.build(case.categories[-1], 1.3)
+    if not has_channel(protocol):
+        pytest.skip("no dense channel")
+    truth = np.zeros(protocol.n_categories, dtype=int)
+    truth[-1] = 20_000
+    reports, counts = protocol.simulate(truth, np.random.default_rng(6))
+    assert counts.sum() == 20_000
+    assert_follows(protocol, np.repeat(reports, counts, axis=0), protocol.channel()[:, -1])
+
+
+@every_case
+def test_values_outside_the_alphabet_do_not_wrap_around(case):
+    protocol = case.build(case.categories[0], 1.0)
+    rng = np.random.default_rng(0)
+    for value in (-1, protocol.n_categories):
+        with pytest.raises(ArgumentError, match=f"got {value}"):
+            protocol.privatize(np.array([0, value]), rng)
+        with pytest.raises(ArgumentError, match=f"got {value}"):
+            protocol.privatize_one(value)
+    for values in (np.array([0.5]), np.array([True]), np.array([[0]])):
+        with pytest.raises(ArgumentError):
+            protocol.privatize(values, rng)
+
+
+@every_case
+def test_inputs_are_left_as_they_were_and_nothing_is_remembered(case):
+    protocol = case.build(case.categories[-1], 1.0)
+    values = np.random.default_rng(1).integers(protocol.n_categories, size=100)
+    kept = values.copy()
+    first = protocol.privatize(values, np.random.default_rng(2))
+    reports, kept_reports = first.copy(), first.copy()
+    tally = Tally(protocol, reports, np.ones(len(reports), dtype=int))
+    likelihood = tally.rows
+    before = likelihood.value_and_gradient(np.full(protocol.n_categories, 1 / protocol.n_categories))[0]
+    protocol.privatize(values[::-1], np.random.default_rng(9))
+    Tally(protocol, protocol.privatize(values, np.random.default_rng(3)))
+    again = protocol.privatize(values, np.random.default_rng(2))
+    np.testing.assert_array_equal(values, kept)
+    np.testing.assert_array_equal(reports, kept_reports)
+    np.testing.assert_array_equal(first, again)
+    after = Tally(protocol, first).rows.value_and_gradient(np.full(protocol.n_categories, 1 / protocol.n_categories))[0]
+    assert before == after
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        protocol.n_categories = 7
+
+
+# ---- oracle ------------------------------------------------------------------------------------------------------
+def has_oracle(protocol):
+    """Return whether the channel has full rank, without which there is no unbiased oracle."""
+    rank = getattr(protocol, "rank", protocol.n_categories)
+    return rank == protocol.n_categories
+
+
+def oracle_scores(protocol):
+    """Return the oracle of each single report, shape (b, a): the oracle of many is their mean."""
+    if isinstance(protocol, Channel):
+        return protocol.oracle_matrix().T
+    return np.stack([protocol.oracle(protocol.rows(report[None], np.ones(1))) for report in protocol.all_reports()])
+
+
+@every_case
+def test_oracle_is_unbiased_with_the_exact_variance_by_enumeration(case):
+    checked = 0
+    for protocol in sizes_and_levels(case):
+        if not has_channel(protocol) or not has_oracle(protocol):
+            continue
+        channel, scores = protocol.channel(), oracle_scores(protocol)
+        scale = np.abs(scores).max()
+        np.testing.assert_allclose(channel.T @ scores, np.eye(protocol.n_categories), rtol=0, atol=1e-13 * scale)
+        p = np.random.default_rng(2).dirichlet(np.ones(protocol.n_categories))
+        second, mean = channel.T @ scores**2, channel.T @ scores
+        for target, expected in [
+            ("frequency", p @ (second - mean**2)),
+            ("distribution", p @ second - (p @ mean) ** 2),
+        ]:
+            np.testing.assert_allclose(protocol.oracle_variance(p, 17, target), expected / 17, rtol=1e-9)
+        checked += 1
+    if not checked:
+        pytest.skip("no channel to enumerate, or one without full rank")
+
+
+@every_case
+@pytest.mark.parametrize("target", ["frequency", "distribution"])
+def test_oracle_is_unbiased_within_its_standard_error_by_simulation(case, target):
+    protocol = case.build(case.categories[-1], 1.3)
+    if isinstance(protocol, Channel) or not has_oracle(protocol):
+        pytest.skip("enumerated, or without full rank")
+    rng = np.random.default_rng(12)
+    n, repeats = 400, 60
+    p = rng.dirichlet(np.full(protocol.n_categories, 2.0))
+    truth = np.floor(p * n).astype(int)
+    truth[0] += n - truth.sum()
+    p = truth / n
+    estimates = []
+    for _ in range(repeats):
+        counts = truth if target == "frequency" else rng.multinomial(n, p)
+        estimates.append(protocol.oracle(Tally(protocol, *protocol.simulate(counts, rng)).rows))
+    sd = np.sqrt(protocol.oracle_variance(p, n, target))
+    assert (np.abs(np.mean(estimates, axis=0) - p) <= 4 * sd / math.sqrt(repeats)).all()
+    spread = (np.std(estimates, axis=0, ddof=1) / sd) ** 2 * (repeats - 1)
+    assert (spread <= chi2.isf(1e-5, repeats - 1)).all() and (spread >= chi2.isf(1 - 1e-5, repeats - 1)).all()
+
+
+@every_case
+def test_closed_form_risk_of_hit_rate_protocols(case):
+    for protocol in sizes_and_levels(case):
+        if protocol.hit_rates is None:
+            continue
+        (g, h), a, n = protocol.hit_rates, protocol.n_categories, 1000
+        p = np.random.default_rng(4).dirichlet(np.ones(a))
+        for_frequency = protocol.oracle_variance(p, n, "frequency").sum()
+        assert for_frequency == pytest.approx((g * (1 - g) + (a - 1) * h * (1 - h)) / (n * (g - h) ** 2), rel=1e-12)
+        for_distribution = protocol.oracle_variance(p, n, "distribution").sum()
+        assert for_distribution - for_frequency == pytest.approx((1 - p @ p) / n, rel=1e-6)
+
+
+# ---- reports, tallies, files -------------------------------------------------------------------------------------
+@every_case
+def test_reports_survive_writing_and_reading(case):
+    for a in case.categories:
+        protocol = case.build(a, 1.0)
+        reports = protocol.check_reports(some_reports(protocol))
+        columns = protocol.format_reports(reports, labels(protocol))
+        assert len(columns) == len(protocol.report_fields)
+        np.testing.assert_array_equal(protocol.parse_reports(columns, labels(protocol)), reports)
+        np.testing.assert_array_equal(protocol.check_reports(reports), reports)
+
+
+@every_case
+def test_unreadable_reports_are_refused_with_their_line(case):
+    protocol = case.build(case.categories[-1], 1.0)
+    columns = protocol.format_reports(protocol.check_reports(some_reports(protocol, 3)), labels(protocol))
+    for column in columns:
+        broken = [list(c) for c in columns]
+        broken[columns.index(column)][1] = "no such report"
+        with pytest.raises(DataError) as caught:
+            protocol.parse_reports(broken, labels(protocol))
+        assert caught.value.line == 1
+
+
+@every_case
+def test_reports_of_the_wrong_kind_are_refused(case):
+    protocol = case.build(case.categories[-1], 1.0)
+    good = protocol.check_reports(some_reports(protocol, 3))
+    wrong = [good.astype(float) + 0.5, good[0], np.stack([good, good]), good.astype(str), good.astype(np.int64) - 10**6]
+    wrong += [good.astype(np.int64) + 2**40] if good.ndim == 1 or good.dtype == np.uint8 else []
+    for reports in wrong:
+        with pytest.raises(DataError):
+            protocol.check_reports(reports)
+
+
+@every_case
+def test_tally_of_a_concatenation_is_the_sum_of_tallies(case):
+    protocol = case.build(case.categories[-1], 1.0)
+    first, second = some_reports(protocol, seed=1), some_reports(protocol, seed=2)
+    together = Tally(protocol, np.concatenate([first, second]))
+    assert together == Tally(protocol, first) + Tally(protocol, second)
+    assert together.n_reports == 400
+
+
+@every_case
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning")
+def test_collection_file_round_trip(case, tmp_path):
+    protocol = case.build(case.categories[-1], 1.0)
+    collection = Collection(labels(protocol), Tally(protocol, some_reports(protocol)), id="trip")
+    write_collection(collection, tmp_path / "trip.toml")
+    again = read_collection(tmp_path / "trip.toml")
+    assert again == collection
+    write_collection(again, tmp_path / "twice.toml")
+    assert (tmp_path / "twice.csv").read_text() == (tmp_path / "trip.csv").read_text()
+
+
+# ---- parameters --------------------------------------------------------------------------------------------------
+@with_epsilon
+@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, 800, "1", True, None])
+def test_impossible_levels_are_refused(case, epsilon):
+    with pytest.raises(ArgumentError, match="epsilon"):
+        case.build(case.categories[-1], epsilon)
+
+
+@with_epsilon
+def test_the_level_keeps_every_digit(case):
+    protocol = case.build(case.categories[-1], 1.2345678901234567)
+    assert protocol.epsilon == pytest.approx(1.2345678901234567, rel=1e-15)
+
+
+@pytest.mark.parametrize("name", sorted(PROTOCOLS))
+def test_client_and_server_have_no_defaults_to_differ_in(name):
+    with pytest.raises(ArgumentError):
+        make_protocol(name, ("a", "b", "c"), {})
+    with pytest.raises(ArgumentError, match="shift"):
+        make_protocol(name, ("a", "b", "c"), {"shift": 3})
+
+
+@every_case
+@pytest.mark.parametrize("n_categories", [1, 0, -3, 2.5, "3", True])
+def test_too_few_categories_are_refused(case, n_categories):
+    if len(case.categories) == 1:
+        pytest.skip("a design of fixed size")
+    with pytest.raises((ArgumentError, TypeError)):
+        case.build(n_categories, 1.0)
