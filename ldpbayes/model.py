@@ -8,7 +8,7 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.prior import as_prior
 from ldpbayes.protocols.base import distinct
 
-#: Protocols with at most this many possible reports are observed as one multinomial over all of them.
+#: Protocols with at most this many possible reports are observed as one multinomial over all of them (GRR: any number).
 MAX_OUTPUTS = 1024
 #: Dense likelihood rows with more entries than this do not go into a PyMC model.
 MAX_ENTRIES = 2**25
@@ -19,8 +19,8 @@ MAX_STICKS = 10
 def observe(name, p, collection):
     """Add the likelihood of a collection to the PyMC model on the context stack.
 
-    A protocol with at most MAX_OUTPUTS possible reports becomes ``Multinomial(n, Q p)`` over all of them; where every
-    report singles out one category (GRR, forced response, any two categories) Q p costs O(a), not a product. Any other
+    A protocol with at most MAX_OUTPUTS possible reports becomes ``Multinomial(n, Q p)`` over all of them; so does one whose
+    reports each single out one category (GRR, forced response, any two categories), where Q p costs O(a). Any other
     protocol becomes a distribution whose log-probability is that of the whole reports, Σ_j w_j log (L p)_j, spec 1.1, and
     whose value is their summary that people look at, the support counts C_x. So for both, ``pm.sample_posterior_predictive``
     predicts report or support counts of fresh users and ``pm.compute_log_likelihood`` gives log P(reports | p). Each
@@ -79,7 +79,7 @@ def observe(name, p, collection):
     single = len(collection.tallies) == 1
     variables = []
     for tally in collection.tallies:
-        add = _observe_counts if lists_reports(tally.protocol) else _observe_reports
+        add = _observe_counts if _lists_reports(tally) else _observe_reports
         variables.append(add(name if single else f"{name}_{tally.name}", p, tally, collection.categories))
     return tuple(variables)
 
@@ -146,9 +146,10 @@ def dirichlet(name, alpha):
     return pt.exp(pt.concatenate([taken[:1], taken[1:] + left[:-1], left[-1:]]))
 
 
-def lists_reports(protocol):
-    """Return whether observe() counts every possible report of the protocol."""
-    return protocol.n_outputs is not None and protocol.n_outputs <= MAX_OUTPUTS
+def _lists_reports(tally):
+    """Return whether observe() counts every possible report: few of them, or each singles out one category."""
+    outputs = tally.protocol.n_outputs
+    return outputs is not None and (outputs <= MAX_OUTPUTS or tally.rows.separable() is not None)
 
 
 def _log_gamma_logp(value, alpha):
@@ -241,7 +242,10 @@ def _fresh_support_counts(protocol):
     """Return the random function of _observe_reports: support counts of n fresh users at p."""
 
     def one(p, n, rng):
-        reports, counts = protocol.simulate(rng.multinomial(n, p / p.sum()), rng)
+        true_counts = rng.multinomial(n, p / p.sum())
+        if hasattr(protocol, "simulate_support_counts"):
+            return protocol.simulate_support_counts(true_counts, rng)
+        reports, counts = protocol.simulate(true_counts, rng)
         seen = counts > 0
         return support_counts(protocol.rows(reports[seen], counts[seen]))
 

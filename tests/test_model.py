@@ -11,8 +11,14 @@ import pytest
 from scipy import special, stats
 
 import ldpbayes.model
-from ldpbayes import ArgumentError, Channel, Collection, InfeasibleError, Tally
+from ldpbayes import GRR, ArgumentError, Channel, Collection, InfeasibleError, Tally
 from ldpbayes.model import build_model, dirichlet, observe
+from ldpbayes.protocols import hashing
+from ldpbayes.protocols.cohort_rr import CohortRR
+from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.protocols.unary import UnaryEncoding
 
 MODELS = pathlib.Path(__file__).parents[1] / "models"
 
@@ -74,8 +80,99 @@ def test_textbook_channel_has_the_same_log_probability(name, request):
         assert ours(p) == pytest.approx(float(theirs(p)), rel=1e-10)
 
 
+def simulated(protocol, n=40, seed=5):
+    rng = np.random.default_rng(seed)
+    p = 0.8 ** np.arange(protocol.n_categories)
+    reports, counts = protocol.simulate(rng.multinomial(n, p / p.sum()), rng)
+    return Collection([f"c{x}" for x in range(protocol.n_categories)], Tally(protocol, reports, counts))
+
+
+def textbook_of(collection, alpha=0.5):
+    """Return the model of models/ that is the collection's protocol, with its reports person by person or as counts."""
+    tally = collection.tallies[0]
+    protocol, a = tally.protocol, collection.n_categories
+    people = np.repeat(tally.reports, tally.counts, axis=0)
+    match protocol.name:
+        case "unary":
+            bits = np.unpackbits(people, axis=1, count=a).astype(int)
+            return textbook("unary")(bits, protocol.kappa, protocol.lam, alpha)
+        case "subset":
+            return textbook("subset")(np.unpackbits(people, axis=1, count=a).astype(int), protocol.epsilon, alpha)
+        case "hadamard":
+            counts = np.bincount(people, minlength=protocol.n_outputs)
+            return textbook("hadamard")(counts, a, protocol.epsilon, alpha)
+        case "local_hashing":
+            seeds, values = people.T
+            table = hashing.buckets(protocol.family, seeds[:, None], np.arange(a)[None, :], protocol.buckets)
+            return textbook("local_hashing")(table, values, protocol.buckets, protocol.epsilon, alpha)
+        case "cohort_rr":
+            counts = np.zeros((protocol.cohorts, protocol.buckets), dtype=int)
+            np.add.at(counts, tuple(people.T), 1)
+            return textbook("cohort_rr")(protocol.table, counts, protocol.epsilon, alpha)
+
+
+SETS = [
+    UnaryEncoding.symmetric(4, 1.5),
+    UnaryEncoding.optimised(14, 2.0),
+    SubsetSelection(6, 1.0, size=2),
+    SubsetSelection(16, 2.0, size=5),
+    HadamardResponse(5, 1.0),
+    LocalHashing(6, 1.2),
+    CohortRR(5, 1.0, buckets=2, cohorts=4),
+]
+
+
+@pytest.mark.parametrize("protocol", SETS, ids=str)
+def test_textbook_of_every_protocol_has_the_same_likelihood(protocol):
+    collection = simulated(protocol)
+    ours, theirs = observed_logp(collection), textbook_logp(textbook_of(collection))
+    p, *others = points(protocol.n_categories)
+    for q in others:
+        assert ours(q) - ours(p) == pytest.approx(float(theirs(q) - theirs(p)), rel=1e-9)
+        rows = collection.rows
+        assert ours(q) - ours(p) == pytest.approx(rows.log_likelihood(q) - rows.log_likelihood(p), rel=1e-9)
+
+
+@pytest.mark.parametrize("protocol", SETS, ids=str)
+def test_textbook_predicts_what_the_protocol_sends(protocol):
+    collection = simulated(protocol)
+    model = textbook_of(collection)
+    a, n = collection.n_categories, collection.n_reports
+    p = 0.8 ** np.arange(a) / (0.8 ** np.arange(a)).sum()
+    fixed = pm.do(model, {"distribution": p})
+    draws = pm.draw(fixed["reports"], draws=50, random_seed=2, mode="FAST_COMPILE").astype(float)
+    if protocol.name in ("unary", "subset"):
+        g, h = protocol.hit_rates
+        expected = h + (g - h) * p
+        error = np.sqrt(expected * (1 - expected) / (50 * n))
+        assert np.abs((draws.mean(axis=(0, 1)) - expected) / error).max() < 4
+    elif protocol.name == "hadamard":
+        expected = protocol.channel() @ p
+        assert np.abs((draws.mean(axis=0) / n - expected) / np.sqrt(expected / (50 * n))).max() < 4
+    else:
+        assert draws.shape == (50, *np.shape(model.rvs_to_values[model["reports"]].eval()))
+
+
+def test_predictive_support_counts_of_unary_reports():
+    collection = simulated(UnaryEncoding.optimised(14, 2.0), n=500)
+    p = points(14)[0]
+    with pm.Model():
+        (reports,) = observe("reports", pt.as_tensor(p), collection)
+        draws = pm.draw(reports, draws=300, random_seed=1, mode="FAST_COMPILE")
+    g, h = collection.tallies[0].protocol.hit_rates
+    expected = h + (g - h) * p
+    assert draws.shape == (300, 14)
+    assert np.abs((draws.mean(axis=0) / 500 - expected) / np.sqrt(expected * (1 - expected) / 150000)).max() < 4
+
+
+def test_grr_with_many_categories_is_counted_without_a_matrix():
+    collection = simulated(GRR(3000, 1.0))
+    names = [variable.name for variable in build_model(collection).data_vars]
+    assert "reports_slope" in names and "reports_rows" not in names
+
+
 def test_whole_reports_have_the_log_probability_of_the_rows(grr10, minarets, monkeypatch):
-    monkeypatch.setattr(ldpbayes.model, "MAX_OUTPUTS", 0)
+    monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
     for collection in (grr10, minarets):
         logp = observed_logp(collection)
         for p in points(collection.n_categories):
@@ -114,7 +211,7 @@ def test_predictive_reports_and_log_likelihood_come_from_pymc(grr10):
 
 @pytest.mark.filterwarnings("ignore:Numba will use object mode")
 def test_predictive_support_counts_of_whole_reports(grr10, monkeypatch):
-    monkeypatch.setattr(ldpbayes.model, "MAX_OUTPUTS", 0)
+    monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
     with pm.Model():
         observe("reports", pt.as_tensor(np.full(10, 0.1)) + pm.Normal("nothing", 0, 1e-12), grr10)
         predicted = pm.sample_posterior_predictive(_tree({"nothing": np.zeros((1, 400))}), random_seed=1, progressbar=False)
@@ -175,7 +272,7 @@ def test_wrong_shape_of_p_is_refused(nigeria):
 
 
 def test_rows_too_large_for_a_model_are_refused(grr10, monkeypatch):
-    monkeypatch.setattr(ldpbayes.model, "MAX_OUTPUTS", 0)
+    monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
     monkeypatch.setattr(ldpbayes.model, "MAX_ENTRIES", 99)
     with pytest.raises(InfeasibleError, match="10 distinct reports over 10 categories, more than the 99"):
         build_model(grr10)
