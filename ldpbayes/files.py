@@ -101,7 +101,7 @@ def read_table(source, columns, where=None):
             header = [cell.strip() for cell in next(reader, [])]
             _check_header(header, [*columns, *where])
             positions = [header.index(column) for column in columns]
-            wanted = {header.index(key): str(value) for key, value in where.items()}
+            wanted = {header.index(key): str(value).strip() for key, value in where.items()}
             for lines, rows in _chunks(reader, len(header), wanted):
                 yield lines, [[cells[i] for cells in rows] for i in positions]
     except DataError as err:

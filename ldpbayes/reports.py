@@ -1,7 +1,7 @@
 """Collection files: ``<id>.toml`` describes categories and channels, CSV files beside it hold tallies or reports."""
 
 import csv
-import io
+import itertools
 import pathlib
 import tomllib
 from fractions import Fraction
@@ -155,25 +155,10 @@ def write_collection(collection, path):
 
     path = pathlib.Path(path)
     table = path.with_suffix(".csv")
+    single = len(collection.tallies) == 1
     document = {key: getattr(collection, key) for key in _TEXTS if getattr(collection, key)}
     document["categories"] = list(collection.categories)
-    # Channels whose reports have the same columns share the file's columns; others leave them empty.
-    single = len(collection.tallies) == 1
-    fields = list(dict.fromkeys(f for tally in collection.tallies for f in tally.protocol.report_fields))
-    lines = [[*([] if single else ["channel"]), *fields, "count"]]
-    document["channels"] = []
-    for tally in collection.tallies:
-        own = tally.protocol.report_fields
-        columns = tally.protocol.format_reports(tally.reports, collection.categories)
-        texts = dict(zip(own, columns, strict=True))
-        for j, count in enumerate(tally.counts.tolist()):
-            cells = [texts[f][j] if f in texts else "" for f in fields]
-            lines.append([*([] if single else [tally.name]), *cells, str(count)])
-        entry = {"name": tally.name, "protocol": getattr(tally.protocol, "design", tally.protocol.name)}
-        entry |= {"file": table.name} | ({} if single else {"where": {"channel": tally.name}})
-        entry |= {"report": own[0] if len(own) == 1 else list(own), "count": "count", "n": tally.n_reports}
-        parameters = _canonical(tally.protocol.parameters())
-        document["channels"].append(entry | ({"parameters": parameters} if parameters else {}))
+    document["channels"] = [_channel_entry(tally, table.name, single) for tally in collection.tallies]
     if collection.derived:
         document["derived"] = {
             item.name: {"of": list(item.of)} | ({"given": list(item.given)} if item.given else {})
@@ -181,13 +166,34 @@ def write_collection(collection, path):
         }
     if collection.published:
         document["published"] = list(collection.published)
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
     described = tomli_w.dumps(document, multiline_strings=True)
     if tomllib.loads(described) != document:  # carriage returns survive only in one-line strings
         described = tomli_w.dumps(document)
-    files.write_text(table, text.getvalue())
+    with files.replacing(table) as temporary, open(temporary, "w", encoding="utf-8", newline="") as handle:
+        csv.writer(handle, lineterminator="\n").writerows(_table_lines(collection, single))
     files.write_text(path, described)
+
+
+def _channel_entry(tally, table, single):
+    """Return the [[channels]] table of one tally."""
+    entry = {"name": tally.name, "protocol": getattr(tally.protocol, "design", tally.protocol.name), "file": table}
+    entry |= {} if single else {"where": {"channel": tally.name}}
+    fields = tally.protocol.report_fields
+    entry |= {"report": fields[0] if len(fields) == 1 else list(fields), "count": "count", "n": tally.n_reports}
+    parameters = _canonical(tally.protocol.parameters())
+    return entry | ({"parameters": parameters} if parameters else {})
+
+
+def _table_lines(collection, single):
+    """Yield the lines of the table: channels share the columns of the same name and leave the others empty."""
+    fields = list(dict.fromkeys(field for tally in collection.tallies for field in tally.protocol.report_fields))
+    yield [*([] if single else ["channel"]), *fields, "count"]
+    for tally in collection.tallies:
+        columns = tally.protocol.format_reports(tally.reports, collection.categories)
+        texts = dict(zip(tally.protocol.report_fields, columns, strict=True))
+        cells = [texts.get(field, itertools.repeat("")) for field in fields]
+        names = [] if single else [itertools.repeat(tally.name)]
+        yield from zip(*names, *cells, tally.counts.tolist(), strict=False)
 
 
 def _read_channel(path, categories, channel, position):

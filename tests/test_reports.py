@@ -261,13 +261,13 @@ def test_a_folder_is_not_a_collection(tmp_path):
 
 # ---- round trip ---------------------------------------------------------------------------------------------------
 
-LABELS = ("no", "yes, certainly", 'so "so"', "ünklar")
+LABELS = ("no", " yes, certainly ", 'so "so"\n', "ünklar")
 COLLECTIONS = {
     "grr": Collection(LABELS, Tally(GRR(4, epsilon=1 / 3), [0, 1, 3], [5, 0, 2])),
     "matrix": Collection(("a", "b"), Tally(Channel([[1 / 3, 0.1], [2 / 3, 0.9]], ("lo", "hi")), [0, 1], [3, 4])),
     "two channels": Collection(
         LABELS,
-        [Tally(GRR(4, epsilon=1.0), [0, 1], name="a"), Tally(designs.forced_response(0.5, [1, 2, 0, 1]), [2], name="b")],
+        [Tally(GRR(4, epsilon=1.0), [0, 1], name=" a"), Tally(designs.forced_response(0.5, [1, 2, 0, 1]), [2], name="b")],
         id="mixed",
         title="Mixed\ttitle",
         notes='First line.\nSecond "line" with \\ and """.',

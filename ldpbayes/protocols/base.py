@@ -231,7 +231,9 @@ def parse_labels(column, labels, what="report"):
     positions = {label: i for i, label in enumerate(labels)}
     out = np.empty(len(column), dtype=np.int64)
     for i, text in enumerate(column):
-        position = positions.get(text.strip())
+        position = positions.get(text)
+        if position is None:  # blanks around a cell are not part of it, unless a label has them
+            position = positions.get(text.strip())
         if position is None:
             shown = ", ".join(list(labels)[:8]) + (", …" if len(labels) > 8 else "")
             raise DataError(f"unknown {what} {text!r}; it must be one of {shown}", line=i)
