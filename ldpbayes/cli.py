@@ -42,6 +42,7 @@ class Method(enum.StrEnum):
     exact = "exact"
     quadrature = "quadrature"
     tally_states = "tally_states"
+    surrogate = "surrogate"
     augmentation = "augmentation"
     nuts = "nuts"
 
@@ -222,7 +223,8 @@ def _print_trust(tree):
     ]
     if "exact" in tree.children and "log_evidence" in tree["exact"]:
         lines.append(f"Log-evidence {float(tree['exact']['log_evidence']):.4f}.")
-    lines += [str(text) for text in tree["estimate"]["outcome"].values]
+    named = zip(tree["estimate"]["estimator"].values, tree["estimate"]["outcome"].values, strict=True)
+    lines += [f"{_LABELS.get(str(name), name)}: {text}" for name, text in named]
     for line in filter(None, lines):
         out.print(line, highlight=False, markup=False, soft_wrap=True)
 

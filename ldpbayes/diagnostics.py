@@ -29,13 +29,17 @@ def summarise(tree, ci_prob):
     posterior = tree["posterior"]
     exact = {name: values.values for name, values in tree["exact"].data_vars.items()} if "exact" in tree.children else {}
     independent = tree.attrs.get("sampling", "mcmc") == "independent"
-    parts = [_target(posterior[name].values, exact, name, ci_prob, independent) for name in ("distribution", "frequency")]
+    effective = tree.attrs.get("effective_draws")
+    parts = [
+        _target(posterior[name].values, exact, name, ci_prob, independent, effective)
+        for name in ("distribution", "frequency")
+    ]
     data = {key: (("target", "category"), np.stack([part[key] for part in parts])) for key in parts[0]}
     coords = {"target": ["distribution", "frequency"], "category": posterior["category"].values}
     names = [name for name in posterior.data_vars if name not in coords["target"]]
     if names:
         draws = np.stack([posterior[name].values for name in names], axis=-1)
-        derived = _target(draws, {}, "derived", ci_prob, independent)
+        derived = _target(draws, {}, "derived", ci_prob, independent, effective)
         data |= {f"derived_{key}": (("quantity",), value) for key, value in derived.items()}
         coords["quantity"] = names
     tree["summary"] = xr.DataTree(xr.Dataset(data, coords, {"ci_prob": ci_prob, "ci_kind": "eti"}))
@@ -46,14 +50,14 @@ def summarise(tree, ci_prob):
 def verdict(tree):
     """Return ``converged`` (0 or 1), ``worst_r_hat``, ``least_ess``, ``divergences`` and ``outcome``, one sentence.
 
-    Independent draws need no chain diagnostics; their method's own checks stand in other attrs and can only lower
-    ``converged``.
+    Independent draws need no chain diagnostics: their method says in ``checked`` what it checked instead, and in
+    ``problem`` what failed.
     """
     summary = tree["summary"]
     problems = [tree.attrs["problem"]] if tree.attrs.get("problem") else []
     out = {}
     if tree.attrs.get("sampling", "mcmc") == "independent":
-        good = "Independent draws: no chain diagnostics are needed."
+        good = tree.attrs.get("checked") or "Independent draws: no chain diagnostics are needed."
     else:
         r_hat = float(np.nanmax(summary["r_hat"].values))
         ess = float(np.nanmin([summary["ess_bulk"].values, summary["ess_tail"].values]))
@@ -86,7 +90,7 @@ def mcse_of_mean(draws, *, independent):
     return out
 
 
-def _target(draws, exact, name, ci_prob, independent):
+def _target(draws, exact, name, ci_prob, independent, effective=None):
     """Return the summary entries of one variable; draws (chains, draws, a), exact moments replace sampled ones."""
     chains, per_chain, size = draws.shape
     flat = draws.reshape(-1, size)
@@ -96,7 +100,7 @@ def _target(draws, exact, name, ci_prob, independent):
     blank = np.full(size, np.nan)
     out = {"mean": flat.mean(axis=0), "sd": sd, "lower": lower, "upper": upper}
     if independent:
-        n = float(chains * per_chain)
+        n = effective or float(chains * per_chain)
         out |= {"mcse": sd / np.sqrt(n), "ess_bulk": np.full(size, n), "ess_tail": np.full(size, n), "r_hat": blank}
     else:
         out |= _chain_diagnostics(draws)

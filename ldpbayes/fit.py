@@ -37,9 +37,9 @@ class Choice:
     method : AbstractPosterior
         Ready to run.
     reason : str
-        Why this one, and why not those before it.
+        Why this one.
     considered : tuple of (name, Feasibility)
-        Every method in order, up to the one chosen.
+        Every method in order, up to the one chosen: why those before it were passed over.
     """
 
     method: AbstractPosterior
@@ -95,9 +95,7 @@ def select_method(collection, prior="jeffreys", *, exclude=(), **settings):
             raise InfeasibleError("No posterior method applies: " + " ".join(a.reason for _, a in considered))
         _, name = min(feasible)
         method, answer = make_method(name, **settings), dict(considered)[name]
-    passed = [f"{other}: {a.reason}" for other, a in considered if other != name]
-    reason = answer.reason + (f" Not {'; not '.join(passed)}" if passed else "")
-    return Choice(method, reason, tuple(considered))
+    return Choice(method, answer.reason, tuple(considered))
 
 
 def fit(

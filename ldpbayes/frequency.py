@@ -2,6 +2,9 @@
 
 import numpy as np
 
+#: Exact draws of F may take this long in all.
+LIMIT_SECONDS = 20.0
+
 
 def frequency_moments(mean, variance, alpha, n):
     """Return (mean, sd) of F given the reports, from the posterior moments of P under a Dirichlet(α) prior.
@@ -35,3 +38,26 @@ def frequency_draws(rows, distribution, rng):
     rng : numpy.random.Generator
     """
     return np.stack([rows.allocate(p, rng) for p in distribution]) / rows.n_reports
+
+
+def frequency_draws_within(rows, distribution, rng, mean, sd, *, limit_seconds=LIMIT_SECONDS):
+    """Return (draws of F, how): exact ones where they are cheap enough, else draws of P moved to F's exact moments.
+
+    The second kind is E[F] + (P − E[P])·sd(F)/sd(P), cut at 0 and divided by its sum: right where n is so large that both
+    posteriors have one shape, which is where exact draws are dear.
+
+    Parameters
+    ----------
+    rows, distribution, rng
+        As in frequency_draws.
+    mean, sd : (a,) arrays
+        Exact moments of F given the reports (frequency_moments).
+    limit_seconds : float
+        Predicted time above which the second kind is used.
+    """
+    if rows.allocation_seconds * len(distribution) <= limit_seconds:
+        return frequency_draws(rows, distribution, rng), "allocated"
+    spread = distribution.std(axis=0)
+    scale = np.divide(sd, spread, out=np.zeros_like(sd), where=spread > 0)
+    moved = np.maximum(mean + (distribution - distribution.mean(axis=0)) * scale, 0.0)
+    return moved / moved.sum(axis=1, keepdims=True), "moment-matched"

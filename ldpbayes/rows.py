@@ -82,14 +82,17 @@ class Rows(abc.ABC):
     def signal(self, p, rng):
         """Return one draw of the signal tallies k given p, shape (a,): the users whose report says something about them.
 
-        With f_j the least entry of row j, a user of report j is *noise* with weight f_j Σp and *signal* of category x with
-        weight (L_jx − f_j) p_x. Given k, p ~ Dirichlet(α + k): noise users need no category (algorithms.md, section 5).
+        With f = noise_floor(), a user of report j is *noise* with weight f_j Σp and *signal* of category x with weight
+        (L_jx − f_j) p_x. Given k, p ~ Dirichlet(α + k): noise users need no category (spec 2.4).
         """
-        dense = self.dense()
-        floor = dense.min(axis=1, keepdims=True)
+        dense, floor = self.dense(), self.noise_floor()[:, None]
         weights = np.concatenate([(dense - floor) * p, floor * p.sum()], axis=1)
         weights /= weights.sum(axis=1, keepdims=True)
         return rng.multinomial(self.counts.astype(np.int64), weights).sum(axis=0)[:-1]
+
+    def noise_floor(self):
+        """Return the part of every row that is the same for all categories, shape (n_rows,)."""
+        return self.dense().min(axis=1)
 
     def allocate(self, p, rng):
         """Return one draw of the true tallies T given p: Σ_j Multinomial(w_j, L_j∘p / (L p)_j), shape (a,).
@@ -98,6 +101,11 @@ class Rows(abc.ABC):
         """
         signal = self.signal(p, rng)
         return signal + rng.multinomial(int(self.n_reports) - signal.sum(), p / p.sum())
+
+    @property
+    def allocation_seconds(self):
+        """Predicted time of one call of allocate() on one core."""
+        return 2e-8 * self.n_rows * self.n_categories
 
     def separable(self):
         """Return the Separable form of these rows, or None where some row looks at several coordinates."""
@@ -204,6 +212,9 @@ class TwoLevelRows(Rows):
         """Return C_x = Σ_j w_j [x ∈ S_j], shape (a,)."""
         return self.support_totals(self.counts)
 
+    def noise_floor(self):
+        return np.ones(self.n_rows)
+
     def matvec(self, p):
         return p.sum(axis=0) + self.beta * self.support_sums(p)
 
@@ -249,6 +260,10 @@ class IdentityRows(TwoLevelRows):
         out = np.ones((self.n_rows, self.n_categories))
         out[np.arange(self.n_rows), self.index] += self.beta
         return out
+
+    @property
+    def allocation_seconds(self):
+        return 1e-7 * self.n_categories
 
     def signal(self, p, rng):
         named = self.beta * p[self.index]
@@ -339,6 +354,10 @@ class SupportRows(TwoLevelRows):
             u += total
             out += _log_sum(u, self.counts[part])
         return out
+
+    @property
+    def allocation_seconds(self):
+        return 4e-8 * self.n_reports
 
     def signal(self, p, rng):
         if self._is_small:
@@ -475,6 +494,10 @@ class SeparableRows(Rows):
         out[np.arange(self.n_rows), self.index] += self.slope
         return out
 
+    @property
+    def allocation_seconds(self):
+        return 1e-7 * (self.n_rows + self.n_categories)
+
     def signal(self, p, rng):
         raise InfeasibleError("A composite likelihood counts bits, not users: it has no true tallies to draw.")
 
@@ -514,6 +537,10 @@ class StackedRows(Rows):
 
     def dense(self):
         return np.concatenate([part.dense() for part in self.parts])
+
+    @property
+    def allocation_seconds(self):
+        return sum(part.allocation_seconds for part in self.parts)
 
     def signal(self, p, rng):
         return sum(part.signal(p, rng) for part in self.parts)

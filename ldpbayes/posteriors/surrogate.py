@@ -1,0 +1,303 @@
+"""Any protocol at any n: a conditioned product with Gaussian-tilted Gamma factors, and weights on the true likelihood.
+
+On the simplex's tangent space the log-likelihood's Hessian is nearly diagonal plus terms that vanish there, so the
+posterior is close to independent factors g^{α−1} exp(b g − D g²/2) conditioned on Σ g = 1; importance weights mend the
+rest, and Pareto smoothing says whether they can.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from ldpbayes import checks
+from ldpbayes.errors import ConvergenceError, InfeasibleError
+from ldpbayes.frequency import frequency_draws_within, frequency_moments
+from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
+from ldpbayes.posteriors.conditioned_product import ConditionedProduct
+from ldpbayes.prior import as_prior
+
+#: The weights are trusted below this Pareto k̂ …
+MAX_K_HAT = 0.7
+#: … and where their effective sample is at least this share of the draws.
+MIN_EFFICIENCY = 0.25
+#: The expansion point is settled when the mean moves by less than this many posterior sd.
+SETTLED = 1e-3
+_HERMITE = np.polynomial.hermite_e.hermegauss(7)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianFactors:
+    """Factors φ_x(g) = g^{α_x−1} exp(b_x g − D_x g²/2), for the conditioned product.
+
+    Attributes
+    ----------
+    alpha, linear, curvature : (a,) arrays
+        α > 0, b, and D > 0.
+    """
+
+    alpha: np.ndarray
+    linear: np.ndarray
+    curvature: np.ndarray
+    lowest_tilt = -math.inf
+
+    def take(self, index):
+        """Return the family of these factors only."""
+        return GaussianFactors(self.alpha[index], self.linear[index], self.curvature[index])
+
+    def log_smooth(self, g):
+        """Return b g − D g²/2 for g of shape (a,)."""
+        return (self.linear - 0.5 * self.curvature * g) * g
+
+    def log_remainder(self, g, delta):
+        """Return log_smooth(g + delta) − log_smooth(g) − delta·slope(g); g (a,), delta (a, N)."""
+        return -0.5 * self.curvature[:, None] * delta**2
+
+    def slope(self, g):
+        """Return b − D g."""
+        return self.linear - self.curvature * g
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """Draws of the surrogate with weights that make them draws of the posterior.
+
+    Attributes
+    ----------
+    distribution : (S, a) array
+    log_weight : (S,) array
+        Pareto-smoothed and normalised.
+    k_hat : float
+        Shape of the weights' tail; below 0.7 the weighted means have a usable error.
+    effective_sample : float
+        1/Σ w².
+    shift : float
+        Largest move of a mean by the weights, in posterior sd.
+    log_evidence, log_evidence_error : float
+        log of the mean weight, and its standard error.
+    expansions : int
+        Times the likelihood was expanded.
+    """
+
+    distribution: np.ndarray
+    log_weight: np.ndarray
+    k_hat: float
+    effective_sample: float
+    shift: float
+    log_evidence: float
+    log_evidence_error: float
+    expansions: int
+
+    @property
+    def weight(self):
+        """Normalised weights, shape (S,)."""
+        return np.exp(self.log_weight)
+
+    @property
+    def checked(self):
+        """What the weights say, in one sentence."""
+        return (
+            f"Weights on the true likelihood: Pareto k-hat {self.k_hat:.2f}, {self.effective_sample:.0f} effective of "
+            f"{self.log_weight.size} draws; they moved no mean by more than {self.shift:.2f} posterior sd."
+        )
+
+    @property
+    def problem(self):
+        """Why the weights cannot be trusted, or an empty string."""
+        efficiency = self.effective_sample / self.log_weight.size
+        if self.k_hat < MAX_K_HAT and efficiency >= MIN_EFFICIENCY:
+            return ""
+        return f"Pareto k-hat {self.k_hat:.2f} and {efficiency:.0%} effective draws, where below 0.7 and 25% are needed"
+
+
+@dataclass(frozen=True)
+class Surrogate(AbstractPosterior):
+    """Importance sampling from a conditioned-product surrogate of the likelihood; any protocol, any n.
+
+    Parameters
+    ----------
+    draws, chains : int
+        Draws kept, shaped like chains; as many surrogate draws are weighted and resampled.
+    max_expansions : int
+        Most rounds of expanding the likelihood at the surrogate's mean.
+
+    Notes
+    -----
+    Round: weights h_j = E[w_j/u_j²] and g_j = E[w_j/u_j] with u_j = (Lp)_j Gaussian under the surrogate; gradient Lᵀg,
+    D = diag H − 2f, f = (H1 − diag H − F)/(a−2), F = Σ f, H = Lᵀ diag(h) L: then H = diag D + f1ᵀ + 1fᵀ in its row
+    sums, and the last two vanish on the tangent space. Only three passes over the rows are needed, no a × a matrix.
+    """
+
+    draws: int = 1000
+    chains: int = 4
+    max_expansions: int = 12
+    name: ClassVar[str] = "surrogate"
+    sampling: ClassVar[str] = "independent"
+
+    def __post_init__(self):
+        for name in ("draws", "chains", "max_expansions"):
+            object.__setattr__(self, name, checks.integer(getattr(self, name), name, minimum=1))
+
+    def feasibility(self, collection, prior):
+        if collection.n_categories < 3:
+            return Feasibility(False, math.nan, "The surrogate needs three categories.")
+        work = collection.rows.n_rows * collection.n_categories
+        seconds = 0.2 + 2e-4 * collection.n_categories + work * (self.draws * self.chains * 2.5e-11 + 1e-8)
+        return Feasibility(
+            True, seconds, "Surrogate with weights on the true likelihood; its k-hat says whether to trust it."
+        )
+
+    def weighted(self, collection, prior, *, random_seed=None, progressbar=False):
+        """Return the Weighted draws, trusted or not.
+
+        Raises
+        ------
+        InfeasibleError
+            With two categories (every such collection has an exact posterior).
+        """
+        answer = self.feasibility(collection, prior)
+        if not answer.feasible:
+            raise InfeasibleError(answer.reason)
+        rng = checks.generator(random_seed, "random_seed")
+        prior = as_prior(prior, collection.n_categories)
+        rows = collection.rows
+        engine, expansions = expand(rows, prior.alpha, self.max_expansions)
+        distribution, log_radius = _propose(engine, self.draws * self.chains, rng)
+        log_ratio = rows.log_likelihood(np.ascontiguousarray(distribution.T)) - log_radius
+        log_ratio += gammaln(prior.total) - gammaln(prior.alpha).sum() + engine.factor_log_mass.sum()
+        return _weigh(distribution, log_ratio, expansions)
+
+    def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
+        from ldpbayes import result
+
+        rng = checks.generator(random_seed, "random_seed")
+        prior = as_prior(prior, collection.n_categories)
+        found = self.weighted(collection, prior, random_seed=rng, progressbar=progressbar)
+        shape = (self.chains, self.draws, collection.n_categories)
+        chosen = rng.permutation(_resample(found.weight, rng))
+        flat = found.distribution[chosen]
+        mean = found.weight @ found.distribution
+        variance = found.weight @ (found.distribution - mean) ** 2
+        frequency_mean, frequency_sd = frequency_moments(mean, variance, prior.alpha, collection.n_reports)
+        frequencies, kind = frequency_draws_within(collection.rows, flat, rng, frequency_mean, frequency_sd)
+        tree = result.build(
+            collection,
+            prior,
+            method=self.name,
+            settings={**asdict(self), "ci_prob": ci_prob},
+            draws=flat.reshape(shape),
+            frequencies=frequencies.reshape(shape),
+            attrs={
+                "effective_draws": found.effective_sample,
+                "k_hat": found.k_hat,
+                "shift_by_weights": found.shift,
+                "expansions": found.expansions,
+                "log_evidence": found.log_evidence,
+                "log_evidence_error": found.log_evidence_error,
+                "frequency_draws": kind,
+                "checked": found.checked,
+                "problem": found.problem,
+            },
+        )
+        if found.problem:
+            raise ConvergenceError(f"The surrogate's weights cannot be trusted: {found.problem}.", tree)
+        return tree
+
+
+def expand(rows, alpha, max_expansions=12):
+    """Return (ConditionedProduct, rounds): the surrogate posterior, expanded at its own mean until that settles.
+
+    Parameters
+    ----------
+    rows : Rows
+    alpha : (a,) array
+    max_expansions : int
+    """
+    mean = alpha / alpha.sum()
+    spread = np.zeros_like(mean)  # variances of the independent factors; none at the first expansion
+    for rounds in range(1, max_expansions + 1):
+        linear, curvature = _quadratic(rows, mean, spread)
+        engine = ConditionedProduct(GaussianFactors(alpha, linear, curvature), np.arange(alpha.size), route="transform")
+        before, (mean, variance) = mean, engine.saddle_moments()
+        spread = engine.factor_variance
+        if rounds > 2 and (np.abs(mean - before) < SETTLED * np.sqrt(variance)).all():
+            break
+    return engine, rounds
+
+
+def _quadratic(rows, mean, spread):
+    """Return (b, D) of the log-likelihood's expansion at mean, averaged over the surrogate's spread."""
+    centre = rows.matvec(mean)
+    first, second = rows.counts / centre, rows.counts / centre**2
+    if spread.any():
+        variance = rows.square_matvec(spread) - rows.matvec(spread) ** 2 / spread.sum()
+        noise = np.sqrt(np.maximum(variance, 0.0))
+        first, second = np.zeros_like(centre), np.zeros_like(centre)
+        for node, weight in zip(*_HERMITE, strict=True):
+            # A Gaussian can reach below what any distribution gives a report; a tenth of the mean is far in that tail.
+            inverse = 1 / np.maximum(centre + noise * node, 0.1 * centre)
+            first += weight * inverse
+            second += weight * inverse**2
+        first *= rows.counts / _HERMITE[1].sum()
+        second *= rows.counts / _HERMITE[1].sum()
+    gradient, diagonal = rows.rmatvec(first), rows.gram_diagonal(second)
+    others = rows.rmatvec(second * rows.matvec(np.ones_like(mean))) - diagonal
+    a = mean.size
+    shared = (others - others.sum() / (2 * a - 2)) / (a - 2)
+    curvature = diagonal - 2 * shared
+    curvature = np.maximum(curvature, 1e-6 * np.median(np.abs(curvature)) + 1e-9)
+    return gradient + curvature * mean, curvature
+
+
+def _propose(engine, size, rng):
+    """Return (draws of p, log ∫ r^{Σα−1} exp(r·B − r²C/2) dr): normalised independent factors, and their radius.
+
+    The density of p = g/Σg is Π_x p^{α_x−1}/Z_x times that integral, with B = Σ(b − t)p and C = ΣDp²; the powers of p
+    are the prior's and cancel in the weights.
+    """
+    g = engine.independent_draws(size, rng)
+    p = g / g.sum(axis=1, keepdims=True)
+    family = engine.family
+    linear, square = p @ (family.linear - engine.tilt), p**2 @ family.curvature
+    power = family.alpha.sum() - 1
+    mode = (linear + np.sqrt(linear**2 + 4 * square * power)) / (2 * square)
+    scale = 1 / np.sqrt(power / mode**2 + square)
+    steps = np.linspace(-12, 12, 129)
+    radius = np.maximum(mode[:, None] + scale[:, None] * steps, 1e-300)
+    log_density = power * np.log(radius / mode[:, None]) + linear[:, None] * (radius - mode[:, None])
+    log_density -= 0.5 * square[:, None] * (radius**2 - mode[:, None] ** 2)
+    top = power * np.log(mode) + linear * mode - 0.5 * square * mode**2
+    inside = mode[:, None] + scale[:, None] * steps > 0
+    return p, top + np.log((np.exp(log_density) * inside).sum(axis=1) * scale * (steps[1] - steps[0]))
+
+
+def _weigh(distribution, log_ratio, expansions):
+    """Return Weighted from the log-ratios of posterior (unnormalised) to proposal."""
+    from arviz_stats.base import array_stats
+
+    size = log_ratio.size
+    smoothed, k_hat = array_stats.psislw(-log_ratio)  # it takes the logs of the inverse weights
+    weight = np.exp(smoothed)
+    mean, plain = weight @ distribution, distribution.mean(axis=0)
+    sd = np.sqrt(weight @ (distribution - mean) ** 2)
+    log_evidence = logsumexp(log_ratio) - math.log(size)
+    relative = np.exp(log_ratio - log_evidence)
+    return Weighted(
+        distribution,
+        smoothed,
+        float(k_hat),
+        float(1 / (weight**2).sum()),
+        float(np.max(np.abs(mean - plain) / sd)),
+        float(log_evidence),
+        float(relative.std(ddof=1) / math.sqrt(size)),
+        expansions,
+    )
+
+
+def _resample(weight, rng):
+    """Return indices of as many equally weighted draws, by systematic resampling (least added noise)."""
+    size = weight.size
+    positions = (rng.random() + np.arange(size)) / size
+    return np.minimum(np.searchsorted(np.cumsum(weight), positions), size - 1)

@@ -1,0 +1,122 @@
+"""The surrogate against exact posteriors: means, evidence, the density of its draws, and what it must refuse."""
+
+import warnings
+
+import numpy as np
+import pytest
+from cases import CASES
+from scipy import integrate, stats
+
+from ldpbayes import Collection, Tally
+from ldpbayes.errors import ConvergenceError, InfeasibleError
+from ldpbayes.fit import fit
+from ldpbayes.posteriors.conditioned_product import ConditionedProduct
+from ldpbayes.posteriors.exact import Exact
+from ldpbayes.posteriors.surrogate import GaussianFactors, Surrogate, _propose, expand
+from ldpbayes.prior import Dirichlet
+from ldpbayes.protocols import GRR
+from ldpbayes.protocols.unary import UnaryEncoding
+
+
+def collected(protocol, n, seed):
+    """Return a collection of n users with a Zipf distribution."""
+    rng = np.random.default_rng(seed)
+    p = 1 / np.arange(1, protocol.n_categories + 1)
+    tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, p / p.sum()), rng))
+    return Collection([f"c{x}" for x in range(protocol.n_categories)], [tally])
+
+
+@pytest.mark.parametrize("a, n, epsilon", [(4, 500, 1.0), (10, 2000, 0.5), (40, 20_000, 2.0), (200, 50_000, 1.0)])
+@pytest.mark.parametrize("alpha", [0.5, 1.0])
+def test_means_and_evidence_against_the_exact_posterior(a, n, epsilon, alpha):
+    collection, prior = collected(GRR(a, epsilon), n, seed=a), Dirichlet(np.full(a, alpha))
+    exact = Exact().moments(collection, prior)
+    found = Surrogate(draws=1000).weighted(collection, prior, random_seed=1)
+    assert not found.problem
+    error = (found.weight @ found.distribution - exact.mean) / exact.sd * np.sqrt(found.effective_sample)
+    assert np.abs(error).max() < 5
+    assert np.sqrt((error**2).mean()) < 1 + 3 / np.sqrt(a)  # of a correlated, near-standard-normal errors
+    assert abs(found.log_evidence - exact.log_evidence) < 4 * found.log_evidence_error + 1e-3
+
+
+def test_unequal_alpha():
+    prior = Dirichlet(np.linspace(0.3, 3, 12))
+    collection = collected(GRR(12, 1.0), 3000, seed=2)
+    exact = Exact().moments(collection, prior)
+    found = Surrogate().weighted(collection, prior, random_seed=1)
+    error = (found.weight @ found.distribution - exact.mean) / exact.sd * np.sqrt(found.effective_sample)
+    assert np.abs(error).max() < 5
+
+
+def test_density_of_the_proposals_integrates_to_one():
+    """E_q[f/q] = ∫ f over the simplex for a known f: the Dirichlet density, in three categories."""
+    rng = np.random.default_rng(4)
+    alpha = np.array([0.5, 1.0, 2.0])
+    family = GaussianFactors(alpha, np.array([3.0, 40.0, 10.0]), np.array([10.0, 60.0, 25.0]))
+    engine = ConditionedProduct(family, np.arange(3), route="transform")
+    p, log_radius = _propose(engine, 40_000, rng)
+    log_q = ((alpha - 1) * np.log(p)).sum(axis=1) + log_radius - engine.factor_log_mass.sum()
+    weight = np.exp(stats.dirichlet(alpha + 1).logpdf(p.T) - log_q)
+    assert abs(weight.mean() - 1) < 4 * weight.std() / np.sqrt(weight.size)
+
+
+def test_mean_of_the_independent_draws():
+    """Draws by the inverse cdf on a grid have the factors' moments by adaptive quadrature."""
+    family = GaussianFactors(np.array([0.5, 0.5, 2.0]), np.array([0.0, 30.0, 5.0]), np.array([4.0, 90.0, 9.0]))
+    engine = ConditionedProduct(family, np.arange(3), route="transform")
+    g = engine.independent_draws(50_000, np.random.default_rng(1))
+    for x in range(3):
+
+        def density(v, x=x):  # in v = g^α, which takes the singularity at zero away
+            y = v ** (1 / family.alpha[x])
+            return np.exp((family.linear[x] - engine.tilt) * y - family.curvature[x] * y**2 / 2)
+
+        mass = integrate.quad(density, 0, 60, limit=400)[0]
+        mean = integrate.quad(lambda v, x=x: v ** (1 / family.alpha[x]) * density(v), 0, 60, limit=400)[0] / mass
+        assert abs(g[:, x].mean() - mean) < 4 * g[:, x].std() / np.sqrt(len(g))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_protocol_against_an_exact_method(case):
+    """Small collections of every protocol: accepted answers are right, rejected ones go to another method."""
+    a = max(case.categories)
+    if a < 3:
+        pytest.skip("two categories are always exact")
+    collection = collected(case.build(a, 1.0), 40, seed=7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exact = fit(collection, method="tally_states", random_seed=1, draws=250, estimates=False)["exact"]
+    found = Surrogate(draws=1500).weighted(collection, "jeffreys", random_seed=1)
+    if found.problem:
+        pytest.skip(f"rejected: {found.problem}")
+    error = (found.weight @ found.distribution - exact["distribution_mean"].values) / exact["distribution_sd"].values
+    assert np.abs(error).max() < 0.1
+    assert abs(found.log_evidence - float(exact["log_evidence"])) < 5 * found.log_evidence_error + 5e-3
+
+
+def test_rejected_weights_raise_with_the_result_and_auto_hands_over():
+    collection = collected(UnaryEncoding.optimised(20, 4.0), 60, seed=1)
+    with pytest.raises(ConvergenceError, match=r"k-hat .* effective draws") as caught:
+        Surrogate(draws=250).posterior(collection, "jeffreys", random_seed=1)
+    assert caught.value.result.attrs["problem"]
+    tree = fit(collection, random_seed=1, estimates=False)
+    assert tree.attrs["method"] == "augmentation"
+    assert "surrogate ran first and was rejected" in tree.attrs["reason"]
+
+
+def test_expansion_settles():
+    collection = collected(UnaryEncoding.optimised(30, 1.0), 5000, seed=3)
+    _, rounds = expand(collection.rows, np.full(30, 0.5))
+    assert rounds < 12
+
+
+def test_two_categories_are_refused():
+    with pytest.raises(InfeasibleError, match="three categories"):
+        Surrogate().weighted(collected(GRR(2, 1.0), 50, seed=1), "flat")
+
+
+def test_seed_reproduces():
+    collection = collected(UnaryEncoding.optimised(8, 1.0), 300, seed=1)
+    first, second = (Surrogate(draws=100).posterior(collection, "flat", random_seed=5) for _ in range(2))
+    assert np.array_equal(first["posterior"]["distribution"], second["posterior"]["distribution"])
+    assert np.array_equal(first["posterior"]["frequency"], second["posterior"]["frequency"])
