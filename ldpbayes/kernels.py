@@ -78,9 +78,8 @@ def value_and_histograms(bits, tables, total, beta, counts):
         block_value = 0.0
         for j in range(n):
             full = total + beta * u[j]
-            # Division by zero raises in numba: a row that p excludes has value −inf and an infinite gradient.
-            block_value += counts[start + j] * (math.log(full) if full > 0 else -np.inf)
-            u[j] = counts[start + j] / full if full > 0 else np.inf
+            block_value += counts[start + j] * math.log(full)
+            u[j] = counts[start + j] / full
             ratio_sum += u[j]
         value += block_value
         _add_up(columns, u, n, histograms)

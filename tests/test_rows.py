@@ -1,0 +1,179 @@
+"""Likelihood rows: fast products against the dense twin, draws against their law, bounds on memory and imports."""
+
+import math
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import hadamard
+
+from ldpbayes import rows
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.rows import DenseRows, HadamardRows, IdentityRows, SeparableRows, StackedRows, SupportRows, walsh_hadamard
+
+
+def support_rows(n_rows, n_categories, beta=1.7, seed=0, top=5):
+    rng = np.random.default_rng(seed)
+    members = rng.random((n_rows, n_categories)) < rng.random()
+    counts = rng.integers(1, top + 1, size=n_rows)
+    return SupportRows(np.packbits(members, axis=1), beta, counts, n_categories, rng.normal(size=n_rows)), members
+
+
+def twin(fast):
+    return DenseRows(fast.dense(), fast.counts, fast.log_constants)
+
+
+def assert_same_products(fast, seed=1):
+    rng = np.random.default_rng(seed)
+    dense, a = twin(fast), fast.n_categories
+    p, draws = rng.dirichlet(np.ones(a)), rng.dirichlet(np.ones(a), 11).T
+    r = rng.normal(size=fast.n_rows)
+    for name, argument in [
+        ("matvec", p),
+        ("matvec", draws),
+        ("rmatvec", r),
+        ("rmatvec", np.stack([r, r**2], axis=1)),
+        ("gram", r),
+        ("gram", r**2),
+        ("gram_diagonal", r),
+        ("log_likelihood", p),
+        ("log_likelihood", draws),
+    ]:
+        expected = getattr(dense, name)(argument)
+        tolerance = 1e-12 * np.abs(expected).max()
+        np.testing.assert_allclose(getattr(fast, name)(argument), expected, rtol=1e-11, atol=tolerance, err_msg=name)
+    for got, expected in zip(fast.value_and_gradient(p), dense.value_and_gradient(p), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-10)
+
+
+@pytest.mark.parametrize("small", [0, rows.SMALL], ids=["kernels", "unpacked"])
+@settings(max_examples=40, deadline=None)
+@given(n_rows=st.integers(1, 600), n_categories=st.integers(2, 70), seed=st.integers(0, 99), beta=st.floats(0.01, 1e6))
+def test_support_rows_equal_the_dense_twin(small, n_rows, n_categories, seed, beta):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "SMALL", small)
+        fast, members = support_rows(n_rows, n_categories, beta, seed)
+        np.testing.assert_array_equal(fast.dense(), 1 + beta * members)
+        np.testing.assert_allclose(fast.support_counts(), members.T @ fast.counts)
+        assert_same_products(fast, seed)
+
+
+@settings(max_examples=30, deadline=None)
+@given(n_categories=st.integers(2, 40), seed=st.integers(0, 99))
+def test_hadamard_rows_equal_the_dense_twin(n_categories, seed):
+    rng = np.random.default_rng(seed)
+    order = 2 ** n_categories.bit_length()
+    index = rng.integers(order, size=30)
+    fast = HadamardRows(index, 2.5, rng.integers(1, 9, size=30), n_categories, -1.0)
+    expected = 1 + 2.5 * (hadamard(order)[1 : n_categories + 1, index].T > 0)
+    np.testing.assert_array_equal(fast.dense(), expected)
+    assert_same_products(fast, seed)
+
+
+def test_walsh_hadamard_is_the_sylvester_matrix():
+    x = np.random.default_rng(0).normal(size=(64, 3))
+    np.testing.assert_allclose(walsh_hadamard(x), hadamard(64) @ x, atol=1e-12)
+    np.testing.assert_allclose(walsh_hadamard(walsh_hadamard(x)), 64 * x, atol=1e-12)
+    np.testing.assert_array_equal(walsh_hadamard([3.0]), [3.0])
+
+
+def test_identity_separable_and_stacked_rows_equal_the_dense_twin():
+    rng = np.random.default_rng(4)
+    identity = IdentityRows([2, 0, 5], 3.0, [4, 1, 9], 6, -0.3)
+    separable = SeparableRows([1, 1, 4], [0.3, 0.7, 0.0], [0.5, -0.5, 2.0], [7, 2, 5], 6)
+    supports, _ = support_rows(40, 6)
+    for fast in (identity, separable, StackedRows([identity, supports, twin(supports)])):
+        assert_same_products(fast)
+    for fast in (identity, separable):
+        form, p = fast.separable(), rng.dirichlet(np.ones(6))
+        np.testing.assert_allclose(form.base + form.slope * p[form.index], fast.matvec(p), rtol=1e-14)
+    assert supports.separable() is None
+
+
+def test_composite_rows_have_no_users_to_allocate():
+    with pytest.raises(InfeasibleError, match="bits, not users"):
+        SeparableRows([0, 1], [0.3, 0.7], [0.5, -0.5], [7, 2], 2).allocate(np.full(2, 0.5), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("top", [1, 4, 400], ids=["single", "few", "crowded"])
+@pytest.mark.parametrize("beta", [0.2, 3.0, 1e7])
+def test_signal_users_follow_their_law(top, beta, monkeypatch):
+    # With β = 10^7 and rare supports, rejection runs out of patience and the scan takes over.
+    monkeypatch.setattr(rows, "SMALL", 0)
+    rng = np.random.default_rng(9)
+    members = rng.random((300, 40)) < 0.1
+    members[0], members[1] = False, True
+    fast = SupportRows(np.packbits(members, axis=1), beta, rng.integers(1, top + 1, size=300), 40)
+    p = rng.dirichlet(np.full(40, 0.2))
+    share = beta * members * p
+    share /= 1 + share.sum(axis=1, keepdims=True)
+    mean, sd = fast.counts @ share, np.sqrt(fast.counts @ (share * (1 - share)))
+    draws = np.stack([fast.signal(p, rng) for _ in range(300)])
+    assert (np.abs(draws.mean(axis=0) - mean) <= 4.5 * sd / math.sqrt(300) + 0.01).all()
+    common = mean > 5
+    np.testing.assert_allclose(draws.std(axis=0)[common], sd[common], rtol=0.25, atol=1e-6)
+    assert (fast.allocate(p, rng).sum(), draws.shape) == (fast.n_reports, (300, 40))
+
+
+def test_signal_of_dense_rows_subtracts_the_least_entry():
+    rng = np.random.default_rng(2)
+    matrix = np.array([[0.5, 0.5, 0.5], [0.2, 0.7, 0.3]])
+    counts, p = np.array([1000, 2000]), np.array([0.5, 0.2, 0.3])
+    draws = np.stack([DenseRows(matrix, counts).signal(p, rng) for _ in range(200)])
+    mean = 2000 * np.array([0, 0.5, 0.1]) * p / (matrix[1] @ p)
+    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=4 * math.sqrt(500 / 200))
+
+
+def test_alias_table_gives_back_the_distribution():
+    from ldpbayes.kernels import alias_table
+
+    for p in (np.array([0.2, 0.0, 0.5, 0.3]), np.ones(7) / 7, np.random.default_rng(0).dirichlet(np.full(500, 0.1))):
+        accept, alias = alias_table(p)
+        implied = accept.copy()
+        np.add.at(implied, alias, 1 - accept)
+        np.testing.assert_allclose(implied / p.size, p, rtol=0, atol=1e-15 * p.size)
+        assert (accept >= -1e-12).all()
+
+
+def test_read_only_tables_serve_the_kernels(monkeypatch):
+    monkeypatch.setattr(rows, "SMALL", 0)
+    fast, members = support_rows(300, 33)
+    fast.bits.setflags(write=False)
+    p = np.random.default_rng(0).dirichlet(np.ones(33))
+    p.setflags(write=False)
+    np.testing.assert_allclose(fast.matvec(p), 1 + 1.7 * members @ p, rtol=1e-13)
+    np.testing.assert_allclose(fast.rmatvec(fast.matvec(p)), twin(fast).rmatvec(fast.matvec(p)), rtol=1e-12)
+    assert fast.signal(p, np.random.default_rng(1)).shape == (33,)
+
+
+def test_two_hundred_thousand_reports_stay_packed_in_memory():
+    n, a = 200_000, 1024
+    bits = np.random.default_rng(0).integers(0, 256, (n, a // 8), dtype=np.uint8)
+    fast = SupportRows(bits, 1.7, np.ones(n), a)
+    p = np.full(a, 1 / a)
+    fast.value_and_gradient(p)  # load and compile first
+    tracemalloc.start()
+    fast = SupportRows(bits, 1.7, np.ones(n), a)
+    _, gradient = fast.value_and_gradient(p)
+    fast.support_sums(p)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # The issue allows 300 MB for a million reports; here the bits (26 MB) are shared, and a few vectors come on top.
+    assert peak < 8e6
+    assert gradient @ p == pytest.approx(n, rel=1e-12)
+
+
+def test_small_rows_and_grr_load_no_compiler():
+    code = (
+        "import sys, numpy as np\n"
+        "from ldpbayes.rows import IdentityRows, SupportRows\n"
+        "p = np.full(16, 1 / 16)\n"
+        "IdentityRows([0, 1], 1.0, [2, 3], 16).value_and_gradient(p)\n"
+        "SupportRows(np.ones((9, 2), np.uint8), 1.0, np.ones(9), 16).allocate(p, np.random.default_rng(0))\n"
+        "assert 'numba' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
