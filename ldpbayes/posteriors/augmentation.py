@@ -14,10 +14,10 @@ from ldpbayes.posteriors.merging import merge
 
 #: Rows with at most this many users are allocated user by user.
 SINGLE = 16
-#: Measured on one core: seconds per sweep, per chain × entry of the rows, per chain × user × category allocated singly.
-SWEEP_SECONDS, ENTRY_SECONDS, USER_SECONDS = 6e-5, 4e-9, 2e-9
-#: Seconds per chain × entry of rows with many users, and per chain × row of separable rows.
-BINOMIAL_SECONDS, SEPARABLE_SECONDS = 1e-7, 1.5e-7
+#: Measured on one core: seconds per sweep, and per chain and row, entry of the rows, user × category allocated singly.
+SWEEP_SECONDS, ROW_SECONDS, ENTRY_SECONDS, USER_SECONDS = 5e-5, 4e-8, 1e-9, 1e-9
+#: Seconds per chain and entry of rows with many users, and per chain and row of separable rows.
+BINOMIAL_SECONDS, SEPARABLE_SECONDS = 4e-8, 1e-7
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,8 @@ class _GeneralSplit:
     def cost(self):
         few = self.counts <= SINGLE
         users, a = self.counts[few].sum(), self.alpha.size
-        return ENTRY_SECONDS * self.excess.size + USER_SECONDS * users * a + BINOMIAL_SECONDS * (~few).sum() * a
+        each_sweep = ROW_SECONDS * few.size + ENTRY_SECONDS * self.excess.size
+        return each_sweep + USER_SECONDS * users * a + BINOMIAL_SECONDS * (~few).sum() * a
 
     def start(self, chains, rng):
         return _dirichlet(np.broadcast_to(self.alpha, (chains, self.alpha.size)), rng)

@@ -3,10 +3,12 @@
 The Dirichlet aggregates: sums over groups of categories are Dirichlet again, and shares within a group keep their prior.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy import optimize
 
 from ldpbayes.errors import DataError, InfeasibleError
 
@@ -61,16 +63,14 @@ class Merged:
     def expand(self, mean, cov):
         """Return mean (a,) and covariance (a, a) of P from those of G.
 
-        E[P_x P_y] = E[G_g G_h] E[u_x u_y] with u the shares, and within a group
-        E[u_x u_y] = ū_x (α_g ū_y + [x = y]) / (α_g + 1).
+        Cov(P_x, P_y) = ū_x ū_y Cov(G_g, G_h) + [g = h] E[G_g²] Cov(u_x, u_y) with u the shares, whose covariance within
+        a group is ū_x ([x = y] − ū_y) / (α_g + 1).
         """
-        second = cov + np.outer(mean, mean)
-        share, total = self.shares, self.alpha[self.groups]
-        same = self.groups[:, None] == self.groups
-        within = np.outer(share, share) * (total / (total + 1))[:, None] + np.diag(share / (total + 1))
-        expanded = share * mean[self.groups]
-        product = second[np.ix_(self.groups, self.groups)] * np.where(same, within, np.outer(share, share))
-        return expanded, product - np.outer(expanded, expanded)
+        share, groups = self.shares, self.groups
+        within = (np.diag(share) - np.outer(share, share)) / (self.alpha[groups] + 1)[:, None]
+        square = (np.diag(cov) + mean**2)[groups]
+        inside = np.where(groups[:, None] == groups, square[:, None] * within, 0.0)
+        return share * mean[groups], np.outer(share, share) * cov[np.ix_(groups, groups)] + inside
 
     def allocate(self, draws, rng):
         """Return one draw of the group tallies for each draw of G, shape (S, g), S × m × g numbers at a time at most."""
@@ -139,6 +139,18 @@ def merge(rows, prior, columns=True):
     counts = np.bincount(inverse.ravel(), rows.counts)
     constant = rows.log_constant + float(rows.counts @ np.log(scale))
     return Merged(matrix[first], counts, constant, groups, np.asarray(prior.alpha))
+
+
+def quantile(gap, high=1.0):
+    """Return the root in [0, high] of the increasing function gap(q) = P(X ≤ q) − level; relative accuracy 1e-13.
+
+    Quantiles under small concentrations are tiny, so the search is in log q; below 1e-300 the answer is 0.
+    """
+    if gap(1e-300) >= 0:
+        return 0.0
+    if gap(high) <= 0:
+        return high
+    return math.exp(optimize.brentq(lambda u: gap(math.exp(u)), math.log(1e-300), math.log(high), xtol=1e-13, maxiter=500))
 
 
 def _keys(array):

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numba
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from ldpbayes import checks, result
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
-from ldpbayes.posteriors.merging import merge
+from ldpbayes.posteriors.merging import merge, quantile
 
 #: Largest number of tally states held in memory (about 40 bytes each).
 MAX_STATES = 2**24
@@ -284,7 +284,7 @@ def _beta_mixture_quantile(pmf, alpha, total, level):
     """Return the root of Σ_t pmf_t P(Beta(α + t, total − α − t) ≤ q) = level."""
     t = np.flatnonzero(pmf > 1e-18)
     low, high = alpha + t, total - alpha - t
-    upper = level > 0.5  # from the nearer end: no cancellation
-    target, cdf = (1 - level, special.betaincc) if upper else (level, special.betainc)
-    gap = lambda q: float(pmf[t] @ cdf(low, high, q)) - target  # noqa: E731
-    return optimize.brentq(gap, 0.0, 1.0, xtol=1e-300, rtol=1e-14)
+    if level <= 0.5:
+        return quantile(lambda q: float(pmf[t] @ special.betainc(low, high, q)) - level)
+    # From the upper end: no cancellation.
+    return quantile(lambda q: (1 - level) - float(pmf[t] @ special.betaincc(low, high, q)))
