@@ -6,6 +6,8 @@ import numpy as np
 import pandas
 import pyarrow
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
@@ -303,6 +305,20 @@ def test_every_probability_survives_the_text_form(tmp_path):
         collection = Collection(("no", "yes"), Tally(designs.warner(p), [0, 1]))
         write_collection(collection, tmp_path / "p.toml")
         assert read_collection(tmp_path / "p.toml").tallies[0].protocol.matrix.tolist() == designs.warner(p).matrix.tolist()
+
+
+labels = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=6)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(labels, min_size=2, max_size=4, unique=True), st.lists(labels, min_size=2, max_size=2, unique=True), labels)
+def test_any_label_survives_the_round_trip(tmp_path, categories, names, note):
+    a = len(categories)
+    tallies = [Tally(GRR(a, epsilon=1.0), range(a), range(1, a + 1), name) for name in names if name.strip()]
+    assume(len({tally.name.strip() for tally in tallies}) == 2)
+    collection = Collection(categories, tallies, title=note, published=({"what": note},))
+    write_collection(collection, tmp_path / "any.toml")
+    assert read_collection(tmp_path / "any.toml") == collection
 
 
 def test_writing_where_there_is_no_folder(tmp_path):
