@@ -1,4 +1,4 @@
-"""The command line: fit, crosscheck, protocols."""
+"""The command line."""
 
 import contextlib
 import enum
@@ -6,6 +6,7 @@ import json
 import math
 import pathlib
 import sys
+import tomllib
 import warnings
 from typing import Annotated
 
@@ -13,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ldpbayes.errors import LDPBayesError, LDPBayesWarning
+from ldpbayes.errors import ArgumentError, LDPBayesError, LDPBayesWarning
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -147,6 +148,57 @@ def crosscheck(file: File, prior: Prior = "jeffreys", draws: Draws = 1000, seed:
 
 
 @app.command()
+def simulate(
+    output: Annotated[
+        pathlib.Path, typer.Argument(metavar="OUT.toml", help="Collection file to write; its CSV goes beside it.")
+    ],
+    population: Annotated[
+        str,
+        typer.Option(help="True population: a file such as data/populations/adult_age.csv, or zipf, geometric, dirichlet."),
+    ] = "zipf",
+    categories: Annotated[
+        int | None, typer.Option(help="Number of categories of zipf, geometric and dirichlet.", min=2)
+    ] = None,
+    protocol: Annotated[str, typer.Option(help="A name of [bold]ldpbayes protocols[/bold].")] = "grr",
+    parameter: Annotated[
+        list[str] | None, typer.Option("--parameter", "-p", help="A protocol's parameter, name=value; may be repeated.")
+    ] = None,
+    users: Annotated[
+        int | None, typer.Option(help="Number of users; without it everyone in a population file.", min=1)
+    ] = None,
+    seed: Seed = None,
+):
+    """Simulate a collection: draw users from a true population and send them through a protocol.
+
+    The true values stay in the file under [[published]], with source = "truth", so that an estimate can be held against
+    them. This is for planning and testing, not for protecting people.
+
+    Examples:
+
+      ldpbayes simulate out.toml --population zipf --categories 100 --users 100000 -p epsilon=1
+
+      ldpbayes simulate out.toml --population data/populations/adult_age.csv --protocol unary -p epsilon=2 --seed 1
+    """
+    from ldpbayes.protocols import make_protocol
+    from ldpbayes.reports import write_collection
+    from ldpbayes.simulate import population as make_population
+    from ldpbayes.simulate import simulate_collection
+
+    truth = make_population(population, categories, random_seed=seed)
+    mechanism = make_protocol(protocol, truth.categories, _parameters(parameter or []))
+    if users is None and truth.counts is None:
+        raise ArgumentError(f"users must be given for the {population} population, got none.")
+    collection, _ = simulate_collection(mechanism, truth, users, random_seed=seed, id=output.stem)
+    write_collection(collection, output)
+    out.print(
+        f"Wrote {output}: {collection.n_reports:,} reports of {truth.title} through {protocol}, "
+        f"epsilon {mechanism.epsilon:g}. Now: ldpbayes fit {output}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+@app.command()
 def protocols():
     """List the protocols and survey designs that a collection file may name, with their parameters."""
     from ldpbayes.protocols import describe_protocols
@@ -173,6 +225,20 @@ def main(arguments=None):
 
 
 _LABELS = {"mle": "MLE", "oracle": "oracle"}
+
+
+def _parameters(pairs):
+    """Return a dict from name=value texts; values are TOML where they parse, else text."""
+    found = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise ArgumentError(f"parameter must be name=value, got {pair!r}.")
+        try:
+            found[name.strip()] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[name.strip()] = text
+    return found
 
 
 def _prior(text):
