@@ -563,6 +563,67 @@ class StackedRows(Rows):
         return zip(self.parts, np.split(r, self._splits), strict=True)
 
 
+class LevelRows(Rows):
+    """Rows that take few values: L_jx = values[levels_jx]; Bloom-filter reports, one byte an entry.
+
+    Parameters
+    ----------
+    levels : (m, a) uint8 array
+    values : (k,) array
+        Above zero.
+    counts : (m,) array
+    hits : (k,) array
+        How many bits of a category a report of that level holds, for support_counts.
+    log_constants : (m,) array or float
+    """
+
+    def __init__(self, levels, values, counts, hits, log_constants=0.0):
+        self.levels = np.ascontiguousarray(levels, dtype=np.uint8)
+        self.values, self.hits = np.asarray(values, dtype=float), np.asarray(hits, dtype=float)
+        self.counts = np.asarray(counts, dtype=float)
+        self.log_constants = np.broadcast_to(np.asarray(log_constants, dtype=float), self.counts.shape)
+        self.n_categories = self.levels.shape[1]
+
+    def matvec(self, p):
+        return self._matvec(self.values, p)
+
+    def square_matvec(self, p):
+        return self._matvec(self.values**2, p)
+
+    def rmatvec(self, r):
+        return self._rmatvec(self.values, r)
+
+    def gram(self, v):
+        return sum(block.T @ (v[part, None] * block) for part, block in self._blocks(self.values))
+
+    def gram_diagonal(self, v):
+        return self._rmatvec(self.values**2, v)
+
+    def dense(self):
+        return self.values[self.levels]
+
+    def signal(self, p, rng):
+        return sum(
+            DenseRows(block, self.counts[part]).signal(p, rng).astype(np.int64) for part, block in self._blocks(self.values)
+        )
+
+    def support_counts(self):
+        """Return Σ_j w_j hits[levels_jx], shape (a,): how many bits of category x all reports hold."""
+        return self._rmatvec(self.hits, self.counts)
+
+    def _matvec(self, values, p):
+        return np.concatenate([block @ p for _, block in self._blocks(values)])
+
+    def _rmatvec(self, values, r):
+        return sum(block.T @ r[part] for part, block in self._blocks(values))
+
+    def _blocks(self, values):
+        size = max(1, 2**20 // self.n_categories)
+        for start in range(0, self.n_rows, size):
+            part = slice(start, start + size)
+            yield part, values[self.levels[part]]
+
+
 def require_separable(rows):
     """Return rows.separable(), or refuse with the reason."""
     form = rows.separable()

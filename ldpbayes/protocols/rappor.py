@@ -1,0 +1,579 @@
+"""RAPPOR: cohorts of Bloom filters whose bits are randomised once for good and again for every report."""
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, entropy
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.protocols import bits, hashing
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, independent_sizes
+from ldpbayes.rows import LevelRows, StackedRows, SupportRows
+
+ASSIGNMENTS = ("label", "positions", "direct")
+#: Levels of a row are one byte: (h + 1)² ≤ 256.
+MAX_HASHES = 15
+_COHORT_BYTES = 4
+_FLOOR = Context(prec=60, rounding=ROUND_FLOOR)
+
+
+@dataclass(frozen=True)
+class Rappor(AbstractProtocol):
+    """RAPPOR(p, q, f) over Bloom filters of ``n_bits`` bits with ``hashes`` hashes, in ``cohorts`` cohorts.
+
+    The report is (cohort, bits). Permanently, each bit of the value's filter is replaced by a fair coin with probability f;
+    then a set bit is reported as one with probability q, a clear bit with probability p. In all, bits are independent with
+    q* = q − f(q − p)/2 where the filter is set and p* = p + f(q − p)/2 elsewhere:
+    Q[(c, y), x] = (1/C) Π_b Bernoulli(y_b; q* if b ∈ B_c(x) else p*).
+
+    Parameters
+    ----------
+    n_categories : int
+        Size of the alphabet or of the set of candidates, at least two.
+    p, q, f : float
+        0 ≤ p < q ≤ 1 and 0 ≤ f < 1. f = 0 has no permanent randomisation; p = 0, q = 1 no instantaneous one.
+    n_bits, cohorts, hashes : int
+        Bits k of a filter, cohorts C, hashes h ≤ 15.
+    assignment : {"label", "positions", "direct"}
+        "label": bits from the hash of the candidate string (open alphabet, any string may be reported). "positions": an
+        explicit map. "direct": bit x for category x, one cohort, no hashing (basic RAPPOR; k is the number of categories).
+    candidates : sequence of str, optional
+        The strings of "label"; in a collection file, the categories' labels unless stated.
+    positions : nested sequence, optional
+        positions[x][c] lists the bits, from zero, that category x sets in cohort c; see ``from_map``.
+    seed : int
+        Seed of the hash functions of "label".
+
+    Attributes
+    ----------
+    epsilon : float
+        That of one report, the same as ``epsilon_one_time``; ``epsilon_longitudinal`` bounds any number of reports.
+        Both are worst cases over all pairs of strings (filters that differ in 2h bits), whatever the candidates are.
+
+    Notes
+    -----
+    Reports are (m, 4 + ⌈k/8⌉) bytes, the cohort in four big-endian bytes and then the packed bits (bit 0 first);
+    a pair (cohorts, bits) is accepted too. With h = 1 the rows are two-level, with h > 1 they have one level per count of
+    a candidate's bits that the report holds. The oracle is the least squares of bit counts on the filters, unbiased where
+    those have full column rank. Only marginal bit counts: ``composite_rows``. Bit counts have a known law, and
+    ``simulate_bit_counts`` draws them in O(C (a + k)); whole reports are drawn user by user, vectorised.
+
+    References
+    ----------
+    Erlingsson, Pihur, Korolova (2014), Theorems 1 and 2; Kairouz, Bonawitz, Ramage (2016), §5.2; spec 1.2.
+
+    Examples
+    --------
+    >>> protocol = Rappor.direct(3, p=0.25, q=0.75, f=0.5)
+    >>> round(protocol.epsilon_one_time, 3), round(protocol.epsilon_longitudinal, 3)
+    (1.022, 2.197)
+    """
+
+    n_categories: int
+    p: float
+    q: float
+    f: float
+    n_bits: int
+    cohorts: int
+    hashes: int
+    assignment: str = "label"
+    candidates: tuple[str, ...] = None
+    positions: tuple = None
+    seed: int = 0
+    name: ClassVar[str] = "rappor"
+    report_fields: ClassVar[tuple[str, ...]] = ("cohort", "bits")
+
+    def __post_init__(self):
+        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        put("n_categories", checks.categories_count(self.n_categories))
+        put("p", checks.probability(self.p, "p", open_high=True))
+        put("q", checks.probability(self.q, "q", open_low=True))
+        put("f", checks.probability(self.f, "f", open_high=True))
+        if not self.p < self.q:
+            raise ArgumentError(f"q must be above p ({self.p!r}), got {self.q!r}.")
+        put("n_bits", checks.integer(self.n_bits, "n_bits", 1, hashing.MAX_BUCKETS))
+        put("cohorts", hashing.check_cohorts(self.cohorts))
+        put("hashes", checks.integer(self.hashes, "hashes", 1, MAX_HASHES))
+        put("seed", checks.integer(self.seed, "seed", 0, hashing.MAX_SEED - 1))
+        checks.choice(self.assignment, "assignment", ASSIGNMENTS)
+        for field, owner in (("candidates", "label"), ("positions", "positions")):
+            if (getattr(self, field) is not None) and self.assignment != owner:
+                raise ArgumentError(f'{field} must be left out unless assignment is "{owner}", got {self.assignment!r}.')
+        if self.assignment == "label":
+            put("candidates", hashing.check_labels(self.candidates, self.n_categories))
+        elif self.assignment == "positions":
+            put("positions", _check_positions(self.positions, self.n_categories, self.cohorts, self.n_bits, self.hashes))
+        elif (self.n_bits, self.cohorts, self.hashes) != (self.n_categories, 1, 1):
+            raise ArgumentError('n_bits must be n_categories, cohorts and hashes 1 where assignment is "direct".')
+        if self._ratio is None or not self.epsilon <= checks.MAX_EPSILON:
+            raise ArgumentError(
+                f"p, q and f must leave a report at most {checks.MAX_EPSILON:g} nats, got p = {self.p!r}, q = {self.q!r}, "
+                f"f = {self.f!r} with {self.hashes} hashes."
+            )
+
+    # ---- constructors ------------------------------------------------------------------------------------------------
+    @classmethod
+    def one_time(cls, n_categories, epsilon, n_bits, cohorts, hashes=1, **settings):
+        """Return O-RAPPOR(k, C, h): every bit kept with probability e^{ε/2h}/(1 + e^{ε/2h}), once and for good.
+
+        p = 0, q = 1, f = 2/(1 + e^{ε/2h}) rounded up: sending the same report again costs no further privacy.
+        """
+        epsilon = checks.epsilon(epsilon)
+        hashes = checks.integer(hashes, "hashes", 1, MAX_HASHES)
+        exact = 2 / (1 + entropy.exp_below(_FLOOR.divide(Decimal(epsilon), Decimal(2 * hashes))))
+        f = float(exact)
+        f = f if Fraction(f) >= exact else math.nextafter(f, 2)
+        return cls(n_categories, 0.0, 1.0, f, n_bits, cohorts, hashes, **settings)
+
+    @classmethod
+    def direct(cls, n_categories, p, q, f):
+        """Return basic RAPPOR: one bit per category, no hashing; unary encoding UE(q*, p*) in its rows."""
+        return cls(n_categories, p, q, f, n_categories, 1, 1, "direct")
+
+    @classmethod
+    def from_map(cls, lines, p, q, f, n_bits, cohorts, hashes):
+        """Return the protocol of a map as RAPPOR's own tools write it.
+
+        Parameters
+        ----------
+        lines : sequence of (candidate, indices)
+            Indices count from one through the cohorts: bit b of cohort c, both from zero, is 1 + c·n_bits + b.
+        """
+        positions = []
+        for candidate, indices in lines:
+            cells = [[] for _ in range(cohorts)]
+            for index in indices:
+                if not 1 <= index <= cohorts * n_bits:
+                    raise DataError(f"index {index} of candidate {candidate!r} is outside 1..{cohorts * n_bits}")
+                cells[(index - 1) // n_bits].append((index - 1) % n_bits)
+            positions.append(cells)
+        return cls(len(positions), p, q, f, n_bits, cohorts, hashes, "positions", positions=positions)
+
+    # ---- privacy -----------------------------------------------------------------------------------------------------
+    @property
+    def rates(self):
+        """(q*, p*): probabilities that a bit is reported as one where the filter is set and where it is not."""
+        on, off = self._exact_rates
+        return float(on), float(off)
+
+    @cached_property
+    def epsilon_one_time(self):
+        """h log[q*(1 − p*) / (p*(1 − q*))], rounded up to a float: the level of one report."""
+        return _log_above(self._ratio, self.hashes)
+
+    @property
+    def epsilon(self):
+        return self.epsilon_one_time
+
+    @property
+    def epsilon_longitudinal(self):
+        """2h log[(1 − f/2) / (f/2)]: the level of any number of reports on one memoised filter; inf at f = 0."""
+        if self.f == 0:
+            return math.inf
+        f = Fraction(self.f)
+        return _log_above((2 - f) / f, 2 * self.hashes)
+
+    @property
+    def hit_rates(self):
+        return self.rates if self.assignment == "direct" else None
+
+    @property
+    def support_sizes(self):
+        return independent_sizes(self.n_categories, self.rates) if self.assignment == "direct" else None
+
+    # ---- filters -----------------------------------------------------------------------------------------------------
+    @cached_property
+    def table(self):
+        """Bits that category x sets in cohort c, table[c, j, x], shape (C, h, a); −1 for a bit already listed."""
+        if self.assignment == "direct":
+            table = np.arange(self.n_categories)[None, None, :]
+        elif self.assignment == "label":
+            table = self._label_positions(self.candidates)
+        else:
+            table = np.full((self.cohorts, self.hashes, self.n_categories), -1)
+            for x, cells in enumerate(self.positions):
+                for c, cell in enumerate(cells):
+                    table[c, : len(cell), x] = cell
+        table = _without_repeats(table)
+        table.setflags(write=False)
+        return table
+
+    def filters(self, cohort):
+        """Return the filters of a cohort, X[b, x] = [b ∈ B_c(x)], shape (k, a) float."""
+        out = np.zeros((self.n_bits, self.n_categories))
+        for positions in self.table[cohort]:
+            set_here = np.flatnonzero(positions >= 0)
+            out[positions[set_here], set_here] = 1
+        return out
+
+    def identifying_matrix(self):
+        """Return the indicators of the distinct filters of every cohort: bits are invertible noise on top of them."""
+        if self.cohorts * self.n_categories**2 > MAX_CHANNEL_ENTRIES:
+            raise InfeasibleError(f"{self.name} with {self.n_categories} candidates is too large to check for rank.")
+        blocks = []
+        for positions in np.sort(self.table, axis=1):
+            _, which = np.unique(positions, axis=1, return_inverse=True)
+            blocks.append(np.arange(which.max() + 1)[:, None] == which.ravel())
+        return np.concatenate(blocks).astype(float)
+
+    # ---- reports -----------------------------------------------------------------------------------------------------
+    @property
+    def n_outputs(self):
+        return self.cohorts * 2**self.n_bits if self.n_bits <= 16 and self.cohorts <= 2**16 else None
+
+    def all_reports(self):
+        if self.n_outputs is None:
+            return super().all_reports()
+        sets = bits.every_set(self.n_bits)
+        return _join(np.repeat(np.arange(self.cohorts), len(sets)), np.tile(sets, (self.cohorts, 1)))
+
+    def check_reports(self, reports):
+        """Return canonical reports from canonical ones or from a pair (cohorts, bits), bits packed or zeros and ones."""
+        if isinstance(reports, tuple) and len(reports) == 2:
+            cohorts, packed = np.asarray(reports[0]), bits.check(reports[1], self.n_bits)
+            if cohorts.shape != (len(packed),) or not np.issubdtype(cohorts.dtype, np.integer):
+                raise DataError(f"cohorts must be {len(packed)} integers, one per report, got shape {cohorts.shape}")
+        else:
+            array = np.asarray(reports)
+            expected = _COHORT_BYTES + bits.width(self.n_bits)
+            if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != expected:
+                raise DataError(
+                    f"reports must be (m, {expected}) bytes or a pair (cohorts, bits), got {array.shape} of {array.dtype}"
+                )
+            cohorts, packed = _split(array)
+            packed = _check_packed(packed, self.n_bits)
+        bad = np.flatnonzero((cohorts < 0) | (cohorts >= self.cohorts))
+        if bad.size:
+            i = int(bad[0])
+            raise DataError(f"cohort {cohorts[i]} is outside 0..{self.cohorts - 1}", line=i, field="cohort")
+        return _join(cohorts, packed)
+
+    def parse_reports(self, columns, categories):
+        cohorts = hashing.parse_integers(columns[0], "cohort", self.cohorts)
+        try:
+            packed = bits.parse(columns[1], [str(b) for b in range(self.n_bits)])
+        except DataError as err:
+            raise err.at(field="bits") from None
+        return _join(cohorts, packed)
+
+    def format_reports(self, reports, categories):
+        cohorts, packed = _split(reports)
+        return [[str(c) for c in cohorts.tolist()], bits.format(packed, self.n_bits)]
+
+    # ---- server ------------------------------------------------------------------------------------------------------
+    def rows(self, reports, counts):
+        cohorts, packed = _split(reports)
+        log_one, log_zero, held_gain, missed = self._logs
+        ones = bits.sizes(packed)
+        log_constants = ones * log_one + (self.n_bits - ones) * log_zero - math.log(self.cohorts)
+        held = np.empty((len(reports), self.n_categories), dtype=np.uint8)
+        for c, users in _by_cohort(cohorts):
+            members = np.zeros((users.size, self.n_bits + 1), dtype=np.uint8)  # position −1 is the last, empty column
+            members[:, :-1] = np.unpackbits(packed[users], axis=1, count=self.n_bits)
+            held[users] = sum(members[:, positions] for positions in self.table[c])
+        # A bit of the candidate moves the log of the row by held_gain where the report holds it, else by missed.
+        gain = held_gain - missed
+        if self.hashes == 1:
+            support = np.packbits(held, axis=1)
+            return SupportRows(support, math.expm1(gain), counts, self.n_categories, log_constants + missed)
+        sizes = (self.table >= 0).sum(axis=1)  # (C, a)
+        levels = held + (self.hashes + 1) * sizes.astype(np.uint8)[cohorts]
+        level = np.arange((self.hashes + 1) ** 2)
+        hits, size = level % (self.hashes + 1), level // (self.hashes + 1)
+        values = np.exp(hits * gain + (size - self.hashes) * missed)
+        return LevelRows(levels, values, counts, hits, log_constants + self.hashes * missed)
+
+    def least_squares(self, rows):
+        """Return the least-squares solution of X p = (C N/n − p*)/(q* − p*), of least norm where X lacks rank, shape (a,).
+
+        X stacks the filters of all cohorts, N the counts of their bits. May be negative and need not sum to one.
+        """
+        values, vectors, kept = self._spectrum
+        on, off = self.rates
+        sizes = (self.table >= 0).sum(axis=(0, 1))
+        right = (self.cohorts * rows.support_counts() / rows.n_reports - off * sizes) / (on - off)
+        return vectors[:, kept] @ (vectors[:, kept].T @ right / values[kept])
+
+    def oracle(self, rows):
+        """Return the unbiased least-squares estimate of F and P, shape (a,); refused where the filters lack rank."""
+        self._require_rank()
+        return self.least_squares(rows)
+
+    def oracle_variance(self, p, n, target="frequency"):
+        """Return the exact variance of each coordinate of the oracle at n users, shape (a,).
+
+        A user of category x' in cohort c adds A_c y with A_c = C/(q* − p*) (XᵀX)⁻¹ X_cᵀ and independent bits y of means μ_c:
+        mean over c and x' of Σ_b A²μ(1−μ) + (Aμ)², less the square of the mean given x' ("frequency") or of the whole mean.
+        """
+        checks.choice(target, "target", ("frequency", "distribution"))
+        self._require_rank()
+        p = checks.distribution(p, "p", self.n_categories)
+        on, off = self.rates
+        values, vectors, _ = self._spectrum
+        inverse = self.cohorts / (on - off) * (vectors / values) @ vectors.T
+        square, mean = np.zeros(self.n_categories), np.zeros((self.n_categories, self.n_categories))
+        for c in range(self.cohorts):
+            filters = self.filters(c)
+            decoder, mu = inverse @ filters.T, off + (on - off) * filters
+            centre = decoder @ mu
+            square += decoder**2 @ (mu * (1 - mu) @ p) + centre**2 @ p
+            mean += centre / self.cohorts
+        known = mean**2 @ p if target == "frequency" else (mean @ p) ** 2
+        return (square / self.cohorts - known) / n
+
+    def bit_counts(self, reports, counts):
+        """Return (bit counts, shape (C, k), and cohort sizes, shape (C,)) of whole reports: what composite_rows needs."""
+        cohorts, packed = _split(reports)
+        totals = np.zeros((self.cohorts, self.n_bits), dtype=np.int64)
+        for c, users in _by_cohort(cohorts):
+            totals[c] = counts[users] @ np.unpackbits(packed[users], axis=1, count=self.n_bits).astype(np.int64)
+        return totals, np.bincount(cohorts, counts, self.cohorts).astype(np.int64)
+
+    def composite_rows(self, bit_counts, cohort_sizes):
+        """Return the composite likelihood of marginal bit counts: a stand-in for the likelihood, not the likelihood.
+
+        Π_cb r_cb^{N_cb} (1 − r_cb)^{n_c − N_cb} with r_cb = p* + (q* − p*) Σ_{x: b ∈ B_c(x)} p_x: the bits' own likelihoods
+        multiplied as if independent. The bits of one report are dependent given p, so its maximiser is the *composite* MLE
+        and its curvature is not the information. It is all that counts such as those of RAPPOR's servers allow.
+
+        Parameters
+        ----------
+        bit_counts : (C, k) array
+            Reports of cohort c with bit b set.
+        cohort_sizes : (C,) array
+            Reports of cohort c.
+
+        Returns
+        -------
+        StackedRows
+            At most two rows per bit and cohort; their counts add up to n·k, one for every bit.
+
+        References
+        ----------
+        Kairouz, Bonawitz, Ramage (2016), Proposition 7; spec 1.2 and errata.
+        """
+        n = checks.counts(cohort_sizes, "cohort_sizes", self.cohorts)
+        array = np.asarray(bit_counts)
+        if array.shape != (self.cohorts, self.n_bits):
+            raise ArgumentError(f"bit_counts must be of shape {(self.cohorts, self.n_bits)}, got {array.shape}.")
+        held = checks.counts(array.ravel(), "bit_counts").reshape(array.shape)
+        if (held > n[:, None]).any():
+            c, b = np.argwhere(held > n[:, None])[0]
+            raise ArgumentError(
+                f"bit_counts must be at most the cohort's size {n[c]}, got {held[c, b]} in cohort {c}, bit {b}."
+            )
+        members = np.concatenate([self.filters(c).astype(bool) for c in range(self.cohorts)])
+        on, off = self._exact_rates
+        parts = []
+        for counts, support, low, high in ((held, members, off, on), (n[:, None] - held, ~members, 1 - on, 1 - off)):
+            seen = counts.ravel() > 0
+            beta = float((high - low) / low)
+            packed = np.packbits(support[seen], axis=1)
+            parts.append(SupportRows(packed, beta, counts.ravel()[seen], self.n_categories, math.log(low)))
+        return StackedRows([part for part in parts if part.n_rows])
+
+    # ---- client ------------------------------------------------------------------------------------------------------
+    def privatize(self, values, rng):
+        values = checks.values(values, self.n_categories)
+        on, off = self.rates
+        cohorts = rng.integers(self.cohorts, size=values.size)
+        packed = bits.bernoulli(values.size, self.n_bits, off, rng)
+        for j in range(self.hashes):
+            position = self.table[cohorts, j, values]
+            # A repeated bit is drawn anew where it first stood, which leaves its law as it is.
+            position = np.where(position >= 0, position, self.table[cohorts, 0, values])
+            bits.assign(packed, position, rng.random(values.size) < on)
+        return _join(cohorts, packed)
+
+    def permanent_one(self, value):
+        """Return a value's permanent report, to be memoised: a random cohort, each bit a fair coin with probability f."""
+        value = entropy.one_value(value, self.n_categories)
+        cohort = entropy.below(self.cohorts)
+        return self._permanent(cohort, self.table[cohort, :, value])
+
+    def permanent_label(self, label):
+        """Return the permanent report of any string, a candidate or not ("label" only)."""
+        if self.assignment != "label" or not isinstance(label, str):
+            raise ArgumentError(
+                f'permanent_label needs assignment "label" and a string, got {self.assignment!r}, {label!r}.'
+            )
+        cohort = entropy.below(self.cohorts)
+        return self._permanent(cohort, self._label_positions([label])[cohort, :, 0])
+
+    def instantaneous_one(self, permanent):
+        """Return one report on a memoised permanent one: set bits stay with probability q, clear ones turn with p."""
+        cohorts, packed = _split(self.check_reports(np.asarray(permanent)[None]))
+        _, p, q = self._thresholds
+        members = np.unpackbits(packed[0], count=self.n_bits)
+        reported = np.packbits([entropy.bernoulli(q if bit else p) for bit in members])
+        return _join(cohorts, reported[None])[0]
+
+    def privatize_one(self, value):
+        return self.instantaneous_one(self.permanent_one(value))
+
+    def rational_channel(self):
+        if self.n_outputs is None:
+            raise InfeasibleError(f"{self.name} with {self.n_bits} bits has too many possible reports for an exact channel.")
+        flip, p, q = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
+        on, off = (1 - flip) * q + flip * p, flip * q + (1 - flip) * p
+        sets = np.unpackbits(bits.every_set(self.n_bits), axis=1, count=self.n_bits).tolist()
+        channel = []
+        for c in range(self.cohorts):
+            rates = [[on if bit else off for bit in column] for column in self.filters(c).T.tolist()]
+            for report in sets:
+                terms = (
+                    (rate if bit else 1 - rate for rate, bit in zip(rates[x], report, strict=True))
+                    for x in range(len(rates))
+                )
+                channel.append([math.prod(term, start=Fraction(1, self.cohorts)) for term in terms])
+        return channel
+
+    def simulate_bit_counts(self, true_counts, rng):
+        """Return (bit counts (C, k), cohort sizes (C,)) of a population; given the values all bits are independent."""
+        true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
+        spread = rng.multinomial(true_counts, np.full(self.cohorts, 1 / self.cohorts)).T
+        on, off = self.rates
+        sizes = spread.sum(axis=1)
+        set_counts = np.stack([self.filters(c) @ spread[c] for c in range(self.cohorts)]).astype(np.int64)
+        return rng.binomial(set_counts, on) + rng.binomial(sizes[:, None] - set_counts, off), sizes
+
+    # ---- parameters --------------------------------------------------------------------------------------------------
+    def parameters(self):
+        out = super().parameters()
+        if self.candidates:
+            out["candidates"] = list(self.candidates)
+        if self.positions:
+            out["positions"] = [[list(cell) for cell in cells] for cells in self.positions]
+        return out
+
+    @classmethod
+    def from_parameters(cls, categories, parameters):
+        """Return the protocol from its fields, or from epsilon in place of p, q and f (see ``one_time``)."""
+        parameters = dict(parameters)
+        if parameters.get("assignment", "label") == "label":
+            parameters = {"candidates": tuple(categories)} | parameters
+        elif parameters["assignment"] == "direct":
+            parameters = {"n_bits": len(categories), "cohorts": 1, "hashes": 1} | parameters
+        if "epsilon" in parameters:
+            if {"p", "q", "f"} & set(parameters):
+                raise ArgumentError("rappor takes either epsilon or p, q and f, got both.")
+            epsilon = parameters.pop("epsilon")
+            hashes = parameters.get("hashes", 1)
+            given = cls.one_time(2, epsilon, 2, 1, hashes, candidates=("a", "b"))
+            parameters |= {"p": given.p, "q": given.q, "f": given.f, "hashes": hashes}
+        return super().from_parameters(categories, parameters)
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+    @cached_property
+    def _exact_rates(self):
+        """(q*, p*) of p, q and f as the floats they are, as Fractions."""
+        p, q, f = Fraction(self.p), Fraction(self.q), Fraction(self.f)
+        return q - f * (q - p) / 2, p + f * (q - p) / 2
+
+    @cached_property
+    def _ratio(self):
+        """Exact q*(1 − p*)/(p*(1 − q*)); None where it is infinite."""
+        on, off = self._exact_rates
+        return on * (1 - off) / (off * (1 - on)) if off and on < 1 else None
+
+    @cached_property
+    def _logs(self):
+        """Logs of p*, 1 − p*, q*/p* and (1 − q*)/(1 − p*), without cancellation where the rates are close to 0 or 1."""
+        on, off = self._exact_rates
+        clear, set_ = (math.log(off), math.log(1 - off)), (math.log(on), math.log(1 - on))
+        return *clear, set_[0] - clear[0], set_[1] - clear[1]
+
+    @cached_property
+    def _thresholds(self):
+        # Rounded towards more noise (flips and p up, q down); exact unless a probability is below 2^-75.
+        scale = 2**entropy.BITS
+        flip, p = (math.ceil(Fraction(x) * scale) for x in (self.f / 2, self.p))
+        return flip, p, entropy.threshold_below(Fraction(self.q))
+
+    @cached_property
+    def _spectrum(self):
+        """(eigenvalues, eigenvectors, which are not zero) of XᵀX, whose entries count the bits that two filters share."""
+        shared = np.zeros((self.n_categories, self.n_categories))
+        for c in range(self.cohorts):
+            filters = self.filters(c)
+            shared += filters.T @ filters
+        values, vectors = np.linalg.eigh(shared)
+        return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
+
+    def _require_rank(self):
+        rank = int(self._spectrum[2].sum())
+        if rank < self.n_categories:
+            raise ArgumentError(
+                f"The oracle needs filters of rank {self.n_categories}, these {self.cohorts} cohorts of {self.n_bits} bits "
+                f"have rank {rank}; use least_squares, the MLE or a posterior."
+            )
+
+    def _permanent(self, cohort, positions):
+        flip, _, _ = self._thresholds
+        members = [entropy.bernoulli(flip) ^ (b in positions) for b in range(self.n_bits)]
+        return _join(np.array([cohort]), np.packbits(members)[None])[0]
+
+    def _label_positions(self, labels):
+        seeds = hashing.derive(self.seed, np.arange(self.cohorts)[:, None], np.arange(self.hashes))
+        return hashing.key_buckets(seeds[:, :, None], hashing.label_keys(labels), self.n_bits)
+
+
+def _check_positions(positions, n_categories, cohorts, n_bits, hashes):
+    """Return an explicit map as nested tuples, or say what is wrong with it."""
+    if positions is None or len(positions) != n_categories or any(len(cells) != cohorts for cells in positions):
+        raise ArgumentError(f"positions must be lists of bits for {n_categories} categories in {cohorts} cohorts each.")
+    out = tuple(tuple(tuple(int(b) for b in cell) for cell in cells) for cells in positions)
+    for x, cells in enumerate(out):
+        for c, cell in enumerate(cells):
+            if not 1 <= len(cell) <= hashes or not all(0 <= b < n_bits for b in cell):
+                raise ArgumentError(
+                    f"positions must list 1 to {hashes} bits from 0 to {n_bits - 1}, "
+                    f"got {list(cell)} for category {x}, cohort {c}."
+                )
+    return out
+
+
+def _without_repeats(table):
+    """Return the table with −1 in place of a bit that an earlier hash of the same filter set."""
+    table = np.array(table)
+    for j in range(1, table.shape[1]):
+        table[:, j][(table[:, :j] == table[:, j : j + 1]).any(axis=1)] = -1
+    return table
+
+
+def _log_above(ratio, times):
+    """Return the least float that is not below times·log(ratio) of an exact ratio above one."""
+    context = Context(prec=60)
+    exact = context.ln(context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))) * times
+    value = float(exact)
+    return value if Decimal(value) >= exact else math.nextafter(value, math.inf)
+
+
+def _join(cohorts, packed):
+    heads = np.ascontiguousarray(cohorts, dtype=">u4").view(np.uint8).reshape(-1, _COHORT_BYTES)
+    return np.concatenate([heads, packed], axis=1)
+
+
+def _split(reports):
+    heads = np.ascontiguousarray(reports[:, :_COHORT_BYTES]).view(">u4").ravel()
+    return heads.astype(np.int64), np.ascontiguousarray(reports[:, _COHORT_BYTES:])
+
+
+def _check_packed(packed, n_bits):
+    padding = np.uint8((1 << (8 * packed.shape[1] - n_bits)) - 1)
+    bad = np.flatnonzero(packed[:, -1] & padding)
+    if bad.size:
+        raise DataError(f"report {bad[0]} has bits set beyond its {n_bits} bits", line=int(bad[0]), field="bits")
+    return packed
+
+
+def _by_cohort(cohorts):
+    """Yield (cohort, positions of its reports)."""
+    order = np.argsort(cohorts, kind="stable")
+    present, starts = np.unique(cohorts[order], return_index=True)
+    yield from zip(present.tolist(), np.split(order, starts[1:]), strict=True)

@@ -1,0 +1,350 @@
+"""RAPPOR: both privacy levels, filters, rows, clients, least squares, the composite likelihood and the demo's map."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ldpbayes import entropy
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.protocols import make_protocol
+from ldpbayes.protocols.base import largest_ratio
+from ldpbayes.protocols.rappor import Rappor
+from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.rows import LevelRows, SupportRows
+from ldpbayes.tally import Collection, Tally
+
+WORDS = ("ant", "bee", "cat", "Ü")
+#: Category 2 sets one bit only in cohort 0: what a map with coinciding hashes looks like.
+POSITIONS = [[[0, 1], [2, 3]], [[1, 2], [0, 3]], [[3], [1, 0]]]
+PROTOCOLS = {
+    "one-time-h1": Rappor.one_time(4, 1.0, n_bits=5, cohorts=3, candidates=WORDS, seed=2),
+    "one-time-h2": Rappor.one_time(4, 1.0, n_bits=6, cohorts=3, hashes=2, candidates=WORDS, seed=5),
+    "full": Rappor(3, 0.3, 0.8, 0.25, 4, 2, 2, "positions", positions=POSITIONS),
+    "fresh": Rappor(3, 0.2, 0.7, 0.0, 4, 2, 2, "positions", positions=POSITIONS),
+    "direct": Rappor.direct(3, 0.25, 0.75, 0.5),
+}
+by_name = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+
+
+def formula(protocol):
+    """The channel by its definition: a product over bits, report by report."""
+    on, off = protocol.rates
+    out = []
+    for c in range(protocol.cohorts):
+        filters = protocol.filters(c)
+        for report in itertools.product((0, 1), repeat=protocol.n_bits):
+            rate = np.where(filters == 1, on, off)
+            out.append(np.prod(np.where(np.array(report)[:, None] == 1, rate, 1 - rate), axis=0) / protocol.cohorts)
+    return np.array(out)
+
+
+# ---- privacy ---------------------------------------------------------------------------------------------------------
+def test_both_levels_are_those_of_the_paper():
+    """Theorems 1 and 2 of Erlingsson et al., typed as printed."""
+    p, q, f, h = 0.5, 0.75, 0.5, 2
+    protocol = Rappor(2, p, q, f, 128, 8, h, candidates=("a", "b"))
+    q_star, p_star = f * (p + q) / 2 + (1 - f) * q, f * (p + q) / 2 + (1 - f) * p
+    assert protocol.epsilon_one_time == pytest.approx(h * math.log(q_star * (1 - p_star) / (p_star * (1 - q_star))))
+    assert protocol.epsilon_longitudinal == pytest.approx(2 * h * math.log((1 - f / 2) / (f / 2)))
+    assert protocol.epsilon == protocol.epsilon_one_time < protocol.epsilon_longitudinal
+    assert Rappor(2, p, q, 0.0, 128, 8, h, candidates=("a", "b")).epsilon_longitudinal == math.inf
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, math.log(3), 10.0, 49.0])
+@pytest.mark.parametrize("hashes", [1, 2, 3])
+def test_one_time_level_is_the_one_asked_and_never_above(epsilon, hashes):
+    protocol = Rappor.one_time(4, epsilon, 6, 3, hashes, candidates=WORDS)
+    assert protocol.epsilon == pytest.approx(epsilon, rel=1e-12)
+    assert protocol._ratio**hashes <= entropy.exp_below(epsilon)
+    assert protocol.epsilon_longitudinal == protocol.epsilon_one_time
+    odds = math.exp(epsilon / (2 * hashes))
+    np.testing.assert_allclose(protocol.rates, (odds / (1 + odds), 1 / (1 + odds)), rtol=1e-9)
+
+
+@by_name
+def test_rational_channel_is_the_channel_within_epsilon(protocol):
+    exact = protocol.rational_channel()
+    assert all(sum(column) == 1 for column in zip(*exact, strict=True))
+    assert Fraction(1) < largest_ratio(exact) <= entropy.exp_below(protocol.epsilon)
+    np.testing.assert_allclose(np.array(exact, dtype=float), protocol.channel(), rtol=1e-12)
+
+
+def test_the_level_is_reached_by_disjoint_filters():
+    protocol = Rappor(2, 0.3, 0.8, 0.25, 4, 1, 2, "positions", positions=[[[0, 1]], [[2, 3]]])
+    ratio = largest_ratio(protocol.rational_channel())
+    assert math.log(ratio) == pytest.approx(protocol.epsilon, rel=1e-14)
+
+
+# ---- filters and rows ------------------------------------------------------------------------------------------------
+@by_name
+def test_channel_is_the_definition(protocol):
+    np.testing.assert_allclose(protocol.channel(), formula(protocol), rtol=1e-12)
+    np.testing.assert_allclose(protocol.channel().sum(axis=0), 1, rtol=1e-12)
+
+
+def test_kinds_of_rows():
+    counts = np.ones(1)
+    kind = {name: type(protocol.rows(protocol.all_reports()[:1], counts)) for name, protocol in PROTOCOLS.items()}
+    assert kind == {"one-time-h1": SupportRows, "one-time-h2": LevelRows, "full": LevelRows} | {
+        "fresh": LevelRows,
+        "direct": SupportRows,
+    }
+
+
+def test_level_rows_multiply_as_their_dense_twin():
+    protocol, rng = PROTOCOLS["full"], np.random.default_rng(0)
+    rows = protocol.rows(protocol.all_reports(), rng.integers(1, 9, size=protocol.n_outputs))
+    dense, p, r = rows.dense(), rng.random(3), rng.random(rows.n_rows)
+    np.testing.assert_allclose(rows.matvec(p), dense @ p)
+    np.testing.assert_allclose(rows.matvec(np.stack([p, p], axis=1)), (dense @ p)[:, None] * [1, 1])
+    np.testing.assert_allclose(rows.square_matvec(p), dense**2 @ p)
+    np.testing.assert_allclose(rows.rmatvec(r), dense.T @ r)
+    np.testing.assert_allclose(rows.gram(r), dense.T @ np.diag(r) @ dense)
+    np.testing.assert_allclose(rows.gram_diagonal(r), np.diag(dense.T @ np.diag(r) @ dense))
+    assert rows.allocate(p, rng).sum() == rows.n_reports
+
+
+def test_direct_is_unary_encoding():
+    protocol = PROTOCOLS["direct"]
+    unary = UnaryEncoding.from_rates(3, *protocol.rates)
+    np.testing.assert_allclose(protocol.channel(), unary.channel(), rtol=1e-12)
+    assert protocol.hit_rates == pytest.approx(unary.hit_rates)
+    rows = protocol.rows(protocol.all_reports(), np.arange(1, 9))
+    np.testing.assert_allclose(protocol.oracle(rows), unary.oracle(rows), rtol=1e-9)
+    np.testing.assert_allclose(protocol.oracle_variance([0.5, 0.3, 0.2], 9), unary.oracle_variance([0.5, 0.3, 0.2], 9))
+
+
+def test_large_filters_stay_in_range():
+    """1,000 bits underflow as a product of probabilities; the log domain keeps them."""
+    protocol = Rappor.one_time(4, 2.0, 1000, 2, 3, candidates=WORDS)
+    reports = protocol.privatize(np.arange(4), np.random.default_rng(0))
+    rows = protocol.rows(reports, np.ones(4))
+    assert np.isfinite(rows.log_likelihood(np.full(4, 0.25))) and rows.log_constants.max() < -400
+    assert (rows.dense() > 0).all() and rows.dense().max() < 1e3
+
+
+def test_identifying_matrix_has_the_null_space_of_the_channel():
+    """Two candidates with the same filter in every cohort cannot be told apart; those that share some bits can."""
+    same = Rappor(3, 0.3, 0.8, 0.2, 4, 2, 2, "positions", positions=[[[0, 1], [2]], [[1, 0], [2]], [[0, 3], [2, 1]]])
+    assert np.linalg.matrix_rank(same.identifying_matrix()) == np.linalg.matrix_rank(same.channel()) == 2
+    reports = same.privatize([0, 1, 2], np.random.default_rng(0))
+    assert Collection(["a", "b", "c"], Tally(same, reports)).unidentified() == [["a", "b"]]
+    for protocol in PROTOCOLS.values():
+        expected = np.linalg.matrix_rank(protocol.channel())
+        assert np.linalg.matrix_rank(protocol.identifying_matrix()) == expected == protocol.n_categories
+
+
+# ---- oracle ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["one-time-h1", "one-time-h2", "full", "direct"])
+def test_oracle_is_exactly_unbiased_with_its_exact_variance(name):
+    """Mean and variance over the channel itself, one user at a time: no simulation."""
+    protocol = PROTOCOLS[name]
+    a = protocol.n_categories
+    p = np.arange(1, a + 1) / (a * (a + 1) / 2)
+    channel = formula(protocol)
+    single = np.stack([protocol.oracle(protocol.rows(report[None], np.ones(1))) for report in protocol.all_reports()])
+    conditional = channel.T @ single
+    np.testing.assert_allclose(conditional, np.eye(a), atol=1e-9)
+    second = channel.T @ single**2
+    np.testing.assert_allclose(protocol.oracle_variance(p, 5), p @ (second - conditional**2) / 5, rtol=1e-9)
+    expected = (p @ second - (p @ conditional) ** 2) / 5
+    np.testing.assert_allclose(protocol.oracle_variance(p, 5, "distribution"), expected, rtol=1e-9)
+
+
+def test_rank_deficient_filters_have_no_oracle():
+    protocol = Rappor.direct(3, 0.2, 0.7, 0.1)
+    crowded = Rappor(3, 0.2, 0.7, 0.1, 2, 1, 1, "positions", positions=[[[0]], [[1]], [[0]]])
+    rows = crowded.rows(crowded.all_reports(), np.ones(4))
+    with pytest.raises(ArgumentError, match="filters of rank 3, these 1 cohorts of 2 bits have rank 2"):
+        crowded.oracle(rows)
+    estimate = crowded.least_squares(rows)
+    assert estimate[0] == pytest.approx(estimate[2])
+    assert protocol.least_squares(protocol.rows(protocol.all_reports(), np.ones(8))).shape == (3,)
+
+
+# ---- composite likelihood --------------------------------------------------------------------------------------------
+@by_name
+def test_composite_rows_are_the_marginal_likelihood_of_the_bits(protocol):
+    rng = np.random.default_rng(1)
+    reports = protocol.privatize(rng.integers(protocol.n_categories, size=500), rng)
+    tallied, sizes = protocol.bit_counts(reports, np.ones(500, dtype=int))
+    rows = protocol.composite_rows(tallied, sizes)
+    on, off = protocol.rates
+    p = rng.dirichlet(np.ones(protocol.n_categories))
+    expected = 0.0
+    for c in range(protocol.cohorts):
+        rate = off + (on - off) * protocol.filters(c) @ p
+        expected += tallied[c] @ np.log(rate) + (sizes[c] - tallied[c]) @ np.log(1 - rate)
+    assert rows.log_likelihood(p) == pytest.approx(expected, rel=1e-12)
+    assert rows.n_reports == 500 * protocol.n_bits
+
+
+def test_composite_is_not_the_likelihood():
+    protocol, rng = PROTOCOLS["full"], np.random.default_rng(4)
+    reports = protocol.privatize(rng.integers(3, size=300), rng)
+    whole, parts = protocol.rows(reports, np.ones(300)), protocol.composite_rows(*protocol.bit_counts(reports, np.ones(300)))
+    uniform, corner = np.full(3, 1 / 3), np.array([0.8, 0.1, 0.1])
+    difference = [rows.log_likelihood(corner) - rows.log_likelihood(uniform) for rows in (whole, parts)]
+    assert abs(difference[0] - difference[1]) > 0.1
+
+
+@pytest.mark.parametrize(
+    "counts, sizes, message",
+    [
+        (np.ones((2, 3), int), [5, 5], r"of shape \(2, 4\)"),
+        (np.full((2, 4), 6), [7, 5], "at most the cohort's size 5, got 6 in cohort 1, bit 0"),
+        (-np.ones((2, 4), int), [5, 5], "non-negative"),
+        (np.ones((2, 4), int), [5], "cohort_sizes must be of length 2"),
+    ],
+)
+def test_bad_bit_counts_are_refused(counts, sizes, message):
+    with pytest.raises(ArgumentError, match=message):
+        PROTOCOLS["full"].composite_rows(counts, sizes)
+
+
+# ---- clients ---------------------------------------------------------------------------------------------------------
+@by_name
+@pytest.mark.parametrize("client", ["privatize", "privatize_one"])
+def test_clients_follow_the_channel(protocol, client):
+    """Chi-square of the bit counts of every cohort for the last category; the bound is a p-value of 1e-6."""
+    x, n = protocol.n_categories - 1, 40_000 if client == "privatize" else 1500
+    if client == "privatize":
+        reports = protocol.privatize(np.full(n, x), np.random.default_rng(6))
+    else:
+        reports = np.stack([protocol.privatize_one(x) for _ in range(n)])
+    order = {report.tobytes(): i for i, report in enumerate(protocol.all_reports())}
+    tally = np.bincount([order[report.tobytes()] for report in reports], minlength=protocol.n_outputs)
+    expected = n * protocol.channel()[:, x]
+    z = (tally - expected) / np.sqrt(expected)
+    assert (z**2).sum() < stats.chi2.ppf(1 - 1e-6, tally.size) * (1.3 if expected.min() < 5 else 1)
+
+
+def test_simulated_bit_counts_have_their_law():
+    protocol, rng = PROTOCOLS["full"], np.random.default_rng(8)
+    truth = np.array([30_000, 20_000, 10_000])
+    totals, sizes = protocol.simulate_bit_counts(truth, rng)
+    on, off = protocol.rates
+    assert sizes.sum() == 60_000
+    for c in range(2):
+        rate = off + (on - off) * protocol.filters(c) @ truth / 60_000
+        assert np.abs(totals[c] - sizes[c] * rate).max() < 6 * math.sqrt(30_000 / 4)
+
+
+def test_permanent_report_is_memoised():
+    """q = 1, p = 0: every report repeats the permanent one; f = 0: the permanent one is the filter itself."""
+    protocol = PROTOCOLS["one-time-h2"]
+    permanent = protocol.permanent_one(1)
+    assert all(np.array_equal(protocol.instantaneous_one(permanent), permanent) for _ in range(5))
+    fresh = PROTOCOLS["fresh"].permanent_one(0)
+    cohort = int.from_bytes(fresh[:4].tobytes(), "big")
+    assert np.array_equal(np.unpackbits(fresh[4:], count=4), PROTOCOLS["fresh"].filters(cohort)[:, 0])
+    assert protocol.permanent_label("not a candidate").shape == permanent.shape
+    with pytest.raises(ArgumentError, match="permanent_label"):
+        PROTOCOLS["direct"].permanent_label("x")
+
+
+@pytest.mark.parametrize("bad", [-1, 4])
+def test_values_out_of_range_do_not_wrap_around(bad):
+    protocol = PROTOCOLS["one-time-h1"]
+    with pytest.raises(ArgumentError, match="from 0 to 3"):
+        protocol.privatize([bad], np.random.default_rng(0))
+    with pytest.raises(ArgumentError, match="from 0 to 3"):
+        protocol.privatize_one(bad)
+
+
+# ---- parameters and reports ------------------------------------------------------------------------------------------
+@by_name
+def test_parameters_round_trip(protocol):
+    labels = [f"category {x}" for x in range(protocol.n_categories)]
+    again = make_protocol("rappor", labels, protocol.parameters())
+    assert again == protocol and hash(again) == hash(protocol)
+
+
+def test_epsilon_and_labels_in_a_file():
+    parameters = {"epsilon": 1.0, "n_bits": 16, "cohorts": 4, "hashes": 2}
+    assert make_protocol("rappor", WORDS, parameters) == Rappor.one_time(4, 1.0, 16, 4, 2, candidates=WORDS)
+    with pytest.raises(ArgumentError, match="either epsilon or p, q and f"):
+        make_protocol("rappor", WORDS, parameters | {"p": 0.5})
+    direct = make_protocol("rappor", WORDS, {"p": 0.5, "q": 0.75, "f": 0.5, "assignment": "direct"})
+    assert direct == Rappor.direct(4, 0.5, 0.75, 0.5)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"p": -0.1}, "p must be"),
+        ({"p": math.nan}, "p must be"),
+        ({"p": 0.9}, "q must be above p"),
+        ({"f": 1.0}, "f must be"),
+        ({"p": 0.0, "f": 0.0}, "must leave a report at most 50 nats"),
+        ({"q": 1.0, "f": 0.0}, "must leave a report at most 50 nats"),
+        ({"p": 0.0, "q": 1.0, "f": 1e-12}, "must leave a report at most 50 nats"),
+        ({"hashes": 16}, "hashes must be"),
+        ({"n_bits": 0}, "n_bits must be"),
+        ({"cohorts": 0}, "cohorts must be"),
+        ({"positions": None}, "positions must be lists"),
+        ({"positions": [[[0], [0]]] * 2}, "positions must be lists"),
+        ({"positions": [[[0], [4]]] * 3}, r"bits from 0 to 3, got \[4\] for category 0, cohort 1"),
+        ({"positions": [[[0], []]] * 3}, "must list 1 to 2 bits"),
+        ({"candidates": WORDS[:3]}, "candidates must be left out"),
+        ({"assignment": "direct", "positions": None}, "n_bits must be n_categories"),
+        ({"assignment": "label", "positions": None}, "candidates must be 3 distinct strings"),
+        ({"assignment": "bloom"}, "assignment must be one of"),
+    ],
+)
+def test_bad_parameters_are_refused(changes, message):
+    good = {"p": 0.3, "q": 0.8, "f": 0.25, "n_bits": 4, "cohorts": 2, "hashes": 2}
+    with pytest.raises(ArgumentError, match=message):
+        Rappor(3, **(good | {"assignment": "positions", "positions": POSITIONS} | changes))
+
+
+@by_name
+def test_text_round_trip(protocol):
+    labels = [f"category {x}" for x in range(protocol.n_categories)]
+    reports = protocol.all_reports()
+    assert np.array_equal(protocol.parse_reports(protocol.format_reports(reports, labels), labels), reports)
+    assert np.array_equal(protocol.check_reports(reports), reports)
+
+
+def test_pairs_and_bit_strings_are_read():
+    protocol = PROTOCOLS["full"]
+    expected = np.array([[0, 0, 0, 1, 0b1010_0000]], dtype=np.uint8)
+    assert np.array_equal(protocol.check_reports(([1], [[1, 0, 1, 0]])), expected)
+    assert np.array_equal(protocol.parse_reports([["1"], ["1010"]], []), expected)
+    assert np.array_equal(protocol.parse_reports([["1"], ["0xa0"]], []), expected)
+
+
+@pytest.mark.parametrize(
+    "reports, message",
+    [
+        (([2], [[1, 0, 1, 0]]), r"cohort 2 is outside 0\.\.1"),
+        (([-1], [[1, 0, 1, 0]]), "cohort -1 is outside"),
+        (([0], [[1, 0, 1]]), "reports must be"),
+        (([0], [[1, 0, 1, 2]]), "neither 0 nor 1"),
+        (([0, 1], [[1, 0, 1, 1]]), "cohorts must be 1 integers"),
+        (np.zeros((1, 4), dtype=np.uint8), r"\(m, 5\) bytes"),
+        (np.zeros((1, 5)), r"\(m, 5\) bytes"),
+        (np.array([[0, 0, 0, 1, 8]], dtype=np.uint8), "bits set beyond its 4 bits"),
+        (np.array([[1, 0, 0, 0, 0]], dtype=np.uint8), "cohort 16777216 is outside"),
+    ],
+)
+def test_malformed_reports_are_refused(reports, message):
+    with pytest.raises(DataError, match=message):
+        PROTOCOLS["full"].check_reports(reports)
+
+
+def test_malformed_text_names_row_and_field():
+    for columns, field in (([["0", "2"], ["1010", "1010"]], "cohort"), ([["0", "1"], ["1010", "10102"]], "bits")):
+        with pytest.raises(DataError) as caught:
+            PROTOCOLS["full"].parse_reports(columns, [])
+        assert (caught.value.line, caught.value.field) == (1, field)
+
+
+def test_tally_of_a_concatenation_is_the_sum():
+    protocol, rng = PROTOCOLS["full"], np.random.default_rng(0)
+    first, second = (protocol.privatize(rng.integers(3, size=60), rng) for _ in range(2))
+    assert Tally(protocol, np.concatenate([first, second])) == Tally(protocol, first) + Tally(protocol, second)
