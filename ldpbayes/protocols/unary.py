@@ -20,7 +20,7 @@ VARIANTS = ("symmetric", "optimised", "dual")
 class UnaryEncoding(AbstractProtocol):
     """Unary encoding UE(κ, λ): the report is a set that holds the true value w.p. κ and each other value w.p. λ.
 
-    Q[y, x] = c_|y| (1 + β[x ∈ y]), β = e^ε − 1, c_k = (1 − κ) λ^k (1 − λ)^{a−1−k}, λ = κ / (κ + e^ε (1 − κ)).
+    Q[y, x] = c_|y| (1 + β[x ∈ y]), β = e^ε − 1, c_k = (1 − κ) λ^k (1 − λ)^{a−1−k}, κ = e^ε λ / (1 + β λ).
 
     Parameters
     ----------
@@ -28,13 +28,13 @@ class UnaryEncoding(AbstractProtocol):
         Size a of the alphabet, at least two.
     epsilon : float
         LDP level in nats, log[κ(1 − λ) / (λ(1 − κ))], in (0, 50].
-    kappa : float
-        κ, in (0, 1); the constructors symmetric, optimised, dual and from_rates choose it.
+    lam : float
+        λ, in (0, 1); the constructors symmetric, optimised, dual and from_rates choose it.
 
     Notes
     -----
     Reports are (m, ⌈a/8⌉) packed bits; (m, a) zeros and ones are accepted too. In a collection file the parameters are
-    {epsilon, variant} with variant "symmetric", "optimised" or "dual", {kappa, lam}, or {epsilon, kappa}.
+    {epsilon, variant} with variant "symmetric", "optimised" or "dual", {kappa, lam}, or {epsilon, lam}.
     A tally of whole reports has no law simpler than its users, so ``simulate`` draws every user, vectorised;
     the bit counts alone do, and ``simulate_support_counts`` draws them in O(a).
 
@@ -53,29 +53,29 @@ class UnaryEncoding(AbstractProtocol):
 
     n_categories: int
     epsilon: float
-    kappa: float
+    lam: float
     name: ClassVar[str] = "unary"
 
     def __post_init__(self):
         object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
-        kappa = checks.probability(self.kappa, "kappa", open_low=True, open_high=True)
-        object.__setattr__(self, "kappa", kappa)
+        lam = checks.probability(self.lam, "lam", open_low=True, open_high=True)
+        object.__setattr__(self, "lam", lam)
 
     @classmethod
     def symmetric(cls, n_categories, epsilon):
         """Return SUE (basic one-time RAPPOR): κ = e^{ε/2}/(e^{ε/2} + 1), λ = 1 − κ."""
-        return cls(n_categories, epsilon, _kappa("symmetric", checks.epsilon(epsilon)))
+        return cls(n_categories, epsilon, _lam("symmetric", checks.epsilon(epsilon)))
 
     @classmethod
     def optimised(cls, n_categories, epsilon):
         """Return OUE: κ = 1/2, λ = 1/(e^ε + 1), the least variance of rare categories."""
-        return cls(n_categories, epsilon, _kappa("optimised", checks.epsilon(epsilon)))
+        return cls(n_categories, epsilon, _lam("optimised", checks.epsilon(epsilon)))
 
     @classmethod
     def dual(cls, n_categories, epsilon):
         """Return the κ-dual of OUE: κ = e^ε/(e^ε + 1), λ = 1/2."""
-        return cls(n_categories, epsilon, _kappa("dual", checks.epsilon(epsilon)))
+        return cls(n_categories, epsilon, _lam("dual", checks.epsilon(epsilon)))
 
     @classmethod
     def from_rates(cls, n_categories, kappa, lam):
@@ -86,7 +86,7 @@ class UnaryEncoding(AbstractProtocol):
             raise ArgumentError(
                 f"lam must be less than kappa ({kappa!r}), got {lam!r}; a report must favour the true value."
             )
-        return cls(n_categories, math.log1p((kappa - lam) / (lam * (1 - kappa))), kappa)
+        return cls(n_categories, math.log1p((kappa - lam) / (lam * (1 - kappa))), lam)
 
     @property
     def beta(self):
@@ -94,14 +94,14 @@ class UnaryEncoding(AbstractProtocol):
         return math.expm1(self.epsilon)
 
     @property
-    def lam(self):
-        """λ = κ / (κ + e^ε(1 − κ))."""
-        return self.kappa / (self.kappa + math.exp(self.epsilon) * (1 - self.kappa))
+    def kappa(self):
+        """κ = e^ε λ / (1 + β λ)."""
+        return (1 + self.beta) * self.lam / (1 + self.beta * self.lam)
 
     @property
     def variant(self):
-        """ "symmetric", "optimised" or "dual" where κ is theirs, else None."""
-        return next((name for name in VARIANTS if _kappa(name, self.epsilon) == self.kappa), None)
+        """ "symmetric", "optimised" or "dual" where λ is theirs, else None."""
+        return next((name for name in VARIANTS if _lam(name, self.epsilon) == self.lam), None)
 
     @property
     def hit_rates(self):
@@ -130,7 +130,8 @@ class UnaryEncoding(AbstractProtocol):
         return [bits.format(reports, self.n_categories)]
 
     def rows(self, reports, counts):
-        log_constants = math.log1p(-self.kappa) + (self.n_categories - 1) * math.log1p(-self.lam)
+        # log c_k with 1 − κ = (1 − λ)/(1 + β λ), which does not cancel where κ is next to one.
+        log_constants = self.n_categories * math.log1p(-self.lam) - math.log1p(self.beta * self.lam)
         log_constants = log_constants + bits.sizes(reports) * (math.log(self.lam) - math.log1p(-self.lam))
         return SupportRows(reports, self.beta, counts, self.n_categories, log_constants)
 
@@ -200,7 +201,7 @@ class UnaryEncoding(AbstractProtocol):
 
     def parameters(self):
         variant = self.variant
-        return {"epsilon": self.epsilon} | ({"variant": variant} if variant else {"kappa": self.kappa})
+        return {"epsilon": self.epsilon} | ({"variant": variant} if variant else {"lam": self.lam})
 
     @classmethod
     def from_parameters(cls, categories, parameters):
@@ -210,23 +211,24 @@ class UnaryEncoding(AbstractProtocol):
             return getattr(cls, variant)(len(categories), parameters["epsilon"])
         if given == {"kappa", "lam"}:
             return cls.from_rates(len(categories), **parameters)
-        if given == {"epsilon", "kappa"}:
+        if given == {"epsilon", "lam"}:
             return cls(len(categories), **parameters)
         shown = ", ".join(sorted(given)) or "none"
         raise ArgumentError(
-            f"unary parameters must be epsilon and variant, kappa and lam, or epsilon and kappa, got {shown}."
+            f"unary parameters must be epsilon and variant, kappa and lam, or epsilon and lam, got {shown}."
         )
 
     @property
     def _thresholds(self):
-        # κ rounded down and λ up, from e^ε rounded down: κ(1−λ)/(λ(1−κ)) ≤ e^ε exactly.
-        kappa = entropy.threshold_below(Fraction(self.kappa))
-        odds = entropy.exp_below(self.epsilon) * (2**entropy.BITS - kappa)
-        return kappa, math.ceil(Fraction(kappa * 2**entropy.BITS) / (kappa + odds))
+        # λ rounded up and κ down, from e^ε rounded down: κ(1−λ)/(λ(1−κ)) ≤ e^ε exactly.
+        unit = 2**entropy.BITS
+        lam = math.ceil(Fraction(self.lam) * unit)
+        odds = entropy.exp_below(self.epsilon) * lam
+        return int(odds * unit / (unit - lam + odds)), lam
 
 
-def _kappa(variant, epsilon):
-    """Return the κ of a named variant."""
-    if variant == "optimised":
+def _lam(variant, epsilon):
+    """Return the λ of a named variant."""
+    if variant == "dual":
         return 0.5
-    return 1 / (1 + math.exp(-epsilon / 2 if variant == "symmetric" else -epsilon))
+    return 1 / (1 + math.exp(epsilon / 2 if variant == "symmetric" else epsilon))

@@ -1,0 +1,233 @@
+"""Unary encoding: rates, whole-report and composite likelihood, report formats."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.protocols import make_protocol
+from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.tally import Tally
+
+VARIANTS = ("symmetric", "optimised", "dual")
+
+
+@given(epsilon=st.floats(0.01, 40))
+def test_named_rates(epsilon):
+    half, e = math.exp(epsilon / 2), math.exp(epsilon)
+    for variant, kappa, lam in [
+        ("symmetric", half / (half + 1), 1 / (half + 1)),
+        ("optimised", 0.5, 1 / (e + 1)),
+        ("dual", e / (e + 1), 0.5),
+    ]:
+        protocol = getattr(UnaryEncoding, variant)(4, epsilon)
+        assert protocol.hit_rates == pytest.approx((kappa, lam), rel=1e-14)
+        assert protocol.epsilon == epsilon
+        assert protocol.variant == variant
+        assert protocol == make_protocol("unary", "abcd", protocol.parameters())
+        # The two-level rows carry the level exactly, whatever κ and λ round to.
+        assert protocol.beta == math.expm1(epsilon)
+
+
+@given(kappa=st.floats(0.02, 0.98), share=st.floats(0.02, 0.98))
+def test_any_rates(kappa, share):
+    lam = kappa * share
+    protocol = UnaryEncoding.from_rates(3, kappa, lam)
+    assert protocol.lam == pytest.approx(lam, rel=1e-12)
+    assert protocol.epsilon == pytest.approx(math.log(kappa * (1 - lam) / (lam * (1 - kappa))), rel=1e-9)
+    assert protocol == make_protocol("unary", "abc", {"kappa": kappa, "lam": lam})
+    assert protocol == make_protocol("unary", "abc", protocol.parameters())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"epsilon": 1.0}, "epsilon and variant"),
+        ({"kappa": 0.7}, "kappa and lam"),
+        ({"epsilon": 1.0, "variant": "sue"}, "symmetric, optimised, dual"),
+        ({"kappa": 0.3, "lam": 0.3}, "less than kappa"),
+        ({"kappa": 0.2, "lam": 0.3}, "less than kappa"),
+        ({"kappa": 1.0, "lam": 0.3}, "kappa must be"),
+        ({"kappa": 0.4, "lam": 0.0}, "lam must be"),
+        ({"epsilon": 1.0, "kappa": 0.5, "lam": 0.2}, "got epsilon, kappa, lam"),
+    ],
+)
+def test_parameters_that_do_not_fix_the_rates_are_refused(parameters, problem):
+    with pytest.raises(ArgumentError, match=problem):
+        make_protocol("unary", "abc", parameters)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_channel_is_the_product_over_bits(variant):
+    protocol = getattr(UnaryEncoding, variant)(4, 1.3)
+    kappa, lam = protocol.hit_rates
+    expected = [
+        [
+            math.prod((r if bit else 1 - r) for bit, r in zip(y, [lam] * x + [kappa] + [lam] * (3 - x), strict=True))
+            for x in range(4)
+        ]
+        for y in product((0, 1), repeat=4)
+    ]
+    np.testing.assert_allclose(protocol.channel(), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("a", [2, 10, 300])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_symmetric_risk_is_proposition_4_of_kairouz(a, epsilon):
+    p, n, half = np.random.default_rng(a).dirichlet(np.ones(a)), 77, math.exp(epsilon / 2)
+    expected = (1 - p @ p) / n + a * half / (n * (half - 1) ** 2)
+    assert UnaryEncoding.symmetric(a, epsilon).oracle_variance(p, n, "distribution").sum() == pytest.approx(
+        expected, rel=1e-11
+    )
+
+
+def test_an_empty_report_gives_an_all_negative_oracle_not_a_zero_vector():
+    protocol = UnaryEncoding.symmetric(9, 0.5)
+    oracle = protocol.oracle(Tally(protocol, np.zeros((1, 2), dtype=np.uint8)).rows)
+    kappa, lam = protocol.hit_rates
+    np.testing.assert_allclose(oracle, -lam / (kappa - lam), rtol=1e-12)
+    assert np.isfinite(protocol.rows(np.zeros((1, 2), dtype=np.uint8), np.ones(1)).log_constants).all()
+
+
+def maximiser(rows, a):
+    """Return the maximum of a likelihood over the simplex by a general optimiser in logits."""
+
+    def objective(z):
+        e = np.exp(np.append(z, 0) - max(z.max(), 0))
+        p = e / e.sum()
+        value, gradient = rows.value_and_gradient(p)
+        return -value, -(p * (gradient - p @ gradient))[:-1]
+
+    found = minimize(objective, np.zeros(a - 1), jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 500})
+    e = np.exp(np.append(found.x, 0))
+    return e / e.sum()
+
+
+def test_composite_estimate_is_not_the_maximum_likelihood_estimate():
+    protocol = UnaryEncoding.symmetric(3, 3.0)
+    members = np.repeat([[1, 1, 0], [1, 0, 0], [0, 0, 1], [0, 1, 1]], [40, 30, 20, 25], axis=0)
+    rows = Tally(protocol, members).rows
+    composite = protocol.composite_rows(rows.support_counts(), int(rows.n_reports))
+    likelihood_best, composite_best = maximiser(rows, 3), maximiser(composite, 3)
+    assert np.abs(likelihood_best - composite_best).max() > 0.01
+    assert rows.log_likelihood(likelihood_best) > rows.log_likelihood(composite_best) + 0.05
+    assert composite.log_likelihood(composite_best) > composite.log_likelihood(likelihood_best) + 0.05
+
+
+def test_composite_likelihood_is_the_product_of_the_bits():
+    protocol = UnaryEncoding.optimised(3, 1.0)
+    kappa, lam = protocol.hit_rates
+    held, n, p = np.array([0, 4, 10]), 10, np.array([0.2, 0.5, 0.3])
+    q = lam + (kappa - lam) * p
+    composite = protocol.composite_rows(held, n)
+    assert composite.log_likelihood(p) == pytest.approx(held @ np.log(q) + (n - held) @ np.log1p(-q), rel=1e-13)
+    assert composite.n_reports == 3 * n and composite.separable() is not None
+    with pytest.raises(InfeasibleError, match="composite"):
+        composite.allocate(p, np.random.default_rng(0))
+    with pytest.raises(ArgumentError, match="at most n_reports"):
+        protocol.composite_rows([0, 4, 11], n)
+
+
+def test_simulated_bit_counts_have_the_moments_of_reports():
+    protocol, truth, rng = UnaryEncoding.optimised(6, 1.0), np.array([0, 10, 20, 30, 40, 900]), np.random.default_rng(3)
+    counts = np.stack([protocol.simulate_support_counts(truth, rng) for _ in range(2000)])
+    kappa, lam = protocol.hit_rates
+    mean = lam * 1000 + (kappa - lam) * truth
+    variance = truth * kappa * (1 - kappa) + (1000 - truth) * lam * (1 - lam)
+    assert (np.abs(counts.mean(axis=0) - mean) < 4.5 * np.sqrt(variance / 2000)).all()
+    np.testing.assert_allclose(counts.var(axis=0), variance, rtol=0.15)
+    np.testing.assert_allclose(np.corrcoef(counts.T), np.eye(6), atol=0.1)
+
+
+@pytest.mark.parametrize("a", [3, 8, 11, 70])
+def test_every_text_format_of_one_report(a):
+    labels = [f"item {x}" for x in range(a)]
+    protocol = UnaryEncoding.symmetric(a, 1.0)
+    members = np.zeros(a, dtype=bool)
+    members[[0, 2, a - 1]] = True
+    held = sorted({0, 2, a - 1})
+    texts = [
+        "".join("01"[int(bit)] for bit in members),
+        ";".join(labels[x] for x in held),
+        " ; ".join(str(x) for x in reversed(held)),
+        "0x" + np.packbits(members).tobytes().hex(),
+    ]
+    parsed = protocol.parse_reports([texts], labels)
+    np.testing.assert_array_equal(parsed, np.tile(np.packbits(members), (4, 1)))
+    np.testing.assert_array_equal(protocol.parse_reports([[texts[0]] * 3], labels), parsed[:3])
+    np.testing.assert_array_equal(protocol.parse_reports([["", ";"]], labels), np.zeros((2, -(-a // 8))))
+
+
+def test_labels_that_are_numbers_are_not_taken_for_positions():
+    protocol = UnaryEncoding.symmetric(3, 1.0)
+    np.testing.assert_array_equal(protocol.parse_reports([["2;3"]], ("1", "2", "3")), [[0b01100000]])
+    with pytest.raises(DataError, match="unknown category '0'"):
+        protocol.parse_reports([["0;2"]], ("1", "2", "3"))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("0110", "unknown category"),
+        ("01012", "unknown category"),
+        ("a;a", "twice"),
+        ("a;z", "unknown category 'z'"),
+        ("5", "unknown category '5'"),
+        ("-1", "unknown category"),
+        ("0xf", "not hexadecimal"),
+        ("0xzz", "not hexadecimal"),
+        ("0xf0f0", "2 bytes"),
+        ("0x01", "beyond its 5 categories"),
+    ],
+)
+def test_malformed_texts_are_refused(text, problem):
+    with pytest.raises(DataError, match=problem) as caught:
+        UnaryEncoding.symmetric(5, 1.0).parse_reports([["01010", text]], tuple("abcde"))
+    assert caught.value.line == 1
+
+
+@pytest.mark.parametrize(
+    ("reports", "problem"),
+    [
+        (np.zeros((2, 3), dtype=np.uint8), "shape"),
+        (np.zeros(2, dtype=np.uint8), "shape"),
+        (np.full((2, 2), 1, dtype=np.uint8), "beyond its 9 categories"),
+        (np.zeros((2, 2), dtype=np.int64), "uint8"),
+        (np.full((1, 9), 2), "neither 0 nor 1"),
+        (np.full((1, 9), -1), "neither 0 nor 1"),
+        (np.full((1, 9), 0.5), "zeros and ones"),
+    ],
+)
+def test_malformed_reports_are_refused(reports, problem):
+    with pytest.raises(DataError, match=problem):
+        UnaryEncoding.symmetric(9, 1.0).check_reports(reports)
+
+
+def test_zeros_and_ones_are_packed():
+    members = np.random.default_rng(0).random((20, 13)) < 0.5
+    protocol = UnaryEncoding.symmetric(13, 1.0)
+    for reports in (members, members.astype(int), members.astype(np.uint8), np.packbits(members, axis=1)):
+        np.testing.assert_array_equal(protocol.check_reports(reports), np.packbits(members, axis=1))
+
+
+def test_bits_of_the_client_are_independent_with_the_stated_rates():
+    protocol = UnaryEncoding.optimised(100, 2.0)
+    members = np.unpackbits(protocol.privatize(np.full(40_000, 37), np.random.default_rng(5)), axis=1, count=100)
+    share = members.mean(axis=0)
+    expected = np.full(100, protocol.lam)
+    expected[37] = protocol.kappa
+    assert (np.abs(share - expected) < 4.5 * np.sqrt(expected * (1 - expected) / 40_000)).all()
+    off = np.corrcoef(members.T) - np.eye(100)
+    assert np.abs(off).max() < 5.5 / math.sqrt(40_000)
+
+
+def test_lists_too_long_to_write_out_are_refused():
+    protocol = UnaryEncoding.symmetric(40, 1.0)
+    for method in (protocol.all_reports, protocol.channel, protocol.rational_channel):
+        with pytest.raises(InfeasibleError, match="too many possible reports"):
+            method()
