@@ -9,8 +9,9 @@ from scipy.special import digamma, gammaln, xlogy
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.theory import base
+from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
+from ldpbayes.theory.information import conditional_information, reports_information, value_entropy
 
 _HALF_LOG_2PIE = 0.5 * math.log(2 * math.pi * math.e)
 
@@ -21,7 +22,7 @@ def ldp_level(protocol):
 
     From the channel where it is small enough to list, else the protocol's own ε.
     """
-    if not base.dense_feasible(protocol):
+    if not information.dense_feasible(protocol):
         return Value(protocol.epsilon)
     channel = protocol.channel()
     low, high = channel.min(axis=1), channel.max(axis=1)
@@ -34,41 +35,6 @@ def ldp_level(protocol):
 def worst_case_privacy(protocol):
     """Return S^wc = e^{−LDP(Q)}, in [0, 1]; 0 for deterministic protocols (2019, Thm 5.3)."""
     return Value(math.exp(-ldp_level(protocol).value))
-
-
-def value_entropy(prior):
-    """Return H(X|P) = ψ(Σα + 1) − Σ_x (α_x/Σα) ψ(α_x + 1) in nats: what one value says, P known."""
-    return Value(float(digamma(prior.total + 1) - prior.mean @ digamma(prior.alpha + 1)))
-
-
-def conditional_information(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
-    """Return I(Y;X|P) in nats: what one report tells about its user beyond the population.
-
-    One-dimensional quadrature where the reports are exchangeable sets and α is symmetric (the support's mass is
-    Beta(kα, (a−k)α) given its size k), and where every row of a listed channel has two levels; an average over P for
-    other listed channels; simulation of reports otherwise.
-
-    References
-    ----------
-    Lopuhaä-Zwakenberg et al. (2019), Def. 4.3, Prop. 10.1 and 10.3.
-    """
-    law = base.support_law(protocol)
-    if law is not None and np.ptp(prior.alpha) == 0:
-        return _information_of_supports(law, float(prior.alpha[0]))
-    if not base.dense_feasible(protocol):
-        return _simulated_information(protocol, prior, draws, reports, random_seed)
-    channel, prior = _merge_columns(protocol.channel(), prior)
-    noise = float(prior.mean @ -xlogy(channel, channel).sum(axis=0))
-    levels = _two_levels(channel)
-    if levels is not None:
-        mixed = _entropy_of_two_levels(prior.alpha, *levels)
-        return Value(mixed.value - noise, mixed.standard_error, mixed.method)
-
-    def information(p):
-        mixed = p @ channel.T
-        return -xlogy(mixed, mixed).sum(axis=1) + p @ xlogy(channel, channel).sum(axis=0)
-
-    return base.average(prior, information, draws=draws, random_seed=random_seed)
 
 
 def average_privacy(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
@@ -87,15 +53,15 @@ def report_information(protocol, p=None, *, reports=20_000, random_seed=0):
     """
     a = protocol.n_categories
     p = np.full(a, 1 / a) if p is None else checks.distribution(p, "p", a)
-    law = base.support_law(protocol)
+    law = information.support_law(protocol)
     if law is not None and np.ptp(p) <= 1e-15:
         return Value(float(law.weights @ [subset_information(a, protocol.epsilon, k).value for k in law.sizes]))
-    if base.dense_feasible(protocol):
+    if information.dense_feasible(protocol):
         channel = protocol.channel()
         mixed = channel @ p
         return Value(float(-xlogy(mixed, mixed).sum() + p @ xlogy(channel, channel).sum(axis=0)), 0.0, "sum over reports")
     rng = checks.generator(random_seed)
-    ratios = np.concatenate([_log_ratios(protocol, p, size, rng) for size in _chunks(reports, a)])
+    ratios = np.concatenate([information.log_ratios(protocol, p, size, rng) for size in information.chunks(reports, a)])
     return Value(float(ratios.mean()), float(ratios.std(ddof=1) / math.sqrt(ratios.size)), "Monte Carlo")
 
 
@@ -135,26 +101,6 @@ def tally_entropy(prior, n):
     n = checks.integer(n, "n", minimum=1)
     coefficient = math.lgamma(n + 1) - sum(w @ gammaln(np.arange(n + 1) + 1) for w in _tally_margins(prior, n))
     return Value(float(_values_entropy(prior, n) - coefficient))
-
-
-def reports_information(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
-    """Return I(Y⃗;P) in nats of n reports, exact at tiny n and else the Monte Carlo mean of log P(Y|P)/P(Y).
-
-    Holds at every n; ``moments`` as for risk.bayes_risk. GRR: Prop. D.10 of the 2019 paper through the exact evidence,
-    which costs the same at any n.
-    """
-
-    def log_ratio(collection, found, p):
-        known = 0.0 if p is None else collection.rows.log_likelihood(p)
-        return float(known - found.log_evidence)
-
-    told = base.over_reports(protocol, prior, n, log_ratio, draws=draws, random_seed=random_seed, moments=moments)
-    if told.method == "Monte Carlo":
-        return told
-    channel = protocol.channel()
-    noise = prior.mean @ -xlogy(channel, channel).sum(axis=0)
-    single = conditional_information(protocol, prior, random_seed=random_seed)
-    return Value(told.value - n * float(single.value + noise), n * single.standard_error, told.method)
 
 
 def distribution_utility(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
@@ -206,7 +152,7 @@ def asymptotic_utility(protocol, prior, *, draws=400, reports=20_000, random_see
 
     The limit of U^digit − ½ log n as n → ∞.
     """
-    found = base.log_det_gram(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
+    found = information.log_det_gram(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
     free = 2 * (prior.n_categories - 1)
     return Value(found.value / free - _HALF_LOG_2PIE, found.standard_error / free, found.method)
 
@@ -231,7 +177,7 @@ def limits(protocol):
     d = rank Q; b' = number of classes of reports that share no value (2019, Def. 6.3 and Cor. 6.8).
     """
     a = protocol.n_categories
-    if base.dense_feasible(protocol):
+    if information.dense_feasible(protocol):
         channel = protocol.channel()
         rank = int(np.linalg.matrix_rank(channel))
         report, value = np.nonzero(channel)
@@ -252,80 +198,6 @@ def frontier(worst_case):
 
 
 # ---- parts ------------------------------------------------------------------------------------------------------------
-def _information_of_supports(law, alpha):
-    """Return Σ_k W_k {(k/a)(1+β)log(1+β) − E[(1+βB)log(1+βB)]}/(1+βk/a), B ~ Beta(kα, (a−k)α) (B = 1 at k = a)."""
-    a, beta, total, error = law.n_categories, law.beta, 0.0, 0.0
-    for k, weight, scale in zip(law.sizes, law.weights, law.scales, strict=True):
-        if 0 < k < a and weight > 1e-14:
-            mixed = base.beta_expectation(_x_log_x(1.0, beta), k * alpha, (a - k) * alpha, 1 + beta)
-            total += weight / scale * (k / a * (1 + beta) * math.log1p(beta) - mixed.value)
-            error += weight / scale * mixed.standard_error
-    return Value(float(total), float(error), "quadrature")
-
-
-def _x_log_x(low, slope):
-    """Return b -> u log u, u = low + slope·b."""
-    return lambda b: xlogy(low + slope * b, low + slope * b)
-
-
-def _merge_columns(channel, prior):
-    """Return the channel and prior with equal columns merged (exact: Dirichlet masses add, the report is the same)."""
-    columns, inverse = np.unique(channel, axis=1, return_inverse=True)
-    if not 1 < columns.shape[1] < channel.shape[1]:
-        return channel, prior
-    return columns, type(prior)(np.bincount(inverse.ravel(), prior.alpha))
-
-
-def _two_levels(channel):
-    """Return (low, high, at_high) where each row takes at most two values, else None."""
-    low, high = channel.min(axis=1, keepdims=True), channel.max(axis=1, keepdims=True)
-    slack = 1e-13 * high
-    at_high = high - channel <= slack
-    if not (at_high | (channel - low <= slack)).all():
-        return None
-    return low[:, 0], high[:, 0], at_high
-
-
-def _entropy_of_two_levels(alpha, low, high, at_high):
-    """Return E H(QP) where row y gives low + (high − low) B, B the Beta mass of its support."""
-    keys = np.stack([low, high, at_high @ alpha], axis=1).round(14)
-    keys, copies = np.unique(keys, axis=0, return_counts=True)
-    total, error = 0.0, 0.0
-    for (lo, hi, mass), count in zip(keys, copies, strict=True):
-        if hi == lo or mass >= alpha.sum() * (1 - 1e-12):
-            total -= count * float(xlogy(hi, hi))
-            continue
-        if lo == 0:  # E B log B = E[B] (ψ(mass + 1) − ψ(Σα + 1))
-            logs = math.log(hi) + digamma(mass + 1) - digamma(alpha.sum() + 1)
-            total -= count * hi * mass / alpha.sum() * float(logs)
-            continue
-        mixed = base.beta_expectation(_x_log_x(lo, hi - lo), mass, alpha.sum() - mass, hi / lo)
-        total, error = total - count * mixed.value, error + count * mixed.standard_error
-    return Value(total, error, "quadrature")
-
-
-def _simulated_information(protocol, prior, draws, reports, random_seed):
-    """Return the mean of log Q[Y,X]/(QP)_Y over P, X and Y; the error is over P, whose draws hold several users."""
-    rng = checks.generator(random_seed)
-    size = max(reports // draws, 1)
-    means = [_log_ratios(protocol, p, size, rng).mean() for p in base.draw_distributions(prior, draws, rng)]
-    return Value(float(np.mean(means)), float(np.std(means, ddof=1) / math.sqrt(draws)), "Monte Carlo")
-
-
-def _log_ratios(protocol, p, size, rng):
-    """Return log Q[y,x]/(Qp)_y of simulated users."""
-    values = rng.choice(p.size, size, p=p)
-    reports = protocol.check_reports(protocol.privatize(values, rng))
-    rows = protocol.rows(reports, np.ones(size))
-    return np.log(rows.dense()[np.arange(size), values] / rows.matvec(p))
-
-
-def _chunks(total, a):
-    """Return sizes that sum to total, each with at most 2**22 row entries."""
-    size = max(1, min(total, 2**22 // a))
-    return [size] * (total // size) + ([total % size] if total % size else [])
-
-
 def _tally_margins(prior, n):
     """Yield P(T_x = 0..n) for each category."""
     for alpha in prior.alpha:

@@ -7,7 +7,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
 from ldpbayes.frequency import frequency_moments
-from ldpbayes.theory import base
+from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
 
 TARGETS = ("distribution", "frequency")
@@ -77,12 +77,12 @@ def mle_covariance(protocol, p, n, target="distribution", *, reports=20_000, ran
     """
     checks.choice(target, "target", TARGETS)
     p = checks.distribution(p, "p", protocol.n_categories)
-    basis = base.tangent_basis(p.size)
-    batches, method = base.informations(protocol, p, reports=reports, random_seed=random_seed)
+    basis = information.tangent_basis(p.size)
+    batches, method = information.informations(protocol, p, reports=reports, random_seed=random_seed)
     open_answers = np.diag(p) - np.outer(p, p) if target == "frequency" else 0.0
 
-    def covariance(information):
-        inverse = base.inverse(information)
+    def covariance(fisher):
+        inverse = information.inverse(fisher)
         if inverse is None:
             raise ArgumentError("protocol must have a channel of full rank; here the MLE's covariance is infinite.")
         return (basis @ inverse @ basis.T - open_answers) / n
@@ -123,21 +123,21 @@ def mle_risk(protocol, p, n, target="distribution", norm="l2", *, reports=20_000
     saturated = _saturated_variance(protocol, p)
     if saturated is not None:
         return Value(_norm((saturated - open_answers) / n, norm))
-    law = base.support_law(protocol)
+    law = information.support_law(protocol)
     if law is not None and np.ptp(p) <= 1e-15:
         curvature, a = law.curvature(), p.size
         variance = np.full(a, (a - 1) / (a * curvature) if curvature > 0 else math.inf)
         return Value(_norm((variance - open_answers) / n, norm))
-    basis = base.tangent_basis(p.size)
+    basis = information.tangent_basis(p.size)
 
-    def risk(information):
-        inverse = base.inverse(information)
+    def risk(fisher):
+        inverse = information.inverse(fisher)
         if inverse is None:
             return math.inf
         variance = np.einsum("xi,ij,xj->x", basis, inverse, basis, optimize=True)
         return _norm((variance - open_answers) / n, norm)
 
-    batches, method = base.informations(protocol, p, reports=reports, random_seed=random_seed)
+    batches, method = information.informations(protocol, p, reports=reports, random_seed=random_seed)
     return base.jackknife(risk, batches, method)
 
 

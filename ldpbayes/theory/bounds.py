@@ -1,0 +1,183 @@
+"""Lower bounds on the error of any estimator, for one protocol or for every ε-LDP protocol (spec 3.2 and 3.3).
+
+Squared errors are sums over the categories. Each function says for which n it holds.
+"""
+
+import math
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError
+from ldpbayes.theory import base, information
+from ldpbayes.theory.base import Value
+
+_LOG_2PIE = math.log(2 * math.pi * math.e)
+TARGETS = ("distribution", "frequency")
+
+
+# ---- one protocol, one prior -----------------------------------------------------------------------------------------
+def gamma(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
+    """Return γ_μ(Q) = ((a−1)/2) log 2πe − ½ E log det Qᵀ diag(QP)⁻¹ Q = lim h(P|Y⃗) + ((a−1)/2) log n; +inf if rank Q < a.
+
+    Large n. Equals −(a−1) U^as (Lopuhaä-Zwakenberg et al. 2020, (39) and Thm 4.2).
+    """
+    found = information.log_det_gram(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
+    free = protocol.n_categories - 1
+    return Value(free / 2 * _LOG_2PIE - found.value / 2, found.standard_error / 2, found.method)
+
+
+def delta(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
+    """Return δ_μ(Q) = γ_μ(Q) + ½ E log(det G_P/Π_y (QP)_y) = lim H(F|Y⃗) − ((a−1)/2) log n.
+
+    Large n. The (b−1)-dimensional determinant is never formed: det G_p/Π(Qp)_y = det(I − ST), with T the tangent
+    information of one report and S = Uᵀ(diag p − ppᵀ)U, whatever the number of reports. −inf where the reports give the
+    values away (2020, (40)).
+    """
+    free, rng = protocol.n_categories - 1, checks.generator(random_seed)
+
+    def log_det(p):
+        if information.batch_feasible(protocol):
+            return _log_frequency_dets(information.dense_informations(protocol.channel(), p), p)
+        return np.array([one(row) for row in p])
+
+    def one(p):
+        batches, method = information.informations(protocol, p, reports=reports, random_seed=rng)
+        return base.jackknife(lambda fisher: float(_log_frequency_dets(fisher[None], p[None])[0]), batches, method).value
+
+    found = base.average(prior, log_det, draws=draws, random_seed=rng)
+    # log det D = log a + log det T on the tangent.
+    value = free / 2 * _LOG_2PIE + (found.value - math.log(protocol.n_categories)) / 2
+    return Value(value, found.standard_error / 2, found.method)
+
+
+def corollary_4_3(protocol, prior, target="distribution", *, draws=400, reports=20_000, random_seed=0):
+    """Return (a/2πe) e^{2γ/(a−1)} (distribution) or (a/2πe) e^{2δ/(a−1)} (frequency): a floor under lim n·MSE.
+
+    Holds as n → ∞, for this protocol and prior and any estimator (2020, Cor. 4.3).
+    """
+    checks.choice(target, "target", TARGETS)
+    entropy = (gamma if target == "distribution" else delta)(
+        protocol, prior, draws=draws, reports=reports, random_seed=random_seed
+    )
+    return _entropy_power(entropy, protocol.n_categories)
+
+
+def theorem_4_1(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
+    """Return (a/2πe) exp(2 h(P|Y⃗)/(a−1)) ≤ MSE^distr(Π_opt), with h(P|Y⃗) = h(P) − I(P;Y⃗).
+
+    Holds at every n. I(P;Y⃗) is a sum over report tallies at tiny n, else the Monte Carlo mean of log P(Y|P)/P(Y) with
+    exact evidences: for GRR any n and a (2020, Thm 4.1 and (23)).
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    n : int
+    draws : int
+        Simulated collections.
+    random_seed : int, SeedSequence or Generator
+    moments : callable, optional
+        (collection, prior) -> object with log_evidence; the library's exact posterior by default.
+    """
+    told = information.reports_information(protocol, prior, n, draws=draws, random_seed=random_seed, moments=moments)
+    entropy = Value(base.dirichlet_entropy(prior.alpha) - told.value, told.standard_error, told.method)
+    return _entropy_power(entropy, protocol.n_categories)
+
+
+# ---- every ε-LDP protocol ----------------------------------------------------------------------------------------------
+def theorem_4_4(n_categories, epsilon, target="distribution", n_outputs=None):
+    """Return the floor of γ_μ(Q) or δ_μ(Q) over ε-LDP protocols: (a−1) log(√(2πe)/(e^ε−1)), less a term for δ.
+
+    Large n, any prior. For δ the paper subtracts bε/2; without n_outputs the term here is (a−1)ε/2, which is smaller for
+    every channel that identifies P (b ≥ a): an ε-LDP report is an erasure with probability e^{−ε}, hence no eigenvalue of
+    ST (see delta) exceeds 1 − e^{−ε}.
+
+    Parameters
+    ----------
+    n_categories : int
+    epsilon : float
+    target : {"distribution", "frequency"}
+    n_outputs : int, optional
+        b, for the paper's own term.
+    """
+    checks.choice(target, "target", TARGETS)
+    free = checks.categories_count(n_categories) - 1
+    floor = free * (0.5 * _LOG_2PIE - math.log(math.expm1(checks.epsilon(epsilon))))
+    if target == "distribution":
+        return Value(floor)
+    b = free if n_outputs is None else checks.integer(n_outputs, "n_outputs", minimum=n_categories)
+    return Value(floor - b * epsilon / 2)
+
+
+def theorem_4_5(n_categories, epsilon, target="distribution", n_outputs=None):
+    """Return the floor under lim n·MSE for any ε-LDP protocol, prior and estimator: a/(e^ε−1)², or less for F.
+
+    Holds as n → ∞; tight at a = 2 as ε → 0. For F the factor is e^{−ε} (see theorem_4_4), or with n_outputs the
+    e^{−bε/(a−1)} that follows from the paper's (55); its (60) prints half that exponent.
+
+    Parameters
+    ----------
+    n_categories, epsilon, target, n_outputs
+        As for theorem_4_4.
+    """
+    return _entropy_power(theorem_4_4(n_categories, epsilon, target, n_outputs), n_categories)
+
+
+def duchi(n_categories, epsilon, n):
+    """Return a/(64 n ε²), a floor of the worst-case ℓ2 risk for P over ε-LDP protocols; n large enough, ε ≤ 1.
+
+    Duchi, Jordan, Wainwright (2013), Prop. 6, with the constant read off its proof by Lopuhaä-Zwakenberg et al. (2020).
+    """
+    return Value(checks.categories_count(n_categories) / (64 * _effective(epsilon, n)))
+
+
+def duchi_attainable(n_categories, epsilon, n):
+    """Return 4a/(n ε²), the leading ℓ2 risk of unary encoding and optimised local hashing; large n, small ε."""
+    return Value(4 * checks.categories_count(n_categories) / _effective(epsilon, n))
+
+
+def kairouz_order(n_categories, epsilon, n, norm="l2"):
+    """Return (lower, upper): the minimax orders over ε-LDP protocols, without their universal constants in (0, 5).
+
+    ℓ2: min(1, 1/√(nε²), a/(nε²)) and min(1, a/(nε²)); ℓ1: min(1, a/√(nε²)) for both. Any n, ε ≤ 1 (Kairouz, Bonawitz,
+    Ramage 2016, Prop. 1).
+    """
+    checks.choice(norm, "norm", ("l2", "l1"))
+    a, effective = checks.categories_count(n_categories), _effective(epsilon, n)
+    if epsilon > 1:
+        raise ArgumentError(f"epsilon must be at most 1 for the minimax orders, got {epsilon!r}.")
+    if norm == "l1":
+        order = min(1.0, a / math.sqrt(effective))
+        return Value(order), Value(order)
+    upper = min(1.0, a / effective)
+    return Value(min(upper, 1 / math.sqrt(effective))), Value(upper)
+
+
+# ---- parts --------------------------------------------------------------------------------------------------------------
+def _log_frequency_dets(fisher, p):
+    """Return log det(T⁻¹ − S) for stacks T, p: the covariance of F̂ − F that one report leaves, S = Uᵀ(diag p − ppᵀ)U."""
+    basis = information.tangent_basis(p.shape[1])
+    along = p @ basis
+    spread = np.einsum("xi,mx,xj->mij", basis, p, basis, optimize=True) - along[:, :, None] * along[:, None, :]
+    log_det = information.log_dets(fisher)
+    faithful = log_det > -np.inf
+    root = np.linalg.cholesky(np.where(faithful[:, None, None], fisher, np.eye(fisher.shape[1])))
+    values = np.linalg.eigvalsh(np.swapaxes(root, 1, 2) @ spread @ root)
+    told = values[:, -1] >= 1 - 1e-12
+    out = np.log1p(-np.where(told[:, None], 0.0, values)).sum(axis=1) - np.where(faithful, log_det, 0.0)
+    return np.where(faithful, np.where(told, -np.inf, out), np.inf)
+
+
+def _entropy_power(entropy, n_categories):
+    """Return (a/2πe) e^{2h/(a−1)} with the error of h carried over."""
+    a = n_categories
+    if entropy.value == math.inf:
+        return Value(math.inf, 0.0, entropy.method)
+    value = a * math.exp(2 * entropy.value / (a - 1) - _LOG_2PIE)
+    return Value(value, 2 * value / (a - 1) * entropy.standard_error, entropy.method)
+
+
+def _effective(epsilon, n):
+    """Return nε²."""
+    return checks.positive(n, "n") * checks.epsilon(epsilon) ** 2

@@ -1,0 +1,164 @@
+"""Bounds against the papers' determinants, against what estimators attain, and over drawn channels."""
+
+import math
+
+import numpy as np
+import pytest
+from cases import CASES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mixtures import enumerated_moments
+
+from ldpbayes.errors import ArgumentError
+from ldpbayes.prior import Dirichlet, as_prior
+from ldpbayes.protocols import GRR, designs
+from ldpbayes.protocols.channel import Channel
+from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.theory import base, bounds, information, metrics, risk
+
+PROTOCOLS = [GRR(3, 1.0), UnaryEncoding.symmetric(3, 1.0), SubsetSelection(4, 0.5, 2), HadamardResponse(3, 2.0)]
+
+
+@st.composite
+def channels(draw, a=3):
+    """Strictly positive (b, a) channels with b from a to a + 2."""
+    b = draw(st.integers(a, a + 2))
+    entries = draw(st.lists(st.floats(0.05, 1), min_size=a * b, max_size=a * b))
+    matrix = np.array(entries).reshape(b, a)
+    return Channel(matrix / matrix.sum(axis=0))
+
+
+def paper_delta(protocol, prior):
+    """γ + ½ E log(det G_P/Π(QP)_y) with the (b−1)-dimensional determinant of the paper."""
+    channel = protocol.channel()
+
+    def log_ratio(points):
+        out = []
+        for p in points:
+            w = channel[:-1]
+            g = np.diag(w @ p) - (w * p) @ w.T
+            d = channel.T @ (channel / (channel @ p)[:, None])
+            out.append(np.linalg.slogdet(g)[1] - np.log(channel @ p).sum() - np.linalg.slogdet(d)[1])
+        return np.array(out)
+
+    free = protocol.n_categories - 1
+    return free / 2 * math.log(2 * math.pi * math.e) + base.average(prior, log_ratio).value / 2
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda p: p.name)
+def test_gamma_and_delta(protocol):
+    prior = Dirichlet.flat(protocol.n_categories)
+    free = protocol.n_categories - 1
+    utility = metrics.asymptotic_utility(protocol, prior).value
+    assert bounds.gamma(protocol, prior).value == pytest.approx(-free * utility, rel=1e-10)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS[:2], ids=lambda p: p.name)
+def test_delta_is_the_papers_determinant(protocol):
+    """The a-dimensional form is the paper's (b−1)-dimensional determinant."""
+    prior = as_prior([1.0, 2.0, 1.5], 3)
+    assert bounds.delta(protocol, prior).value == pytest.approx(paper_delta(protocol, prior), abs=1e-6)
+
+
+@settings(max_examples=15, deadline=None)
+@given(channels())
+def test_theorem_4_4_over_channels(channel):
+    prior, epsilon = Dirichlet.flat(3), metrics.ldp_level(channel).value
+    if epsilon < 1e-3:
+        return
+    assert bounds.gamma(channel, prior).value >= bounds.theorem_4_4(3, epsilon).value - 1e-9
+    p = np.random.default_rng(0).dirichlet(np.ones(3), 20)
+    fisher = information.dense_informations(channel.channel(), p)
+    sharper = bounds.theorem_4_4(3, epsilon, "frequency").value
+    paper = bounds.theorem_4_4(3, epsilon, "frequency", channel.n_outputs).value
+    assert paper <= sharper
+    # γ − δ is the mean of −½ log det(I − ST): below (a−1)ε/2 at every p.
+    gaps = -(bounds._log_frequency_dets(fisher, p) + np.linalg.slogdet(fisher)[1]) / 2
+    assert (gaps >= -1e-9).all() and (gaps <= epsilon + 1e-9).all()
+
+
+def test_tight_at_two_categories():
+    """n·MSE of binary randomised response over the bound of Theorem 4.5 goes to one as ε → 0 (2020, Cor. 4.7)."""
+    prior = Dirichlet.jeffreys(2)
+    for target in bounds.TARGETS:
+        ratios = []
+        for epsilon in (1.0, 0.1, 0.01):
+            attained = risk.average_risk(GRR(2, epsilon), prior, 1, target).value
+            ratios.append(attained / bounds.theorem_4_5(2, epsilon, target).value)
+        assert ratios[0] > ratios[1] > ratios[2] >= 1 - 1e-9
+        assert ratios[2] < 1.03
+    # For F the attained 2e^ε/(e^ε − 1)² over 2e^{−ε}/(e^ε − 1)² is e^{2ε}.
+    assert ratios[0] == pytest.approx(math.exp(2), rel=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_bound_attainable_oracle(case):
+    """Theorem 4.5 ≤ Corollary 4.3 ≤ the efficient risk, for P and F, on every protocol that identifies P."""
+    protocol = case.build(3 if 3 in case.categories else 2, 1.0)
+    prior = Dirichlet.flat(protocol.n_categories)
+    if getattr(protocol, "rank", 9) < protocol.n_categories or protocol.n_outputs is None:
+        pytest.skip("needs a listed channel of full rank")
+    for target in bounds.TARGETS:
+        p = np.random.default_rng(1).dirichlet(prior.alpha, 100)
+        universal = bounds.theorem_4_5(prior.n_categories, protocol.epsilon, target).value
+        bound = bounds.corollary_4_3(protocol, prior, target)
+        attained = [risk.mle_risk(protocol, row, 1, target).value for row in p]
+        assert universal <= bound.value * (1 + 1e-9)
+        assert bound.value <= np.mean(attained) + 4 * np.std(attained) / 10
+
+
+@pytest.mark.parametrize("n", [1, 3, 8])
+def test_theorem_4_1_is_below_the_optimum(n):
+    for protocol in (GRR(3, 1.0), GRR(2, 3.0)):
+        prior = Dirichlet.jeffreys(protocol.n_categories)
+        bound = bounds.theorem_4_1(protocol, prior, n, moments=enumerated_moments)
+        optimum = risk.bayes_risk(protocol, prior, n, moments=enumerated_moments)
+        assert bound.method == "sum over reports" or bound.standard_error > 0
+        assert 0 < bound.value <= optimum.value * (1 + 1e-9)
+
+
+def test_theorem_4_1_with_the_exact_posterior_at_large_n():
+    """Monte Carlo over reports with the library's exact evidence: n × the bound is near its limit."""
+    pytest.importorskip("ldpbayes.posteriors.exact")
+    protocol, prior, n = GRR(4, 2.0), Dirichlet.flat(4), 20_000
+    bound = bounds.theorem_4_1(protocol, prior, n, draws=150)
+    assert bound.method == "Monte Carlo" and 0 < bound.standard_error < 0.1 * bound.value
+    assert n * bound.value == pytest.approx(bounds.corollary_4_3(protocol, prior).value, rel=0.3)
+    optimum = risk.bayes_risk(protocol, prior, n, draws=30)
+    assert bound.value - 4 * bound.standard_error <= optimum.value + 4 * optimum.standard_error
+
+
+def test_degenerate_channels():
+    short, prior = Channel([[0.5, 0.2, 0.4], [0.5, 0.8, 0.6]]), Dirichlet.flat(3)
+    assert bounds.gamma(short, prior).value == math.inf
+    assert bounds.corollary_4_3(short, prior).value == math.inf
+    direct = designs.direct(3)
+    assert bounds.delta(direct, prior).value == -math.inf
+    assert bounds.corollary_4_3(direct, prior, "frequency").value == 0
+    # Open answers: n·MSE → E[1 − ΣP²] for P, above the bound.
+    assert bounds.corollary_4_3(direct, prior).value <= 1 - 3 * 2 / (3 * 4)
+
+
+def test_bounds_of_the_literature():
+    assert bounds.duchi(10, 0.5, 1000).value == pytest.approx(10 / (64 * 1000 * 0.25))
+    assert bounds.duchi_attainable(10, 0.5, 1000).value == pytest.approx(40 / 250)
+    assert bounds.theorem_4_5(10, 0.1).value / 1000 > bounds.duchi(10, 0.1, 1000).value
+    # OUE attains 4a/(nε²) as ε → 0.
+    oracle = risk.oracle_risk(UnaryEncoding.optimised(50, 0.02), np.full(50, 0.02), 10**6, "frequency").value
+    assert oracle == pytest.approx(bounds.duchi_attainable(50, 0.02, 10**6).value, rel=0.02)
+    lower, upper = bounds.kairouz_order(10, 0.5, 1000)
+    assert lower.value == pytest.approx(10 / 250) == upper.value
+    lower, upper = bounds.kairouz_order(1000, 0.5, 1000)
+    assert lower.value == pytest.approx(1 / math.sqrt(250)) and upper.value == 1
+    assert bounds.kairouz_order(10, 0.5, 10**6, "l1")[0].value == pytest.approx(10 / 500)
+
+
+def test_arguments_are_refused():
+    with pytest.raises(ArgumentError, match="epsilon must be at most 1"):
+        bounds.kairouz_order(10, 2.0, 100)
+    with pytest.raises(ArgumentError, match="target"):
+        bounds.theorem_4_4(3, 1.0, "P")
+    with pytest.raises(ArgumentError, match="n_outputs"):
+        bounds.theorem_4_4(3, 1.0, "frequency", 2)
