@@ -183,7 +183,9 @@ class _GeneralSplit:
         few = self.counts <= SINGLE
         signal = np.zeros(p.shape, dtype=np.int64)
         if few.any():
-            _kernel()(self.excess, np.flatnonzero(few), users, lifted, p, rng, signal)
+            from ldpbayes.posteriors import kernels  # loads numba, which GRR never needs
+
+            kernels.allocate_users(self.excess, np.flatnonzero(few), users, lifted, p, rng, signal)
         many = np.flatnonzero(~few)
         if many.size:
             weights = self.excess[many] * p[:, None, :]
@@ -211,35 +213,6 @@ def _dirichlet(alpha, rng):
     log_gamma -= np.where(small, rng.standard_exponential(alpha.shape) / alpha, 0.0)
     gamma = np.exp(log_gamma - log_gamma.max(axis=1, keepdims=True))
     return gamma / gamma.sum(axis=1, keepdims=True)
-
-
-def _kernel():
-    """Return the compiled loop that gives the signal users of rows with few users a value each."""
-    global _allocate
-    if _allocate is None:
-        import numba  # half a second, and GRR never needs it
-
-        _allocate = numba.njit(_allocate_users)
-    return _allocate
-
-
-_allocate = None
-
-
-def _allocate_users(excess, rows, users, lifted, p, rng, signal):
-    for chain in range(p.shape[0]):
-        for j in rows:
-            for _ in range(users[chain, j]):
-                left = rng.random() * lifted[chain, j]
-                chosen = -1
-                for x in range(p.shape[1]):
-                    weight = excess[j, x] * p[chain, x]
-                    if weight > 0:
-                        chosen = x  # the last one possible, if rounding runs past the end
-                        left -= weight
-                        if left < 0:
-                            break
-                signal[chain, chosen] += 1
 
 
 def _track(total, progressbar):

@@ -5,7 +5,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numba
 import numpy as np
 from scipy import special
 
@@ -115,8 +114,12 @@ def tally_law(merged):
     log_evidence : float
         log P(Y), ordered reports.
     """
+    from ldpbayes.posteriors import kernels
+
     n, g = merged.n_reports, merged.n_groups
-    averages, log_scale = _averages(np.ascontiguousarray(merged.matrix), np.rint(merged.counts).astype(np.int64), n, g)
+    averages, log_scale = kernels.averages(
+        np.ascontiguousarray(merged.matrix), np.rint(merged.counts).astype(np.int64), n, g
+    )
     states = tally_states(n, g)
     grid = np.arange(n + 1)
     log_prior = special.gammaln(n + 1) + special.gammaln(merged.alpha.sum()) - special.gammaln(merged.alpha.sum() + n)
@@ -136,94 +139,10 @@ def tally_states(n, g):
 
     With partial sums s_k = T_1 + … + T_k the position of T is Σ_{k<g} C(s_k + k − 1, k), whatever n is.
     """
+    from ldpbayes.posteriors import kernels
+
     size = math.comb(n + g - 1, g - 1)
-    return _states(np.empty((size, g), dtype=np.int16 if n < 2**15 else np.int32), n)
-
-
-@numba.njit(cache=True)
-def _states(out, n):
-    g = out.shape[1]
-    partial = np.zeros(g + 1, dtype=np.int64)
-    partial[g] = n
-    for r in range(out.shape[0]):
-        for k in range(g):
-            out[r, k] = partial[k + 1] - partial[k]
-        k = 1  # the next tally in colexicographic order of the partial sums
-        while k < g and partial[k] == partial[k + 1]:
-            partial[k] = 0
-            k += 1
-        if k < g:
-            partial[k] += 1
-    return out
-
-
-@numba.njit(cache=True)
-def _averages(matrix, counts, n, g):
-    """Return U_n over all states, divided by its scale, and the log of that scale."""
-    # offsets[k, s] = C(s + k − 2, k − 1): how far the position moves when s_k falls by one.
-    offsets = np.zeros((g + 1, n + 2), dtype=np.int64)
-    offsets[1, 1:] = 1
-    for k in range(2, g):
-        for s in range(1, n + 2):
-            offsets[k, s] = offsets[k, s - 1] + offsets[k - 1, s]
-    size = 1
-    for k in range(1, g):
-        size = size * (n + k) // k
-    current, following = np.zeros(size), np.zeros(size)
-    current[0] = 1.0
-    log_scale = 0.0
-    users = 0
-    for j in range(matrix.shape[0]):
-        for _ in range(counts[j]):
-            users += 1
-            top = _step(current, following, matrix[j], users, offsets)
-            current, following = following, current
-            if top < 1e-100:  # averages of numbers in [0, 1]: rescale now and then
-                current /= top
-                log_scale += np.log(top)
-    return current, log_scale
-
-
-@numba.njit(cache=True)
-def _step(current, following, row, users, offsets):
-    """Fill ``following`` with U_{users}, from U_{users − 1}; return its maximum."""
-    g = row.size
-    top = 0.0
-    if g == 1:
-        following[0] = row[0] * current[0]
-        return following[0]
-    partial = np.zeros(g + 1, dtype=np.int64)
-    partial[g] = users
-    position = 0
-    inverse = 1.0 / users
-    back = np.zeros(g + 1, dtype=np.int64)
-    while True:
-        # Everything but s_1 is fixed here; s_1 runs over 0..s_2 in consecutive positions.
-        for k in range(g - 1, 1, -1):
-            back[k] = back[k + 1] + offsets[k, partial[k]]
-        first = back[2] + 1
-        for s in range(partial[2] + 1):
-            r = position + s
-            total = 0.0
-            if s > 0:
-                total = s * row[0] * current[r - first]
-            if s < partial[2]:
-                total += (partial[2] - s) * row[1] * current[r - back[2]]
-            for x in range(2, g):
-                count = partial[x + 1] - partial[x]
-                if count > 0:
-                    total += count * row[x] * current[r - back[x + 1]]
-            total *= inverse
-            following[r] = total
-            top = max(top, total)
-        position += partial[2] + 1
-        k = 2
-        while k < g and partial[k] == partial[k + 1]:
-            partial[k] = 0
-            k += 1
-        if k >= g:
-            return top
-        partial[k] += 1
+    return kernels.fill_tallies(np.empty((size, g), dtype=np.int16 if n < 2**15 else np.int32), n)
 
 
 def _moments(merged, states, probability):
