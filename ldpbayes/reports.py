@@ -16,6 +16,7 @@ from ldpbayes.tally import Collection, Derived, Tally
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 _COLLECTION_KEYS = {*_TEXTS, "categories", "channels", "derived", "published"}
 _CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n"}
+_LABELS = {"answers", "candidates", "separator"}  # parameters that are texts even where they look like "1/2"
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
 
 
@@ -150,10 +151,19 @@ def write_collection(collection, path):
     collection : Collection
     path : path-like
         Ends in ``.toml``; the tallies go to the same name with ``.csv``.
+
+    Raises
+    ------
+    ArgumentError
+        Where path does not end in ``.toml``.
+    DataError
+        Where it cannot be written.
     """
     import tomli_w
 
     path = pathlib.Path(path)
+    if path.suffix != ".toml":
+        raise ArgumentError(f"path must end in .toml, got {str(path)!r}; the tallies go to a .csv file beside it.")
     table = path.with_suffix(".csv")
     single = len(collection.tallies) == 1
     document = {key: getattr(collection, key) for key in _TEXTS if getattr(collection, key)}
@@ -282,9 +292,9 @@ def _known(table, keys, path, field=None):
 
 
 def _numbers(value):
-    """Return value with every text of the form "p/q" or a decimal turned into a float; other texts stay."""
+    """Return value with every text of the form "p/q" turned into a float; labels and other texts stay."""
     if isinstance(value, dict):
-        return {key: _numbers(item) for key, item in value.items()}
+        return {key: item if key in _LABELS else _numbers(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_numbers(item) for item in value]
     if isinstance(value, str) and "/" in value:

@@ -104,7 +104,9 @@ def population(source, n_categories=None, *, exponent=1.0, mean=None, alpha=1.0,
         mean = checks.positive(a / 5 if mean is None else mean, "mean")
         log_weights, title = -x * np.log1p(1 / mean), f"geometric law of mean {mean:g}, cut off"
     else:
-        p = checks.generator(random_seed, "random_seed").dirichlet(np.full(a, checks.positive(alpha, "alpha")))
+        # A stream of its own: simulate_collection with the same seed must not reuse these random numbers.
+        (rng,) = checks.generator(random_seed, "random_seed").spawn(1)
+        p = rng.dirichlet(np.full(a, checks.positive(alpha, "alpha")))
         with np.errstate(divide="ignore"):
             log_weights, title = np.log(p), f"one draw from Dirichlet({alpha:g})"
     weights = np.exp(log_weights - log_weights.max())

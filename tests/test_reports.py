@@ -321,6 +321,20 @@ def test_any_label_survives_the_round_trip(tmp_path, categories, names, note):
     assert read_collection(tmp_path / "any.toml") == collection
 
 
+def test_answers_that_look_like_fractions_stay_labels(tmp_path):
+    halves = designs.warner(1 / 3, answers=["1/2", "3/4"])
+    joint = kronecker([halves, halves], separator="/")
+    for n, protocol in enumerate([halves, Channel([[0.3, 0.6], [0.7, 0.4]], ("1/3", "2/3")), joint]):
+        collection = Collection([f"{i}/7" for i in range(protocol.n_categories)], Tally(protocol, [0, 1]))
+        write_collection(collection, tmp_path / f"{n}.toml")
+        assert read_collection(tmp_path / f"{n}.toml") == collection
+
+
+def test_writing_under_another_suffix(tmp_path):
+    with pytest.raises(ArgumentError, match=r"path must end in \.toml, got .*x\.csv"):
+        write_collection(COLLECTIONS["grr"], tmp_path / "x.csv")
+
+
 def test_writing_where_there_is_no_folder(tmp_path):
     with pytest.raises(DataError, match=r"nowhere.*cannot be written \(No such file or directory\)"):
         write_collection(COLLECTIONS["grr"], tmp_path / "nowhere" / "x.toml")

@@ -36,6 +36,12 @@ def test_dirichlet_draws_are_seeded():
     assert spread.var(axis=0) == pytest.approx(np.full(4, 3 / 16 / 9), rel=0.15)
 
 
+def test_a_dirichlet_draw_does_not_share_random_numbers_with_a_simulation_of_the_same_seed():
+    assert population("dirichlet", 4, random_seed=1).distribution != pytest.approx(
+        np.random.default_rng(1).dirichlet(np.ones(4))
+    )
+
+
 @given(st.sampled_from(["zipf", "geometric", "dirichlet"]), st.integers(2, 300))
 def test_every_family_is_a_distribution_over_distinct_sorted_labels(source, a):
     made = population(source, a, random_seed=a)
