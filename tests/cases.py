@@ -41,7 +41,7 @@ CASES = [
     Case("sue", UnaryEncoding.symmetric),
     Case("oue", UnaryEncoding.optimised),
     Case("dual", UnaryEncoding.dual),
-    Case("unary-rates", lambda a, epsilon: UnaryEncoding.from_rates(a, 0.6, 0.6 / (0.6 + 0.4 * math.exp(epsilon)))),
+    Case("unary-rates", lambda a, epsilon: UnaryEncoding(a, epsilon, lam=0.4)),
     Case("subset", SubsetSelection),
     Case("subset-2", lambda a, epsilon: SubsetSelection(a, epsilon, size=2), (3, 5)),
     Case("hadamard", HadamardResponse, (2, 3, 4, 5)),
