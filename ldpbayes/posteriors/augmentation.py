@@ -11,6 +11,7 @@ from ldpbayes import checks, result
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.posteriors.merging import merge
+from ldpbayes.rows import Rows
 
 #: Rows with at most this many users are allocated user by user.
 SINGLE = 16
@@ -18,6 +19,8 @@ SINGLE = 16
 SWEEP_SECONDS, ROW_SECONDS, ENTRY_SECONDS, USER_SECONDS = 5e-5, 4e-8, 1e-9, 1e-9
 #: Seconds per chain and entry of rows with many users, and per chain and row of separable rows.
 BINOMIAL_SECONDS, SEPARABLE_SECONDS = 4e-8, 1e-7
+#: Seconds per chain and entry of the likelihood of packed rows, which are used from so many entries on.
+LIKELIHOOD_SECONDS, LARGE = 7e-10, 2**14
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class Augmentation(AbstractPosterior):
     def _sweeps(self, allocation, rng, progressbar):
         """Return (P, T, signal users, log-likelihood), each (draws, chains, …), and the number of finished draws."""
         a = allocation.alpha.size
-        p = allocation.start(self.chains, rng)
+        p = _dirichlet(np.broadcast_to(allocation.alpha, (self.chains, a)), rng)
         kept = (
             np.empty((self.draws, self.chains, a)),
             np.empty((self.draws, self.chains, a), dtype=np.int64),
@@ -137,9 +140,6 @@ class _SeparableSplit:
     def cost(self):
         return SEPARABLE_SECONDS * (self.form.counts.size + self.alpha.size)
 
-    def start(self, chains, rng):
-        return _dirichlet(np.broadcast_to(self.alpha, (chains, self.alpha.size)), rng)
-
     def draw(self, p, rng):
         """Return (signal tallies (chains, a), log-likelihood of p (chains,))."""
         form = self.form
@@ -172,9 +172,6 @@ class _GeneralSplit:
         each_sweep = ROW_SECONDS * few.size + ENTRY_SECONDS * self.excess.size
         return each_sweep + USER_SECONDS * users * a + BINOMIAL_SECONDS * (~few).sum() * a
 
-    def start(self, chains, rng):
-        return _dirichlet(np.broadcast_to(self.alpha, (chains, self.alpha.size)), rng)
-
     def draw(self, p, rng):
         """Return (signal tallies (chains, a), log-likelihood of p (chains,))."""
         lifted = p @ self.excess.T
@@ -194,12 +191,34 @@ class _GeneralSplit:
         return signal, self.log_constant + np.log(whole) @ self.counts
 
 
+@dataclass(frozen=True, eq=False)
+class _RowsSplit:
+    """Rows with a sampler of their own (packed supports): one call a chain, nothing written out."""
+
+    rows: Rows
+    alpha: np.ndarray
+
+    @property
+    def n_reports(self):
+        return round(self.rows.n_reports)
+
+    @property
+    def cost(self):
+        return 2 * self.rows.allocation_seconds + LIKELIHOOD_SECONDS * self.rows.n_rows * self.alpha.size
+
+    def draw(self, p, rng):
+        """Return (signal tallies (chains, a), log-likelihood of p (chains,))."""
+        return np.stack([self.rows.signal(chain, rng) for chain in p]), self.rows.log_likelihood(p.T)
+
+
 def _split(rows, prior):
     """Return the allocation step that fits these rows."""
     alpha = np.asarray(prior.alpha)
     form = rows.separable()
     if form is not None and (form.slope >= 0).all():
         return _SeparableSplit(form, alpha, rows.log_constant)
+    if rows.n_rows * rows.n_categories > LARGE and type(rows).signal is not Rows.signal:
+        return _RowsSplit(rows, alpha)
     merged = merge(rows, prior, columns=False)
     floor = merged.matrix.min(axis=1)
     counts = np.rint(merged.counts).astype(np.int64)
