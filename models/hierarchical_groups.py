@@ -1,14 +1,15 @@
 """Groups that borrow strength: partial pooling of strata, with ldpbayes.observe for the likelihood.
 
 Randomised response is noisy, and the strata of a survey are small. Fitted alone a stratum tells little, pooled with the
-others it tells nothing of its own. Between the two, each stratum g has its own distribution around a common centre,
+others it tells nothing of its own. Between the two, the logits of each stratum g vary around common ones,
 
-    centre ~ Dirichlet(½, …),    κ ~ Gamma(2, 0.1),    p_g ~ Dirichlet(κ · centre),    reports_g ~ collection_g | p_g,
+    μ_x ~ N(0, 1.5),    τ ~ HalfNormal(1),    p_g = softmax(μ + τ z_g),  z_gx ~ N(0, 1),    reports_g ~ collection_g | p_g,
 
-and the concentration κ, learned from the data, says how alike the strata are: κ → ∞ pools them completely. The overall
-distribution weighs the strata by their share of the population, not of the sample.
+and τ, learned from the data, says how different the strata are: τ = 0 pools them completely. The overall distribution
+weighs the strata by their shares of the population, which need not be those of the sample.
 
-Any protocol can stand in each stratum, also a different one: observe() takes care of that.
+Any protocol can stand in each stratum, also a different one: observe() takes care of that. The deviations are written as
+τ z (non-centred), because reports under strong privacy say little about each stratum.
 """
 
 import numpy as np
@@ -26,11 +27,6 @@ def model(groups, shares=None):
         Per stratum, its reports; the categories are the same throughout.
     shares : (g,) array, optional
         Share of each stratum in the population, by default that of the sample.
-
-    Notes
-    -----
-    Dirichlet draws are written as normalised Gammas: p_g = γ_g / Σ γ_g with γ_gx ~ Gamma(κ centre_x), which NUTS samples
-    without the correlations of a stick-breaking transform.
     """
     collections = list(groups.values())
     categories = list(collections[0].categories)
@@ -38,10 +34,11 @@ def model(groups, shares=None):
         sizes = np.array([collection.n_reports for collection in collections])
         shares = sizes / sizes.sum()
     with pm.Model(coords={"group": list(groups), "category": categories}) as result:
-        centre = pm.Dirichlet("centre", np.full(len(categories), 0.5), dims="category")
-        concentration = pm.Gamma("concentration", alpha=2, beta=0.1)
-        gammas = pm.Gamma("gammas", alpha=concentration * centre, beta=1, dims=("group", "category"))
-        p = pm.Deterministic("distribution", gammas / gammas.sum(axis=1, keepdims=True), dims=("group", "category"))
+        common = pm.Normal("common", 0, 1.5, dims="category")
+        spread = pm.HalfNormal("spread", 1)
+        deviations = pm.Normal("deviations", 0, 1, dims=("group", "category"))
+        logits = common + spread * deviations
+        p = pm.Deterministic("distribution", pm.math.softmax(logits, axis=-1), dims=("group", "category"))
         pm.Deterministic("overall", np.asarray(shares) @ p, dims="category")
         for g, (name, collection) in enumerate(groups.items()):
             observe(f"reports_{name}", p[g], collection)

@@ -11,12 +11,14 @@ import pytest
 from scipy import special, stats
 
 import ldpbayes.model
+import ldpbayes.protocols.rappor
 from ldpbayes import GRR, ArgumentError, Channel, Collection, InfeasibleError, Tally
 from ldpbayes.model import build_model, dirichlet, observe
 from ldpbayes.protocols import hashing
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -105,6 +107,11 @@ def textbook_of(collection, alpha=0.5):
             seeds, values = people.T
             table = hashing.buckets(protocol.family, seeds[:, None], np.arange(a)[None, :], protocol.buckets)
             return textbook("local_hashing")(table, values, protocol.buckets, protocol.epsilon, alpha)
+        case "rappor":
+            cohorts, bits = ldpbayes.protocols.rappor._split(people)
+            bits = np.unpackbits(bits, axis=1, count=protocol.n_bits).astype(int)
+            filters = np.stack([protocol.filters(c).T for c in range(protocol.cohorts)])
+            return textbook("rappor")(filters, cohorts, bits, *protocol.rates, alpha)
         case "cohort_rr":
             counts = np.zeros((protocol.cohorts, protocol.buckets), dtype=int)
             np.add.at(counts, tuple(people.T), 1)
@@ -119,6 +126,9 @@ SETS = [
     HadamardResponse(5, 1.0),
     LocalHashing(6, 1.2),
     CohortRR(5, 1.0, buckets=2, cohorts=4),
+    Rappor.direct(4, p=0.2, q=0.8, f=0.1),
+    Rappor(5, p=0.1, q=0.7, f=0.2, n_bits=6, cohorts=3, hashes=2, candidates=tuple("abcde")),
+    Rappor(5, p=0.1, q=0.7, f=0.2, n_bits=20, cohorts=3, hashes=2, candidates=tuple("abcde")),
 ]
 
 
@@ -136,7 +146,7 @@ def test_textbook_of_every_protocol_has_the_same_likelihood(protocol):
 @pytest.mark.parametrize("protocol", SETS, ids=str)
 def test_textbook_predicts_what_the_protocol_sends(protocol):
     collection = simulated(protocol)
-    model = textbook_of(collection)
+    tally, model = collection.tallies[0], textbook_of(collection)
     a, n = collection.n_categories, collection.n_reports
     p = 0.8 ** np.arange(a) / (0.8 ** np.arange(a)).sum()
     fixed = pm.do(model, {"distribution": p})
@@ -146,6 +156,12 @@ def test_textbook_predicts_what_the_protocol_sends(protocol):
         expected = h + (g - h) * p
         error = np.sqrt(expected * (1 - expected) / (50 * n))
         assert np.abs((draws.mean(axis=(0, 1)) - expected) / error).max() < 4
+    elif protocol.name == "rappor":
+        cohorts = ldpbayes.protocols.rappor._split(np.repeat(tally.reports, tally.counts, axis=0))[0]
+        on, off = protocol.rates
+        expected = np.stack([off + (on - off) * protocol.filters(c) @ p for c in range(protocol.cohorts)])[cohorts]
+        error = np.sqrt((expected * (1 - expected)).sum(axis=0) / 50)
+        assert np.abs((draws.mean(axis=0) - expected).sum(axis=0) / error).max() < 4
     elif protocol.name == "hadamard":
         expected = protocol.channel() @ p
         assert np.abs((draws.mean(axis=0) / n - expected) / np.sqrt(expected / (50 * n))).max() < 4

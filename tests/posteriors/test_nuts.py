@@ -123,6 +123,20 @@ def test_settings_say_how_to_run_it_again(nuts_nigeria):
     assert nuts_nigeria.attrs["method"] == "nuts" and nuts_nigeria.attrs["sampler"] == "nutpie"
 
 
+@pytest.mark.parametrize("listed", [True, False], ids=["counts", "whole reports"])
+def test_three_categories_agree_with_a_grid_whichever_way_they_are_observed(minarets, listed, monkeypatch):
+    if not listed:
+        monkeypatch.setattr("ldpbayes.model._lists_reports", lambda tally: False)
+    tree = NUTS().posterior(minarets, "flat", random_seed=5)
+    step = (np.arange(400) + 0.5) / 400
+    first, second = np.meshgrid(step, step)
+    inside = first + second < 1
+    p = np.stack([first[inside], second[inside], 1 - first[inside] - second[inside]])
+    log = minarets.rows.log_likelihood(p)
+    weight = np.exp(log - log.max())
+    assert np.abs(errors(tree, "distribution", p @ weight / weight.sum())).max() < 4
+
+
 def test_pymc_sampler_agrees(nigeria, nuts_nigeria):
     tree = NUTS(sampler="pymc", draws=500, tune=500, chains=2).posterior(nigeria, "flat", random_seed=1)
     assert np.abs(errors(tree, "distribution", nuts_nigeria["posterior"]["distribution"].values.mean(axis=(0, 1)))).max() < 4

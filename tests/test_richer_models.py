@@ -1,0 +1,70 @@
+"""Models with priors that are not Dirichlet, built on observe(): they sample, and do what their prior is for."""
+
+import pathlib
+import runpy
+
+import numpy as np
+import pymc as pm
+import pytest
+from arviz_stats.base import array_stats
+
+from ldpbayes import GRR, Collection, Tally
+
+MODELS = pathlib.Path(__file__).parents[1] / "models"
+#: Answers of the cheating survey by faculty (Arcos, Rueda, Singh 2015; package RRTCS, ErikssonData).
+FACULTIES = {
+    "Ciencias": [12, 2, 0, 9, 2, 5, 2, 0, 1, 0],
+    "Ingenieria": [1, 4, 1, 2, 0, 1, 0, 0, 0, 0],
+    "Salud": [14, 9, 0, 5, 8, 7, 1, 1, 0, 0],
+    "SocialesJuridicas": [4, 4, 0, 1, 0, 4, 0, 0, 0, 2],
+}
+
+
+def sample(model, variable):
+    """Return (trace, posterior mean of the variable) of a fit that converged."""
+    with model:
+        trace = pm.sample(
+            draws=500,
+            tune=500,
+            chains=4,
+            cores=1,
+            random_seed=1,
+            nuts_sampler="nutpie",
+            nuts={"target_accept": 0.95},
+            progressbar=False,
+            quiet=True,
+            compute_convergence_checks=False,
+        )
+    draws = trace["posterior"][variable].values
+    assert array_stats.rhat(draws, chain_axis=0, draw_axis=1).max() < 1.02
+    assert not trace["sample_stats"]["diverging"].any()
+    return trace, draws.mean(axis=(0, 1))
+
+
+def test_faculties_are_pooled_in_part(eriksson):
+    protocol = eriksson.tallies[0].protocol
+    groups = {
+        name: Collection(eriksson.categories, Tally(protocol, np.arange(10), counts)) for name, counts in FACULTIES.items()
+    }
+    assert sum(groups.values(), start=groups.pop("Ciencias")).tallies[0] == eriksson.tallies[0]
+    groups = {"Ciencias": Collection(eriksson.categories, Tally(protocol, np.arange(10), FACULTIES["Ciencias"])), **groups}
+    model = runpy.run_path(str(MODELS / "hierarchical_groups.py"))["model"](groups)
+    trace, mean = sample(model, "distribution")
+    overall = trace["posterior"]["overall"].values.mean(axis=(0, 1))
+    inverse = np.stack([protocol.oracle_from_tally(np.array(counts)) for counts in FACULTIES.values()])
+    # Each faculty's mean moves from its own unbiased estimate towards the overall one, and differs between faculties.
+    assert (np.abs(mean - overall).sum(axis=1) < np.abs(inverse - overall).sum(axis=1)).all()
+    assert mean.std(axis=0).max() > 0.02
+    assert mean.sum(axis=1) == pytest.approx(1)
+
+
+def test_random_walk_beats_jeffreys_on_a_smooth_distribution():
+    a, rng = 20, np.random.default_rng(1)
+    p = np.exp(-0.5 * ((np.arange(a) - 8) / 4) ** 2)
+    p /= p.sum()
+    protocol = GRR(a, epsilon=1.0)
+    reports, counts = protocol.simulate(rng.multinomial(2000, p), rng)
+    collection = Collection([str(x) for x in range(a)], Tally(protocol, reports, counts))
+    _, mean = sample(runpy.run_path(str(MODELS / "ordered_random_walk.py"))["model"](collection), "distribution")
+    oracle = protocol.oracle(collection.rows)
+    assert ((mean - p) ** 2).sum() < 0.5 * ((np.maximum(oracle, 0) / np.maximum(oracle, 0).sum() - p) ** 2).sum()
