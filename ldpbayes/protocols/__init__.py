@@ -7,7 +7,8 @@ import pkgutil
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.protocols.channel import Channel, kronecker
+from ldpbayes.protocols.channel import Channel
+from ldpbayes.protocols.combine import COMBINATORS, compose, kronecker, mixture, product
 from ldpbayes.protocols.designs import DESIGNS
 from ldpbayes.protocols.grr import GRR
 
@@ -20,7 +21,7 @@ PROTOCOLS = {cls.name: cls for cls in AbstractProtocol.__subclasses__()}
 
 def protocol_names():
     """Return every name that make_protocol knows, sorted."""
-    return sorted({*PROTOCOLS, *DESIGNS, "kronecker"})
+    return sorted({*PROTOCOLS, *DESIGNS, *COMBINATORS})
 
 
 def make_protocol(name, categories, parameters=None):
@@ -29,7 +30,7 @@ def make_protocol(name, categories, parameters=None):
     Parameters
     ----------
     name : str
-        A protocol ("grr", …), a survey design ("warner", …), "channel" or "kronecker".
+        A protocol ("grr", …), a survey design ("warner", …), "channel" or a combinator ("compose", …).
     categories : sequence of str
         Category labels, in order.
     parameters : dict, optional
@@ -48,8 +49,8 @@ def make_protocol(name, categories, parameters=None):
     parameters = dict(parameters or {})
     if name in PROTOCOLS:
         protocol = PROTOCOLS[name].from_parameters(tuple(categories), parameters)
-    elif name == "kronecker":
-        protocol = _design(_kronecker, parameters, name)
+    elif name in COMBINATORS:
+        protocol = _combine(name, parameters, len(categories))
     else:
         protocol = _design(DESIGNS[name], parameters)
     if protocol.n_categories != len(categories):
@@ -63,7 +64,7 @@ def describe_protocols():
     """Return (name, parameters, first docstring line) of every protocol and design."""
     out = []
     for name in protocol_names():
-        maker = PROTOCOLS.get(name) or DESIGNS.get(name) or _kronecker
+        maker = PROTOCOLS.get(name) or DESIGNS.get(name) or COMBINATORS[name]
         known = [
             str(p.replace(annotation=inspect.Parameter.empty))
             for p in inspect.signature(maker).parameters.values()
@@ -73,9 +74,9 @@ def describe_protocols():
     return out
 
 
-def _design(maker, parameters, name=None):
+def _design(maker, parameters):
     """Call a constructor with the parameters of a file, or say which is unknown or missing."""
-    name = name or maker.__name__.lower()
+    name = maker.__name__.lower()
     known = {k: v for k, v in inspect.signature(maker).parameters.items() if k not in ("design", "settings")}
     for key in parameters:
         if key not in known:
@@ -86,19 +87,37 @@ def _design(maker, parameters, name=None):
     return maker(**parameters)
 
 
-def _kronecker(factors, separator=","):
-    """Several attributes, each through its own channel; the joint distribution is estimated."""
-    channels = []
-    for i, factor in enumerate(factors):
-        settings = dict(factor)
-        name = settings.pop("protocol", None)
-        if name in DESIGNS:
-            channels.append(_design(DESIGNS[name], settings))
-        elif name == "channel":
-            channels.append(_design(Channel, settings))
-        else:
-            raise ArgumentError(f"factors must name a survey design or channel, got {name!r} in factor {i + 1}.")
-    return kronecker(channels, separator)
+def _combine(name, parameters, n_categories):
+    """Return the combination of the protocols that the tables ``factors``, or ``outer`` and ``inner``, describe."""
+    parameters = dict(parameters)
+    # The factors of a product or a mixture share the file's categories; those of kronecker have their own.
+    size = None if name == "kronecker" else n_categories
+    if isinstance(parameters.get("factors"), list):
+        parameters["factors"] = [_factor(table, size, f"factor {i}") for i, table in enumerate(parameters["factors"], 1)]
+    elif "factors" in parameters:
+        raise ArgumentError(f"factors must be a list of tables, each with a protocol, got {parameters['factors']!r}.")
+    if "inner" in parameters:
+        parameters["inner"] = _factor(parameters["inner"], size, "inner")
+        if "outer" in parameters:
+            parameters["outer"] = _factor(parameters["outer"], parameters["inner"].n_outputs, "outer")
+    return _design(COMBINATORS[name], parameters)
+
+
+def _factor(table, n_categories, where):
+    """Return the protocol of one factor: its table names the protocol, and n_categories where nothing else fixes it."""
+    settings = dict(table) if isinstance(table, dict) else {}
+    name = settings.pop("protocol", None)
+    if name not in protocol_names():
+        raise ArgumentError(f"{where} must name a protocol, got {name!r}; known are {', '.join(protocol_names())}.")
+    if name in DESIGNS:
+        return _design(DESIGNS[name], settings)
+    if name == "channel":
+        return _design(Channel, settings)
+    stated = settings.pop("n_categories", None)
+    if name in COMBINATORS:
+        return _combine(name, settings, n_categories if stated is None else stated)
+    size = checks.categories_count(n_categories if stated is None else stated, f"n_categories of {where}")
+    return make_protocol(name, [str(x) for x in range(size)], settings)
 
 
 __all__ = [
@@ -107,8 +126,11 @@ __all__ = [
     "PROTOCOLS",
     "AbstractProtocol",
     "Channel",
+    "compose",
     "describe_protocols",
     "kronecker",
     "make_protocol",
+    "mixture",
+    "product",
     "protocol_names",
 ]

@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import math
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import ClassVar
 
@@ -263,3 +264,11 @@ def largest_ratio(channel):
         if high:
             largest = max(largest, high / low)
     return largest
+
+
+def log_above(ratio, times=1):
+    """Return the least float that is not below times·log(ratio), for an exact ratio (a Fraction) of at least one."""
+    context = Context(prec=60)
+    exact = context.ln(context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))) * times
+    value = float(exact)
+    return value if Decimal(value) >= exact else math.nextafter(value, math.inf)

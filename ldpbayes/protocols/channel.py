@@ -1,16 +1,16 @@
-"""Any explicit channel matrix, and the Kronecker product of channels for several attributes."""
+"""Any explicit channel matrix."""
 
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError
-from ldpbayes.protocols.base import AbstractProtocol, check_labels, largest_ratio, parse_labels
+from ldpbayes.protocols.base import AbstractProtocol, check_labels, largest_ratio, log_above, parse_labels
 from ldpbayes.rows import DenseRows
 
 
@@ -81,11 +81,7 @@ class Channel(AbstractProtocol):
     @cached_property
     def epsilon(self):
         ratio = largest_ratio(self.rational_channel())
-        if ratio == math.inf:
-            return math.inf
-        # log of the exact ratio, rounded up by a few ulp: never below the true level.
-        level = math.log(ratio.numerator) - math.log(ratio.denominator) if ratio > 2 else math.log1p(float(ratio - 1))
-        return level * (1 + 1e-15) if level else 0.0
+        return math.inf if ratio == math.inf else log_above(ratio)
 
     @cached_property
     def rank(self):
@@ -194,26 +190,6 @@ class Channel(AbstractProtocol):
         scale = math.lcm(*(q.denominator for q in column))
         weights = [int(q * scale) for q in column]
         return weights, sum(weights)
-
-
-def kronecker(channels, separator=","):
-    """Return the joint channel of several attributes, each answered through its own channel.
-
-    Q = Q¹ ⊗ … ⊗ Qᵏ on the product alphabet; the last attribute varies fastest, and answers are joined by the separator.
-    ε is the sum of the attributes' ε (Lopuhaä-Zwakenberg et al. 2019, §7; spec 1.2).
-
-    Parameters
-    ----------
-    channels : sequence of Channel
-    separator : str
-    """
-    channels = list(channels)
-    if not channels:
-        raise ArgumentError("channels must hold at least one channel, got none.")
-    matrix = reduce(np.kron, (channel.matrix for channel in channels))
-    answers = reduce(lambda left, right: [f"{a}{separator}{b}" for a in left for b in right], (c.answers for c in channels))
-    factors = [{"protocol": c.design, **c.parameters()} for c in channels]
-    return Channel(matrix, tuple(answers), "kronecker", {"factors": factors, "separator": separator})
 
 
 def _groups(sorted_values, order):

@@ -4,7 +4,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
-from ldpbayes.protocols.channel import Channel, kronecker
+from ldpbayes.protocols.channel import Channel
 
 YES_NO = ("no", "yes")
 
@@ -149,4 +149,4 @@ DESIGNS = {
     )
 }
 
-__all__ = ["DESIGNS", "kronecker", *DESIGNS]
+__all__ = ["DESIGNS", *DESIGNS]

@@ -12,7 +12,7 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.protocols import bits, hashing
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, independent_sizes
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, independent_sizes, log_above
 from ldpbayes.rows import LevelRows, StackedRows, SupportRows
 
 ASSIGNMENTS = ("label", "positions", "direct")
@@ -164,7 +164,7 @@ class Rappor(AbstractProtocol):
     @cached_property
     def epsilon_one_time(self):
         """h log[q*(1 − p*) / (p*(1 − q*))], rounded up to a float: the level of one report."""
-        return _log_above(self._ratio, self.hashes)
+        return log_above(self._ratio, self.hashes)
 
     @property
     def epsilon(self):
@@ -176,7 +176,7 @@ class Rappor(AbstractProtocol):
         if self.f == 0:
             return math.inf
         f = Fraction(self.f)
-        return _log_above((2 - f) / f, 2 * self.hashes)
+        return log_above((2 - f) / f, 2 * self.hashes)
 
     @property
     def hit_rates(self):
@@ -544,14 +544,6 @@ def _without_repeats(table):
     for j in range(1, table.shape[1]):
         table[:, j][(table[:, :j] == table[:, j : j + 1]).any(axis=1)] = -1
     return table
-
-
-def _log_above(ratio, times):
-    """Return the least float that is not below times·log(ratio) of an exact ratio above one."""
-    context = Context(prec=60)
-    exact = context.ln(context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))) * times
-    value = float(exact)
-    return value if Decimal(value) >= exact else math.nextafter(value, math.inf)
 
 
 def _join(cohorts, packed):

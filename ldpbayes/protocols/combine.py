@@ -1,0 +1,174 @@
+"""Channels made of channels: compose, product, mixture and kronecker, each an explicit Channel with its exact level."""
+
+from functools import reduce
+from math import prod
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES
+from ldpbayes.protocols.channel import Channel
+
+
+def as_channel(protocol):
+    """Return a protocol as an explicit Channel, its reports labelled by their text form.
+
+    Raises
+    ------
+    InfeasibleError
+        Where the protocol has too many possible reports.
+    """
+    if isinstance(protocol, Channel):
+        return protocol
+    matrix = protocol.channel()
+    labels = [str(x) for x in range(protocol.n_categories)]
+    columns = protocol.format_reports(protocol.all_reports(), labels)
+    return Channel(matrix, tuple(" ".join(cells) for cells in zip(*columns, strict=True)))
+
+
+def compose(outer, inner):
+    """Return the channel of a report that goes through a second channel: the matrix product R Q.
+
+    Q is the inner channel, R the outer one, whose categories are the inner one's reports, in order. LDP(R∘Q) ≤ LDP(Q), and
+    ≤ LDP(R); ``epsilon`` of the result is the exact level of the product.
+
+    Parameters
+    ----------
+    outer, inner : protocols
+
+    References
+    ----------
+    Lopuhaä-Zwakenberg et al. (2019), §7; spec 1.2.
+
+    Examples
+    --------
+    >>> from ldpbayes.protocols.designs import warner
+    >>> compose(warner(0.9), warner(0.8)).matrix.round(2)
+    array([[0.74, 0.26],
+           [0.26, 0.74]])
+    """
+    second, first = as_channel(outer), as_channel(inner)
+    if second.n_categories != first.n_outputs:
+        raise ArgumentError(
+            f"outer must have one category per report of inner ({first.n_outputs}), got {second.n_categories}."
+        )
+    settings = {"outer": _settings(outer), "inner": _settings(inner)}
+    return Channel(second.matrix @ first.matrix, second.answers, "compose", settings)
+
+
+def product(factors, separator=","):
+    """Return the channel of several reports on one value, drawn independently: Q[(y₁, …, y_k), x] = Π_j Q^j[y_j, x].
+
+    Columns are Kronecker products of the factors' columns (Khatri–Rao); the last report varies fastest. Budgets add up at
+    most: LDP ≤ Σ_j LDP(Q^j), with equality where the same pair of values is the worst of every factor.
+
+    Parameters
+    ----------
+    factors : sequence of protocols
+        Over the same categories.
+    separator : str
+        Joins the answers of the factors.
+
+    References
+    ----------
+    Lopuhaä-Zwakenberg et al. (2019), §7; spec 1.2.
+    """
+    channels = _over_same_categories(factors)
+    _check_size(prod(c.n_outputs for c in channels), channels[0].n_categories)
+    matrix = reduce(
+        lambda left, right: (left[:, None] * right[None]).reshape(-1, left.shape[1]), (c.matrix for c in channels)
+    )
+    return Channel(matrix, _joined(channels, separator), "product", _all_settings(factors) | {"separator": separator})
+
+
+def mixture(weights, factors, separator=":"):
+    """Return the channel that draws one of several by public weights; the report says which: rows w_j Q^j, stacked.
+
+    LDP is the largest of the factors with a weight above zero. Users whose channel is known are better held as several
+    channels of one Collection, which has the same posterior.
+
+    Parameters
+    ----------
+    weights : (k,) sequence
+        Probabilities of the factors.
+    factors : sequence of protocols
+        Over the same categories.
+    separator : str
+        Stands between the factor's number, from one, and its answer.
+
+    References
+    ----------
+    Lopuhaä-Zwakenberg et al. (2019), §7; spec 1.2.
+    """
+    channels = _over_same_categories(factors)
+    w = checks.distribution(weights, "weights", len(channels))
+    matrix = np.concatenate([share * c.matrix for share, c in zip(w, channels, strict=True)])
+    answers = tuple(f"{j}{separator}{answer}" for j, c in enumerate(channels, 1) for answer in c.answers)
+    settings = {"weights": [float(x) for x in weights]} | _all_settings(factors) | {"separator": separator}
+    return Channel(matrix, answers, "mixture", settings)
+
+
+def kronecker(factors, separator=","):
+    """Return the joint channel of several attributes, each answered through its own channel.
+
+    Q = Q¹ ⊗ … ⊗ Qᵏ on the product alphabet; the last attribute varies fastest, and answers are joined by the separator.
+    ε is the sum of the attributes' ε.
+
+    Parameters
+    ----------
+    factors : sequence of protocols
+    separator : str
+
+    References
+    ----------
+    Lopuhaä-Zwakenberg et al. (2019), §7; spec 1.2.
+    """
+    channels = _channels(factors)
+    _check_size(prod(c.n_outputs for c in channels), prod(c.n_categories for c in channels))
+    matrix = reduce(np.kron, (channel.matrix for channel in channels))
+    return Channel(matrix, _joined(channels, separator), "kronecker", _all_settings(factors) | {"separator": separator})
+
+
+#: Functions of this file by the name that collection files use.
+COMBINATORS = {f.__name__: f for f in (compose, product, mixture, kronecker)}
+
+
+def _channels(factors):
+    channels = [as_channel(factor) for factor in factors]
+    if not channels:
+        raise ArgumentError("factors must hold at least one channel, got none.")
+    return channels
+
+
+def _over_same_categories(factors):
+    channels = _channels(factors)
+    sizes = {channel.n_categories for channel in channels}
+    if len(sizes) > 1:
+        raise ArgumentError(f"factors must be over the same categories, got {', '.join(map(str, sorted(sizes)))} of them.")
+    return channels
+
+
+def _joined(channels, separator):
+    return tuple(
+        reduce(lambda left, right: [f"{a}{separator}{b}" for a in left for b in right], (c.answers for c in channels))
+    )
+
+
+def _check_size(n_outputs, n_categories):
+    if n_outputs * n_categories > MAX_CHANNEL_ENTRIES:
+        raise InfeasibleError(
+            f"A channel of {n_outputs} reports over {n_categories} categories is too large to write out (limit "
+            f"{MAX_CHANNEL_ENTRIES} entries)."
+        )
+
+
+def _all_settings(factors):
+    return {"factors": [_settings(factor) for factor in factors]}
+
+
+def _settings(protocol):
+    """Return a protocol's name and parameters, as a collection file states a factor."""
+    if isinstance(protocol, Channel):
+        return {"protocol": protocol.design, **protocol.parameters()}
+    return {"protocol": protocol.name, "n_categories": protocol.n_categories, **protocol.parameters()}
