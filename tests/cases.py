@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ldpbayes.protocols import GRR, designs
+from ldpbayes.protocols import GRR, designs, mixture
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -50,4 +51,10 @@ CASES = [
     Case("olh-xxhash", lambda a, epsilon: LocalHashing(a, epsilon, family="xxhash")),
     Case("cohort-permutation", lambda a, epsilon: CohortRR(a, epsilon, buckets=2, cohorts=8)),
     Case("cohort-label", lambda a, epsilon: CohortRR(a, epsilon, 3, 8, "label", tuple("abcde"[:a]))),
+    Case("rappor", lambda a, epsilon: Rappor.one_time(a, epsilon, 6, 3, 1, candidates=tuple("abcde"[:a]))),
+    Case(
+        "rappor-bloom", lambda a, epsilon: Rappor.one_time(a, epsilon, 6, 3, 2, candidates=tuple("abcde"[:a])), tight=False
+    ),
+    Case("rappor-direct", lambda a, epsilon: Rappor.one_time(a, epsilon, a, 1, assignment="direct")),
+    Case("mixture", lambda a, epsilon: mixture([0.3, 0.7], [GRR(a, epsilon), UnaryEncoding.symmetric(a, epsilon)])),
 ]

@@ -288,6 +288,11 @@ class Rappor(AbstractProtocol):
         values = np.exp(hits * gain + (size - self.hashes) * missed)
         return LevelRows(levels, values, counts, hits, log_constants + self.hashes * missed)
 
+    @property
+    def rank(self):
+        """Rank of the stacked filters X; the oracle needs n_categories (the likelihood may tell apart more)."""
+        return int(self._spectrum[2].sum())
+
     def least_squares(self, rows):
         """Return the least-squares solution of X p = (C N/n − p*)/(q* − p*), of least norm where X lacks rank, shape (a,).
 
@@ -506,11 +511,10 @@ class Rappor(AbstractProtocol):
         return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
 
     def _require_rank(self):
-        rank = int(self._spectrum[2].sum())
-        if rank < self.n_categories:
+        if self.rank < self.n_categories:
             raise ArgumentError(
                 f"The oracle needs filters of rank {self.n_categories}, these {self.cohorts} cohorts of {self.n_bits} bits "
-                f"have rank {rank}; use least_squares, the MLE or a posterior."
+                f"have rank {self.rank}; use least_squares, the MLE or a posterior."
             )
 
     def _permanent(self, cohort, positions):
