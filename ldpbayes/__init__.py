@@ -1,49 +1,74 @@
 """Bayesian inference for privatised categorical data.
 
 Reports collected under local differential privacy, and randomised-response surveys, give the posterior of the
-distribution they came from and of these users' own frequencies. The names below load on first use, so that an exact fit
-pays for neither PyMC nor cvxpy nor matplotlib.
+distribution they came from and of these users' own frequencies. Light names are imported here; the others load on first
+use, so that an exact fit pays for neither PyMC nor cvxpy nor matplotlib.
 """
 
 import importlib
 
-_HOMES = {
-    "protocols": ("GRR", "Channel", "kronecker", "make_protocol"),
-    "prior": ("Dirichlet",),
-    "tally": ("Collection", "Derived", "Tally"),
-    "reports": ("read_collection", "read_frame", "write_collection"),
-    "fit": ("fit", "select_method"),
-    "crosscheck": ("crosscheck",),
-    "model": ("build_model", "observe"),
-    "result": ("load", "save"),
-    "errors": ("ArgumentError", "ConvergenceError", "DataError", "InfeasibleError", "LDPBayesError"),
-    "estimators.mle": ("MLE",),
-    "estimators.oracle": ("Oracle",),
-    "posteriors.exact": ("Exact",),
-    "posteriors.quadrature": ("Quadrature",),
-    "posteriors.surrogate": ("Surrogate",),
-    "posteriors.tally_states": ("TallyStates",),
-    "posteriors.augmentation": ("Augmentation",),
-    "posteriors.nuts": ("NUTS",),
-    "simulate": ("population", "simulate_collection"),
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("protocols", "theory", "plots", "diagnostics")
+from ldpbayes import protocols
+from ldpbayes.crosscheck import crosscheck
+from ldpbayes.errors import ArgumentError, ConvergenceError, DataError, InfeasibleError, LDPBayesError
+from ldpbayes.fit import fit, select_method
+from ldpbayes.prior import Dirichlet
+from ldpbayes.protocols import GRR, Channel, kronecker, make_protocol
+from ldpbayes.reports import read_collection, read_frame, write_collection
+from ldpbayes.simulate import population, simulate_collection
+from ldpbayes.tally import Collection, Derived, Tally
 
-__all__ = sorted([*_HOME_OF, *_MODULES])
 __version__ = "0.1.0"
+
+#: Names that load on first use, and where they live.
+_LAZY = {
+    "build_model": "model",
+    "observe": "model",
+    "load": "result",
+    "save": "result",
+    "MLE": "estimators.mle",
+    "Oracle": "estimators.oracle",
+    "Exact": "posteriors.exact",
+    "Quadrature": "posteriors.quadrature",
+    "TallyStates": "posteriors.tally_states",
+    "Surrogate": "posteriors.surrogate",
+    "Augmentation": "posteriors.augmentation",
+    "NUTS": "posteriors.nuts",
+}
+
+__all__ = [
+    "GRR",
+    "ArgumentError",
+    "Channel",
+    "Collection",
+    "ConvergenceError",
+    "DataError",
+    "Derived",
+    "Dirichlet",
+    "InfeasibleError",
+    "LDPBayesError",
+    "Tally",
+    "crosscheck",
+    "fit",
+    "kronecker",
+    "make_protocol",
+    "population",
+    "protocols",
+    "read_collection",
+    "read_frame",
+    "select_method",
+    "simulate_collection",
+    "write_collection",
+    *_LAZY,
+]
 
 
 def __getattr__(name):
-    if name in _HOME_OF:
-        value = getattr(importlib.import_module(f"ldpbayes.{_HOME_OF[name]}"), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f"ldpbayes.{name}")
-    else:
+    if name not in _LAZY:
         raise AttributeError(f"module 'ldpbayes' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"ldpbayes.{_LAZY[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__():
-    return [*__all__, "__version__"]
+    return sorted({*globals(), *_LAZY})

@@ -151,7 +151,7 @@ def fit(
     >>> survey = Collection(["no", "yes"], [Tally(warner(0.7), [0, 1], [60, 40])])
     >>> posterior = fit(survey, prior="flat", random_seed=1)
     >>> posterior.attrs["method"], posterior["summary"]["mean"].sel(target="distribution").values.round(3).tolist()
-    ('exact', [0.734, 0.266])
+    ('exact', [0.741, 0.259])
     """
     from ldpbayes import diagnostics, result
 
