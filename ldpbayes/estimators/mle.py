@@ -4,6 +4,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
@@ -134,6 +135,7 @@ class MLE:
             error, exact = standard_errors(rows, solution.p, mass)
             parts += _error_notes(solution.p, error, exact)
         likelihood = float(rows.log_likelihood(solution.p))
+        parts += _uniform_note(rows, solution.p, likelihood)
         estimate = Estimate(name, solution.p, error, likelihood, solution.gap, " ".join(parts))
         if not certified:
             if self.strict:
@@ -182,7 +184,9 @@ def maximise(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
     cost = rows.n_rows * size**2 + size**3
     if method == "newton" or (method == "auto" and (cost <= SMALL_NEWTON_OPERATIONS or size == 2)):
         return _newton(rows, mass, tolerance, max_iterations)
-    solution = _quasi_newton(rows, mass, tolerance, max_iterations)
+    # Matrices of some twenty columns: threads would cost more than they compute.
+    with threadpool_limits(1, user_api="blas"):
+        solution = _quasi_newton(rows, mass, tolerance, max_iterations)
     if method == "auto" and solution.gap > tolerance and cost <= LARGE_NEWTON_OPERATIONS:
         other = _newton(rows, mass, tolerance, max_iterations)
         solution = min(solution, other, key=lambda s: s.gap)
@@ -665,6 +669,21 @@ def _error_notes(p, error, exact):
     if not exact:
         notes.append("Standard errors are diagonal-plus-rank-one approximations.")
     return notes
+
+
+def _uniform_note(rows, p, likelihood):
+    """Return a warning sentence where the estimate is sparse though the reports hardly differ from uniform ones."""
+    from scipy.special import chdtrc
+
+    if 2 * (p == 0).sum() < p.size:
+        return []
+    ratio = 2 * (likelihood - float(rows.log_likelihood(np.full(p.size, 1 / p.size))))
+    if chdtrc(p.size - 1, max(ratio, 0.0)) < 0.05:
+        return []
+    return [
+        f"The reports do not even exclude the uniform distribution (likelihood ratio {ratio:.1f} on {p.size - 1} degrees of "
+        "freedom): zeros here are noise; prefer the posterior mean."
+    ]
 
 
 __all__ = ["MAP", "METHODS", "MLE", "Solution", "certificate", "information_covariance", "maximise", "prior_mass"]

@@ -259,6 +259,14 @@ def test_a_vertex_has_no_standard_errors():
     assert np.isnan(estimate.standard_error).all()
 
 
+def test_sparse_estimates_from_almost_nothing_are_called_so():
+    rng = np.random.default_rng(8)
+    weak = survey(GRR(50, 0.02), rng.multinomial(400, np.full(50, 0.02)))
+    assert "do not even exclude the uniform distribution" in MLE()(weak).outcome
+    strong = survey(GRR(50, 4.0), np.append(np.full(40, 20), np.full(10, 2000)))
+    assert "uniform" not in MLE()(strong).outcome
+
+
 # ---- hard problems ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 4.0, 8.0, 20.0])
 @pytest.mark.parametrize("size, n", [(3, 1), (40, 1), (40, 15), (40, 3000)])
