@@ -77,7 +77,7 @@ def beta_expectation(function, p, q, scale=1.0):
     return Value(fine, abs(fine - coarse), "quadrature")
 
 
-def average(prior, function, *, draws=400, random_seed=0):
+def average(prior, function, *, draws=400, random_seed=0, pointwise=False):
     """Return E f(P) for P ~ prior: product Gauss–Jacobi rules for up to four categories, else Monte Carlo.
 
     Parameters
@@ -88,8 +88,10 @@ def average(prior, function, *, draws=400, random_seed=0):
     draws : int
         Monte Carlo draws of P.
     random_seed : int, SeedSequence or Generator
+    pointwise : bool
+        Whether function works one p at a time, so that thousands of nodes would take too long.
     """
-    order = {2: 160, 3: 80, 4: 24}.get(prior.n_categories)
+    order = ({2: 160} if pointwise else {2: 160, 3: 80, 4: 24}).get(prior.n_categories)
     if order is not None:
         fine, coarse = (float(w @ function(nodes)) for nodes, w in (_sticks(prior, order), _sticks(prior, 3 * order // 4)))
         error = abs(fine - coarse) if math.isfinite(fine) else 0.0

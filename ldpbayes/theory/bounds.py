@@ -35,17 +35,18 @@ def delta(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     values away (2020, (40)).
     """
     free, rng = protocol.n_categories - 1, checks.generator(random_seed)
+    channel = information.explicit_channel(protocol)
 
     def log_det(p):
-        if information.batch_feasible(protocol):
-            return _log_frequency_dets(information.dense_informations(protocol.channel(), p), p)
+        if channel is not None:
+            return _log_frequency_dets(information.dense_informations(channel, p), p)
         return np.array([one(row) for row in p])
 
     def one(p):
         batches, method = information.informations(protocol, p, reports=reports, random_seed=rng)
         return base.jackknife(lambda fisher: float(_log_frequency_dets(fisher[None], p[None])[0]), batches, method).value
 
-    found = base.average(prior, log_det, draws=draws, random_seed=rng)
+    found = base.average(prior, log_det, draws=draws, random_seed=rng, pointwise=channel is None)
     # log det D = log a + log det T on the tangent.
     value = free / 2 * _LOG_2PIE + (found.value - math.log(protocol.n_categories)) / 2
     return Value(value, found.standard_error / 2, found.method)

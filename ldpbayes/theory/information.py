@@ -77,9 +77,21 @@ def dense_feasible(protocol):
     return b is not None and b * a <= 2**24 and b * float(a) ** 2 <= MAX_DENSE_WORK
 
 
-def batch_feasible(protocol):
-    """Return whether the channel is so small that fifty informations can be summed at once."""
-    return dense_feasible(protocol) and protocol.n_outputs * protocol.n_categories**2 <= 2**22
+def explicit_channel(protocol):
+    """Return a small (b, a) channel with this protocol's information, for many p at once; None where it would be large.
+
+    Its own channel where that is listed, else one report for every set of categories where supports are exchangeable.
+    """
+    a = protocol.n_categories
+    if dense_feasible(protocol) and protocol.n_outputs * a**2 <= 2**22:
+        return protocol.channel()
+    law = support_law(protocol)
+    if law is None or 2**a * a**2 > 2**22:
+        return None
+    members = (np.arange(2**a)[:, None] >> np.arange(a)) & 1
+    mass = np.zeros(a + 1)
+    mass[law.sizes] = law.weights / law.scales / np.exp(gammaln(a + 1) - gammaln(law.sizes + 1) - gammaln(a - law.sizes + 1))
+    return mass[members.sum(axis=1)][:, None] * (1 + law.beta * members)
 
 
 def informations(protocol, p, *, reports=20_000, random_seed=0):
@@ -229,9 +241,10 @@ def log_det_informations(protocol, p, *, reports=20_000, random_seed=0):
 
     det Qᵀ diag(Qp)⁻¹ Q = a det T.
     """
+    channel = explicit_channel(protocol)
+    if channel is not None:
+        return log_dets(dense_informations(channel, p))
     rng = checks.generator(random_seed)
-    if batch_feasible(protocol):
-        return log_dets(dense_informations(protocol.channel(), p))
     out = []
     for row in p:
         batches, method = informations(protocol, row, reports=reports, random_seed=rng)
@@ -272,7 +285,8 @@ def log_det_gram(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     def regular(p):
         return log_det_informations(protocol, p, reports=reports, random_seed=rng) + np.log(p[:, given_away]).sum(axis=1)
 
-    found = base.average(prior, regular, draws=draws, random_seed=rng)
+    pointwise = explicit_channel(protocol) is None
+    found = base.average(prior, regular, draws=draws, random_seed=rng, pointwise=pointwise)
     known = (digamma(prior.alpha[given_away]) - digamma(prior.total)).sum()
     return Value(math.log(a) + found.value - float(known), found.standard_error, found.method)
 

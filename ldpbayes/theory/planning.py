@@ -1,0 +1,376 @@
+"""Planning a collection: from any three of categories, ε, reports and error, the fourth; protocols ranked."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtri
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.prior import Dirichlet, as_prior
+from ldpbayes.protocols.grr import GRR
+from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.theory import bounds, information, risk
+
+#: Protocols at (n_categories, epsilon) that are compared by default.
+PROTOCOLS = {
+    "grr": GRR,
+    "subset": SubsetSelection,
+    "oue": UnaryEncoding.optimised,
+    "sue": UnaryEncoding.symmetric,
+    "olh": LocalHashing,
+    "hadamard": HadamardResponse,
+}
+#: What the error is, by kind.
+KINDS = {
+    "l2": "expected sum over the categories of the squared error",
+    "l1": "expected sum over the categories of the absolute error",
+    "max": "error that no category exceeds with probability ci_prob",
+    "half_width": "half-width of the widest category's interval at ci_prob",
+}
+ESTIMATORS = ("mle", "oracle")
+SMALLEST_EPSILON, LARGEST_CATEGORIES = 1e-4, 2**20
+#: Above this many terms b·a² the scalar (trace) form of a balanced design's information stands for the matrix.
+_FULL_WORK = 2**29
+_UNKNOWNS = ("n_categories", "epsilon", "n", "error")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One line of a plan: a protocol with all four quantities, one of them solved for.
+
+    Attributes
+    ----------
+    protocol : str
+    n_categories : int
+    epsilon : float
+    n : float
+        Reports, not rounded; ``users`` rounds up.
+    error : float
+        Of the kind asked for, at these settings (where ε or the categories were solved for, at most the one asked for).
+    solved : str
+        Which of n_categories, epsilon, n, error was the unknown.
+    bound : float
+        No ε-LDP protocol and estimator goes below this error in the limit of many reports (Theorem 4.5), nor do open
+        answers; nan where the kind has no such bound.
+    open_answers : float
+        The error that n open answers would have.
+    bytes_per_report : int
+        Size of one stored report.
+    note : str
+        How the error was computed, or why there is no plan.
+    """
+
+    protocol: str
+    n_categories: int
+    epsilon: float
+    n: float
+    error: float
+    solved: str
+    bound: float = math.nan
+    open_answers: float = math.nan
+    bytes_per_report: int = 0
+    note: str = ""
+
+    @property
+    def users(self):
+        """n rounded up to whole users (n itself where it is whole within 1e-9)."""
+        return math.ceil(self.n * (1 - 1e-9)) if math.isfinite(self.n) else self.n
+
+    @property
+    def feasible(self):
+        """Whether the protocol reaches the target at all."""
+        return math.isfinite(getattr(self, self.solved))
+
+    def row(self):
+        """Return the fields as a plain dict, with users for n: one line of a table."""
+        return dataclasses.asdict(self) | {"n": self.users}
+
+
+def plan(
+    *,
+    n_categories=None,
+    epsilon=None,
+    n=None,
+    error=None,
+    kind="l2",
+    p="uniform",
+    target="distribution",
+    estimator="mle",
+    protocols=None,
+    ci_prob=0.95,
+):
+    """Return one Plan per protocol, best first, solving for the one quantity that is left out.
+
+    Errors are the exact risk of the oracle, or the large-n risk of the MLE and of the posterior mean, from closed forms
+    and quadrature; nothing is simulated except averages over a prior with more than four categories. Planning inverts
+    itself: the error at the planned setting is the error asked for.
+
+    Parameters
+    ----------
+    n_categories, epsilon, n, error : int, float, float, float
+        Exactly one of them None: the unknown. The planned ε is the least, the planned n_categories the most, that keep
+        the error at or below the one asked for.
+    kind : {"l2", "l1", "max", "half_width"}
+        What the error is; see KINDS. "max" is simultaneous over the categories (Šidák), both intervals are normal.
+    p : "uniform", (a,) array, or Dirichlet, "jeffreys", "flat", number
+        Assumption about the distribution. Uniform is the worst case for "l2"; a prior averages over it.
+    target : {"distribution", "frequency"}
+    estimator : {"mle", "oracle"}
+        "mle" is what the MLE and the posterior attain, "oracle" the protocol's unbiased decoder.
+    protocols : str, sequence of str, or dict of name -> callable (n_categories, epsilon), optional
+        All of PROTOCOLS by default.
+    ci_prob : float
+        For "max" and "half_width".
+
+    Returns
+    -------
+    list of Plan
+        Sorted by the unknown; protocols that cannot reach the target come last, with the reason in their note.
+
+    Examples
+    --------
+    >>> best = plan(n_categories=16, epsilon=1.0, error=0.01, protocols=["grr", "oue"])[0]
+    >>> best.protocol, best.users
+    ('oue', 5633)
+    """
+    known = {"n_categories": n_categories, "epsilon": epsilon, "n": n, "error": error}
+    unknown = [name for name in _UNKNOWNS if known[name] is None]
+    if len(unknown) != 1:
+        raise ArgumentError(f"plan must leave out exactly one of {', '.join(_UNKNOWNS)}, got {len(unknown)} left out.")
+    known = _check_known(known)
+    question = _Question(
+        checks.choice(kind, "kind", tuple(KINDS)),
+        p,
+        checks.choice(target, "target", risk.TARGETS),
+        checks.choice(estimator, "estimator", ESTIMATORS),
+        checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True),
+    )
+    if unknown == ["n_categories"] and not isinstance(p, str | float | int):
+        raise ArgumentError("p must be 'uniform' or a symmetric prior when n_categories is the unknown.")
+    plans = [_solve(name, maker, unknown[0], known, question) for name, maker in _makers(protocols).items()]
+    return sorted(plans, key=lambda plan: _rank(plan, unknown[0]))
+
+
+def expected_error(protocol, n, *, kind="l2", p="uniform", target="distribution", estimator="mle", ci_prob=0.95):
+    """Return the error of this kind at n reports of a protocol; parameters as for plan."""
+    checks.choice(kind, "kind", tuple(KINDS))
+    return _scale(_Question(kind, p, target, estimator, ci_prob).unit(protocol)[0], kind, checks.positive(n, "n"))
+
+
+def curves(along, values, *, n_categories, epsilon=None, n=None, protocols=None, kind="l2", **assumptions):
+    """Return the errors to plot against ε or n: a dict of (len(values),) arrays, one curve per name.
+
+    Beside the protocols' own names: "bound" (Theorem 4.5 with the floor of open answers; nan where the kind has none) and
+    "open answers". Where a protocol does not exist at some value its curve has nan.
+
+    Parameters
+    ----------
+    along : {"epsilon", "n"}
+        The horizontal axis.
+    values : (m,) array
+        Its values.
+    n_categories : int
+    epsilon, n : float
+        The one that is not the axis.
+    protocols, kind, assumptions
+        As for plan: p, target, estimator, ci_prob.
+    """
+    checks.choice(along, "along", ("epsilon", "n"))
+    values = np.asarray(values, dtype=float)
+    if (n if along == "epsilon" else epsilon) is None:
+        raise ArgumentError(f"{'n' if along == 'epsilon' else 'epsilon'} must be given for a curve along {along}.")
+    checks.choice(kind, "kind", tuple(KINDS))
+    makers, question = _makers(protocols), _Question(kind, **assumptions)
+    settings = [
+        _check_known({"n_categories": n_categories, "epsilon": epsilon, "n": n, "error": None} | {along: float(value)})
+        for value in values
+    ]
+    out = {
+        name: np.array([_solve(name, maker, "error", setting, question).error for setting in settings])
+        for name, maker in makers.items()
+    }
+    floors = np.array([question.floors(*(setting[name] for name in _UNKNOWNS[:3])) for setting in settings])
+    return out | {"bound": floors[:, 0], "open answers": floors[:, 1]}
+
+
+# ---- parts -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Question:
+    """What is asked of every protocol: kind of error, assumption about p, target, estimator."""
+
+    kind: str = "l2"
+    p: object = "uniform"
+    target: str = "distribution"
+    estimator: str = "mle"
+    ci_prob: float = 0.95
+
+    def unit(self, protocol):
+        """Return (error at one report, how it was computed); errors scale as 1/n (l2) or 1/√n."""
+        a, norm = protocol.n_categories, self.kind if self.kind in ("l2", "l1") else "max"
+        assumed = self.assumed(a)
+        if isinstance(assumed, Dirichlet):
+            found = risk.average_risk(protocol, assumed, 1, self.target, norm, estimator=self.estimator, draws=40)
+        elif self.estimator == "oracle":
+            found = risk.oracle_risk(protocol, assumed, 1, self.target, norm)
+        else:
+            found = _mle_risk(protocol, assumed, self.target, norm)
+        return found.value * self.width(a), f"{self.estimator}, {found.method}"
+
+    def assumed(self, a):
+        """Return the assumed distribution as an (a,) array or a Dirichlet."""
+        if isinstance(self.p, str) and self.p == "uniform":
+            return np.full(a, 1 / a)
+        if isinstance(self.p, str | Dirichlet) or np.ndim(self.p) == 0:
+            return as_prior(self.p, a)
+        return checks.distribution(self.p, "p", a)
+
+    def width(self, a):
+        """Return how many standard errors the kind spans."""
+        if self.kind == "half_width":
+            return float(ndtri((1 + self.ci_prob) / 2))
+        return float(ndtri((1 + self.ci_prob ** (1 / a)) / 2)) if self.kind == "max" else 1.0
+
+    def open_answers(self, a):
+        """Return the error of one open answer; for F it is zero."""
+        assumed = self.assumed(a)
+        if self.target == "frequency":
+            return 0.0
+        if isinstance(assumed, Dirichlet):
+            total = assumed.total
+            variance = assumed.mean * (1 - (assumed.alpha + 1) / (total + 1))
+        else:
+            variance = assumed * (1 - assumed)
+        return risk.spread(variance, self.kind if self.kind in ("l2", "l1") else "max") * self.width(a)
+
+    def floors(self, a, epsilon, n):
+        """Return (bound, error of n open answers): the bound is Theorem 4.5's or the open answers', whichever is higher."""
+        open_answers = _scale(self.open_answers(a), self.kind, n)
+        if self.kind != "l2":
+            return math.nan, open_answers
+        return max(bounds.theorem_4_5(a, epsilon, self.target).value / n, open_answers), open_answers
+
+
+def _solve(name, maker, unknown, known, question):
+    """Return the Plan of one protocol."""
+    solver = {"n": _reports, "epsilon": _least_epsilon, "n_categories": _most_categories}.get(unknown)
+    try:
+        setting = known if solver is None else known | {unknown: solver(maker, known, question)}
+        a, epsilon, n = setting["n_categories"], setting["epsilon"], setting["n"]
+        protocol = maker(a, epsilon)
+        unit, method = question.unit(protocol)
+        size = bytes_per_report(protocol)
+    except (ArgumentError, InfeasibleError) as err:
+        return Plan(name, **{k: math.nan if v is None else v for k, v in known.items()}, solved=unknown, note=str(err))
+    floor, open_answers = question.floors(a, epsilon, n)
+    return Plan(name, a, epsilon, n, _scale(unit, question.kind, n), unknown, floor, open_answers, size, method)
+
+
+def _reports(maker, known, question):
+    """Return the n at which the error is the one asked for: exact, since errors are powers of n."""
+    ratio = question.unit(maker(known["n_categories"], known["epsilon"]))[0] / known["error"]
+    if not math.isfinite(ratio):
+        raise InfeasibleError("No number of reports determines all categories.")
+    return ratio if question.kind == "l2" else ratio**2
+
+
+def _least_epsilon(maker, known, question):
+    """Return the least ε whose error is at most the one asked for (root in log ε of the log error)."""
+
+    def excess(log_epsilon):
+        unit = question.unit(maker(known["n_categories"], min(math.exp(log_epsilon), checks.MAX_EPSILON)))[0]
+        return math.log(_scale(unit, question.kind, known["n"]) / known["error"])
+
+    low, high = math.log(SMALLEST_EPSILON), math.log(12.0)
+    if excess(high) > 0:
+        raise InfeasibleError(
+            f"Even epsilon = 12 leaves an error above {known['error']:.3g} with {known['n']:.6g} reports; ask more users."
+        )
+    if excess(low) <= 0:
+        return SMALLEST_EPSILON
+    root = brentq(excess, low, high, xtol=1e-12, rtol=1e-12)
+    # A protocol's own parameter (hash range, subset size) may jump at the root: step to the side that keeps the error.
+    step = 1e-12
+    while excess(root) > 1e-9 and root < high:
+        root, step = root + step, 4 * step
+    return math.exp(root)
+
+
+def _most_categories(maker, known, question):
+    """Return the largest number of categories that keeps the error, by doubling and bisection."""
+
+    def fits(a):
+        return _scale(question.unit(maker(a, known["epsilon"]))[0], question.kind, known["n"]) <= known["error"] * (1 + 1e-9)
+
+    if not fits(2):
+        raise InfeasibleError(f"Even two categories leave an error above {known['error']:.3g}; ask more users.")
+    low, high = 2, 4
+    while high <= LARGEST_CATEGORIES and fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _mle_risk(protocol, p, target, norm):
+    """Return mle_risk, through the trace alone where a listed channel is too large for a plan to wait for."""
+    work = (protocol.n_outputs or 0) * float(protocol.n_categories) ** 2
+    special = information.support_law(protocol) is not None or protocol.n_outputs == protocol.n_categories
+    if special or work <= _FULL_WORK or protocol.hit_rates is None:
+        return risk.mle_risk(protocol, p, 1, target, norm)
+    return risk.balanced_mle_risk(protocol, p, 1, target, norm)
+
+
+def _scale(unit, kind, n):
+    """Return the error at n reports from that at one."""
+    return unit / n if kind == "l2" else unit / math.sqrt(n)
+
+
+def _check_known(known):
+    """Return the given quantities, cleaned."""
+    rules = {
+        "n_categories": checks.categories_count,
+        "epsilon": checks.epsilon,
+        "n": lambda value: checks.positive(value, "n"),
+        "error": lambda value: checks.positive(value, "error"),
+    }
+    return {name: None if value is None else rules[name](value) for name, value in known.items()}
+
+
+def _makers(protocols):
+    """Return name -> constructor from None, a name, names or a dict."""
+    if protocols is None:
+        return dict(PROTOCOLS)
+    if isinstance(protocols, dict):
+        return protocols
+    names = [protocols] if isinstance(protocols, str) else list(protocols)
+    return {checks.choice(name, "protocols", tuple(PROTOCOLS)): PROTOCOLS[name] for name in names}
+
+
+def _rank(plan, unknown):
+    """Return the sort key: feasible first, then the unknown (most categories, else least of it), then size of a report."""
+    value = getattr(plan, unknown)
+    return (not plan.feasible, -value if unknown == "n_categories" else value, plan.bytes_per_report)
+
+
+def bytes_per_report(protocol):
+    """Return the bytes of one stored report: whole bytes of an integer code, or the packed array of one report."""
+    report = protocol.privatize(np.zeros(1, dtype=np.int64), np.random.default_rng(0))
+    if report.ndim == 1 and protocol.n_outputs is not None:
+        return max(1, math.ceil((protocol.n_outputs - 1).bit_length() / 8))
+    return int(report[0].nbytes)
+
+
+def best(plans):
+    """Return the first feasible plan, or raise with the reason of the first one."""
+    for plan in plans:
+        if plan.feasible:
+            return plan
+    raise InfeasibleError(plans[0].note)

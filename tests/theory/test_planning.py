@@ -1,0 +1,163 @@
+"""Planning inverts itself, ranks, refuses, and its errors are those of the risks."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.prior import Dirichlet
+from ldpbayes.protocols import GRR
+from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.theory import bounds, planning, risk
+from ldpbayes.theory.planning import plan
+
+ERRORS = {"l2": 0.01, "l1": 0.1, "max": 0.05, "half_width": 0.03}
+SKEWED = np.array([0.4, 0.3, 0.2, 0.1])
+
+
+@pytest.mark.parametrize("kind", planning.KINDS)
+@pytest.mark.parametrize("estimator", planning.ESTIMATORS)
+@pytest.mark.parametrize("p", ["uniform", SKEWED, "flat"], ids=["uniform", "given", "prior"])
+def test_planning_n_inverts_itself(kind, estimator, p):
+    settings = {"kind": kind, "estimator": estimator, "p": p, "protocols": ["grr", "oue"]}
+    planned = plan(n_categories=4, epsilon=1.0, error=0.05, **settings)
+    for line in planned:
+        again = plan(n_categories=4, epsilon=1.0, n=line.n, **settings | {"protocols": line.protocol})[0]
+        assert again.error == pytest.approx(0.05, rel=1e-9)
+        assert line.users - 1 < line.n <= line.users * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("kind", planning.KINDS)
+def test_planning_epsilon_inverts_itself(kind):
+    for line in plan(n_categories=12, n=20_000, error=ERRORS[kind], kind=kind):
+        assert line.feasible
+        again = plan(n_categories=12, n=20_000, epsilon=line.epsilon, kind=kind, protocols=line.protocol)[0]
+        assert again.error <= ERRORS[kind] * (1 + 1e-8)
+        if line.protocol in ("grr", "oue", "sue", "hadamard"):  # no integer parameter that jumps
+            assert again.error == pytest.approx(ERRORS[kind], rel=1e-8)
+        less = plan(n_categories=12, n=20_000, epsilon=line.epsilon * 0.99, kind=kind, protocols=line.protocol)[0]
+        assert less.error > ERRORS[kind]
+
+
+def test_planning_categories_is_the_largest_that_fits():
+    for line in plan(epsilon=1.0, n=50_000, error=0.02, protocols=["grr", "subset", "olh"]):
+        assert line.error <= 0.02
+        more = plan(epsilon=1.0, n=50_000, n_categories=line.n_categories + 1, protocols=line.protocol)[0]
+        assert more.error > 0.02
+
+
+def test_errors_are_the_risks():
+    """Each kind against the risk functions and, for the intervals, the normal quantiles."""
+    protocol, n = GRR(4, 1.0), 700
+    for p in (np.full(4, 0.25), SKEWED):
+        assumed = "uniform" if p[0] == 0.25 else p
+        assert planning.expected_error(protocol, n, p=assumed) == pytest.approx(risk.mle_risk(protocol, p, n).value)
+        deviation = math.sqrt(risk.oracle_risk(protocol, p, n, norm="max").value ** 2)
+        half = planning.expected_error(protocol, n, kind="half_width", p=assumed, estimator="oracle", ci_prob=0.9)
+        assert half == pytest.approx(stats.norm.ppf(0.95) * deviation)
+        largest = planning.expected_error(protocol, n, kind="max", p=assumed, estimator="oracle", ci_prob=0.9)
+        assert largest == pytest.approx(stats.norm.ppf((1 + 0.9**0.25) / 2) * deviation)
+    prior = Dirichlet.flat(4)
+    averaged = planning.expected_error(protocol, n, p=prior, estimator="oracle")
+    assert averaged == pytest.approx(risk.average_risk(protocol, prior, n, estimator="oracle").value)
+
+
+def test_half_width_covers():
+    """A simulated oracle stays within the planned half-width as often as promised, and all within the simultaneous one."""
+    protocol, n, rng = GRR(4, 1.5), 2000, np.random.default_rng(3)
+    half, largest = (planning.expected_error(protocol, n, kind=k, estimator="oracle") for k in ("half_width", "max"))
+    errors = []
+    for _ in range(1500):
+        reports, counts = protocol.simulate(rng.multinomial(n, np.full(4, 0.25)), rng)
+        errors.append(protocol.oracle(protocol.rows(reports, counts)) - 0.25)
+    errors = np.abs(errors)
+    assert abs((errors[:, 0] <= half).mean() - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 1500)
+    assert (errors.max(axis=1) <= largest).mean() > 0.95 - 4 * math.sqrt(0.95 * 0.05 / 1500)
+
+
+def test_uniform_is_the_worst_case_of_l2():
+    for protocol in (GRR(4, 1.0), UnaryEncoding.optimised(4, 1.0)):
+        worst = planning.expected_error(protocol, 100, estimator="oracle")
+        assert worst >= planning.expected_error(protocol, 100, estimator="oracle", p=SKEWED)
+
+
+def test_ranking_floors_and_sizes():
+    lines = plan(n_categories=1024, epsilon=1.0, n=1e6)
+    assert [line.error for line in lines] == sorted(line.error for line in lines)
+    assert lines[0].protocol == "subset" and lines[-1].protocol == "grr"
+    sizes = {line.protocol: line.bytes_per_report for line in lines}
+    assert sizes == {"grr": 2, "subset": 128, "oue": 128, "sue": 128, "olh": 16, "hadamard": 2}
+    for line in lines:
+        assert line.error > line.bound >= line.open_answers == pytest.approx((1 - 1 / 1024) / 1e6)
+        assert line.bound == pytest.approx(bounds.theorem_4_5(1024, 1.0).value / 1e6)
+    assert set(lines[0].row()) >= {"protocol", "n_categories", "epsilon", "n", "error", "bytes_per_report", "note"}
+    assert lines[0].row()["n"] == 10**6
+    frequency = plan(n_categories=8, epsilon=1.0, n=1000, target="frequency")[0]
+    assert frequency.open_answers == 0 < frequency.bound < frequency.error
+
+
+def test_large_hadamard_by_its_trace():
+    """The scalar form is a floor within 0.2 % of the full one, and exact where the design is complete."""
+    uniform = np.full(100, 0.01)
+    full, scalar = (f(HadamardResponse(100, 2.0), uniform, 1).value for f in (risk.mle_risk, risk.balanced_mle_risk))
+    assert 0.998 * full < scalar <= full
+    complete = HadamardResponse(31, 1.0), np.full(31, 1 / 31)
+    assert risk.balanced_mle_risk(*complete, 1).value == pytest.approx(risk.mle_risk(*complete, 1).value, rel=1e-9)
+    listed = planning.expected_error(HadamardResponse(1024, 1.0), 10)
+    assert listed == pytest.approx(
+        risk.oracle_risk(HadamardResponse(1024, 1.0), np.full(1024, 1 / 1024), 10).value, rel=0.01
+    )
+    huge = risk.balanced_mle_risk(HadamardResponse(5000, 1.0), np.full(5000, 1 / 5000), 1)
+    assert huge.method.startswith("oracle")
+
+
+def test_curves():
+    epsilons = np.array([0.5, 1.0, 2.0])
+    found = planning.curves("epsilon", epsilons, n_categories=8, n=1000, protocols=["grr", "oue"])
+    assert list(found) == ["grr", "oue", "bound", "open answers"]
+    for name in ("grr", "oue"):
+        assert (np.diff(found[name]) < 0).all()
+        assert (found[name] >= found["bound"]).all() and (found["bound"] >= found["open answers"]).all()
+    along_n = planning.curves("n", [10, 1000], n_categories=8, epsilon=1.0, protocols="grr", kind="l1")
+    assert along_n["grr"][0] / along_n["grr"][1] == pytest.approx(10)
+    assert np.isnan(along_n["bound"]).all()
+    with pytest.raises(ArgumentError, match="epsilon must be given"):
+        planning.curves("n", [10], n_categories=8)
+
+
+def test_own_protocols():
+    lines = plan(n_categories=6, epsilon=1.0, n=100, protocols={"pairs": lambda a, e: SubsetSelection(a, e, 2)})
+    assert lines[0].error == pytest.approx(risk.mle_risk(SubsetSelection(6, 1.0, 2), np.full(6, 1 / 6), 100).value)
+    assert planning.bytes_per_report(LocalHashing(6, 1.0)) == 16
+
+
+def test_what_cannot_be_reached():
+    lines = plan(n_categories=10, n=100, error=1e-4)
+    assert not any(line.feasible for line in lines)
+    assert "ask more users" in lines[0].note
+    with pytest.raises(InfeasibleError, match="ask more users"):
+        planning.best(lines)
+    assert not plan(epsilon=0.1, n=10, error=1e-3)[0].feasible
+    assert planning.best(plan(n_categories=4, epsilon=1.0, n=10)).n == 10
+    easy = plan(n_categories=2, n=1e12, error=1.0, protocols="grr")[0]
+    assert easy.epsilon == planning.SMALLEST_EPSILON
+
+
+def test_arguments_are_refused():
+    with pytest.raises(ArgumentError, match="exactly one"):
+        plan(n_categories=4, epsilon=1.0)
+    with pytest.raises(ArgumentError, match="exactly one"):
+        plan(n_categories=4, epsilon=1.0, n=10, error=0.1)
+    with pytest.raises(ArgumentError, match="symmetric prior"):
+        plan(epsilon=1.0, n=10, error=0.1, p=SKEWED)
+    with pytest.raises(ArgumentError, match="kind"):
+        plan(n_categories=4, epsilon=1.0, n=10, kind="linf")
+    with pytest.raises(ArgumentError, match="protocols"):
+        plan(n_categories=4, epsilon=1.0, n=10, protocols="rappor9")
+    with pytest.raises(ArgumentError, match="error"):
+        plan(n_categories=4, epsilon=1.0, error=-1)
