@@ -15,7 +15,7 @@ from ldpbayes.prior import as_prior
 #: Dense likelihood rows with more entries than this (rows × categories) are refused; O(a) likelihoods never are.
 MAX_ENTRIES = 2**25
 #: Seconds: compiling a model of a new structure, one gradient, and one entry of the rows in one gradient.
-COMPILATION, GRADIENT, ENTRY = 15.0, 3e-6, 2e-9
+COMPILATION, GRADIENT, ENTRY = 15.0, 3e-6, 1.5e-9
 #: Gradients per draw, between the 7 of strong data and the 40 of badly scaled ones.
 GRADIENTS_PER_DRAW = 15
 
@@ -36,12 +36,13 @@ class NUTS(AbstractPosterior):
     sampler : {"nutpie", "pymc"}
         Both give correct draws; nutpie compiles faster and keeps what it compiled for the next collection of the same
         structure.
-    cores : int
-        Chains sampled at the same time; the draws do not depend on it.
+    cores : int, optional
+        Chains sampled at the same time; the draws do not depend on it. By default all of them with nutpie, whose chains are
+        threads, and one with PyMC, whose chains are processes.
 
     Notes
     -----
-    Ctrl-C stops nutpie and returns the draws that every chain has finished, with the attr ``problem``.
+    Ctrl-C stops nutpie and returns the draws that the chains have finished, with the attr ``problem``.
     """
 
     draws: int = 1000
@@ -49,12 +50,14 @@ class NUTS(AbstractPosterior):
     chains: int = 4
     target_accept: float = 0.9
     sampler: str = "nutpie"
-    cores: int = 1
+    cores: int = None
     name: ClassVar[str] = "nuts"
 
     def __post_init__(self):
-        for field, least in (("draws", 4), ("tune", 50), ("chains", 1), ("cores", 1)):
+        for field, least in (("draws", 4), ("tune", 50), ("chains", 1)):
             object.__setattr__(self, field, checks.integer(getattr(self, field), field, minimum=least))
+        if self.cores is not None:
+            object.__setattr__(self, "cores", checks.integer(self.cores, "cores", minimum=1))
         accept = checks.probability(self.target_accept, "target_accept", open_low=True, open_high=True)
         object.__setattr__(self, "target_accept", accept)
         checks.choice(self.sampler, "sampler", ("nutpie", "pymc"))
@@ -94,7 +97,8 @@ class NUTS(AbstractPosterior):
         sampler_seed, frequency_seed = np.random.SeedSequence(_seed(random_seed)).spawn(2)
         sample = {"nutpie": self._nutpie, "pymc": self._pymc}[self.sampler]
         tree = sample(collection, prior, int(sampler_seed.generate_state(1)[0]), progressbar)
-        draws = tree["posterior"]["distribution"].values
+        chains, length = _finished(tree["posterior"]["distribution"].values)
+        draws = tree["posterior"]["distribution"].values[chains, :length]
         draws = draws / draws.sum(axis=-1, keepdims=True)
         flat = draws.reshape(-1, collection.n_categories)
         frequencies = frequency_draws(collection.rows, flat, np.random.default_rng(frequency_seed)).reshape(draws.shape)
@@ -105,8 +109,8 @@ class NUTS(AbstractPosterior):
             settings=dataclasses.asdict(self) | {"random_seed": random_seed, "ci_prob": ci_prob},
             draws=draws,
             frequencies=frequencies,
-            sample_stats=_statistics(tree["sample_stats"]),
-            attrs={"sampling": "mcmc", "sampler": self.sampler} | self._interrupted(draws),
+            sample_stats={name: values[chains, :length] for name, values in _statistics(tree["sample_stats"]).items()},
+            attrs={"sampling": "mcmc", "sampler": self.sampler} | self._interrupted(chains, length),
         )
 
     def _nutpie(self, collection, prior, seed, progressbar):
@@ -118,7 +122,7 @@ class NUTS(AbstractPosterior):
             draws=self.draws,
             tune=self.tune,
             chains=self.chains,
-            cores=min(self.cores, self.chains),
+            cores=min(self.cores or self.chains, self.chains),
             seed=seed,
             target_accept=self.target_accept,
             progress_bar=progressbar,
@@ -135,7 +139,7 @@ class NUTS(AbstractPosterior):
                 draws=self.draws,
                 tune=self.tune,
                 chains=self.chains,
-                cores=min(self.cores, self.chains),
+                cores=min(self.cores or 1, self.chains),
                 random_seed=seed,
                 nuts_sampler="pymc",
                 nuts={"target_accept": self.target_accept},
@@ -144,9 +148,22 @@ class NUTS(AbstractPosterior):
                 compute_convergence_checks=False,
             )
 
-    def _interrupted(self, draws):
-        done = draws.shape[1]
-        return {"problem": f"sampling was interrupted after {done} of {self.draws} draws"} if done < self.draws else {}
+    def _interrupted(self, chains, length):
+        if (len(chains), length) == (self.chains, self.draws):
+            return {}
+        done = f"{len(chains)} of {self.chains} chains with {length} of {self.draws} draws"
+        return {"problem": f"sampling was interrupted and left {done}"}
+
+
+def _finished(draws):
+    """Return (chains, length): the largest rectangle of finite draws, all of them unless sampling was interrupted."""
+    lengths = np.isfinite(draws).all(axis=-1).sum(axis=1)
+    order = np.argsort(-lengths, kind="stable")
+    kept = int((lengths[order] * np.arange(1, len(order) + 1)).argmax()) + 1
+    length = int(lengths[order[kept - 1]])
+    if length < 4:
+        raise KeyboardInterrupt("sampling was interrupted before any chain had four draws")
+    return np.sort(order[:kept]), length
 
 
 def _compile(collection, prior):

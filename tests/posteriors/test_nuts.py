@@ -5,11 +5,12 @@ import subprocess
 import sys
 
 import numpy as np
+import nutpie
 import pytest
 from arviz_stats.base import array_stats
 from scipy import special, stats
 
-from ldpbayes import NUTS, ArgumentError, Dirichlet, InfeasibleError
+from ldpbayes import NUTS, ArgumentError, Dirichlet, Exact, InfeasibleError
 from ldpbayes.frequency import frequency_moments
 from ldpbayes.posteriors import nuts
 
@@ -76,6 +77,14 @@ def test_nigeria_agrees_with_quadrature(nigeria, nuts_nigeria):
     assert np.abs(errors(nuts_nigeria, "frequency", frequency)).max() < 4
 
 
+@pytest.mark.parametrize("name", ["nigeria", "eriksson", "grr10"])
+def test_exact_agrees(name, request):
+    collection, tree = request.getfixturevalue(name), request.getfixturevalue(f"nuts_{name}")
+    exact = Exact().posterior(collection, Dirichlet(tree["constant_data"]["alpha"].values), random_seed=1)["exact"]
+    assert np.abs(errors(tree, "distribution", exact["distribution_mean"].values)).max() < 4
+    assert np.abs(errors(tree, "frequency", exact["frequency_mean"].values)).max() < 4
+
+
 @pytest.mark.parametrize("name", ["eriksson", "grr10"])
 def test_ten_categories_agree_with_the_convolution(name, request):
     collection, tree = request.getfixturevalue(name), request.getfixturevalue(f"nuts_{name}")
@@ -102,7 +111,7 @@ def test_same_seed_same_draws_whatever_was_compiled_or_sampled_between(nigeria, 
 
     first = nuts_nigeria["posterior"]
     assert not np.array_equal(first["distribution"], draws(NUTS(), 2)["distribution"])
-    for method in (NUTS(), NUTS(cores=2)):
+    for method in (NUTS(), NUTS(cores=1)):
         again = draws(method, 1)
         assert all(np.array_equal(first[name], again[name]) for name in ("distribution", "frequency"))
     monkeypatch.setattr(nuts, "_compiled", {})
@@ -141,6 +150,21 @@ def test_pymc_sampler_agrees(nigeria, nuts_nigeria):
     tree = NUTS(sampler="pymc", draws=500, tune=500, chains=2).posterior(nigeria, "flat", random_seed=1)
     assert np.abs(errors(tree, "distribution", nuts_nigeria["posterior"]["distribution"].values.mean(axis=(0, 1)))).max() < 4
     assert {"diverging", "energy", "tree_depth"} <= set(tree["sample_stats"].data_vars)
+
+
+def test_interruption_keeps_what_the_chains_have_finished(nigeria, monkeypatch):
+    def interrupted(*args, sample=nutpie.sample, **settings):
+        tree = sample(*args, **settings)
+        for chain, length in enumerate((80, 0, 70, 3)):
+            tree["posterior"]["distribution"].values[chain, length:] = np.nan
+        return tree
+
+    monkeypatch.setattr("nutpie.sample", interrupted)
+    tree = NUTS(draws=100).posterior(nigeria, "flat", random_seed=1)
+    assert tree["posterior"]["distribution"].shape == (2, 70, 2) == (*tree["sample_stats"]["energy"].shape, 2)
+    assert tree.attrs["problem"] == "sampling was interrupted and left 2 of 4 chains with 70 of 100 draws"
+    with pytest.raises(KeyboardInterrupt):
+        nuts._finished(np.full((4, 10, 2), np.nan))
 
 
 def test_too_many_entries_are_refused_before_anything_is_compiled(minarets, monkeypatch):
