@@ -49,6 +49,7 @@ class Augmentation(AbstractPosterior):
     tune: int = 500
     limit_seconds: float = 600.0
     name: ClassVar[str] = "augmentation"
+    sampling: ClassVar[str] = "mcmc"
 
     def __post_init__(self):
         object.__setattr__(self, "draws", checks.integer(self.draws, "draws", 1))
@@ -72,9 +73,9 @@ class Augmentation(AbstractPosterior):
         kept, finished = self._sweeps(allocation, rng, progressbar)
         distribution, tallies, signal, log_likelihood = (np.swapaxes(values[:finished], 0, 1) for values in kept)
         n = collection.n_reports
-        attrs = {"outcome": feasibility.reason, "interrupted": int(finished < self.draws)}
+        attrs = {"interrupted": int(finished < self.draws)}
         if finished < self.draws:
-            attrs["outcome"] = f"Interrupted after {finished} of {self.draws} draws per chain. {feasibility.reason}"
+            attrs["problem"] = f"sampling was interrupted after {finished} of {self.draws} draws"
         return result.build(
             collection,
             prior,

@@ -11,7 +11,7 @@ from scipy import special
 from ldpbayes import checks, result
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
-from ldpbayes.posteriors.merging import merge, quantile
+from ldpbayes.posteriors.merging import count_groups, merge, quantile
 
 #: Largest number of tally states held in memory (about 40 bytes each).
 MAX_STATES = 2**24
@@ -54,15 +54,10 @@ class TallyStates(AbstractPosterior):
         object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
 
     def feasibility(self, collection, prior):
-        try:
-            merged = merge(collection.rows, prior)
-        except InfeasibleError as err:
-            return Feasibility(False, math.nan, str(err))
-        return self._feasibility(merged)
+        return self._prepare(collection, prior)[0]
 
     def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
-        merged = merge(collection.rows, prior)
-        feasibility = self._feasibility(merged)
+        feasibility, merged = self._prepare(collection, prior)
         if not feasibility.feasible:
             raise InfeasibleError(feasibility.reason)
         ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
@@ -83,12 +78,22 @@ class TallyStates(AbstractPosterior):
             draws=distribution.reshape(shape),
             frequencies=(tallies / merged.n_reports).reshape(shape),
             exact={**exact, "log_evidence": log_evidence},
-            attrs={"n_states": len(states), "n_groups": merged.n_groups, "outcome": feasibility.reason},
+            attrs={"n_states": len(states), "n_groups": merged.n_groups, "checked": feasibility.reason},
         )
 
-    def _feasibility(self, merged):
-        """Return the verdict for merged rows from the number of states and steps."""
-        n, g = merged.n_reports, merged.n_groups
+    def _prepare(self, collection, prior):
+        """Return (Feasibility, merged rows or None); rows are written out only where the number of groups allows it."""
+        feasibility = self._feasibility(count_groups(collection.rows), collection.n_reports)
+        if not feasibility.feasible:
+            return feasibility, None
+        try:
+            merged = merge(collection.rows, prior)
+        except InfeasibleError as err:
+            return Feasibility(False, math.nan, str(err)), None
+        return self._feasibility(merged.n_groups, merged.n_reports), merged
+
+    def _feasibility(self, g, n):
+        """Return the verdict for g groups of categories and n reports."""
         states, steps = math.comb(n + g - 1, g - 1), math.comb(n + g, g)
         seconds = START_SECONDS + g * (STEP_SECONDS * steps + STATE_SECONDS * states)
         size = f"{g} distinguishable categories and {n} reports: {states:.3g} tally states, {steps:.3g} steps"

@@ -130,7 +130,7 @@ def test_interruption_keeps_the_finished_draws(monkeypatch, sweeps):
     tree = method.posterior(collection, Dirichlet(alpha), random_seed=1)
     assert tree["posterior"].sizes["draw"] == 12
     assert tree.attrs["interrupted"] == 1
-    assert tree.attrs["outcome"].startswith("Interrupted after 12 of 20 draws per chain.")
+    assert tree.attrs["problem"] == "sampling was interrupted after 12 of 20 draws"
 
 
 def test_a_progress_bar_changes_nothing(capsys):

@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
-from ldpbayes.posteriors.merging import merge
+from ldpbayes.posteriors.merging import count_groups, merge
 from ldpbayes.posteriors.tally_states import TallyStates, tally_law, tally_states
 from ldpbayes.prior import Dirichlet
 from ldpbayes.protocols import GRR, Channel
@@ -129,6 +129,13 @@ def test_many_reports_at_two_categories_against_a_fine_grid():
     cdf = np.cumsum(density) / density.sum()
     assert exact["distribution_lower"].values[0] == pytest.approx(np.interp(0.025, cdf, p), abs=1e-5)
     assert exact["distribution_upper"].values[0] == pytest.approx(np.interp(0.975, cdf, p), abs=1e-5)
+
+
+def test_groups_are_counted_without_writing_rows_out():
+    rows = DenseRows(np.array([[1, 2, 1, 2, 3], [5, 1, 5, 2, 1.0]]), [3, 4])
+    assert count_groups(rows) == merge(rows, Dirichlet.flat(5)).n_groups == 4
+    survey, _ = small_collections()["GRR"]
+    assert count_groups(survey.rows) == merge(survey.rows, Dirichlet.flat(4)).n_groups == 4
 
 
 def test_merging_leaves_the_posterior_alone():
