@@ -26,8 +26,8 @@ WORK_LIMIT = 6e7
 class PowerFactors:
     """Factors φ_x(g) = g^{α_x−1} Π_j (1 + c_xj g)^{w_xj}, the separable likelihoods.
 
-    A family of factors supplies ``alpha``, ``log_smooth``, ``slope``, ``log_remainder``, ``take`` and ``lowest_tilt``; all else is the
-    engine's.
+    A family of factors supplies ``alpha``, ``log_smooth``, ``slope``, ``log_remainder``, ``take`` and ``lowest_tilt``;
+    all else is the engine's.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class ConditionedProduct:
             nodes = _quadrature(family, tilt, centre, window, 128)
             excess = m @ (centre + nodes.mean_offset) - 1
             spread = m @ nodes.variance
-            if abs(excess) < 1e-3 * math.sqrt(spread):
+            if abs(excess) < 0.02 * math.sqrt(spread):
                 break
             tilt = self._newton(tilt, excess, spread)
         self.tilt, self._centre, self._window, self._coarse = tilt, centre, window, nodes
@@ -323,57 +323,80 @@ class ConditionedProduct:
 
     @cached_property
     def _roots(self):
-        """Return (Π_x H_x, H, G, G2) at the roots of unity that matter, G with α + k inserted, and the sums' weights."""
+        """Return (size, Π_x H_x, H, G): transforms of the tables at the roots of unity, in G with α + k inserted."""
         tables, _ = self._tables
         low, high = self._sum_ends
         size = fft.next_fast_len(high - low + 1, real=True)
-        h, g1, g2 = (np.zeros((len(tables), size // 2 + 1), dtype=complex) for _ in range(3))
+        h, g = (np.zeros((len(tables), size // 2 + 1), dtype=complex) for _ in range(2))
         for x, (first, pmf) in enumerate(tables):
-            rise = self.family.alpha[x] + first + np.arange(pmf.size)
-            for out, values in ((h, pmf), (g1, pmf * rise), (g2, pmf * rise * (rise + 1))):
-                out[x] = fft.rfft(_wrapped(values, size), size)
+            h[x] = fft.rfft(_wrapped(pmf, size), size)
+            g[x] = fft.rfft(_wrapped(pmf * (self.family.alpha[x] + first + np.arange(pmf.size)), size), size)
         h = np.where(np.abs(h) < 1e-30, 1e-30, h)
-        product = np.exp(self.multiplicity @ np.log(h))
-        return size, product, h, g1, g2
+        return size, np.exp(self.multiplicity @ np.log(h)), h, g
 
-    @cached_property
-    def _circle(self):
-        """Return (v1, v2, R1, R2, log evidence): as _line, with weights for first and for second moments."""
-        size, product, h, g1, g2 = self._roots
+    def _sum_functional(self, weight):
+        """Return u with Σ_m weight_m [z^m] Π H R = Re Σ_j u_j R_j for weights (K, M) on the sums of _sum_ends."""
+        size, product, _, _ = self._roots
         low, high = self._sum_ends
         offset = int(self.multiplicity @ np.array([first for first, _ in self._tables[0]]))
+        padded = np.zeros((len(weight), size))
+        padded[:, (np.arange(low, high + 1) - offset) % size] = weight
+        out = np.conj(fft.rfft(padded)) / size
+        out[:, 1:] *= 2
+        if size % 2 == 0:
+            out[:, -1] *= 0.5
+        return out * product
+
+    def _circle_moments(self):
+        """Return _line_moments by the law of total covariance over k: P | k is Dirichlet(K), K = α + k, T = Σ K.
+
+        Cov = E[(K_x/T − μ_x)(K_y/T − μ_y)] + E[(δ_xy K_x/T − K_x K_y/T²)/(T + 1)], with K and T centred first.
+        """
+        _, _, h, g = self._roots
+        low, high = self._sum_ends
         total = self._alpha_total + np.arange(low, high + 1)
         # W(m) = t^m/Γ(Σα + m), by ratios so that no digit is lost at large m.
         log_weight = np.concatenate([[0.0], np.cumsum(np.log(self.tilt / total[:-1]))])
         top = log_weight.max()
         weight = np.exp(log_weight - top)
-        rows = []
-        for values in (weight, weight / total, weight / total / (total + 1)):
-            padded = np.zeros(size)
-            padded[(np.arange(low, high + 1) - offset) % size] = values
-            rows.append(np.conj(fft.rfft(padded)) / size)
-        rows = np.array(rows)
-        rows[:, 1:] *= 2
-        if size % 2 == 0:
-            rows[:, -1] *= 0.5
-        rows = rows * product
-        evidence = rows[0].real.sum()
+        evidence = self._sum_functional(weight[None]).real.sum()
+        weight /= evidence
+        typical = (weight @ total) / weight.sum()
+        away = total - typical
+        rows = [weight / total, weight / total**2, weight * away / total**2, weight * (away / total) ** 2]
+        rows += [weight / total / (total + 1), weight / total**2 / (total + 1)]
+        u1, u2, cross, spread, inner1, inner2 = self._sum_functional(np.array(rows))
+        r = (g / h).T
+        mean = (u1 @ r).real
+        centred = r - mean * typical
+        squares = self._centred_squares(mean * typical)
+        shared = (cross @ centred).real
+        raw = squares + 2 * mean * typical * centred + (mean * typical) ** 2
+        variance = (u2 @ squares).real - 2 * mean * shared + spread.real.sum() * mean**2
+        variance += (inner1 @ r - inner2 @ raw).real
+        left, right = [], []
+        for u, ratios in ((u2, centred), (-inner2, r)):
+            weighted = u[:, None] * ratios
+            left += [weighted.real, -weighted.imag]
+            right += [ratios.real, ratios.imag]
+        left = np.concatenate([*left, -mean[None], -shared[None], spread.real.sum() * mean[None]])
+        right = np.concatenate([*right, shared[None], mean[None], mean[None]])
         log_evidence = self.multiplicity @ self._tables[1] + math.log(evidence) + top
         log_evidence += (low + self._alpha_total) * math.log(self.tilt) - gammaln(self._alpha_total + low)
-        return rows[1] / evidence, rows[2] / evidence, (g1 / h).T, (g2 / h).T, log_evidence
+        return mean, variance, left, right, log_evidence
+
+    def _centred_squares(self, centre):
+        """Return the transforms with (α + k − centre)² inserted, over those without, shape (J, G)."""
+        size, _, h, _ = self._roots
+        out = np.empty_like(h)
+        for x, (first, pmf) in enumerate(self._tables[0]):
+            k = self.family.alpha[x] + first + np.arange(pmf.size)
+            out[x] = fft.rfft(_wrapped(pmf * (k - centre[x]) ** 2, size), size)
+        return (out / h).T
 
     @cached_property
     def _alpha_total(self):
         return self.multiplicity @ self.family.alpha
-
-    def _circle_moments(self):
-        v1, v2, r1, r2, log_evidence = self._circle
-        mean = (v1 @ r1).real
-        variance = (v2 @ r2).real - mean**2
-        weighted = v2[:, None] * r1
-        left = np.concatenate([weighted.real, -weighted.imag, -mean[None]])
-        right = np.concatenate([r1.real, r1.imag, mean[None]])
-        return mean, variance, left, right, log_evidence
 
     # -- results ---------------------------------------------------------------------------------------------------
 
@@ -506,68 +529,34 @@ class ConditionedProduct:
 
     def _mixture_log_density(self, part, log_value):
         """Return _part_log_density from the mixture over Σ k of Gamma(Σα + Σk, t) densities."""
-        tables, _ = self._tables
-        used = np.flatnonzero(part)
-        chosen = [tables[x] for x in used]
-        low, high = _sum_window(chosen, part[used])
-        size = fft.next_fast_len(high - low + 1, real=True)
-        offset = int(part[used] @ np.array([first for first, _ in chosen]))
-        product = np.ones(size // 2 + 1, dtype=complex)
-        for n, (_, pmf) in zip(part[used], chosen, strict=True):
-            product *= fft.rfft(_wrapped(pmf, size), size) ** n
-        sums = low + np.arange(size)
-        pmf = np.maximum(fft.irfft(product, size)[(sums - offset) % size], 0)
-        kept = pmf > 1e-17 * pmf.max()
-        shape = sums[kept] + part @ self.family.alpha
-        terms = (np.log(pmf[kept]) + shape * math.log(self.tilt) - gammaln(shape))[:, None]
-        terms = terms + (shape[:, None] - 1) * log_value - self.tilt * np.exp(log_value)
-        top = terms.max(axis=0)
-        return top + np.log(np.exp(terms - top).sum(axis=0))
+        sums, pmf = self._part_table(part)
+        kept = np.flatnonzero(pmf > 1e-17 * pmf.max())
+        sums, pmf = sums[kept[0] : kept[-1] + 1], pmf[kept[0] : kept[-1] + 1]
+        shape = sums + part @ self.family.alpha
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(pmf) + shape * math.log(self.tilt) - gammaln(shape)
+        value = self.tilt * np.exp(log_value)
+        # A Gamma density at r is negligible unless its shape is within some √(t r) of t r: leave the other sums out.
+        reach = 14 * np.sqrt(value.max()) + 80
+        width = int(min(2 * reach + 1, shape.size))
+        start = np.clip(np.round(value - reach - shape[0]), 0, shape.size - width).astype(int)
+        here = start[:, None] + np.arange(width)
+        terms = log_weight[here] + (shape[here] - 1) * log_value[:, None] - value[:, None]
+        top = terms.max(axis=1)
+        return top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
 
-    # -- the independent factors -----------------------------------------------------------------------------------
-
-    @cached_property
-    def _fine(self):
-        return _quadrature(self.family, self.tilt, self._centre, self._window, 2048)
-
-    @property
-    def factor_variance(self):
-        """Variances of the tilted factors before conditioning, shape (a,)."""
-        return self._coarse.variance[self.group]
-
-    def saddle_moments(self):
-        """Return (mean, variance) of every g_x to second order in the saddle point: cheap, no line to integrate.
-
-        With variances V, third cumulants K and their sums over x: E[g_x | Σg = 1] ≈ E g_x + (V_x ΣK/ΣV − K_x)/(2 ΣV), and
-        Var ≈ V_x − V_x²/ΣV.
-        """
-        nodes, m = self._coarse, self.multiplicity
-        centred = nodes.offset - nodes.mean_offset[:, None]
-        v, third = nodes.variance, (nodes.weight * centred**3).sum(axis=1)
-        total = m @ v
-        mean = nodes.centre + nodes.mean_offset + (v * (m @ third) / total - third) / (2 * total)
-        mean, variance = np.maximum(mean, 1e-3 * nodes.centre), v * (1 - v / total)
-        return (mean / (m @ mean))[self.group], variance[self.group]
-
-    @property
-    def factor_log_mass(self):
-        """log ∫ φ_x(g) e^{−tg} dg, shape (a,)."""
-        return self._fine.log_mass[self.group]
-
-    def independent_draws(self, size, rng):
-        """Return draws of the tilted factors before conditioning, shape (size, a), by their inverse cdf on a fine grid.
-
-        Between the grid's points u is uniform given its cell: relative to the factor's density an error of order 1e-5.
-        """
-        nodes = self._fine
-        cumulative = np.concatenate([np.zeros((nodes.weight.shape[0], 1)), nodes.weight.cumsum(axis=1)], axis=1)
-        edges = np.arange(cumulative.shape[1])
-        low = self._window[0]
-        out = np.empty((size, self.n_categories))
-        for x, g in enumerate(self.group):
-            u = low[g] + nodes.step[g] * np.interp(rng.random(size), cumulative[g], edges)
-            out[:, x] = self._centre[g] * np.exp(u - np.expm1(-u))
-        return out
+    def _part_table(self, part):
+        """Return (sums, pmf) of Σ part_x k_x, from the roots of unity of the whole sum."""
+        size, product, h, _ = self._roots
+        firsts = np.array([first for first, _ in self._tables[0]])
+        typical = firsts + [int(pmf.argmax()) for _, pmf in self._tables[0]]
+        rest = self.multiplicity - part
+        if np.count_nonzero(part) <= np.count_nonzero(rest):
+            product = np.prod(h[part > 0] ** part[part > 0, None], axis=0)
+        else:
+            product = product / np.prod(h[rest > 0] ** rest[rest > 0, None], axis=0)
+        sums = max(self._sum_ends[0] - int(rest @ typical), int(part @ firsts)) + np.arange(size)
+        return sums, np.maximum(fft.irfft(product, size)[(sums - int(part @ firsts)) % size], 0)
 
     # -- draws -----------------------------------------------------------------------------------------------------
 
