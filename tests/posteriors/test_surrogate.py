@@ -10,9 +10,8 @@ from scipy import integrate, stats
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.fit import fit
-from ldpbayes.posteriors.conditioned_product import ConditionedProduct
 from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.surrogate import GaussianFactors, Surrogate, _propose, expand
+from ldpbayes.posteriors.surrogate import GaussianFactors, Proposal, Surrogate, _propose, expand
 from ldpbayes.prior import Dirichlet
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -53,7 +52,7 @@ def test_density_of_the_proposals_integrates_to_one():
     rng = np.random.default_rng(4)
     alpha = np.array([0.5, 1.0, 2.0])
     family = GaussianFactors(alpha, np.array([3.0, 40.0, 10.0]), np.array([10.0, 60.0, 25.0]))
-    engine = ConditionedProduct(family, np.arange(3), route="transform")
+    engine = Proposal(family)
     p, log_radius = _propose(engine, 40_000, rng)
     log_q = ((alpha - 1) * np.log(p)).sum(axis=1) + log_radius - engine.factor_log_mass.sum()
     weight = np.exp(stats.dirichlet(alpha + 1).logpdf(p.T) - log_q)
@@ -63,7 +62,7 @@ def test_density_of_the_proposals_integrates_to_one():
 def test_mean_of_the_independent_draws():
     """Draws by the inverse cdf on a grid have the factors' moments by adaptive quadrature."""
     family = GaussianFactors(np.array([0.5, 0.5, 2.0]), np.array([0.0, 30.0, 5.0]), np.array([4.0, 90.0, 9.0]))
-    engine = ConditionedProduct(family, np.arange(3), route="transform")
+    engine = Proposal(family)
     g = engine.independent_draws(50_000, np.random.default_rng(1))
     for x in range(3):
 
