@@ -61,5 +61,9 @@ class RankDeficientWarning(LDPBayesWarning):
     """The channel maps different distributions to the same reports: part of the posterior is the prior."""
 
 
+class CompositeWarning(LDPBayesWarning):
+    """The counts are marginal: a composite likelihood stands in for the likelihood."""
+
+
 class DiagnosticWarning(LDPBayesWarning):
     """A sampler's or an approximation's diagnostic is outside its acceptable range."""

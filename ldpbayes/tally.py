@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, RankDeficientWarning
+from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, InfeasibleError, RankDeficientWarning
 from ldpbayes.protocols.base import AbstractProtocol, distinct
 from ldpbayes.rows import StackedRows
 
@@ -238,7 +238,10 @@ class Collection:
         )
 
     def warn_if_unidentified(self):
-        """Issue a RankDeficientWarning where the channels cannot tell some categories apart."""
+        """Warn where the channels cannot tell some categories apart, and of what a protocol says every fit must know."""
         sentence = self.identifiability()
         if sentence:
             warnings.warn(sentence, RankDeficientWarning, stacklevel=3)
+        for tally in self.tallies:
+            if tally.protocol.caveat:
+                warnings.warn(tally.protocol.caveat.format(name=repr(tally.name)), CompositeWarning, stacklevel=3)

@@ -158,7 +158,7 @@ class Rappor(AbstractProtocol):
     @property
     def rates(self):
         """(q*, p*): probabilities that a bit is reported as one where the filter is set and where it is not."""
-        on, off = self._exact_rates
+        on, off = self.exact_rates
         return float(on), float(off)
 
     @cached_property
@@ -293,21 +293,22 @@ class Rappor(AbstractProtocol):
         """Rank of the stacked filters X; the oracle needs n_categories (the likelihood may tell apart more)."""
         return int(self._spectrum[2].sum())
 
-    def least_squares(self, rows):
+    def least_squares(self, rows, scale=1):
         """Return the least-squares solution of X p = (C N/n − p*)/(q* − p*), of least norm where X lacks rank, shape (a,).
 
         X stacks the filters of all cohorts, N the counts of their bits. May be negative and need not sum to one.
+        Where n counts single bits, each seen by one in ``scale`` = k of them, N is multiplied by it.
         """
         values, vectors, kept = self._spectrum
         on, off = self.rates
         sizes = (self.table >= 0).sum(axis=(0, 1))
-        right = (self.cohorts * rows.support_counts() / rows.n_reports - off * sizes) / (on - off)
+        right = (scale * self.cohorts * rows.support_counts() / rows.n_reports - off * sizes) / (on - off)
         return vectors[:, kept] @ (vectors[:, kept].T @ right / values[kept])
 
-    def oracle(self, rows):
+    def oracle(self, rows, scale=1):
         """Return the unbiased least-squares estimate of F and P, shape (a,); refused where the filters lack rank."""
         self._require_rank()
-        return self.least_squares(rows)
+        return self.least_squares(rows, scale)
 
     def oracle_variance(self, p, n, target="frequency"):
         """Return the exact variance of each coordinate of the oracle at n users, shape (a,).
@@ -316,20 +317,26 @@ class Rappor(AbstractProtocol):
         mean over c and x' of Σ_b A²μ(1−μ) + (Aμ)², less the square of the mean given x' ("frequency") or of the whole mean.
         """
         checks.choice(target, "target", ("frequency", "distribution"))
-        self._require_rank()
         p = checks.distribution(p, "p", self.n_categories)
         on, off = self.rates
-        values, vectors, _ = self._spectrum
-        inverse = self.cohorts / (on - off) * (vectors / values) @ vectors.T
         square, mean = np.zeros(self.n_categories), np.zeros((self.n_categories, self.n_categories))
-        for c in range(self.cohorts):
-            filters = self.filters(c)
-            decoder, mu = inverse @ filters.T, off + (on - off) * filters
+        for decoder, filters in self.decoders():
+            mu = off + (on - off) * filters
             centre = decoder @ mu
             square += decoder**2 @ (mu * (1 - mu) @ p) + centre**2 @ p
             mean += centre / self.cohorts
         known = mean**2 @ p if target == "frequency" else (mean @ p) ** 2
         return (square / self.cohorts - known) / n
+
+    def decoders(self):
+        """Yield (C/(q* − p*) (XᵀX)⁻¹ X_cᵀ, X_c) of every cohort: what a report's bits add to the oracle, and the filters."""
+        self._require_rank()
+        on, off = self.rates
+        values, vectors, _ = self._spectrum
+        inverse = self.cohorts / (on - off) * (vectors / values) @ vectors.T
+        for c in range(self.cohorts):
+            filters = self.filters(c)
+            yield inverse @ filters.T, filters
 
     def bit_counts(self, reports, counts):
         """Return (bit counts, shape (C, k), and cohort sizes, shape (C,)) of whole reports: what composite_rows needs."""
@@ -373,7 +380,7 @@ class Rappor(AbstractProtocol):
                 f"bit_counts must be at most the cohort's size {n[c]}, got {held[c, b]} in cohort {c}, bit {b}."
             )
         members = np.concatenate([self.filters(c).astype(bool) for c in range(self.cohorts)])
-        on, off = self._exact_rates
+        on, off = self.exact_rates
         parts = []
         for counts, support, low, high in ((held, members, off, on), (n[:, None] - held, ~members, 1 - on, 1 - off)):
             seen = counts.ravel() > 0
@@ -424,8 +431,7 @@ class Rappor(AbstractProtocol):
     def rational_channel(self):
         if self.n_outputs is None:
             raise InfeasibleError(f"{self.name} with {self.n_bits} bits has too many possible reports for an exact channel.")
-        flip, p, q = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
-        on, off = (1 - flip) * q + flip * p, flip * q + (1 - flip) * p
+        on, off = self.realised_rates
         sets = np.unpackbits(bits.every_set(self.n_bits), axis=1, count=self.n_bits).tolist()
         channel = []
         for c in range(self.cohorts):
@@ -437,6 +443,12 @@ class Rappor(AbstractProtocol):
                 )
                 channel.append([math.prod(term, start=Fraction(1, self.cohorts)) for term in terms])
         return channel
+
+    @property
+    def realised_rates(self):
+        """Exact (q*, p*) of privatize_one, as Fractions."""
+        flip, p, q = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
+        return (1 - flip) * q + flip * p, flip * q + (1 - flip) * p
 
     def simulate_bit_counts(self, true_counts, rng):
         """Return (bit counts (C, k), cohort sizes (C,)) of a population; given the values all bits are independent."""
@@ -475,7 +487,7 @@ class Rappor(AbstractProtocol):
 
     # ---- inside ------------------------------------------------------------------------------------------------------
     @cached_property
-    def _exact_rates(self):
+    def exact_rates(self):
         """(q*, p*) of p, q and f as the floats they are, as Fractions."""
         p, q, f = Fraction(self.p), Fraction(self.q), Fraction(self.f)
         return q - f * (q - p) / 2, p + f * (q - p) / 2
@@ -483,13 +495,13 @@ class Rappor(AbstractProtocol):
     @cached_property
     def _ratio(self):
         """Exact q*(1 − p*)/(p*(1 − q*)); None where it is infinite."""
-        on, off = self._exact_rates
+        on, off = self.exact_rates
         return on * (1 - off) / (off * (1 - on)) if off and on < 1 else None
 
     @cached_property
     def _logs(self):
         """Logs of p*, 1 − p*, q*/p* and (1 − q*)/(1 − p*), without cancellation where the rates are close to 0 or 1."""
-        on, off = self._exact_rates
+        on, off = self.exact_rates
         clear, set_ = (math.log(off), math.log(1 - off)), (math.log(on), math.log(1 - on))
         return *clear, set_[0] - clear[0], set_[1] - clear[1]
 

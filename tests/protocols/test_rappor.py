@@ -9,11 +9,13 @@ import pytest
 from scipy import stats
 
 from ldpbayes import entropy
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError, CompositeWarning, DataError
 from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.rappor import Rappor
+from ldpbayes.protocols.rappor_bits import RapporBits
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.reports import read_collection, write_collection
 from ldpbayes.rows import LevelRows, SupportRows
 from ldpbayes.tally import Collection, Tally
 
@@ -348,3 +350,92 @@ def test_tally_of_a_concatenation_is_the_sum():
     protocol, rng = PROTOCOLS["full"], np.random.default_rng(0)
     first, second = (protocol.privatize(rng.integers(3, size=60), rng) for _ in range(2))
     assert Tally(protocol, np.concatenate([first, second])) == Tally(protocol, first) + Tally(protocol, second)
+
+
+# ---- bit counts as a collection --------------------------------------------------------------------------------------
+@by_name
+def test_one_bit_at_a_time_is_a_channel_with_an_exact_level(protocol):
+    bit = RapporBits(protocol)
+    exact = bit.rational_channel()
+    assert all(sum(column) == 1 for column in zip(*exact, strict=True))
+    assert largest_ratio(exact) <= entropy.exp_below(bit.epsilon)
+    assert math.log(largest_ratio(exact)) == pytest.approx(bit.epsilon, rel=1e-12)
+    np.testing.assert_allclose(np.array(exact, dtype=float), bit.channel(), rtol=1e-12)
+    assert bit.epsilon < protocol.epsilon
+    on, off = protocol.rates
+    rate = [off + (on - off) * protocol.filters(c) for c in range(protocol.cohorts)]
+    expected = np.stack([1 - np.concatenate(rate), np.concatenate(rate)], axis=1).reshape(bit.n_outputs, -1)
+    np.testing.assert_allclose(bit.channel(), expected / (protocol.cohorts * protocol.n_bits), rtol=1e-12)
+
+
+@by_name
+def test_counts_of_bits_have_the_composite_likelihood(protocol):
+    rng = np.random.default_rng(1)
+    reports = protocol.privatize(rng.integers(protocol.n_categories, size=400), rng)
+    totals, sizes = protocol.bit_counts(reports, np.ones(400, dtype=int))
+    tally = Tally(RapporBits(protocol), *RapporBits.tally_arrays(totals, sizes))
+    assert tally.n_reports == 400 * protocol.n_bits
+    p, q = rng.dirichlet(np.ones(protocol.n_categories)), np.full(protocol.n_categories, 1 / protocol.n_categories)
+    composite = protocol.composite_rows(totals, sizes)
+    expected = composite.log_likelihood(p) - composite.log_likelihood(q)
+    assert tally.rows.log_likelihood(p) - tally.rows.log_likelihood(q) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["one-time-h1", "one-time-h2", "full", "direct"])
+def test_oracle_of_bits_is_exactly_unbiased_with_its_exact_variance(name):
+    bit = RapporBits(PROTOCOLS[name])
+    a, channel = bit.n_categories, bit.channel()
+    p = np.arange(1, a + 1) / (a * (a + 1) / 2)
+    single = np.stack([bit.oracle(bit.rows(report[None], np.ones(1))) for report in bit.all_reports()])
+    conditional, second = channel.T @ single, channel.T @ single**2
+    np.testing.assert_allclose(conditional, np.eye(a), atol=1e-9)
+    np.testing.assert_allclose(bit.oracle_variance(p, 5), p @ (second - conditional**2) / 5, rtol=1e-9)
+    expected = (p @ second - (p @ conditional) ** 2) / 5
+    np.testing.assert_allclose(bit.oracle_variance(p, 5, "distribution"), expected, rtol=1e-9)
+
+
+@by_name
+def test_clients_of_one_bit_follow_its_channel(protocol):
+    bit, n = RapporBits(protocol), 30_000
+    codes = np.ravel_multi_index(bit.privatize(np.ones(n, dtype=int), np.random.default_rng(3)).T, bit._limits)
+    singles = np.ravel_multi_index(np.stack([bit.privatize_one(1) for _ in range(1500)]).T, bit._limits)
+    for drawn in (codes, singles):
+        expected = drawn.size * bit.channel()[:, 1]
+        assert stats.chisquare(np.bincount(drawn, minlength=bit.n_outputs), expected).pvalue > 1e-6
+
+
+def test_a_collection_of_bit_counts_says_that_it_is_composite(tmp_path):
+    protocol = PROTOCOLS["full"]
+    totals, sizes = protocol.simulate_bit_counts(np.array([600, 300, 100]), np.random.default_rng(2))
+    collection = Collection(
+        ["a", "b", "c"], Tally(RapporBits(protocol), *RapporBits.tally_arrays(totals, sizes), name="bits")
+    )
+    write_collection(collection, tmp_path / "bits.toml")
+    with pytest.warns(CompositeWarning, match="Channel 'bits': these are marginal bit counts, so only the composite"):
+        assert read_collection(tmp_path / "bits.toml") == collection
+    with pytest.warns(CompositeWarning):
+        collection.warn_if_unidentified()
+
+
+@pytest.mark.parametrize(
+    "reports, message",
+    [
+        ([[2, 0, 0]], "cohort 2"),
+        ([[0, 4, 0]], "bit 4"),
+        ([[0, 0, 2]], "value 2"),
+        ([[0, 0, -1]], "value -1"),
+        ([[0, 0]], "array"),
+    ],
+)
+def test_malformed_bits_are_refused(reports, message):
+    with pytest.raises(DataError, match=message):
+        RapporBits(PROTOCOLS["full"]).check_reports(reports)
+
+
+def test_impossible_bit_counts_are_refused():
+    with pytest.raises(ArgumentError, match="at most the cohort's size 5, got 6 in cohort 1, bit 2"):
+        RapporBits.tally_arrays([[1, 2, 3], [4, 5, 6]], [7, 5])
+    with pytest.raises(ArgumentError, match=r"one row per cohort \(2\)"):
+        RapporBits.tally_arrays([[1, 2, 3]], [7, 5])
+    with pytest.raises(ArgumentError, match="must be a Rappor protocol"):
+        RapporBits(UnaryEncoding.symmetric(3, 1.0))

@@ -1,0 +1,178 @@
+"""One bit of a RAPPOR report at a time: the channel behind marginal bit counts, and so their composite likelihood."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, entropy
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.protocols import hashing
+from ldpbayes.protocols.base import AbstractProtocol, log_above
+from ldpbayes.protocols.rappor import Rappor
+from ldpbayes.rows import LevelRows
+
+
+@dataclass(frozen=True)
+class RapporBits(AbstractProtocol):
+    """One uniformly chosen bit of a RAPPOR report: (cohort, bit, value), the form in which bit counts are kept.
+
+    Q[(c, b, y), x] = Bernoulli(y; q* if b ∈ B_c(x) else p*) / (C k).
+
+    Servers that keep only how often each bit was set still have, for every cohort and bit, counts of zeros and ones. Read
+    as reports of this channel they have the *composite* likelihood: the bits' own likelihoods multiplied as if every bit
+    came from another user. It is the likelihood where users do send one bit each, and a stand-in where they send all k.
+
+    Parameters
+    ----------
+    rappor : Rappor
+        The protocol of the whole reports; in a collection file its parameters stand here unchanged.
+
+    Attributes
+    ----------
+    epsilon : float
+        Level of one bit; that of a whole report is ``rappor.epsilon``.
+
+    Notes
+    -----
+    Reports are (m, 3) integers (cohort, bit, value). Counts count bits, not users: F is then the frequency among bits, and
+    its interval, like that of P, takes the bits for independent.
+
+    References
+    ----------
+    Kairouz, Bonawitz, Ramage (2016), Proposition 7; spec 1.2 and errata.
+    """
+
+    rappor: Rappor
+    name: ClassVar[str] = "rappor_bits"
+    report_fields: ClassVar[tuple[str, ...]] = ("cohort", "bit", "value")
+    caveat: ClassVar[str] = (
+        "Channel {name}: these are marginal bit counts, so only the composite likelihood applies: bits of one report are "
+        "taken for reports of different users. Estimates stay consistent; standard errors and intervals do not count the "
+        "dependence between bits, and F is a frequency among bits."
+    )
+
+    def __post_init__(self):
+        if not isinstance(self.rappor, Rappor):
+            raise ArgumentError(f"rappor must be a Rappor protocol, got {type(self.rappor).__name__}.")
+
+    @classmethod
+    def tally_arrays(cls, bit_counts, cohort_sizes):
+        """Return (reports, counts) for a Tally from bit counts (C, k) and cohort sizes (C,), zeros first."""
+        sizes = checks.counts(cohort_sizes, "cohort_sizes")
+        held = np.asarray(bit_counts)
+        if held.ndim != 2 or len(held) != sizes.size:
+            raise ArgumentError(f"bit_counts must have one row per cohort ({sizes.size}), got shape {held.shape}.")
+        held = checks.counts(held.ravel(), "bit_counts").reshape(held.shape)
+        if (held > sizes[:, None]).any():
+            c, b = np.argwhere(held > sizes[:, None])[0]
+            raise ArgumentError(
+                f"bit_counts must be at most the cohort's size {sizes[c]}, got {held[c, b]} in cohort {c}, bit {b}."
+            )
+        reports = np.indices((*held.shape, 2)).reshape(3, -1).T
+        return np.ascontiguousarray(reports), np.stack([sizes[:, None] - held, held], axis=2).ravel()
+
+    @property
+    def n_categories(self):
+        """Number of categories of the whole reports' protocol."""
+        return self.rappor.n_categories
+
+    @property
+    def epsilon(self):
+        on, off = self.rappor.exact_rates
+        return log_above(max(on / off, (1 - off) / (1 - on)))
+
+    @property
+    def rank(self):
+        """Rank of the stacked filters, which is that of the channel unless one row of bits is missing."""
+        return self.rappor.rank
+
+    @property
+    def n_outputs(self):
+        return 2 * self.rappor.cohorts * self.rappor.n_bits
+
+    def all_reports(self):
+        return np.ascontiguousarray(np.indices((self.rappor.cohorts, self.rappor.n_bits, 2)).reshape(3, -1).T)
+
+    def check_reports(self, reports):
+        array = np.asarray(reports)
+        if array.ndim != 2 or array.shape[1] != 3 or not np.issubdtype(array.dtype, np.integer):
+            raise DataError(
+                f"reports must be an (m, 3) array of integers (cohort, bit, value), got shape {array.shape} of {array.dtype}"
+            )
+        for name, limit, column in zip(self.report_fields, self._limits, array.T, strict=True):
+            bad = np.flatnonzero((column < 0) | (column >= limit))
+            if bad.size:
+                raise DataError(f"{name} {column[bad[0]]} is outside 0..{limit - 1}", line=int(bad[0]), field=name)
+        return array.astype(np.int64)
+
+    def parse_reports(self, columns, categories):
+        parsed = zip(columns, self.report_fields, self._limits, strict=True)
+        return np.stack([hashing.parse_integers(column, name, limit) for column, name, limit in parsed], axis=1)
+
+    def format_reports(self, reports, categories):
+        return [[str(number) for number in column] for column in reports.T.tolist()]
+
+    def rows(self, reports, counts):
+        cohort, bit, value = reports.T
+        member = np.empty((len(reports), self.n_categories), dtype=np.uint8)
+        for c in np.unique(cohort):
+            here = cohort == c
+            member[here] = self.rappor.filters(c)[bit[here]]
+        levels = 2 * value[:, None].astype(np.uint8) + member
+        on, off = self.rappor.exact_rates
+        values = [float(1 - off), float(1 - on), float(off), float(on)]
+        return LevelRows(levels, values, counts, [0, 0, 0, 1], -np.log(self.n_outputs / 2))
+
+    def oracle(self, rows):
+        """Return the unbiased least-squares estimate from the counts of set bits, shape (a,); see Rappor.least_squares."""
+        return self.rappor.oracle(rows, scale=self.rappor.n_bits)
+
+    def oracle_variance(self, p, n, target="frequency"):
+        """Return the exact variance of each coordinate of the oracle at n independent bits, shape (a,)."""
+        checks.choice(target, "target", ("frequency", "distribution"))
+        p = checks.distribution(p, "p", self.n_categories)
+        on, off = self.rappor.rates
+        square, mean = np.zeros(self.n_categories), np.zeros((self.n_categories, self.n_categories))
+        for decoder, filters in self.rappor.decoders():
+            chance = (off + (on - off) * filters) / (self.rappor.cohorts * self.rappor.n_bits)
+            decoder = self.rappor.n_bits * decoder
+            square += decoder**2 @ (chance @ p)
+            mean += decoder @ chance
+        return (square - (mean**2 @ p if target == "frequency" else (mean @ p) ** 2)) / n
+
+    def privatize(self, values, rng):
+        values = checks.values(values, self.n_categories)
+        on, off = self.rappor.rates
+        cohort = rng.integers(self.rappor.cohorts, size=values.size)
+        bit = rng.integers(self.rappor.n_bits, size=values.size)
+        member = (self.rappor.table[cohort, :, values] == bit[:, None]).any(axis=1)
+        value = rng.random(values.size) < np.where(member, on, off)
+        return np.stack([cohort, bit, value], axis=1)
+
+    def privatize_one(self, value):
+        report = self.rappor.privatize_one(value)
+        bit = entropy.below(self.rappor.n_bits)
+        held = report[4 + bit // 8] >> (7 - bit % 8) & 1
+        return np.array([int.from_bytes(report[:4].tobytes(), "big"), bit, held], dtype=np.int64)
+
+    def rational_channel(self):
+        on, off = self.rappor.realised_rates
+        share, channel = Fraction(1, self.rappor.cohorts * self.rappor.n_bits), []
+        for c in range(self.rappor.cohorts):
+            for filters in self.rappor.filters(c).tolist():
+                ones = [on if bit else off for bit in filters]
+                channel += [[share * (1 - q) for q in ones], [share * q for q in ones]]
+        return channel
+
+    def parameters(self):
+        return self.rappor.parameters()
+
+    @classmethod
+    def from_parameters(cls, categories, parameters):
+        return cls(Rappor.from_parameters(categories, parameters))
+
+    @property
+    def _limits(self):
+        return self.rappor.cohorts, self.rappor.n_bits, 2
