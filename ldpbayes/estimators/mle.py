@@ -184,10 +184,11 @@ def maximise(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
     cost = rows.n_rows * size**2 + size**3
     if method == "newton" or (method == "auto" and (cost <= SMALL_NEWTON_OPERATIONS or size == 2)):
         return _newton(rows, mass, tolerance, max_iterations)
+    fallback = method == "auto" and cost <= LARGE_NEWTON_OPERATIONS
     # Matrices of some twenty columns: threads would cost more than they compute.
     with threadpool_limits(1, user_api="blas"):
-        solution = _quasi_newton(rows, mass, tolerance, max_iterations)
-    if method == "auto" and solution.gap > tolerance and cost <= LARGE_NEWTON_OPERATIONS:
+        solution = _quasi_newton(rows, mass, tolerance, min(max_iterations, 100) if fallback else max_iterations)
+    if fallback and solution.gap > tolerance:
         other = _newton(rows, mass, tolerance, max_iterations)
         solution = min(solution, other, key=lambda s: s.gap)
     return solution
@@ -390,8 +391,9 @@ def _quasi_newton(rows, mass, tolerance, max_iterations):
     # At the uniform distribution L·1 is a u, so that H·1 is a g.
     curvature = _Curvature(tangent_diagonal(rows, rows.counts / u**2, size * gradient))
     # Reports are a sample: off-diagonal curvature of this relative size is there whatever D is.
-    noise = 0.05 + 4 * np.sqrt(size / rows.n_rows)
+    noise = 0.05 + 4 * np.sqrt(size / rows.n_reports)
     passes, age, best, row_sums = 1.5, 0, here, size * u
+    before = np.inf
     lows = [here.gap]
     for iteration in range(max_iterations + 1):
         if here.gap < best.gap:
@@ -405,12 +407,14 @@ def _quasi_newton(rows, mass, tolerance, max_iterations):
             break
         misfit = np.inf if there is None else curvature.add(there.p - here.p, here.centred - there.centred)
         age, here = age + 1, there or here
+        if age == 1 and misfit > 0.7 * before:
+            noise = max(noise, 2 * misfit)  # what a fresh D did not mend is not for another one to mend
         lows.append(best.gap)
         slow = len(lows) > 10 and lows[-1] > 0.5 * lows[-6]
         if there is None or (age >= 2 and (misfit > noise or slow)):
             v = rows.counts / rows.matvec(here.p) ** 2
             curvature = _Curvature(tangent_diagonal(rows, v, rows.rmatvec(v * row_sums)))
-            passes, age = passes + 1.5, 0
+            passes, age, before = passes + 1.5, 0, misfit
     return Solution(best.p, best.gap, "quasi-newton", iteration, passes)
 
 
