@@ -102,9 +102,8 @@ def values(value, n_categories, name="values"):
     array = np.atleast_1d(np.asarray(value))
     if array.ndim != 1 or array.dtype == bool or not np.issubdtype(array.dtype, np.integer):
         raise ArgumentError(f"{name} must be a one-dimensional array of integers, got shape {array.shape} of {array.dtype}.")
-    bad = (array < 0) | (array >= n_categories)
-    if bad.any():
-        i = int(np.flatnonzero(bad)[0])
+    if array.size and not (array.min() >= 0 and array.max() < n_categories):
+        i = int(np.flatnonzero((array < 0) | (array >= n_categories))[0])
         raise ArgumentError(f"{name} must be integers from 0 to {n_categories - 1}, got {array[i]} at position {i}.")
     return array.astype(np.int64)
 

@@ -248,9 +248,8 @@ def check_labels(reports, n_outputs):
     array = np.asarray(reports)
     if array.ndim != 1 or array.dtype == bool or not np.issubdtype(array.dtype, np.integer):
         raise DataError(f"reports must be a one-dimensional array of integers, got shape {array.shape} of {array.dtype}")
-    bad = (array < 0) | (array >= n_outputs)
-    if bad.any():
-        i = int(np.flatnonzero(bad)[0])
+    if array.size and not (array.min() >= 0 and array.max() < n_outputs):
+        i = int(np.flatnonzero((array < 0) | (array >= n_outputs))[0])
         raise DataError(f"report {array[i]} is outside 0..{n_outputs - 1}", line=i)
     return array.astype(np.int64)
 

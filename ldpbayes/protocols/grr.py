@@ -81,8 +81,9 @@ class GRR(AbstractProtocol):
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
         # Truth w.p. β/(a+β), else uniform over all categories: the same channel without a second lookup.
-        truthful = rng.random(values.size) < self.beta / (self.n_categories + self.beta)
-        return np.where(truthful, values, rng.integers(self.n_categories, size=values.size))
+        noise = np.flatnonzero(rng.random(values.size) >= self.beta / (self.n_categories + self.beta))
+        values[noise] = rng.integers(self.n_categories, size=noise.size)
+        return values
 
     def privatize_one(self, value):
         value = entropy.one_value(value, self.n_categories)
