@@ -30,13 +30,13 @@ class Value:
     standard_error: float = 0.0
     method: str = "closed form"
 
+    def __post_init__(self):
+        for name in ("value", "standard_error"):
+            if np.ndim(getattr(self, name)) == 0:
+                object.__setattr__(self, name, float(getattr(self, name)))
+
     def __float__(self):
         return float(self.value)
-
-    def map(self, function, slope=None):
-        """Return function(value) with the error multiplied by |slope| (the derivative; |function(value)| by default)."""
-        value = function(self.value)
-        return Value(value, abs(value if slope is None else slope) * self.standard_error, self.method)
 
 
 def jackknife(function, batches, method):

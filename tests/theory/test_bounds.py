@@ -98,8 +98,8 @@ def test_bound_attainable_oracle(case):
     """Theorem 4.5 ≤ Corollary 4.3 ≤ the efficient risk, for P and F, on every protocol that identifies P."""
     protocol = case.build(3 if 3 in case.categories else 2, 1.0)
     prior = Dirichlet.flat(protocol.n_categories)
-    if getattr(protocol, "rank", 9) < protocol.n_categories or protocol.n_outputs is None:
-        pytest.skip("needs a listed channel of full rank")
+    if getattr(protocol, "rank", 9) < protocol.n_categories:
+        pytest.skip("rank-deficient: nothing bounds the error from above")
     for target in bounds.TARGETS:
         p = np.random.default_rng(1).dirichlet(prior.alpha, 100)
         universal = bounds.theorem_4_5(prior.n_categories, protocol.epsilon, target).value
@@ -122,10 +122,10 @@ def test_theorem_4_1_is_below_the_optimum(n):
 def test_theorem_4_1_with_the_exact_posterior_at_large_n():
     """Monte Carlo over reports with the library's exact evidence: n × the bound is near its limit."""
     pytest.importorskip("ldpbayes.posteriors.exact")
-    protocol, prior, n = GRR(4, 2.0), Dirichlet.flat(4), 20_000
-    bound = bounds.theorem_4_1(protocol, prior, n, draws=150)
-    assert bound.method == "Monte Carlo" and 0 < bound.standard_error < 0.1 * bound.value
-    assert n * bound.value == pytest.approx(bounds.corollary_4_3(protocol, prior).value, rel=0.3)
+    protocol, prior, n = GRR(4, 2.0), Dirichlet.flat(4), 5_000
+    bound = bounds.theorem_4_1(protocol, prior, n, draws=100)
+    assert bound.method == "Monte Carlo" and 0 < bound.standard_error < 0.15 * bound.value
+    assert n * bound.value == pytest.approx(bounds.corollary_4_3(protocol, prior).value, rel=0.4)
     optimum = risk.bayes_risk(protocol, prior, n, draws=30)
     assert bound.value - 4 * bound.standard_error <= optimum.value + 4 * optimum.standard_error
 

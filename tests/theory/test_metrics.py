@@ -18,6 +18,7 @@ from ldpbayes.prior import Dirichlet, as_prior
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.channel import Channel
 from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.theory import base, information, metrics
@@ -99,6 +100,8 @@ def test_deterministic_and_rank_deficient_channels():
     assert private["distribution"].value == 1 and private["tally"].value == 0.5
     assert {k: v.value for k, v in metrics.limits(designs.direct(4)).items()} == {"distribution": 1, "tally": 1}
     assert metrics.limits(UnaryEncoding.symmetric(40, 1.0))["tally"].value == 0.5
+    filters = Rappor.one_time(20, 2.0, 32, 8, 2, candidates=tuple(f"c{i}" for i in range(20)))
+    assert metrics.limits(filters)["distribution"].value == 1
 
 
 @pytest.mark.parametrize("a", [2, 3, 5, 30])

@@ -10,6 +10,7 @@ from cases import CASES
 from mixtures import enumerated_moments
 
 from ldpbayes.errors import ArgumentError
+from ldpbayes.estimators.mle import MLE
 from ldpbayes.prior import Dirichlet, as_prior
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.channel import Channel
@@ -93,6 +94,24 @@ def test_simulated_oracle_risk(case, target):
         errors.append(((estimate - truth) ** 2).sum())
     error = np.std(errors, ddof=1) / math.sqrt(repetitions)
     assert abs(np.mean(errors) - risk.oracle_risk(protocol, truth, n, target).value) < 4 * error
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_simulated_mle_risk(case):
+    """The library's MLE attains the formula within 4 standard errors, for P and for F, from the same reports."""
+    rng, a, n, repetitions = np.random.default_rng(2), case.categories[-1], 6000, 100
+    protocol = full_rank(case.build(a, 1.5))
+    p = np.linspace(1, 1.8, a) / np.linspace(1, 1.8, a).sum()
+    errors = {"distribution": [], "frequency": []}
+    for _ in range(repetitions):
+        true = rng.multinomial(n, p)
+        reports, counts = protocol.simulate(true, rng)
+        estimate = MLE()(base.collection_of(protocol, reports[counts > 0], counts[counts > 0])).distribution
+        errors["distribution"].append(((estimate - p) ** 2).sum())
+        errors["frequency"].append(((estimate - true / n) ** 2).sum())
+    for target, sample in errors.items():
+        expected = risk.mle_risk(protocol, p, n, target).value
+        assert abs(np.mean(sample) - expected) < 4 * np.std(sample, ddof=1) / math.sqrt(repetitions)
 
 
 @pytest.mark.parametrize("protocol", SMALL, ids=lambda p: p.name)
