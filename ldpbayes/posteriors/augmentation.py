@@ -15,6 +15,8 @@ from ldpbayes.rows import Rows
 
 #: Rows with at most this many users are allocated user by user.
 SINGLE = 16
+#: Most sweeps per draw and the time they may take where the caller does not say.
+MAX_THIN, THIN_SECONDS = 10, 5.0
 #: Measured on one core: seconds per sweep, and per chain and row, entry of the rows, user × category allocated singly.
 SWEEP_SECONDS, ROW_SECONDS, ENTRY_SECONDS, USER_SECONDS = 5e-5, 4e-8, 1e-9, 1e-9
 #: Seconds per chain and entry of rows with many users, and per chain and row of separable rows.
@@ -35,7 +37,9 @@ class Augmentation(AbstractPosterior):
     Parameters
     ----------
     draws, tune, chains : int
-        Sweeps kept and sweeps discarded before them, per chain.
+        Draws kept and draws discarded before them, per chain.
+    thin : int, optional
+        Sweeps per draw; by default up to 10, as many as are predicted to take no more than 5 seconds in all.
     limit_seconds : float
         Refuse above this predicted time.
 
@@ -47,6 +51,7 @@ class Augmentation(AbstractPosterior):
     draws: int = 1000
     chains: int = 4
     tune: int = 500
+    thin: int | None = None
     limit_seconds: float = 600.0
     name: ClassVar[str] = "augmentation"
     sampling: ClassVar[str] = "mcmc"
@@ -55,6 +60,8 @@ class Augmentation(AbstractPosterior):
         object.__setattr__(self, "draws", checks.integer(self.draws, "draws", 1))
         object.__setattr__(self, "chains", checks.integer(self.chains, "chains", 1))
         object.__setattr__(self, "tune", checks.integer(self.tune, "tune", 0))
+        if self.thin is not None:
+            object.__setattr__(self, "thin", checks.integer(self.thin, "thin", 1))
         object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
 
     def feasibility(self, collection, prior):
@@ -73,7 +80,7 @@ class Augmentation(AbstractPosterior):
         kept, finished = self._sweeps(allocation, rng, progressbar)
         distribution, tallies, signal, log_likelihood = (np.swapaxes(values[:finished], 0, 1) for values in kept)
         n = collection.n_reports
-        attrs = {"interrupted": int(finished < self.draws)}
+        attrs = {"sweeps_per_draw": self._thin(allocation), "interrupted": int(finished < self.draws)}
         if finished < self.draws:
             attrs["problem"] = f"sampling was interrupted after {finished} of {self.draws} draws"
         return result.build(
@@ -88,8 +95,7 @@ class Augmentation(AbstractPosterior):
         )
 
     def _feasibility(self, allocation):
-        sweep = SWEEP_SECONDS + self.chains * allocation.cost
-        seconds = (self.draws + self.tune) * sweep
+        seconds = self._thin(allocation) * self._seconds(allocation)
         if seconds > self.limit_seconds:
             reason = (
                 f"Predicted cost {seconds:.3g} s must be at most limit_seconds = {self.limit_seconds:g} s of Gibbs sweeps."
@@ -97,6 +103,14 @@ class Augmentation(AbstractPosterior):
             return Feasibility(False, seconds, reason)
         reason = "Gibbs sampling with the noise users integrated out; its effective sample size says whether it mixed."
         return Feasibility(True, seconds, reason)
+
+    def _seconds(self, allocation):
+        """Return the predicted time at one sweep a draw."""
+        return (self.draws + self.tune) * (SWEEP_SECONDS + self.chains * allocation.cost)
+
+    def _thin(self, allocation):
+        """Return the sweeps per draw; from the predicted cost, so that a seed gives the same draws everywhere."""
+        return self.thin or int(np.clip(THIN_SECONDS / self._seconds(allocation), 1, MAX_THIN))
 
     def _sweeps(self, allocation, rng, progressbar):
         """Return (P, T, signal users, log-likelihood), each (draws, chains, …), and the number of finished draws."""
@@ -108,11 +122,11 @@ class Augmentation(AbstractPosterior):
             np.empty((self.draws, self.chains), dtype=np.int64),
             np.empty((self.draws, self.chains)),
         )
-        finished = 0
+        finished, thin = 0, self._thin(allocation)
         try:
-            for sweep in _track(self.tune + self.draws, progressbar):
+            for sweep in _track(thin * (self.tune + self.draws), progressbar):
                 signal, log_likelihood = allocation.draw(p, rng)
-                if sweep >= self.tune:
+                if sweep >= thin * self.tune and (sweep + 1) % thin == 0:
                     users = signal.sum(axis=1)
                     tallies = signal + rng.multinomial(allocation.n_reports - users, p)
                     for values, value in zip(kept, (p, tallies, users, log_likelihood), strict=True):

@@ -94,7 +94,7 @@ class TallyStates(AbstractPosterior):
 
     def _feasibility(self, g, n):
         """Return the verdict for g groups of categories and n reports."""
-        states, steps = math.comb(n + g - 1, g - 1), math.comb(n + g, g)
+        states, steps = _choose(n + g - 1, g - 1), _choose(n + g, g)
         seconds = START_SECONDS + g * (STEP_SECONDS * steps + STATE_SECONDS * states)
         size = f"{g} distinguishable categories and {n} reports: {states:.3g} tally states, {steps:.3g} steps"
         if states > MAX_STATES:
@@ -148,6 +148,12 @@ def tally_states(n, g):
 
     size = math.comb(n + g - 1, g - 1)
     return kernels.fill_tallies(np.empty((size, g), dtype=np.int16 if n < 2**15 else np.int32), n)
+
+
+def _choose(n, k):
+    """Return the binomial coefficient as a float, inf where it is above the range."""
+    log = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return math.exp(log) if log < 700 else math.inf
 
 
 def _moments(merged, states, probability):

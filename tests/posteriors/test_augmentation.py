@@ -39,7 +39,7 @@ SURVEYS = {
 def test_agrees_with_the_exact_posterior(name):
     collection, alpha = SURVEYS[name]
     prior = Dirichlet(alpha)
-    tree = Augmentation(draws=3000, tune=200).posterior(collection, prior, random_seed=11)
+    tree = Augmentation(draws=3000, tune=200, thin=1).posterior(collection, prior, random_seed=11)
     exact = TallyStates(draws=10).posterior(collection, prior, random_seed=1)["exact"]
     for target in ("distribution", "frequency"):
         mean, sd = exact[f"{target}_mean"].values, exact[f"{target}_sd"].values
@@ -80,7 +80,7 @@ def test_packed_rows_give_what_dense_rows_give(monkeypatch):
     protocol, rng = UnaryEncoding.symmetric(12, 2.0), np.random.default_rng(5)
     tally = Tally(protocol, protocol.privatize(rng.integers(4, size=150), rng))
     collection = Collection([str(x) for x in range(12)], [tally])
-    method, trees = Augmentation(draws=2000, tune=200), []
+    method, trees = Augmentation(draws=2000, tune=200, thin=1), []
     for large in (0, 2**30):
         monkeypatch.setattr(augmentation, "LARGE", large)
         trees.append(method.posterior(collection, Dirichlet.jeffreys(12), random_seed=4))
@@ -122,7 +122,7 @@ def test_interruption_keeps_the_finished_draws(monkeypatch, sweeps):
 
     monkeypatch.setattr(augmentation, "_track", interrupted)
     collection, alpha = SURVEYS["GRR"]
-    method = Augmentation(draws=20, tune=5)
+    method = Augmentation(draws=20, tune=5, thin=1)
     if sweeps < 5:
         with pytest.raises(KeyboardInterrupt):
             method.posterior(collection, Dirichlet(alpha), random_seed=1)
@@ -133,9 +133,23 @@ def test_interruption_keeps_the_finished_draws(monkeypatch, sweeps):
     assert tree.attrs["problem"] == "sampling was interrupted after 12 of 20 draws"
 
 
+def test_thinning_spends_sweeps_to_make_draws_less_alike():
+    collection, alpha = SURVEYS["many users a row"]
+    effective = []
+    for thin in (1, 10):
+        tree = Augmentation(draws=300, tune=20, thin=thin).posterior(collection, Dirichlet(alpha), random_seed=2)
+        assert tree.attrs["sweeps_per_draw"] == thin
+        values = tree["posterior"]["distribution"].values[..., 0]
+        effective.append(array_stats.ess(values, chain_axis=0, draw_axis=1))
+    assert effective[1] > 2 * effective[0]
+    assert Augmentation()._thin(augmentation._split(collection.rows, Dirichlet(alpha))) == 10
+    long = Augmentation(draws=10**6)
+    assert long._thin(augmentation._split(collection.rows, Dirichlet(alpha))) == 1
+
+
 def test_a_progress_bar_changes_nothing(capsys):
     collection, alpha = SURVEYS["GRR"]
-    method = Augmentation(draws=20, tune=5)
+    method = Augmentation(draws=20, tune=5, thin=1)
     bare, barred = (method.posterior(collection, Dirichlet(alpha), random_seed=1, progressbar=bar) for bar in (False, True))
     np.testing.assert_array_equal(bare["posterior"]["distribution"], barred["posterior"]["distribution"])
 
@@ -148,6 +162,6 @@ def test_refuses_above_its_limit():
 
 
 def test_refuses_wrong_settings():
-    for field, value in (("draws", 0), ("tune", -1), ("chains", 2.5), ("limit_seconds", 0)):
+    for field, value in (("draws", 0), ("tune", -1), ("thin", 0), ("chains", 2.5), ("limit_seconds", 0)):
         with pytest.raises(ArgumentError, match=f"{field} must be"):
             Augmentation(**{field: value})

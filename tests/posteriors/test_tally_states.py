@@ -212,6 +212,13 @@ def test_refuses_above_its_limits():
         TallyStates().posterior(wide, Dirichlet.flat(30))
 
 
+def test_refuses_what_has_more_states_than_numbers():
+    counts = np.random.default_rng(1).multinomial(100_000, np.full(1024, 1 / 1024))
+    large = Collection([str(x) for x in range(1024)], [Tally(GRR(1024, 1.0), np.arange(1024), counts)])
+    feasibility = TallyStates().feasibility(large, Dirichlet.flat(1024))
+    assert not feasibility.feasible and feasibility.seconds == math.inf
+
+
 def test_refuses_wrong_settings():
     survey, alpha = small_collections()["GRR"]
     for field, value in (("draws", 0), ("chains", 1.5), ("limit_seconds", math.inf)):
