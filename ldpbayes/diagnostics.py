@@ -48,7 +48,7 @@ def summarise(tree, ci_prob):
 
 
 def verdict(tree):
-    """Return ``converged`` (0 or 1), ``worst_r_hat``, ``least_ess``, ``divergences`` and ``outcome``, one sentence.
+    """Return ``converged`` (0 or 1), ``worst_r_hat``, ``least_ess``, ``divergences``, ``problems`` and ``outcome``.
 
     Independent draws need no chain diagnostics: their method says in ``checked`` what it checked instead, and in
     ``problem`` what failed.
@@ -72,8 +72,9 @@ def verdict(tree):
             problems.append(f"the least effective sample size {ess:.0f} is below {MIN_ESS}")
         if divergences:
             problems.append(f"{divergences} draws diverged")
-    sentence = f"Do not trust this posterior yet: {'; '.join(problems)}." if problems else good
-    return out | {"converged": int(not problems), "outcome": sentence}
+    said = "; ".join(problems)
+    sentence = f"Do not trust this posterior yet: {said}." if problems else good
+    return out | {"converged": int(not problems), "problems": f"{said}." if problems else "", "outcome": sentence}
 
 
 def mcse_of_mean(draws, *, independent):

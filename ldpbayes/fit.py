@@ -153,7 +153,7 @@ def fit(
     >>> posterior.attrs["method"], posterior["summary"]["mean"].sel(target="distribution").values.round(3).tolist()
     ('exact', [0.741, 0.259])
     """
-    from ldpbayes import diagnostics, result
+    from ldpbayes import result
 
     if isinstance(collection, (str, os.PathLike)):
         collection = read_collection(collection)
@@ -172,30 +172,41 @@ def fit(
         tree = _run_automatic(collection, prior, settings, run)
     else:
         method = make_method(method, **settings) if isinstance(method, str) else method
-        tree = method.posterior(collection, prior, **run)
-        tree.attrs |= {"reason": "Chosen by the caller.", "sampling": method.sampling}
+        tree = _run(method, collection, prior, run)
+        tree.attrs["reason"] = "Chosen by the caller."
     tree.attrs |= {"random_seed": random_seed, "identifiability": collection.identifiability()}
     if estimates:
         result.add_estimates(tree, point_estimates(collection))
-    diagnostics.summarise(tree, ci_prob)
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
     return tree
 
 
+def _run(method, collection, prior, run):
+    """Return the summarised result of one method."""
+    from ldpbayes import diagnostics
+
+    tree = method.posterior(collection, prior, **run)
+    tree.attrs["sampling"] = method.sampling
+    return diagnostics.summarise(tree, run["ci_prob"])
+
+
 def _run_automatic(collection, prior, settings, run):
-    """Run the chosen method; where its own check rejects the answer, hand over to the next that applies."""
+    """Run the chosen method; where its own check or its diagnostics reject the answer, hand over to the next."""
     refused = {}
     while True:
         choice = select_method(collection, prior, exclude=tuple(refused), **settings)
+        name = choice.method.name
         try:
-            tree = choice.method.posterior(collection, prior, **run)
+            tree = _run(choice.method, collection, prior, run)
         except ConvergenceError as err:
-            refused[choice.method.name] = str(err)
+            refused[name] = str(err)
             continue
-        handed = "".join(f" {name} ran first and was rejected: {why}" for name, why in refused.items())
-        tree.attrs |= {"reason": choice.reason + handed, "sampling": choice.method.sampling}
-        return tree
+        if tree.attrs["converged"] or name == list(METHODS)[-1]:
+            handed = "".join(f" {other} ran first and was rejected: {why}" for other, why in refused.items())
+            tree.attrs["reason"] = choice.reason + handed
+            return tree
+        refused[name] = tree.attrs["problems"]
 
 
 def point_estimates(collection):

@@ -1,0 +1,109 @@
+"""The front door: what it chooses, what it says, and what it hands over."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ldpbayes import Collection, Tally, fit, select_method
+from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, RankDeficientWarning
+from ldpbayes.fit import METHODS, make_method
+from ldpbayes.posteriors.augmentation import Augmentation
+from ldpbayes.protocols import GRR, designs
+from ldpbayes.protocols.unary import UnaryEncoding
+
+
+def simulated(protocol, n, seed=1):
+    rng = np.random.default_rng(seed)
+    truth = rng.multinomial(n, rng.dirichlet(np.ones(protocol.n_categories)))
+    return Collection([f"c{x}" for x in range(protocol.n_categories)], [Tally(protocol, *protocol.simulate(truth, rng))])
+
+
+WARNER = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [60, 40])])
+
+
+@pytest.mark.parametrize(
+    "collection, name",
+    [
+        (WARNER, "exact"),
+        (simulated(GRR(1024, 1.0), 100_000), "exact"),
+        (simulated(UnaryEncoding.symmetric(3, 1.0), 5000), "quadrature"),
+        (simulated(UnaryEncoding.optimised(50, 1.0), 5000), "surrogate"),
+    ],
+    ids=["warner", "grr", "three", "fifty"],
+)
+def test_select_method(collection, name):
+    choice = select_method(collection)
+    assert choice.method.name == name
+    assert choice.reason.endswith(".")
+    assert [passed for passed, _ in choice.considered][-1] == name
+    assert all(not answer.feasible or answer.seconds > 10 for _, answer in choice.considered[:-1])
+
+
+def test_every_method_is_tried_in_order_when_others_are_excluded():
+    collection = simulated(UnaryEncoding.optimised(4, 1.0), 12)
+    excluded, order = [], []
+    while True:
+        try:
+            order.append(select_method(collection, exclude=tuple(excluded)).method.name)
+        except InfeasibleError:
+            break
+        excluded.append(order[-1])
+    assert order == [name for name in METHODS if name != "exact"]
+
+
+def test_beta_posterior_in_closed_form():
+    """Direct questioning: Beta, through every layer down to the printed summary."""
+    collection = Collection(["no", "yes"], [Tally(designs.direct(), [0, 1], [7, 3])])
+    tree = fit(collection, prior=[2.0, 5.0], random_seed=1, ci_prob=0.9)
+    beta = stats.beta(9, 8)
+    row = tree["summary"].sel(target="distribution").isel(category=0)
+    assert float(row["mean"]) == pytest.approx(beta.mean(), rel=1e-12)
+    assert float(row["sd"]) == pytest.approx(beta.std(), rel=1e-10)
+    assert [float(row["lower"]), float(row["upper"])] == pytest.approx(beta.ppf([0.05, 0.95]).tolist(), rel=1e-9)
+    assert tree["summary"]["mean"].sel(target="frequency").values == pytest.approx([0.7, 0.3])
+    assert tree["summary"]["sd"].sel(target="frequency").values == pytest.approx([0, 0], abs=1e-7)
+
+
+def test_seed_is_recorded_and_reproduces():
+    first = fit(WARNER)
+    again = fit(WARNER, random_seed=first.attrs["random_seed"])
+    assert np.array_equal(first["posterior"]["distribution"], again["posterior"]["distribution"])
+    assert np.array_equal(first["posterior"]["frequency"], again["posterior"]["frequency"])
+
+
+def test_a_chain_that_is_too_short_warns_and_says_so():
+    with pytest.warns(DiagnosticWarning, match="Do not trust this posterior yet"):
+        tree = fit(simulated(UnaryEncoding.optimised(10, 0.5), 5000), method=Augmentation(draws=20, tune=5), random_seed=1)
+    assert not tree.attrs["converged"] and tree.attrs["problems"] in tree.attrs["outcome"]
+
+
+def test_rank_deficient_channel_warns_and_the_posterior_is_the_prior_there():
+    collection = Collection(["honest", "lying", "other"], [Tally(designs.stochastic_lie_detector(1 / 6), [0, 1], [40, 60])])
+    with pytest.warns(RankDeficientWarning, match="honest, lying, other cannot be told apart"):
+        tree = fit(collection, random_seed=1)
+    assert "cannot be told apart" in tree.attrs["identifiability"]
+    assert list(tree["estimate"]["estimator"].values) == ["mle"]
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({"method": "magic"}, "method must be one of"),
+        ({"prior": "informative"}, "prior must be one of"),
+        ({"prior": [1.0, 1.0, 1.0]}, "one concentration per category"),
+        ({"prior": 0}, "prior must be a finite number above 0"),
+        ({"ci_prob": 0}, "ci_prob must be"),
+        ({"draws": 0}, "draws must be an integer >= 1"),
+        ({"random_seed": -1}, "random_seed must be"),
+    ],
+)
+def test_bad_arguments(arguments, words):
+    with pytest.raises(ArgumentError, match=words):
+        fit(WARNER, **arguments)
+
+
+def test_wrong_objects_and_settings():
+    with pytest.raises(ArgumentError, match="collection must be a Collection or a path"):
+        fit([1, 2, 3])
+    with pytest.raises(ArgumentError, match="does not take these settings"):
+        make_method("exact", tune=5)
