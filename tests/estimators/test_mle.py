@@ -367,6 +367,17 @@ def test_constraints_that_nothing_meets():
         MLE(constraints=lambda p: [p[0] >= 2])(survey(GRR(3, 1.0), [3, 4, 5]))
 
 
+@pytest.mark.parametrize("wrong", [lambda p: [p[0] * p[1] >= 0.1], lambda p: [1.0], lambda p: "monotone"])
+def test_constraints_must_be_convex(wrong):
+    with pytest.raises(ArgumentError, match="constraints must return convex cvxpy constraints"):
+        MLE(constraints=wrong)(survey(GRR(3, 1.0), [3, 4, 5]))
+
+
+def test_constraints_that_make_a_report_impossible():
+    with pytest.raises(InfeasibleError, match="exclude every category behind some report"):
+        MLE(constraints=lambda p: p[0] == 0)(survey(Channel(np.eye(3)), [3, 4, 5]))
+
+
 # ---- failures and settings ---------------------------------------------------------------------------------------------
 def early():
     rng = np.random.default_rng(1)
