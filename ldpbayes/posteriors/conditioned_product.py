@@ -158,6 +158,11 @@ class ConditionedProduct:
         One entry per distinct factor (G of them).
     group : (a,) int array
         Which factor each category has.
+    route : str, optional
+        See below; by default the transforms where they die out, else the polynomials.
+    tolerance : float
+        Size of the product of transforms at which their line is cut. The default loses nothing; a family without
+        polynomials and with weak data has transforms that die out only like ω^{−Σα}, and needs more.
 
     Attributes
     ----------
@@ -167,13 +172,18 @@ class ConditionedProduct:
         "transform" (quadrature of the factors) or "polynomial" (roots of unity).
     """
 
-    def __init__(self, family, group, route=None):
+    def __init__(self, family, group, route=None, tolerance=4e-16):
         self.family = family
+        self.tolerance = tolerance
         self.group = np.asarray(group)
         self.multiplicity = np.bincount(self.group, minlength=family.alpha.size).astype(float)
         self.n_categories = self.group.size
         self._find_tilt()
-        self.route = route or ("polynomial" if self._whole_plan is None else "transform")
+        self.route = route or ("polynomial" if self._whole_plan is None and self._polynomial else "transform")
+
+    @property
+    def _polynomial(self):
+        return hasattr(self.family, "powers")
 
     # -- tilt ------------------------------------------------------------------------------------------------------
 
@@ -221,7 +231,7 @@ class ConditionedProduct:
         omega, limit = 6 / sd, 2e4 / sd
         while omega < limit:
             transform = np.abs((nodes.weight * np.exp(-1j * omega * nodes.offset)).sum(axis=1))
-            if m @ np.log(np.maximum(transform, 1e-18)) < -35.5:
+            if m @ np.log(np.maximum(transform, 1e-18)) < math.log(self.tolerance):
                 break
             omega *= 1.25
         return (omega if omega < limit else math.inf), 1.05 * period
@@ -239,7 +249,7 @@ class ConditionedProduct:
         rate = (g * (1 + np.exp(-u))).max(axis=1)
         need = np.maximum((high - low) * rate * omega / 3.0, 64 + 8 * np.minimum(high - low, 12))
         size = 2 ** np.ceil(np.log2(np.minimum(need, 2.0**20))).astype(int)
-        if float(count) * size[m > 0].sum() > WORK_LIMIT and hasattr(self.family, "powers"):
+        if float(count) * size[m > 0].sum() > WORK_LIMIT:
             return None
         return step, count, np.where(m > 0, size, 0)
 
@@ -258,13 +268,16 @@ class ConditionedProduct:
 
     @cached_property
     def _blocks(self):
+        if self._whole_plan is None:
+            raise ConvergenceError("The transforms must die out, but these factors are too rough; use another method.")
         return self._nodes(self._whole_plan[2])
 
     @cached_property
     def _transforms(self):
         """Return ω and the transforms with 1, Δ, Δ² inserted, Δ = g − centre: arrays (J,) and (3, J, G)."""
+        blocks = self._blocks
         step, count, _ = self._whole_plan
-        return step * np.arange(count), _transform(self._blocks, step, count, self.family.alpha.size, 3)
+        return step * np.arange(count), _transform(blocks, step, count, self.family.alpha.size, 3)
 
     @cached_property
     def _line(self):
@@ -274,7 +287,7 @@ class ConditionedProduct:
         m = self.multiplicity
         log_product = np.log(e0) @ m
         size = np.exp(log_product.real)
-        if size[-1] > 1e-13:
+        if size[-1] > max(1e-13, 10 * self.tolerance):
             raise ConvergenceError(f"The transform line must die out, but it ends at {size[-1]:.1e}; use another method.")
         shift = 1 - m @ self._centre
         density = (omega[1] / math.pi) * np.exp(log_product + 1j * omega * shift)
@@ -459,7 +472,9 @@ class ConditionedProduct:
         e0 = np.where(np.abs(e0) < 1e-30, 1e-30, e0)
         others = np.abs(np.exp(np.log(np.abs(e0)) @ self.multiplicity)[:, None] / e0)
         # Dividing a factor out of the product loses digits where that factor carries most of the spread.
-        lost = np.maximum((others * np.minimum(1e-16 / np.abs(e0), 1)).max(axis=0), others[-1]) > 1e-11
+        lost = np.maximum((others * np.minimum(1e-16 / np.abs(e0), 1)).max(axis=0), others[-1]) > max(
+            1e-11, self.tolerance ** (0.25 if not self._polynomial else 1.0)
+        )
         out = [(np.array([x]), self._sum_margin(everything == x)) for x in np.flatnonzero(lost)]
         for index, nodes in self._blocks:
             here = np.flatnonzero(~lost[index])
@@ -515,9 +530,12 @@ class ConditionedProduct:
             smooth = factor.log_remainder(typical, delta[None])[0] + (factor.slope(typical) - self.tilt) * delta
             return (factor.alpha - 1) * log_value + smooth
         plan = self._plan(part) if self.route == "transform" else None
-        if plan is None:
+        if plan is None and self._polynomial:
             return self._mixture_log_density(part, log_value)
-        step, count, size = plan
+        if plan is None:
+            raise ConvergenceError("The transforms of a part of the sum must die out, but they do not; use its draws.")
+        # The sum over ω repeats with period 2π/step: halve the step and leave out what is further away than that.
+        step, count, size = 0.5 * plan[0], 2 * plan[1], plan[2]
         blocks = self._nodes(size)
         transform = _transform(blocks, step, count, part.size, 1)[0]
         transform = np.where((np.abs(transform) < 1e-30) | (part == 0), 1e-30, transform)
@@ -525,7 +543,8 @@ class ConditionedProduct:
         log_product[0] -= math.log(2)
         shift = value - part @ self._centre
         density = np.exp(log_product[:, None] + 1j * step * np.arange(count)[:, None] * shift).real.sum(axis=0)
-        return np.log(np.maximum(density, 1e-300))
+        far = np.abs(shift - part @ self._coarse.mean_offset) > math.pi / step
+        return np.log(np.where(far, 1e-300, np.maximum(density, 1e-300)))
 
     def _mixture_log_density(self, part, log_value):
         """Return _part_log_density from the mixture over Σ k of Gamma(Σα + Σk, t) densities."""
@@ -549,13 +568,14 @@ class ConditionedProduct:
         """Return (sums, pmf) of Σ part_x k_x, from the roots of unity of the whole sum."""
         size, product, h, _ = self._roots
         firsts = np.array([first for first, _ in self._tables[0]])
-        typical = firsts + [int(pmf.argmax()) for _, pmf in self._tables[0]]
+        # The window of the whole sum, moved by the mean of the rest: at the mode it would drift with every skewed factor.
+        typical = np.array([first + pmf @ np.arange(pmf.size) for first, pmf in self._tables[0]])
         rest = self.multiplicity - part
         if np.count_nonzero(part) <= np.count_nonzero(rest):
             product = np.prod(h[part > 0] ** part[part > 0, None], axis=0)
         else:
             product = product / np.prod(h[rest > 0] ** rest[rest > 0, None], axis=0)
-        sums = max(self._sum_ends[0] - int(rest @ typical), int(part @ firsts)) + np.arange(size)
+        sums = max(self._sum_ends[0] - round(rest @ typical), int(part @ firsts)) + np.arange(size)
         return sums, np.maximum(fft.irfft(product, size)[(sums - int(part @ firsts)) % size], 0)
 
     # -- draws -----------------------------------------------------------------------------------------------------
@@ -585,8 +605,7 @@ class ConditionedProduct:
             kept = np.flatnonzero(np.log(rng.random(batch)) < log_accept - top)
             tried, share = tried + batch, max(kept.size / batch, 1e-3)
             kept = kept[: size - have]
-            gammas = _log_safe_gamma(alpha[:, None] + k[:, kept], rng)
-            out[have : have + kept.size] = (gammas / gammas.sum(axis=0)).T
+            out[have : have + kept.size] = _dirichlet(alpha[:, None] + k[:, kept], rng)
             have += kept.size
         return out, share
 
@@ -658,9 +677,14 @@ class _Margin:
         return self.to_value(self.low + self.step * (position + 0.5))
 
 
-def _log_safe_gamma(shape, rng):
-    """Return standard gammas; small shapes through Gamma(s + 1)·U^{1/s}, which NumPy would round to zero too early."""
-    return np.maximum(rng.standard_gamma(shape), 1e-300)
+def _dirichlet(shape, rng):
+    """Return Dirichlet draws for shapes (a, S), as (S, a); in logs where gammas of small shape would underflow to zero."""
+    if shape.size and shape.min() < 0.1:
+        log_gamma = np.log(rng.standard_gamma(shape + 1)) - rng.standard_exponential(shape.shape) / shape
+        gamma = np.exp(log_gamma - log_gamma.max(axis=0))
+    else:
+        gamma = rng.standard_gamma(shape)
+    return (gamma / gamma.sum(axis=0)).T
 
 
 def _transform(blocks, step, count, n_factors, moments):
@@ -738,21 +762,51 @@ def _polynomial(slopes, powers, low, high):
         n, k = powers[0], first + np.arange(last - first)
         log_first = gammaln(n + 1) - gammaln(first + 1) - gammaln(n - first + 1) + first * math.log(slopes[0])
         return first, float(log_first), np.log((n - k) / (k + 1) * slopes[0])
-    return _product_polynomial(slopes, powers, low, high, first, last)
+    return _product_polynomial(slopes, powers, first, last)
 
 
-def _product_polynomial(slopes, powers, low, high, first, last):
-    """Return _polynomial for several slopes: convolve the parts, tilted to g between low and high."""
-    middle = math.sqrt(max(low, 1e-12) * high)
-    chances = slopes * middle / (1 + slopes * middle)
-    total = np.ones(1)
-    for n, q in zip(powers, chances, strict=True):
-        k = np.arange(n)
-        log_pmf = np.concatenate([[0.0], np.cumsum(np.log((n - k) / (k + 1) * q / (1 - q)))])
-        log_pmf += n * math.log1p(-q)
-        total = np.convolve(total, np.exp(log_pmf))
-    used = np.flatnonzero(total > 1e-290)
-    first, last = max(first, int(used[0])), min(last, int(used[-1]))
-    log_total = np.log(total[first : last + 1])
-    log_first = log_total[0] + powers @ np.log1p(slopes * middle) - first * math.log(middle)
-    return first, float(log_first), np.diff(log_total) - math.log(middle)
+def _product_polynomial(slopes, powers, first, last):
+    """Return _polynomial for several slopes: ratios from convolutions of binomials, tilted along the range piece by piece.
+
+    A tilt at g makes Π_j (1 + c_j g)^{w_j} the law of Σ_j Binomial(w_j, q_j); all terms are positive, so that the
+    convolution is accurate wherever it is above the parts' truncation.
+    """
+    ratios, log_first, now = np.empty(last - first), 0.0, first
+    while True:
+        tilt = _tilt_of(slopes, powers, min(now + 8 * math.sqrt(now + 1) + 4, (now + powers.sum()) / 2, last + 0.5))
+        low, log_total = 0, np.zeros(1)
+        for n, odds in zip(powers, slopes * tilt, strict=True):
+            start, log_pmf = _binomial_log_pmf(int(n), odds)
+            top = log_total.max()
+            with np.errstate(divide="ignore"):
+                log_total = np.log(np.convolve(np.exp(log_total - top), np.exp(log_pmf))) + top
+            low += start
+        useful = np.flatnonzero(log_total > -250)
+        end = min(low + int(useful[-1]), last)
+        if now == first:
+            log_first = log_total[first - low] + powers @ np.log1p(slopes * tilt) - first * math.log(tilt)
+        ratios[now - first : end - first] = np.diff(log_total[now - low : end - low + 1]) - math.log(tilt)
+        if end >= last:
+            return first, float(log_first), ratios
+        now = end
+
+
+def _tilt_of(slopes, powers, mean):
+    """Return g with Σ_j w_j c_j g/(1 + c_j g) = mean."""
+
+    def below(log_g):
+        g = np.exp(log_g)
+        return powers @ (slopes * g / (1 + slopes * g)) < mean
+
+    return math.exp(float(_bisect(below, -90.0, 90.0, 60)))
+
+
+def _binomial_log_pmf(n, odds):
+    """Return (first, log-pmf) of Binomial(n, odds/(1 + odds)) where it is above e^{−500}."""
+    mean = n * odds / (1 + odds)
+    slack = 170 + math.sqrt(170**2 + 1000 * min(mean, n - mean))
+    first, last = max(0, math.floor(mean - slack)), min(n, math.ceil(mean + slack))
+    k = np.arange(first, last)
+    log_pmf = np.concatenate([[0.0], np.cumsum(np.log((n - k) / (k + 1) * odds))])
+    log_pmf -= log_pmf.max()
+    return first, log_pmf - math.log(np.exp(log_pmf).sum())

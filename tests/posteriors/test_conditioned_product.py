@@ -1,0 +1,142 @@
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from ldpbayes.errors import ArgumentError, ConvergenceError
+from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors, _log1p_minus
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticFactors:
+    """φ_x(g) = g^{α_x−1} exp(b_x g − D_x g²/2): a family that the engine has never heard of."""
+
+    alpha: np.ndarray
+    linear: np.ndarray
+    curvature: np.ndarray
+    lowest_tilt = -np.inf
+
+    def take(self, index):
+        return QuadraticFactors(self.alpha[index], self.linear[index], self.curvature[index])
+
+    def log_smooth(self, g):
+        return self.linear * g - self.curvature * g**2 / 2
+
+    def slope(self, g):
+        return self.linear - self.curvature * g
+
+    def log_remainder(self, g, delta):
+        return -self.curvature[:, None] * delta**2 / 2
+
+
+def powers(alpha, slopes, counts):
+    return PowerFactors(np.asarray(alpha, float), np.asarray(slopes, float), np.asarray(counts, float))
+
+
+def test_log1p_minus_keeps_its_digits():
+    x = np.array([-0.9, -0.2, -1e-3, -1e-9, 1e-12, 1e-4, 0.1, 0.24, 0.26, 3.0])
+    series = np.array([sum((-1) ** (k + 1) * v**k / k for k in range(60, 1, -1)) if abs(v) < 0.3 else np.nan for v in x])
+    near = np.abs(x) < 0.3
+    np.testing.assert_allclose(_log1p_minus(x)[near], series[near], rtol=1e-14)
+    np.testing.assert_allclose(_log1p_minus(x)[~near], (np.log1p(x) - x)[~near], rtol=1e-15)
+
+
+def test_a_dirichlet_by_the_transform_route():
+    alpha = np.tile([0.5, 2.0], 30)
+    engine = ConditionedProduct(powers(alpha, np.zeros((60, 1)), np.zeros((60, 1))), np.arange(60), route="transform")
+    total = alpha.sum()
+    np.testing.assert_allclose(engine.mean, alpha / total, rtol=1e-12)
+    np.testing.assert_allclose(engine.variance, alpha * (total - alpha) / total**2 / (total + 1), rtol=1e-11)
+    covariance = -np.outer(alpha, alpha) / total**2 / (total + 1)
+    off = ~np.eye(60, dtype=bool)
+    np.testing.assert_allclose(engine.covariance()[off], covariance[off], rtol=1e-10)
+    from scipy.special import gammaln
+
+    assert engine.log_evidence == pytest.approx(gammaln(alpha).sum() - gammaln(total), rel=1e-12)
+    for x in (0, 1):
+        marginal = stats.beta(alpha[x], total - alpha[x])
+        assert marginal.cdf(engine.quantile([0.001, 0.4, 0.999])[:, x]) == pytest.approx([0.001, 0.4, 0.999], abs=1e-9)
+    member = np.arange(60) < 11
+    subset = engine.subset(member)
+    for level in (0.01, 0.5, 0.99):
+        q = stats.beta(alpha[member].sum(), alpha[~member].sum()).ppf(level)
+        assert subset.cdf(q)[0] == pytest.approx(level, abs=1e-9)
+        assert subset.quantile(level)[0] == pytest.approx(q, rel=1e-8)
+
+
+@pytest.mark.parametrize(("a", "n", "slope"), [(40, 2000, 1.7), (25, 30000, 20.0), (60, 300, 0.3)])
+def test_the_two_routes_agree(a, n, slope):
+    rng = np.random.default_rng(a)
+    counts = np.stack([rng.multinomial(n, rng.dirichlet(np.ones(a))), rng.multinomial(n // 4, np.full(a, 1 / a))], axis=1)
+    family = powers(rng.uniform(0.4, 2, a), np.broadcast_to([slope, 3 * slope], (a, 2)), counts)
+    one, two = (ConditionedProduct(family, np.arange(a), route=route) for route in ("transform", "polynomial"))
+    np.testing.assert_allclose(one.mean, two.mean, rtol=1e-11)
+    np.testing.assert_allclose(one.variance, two.variance, rtol=1e-9)
+    sd = np.sqrt(one.variance)
+    assert (np.abs(one.covariance() - two.covariance()) < 1e-10 * np.outer(sd, sd)).all()
+    assert one.log_evidence == pytest.approx(two.log_evidence, abs=1e-9)
+    levels = [1e-4, 0.025, 0.5, 0.99]
+    assert (np.abs(one.quantile(levels) - two.quantile(levels)) < 1e-7 * sd).all()
+    member = np.arange(a) % 3 == 0
+    assert one.subset(member).quantile(0.3)[0] == pytest.approx(two.subset(member).quantile(0.3)[0], rel=1e-8)
+
+
+def test_grouped_factors_equal_separate_ones():
+    counts = np.array([5, 5, 0, 0, 0, 90, 40, 40])
+    alpha = np.full(8, 0.5)
+    separate = ConditionedProduct(powers(alpha, np.full((8, 1), 4.0), counts[:, None]), np.arange(8))
+    value, group = np.unique(counts, return_inverse=True)
+    grouped = ConditionedProduct(powers(alpha[: value.size], np.full((value.size, 1), 4.0), value[:, None]), group)
+    np.testing.assert_allclose(grouped.mean, separate.mean, rtol=1e-12)
+    np.testing.assert_allclose(grouped.covariance(), separate.covariance(), rtol=1e-9)
+    assert grouped.log_evidence == pytest.approx(separate.log_evidence, abs=1e-11)
+    np.testing.assert_allclose(grouped.quantile(0.9), separate.quantile(0.9), rtol=1e-9)
+    assert separate.row_sum_error() < 1e-12 and grouped.row_sum_error() < 1e-12
+
+
+def test_a_dominating_category_has_exact_margins():
+    counts = np.array([990_000, 6_000, 3_000, 500, 500])
+    family = powers(np.full(5, 0.5), np.full((5, 1), 50.0), counts[:, None])
+    one, two = (ConditionedProduct(family, np.arange(5), route=route) for route in ("transform", "polynomial"))
+    levels = [0.001, 0.025, 0.5, 0.975]
+    sd = np.sqrt(one.variance)
+    assert (np.abs(one.quantile(levels) - two.quantile(levels)) < 1e-6 * sd).all()
+    np.testing.assert_allclose(one.variance, two.variance, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("strength", "tolerance"), [(200.0, 1e-9), (4000.0, 4e-16)])
+def test_another_family_by_nested_quadrature(strength, tolerance):
+    family = QuadraticFactors(
+        np.array([1.0, 1.5, 1.0]), strength * np.array([0.1, 0.3, 0.25]), strength * np.array([1.0, 2.0, 0.7])
+    )
+    engine = ConditionedProduct(family, np.arange(3), tolerance=tolerance)
+
+    def density(y, x):
+        g = np.array([x, y, max(1 - x - y, 1e-300)])
+        return float(np.exp(((family.alpha - 1) * np.log(g) + family.log_smooth(g)).sum() - engine.log_evidence))
+
+    def integral(f):
+        sd = np.sqrt(engine.variance)
+        low, high = np.clip(engine.mean - 9 * sd, 1e-12, 1), np.clip(engine.mean + 9 * sd, 0, 1)
+        inner = lambda x: integrate.quad(lambda y: f(x, y) * density(y, x), low[1], min(high[1], 1 - x), epsabs=1e-9)[0]  # noqa: E731
+        return integrate.quad(inner, low[0], high[0], epsabs=1e-9)[0]
+
+    assert integral(lambda x, y: 1.0) == pytest.approx(1, abs=1e-7)
+    assert integral(lambda x, y: x) == pytest.approx(engine.mean[0], abs=1e-8)
+    assert integral(lambda x, y: x * y) - engine.mean[0] * engine.mean[1] == pytest.approx(
+        engine.covariance()[0, 1], abs=1e-8
+    )
+    assert engine.mean.sum() == pytest.approx(1, abs=1e-13)
+
+
+def test_refusals():
+    family = powers([0.5, 0.5], [[1.0], [1.0]], [[3], [4]])
+    engine = ConditionedProduct(family, np.arange(2))
+    with pytest.raises(ArgumentError, match="member"):
+        engine.subset([True, True])
+    with pytest.raises(ArgumentError, match="member"):
+        engine.subset([True])
+    weak = QuadraticFactors(np.array([0.5, 0.5]), np.zeros(2), np.array([0.1, 0.1]))
+    with pytest.raises(ConvergenceError, match="die out"):
+        _ = ConditionedProduct(weak, np.arange(2)).mean
