@@ -25,6 +25,8 @@ FIRST_STICK = 2
 MAX_GROUPS = 8
 #: Nodes expanded at a time.
 BATCH = 2048
+#: Nodes kept in memory to draw from; beyond them batches are computed a second time.
+KEEP = 2**22
 #: Nodes a stick: at the first try, where most collections are resolved, and of the densities that draws come from.
 FIRST_NODES, USUAL_NODES, DRAW_NODES, DRAW_CELLS = 28, 35, 48, 512
 #: Measured on one core: seconds per node, per node and row, and to start and draw.
@@ -507,10 +509,10 @@ def _draws(problem, nodes, size, rng):
     if g == 1:
         return np.ones((size, 1))
     keep, totals = [], []
-    for _, p, log_weight in _nodes(problem, nodes):  # so many candidates a batch, then one batch each by its total
+    for _, p, log_weight in _nodes(problem, nodes):
         weight = np.exp(log_weight)
         totals.append(weight.sum())
-        keep.append((p, weight) if len(p) * len(totals) <= 2**22 else None)
+        keep.append((p, weight) if len(p) * len(totals) <= KEEP else None)
     chosen = rng.multinomial(size, np.array(totals) / sum(totals))
     p = np.concatenate(list(_pick(problem, nodes, keep, chosen, rng)))
     rng.shuffle(p)

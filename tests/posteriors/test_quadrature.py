@@ -220,6 +220,15 @@ def test_the_same_seed_gives_the_same_draws():
     assert json.loads(first.attrs["settings"])["tolerance"] == 1e-6
 
 
+def test_nodes_computed_twice_give_the_draws_of_nodes_kept(monkeypatch):
+    collection, alpha = SURVEYS["five categories"]
+    method, draws = Quadrature(draws=50), []
+    for keep in (2**22, 0):
+        monkeypatch.setattr(quadrature, "KEEP", keep)
+        draws.append(method.posterior(collection, Dirichlet(alpha), random_seed=9)["posterior"]["distribution"])
+    np.testing.assert_array_equal(*draws)
+
+
 def test_refuses_above_its_limits():
     wide = Collection([str(x) for x in range(9)], [Tally(GRR(9, 1.0), np.arange(9))])
     with pytest.raises(InfeasibleError, match="Distinguishable categories must be at most 8 for quadrature, got 9"):
