@@ -118,6 +118,41 @@ def interval_parts(tree):
     return xr.Dataset(data | {"privacy_share": (("category",), share)}, {"category": tree["summary"]["category"].values})
 
 
+def worth(tree, collection):
+    """Return what the reports are worth: how many open answers would tell as much, and the least error possible.
+
+    m solves (1 − Σp²)/m = Σ_x Var(P_x|Y). The bound is that of any ε-LDP protocol for large n, n·MSE ≥ a/(e^ε − 1)²
+    (Lopuhaä-Zwakenberg et al. 2020, Thm 4.5), averaged over the prior, with the largest ε of the channels.
+
+    Returns
+    -------
+    dict
+        effective_open_answers, total_sd = √Σ Var, bound_sd (nan where some channel has no finite ε), and ``worth``, the
+        sentence.
+    """
+    from ldpbayes.theory.bounds import theorem_4_5
+    from ldpbayes.theory.risk import effective_open_answers
+
+    summary = tree["summary"].sel(target="distribution")
+    variance = float((summary["sd"].values ** 2).sum())
+    n, mean = collection.n_reports, summary["mean"].values
+    open_answers = effective_open_answers(variance, mean / mean.sum(), n)
+    epsilon = max(tally.protocol.epsilon for tally in collection.tallies)
+    sentence = f"{n:,} reports tell about P what {open_answers:,.0f} open answers would"
+    bound = float("nan")
+    if 0 < epsilon < float("inf"):
+        bound = float(np.sqrt(theorem_4_5(collection.n_categories, epsilon).value / n))
+        sentence += (
+            f"; total sd {variance**0.5:.4f}, where no {epsilon:.3g}-LDP protocol has less than {bound:.4f} (large n)"
+        )
+    return {
+        "effective_open_answers": open_answers,
+        "total_sd": variance**0.5,
+        "bound_sd": bound,
+        "worth": sentence + ".",
+    }
+
+
 def total(tree, categories, *, target="distribution"):
     """Return the draws of the share of one or several categories together, shape (draws,)."""
     draws, known = _draws(tree, target)

@@ -286,6 +286,7 @@ def _print_trust(tree):
         f"{attrs['n_reports']:,} reports; prior {attrs['prior']}; method {attrs['method']}; seed {attrs['random_seed']}.",
         f"Why {attrs['method']}: {attrs['reason']}",
         attrs["outcome"],
+        attrs["worth"],
     ]
     if "exact" in tree.children and "log_evidence" in tree["exact"]:
         lines.append(f"Log-evidence {float(tree['exact']['log_evidence']):.4f}.")

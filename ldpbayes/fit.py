@@ -129,7 +129,7 @@ def fit(
     progressbar : bool
         Show progress on standard error.
     estimates : bool
-        Add MLE and oracle in the group ``estimate``.
+        Add MLE and oracle in the group ``estimate``, and what the reports are worth to the attrs.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def fit(
     >>> posterior.attrs["method"], posterior["summary"]["mean"].sel(target="distribution").values.round(3).tolist()
     ('exact', [0.741, 0.259])
     """
-    from ldpbayes import result
+    from ldpbayes import answers, result
 
     if isinstance(collection, (str, os.PathLike)):
         collection = read_collection(collection)
@@ -177,6 +177,7 @@ def fit(
     tree.attrs |= {"random_seed": random_seed, "identifiability": collection.identifiability()}
     if estimates:
         result.add_estimates(tree, point_estimates(collection))
+        tree.attrs |= answers.worth(tree, collection)
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
     return tree

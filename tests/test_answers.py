@@ -101,3 +101,15 @@ def test_parts_of_the_interval():
 def test_bad_questions(open_answers, call, words):
     with pytest.raises(ArgumentError, match=words):
         call(open_answers)
+
+
+def test_worth_of_the_reports():
+    """Open answers are worth themselves; a Warner survey is worth n times the share that the oracle's variance says."""
+    direct = Collection(["no", "yes"], [Tally(designs.direct(), [0, 1], [700, 300])])
+    assert fit(direct, random_seed=1).attrs["effective_open_answers"] == pytest.approx(1000, rel=0.01)
+    warner = Collection(["no", "yes"], [Tally(designs.warner(0.75), [0, 1], [5000, 5000])])
+    tree = fit(warner, random_seed=1)
+    assert tree.attrs["effective_open_answers"] == pytest.approx(10_000 * 0.25 / (0.25 / 0.5**2), rel=0.01)
+    assert tree.attrs["bound_sd"] == pytest.approx(np.sqrt(2 / 2**2 / 10_000), rel=1e-6)
+    assert tree.attrs["total_sd"] > tree.attrs["bound_sd"]
+    assert "10,000 reports tell about P what 2,5" in tree.attrs["worth"] or "what 2,4" in tree.attrs["worth"]
