@@ -1,4 +1,4 @@
-"""Numba kernels over packed supports: byte tables for sums over a support, and the draw of signal users.
+"""Numba kernels over packed supports: byte tables or lists of members for sums, and the draw of signal users.
 
 Imported where the first large SupportRows needs it, so that nothing else pays for loading numba.
 """
@@ -84,6 +84,72 @@ def value_and_histograms(bits, tables, total, beta, counts):
         value += block_value
         _add_up(columns, u, n, histograms)
     return value, ratio_sum, histograms
+
+
+@njit(cache=True, nogil=True)
+def list_members(bits, dtype_like):
+    """Return (starts, members): the categories of row j are members[starts[j]:starts[j + 1]], in dtype_like's type."""
+    starts = np.zeros(bits.shape[0] + 1, dtype=np.int64)
+    for j in range(bits.shape[0]):
+        size = 0
+        for c in range(bits.shape[1]):
+            byte = bits[j, c]
+            while byte:
+                byte &= byte - 1
+                size += 1
+        starts[j + 1] = starts[j] + size
+    members = np.empty(starts[-1], dtype=dtype_like.dtype)
+    place = 0
+    for j in range(bits.shape[0]):
+        for c in range(bits.shape[1]):
+            if bits[j, c]:
+                for k in range(8):
+                    if bits[j, c] & (128 >> k):
+                        members[place] = 8 * c + k
+                        place += 1
+    return starts, members
+
+
+@njit(cache=True, nogil=True)
+def sparse_sums(starts, members, p):
+    """Return Σ_{x ∈ S_j} p_x for every row j of listed members."""
+    out = np.empty(starts.size - 1)
+    for j in range(out.size):
+        total = 0.0
+        for i in range(starts[j], starts[j + 1]):
+            total += p[members[i]]
+        out[j] = total
+    return out
+
+
+@njit(cache=True, nogil=True)
+def sparse_totals(starts, members, r, n_categories):
+    """Return Σ_j r_j [x ∈ S_j], the transpose of sparse_sums."""
+    out = np.zeros(n_categories)
+    for j in range(r.size):
+        for i in range(starts[j], starts[j + 1]):
+            out[members[i]] += r[j]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def sparse_value_and_totals(starts, members, p, beta, counts):
+    """Return Σ w log u, Σ w/u and Σ_j (w/u)_j [x ∈ S_j] with u = Σp + β p(S), listing every member once."""
+    out = np.zeros(p.size)
+    full_sum = p.sum()
+    value = 0.0
+    ratio_sum = 0.0
+    for j in range(counts.size):
+        total = 0.0
+        for i in range(starts[j], starts[j + 1]):
+            total += p[members[i]]
+        u = full_sum + beta * total
+        value += counts[j] * math.log(u)
+        ratio = counts[j] / u
+        ratio_sum += ratio
+        for i in range(starts[j], starts[j + 1]):
+            out[members[i]] += ratio
+    return value, ratio_sum, out
 
 
 @njit(cache=True, nogil=True)

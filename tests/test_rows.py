@@ -74,6 +74,18 @@ def test_hadamard_rows_equal_the_dense_twin(n_categories, seed):
     assert_same_products(fast, seed)
 
 
+@pytest.mark.parametrize("sparse", [0, 10**9], ids=["lists", "byte tables"])
+@settings(max_examples=25, deadline=None)
+@given(n_rows=st.integers(1, 300), n_categories=st.integers(2, 70), seed=st.integers(0, 99))
+def test_listed_members_and_byte_tables_equal_the_dense_twin(sparse, n_rows, n_categories, seed):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "SMALL", 0)
+        patch.setattr(rows, "SPARSE", sparse)
+        fast, _ = support_rows(n_rows, n_categories, 2.0, seed)
+        assert (fast._listed is None) == (sparse > 0 and fast.bits.any())
+        assert_same_products(fast, seed)
+
+
 def test_walsh_hadamard_is_the_sylvester_matrix():
     x = np.random.default_rng(0).normal(size=(64, 3))
     np.testing.assert_allclose(walsh_hadamard(x), hadamard(64) @ x, atol=1e-12)
