@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
-from scipy.special import betaln, digamma, gammaln
+from scipy.special import betaln, digamma, expit, gammaln
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -66,15 +66,29 @@ def beta_rule(p, q, order):
 
 
 def beta_expectation(function, p, q, scale=1.0):
-    """Return E f(B), B ~ Beta(p, q), for f that varies on [−1/scale, 1]; the Value's error is that to a coarser rule.
+    """Return E f(B), B ~ Beta(p, q), for f with a singularity at −1/scale; the Value's error is that to a coarser rule.
 
-    The order grows with √scale, which keeps the rule geometric for functions singular at −1/scale.
+    Gauss–Jacobi of an order that grows with √scale, geometric in the order; where that would be long, the trapezoidal
+    rule in logit B, which sees the singularity at distance π from the real line whatever the scale.
     """
-    order = int(min(max(24, 12 + 6 * math.sqrt(scale)), 600))
-    fine, coarse = (
-        float(weights @ function(nodes)) for nodes, weights in (beta_rule(p, q, order), beta_rule(p, q, 3 * order // 4))
-    )
+    order = int(max(24, 12 + 6 * math.sqrt(scale)))
+    if order <= 150:
+        rules = beta_rule(p, q, order), beta_rule(p, q, 3 * order // 4)
+    else:
+        step = min(0.2, 0.5 / math.sqrt(p + q))
+        rules = _logit_rule(p, q, step), _logit_rule(p, q, 1.5 * step)
+    fine, coarse = (float(weights @ function(nodes)) for nodes, weights in rules)
     return Value(fine, abs(fine - coarse), "quadrature")
+
+
+def _logit_rule(p, q, step):
+    """Return (nodes, weights) of the trapezoidal rule for Beta(p, q) on the logit scale, out to tails below e^−40."""
+    # Exponential, Gaussian and double-exponential parts of each tail, about the middle log(p/q).
+    below = 40 / p + 12 / math.sqrt(p) + math.log1p(45 / q)
+    above = 40 / q + 12 / math.sqrt(q) + math.log1p(45 / p)
+    x = math.log(p / q) + np.arange(-below, above + step, step)
+    log_density = -p * np.logaddexp(0, -x) - q * np.logaddexp(0, x) - betaln(p, q)
+    return expit(x), step * np.exp(log_density)
 
 
 def average(prior, function, *, draws=400, random_seed=0, pointwise=False):

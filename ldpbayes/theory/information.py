@@ -113,11 +113,12 @@ def informations(protocol, p, *, reports=20_000, random_seed=0):
     law = support_law(protocol)
     if law is not None and np.ptp(p) <= 1e-15:
         return law.curvature() * np.eye(a - 1)[None], "closed form"
-    if dense_feasible(protocol):
-        return dense_informations(protocol.channel(), p[None]), "sum over reports"
-    if law is not None and _inclusion_work(law) <= MAX_DENSE_WORK:
+    listing = float(protocol.n_outputs) * a**2 if dense_feasible(protocol) else MAX_DENSE_WORK
+    if law is not None and _inclusion_work(law) < listing:
         basis = tangent_basis(a)
         return (law.beta**2 * basis.T @ _inclusions(law, p) @ basis)[None], "quadrature"
+    if dense_feasible(protocol):
+        return dense_informations(protocol.channel(), p[None]), "sum over reports"
     return _simulated(protocol, p, reports, checks.generator(random_seed)), "Monte Carlo"
 
 

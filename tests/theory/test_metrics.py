@@ -123,7 +123,7 @@ def test_jeffreys_closed_forms():
 
 
 # ---- closed forms against the generic computation ---------------------------------------------------------------------
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0, 9.0])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0, 9.0, 20.0])
 def test_grr_proposition_10_1(epsilon):
     """The paper's display by adaptive quadrature, the library's by Gauss–Jacobi."""
     a, beta = 5, math.expm1(epsilon)
@@ -133,6 +133,7 @@ def test_grr_proposition_10_1(epsilon):
         for name, f in (("xlogx", lambda b: (1 + beta * b) * np.log1p(beta * b)), ("log", lambda b: np.log1p(beta * b)))
     }
     prior, entropy = Dirichlet.jeffreys(a), digamma((a + 2) / 2) - digamma(1.5)
+    assert metrics.average_privacy(GRR(a, epsilon), prior).standard_error < 1e-8
     privacy = 1 - (epsilon * math.exp(epsilon) - a * moment["xlogx"]) / ((a + beta) * entropy)
     utility = (
         -0.5 * math.log(2 * math.pi * math.e)
@@ -349,6 +350,15 @@ def test_refusals():
     with pytest.raises(ArgumentError, match="size"):
         metrics.subset_information(4, 1.0, 5)
     assert metrics.frontier(1.0).value == -math.inf
+
+
+@pytest.mark.parametrize("shape", [(0.5, 2.0), (0.5, 511.5), (100.0, 400.0), (1.0, 1.0)])
+def test_both_one_dimensional_rules_agree(shape):
+    """Gauss–Jacobi and the logit trapezoid on one integrand that both resolve."""
+    nodes, weights = base.beta_rule(*shape, 80)
+    others, masses = base._logit_rule(*shape, min(0.2, 0.5 / math.sqrt(sum(shape))))
+    assert masses.sum() == pytest.approx(1, abs=1e-11)
+    assert weights @ np.log1p(20 * nodes) == pytest.approx(masses @ np.log1p(20 * others), abs=1e-11)
 
 
 def test_beta_rule_is_exact_for_polynomials_and_large_shapes():
