@@ -45,7 +45,8 @@ class Rappor(AbstractProtocol):
     candidates : sequence of str, optional
         The strings of "label"; in a collection file, the categories' labels unless stated.
     positions : nested sequence, optional
-        positions[x][c] lists the bits, from zero, that category x sets in cohort c; see ``from_map``.
+        positions[x][c] lists the bits, from zero, that category x sets in cohort c; see ``from_map``. In a collection
+        file one text per category, "0 5;2 7": bits by spaces, cohorts by semicolons.
     seed : int
         Seed of the hash functions of "label".
 
@@ -465,7 +466,7 @@ class Rappor(AbstractProtocol):
         if self.candidates:
             out["candidates"] = list(self.candidates)
         if self.positions:
-            out["positions"] = [[list(cell) for cell in cells] for cells in self.positions]
+            out["positions"] = [";".join(" ".join(map(str, cell)) for cell in cells) for cells in self.positions]
         return out
 
     @classmethod
@@ -540,10 +541,16 @@ class Rappor(AbstractProtocol):
 
 
 def _check_positions(positions, n_categories, cohorts, n_bits, hashes):
-    """Return an explicit map as nested tuples, or say what is wrong with it."""
-    if positions is None or len(positions) != n_categories or any(len(cells) != cohorts for cells in positions):
+    """Return an explicit map, nested or as texts "0 5;2 7" (cohorts by semicolons), as nested tuples."""
+    try:
+        lists = [
+            [cell.split() for cell in cells.split(";")] if isinstance(cells, str) else cells for cells in positions or ()
+        ]
+        out = tuple(tuple(tuple(int(b) for b in cell) for cell in cells) for cells in lists)
+    except (TypeError, ValueError) as err:
+        raise ArgumentError(f"positions must be nested lists of whole numbers or texts such as '0 5;2 7': {err}.") from err
+    if len(out) != n_categories or any(len(cells) != cohorts for cells in out):
         raise ArgumentError(f"positions must be lists of bits for {n_categories} categories in {cohorts} cohorts each.")
-    out = tuple(tuple(tuple(int(b) for b in cell) for cell in cells) for cells in positions)
     for x, cells in enumerate(out):
         for c, cell in enumerate(cells):
             if not 1 <= len(cell) <= hashes or not all(0 <= b < n_bits for b in cell):

@@ -2,14 +2,16 @@
 
 import itertools
 import math
+import pathlib
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from ldpbayes import entropy
 from ldpbayes.errors import ArgumentError, CompositeWarning, DataError
+from ldpbayes.estimators.mle import MLE
 from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.rappor import Rappor
@@ -292,6 +294,10 @@ def test_epsilon_and_labels_in_a_file():
         ({"positions": [[[0], [0]]] * 2}, "positions must be lists"),
         ({"positions": [[[0], [4]]] * 3}, r"bits from 0 to 3, got \[4\] for category 0, cohort 1"),
         ({"positions": [[[0], []]] * 3}, "must list 1 to 2 bits"),
+        ({"positions": ["0 1;x"] * 3}, "whole numbers"),
+        ({"positions": ["0 1"] * 3}, "positions must be lists"),
+        ({"positions": 5}, "positions must be nested lists"),
+        ({"positions": [1, 2, 3]}, "positions must be nested lists"),
         ({"candidates": WORDS[:3]}, "candidates must be left out"),
         ({"assignment": "direct", "positions": None}, "n_bits must be n_categories"),
         ({"assignment": "label", "positions": None}, "candidates must be 3 distinct strings"),
@@ -439,3 +445,25 @@ def test_impossible_bit_counts_are_refused():
         RapporBits.tally_arrays([[1, 2, 3]], [7, 5])
     with pytest.raises(ArgumentError, match="must be a Rappor protocol"):
         RapporBits(UnaryEncoding.symmetric(3, 1.0))
+
+
+def test_the_rappor_demo_gives_its_published_shares():
+    """10,000,000 simulated reports, 300 candidates: composite MLE and non-negative least squares against the demo's own."""
+    path = pathlib.Path(__file__).parents[2] / "data" / "rappor" / "rappor_demo.toml"
+    with pytest.warns(CompositeWarning):
+        collection = read_collection(path)
+    (tally,) = collection.tallies
+    protocol = tally.protocol.rappor
+    assert tally.n_reports == 10_000_000 * 128
+    assert protocol.epsilon_one_time == pytest.approx(2 * math.log(3)) and protocol.epsilon_longitudinal == math.inf
+    published = {entry["category"]: entry["share"] for entry in collection.published}
+    mle = MLE()(collection).distribution
+    counts = tally.counts.reshape(8, 128, 2)
+    on, off = protocol.rates
+    shares = (counts[..., 1] / counts.sum(axis=2) - off) / (on - off)
+    least_squares, _ = optimize.nnls(np.concatenate([protocol.filters(c) for c in range(8)]), shares.ravel())
+    assert least_squares.sum() == pytest.approx(1.0072, abs=5e-5)
+    for estimate, tolerance in ((least_squares, 5.01e-5), (mle, 2e-4)):
+        largest = [collection.categories[x] for x in np.argsort(-estimate)[:10]]
+        assert largest == list(published)
+        np.testing.assert_allclose(np.sort(estimate)[::-1][:10], list(published.values()), atol=tolerance)
