@@ -2,6 +2,7 @@
 
 import pathlib
 import runpy
+from dataclasses import replace
 
 import numpy as np
 import pymc as pm
@@ -201,6 +202,19 @@ def test_rows_that_single_out_a_category_make_no_matrix(grr10, eriksson, minaret
         assert kind in names and not {"slope", "channel"} <= names
 
 
+def test_channels_of_both_kinds_stand_side_by_side(monkeypatch):
+    monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: tally.protocol.name == "grr")
+    first, second = simulated(GRR(4, 1.0)), simulated(UnaryEncoding.symmetric(4, 1.5))
+    tallies = [replace(first.tallies[0], name="form"), replace(second.tallies[0], name="app")]
+    both = Collection(first.categories, tallies)
+    model = build_model(both, "flat")
+    assert [variable.name for variable in model.observed_RVs] == ["reports_form", "reports_app"]
+    logp = observed_logp(both)
+    for p in points(4):
+        expected = both.rows.log_likelihood(p) + multinomial_coefficient(first)
+        assert logp(p) == pytest.approx(expected, rel=1e-10)
+
+
 def test_several_channels_are_several_variables(minarets):
     model = build_model(minarets)
     assert [v.name for v in model.observed_RVs] == [f"reports_{t.name}" for t in minarets.tallies]
@@ -228,8 +242,12 @@ def test_predictive_reports_and_log_likelihood_come_from_pymc(grr10):
 @pytest.mark.filterwarnings("ignore:Numba will use object mode")
 def test_predictive_support_counts_of_whole_reports(grr10, monkeypatch):
     monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
+    p = np.full(10, 0.1)
     with pm.Model():
-        observe("reports", pt.as_tensor(np.full(10, 0.1)) + pm.Normal("nothing", 0, 1e-12), grr10)
+        observe("reports", pt.as_tensor(p) + pm.Normal("nothing", 0, 1e-12), grr10)
+        tree = _tree({"nothing": np.zeros((1, 2))})
+        likelihood = pm.compute_log_likelihood(tree, progressbar=False, extend_inferencedata=False)["reports"]
+        assert likelihood.values == pytest.approx(grr10.rows.log_likelihood(p), rel=1e-10)
         predicted = pm.sample_posterior_predictive(_tree({"nothing": np.zeros((1, 400))}), random_seed=1, progressbar=False)
     draws = predicted["posterior_predictive"]["reports"].values[0]
     assert (draws.sum(axis=-1) == 1000).all()
