@@ -218,6 +218,26 @@ def _scan(row, beta, p, rng):
 
 
 @njit(cache=True, nogil=True)
+def sparse_signal(starts, members, repeats, beta, p, rng):
+    """Return the same draw as signal from listed members, by inversion over the list."""
+    out = np.zeros(p.size, dtype=np.int64)
+    for j in range(repeats.size):
+        total = 0.0
+        for i in range(starts[j], starts[j + 1]):
+            total += p[members[i]]
+        for _ in range(repeats[j]):
+            left = rng.random() * (1.0 + beta * total) - 1.0
+            if left < 0 or starts[j] == starts[j + 1]:
+                continue
+            i = starts[j]
+            while i < starts[j + 1] - 1 and left >= beta * p[members[i]]:
+                left -= beta * p[members[i]]
+                i += 1
+            out[members[i]] += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
 def alias_table(p):
     """Return (accept, alias) of Walker's method: column x keeps x with probability accept[x], else gives alias[x]."""
     a = p.size

@@ -384,6 +384,8 @@ class SupportRows(TwoLevelRows):
             part = SupportRows(self.bits[crowded], self.beta, self.counts[crowded], self.n_categories)
             out += Rows.signal(part, p, rng)
             repeats[crowded] = 0
+        if self._listed:
+            return out + kernels.sparse_signal(*self._listed, repeats, self.beta, p, rng)
         return out + kernels.signal(self.bits, repeats, self.beta, p, *kernels.alias_table(p), rng)
 
     def _members(self, part):

@@ -113,9 +113,11 @@ def test_composite_rows_have_no_users_to_allocate():
 
 @pytest.mark.parametrize("top", [1, 4, 400], ids=["single", "few", "crowded"])
 @pytest.mark.parametrize("beta", [0.2, 3.0, 1e7])
-def test_signal_users_follow_their_law(top, beta, monkeypatch):
+@pytest.mark.parametrize("sparse", [0, 10**9], ids=["lists", "rejection"])
+def test_signal_users_follow_their_law(top, beta, sparse, monkeypatch):
     # With β = 10^7 and rare supports, rejection runs out of patience and the scan takes over.
     monkeypatch.setattr(rows, "SMALL", 0)
+    monkeypatch.setattr(rows, "SPARSE", sparse)
     rng = np.random.default_rng(9)
     members = rng.random((300, 40)) < 0.1
     members[0], members[1] = False, True

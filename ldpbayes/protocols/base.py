@@ -251,7 +251,7 @@ def check_labels(reports, n_outputs):
     if array.size and not (array.min() >= 0 and array.max() < n_outputs):
         i = int(np.flatnonzero((array < 0) | (array >= n_outputs))[0])
         raise DataError(f"report {array[i]} is outside 0..{n_outputs - 1}", line=i)
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=False)
 
 
 def largest_ratio(channel):

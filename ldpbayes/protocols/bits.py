@@ -99,7 +99,7 @@ def check(reports, n_categories):
         raise DataError(f"packed reports must be bytes (uint8), got {array.dtype}")
     padding = np.uint8((1 << (8 * n_bytes - n_categories)) - 1)
     _first_bad((array[:, -1:] & padding) != 0, f"report {{}} has bits set beyond its {n_categories} categories")
-    return array.copy()
+    return np.ascontiguousarray(array)
 
 
 def check_size(bits, size):
