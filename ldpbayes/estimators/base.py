@@ -139,7 +139,7 @@ def standard_errors(rows, p, mass=None):
         return np.sqrt(np.diag(information_covariance(rows, p, mass))), True
     free = np.flatnonzero(p > 0)
     out = np.full(size, np.nan)
-    if free.size > 1:
+    if 1 < free.size <= rows.n_rows + 1:  # with fewer rows some direction is not identified, and no diagonal shows which
         curvature = tangent_diagonal(rows, rows.counts / rows.matvec(p) ** 2)[free]
         if mass is not None:
             curvature = curvature + mass[free] / p[free] ** 2

@@ -18,6 +18,8 @@ METHODS = ("auto", "closed", "quasi-newton", "newton", "cvxpy")
 SMALL_NEWTON_OPERATIONS = 5e6
 #: … and above which the full Newton method is not tried even as a fallback.
 LARGE_NEWTON_OPERATIONS = 5e10
+#: Categories above which the last steps of Newton's method on the positive ones, an (a, a) matrix, are left out.
+LARGEST_MATRIX = 3000
 #: Entries of L above which the exponential-cone program is refused.
 CVXPY_ENTRIES = 3e7
 #: Pairs that the quasi-Newton model of the curvature remembers.
@@ -171,7 +173,6 @@ def maximise(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
     method : str
         As in MLE.
     """
-    size = rows.n_categories
     closed = isinstance(rows, IdentityRows) and mass is None
     if method == "closed" and not closed:
         raise ArgumentError(
@@ -182,17 +183,31 @@ def maximise(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
         return Solution(p, certificate(rows, p), "closed", 0, 1.0)
     if method == "cvxpy":
         return _cvxpy(rows, mass)
-    cost = rows.n_rows * size**2 + size**3
-    if method == "newton" or (method == "auto" and (cost <= SMALL_NEWTON_OPERATIONS or size == 2)):
-        return _newton(rows, mass, tolerance, max_iterations)
-    fallback = method == "auto" and cost <= LARGE_NEWTON_OPERATIONS
-    # Matrices of some twenty columns: threads would cost more than they compute.
-    with threadpool_limits(1, user_api="blas"):
-        solution = _quasi_newton(rows, mass, tolerance, min(max_iterations, 100) if fallback else max_iterations)
-    if fallback and solution.gap > tolerance:
-        other = _newton(rows, mass, tolerance, max_iterations)
-        solution = min(solution, other, key=lambda s: s.gap)
-    return solution
+    order = (method,) if method != "auto" else _order(rows)
+    best = None
+    for name in order:
+        if name == "newton":
+            found = _newton(rows, mass, tolerance, max_iterations)
+        else:
+            # A hundred steps say whether it will do, where another solver is left. Its matrices have some twenty columns:
+            # threads would cost more than they compute.
+            with threadpool_limits(1, user_api="blas"):
+                found = _quasi_newton(
+                    rows, mass, tolerance, max_iterations if name == order[-1] else min(max_iterations, 100)
+                )
+        best = found if best is None or found.gap < best.gap else best
+        if best.gap <= tolerance:
+            break
+    return best
+
+
+def _order(rows):
+    """Return the iterative solvers for rows, the one to try first in front: by the cost of a full Newton step."""
+    size, narrow = rows.n_categories, min(rows.n_rows, rows.n_categories)
+    cost = rows.n_rows * size * narrow + narrow**3
+    if size == 2 or cost <= SMALL_NEWTON_OPERATIONS:
+        return "newton", "quasi-newton"
+    return ("quasi-newton", "newton") if cost <= LARGE_NEWTON_OPERATIONS else ("quasi-newton",)
 
 
 def certificate(rows, p, mass=None):
@@ -474,14 +489,22 @@ def _newton(rows, mass, tolerance, max_iterations):
     z = np.maximum(total - gradient - m / p, 0.05 * total)
     barrier = 0.1 * float(p @ z) / size
     passes, best = 1.0, None
+    # Fewer reports than categories: the Newton matrix is diagonal plus low rank, solved in the space of the rows.
+    wide = rows.dense() if rows.n_rows <= size / 2 and size > 100 else None
 
     for iteration in range(1, max_iterations + 1):
-        hessian = rows.gram(rows.counts / u**2)
-        passes += size / 2
-        hessian[np.diag_indices(size)] += m / p**2 + z / p
-        # Scaled by p: entries of one order however small some categories are.
         slope = barrier - p * (total - gradient) + m
-        relative = _solve_positive(hessian * np.outer(p, p), slope)
+        if wide is None:
+            hessian = rows.gram(rows.counts / u**2)
+            hessian[np.diag_indices(size)] += m / p**2 + z / p
+            # Scaled by p: entries of one order however small some categories are.
+            relative = _solve_positive(hessian * np.outer(p, p), slope)
+        else:
+            scaled, diagonal = wide * p * (np.sqrt(rows.counts) / u)[:, None], m + p * z
+            inner = (scaled / diagonal) @ scaled.T
+            inner[np.diag_indices(rows.n_rows)] += 1
+            relative = (slope - scaled.T @ _solve_positive(inner, scaled @ (slope / diagonal))) / diagonal
+        passes += min(size, rows.n_rows) / 2
         step = p * relative
         z_step = barrier / p - z - z * relative
         length = min(1.0, 0.995 / max(-relative.min(), 1e-300))
@@ -492,6 +515,8 @@ def _newton(rows, mass, tolerance, max_iterations):
         passes += 1
         scale = p.sum()
         gap = _gap(gradient * scale, p / scale, mass)
+        if wide is not None and best is not None and 0.5 * best.gap < gap < 0.01 and size <= 512:
+            wide = None  # low rank plus a vanishing diagonal loses digits at the end; the full matrix does not
         if best is None or gap < best.gap:
             best = Solution(p / scale, gap, "newton", iteration, passes)
         if gap <= tolerance:
@@ -554,6 +579,8 @@ def _crossover(rows, solution, slack, mass, tolerance):
         if gap <= tolerance:
             return Solution(p, gap, solution.method, solution.iterations, passes)
         # As in _newton the penalty (n + Σm) Σp stands for Σp = 1; the pseudo-inverse for unidentified directions.
+        if rows.n_categories > LARGEST_MATRIX:
+            break
         hessian = rows.gram(rows.counts / u**2)[np.ix_(free, free)]
         hessian[np.diag_indices(free.size)] += m[free] / p[free] ** 2
         residual = gradient[free] + m[free] / p[free] - n - m.sum()

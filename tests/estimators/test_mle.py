@@ -290,6 +290,19 @@ def test_rank_deficient_cohorts_are_certified(epsilon):
         assert maximise(rows, method=method).gap <= 1e-6, method
 
 
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 6.0])
+@pytest.mark.parametrize("mass", [None, 0.5])
+def test_fewer_rows_than_categories_are_solved_in_the_space_of_the_rows(epsilon, mass):
+    rng = np.random.default_rng(4)
+    rows = DenseRows(1 + np.expm1(epsilon) * (rng.random((12, 200)) < 0.3), rng.integers(1, 3000, 12))
+    mass = None if mass is None else np.full(200, mass)
+    assert mle._order(rows)[0] == "newton"
+    solution = maximise(rows, mass, method="newton")
+    assert solution.gap <= 1e-6 and solution.gap == pytest.approx(certificate(rows, solution.p, mass), abs=1e-9)
+    if mass is None:
+        assert np.isnan(base.standard_errors(rows, solution.p)[0]).any()
+
+
 @pytest.mark.parametrize("method", ["newton", "quasi-newton"])
 def test_noiseless_channels(method):
     estimate = MLE(method=method)(survey(designs.direct(5), [50, 30, 0, 20, 1000]))
@@ -335,6 +348,14 @@ def test_auto_falls_back_on_newton(monkeypatch):
     assert maximise(rows).method == "newton"
     monkeypatch.setattr(mle, "LARGE_NEWTON_OPERATIONS", 0)
     assert maximise(rows) is poor
+
+
+def test_auto_falls_back_from_newton(monkeypatch):
+    rows = unary_rows(20, 50, 1.0, 3)
+    poor = mle.Solution(np.full(20, 0.05), 1.0, "newton", 1, 2.0)
+    monkeypatch.setattr(mle, "_newton", lambda *args: poor)
+    solution = maximise(rows)
+    assert solution.method == "quasi-newton" and solution.gap <= 1e-6
 
 
 # ---- constraints ------------------------------------------------------------------------------------------------------
