@@ -179,7 +179,7 @@ class ConditionedProduct:
         self.multiplicity = np.bincount(self.group, minlength=family.alpha.size).astype(float)
         self.n_categories = self.group.size
         self._find_tilt()
-        self.route = route or ("polynomial" if self._whole_plan is None and self._polynomial else "transform")
+        self.route = route or self._choose_route()
 
     @property
     def _polynomial(self):
@@ -197,14 +197,14 @@ class ConditionedProduct:
         for _ in range(12):
             centre = _modes(family, tilt)
             window = _window(family, tilt, centre)
-            nodes = _quadrature(family, tilt, centre, window, 128)
+            nodes = _quadrature(family, tilt, centre, window, 64)
             excess = m @ (centre + nodes.mean_offset) - 1
             spread = m @ nodes.variance
             if abs(excess) < 0.02 * math.sqrt(spread):
                 break
             tilt = self._newton(tilt, excess, spread)
-        self.tilt, self._centre, self._window, self._coarse = tilt, centre, window, nodes
-        self._sd = math.sqrt(spread)
+        self.tilt, self._centre, self._window = tilt, centre, window
+        self._coarse = _quadrature(family, tilt, centre, window, 128)
 
     def _newton(self, tilt, excess, spread):
         """Return the next tilt: Newton on 1/Σ E[g], which is linear in t for gamma factors."""
@@ -252,6 +252,16 @@ class ConditionedProduct:
         if float(count) * size[m > 0].sum() > WORK_LIMIT:
             return None
         return step, count, np.where(m > 0, size, 0)
+
+    def _choose_route(self):
+        """Return "transform" where the transforms die out at a reasonable cost, else "polynomial" where that applies."""
+        if not self._polynomial:
+            return "transform"
+        try:
+            _ = self._line
+        except ConvergenceError:
+            return "polynomial"
+        return "transform"
 
     @cached_property
     def _whole_plan(self):
