@@ -11,10 +11,10 @@ import warnings
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from ldpbayes.cli_plan import plan
 from ldpbayes.errors import ArgumentError, LDPBayesError, LDPBayesWarning
+from ldpbayes.terminal import err, new_table, out
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,9 +28,6 @@ app = typer.Typer(
         "may stand in it."
     ),
 )
-#: Tables need the room even where output goes to a file or a pipe.
-out = Console(width=None if sys.stdout.isatty() else 140)
-err = Console(stderr=True)
 
 #: Categories that a printed table shows unless --top says otherwise.
 TOP = 40
@@ -125,14 +122,9 @@ def crosscheck(file: File, prior: Prior = "jeffreys", draws: Draws = 1000, seed:
 
     collection = read_collection(file)
     report = run(collection, _prior(prior), random_seed=seed, draws=draws, progressbar=sys.stderr.isatty())
-    table = Table(
-        title=f"{collection.title or collection.id}: {report.reference} against {report.sampler}", title_justify="left"
-    )
-    for name in ("category", "mean", "sd", "NUTS − mean (sd)", "(MCSE)"):
-        table.add_column(name, justify="left" if name == "category" else "right")
-    for name in report.estimates:
-        table.add_column(f"{_LABELS.get(name, name)} − mean (sd)", justify="right")
-    table.add_column("verdict")
+    title = f"{collection.title or collection.id}: {report.reference} against {report.sampler}"
+    points = [f"{_LABELS.get(name, name)} − mean (sd)" for name in report.estimates]
+    table = new_table(title, ["category"], ["mean", "sd", "NUTS − mean (sd)", "(MCSE)", *points], ["verdict"])
     for x, category in enumerate(report.categories):
         numbers = [f"{report.mean[x]:.4f}", f"{report.sd[x]:.4f}"]
         numbers += [f"{report.difference_sd[x]:+.3f}", f"{report.difference_mcse[x]:+.2f}"]
@@ -140,11 +132,15 @@ def crosscheck(file: File, prior: Prior = "jeffreys", draws: Draws = 1000, seed:
         table.add_row(category, *numbers, report.verdicts[x])
     out.print(table)
     for check in report.channels:
-        word = "[red]does not fit[/red]" if check.flagged else "fits"
-        out.print(f"Posterior predictive check of {check.name}: p = {check.p_value:.3f} over {check.draws} draws: {word}.")
+        word, style = ("does not fit", "red") if check.flagged else ("fits", None)
+        sentence = f"Posterior predictive check of {check.name}: p = {check.p_value:.3f} over {check.draws} draws: {word}."
+        out.print(sentence, style=style)
     out.print(report.outcome)
     out.print(report.conclusion, style="red" if report.flagged else "green")
     raise typer.Exit(1 if report.flagged else 0)
+
+
+app.command()(plan)
 
 
 @app.command()
@@ -177,7 +173,7 @@ def simulate(
 
       ldpbayes simulate out.toml --population zipf --categories 100 --users 100000 -p epsilon=1
 
-      ldpbayes simulate out.toml --population data/populations/adult_age.csv --protocol unary -p epsilon=2 --seed 1
+      ldpbayes simulate out.toml --population data/populations/adult_age.csv --protocol unary -p epsilon=2 -p variant=optimised
     """
     from ldpbayes.protocols import make_protocol
     from ldpbayes.reports import write_collection
@@ -203,9 +199,8 @@ def protocols():
     """List the protocols and survey designs that a collection file may name, with their parameters."""
     from ldpbayes.protocols import describe_protocols
 
-    table = Table(title="protocol = … in a collection file; parameters go under [channels.parameters]", title_justify="left")
-    for name in ("protocol", "parameters", "what it is"):
-        table.add_column(name)
+    title = "protocol = … in a collection file; parameters go under [channels.parameters]"
+    table = new_table(title, ["protocol", "parameters", "what it is"])
     for row in describe_protocols():
         table.add_row(*row)
     out.print(table)
@@ -217,7 +212,7 @@ def main(arguments=None):
         try:
             app(args=arguments, standalone_mode=True)
         except LDPBayesError as error:
-            err.print(f"ldpbayes: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+            err.print(f"ldpbayes: {error}", style="red", highlight=False, soft_wrap=True)
             raise SystemExit(2) from None
         except KeyboardInterrupt:
             err.print("ldpbayes: interrupted; no file was changed.", highlight=False)
@@ -252,14 +247,10 @@ def _print_fit(tree, top):
     summary, category = tree["summary"], tree["summary"]["category"].values
     estimates = tree["estimate"]
     level = f"{summary.attrs['ci_prob'] * 100:g} % interval"
-    table = Table(title=tree.attrs["title"] or tree.attrs["collection"], title_justify="left")
-    table.add_column("category")
-    for target in ("P", "F"):
-        for name in (f"mean of {target}", "sd", level):
-            table.add_column(name, justify="right")
     names = [str(name) for name in estimates["estimator"].values]
-    for name in names:
-        table.add_column(_LABELS.get(name, name), justify="right")
+    numbers = [name for target in ("P", "F") for name in (f"mean of {target}", "sd", level)]
+    numbers += [_LABELS.get(name, name) for name in names]
+    table = new_table(tree.attrs["title"] or tree.attrs["collection"], ["category"], numbers)
     mean = summary["mean"].sel(target="distribution").values
     shown = sorted(sorted(range(mean.size), key=lambda x: -mean[x])[:top])
     for x in shown:
@@ -293,16 +284,15 @@ def _print_trust(tree):
     named = zip(tree["estimate"]["estimator"].values, tree["estimate"]["outcome"].values, strict=True)
     lines += [f"{_LABELS.get(str(name), name)}: {text}" for name, text in named]
     for line in filter(None, lines):
-        out.print(line, highlight=False, markup=False, soft_wrap=True)
+        out.print(line, highlight=False, soft_wrap=True)
 
 
 def _explain(collection, prior):
     from ldpbayes.fit import select_method
 
     choice = select_method(collection, prior)
-    table = Table(title=f"{collection.title or collection.id}: what auto considers, in order", title_justify="left")
-    for name in ("method", "applies", "predicted seconds", "why"):
-        table.add_column(name)
+    title = f"{collection.title or collection.id}: what auto considers, in order"
+    table = new_table(title, ["method", "applies", "predicted seconds", "why"])
     for name, answer in choice.considered:
         mark = "chosen" if name == choice.method.name else ("yes" if answer.feasible else "no")
         table.add_row(name, mark, "" if math.isnan(answer.seconds) else f"{answer.seconds:.2g}", answer.reason)
@@ -358,7 +348,7 @@ def _warnings_as_sentences():
     def show(message, category, *args, **kwargs):
         if issubclass(category, LDPBayesWarning) and str(message) not in said:
             said.add(str(message))
-            err.print(f"Warning: {message}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+            err.print(f"Warning: {message}", style="yellow", highlight=False, soft_wrap=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

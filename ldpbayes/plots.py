@@ -53,6 +53,37 @@ def plot_forest(tree, *, top=40):
     return figure
 
 
+def plot_plan(along, values, curves, label, *, chosen=None):
+    """Return a figure of planned errors: one curve per protocol, the bound and open answers dashed.
+
+    Parameters
+    ----------
+    along : {"epsilon", "n"}
+    values : (m,) array
+    curves : dict of str to (m,) array
+        From theory.planning.curves.
+    label : str
+        What the error is.
+    chosen : (x, error), optional
+        A planned setting to mark.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 4.8), layout="constrained")
+    axes = figure.subplots()
+    for name, error in curves.items():
+        dashed = name in ("bound", "open answers")
+        axes.plot(
+            values, error, "--" if dashed else "-", color={"bound": "black", "open answers": "0.6"}.get(name), label=name
+        )
+    if chosen is not None:
+        axes.plot(*chosen, "o", color="tab:red", label="planned")
+    axes.set(xscale="log", yscale="log", xlabel={"epsilon": "ε (nats)", "n": "reports"}[along], ylabel=label)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=5, fontsize=8, frameon=False)
+    return figure
+
+
 def save_figure(figure, path):
     """Write a figure as PNG, PDF or SVG (by its ending), whole or not at all."""
     known = figure.canvas.get_supported_filetypes()

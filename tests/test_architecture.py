@@ -15,7 +15,7 @@ LAYERS = [
     {"tally", "estimate", "frequency"},
     {"estimators", "posteriors", "theory", "model", "result"},
     {"fit", "crosscheck", "diagnostics", "plots", "simulate", "reports", "study", "answers"},
-    {"cli"},
+    {"cli", "cli_plan", "cli_study", "terminal"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FAMILIES = ("estimators", "posteriors", "theory")
@@ -41,7 +41,7 @@ HOMES = {
     "matplotlib": {"plots"},
     "narwhals": {"reports"},
     "narwhals": {"reports"},
-    "typer": {"cli"},
+    "typer": {"cli", "cli_plan", "cli_study"},
 }
 
 
