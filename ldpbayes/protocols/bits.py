@@ -25,6 +25,8 @@ def blocks(n, n_categories):
 
 def sizes(bits):
     """Return |y| of each packed report, shape (m,)."""
+    if bits.shape[1] % 8 == 0 and bits.flags.c_contiguous:
+        bits = bits.view(np.uint64)  # the order of bytes does not matter to a count, and words are eight times fewer
     return np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
-from ldpbayes.protocols import make_protocol
+from ldpbayes.protocols import bits, make_protocol
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.tally import Tally
 
@@ -231,3 +231,12 @@ def test_lists_too_long_to_write_out_are_refused():
     for method in (protocol.all_reports, protocol.channel, protocol.rational_channel):
         with pytest.raises(InfeasibleError, match="too many possible reports"):
             method()
+
+
+@pytest.mark.parametrize("a", [5, 64, 70, 128])
+def test_sizes_count_members(a):
+    members = np.random.default_rng(a).random((50, a)) < 0.3
+    packed = np.packbits(members, axis=1)
+    np.testing.assert_array_equal(bits.sizes(packed), members.sum(axis=1))
+    np.testing.assert_array_equal(bits.sizes(packed[::2]), members[::2].sum(axis=1))
+    np.testing.assert_array_equal(bits.sizes(np.asfortranarray(packed)), members.sum(axis=1))
