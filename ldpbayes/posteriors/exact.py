@@ -102,7 +102,7 @@ class Exact(AbstractPosterior):
         except InfeasibleError as err:
             return Feasibility(False, math.nan, str(err))
         a = collection.n_categories
-        seconds = 0.02 + 1e-4 * a + self.draws * self.chains * a * 3e-7
+        seconds = 0.02 + 1e-4 * a + self.draws * self.chains * a * 1.2e-6
         return Feasibility(True, seconds, "Every report singles out one category: the posterior is exact at any size.")
 
     def moments(self, collection, prior):
