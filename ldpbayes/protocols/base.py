@@ -199,7 +199,7 @@ def distinct(reports, counts=None):
             return np.stack(np.unravel_index(codes, spans), axis=1).astype(reports.dtype), totals
         order, new = _sort_rows(reports.reshape(len(reports), -1).view(np.uint8))
     starts = np.flatnonzero(new)
-    return reports[order[starts]], np.add.reduceat(counts[order], starts)
+    return reports.take(order[starts], axis=0), np.add.reduceat(counts[order], starts)
 
 
 def _spans(reports):
