@@ -11,6 +11,7 @@ from ldpbayes import checks, result
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.posteriors.merging import merge
+from ldpbayes.prior import as_prior
 from ldpbayes.rows import Rows
 
 #: Rows with at most this many users are allocated user by user.
@@ -65,12 +66,14 @@ class Augmentation(AbstractPosterior):
         object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
 
     def feasibility(self, collection, prior):
+        prior = as_prior(prior, collection.n_categories)
         try:
             return self._feasibility(_split(collection.rows, prior))
         except InfeasibleError as err:
             return Feasibility(False, math.nan, str(err))
 
     def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
+        prior = as_prior(prior, collection.n_categories)
         allocation = _split(collection.rows, prior)
         feasibility = self._feasibility(allocation)
         if not feasibility.feasible:

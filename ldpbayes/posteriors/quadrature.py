@@ -18,6 +18,7 @@ from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.frequency import frequency_moments
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.posteriors.merging import count_groups, merge, quantile
+from ldpbayes.prior import as_prior
 
 #: The first stick has so many times the nodes of the others: its margin is interpolated, not only integrated.
 FIRST_STICK = 2
@@ -73,9 +74,11 @@ class Quadrature(AbstractPosterior):
         object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
 
     def feasibility(self, collection, prior):
+        prior = as_prior(prior, collection.n_categories)
         return self._prepare(collection, prior)[0]
 
     def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
+        prior = as_prior(prior, collection.n_categories)
         feasibility, merged = self._prepare(collection, prior)
         if not feasibility.feasible:
             raise InfeasibleError(feasibility.reason)

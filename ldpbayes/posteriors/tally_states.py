@@ -12,6 +12,7 @@ from ldpbayes import checks, result
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.posteriors.merging import count_groups, merge, quantile
+from ldpbayes.prior import as_prior
 
 #: Largest number of tally states held in memory (about 40 bytes each).
 MAX_STATES = 2**24
@@ -54,9 +55,11 @@ class TallyStates(AbstractPosterior):
         object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
 
     def feasibility(self, collection, prior):
+        prior = as_prior(prior, collection.n_categories)
         return self._prepare(collection, prior)[0]
 
     def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
+        prior = as_prior(prior, collection.n_categories)
         feasibility, merged = self._prepare(collection, prior)
         if not feasibility.feasible:
             raise InfeasibleError(feasibility.reason)
