@@ -214,9 +214,7 @@ class UnaryEncoding(AbstractProtocol):
         if given == {"epsilon", "lam"}:
             return cls(len(categories), **parameters)
         shown = ", ".join(sorted(given)) or "none"
-        raise ArgumentError(
-            f"unary parameters must be epsilon and variant, kappa and lam, or epsilon and lam, got {shown}."
-        )
+        raise ArgumentError(f"unary parameters must be epsilon and variant, kappa and lam, or epsilon and lam, got {shown}.")
 
     @property
     def _thresholds(self):
