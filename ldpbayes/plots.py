@@ -1,4 +1,4 @@
-"""Pictures of results: intervals as a forest plot with the point estimates marked."""
+"""Pictures of results: intervals as a forest plot with the point estimates marked, and the curves of a study."""
 
 import numpy as np
 
@@ -82,6 +82,87 @@ def plot_plan(along, values, curves, label, *, chosen=None):
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=5, fontsize=8, frameon=False)
     return figure
+
+
+def plot_study(table, x, lines, panels, *, title="", most_panels=24):
+    """Return a matplotlib figure of a study: a panel for each value of some columns, a curve for each of others.
+
+    Bars are two Monte Carlo standard errors. Where several cells of a panel share a curve and an x, the least is shown:
+    the best setting of the columns that the figure leaves out. Of several metrics outside the panels, the first is shown.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        From run_study.
+    x : str
+        Column on the horizontal axis, logarithmic.
+    lines, panels : tuple of str
+        Columns whose values make a curve, and a panel.
+    title : str
+    most_panels : int
+        Panels after these are left to the table, which the title then says.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    from matplotlib.figure import Figure
+
+    found = table.to_pylist()
+    if "metric" not in panels:
+        found = [line for line in found if line["metric"] == found[0]["metric"]]
+    groups = {}
+    for line in found:
+        groups.setdefault(tuple(line[key] for key in panels), []).append(line)
+    shown = dict(list(groups.items())[:most_panels])
+    columns = min(4, len(shown))
+    rows = -(-len(shown) // columns)
+    figure = Figure(figsize=(3.6 * columns, 2.9 * rows + 0.9), layout="constrained")
+    handles = {}
+    for axes, (values, group) in zip(figure.subplots(rows, columns, squeeze=False).flat, shown.items(), strict=False):
+        for label, handle in _study_panel(axes, group, x, lines):
+            handles.setdefault(label, handle)
+        axes.set_title(", ".join(_value_label(key, value) for key, value in zip(panels, values, strict=True)), fontsize=8)
+        axes.set_xlabel(x.replace("_", " "), fontsize=8)
+        axes.set_ylabel(group[0]["metric"].replace("_", " ") if "metric" not in panels else "", fontsize=8)
+        axes.tick_params(labelsize=7)
+    for axes in figure.axes[len(shown) :]:
+        axes.remove()
+    left = f" ({len(shown)} of {len(groups)} panels)" if len(groups) > len(shown) else ""
+    figure.suptitle(title + left, fontsize=10)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    return figure
+
+
+_BOUNDS = (("bound", "floor, this protocol, large n"), ("bound_any", "floor, any protocol, large n"))
+_BOUNDS += (("bound_finite", "floor, this protocol, this n"),)
+
+
+def _study_panel(axes, group, x, lines):
+    """Draw the curves of one panel and yield (label, handle) of each."""
+    curves = {}
+    for line in group:
+        curve = curves.setdefault(" ".join(str(line[key]).replace("_", " ") for key in lines), {})
+        if line[x] not in curve or line["value"] < curve[line[x]]["value"]:
+            curve[line[x]] = line
+    for i, (label, curve) in enumerate(curves.items()):
+        at = sorted(curve)
+        value, error = ([curve[k][key] or 0.0 for k in at] for key in ("value", "standard_error"))
+        bars = 2 * np.nan_to_num(np.array(error))
+        yield label, axes.errorbar(at, value, bars, marker="o", ms=3, lw=1.2, color=f"C{i % 10}", capsize=2)
+    for (key, label), style in zip(_BOUNDS, ("--", ":", "-."), strict=True):
+        floor = {line[x]: line[key] for line in group if line[key] is not None}
+        if floor:
+            yield label, axes.plot(sorted(floor), [floor[k] for k in sorted(floor)], style, color="0.4", lw=1)[0]
+    axes.set_xscale("log")
+    if all(line["value"] > 0 for line in group):
+        axes.set_yscale("log")
+    axes.grid(alpha=0.3, lw=0.5)
+
+
+def _value_label(key, value):
+    known = {"n_categories": "a", "n_reports": "n"}
+    return f"{known[key]} = {value:,}" if key in known else str(value).replace("_", " ")
 
 
 def save_figure(figure, path):

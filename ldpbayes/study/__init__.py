@@ -1,0 +1,14 @@
+"""Simulation studies: the papers' experiments with the posterior mean and the bounds added."""
+
+from ldpbayes import checks
+from ldpbayes.study.runner import Study, run_study
+
+
+def find_study(name):
+    """Return a study by its name, or raise an ArgumentError that lists the names."""
+    from ldpbayes.study.catalogue import STUDIES
+
+    return STUDIES[checks.choice(name, "study", tuple(STUDIES))]
+
+
+__all__ = ["Study", "find_study", "run_study"]

@@ -1,0 +1,284 @@
+"""What happens in a cell: reports simulated again and again, estimators held against the truth, risks beside bounds."""
+
+import functools
+import math
+import pathlib
+
+import numpy as np
+
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.estimators.mle import MLE
+from ldpbayes.estimators.oracle import Oracle
+from ldpbayes.estimators.postprocess import norm_sub, project_to_simplex, truncate_and_renormalise
+from ldpbayes.fit import fit, select_method
+from ldpbayes.frequency import frequency_moments
+from ldpbayes.posteriors.exact import Exact
+from ldpbayes.posteriors.surrogate import Surrogate
+from ldpbayes.prior import as_prior
+from ldpbayes.protocols.cohort_rr import CohortRR
+from ldpbayes.protocols.grr import GRR
+from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.rappor import Rappor
+from ldpbayes.protocols.subset import SubsetSelection, mutual_information_size
+from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.simulate import population
+from ldpbayes.tally import Collection, Tally
+from ldpbayes.theory import bounds, risk
+
+POPULATIONS = pathlib.Path(__file__).parents[2] / "data" / "populations"
+PRIORS = ("jeffreys", "flat")
+TARGETS = ("distribution", "frequency")
+#: Weighted draws of the surrogate: the Monte Carlo error adds about 1/1,000 to the posterior mean's risk.
+SURROGATE = Surrogate(draws=1000, chains=1)
+#: Post-processing of the oracle, by the word that the tables use.
+DECODERS = {"norm_sub": norm_sub, "projected": project_to_simplex, "normalised": truncate_and_renormalise}
+_PROTOCOLS = {
+    "grr": GRR,
+    "sue": UnaryEncoding.symmetric,
+    "oue": UnaryEncoding.optimised,
+    "subset": SubsetSelection,
+    "subset_information": lambda a, e: SubsetSelection(a, e, mutual_information_size(a, e)),
+    "blh": lambda a, e: LocalHashing(a, e, 2),
+    "olh": LocalHashing,
+    "hadamard": HadamardResponse,
+    "cohort_rr": lambda a, e: CohortRR(a, e, buckets=4, cohorts=8),
+    "rappor": lambda a, e: Rappor.one_time(a, e, n_bits=16, cohorts=4, hashes=2, candidates=labels(a)),
+}
+
+
+def labels(a):
+    """Return the category labels "c0", "c1", …"""
+    return tuple(f"c{x}" for x in range(a))
+
+
+def protocol_of(cell):
+    """Return the protocol of a cell."""
+    a, epsilon = cell["n_categories"], cell["epsilon"]
+    settings = {"buckets": cell.get("buckets"), "cohorts": cell.get("cohorts")}
+    if cell["protocol"] == "orr_closed":
+        return CohortRR(a, epsilon, **settings)
+    if cell["protocol"] == "orr_open":
+        return CohortRR(a, epsilon, **settings, assignment="label", candidates=labels(a))
+    if cell["protocol"] == "orappor_open":
+        return Rappor.one_time(a, epsilon, cell["buckets"], cell["cohorts"], candidates=labels(a))
+    return _PROTOCOLS[cell["protocol"]](a, epsilon)
+
+
+def truth(cell, rng):
+    """Return (distribution or None, true counts) of one replication: drawn from the prior, a fixed law, or a census."""
+    a, name = cell["n_categories"], cell["population"]
+    if name in PRIORS:
+        p = np.maximum(rng.dirichlet(as_prior(name, a).alpha), 1e-300)
+        p /= p.sum()
+    elif name in ("geometric", "zipf"):
+        p = population(name, a).distribution
+    else:
+        return None, census(name).counts
+    return p, rng.multinomial(cell["n_reports"], p)
+
+
+@functools.lru_cache
+def census(name):
+    """Return a population of data/populations by its name."""
+    return population(POPULATIONS / f"{name}.toml")
+
+
+def posterior_moments(collection, prior, rng):
+    """Return (mean, variance) of P: exact, else the surrogate's where its weights are good, else the next method's."""
+    try:
+        found = Exact().moments(collection, prior)
+        return found.mean, found.variance
+    except InfeasibleError:
+        pass
+    if collection.n_categories > 2:
+        with np.errstate(over="ignore"):  # weights too uneven to use overflow in their own diagnostic
+            found = SURROGATE.weighted(collection, prior, random_seed=rng)
+        if not found.problem:
+            mean = found.weight @ found.distribution
+            return mean, found.weight @ (found.distribution - mean) ** 2
+    other = select_method(collection, prior, exclude=("surrogate",)).method
+    tree = fit(collection, prior, other, estimates=False, random_seed=int(rng.integers(2**31)))
+    summary = tree["summary"].sel(target="distribution")
+    return summary["mean"].values, summary["sd"].values ** 2
+
+
+def estimate_all(collection, names, prior, rng):
+    """Return {(estimator, target): estimate} and {target: Σ posterior variance} for the estimators named.
+
+    Point estimates serve both targets, as in the papers; the posterior has a mean for each.
+    """
+    found, spread = {}, {}
+    oracle = Oracle()(collection).distribution if {"oracle", *DECODERS} & set(names) else None
+    for name in names:
+        if name == "posterior_mean":
+            mean, variance = posterior_moments(collection, prior, rng)
+            frequency, sd = frequency_moments(mean, variance, prior.alpha, collection.n_reports)
+            found |= {(name, "distribution"): mean, (name, "frequency"): frequency}
+            spread = {"distribution": variance.sum(), "frequency": (sd**2).sum()}
+            continue
+        point = oracle if name == "oracle" else MLE()(collection).distribution if name == "mle" else DECODERS[name](oracle)
+        found |= {(name, target): point for target in TARGETS}
+    return found, spread
+
+
+def simulate_risks(cell, rng, *, estimators, targets=TARGETS, metrics=("mse",), with_bounds=False):
+    """Return the lines of a cell: Monte Carlo risks of the estimators, beside their formulas and the bounds.
+
+    Parameters
+    ----------
+    cell : dict
+    rng : Generator
+    estimators : tuple of str
+    targets, metrics : tuple of str
+        "distribution", "frequency"; "mse" (Σ squared errors), "l1" (Σ absolute errors).
+    with_bounds : bool
+        Add the floors, for populations drawn from a prior.
+    """
+    protocol, categories = protocol_of(cell), labels(cell["n_categories"])
+    prior = as_prior(cell["population"] if cell["population"] in PRIORS else "jeffreys", protocol.n_categories)
+    losses, spreads = {}, {target: [] for target in targets}
+    for _ in range(cell["replications"]):
+        p, true_counts = truth(cell, rng)
+        collection = Collection(categories, Tally(protocol, *protocol.simulate(true_counts, rng)))
+        found, spread = estimate_all(collection, estimators, prior, rng)
+        aims = {"distribution": p, "frequency": true_counts / true_counts.sum()}
+        for (name, target), value in found.items():
+            if target in targets and aims[target] is not None:
+                error = value - aims[target]
+                losses.setdefault((name, target, "mse"), []).append(error @ error)
+                losses.setdefault((name, target, "l1"), []).append(np.abs(error).sum())
+        for target in targets if spread else ():
+            spreads[target].append(spread[target])
+    lines = [line for line in summarise_losses(losses) if line["metric"] in metrics]
+    floors = {target: _bounds(cell, protocol, prior, target) for target in targets} if with_bounds else {}
+    for line in lines:
+        if line["metric"] == "mse":
+            line |= _expected(cell, protocol, prior, line, spreads[line["target"]])
+            line |= floors.get(line["target"], {})
+    return lines
+
+
+def summarise_losses(losses):
+    """Return one line for each (estimator, target, metric): the mean loss and what it exceeds the posterior mean's by."""
+    lines = []
+    for (name, target, metric), values in losses.items():
+        values = np.array(values)
+        line = {"estimator": name, "target": target, "metric": metric, "replications": values.size}
+        line |= dict(zip(("value", "standard_error"), mean_and_error(values), strict=True))
+        best = losses.get(("posterior_mean", target, metric))
+        if best is not None and name != "posterior_mean":
+            line |= dict(zip(("excess", "excess_error"), mean_and_error(values - np.array(best)), strict=True))
+        lines.append(line)
+    return lines
+
+
+def mean_and_error(values):
+    """Return the mean and its standard error."""
+    values = np.asarray(values, dtype=float)
+    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else math.nan
+
+
+def _expected(cell, protocol, prior, line, spread):
+    """Return the mean squared error by formula: exact for the oracle, the mean posterior variance, the MLE's limit."""
+    n, target = cell["n_reports"], line["target"]
+    if line["estimator"] == "posterior_mean":
+        value, error = mean_and_error(spread)
+        return {"expected": value, "expected_error": error}
+    if line["estimator"] not in ("oracle", "mle") or protocol.hit_rates is None:
+        return {}
+    if cell["population"] in PRIORS:
+        found = risk.average_risk(protocol, prior, n, target, estimator=line["estimator"], draws=30)
+    elif line["estimator"] == "oracle":
+        # The risk is linear in F, whose mean is P; a census is its own F.
+        p, true_counts = truth(cell, np.random.default_rng(0))
+        found = risk.oracle_risk(protocol, true_counts / n if p is None else p, n, target)
+    else:
+        return {}
+    return {"expected": found.value, "expected_error": found.standard_error}
+
+
+def _bounds(cell, protocol, prior, target):
+    """Return the floors under the risk: for this protocol and for every ε-LDP one at large n, and at this n where known."""
+    a, epsilon, n = cell["n_categories"], cell["epsilon"], cell["n_reports"]
+    out = {"bound": _floor(protocol, prior, target) / n, "bound_any": bounds.theorem_4_5(a, epsilon, target).value / n}
+    if target == "distribution" and cell["protocol"] == "grr":
+        out["bound_finite"] = bounds.theorem_4_1(protocol, prior, n, draws=4).value
+    return out
+
+
+@functools.lru_cache
+def _floor(protocol, prior, target):
+    # The determinant hardly moves with P where categories are many, and each one costs O(a³).
+    draws = 400 if protocol.n_categories <= 64 else 2
+    return bounds.corollary_4_3(protocol, prior, target, draws=draws).value
+
+
+def cohort_losses(cell, rng):
+    """Return the lines of a cell of the cohort study: ℓ1 and squared error for P of O-RR or O-RAPPOR.
+
+    O-RAPPOR sends only its counts of bits, whose law is known; its decoder is the projected least squares.
+    """
+    protocol, losses = protocol_of(cell), {}
+    a, n = cell["n_categories"], cell["n_reports"]
+    for _ in range(cell["replications"]):
+        p, true_counts = truth(cell, rng)
+        if isinstance(protocol, Rappor):
+            found = {
+                "projected": project_to_simplex(_decode_bits(protocol, *protocol.simulate_bit_counts(true_counts, rng)))
+            }
+        else:
+            collection = Collection(labels(a), Tally(protocol, *protocol.simulate(true_counts, rng)))
+            found = {"projected": project_to_simplex(protocol.least_squares(collection.rows))}
+            found["mle"] = MLE()(collection).distribution
+        found["no_privacy"] = true_counts / n
+        for name, value in found.items():
+            losses.setdefault((name, "distribution", "l1"), []).append(np.abs(value - p).sum())
+            losses.setdefault((name, "distribution", "mse"), []).append(((value - p) ** 2).sum())
+    return summarise_losses(losses)
+
+
+def _decode_bits(protocol, bit_counts, cohort_sizes):
+    """Return the least-squares estimate from counts of bits: filters · p = (C N/n − p*)/(q* − p*), of least norm."""
+    on, off = protocol.rates
+    shares = (protocol.cohorts * bit_counts / cohort_sizes.sum() - off) / (on - off)
+    filters = [protocol.filters(c) for c in range(protocol.cohorts)]
+    normal, right = sum(f.T @ f for f in filters), sum(f.T @ s for f, s in zip(filters, shares, strict=True))
+    return np.linalg.lstsq(normal, right, rcond=1e-12)[0]
+
+
+def distance_to_mle(cell, rng):
+    """Return the lines of a cell of the convergence study: how far E[P|Y] and the MLE are apart, in posterior sd.
+
+    √(mean_x ((E[P_x|Y] − MLE_x)/sd_x)²); of order 1/√n inside the simplex (Lopuhaä-Zwakenberg et al. 2020, Thm 3.3).
+    """
+    protocol, distances = protocol_of(cell), []
+    prior = as_prior("jeffreys", protocol.n_categories)
+    for _ in range(cell["replications"]):
+        _, true_counts = truth(cell, rng)
+        collection = Collection(labels(protocol.n_categories), Tally(protocol, *protocol.simulate(true_counts, rng)))
+        mean, variance = posterior_moments(collection, prior, rng)
+        apart = (mean - MLE()(collection).distribution) ** 2 / variance
+        distances.append(math.sqrt(apart.mean()))
+    value, error = mean_and_error(distances)
+    line = {"estimator": "mle", "target": "distribution", "metric": "distance_in_sd", "replications": len(distances)}
+    return [line | {"value": value, "standard_error": error}]
+
+
+def information_metrics(cell, rng):
+    """Return the lines of a cell of the metrics study: privacy and utility under Jeffreys' prior, no reports simulated."""
+    from ldpbayes.theory import metrics
+
+    protocol, prior = protocol_of(cell), as_prior("jeffreys", cell["n_categories"])
+    found = {
+        "worst_case_privacy": metrics.worst_case_privacy(protocol),
+        "average_privacy": metrics.average_privacy(protocol, prior),
+        "participation_factor": metrics.participation_factor(protocol, prior),
+    }
+    return [{"metric": name, "value": v.value, "standard_error": v.standard_error} for name, v in found.items()]
+
+
+def require_populations():
+    """Raise an ArgumentError where the folder of true populations is missing."""
+    if not POPULATIONS.is_dir():
+        raise ArgumentError("study must run from a checkout of the project, which holds data/populations; got none.")

@@ -1,0 +1,201 @@
+"""Runs a study: a grid of cells, in parallel, one Parquet file a finished cell, so that an interrupted run goes on."""
+
+import hashlib
+import itertools
+import json
+import pathlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbayes import checks, files
+from ldpbayes.errors import DataError
+
+SETTINGS = ("small", "paper")
+#: What makes a cell; a study uses some of them, the rest are null.
+CELL_COLUMNS = {
+    "protocol": "string",
+    "n_categories": "int64",
+    "epsilon": "float64",
+    "n_reports": "int64",
+    "population": "string",
+    "buckets": "int64",
+    "cohorts": "int64",
+}
+#: What a cell finds, one line per estimator, target and metric.
+RESULT_COLUMNS = {
+    "estimator": "string",
+    "target": "string",
+    "metric": "string",
+    "value": "float64",
+    "standard_error": "float64",
+    "replications": "int64",
+    "excess": "float64",
+    "excess_error": "float64",
+    "bound": "float64",
+    "bound_any": "float64",
+    "bound_finite": "float64",
+    "expected": "float64",
+    "expected_error": "float64",
+}
+
+
+@dataclass(frozen=True)
+class Study:
+    """A grid of cells and what to do in each.
+
+    Attributes
+    ----------
+    name, title, source : str
+        Word for the command line, one line for the reader, and the figures or tables it repeats.
+    cells : callable
+        setting -> list of dicts with keys of CELL_COLUMNS and ``replications``.
+    evaluate : callable
+        (cell, Generator) -> list of dicts with keys of RESULT_COLUMNS.
+    x : str
+        Column on the horizontal axis of the figure.
+    lines, panels : tuple of str
+        Columns whose values make a curve, and a panel.
+    """
+
+    name: str
+    title: str
+    source: str
+    cells: Callable
+    evaluate: Callable
+    x: str = "epsilon"
+    lines: tuple = ("estimator",)
+    panels: tuple = ("protocol", "n_categories", "n_reports", "target")
+
+
+def grid(**axes):
+    """Return the cells of a full grid: every combination of the values of the axes, the last one fastest."""
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, replications=None, progressbar=False):
+    """Return the results of a study as a pyarrow Table, and write them where a folder is given.
+
+    Every cell draws from a generator seeded by random_seed and the cell's own values, so the numbers depend neither on
+    ``jobs`` nor on the order or the number of the cells. A finished cell is a file under ``output/cells``, written under a
+    temporary name and renamed; a later run with the same seed and replications reads it instead of computing it again.
+
+    Parameters
+    ----------
+    study : Study or str
+        One of STUDIES, or its name.
+    setting : {"small", "paper"}
+        About a minute on one core, or the paper's own grid and replications.
+    output : path-like, optional
+        Folder for ``<study>-<setting>.parquet`` and the cells; made where missing.
+    jobs : int
+        Processes of joblib; −1 for every core. Under ``joblib.parallel_config("dask")`` or ``"ray"`` they are a cluster's.
+    random_seed : int
+    replications : int, optional
+        Instead of the setting's own.
+    progressbar : bool
+        Show progress on standard error.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns ``study``, CELL_COLUMNS and RESULT_COLUMNS. ``value`` is the Monte Carlo mean of ``metric`` and
+        ``standard_error`` its error; ``excess`` is how much more it is than the posterior mean's on the same reports, with
+        its own (paired) error; ``bound`` and ``bound_any`` are the large-n floors of Corollary 4.3 and Theorem 4.5 of
+        Lopuhaä-Zwakenberg et al. (2020), ``bound_finite`` that of Theorem 4.1; ``expected`` is the value by formula.
+    """
+    import joblib
+    import pyarrow as pa
+
+    from ldpbayes.study import find_study
+
+    study = find_study(study) if isinstance(study, str) else study
+    checks.choice(setting, "setting", SETTINGS)
+    checks.integer(jobs, "jobs", minimum=-1)
+    random_seed = checks.integer(random_seed, "random_seed", minimum=0)
+    cells = study.cells(setting)
+    if replications is not None:
+        checks.integer(replications, "replications", minimum=2)
+        cells = [cell | {"replications": replications} if "replications" in cell else cell for cell in cells]
+    folder = None if output is None else pathlib.Path(output)
+    paths = [
+        None if folder is None else folder / "cells" / f"{study.name}-{key(study, c, random_seed)}.parquet" for c in cells
+    ]
+    if folder is not None:
+        _make_folder(folder / "cells")
+    tables = [_read(path) if path is not None and path.exists() else None for path in paths]
+    todo = [i for i, table in enumerate(tables) if table is None]
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    finished = parallel(joblib.delayed(_run_cell)(study, i, cells[i], random_seed, paths[i]) for i in todo)
+    for i, table in _progress(finished, len(cells), len(todo), study, progressbar):
+        tables[i] = table
+    result = pa.concat_tables(tables)
+    if folder is not None:
+        _write(result, folder / f"{study.name}-{setting}.parquet")
+    return result
+
+
+def key(study, cell, random_seed):
+    """Return the name of a cell's file: a digest of the study, the cell and the seed."""
+    text = json.dumps([study.name, sorted(cell.items()), random_seed])
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def _run_cell(study, position, cell, random_seed, path):
+    """Compute one cell, write it where a path is given, and return (position, table)."""
+    rng = np.random.default_rng(np.random.SeedSequence([random_seed, int(key(study, cell, random_seed), 16)]))
+    table = _table(study, cell, study.evaluate(cell, rng))
+    if path is not None:
+        _write(table, path)
+    return position, table
+
+
+def _table(study, cell, found):
+    """Return the lines that a cell found as a Table with the fixed columns."""
+    import pyarrow as pa
+
+    columns = {"study": "string"} | CELL_COLUMNS | RESULT_COLUMNS
+    lines = [{"study": study.name} | cell | line for line in found]
+    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns.items()])
+    return pa.Table.from_pylist([{name: line.get(name) for name in columns} for line in lines], schema=schema)
+
+
+def _progress(finished, total, left, study, shown):
+    """Yield from finished, with a bar on standard error where wanted."""
+    if not shown:
+        yield from finished
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    bar = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*bar, console=Console(stderr=True)) as progress:
+        task = progress.add_task(study.name, total=total, completed=total - left)
+        for item in finished:
+            progress.advance(task)
+            yield item
+
+
+def _make_folder(path):
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise DataError(f"cannot be made ({err.strerror})", source=path) from err
+
+
+def _write(table, path):
+    import pyarrow.parquet as pq
+
+    with files.replacing(path) as temporary:
+        pq.write_table(table, temporary)
+
+
+def _read(path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as err:
+        raise DataError("is not a finished cell of a study; remove it to compute the cell again", source=path) from err
