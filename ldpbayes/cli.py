@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from ldpbayes.cli_plan import plan
+from ldpbayes.cli_study import study
 from ldpbayes.errors import ArgumentError, LDPBayesError, LDPBayesWarning
 from ldpbayes.terminal import err, new_table, out
 
@@ -141,6 +142,7 @@ def crosscheck(file: File, prior: Prior = "jeffreys", draws: Draws = 1000, seed:
 
 
 app.command()(plan)
+app.command()(study)
 
 
 @app.command()

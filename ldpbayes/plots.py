@@ -117,7 +117,7 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24):
     shown = dict(list(groups.items())[:most_panels])
     columns = min(4, len(shown))
     rows = -(-len(shown) // columns)
-    figure = Figure(figsize=(3.6 * columns, 2.9 * rows + 0.9), layout="constrained")
+    figure = Figure(figsize=(max(3.6 * columns, 7.0), 2.9 * rows + 1.1), layout="constrained")
     handles = {}
     for axes, (values, group) in zip(figure.subplots(rows, columns, squeeze=False).flat, shown.items(), strict=False):
         for label, handle in _study_panel(axes, group, x, lines):
@@ -129,8 +129,9 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24):
     for axes in figure.axes[len(shown) :]:
         axes.remove()
     left = f" ({len(shown)} of {len(groups)} panels)" if len(groups) > len(shown) else ""
-    figure.suptitle(title + left, fontsize=10)
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    figure.suptitle(title + left, fontsize=10, wrap=True)
+    ncols = 3 if columns < 3 else 5
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=ncols, fontsize=8, frameon=False)
     return figure
 
 
@@ -147,14 +148,18 @@ def _study_panel(axes, group, x, lines):
             curve[line[x]] = line
     for i, (label, curve) in enumerate(curves.items()):
         at = sorted(curve)
-        value, error = ([curve[k][key] or 0.0 for k in at] for key in ("value", "standard_error"))
-        bars = 2 * np.nan_to_num(np.array(error))
+        value, error = (np.array([curve[k][key] or 0.0 for k in at]) for key in ("value", "standard_error"))
+        bars = 2 * np.nan_to_num(error)
+        bars = np.stack([np.minimum(bars, 0.8 * np.abs(value)), bars])  # a bar to zero has no end on a logarithmic axis
         yield label, axes.errorbar(at, value, bars, marker="o", ms=3, lw=1.2, color=f"C{i % 10}", capsize=2)
     for (key, label), style in zip(_BOUNDS, ("--", ":", "-."), strict=True):
         floor = {line[x]: line[key] for line in group if line[key] is not None}
         if floor:
             yield label, axes.plot(sorted(floor), [floor[k] for k in sorted(floor)], style, color="0.4", lw=1)[0]
     axes.set_xscale("log")
+    ticks = sorted({line[x] for line in group})
+    axes.set_xticks(ticks[:: -(-len(ticks) // 6)], [f"{tick:g}" for tick in ticks[:: -(-len(ticks) // 6)]])
+    axes.minorticks_off()
     if all(line["value"] > 0 for line in group):
         axes.set_yscale("log")
     axes.grid(alpha=0.3, lw=0.5)

@@ -1,7 +1,7 @@
 """Simulation studies: the papers' experiments with the posterior mean and the bounds added."""
 
 from ldpbayes import checks
-from ldpbayes.study.runner import Study, run_study
+from ldpbayes.study.runner import Study, pivot, run_study
 
 
 def find_study(name):
@@ -11,4 +11,11 @@ def find_study(name):
     return STUDIES[checks.choice(name, "study", tuple(STUDIES))]
 
 
-__all__ = ["Study", "find_study", "run_study"]
+def list_studies():
+    """Return (name, title, source) of every study."""
+    from ldpbayes.study.catalogue import STUDIES
+
+    return [(study.name, study.title, study.source) for study in STUDIES.values()]
+
+
+__all__ = ["Study", "find_study", "list_studies", "pivot", "run_study"]
