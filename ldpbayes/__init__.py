@@ -25,6 +25,7 @@ _LAZY = {
     "observe": "model",
     "load": "result",
     "save": "result",
+    "MAP": "estimators.mle",
     "MLE": "estimators.mle",
     "Oracle": "estimators.oracle",
     "Exact": "posteriors.exact",
@@ -32,6 +33,7 @@ _LAZY = {
     "TallyStates": "posteriors.tally_states",
     "Surrogate": "posteriors.surrogate",
     "Augmentation": "posteriors.augmentation",
+    "PairSlice": "posteriors.pair_slice",
     "NUTS": "posteriors.nuts",
 }
 

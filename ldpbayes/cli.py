@@ -43,6 +43,7 @@ class Method(enum.StrEnum):
     tally_states = "tally_states"
     surrogate = "surrogate"
     augmentation = "augmentation"
+    pair_slice = "pair_slice"
     nuts = "nuts"
 
 
@@ -210,7 +211,10 @@ def protocols():
 
 def main(arguments=None):
     """Run the command line; every error of ldpbayes is one sentence on standard error and exit status 2."""
-    with _warnings_as_sentences():
+    from threadpoolctl import threadpool_limits
+
+    # Small products over two BLAS pools (NumPy's and SciPy's) lose more to waiting than a second thread gains.
+    with _warnings_as_sentences(), threadpool_limits(limits=1):
         try:
             app(args=arguments, standalone_mode=True)
         except LDPBayesError as error:
@@ -281,12 +285,20 @@ def _print_trust(tree):
         attrs["outcome"],
         attrs["worth"],
     ]
-    if "exact" in tree.children and "log_evidence" in tree["exact"]:
-        lines.append(f"Log-evidence {float(tree['exact']['log_evidence']):.4f}.")
+    evidence, error = _log_evidence(tree)
+    if evidence is not None:
+        lines.append(f"Log-evidence {evidence:.4f}" + (f", standard error {error:.4f}." if error else "."))
     named = zip(tree["estimate"]["estimator"].values, tree["estimate"]["outcome"].values, strict=True)
     lines += [f"{_LABELS.get(str(name), name)}: {text}" for name, text in named]
     for line in filter(None, lines):
         out.print(line, highlight=False, soft_wrap=True)
+
+
+def _log_evidence(tree):
+    """Return (log-evidence, its standard error); (None, None) where the method has none."""
+    if "exact" in tree.children and "log_evidence" in tree["exact"]:
+        return float(tree["exact"]["log_evidence"]), 0.0
+    return tree.attrs.get("log_evidence"), tree.attrs.get("log_evidence_error")
 
 
 def _explain(collection, prior):
@@ -310,7 +322,6 @@ def _as_json(tree):
     estimates = {
         str(name): _plain(tree["estimate"]["value"].sel(estimator=name)) for name in tree["estimate"]["estimator"].values
     }
-    known = "exact" in tree.children and "log_evidence" in tree["exact"]
     facts = ("title", "n_reports", "prior", "random_seed", "identifiability")
     diagnostics = {k: v for k, v in tree.attrs.items() if k not in (*facts, "collection", "method", "reason", "settings")}
     derived = {
@@ -328,7 +339,7 @@ def _as_json(tree):
         "derived": derived,
         "mle": estimates.get("mle"),
         "oracle": estimates.get("oracle"),
-        "log_evidence": float(tree["exact"]["log_evidence"]) if known else None,
+        "log_evidence": _plain(_log_evidence(tree)[0]),
         "diagnostics": {key: _plain(value) for key, value in diagnostics.items()},
     }
 

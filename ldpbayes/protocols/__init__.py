@@ -61,7 +61,7 @@ def make_protocol(name, categories, parameters=None):
 
 
 def describe_protocols():
-    """Return (name, parameters, first docstring line) of every protocol and design."""
+    """Return (name, parameters as a file states them, first docstring sentence) of every protocol and design."""
     out = []
     for name in protocol_names():
         maker = PROTOCOLS.get(name) or DESIGNS.get(name) or COMBINATORS[name]
@@ -70,7 +70,8 @@ def describe_protocols():
             for p in inspect.signature(maker).parameters.values()
             if p.name not in ("n_categories", "answers", "design", "settings")
         ]
-        out.append((name, ", ".join(known), inspect.getdoc(maker).splitlines()[0]))
+        shown = getattr(maker, "file_parameters", None) or ", ".join(known)
+        out.append((name, shown, inspect.getdoc(maker).split("\n\n")[0].replace("\n", " ")))
     return out
 
 

@@ -40,6 +40,7 @@ class AbstractProtocol(abc.ABC):
 
     name: ClassVar[str]  # the word for it in collection files and on the command line
     report_fields: ClassVar[tuple[str, ...]] = ("report",)  # columns of one report in a file
+    file_parameters: ClassVar[str | None] = None  # what a file may state, where that is not the constructor's parameters
     caveat: ClassVar[str] = ""  # a sentence that every fit must warn with; "{name}" is the channel's name
 
     # ---- reports -----------------------------------------------------------------------------------------------

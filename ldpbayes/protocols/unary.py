@@ -55,6 +55,7 @@ class UnaryEncoding(AbstractProtocol):
     epsilon: float
     lam: float
     name: ClassVar[str] = "unary"
+    file_parameters: ClassVar[str] = "epsilon, variant (symmetric, optimised or dual); or kappa, lam; or epsilon, lam"
 
     def __post_init__(self):
         object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
