@@ -1,0 +1,263 @@
+"""Studies: resumed, in parallel, and right: the posterior mean beats every estimator and risks fall on their formulas."""
+
+import dataclasses
+
+import joblib
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from ldpbayes import cli
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.plots import plot_study
+from ldpbayes.protocols.rappor import Rappor
+from ldpbayes.study import Study, evaluate, find_study, list_studies, pivot, run_study
+from ldpbayes.study.runner import grid
+
+NAMES = [name for name, _, _ in list_studies()]
+CALLS = []
+STOP_AFTER = [None]
+
+
+def noted(cell, rng):
+    """Note the call, stop where asked as Ctrl-C does, and return one draw."""
+    if STOP_AFTER[0] is not None and len(CALLS) == STOP_AFTER[0]:
+        raise KeyboardInterrupt
+    CALLS.append(cell["epsilon"])
+    values = rng.standard_normal(cell["replications"]) ** 2
+    return evaluate.summarise_losses({("oracle", "distribution", "mse"): values})
+
+
+def five_cells(setting):
+    return grid(protocol=["grr"], n_categories=[3], n_reports=[10], epsilon=[0.1, 0.2, 0.5, 1.0, 2.0], replications=[4])
+
+
+NOTED = Study("noted", "A study that notes its calls", "nobody", five_cells, noted)
+
+
+@pytest.fixture(autouse=True)
+def forget_calls():
+    CALLS.clear()
+    STOP_AFTER[0] = None
+
+
+@pytest.fixture(scope="module")
+def risk():
+    """Study (a) at its small setting with fewer replications, as a list of dicts."""
+    return run_study("risk", replications=15, random_seed=5).to_pylist()
+
+
+# ---- what the studies find -----------------------------------------------------------------------------------------------
+def test_posterior_mean_has_the_least_mse_on_every_cell(risk):
+    """Paired differences on the same reports: never below zero by more than three standard errors, and mostly above."""
+    others = [line for line in risk if line["estimator"] != "posterior_mean"]
+    assert len(others) == 16 * 2 * 3
+    for line in others:
+        assert line["excess"] > -3 * line["excess_error"], line
+    assert sum(line["excess"] > 3 * line["excess_error"] for line in others) > len(others) / 2
+
+
+def test_simulated_risks_fall_on_the_formulas(risk):
+    """The oracle's closed form; for the posterior mean, its own posterior variance."""
+    checked = [line for line in risk if line["estimator"] in ("oracle", "posterior_mean")]
+    for line in checked:
+        assert abs(line["value"] - line["expected"]) < 4 * np.hypot(line["standard_error"], line["expected_error"]), line
+    # All together the deviations must look like noise: no bias that hides below four errors.
+    z = [(r["value"] - r["expected"]) / np.hypot(r["standard_error"], r["expected_error"]) for r in checked]
+    assert abs(np.mean(z)) < 0.5
+
+
+def test_bounds_stand_below_what_they_bound(risk):
+    for line in risk:
+        assert line["bound_any"] <= line["bound"] * (1 + 1e-9)
+        if line["bound_finite"] is not None and line["estimator"] == "posterior_mean":
+            assert line["bound_finite"] <= line["value"]
+
+
+def test_oracle_of_table_1_has_its_closed_form():
+    study = find_study("subset")
+    found = run_study(dataclasses.replace(study, cells=lambda s: study.cells(s)[:12]), random_seed=2).to_pylist()
+    oracles = [line for line in found if line["estimator"] == "oracle" and line["metric"] == "mse"]
+    assert len(oracles) == 12
+    for line in oracles:
+        assert abs(line["value"] - line["expected"]) < 4 * line["standard_error"], line
+
+
+def test_subset_selection_beats_binary_response_in_table_1():
+    """The orderings of Table 1 at a = 16, ε = 1 and 2: subset selection below k-RAPPOR's bits, projected, in ℓ2."""
+    study = find_study("subset")
+    cells = [c for c in study.cells("small") if c["n_categories"] == 16 and c["epsilon"] >= 1]
+    found = run_study(dataclasses.replace(study, cells=lambda s: cells)).to_pylist()
+    mse = {
+        (line["protocol"], line["epsilon"]): line["value"]
+        for line in found
+        if (line["metric"], line["estimator"]) == ("mse", "projected")
+    }
+    for epsilon in (1.0, 2.0):
+        assert mse["subset", epsilon] < mse["sue", epsilon]
+    assert mse["subset", 1.0] < mse["grr", 1.0]
+    assert mse["grr", 2.0] < mse["sue", 2.0]
+
+
+def test_distance_to_the_mle_falls_with_n():
+    study = find_study("convergence")
+    cells = [c for c in study.cells("small") if c["protocol"] in ("grr", "hadamard")]
+    found = run_study(dataclasses.replace(study, cells=lambda s: cells), replications=6).to_pylist()
+    for name in ("grr", "hadamard"):
+        distances = [line["value"] for line in found if line["protocol"] == name]
+        assert distances == sorted(distances, reverse=True)
+        assert distances[-1] < 0.2
+
+
+def test_bits_of_rappor_are_decoded_by_least_squares():
+    """Normal equations over cohorts against one stacked least squares."""
+    rng = np.random.default_rng(1)
+    protocol = Rappor.one_time(6, 2.0, 8, 5, candidates=evaluate.labels(6))
+    counts, sizes = protocol.simulate_bit_counts(np.array([300, 200, 150, 150, 100, 100]), rng)
+    on, off = protocol.rates
+    stacked = np.concatenate([protocol.filters(c) for c in range(5)])
+    right = ((5 * counts / sizes.sum() - off) / (on - off)).ravel()
+    reference = np.linalg.lstsq(stacked, right, rcond=None)[0]
+    np.testing.assert_allclose(evaluate._decode_bits(protocol, counts, sizes), reference, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_study_runs(name):
+    """The cheapest and some other cells of every study; errors of Monte Carlo are stated."""
+    study = find_study(name)
+    assert len(study.cells("paper")) > len(study.cells("small"))
+    cells = study.cells("small")
+    some = [c for c in cells if c["n_categories"] <= 16 and c.get("n_reports", 0) <= 50_000] or cells
+    chosen = dataclasses.replace(study, cells=lambda setting: some[:: max(1, len(some) // 3)])
+    table = run_study(chosen, replications=2)
+    for line in table.to_pylist():
+        assert np.isfinite(line["value"]) and line["value"] >= 0
+        assert np.isfinite(line["standard_error"])
+    headers, rows = pivot(table, chosen)
+    assert rows and {len(row) for row in rows} == {len(headers)}
+    assert plot_study(table, study.x, study.lines, study.panels, title=study.title).axes
+
+
+# ---- the runner ----------------------------------------------------------------------------------------------------------
+def test_interrupted_run_goes_on_where_it_stopped(tmp_path):
+    whole = run_study(NOTED)
+    CALLS.clear()
+    STOP_AFTER[0] = 3
+    with pytest.raises(KeyboardInterrupt):
+        run_study(NOTED, output=tmp_path)
+    assert CALLS == [0.1, 0.2, 0.5]
+    assert len(list((tmp_path / "cells").iterdir())) == 3  # nothing half written beside them
+    assert not (tmp_path / "noted-small.parquet").exists()
+    CALLS.clear()
+    STOP_AFTER[0] = None
+    resumed = run_study(NOTED, output=tmp_path)
+    assert CALLS == [1.0, 2.0]
+    assert resumed.equals(whole)
+    assert pq.read_table(tmp_path / "noted-small.parquet").equals(whole)
+    CALLS.clear()
+    assert run_study(NOTED, output=tmp_path).equals(whole)
+    assert CALLS == []
+
+
+def test_other_seed_or_replications_are_other_cells(tmp_path):
+    first = run_study(NOTED, output=tmp_path)
+    other = run_study(NOTED, output=tmp_path, random_seed=1)
+    assert len(CALLS) == 10
+    assert first["value"].to_pylist() != other["value"].to_pylist()
+    assert run_study(NOTED, output=tmp_path, replications=9)["replications"].to_pylist() == [9] * 5
+    assert len(CALLS) == 15
+
+
+def test_numbers_do_not_depend_on_jobs_or_on_other_cells():
+    with joblib.parallel_config(backend="threading"):
+        parallel = run_study(NOTED, jobs=2)
+    assert parallel.equals(run_study(NOTED))
+    fewer = run_study(dataclasses.replace(NOTED, cells=lambda setting: five_cells(setting)[3:]))
+    assert fewer["value"].to_pylist() == parallel["value"].to_pylist()[3:]
+
+
+def test_processes_give_the_same_numbers():
+    study = find_study("subset")
+    chosen = dataclasses.replace(study, cells=lambda setting: study.cells(setting)[:4])
+    assert run_study(chosen, replications=2, jobs=2).equals(run_study(chosen, replications=2))
+
+
+def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    def fails(table, path):
+        path.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(pq, "write_table", fails)
+    with pytest.raises(OSError, match="disk full"):
+        run_study(NOTED, output=tmp_path)
+    assert list((tmp_path / "cells").iterdir()) == []
+
+
+def test_a_damaged_cell_is_named(tmp_path):
+    run_study(NOTED, output=tmp_path)
+    cell = next((tmp_path / "cells").iterdir())
+    cell.write_bytes(cell.read_bytes()[:50])
+    with pytest.raises(DataError, match=rf"{cell.name}: is not a finished cell of a study; remove it"):
+        run_study(NOTED, output=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("nonsense",), "study must be one of risk, .*, got 'nonsense'"),
+        (("risk", "huge"), "setting must be one of small, paper, got 'huge'"),
+    ],
+)
+def test_bad_names(arguments, message):
+    with pytest.raises(ArgumentError, match=message):
+        run_study(*arguments)
+
+
+def test_bad_numbers(tmp_path):
+    with pytest.raises(ArgumentError, match="replications must be an integer >= 2, got 1"):
+        run_study(NOTED, replications=1)
+    with pytest.raises(ArgumentError, match="random_seed must be"):
+        run_study(NOTED, random_seed=-1)
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match="cannot be made"):
+        run_study(NOTED, output=tmp_path / "file")
+
+
+# ---- figure and command ------------------------------------------------------------------------------------------------
+def test_figure_shows_the_numbers():
+    table = run_study(NOTED)
+    (axes,) = plot_study(table, "epsilon", ("estimator",), ("protocol",), title="T").axes
+    (bars,) = axes.containers
+    x, y = bars.lines[0].get_data()
+    assert list(x) == [0.1, 0.2, 0.5, 1.0, 2.0]
+    np.testing.assert_array_equal(y, table["value"].to_pylist())
+    assert axes.get_title() == "grr" and axes.get_xscale() == "log"
+
+
+def test_figure_keeps_the_best_of_what_it_leaves_out():
+    def cells(setting):
+        return grid(protocol=["orr_open"], n_categories=[3], epsilon=[1.0], buckets=[2, 4, 8], replications=[4])
+
+    table = run_study(dataclasses.replace(NOTED, cells=cells))
+    (axes,) = plot_study(table, "epsilon", ("protocol",), ("n_categories",)).axes
+    assert list(axes.containers[0].lines[0].get_ydata()) == [min(table["value"].to_pylist())]
+
+
+def test_command(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["study", "privacy", "--output", str(tmp_path)])
+    assert not stopped.value.code
+    shown = capsys.readouterr().out
+    assert "average_privacy" in shown and "Wrote" in shown
+    assert (tmp_path / "privacy-small.png").stat().st_size > 5_000
+    assert pq.read_table(tmp_path / "privacy-small.parquet").num_rows == 60
+
+
+def test_command_lists_and_refuses(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["study"])
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in NAMES)
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["study", "nonsense"])
+    assert stopped.value.code == 2
