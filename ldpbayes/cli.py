@@ -176,7 +176,7 @@ def simulate(
 
       ldpbayes simulate out.toml --population zipf --categories 100 --users 100000 -p epsilon=1
 
-      ldpbayes simulate out.toml --population data/populations/adult_age.csv --protocol unary -p epsilon=2 -p variant=optimised
+      ldpbayes simulate out.toml --population data/populations/adult_age.csv --protocol subset -p epsilon=2
     """
     from ldpbayes.protocols import make_protocol
     from ldpbayes.reports import write_collection
