@@ -21,6 +21,7 @@ METHODS = {
     "tally_states": ("ldpbayes.posteriors.tally_states", "TallyStates"),
     "surrogate": ("ldpbayes.posteriors.surrogate", "Surrogate"),
     "augmentation": ("ldpbayes.posteriors.augmentation", "Augmentation"),
+    "pair_slice": ("ldpbayes.posteriors.pair_slice", "PairSlice"),
     "nuts": ("ldpbayes.posteriors.nuts", "NUTS"),
 }
 

@@ -1,7 +1,9 @@
-"""Numba kernels of the posterior methods: the recurrence over tallies, and values for users one by one.
+"""Numba kernels of the posterior methods: the recurrence over tallies, values for users one by one, slices of pairs.
 
 Imported where first needed, so that nothing else pays for loading numba.
 """
+
+import math
 
 import numpy as np
 from numba import njit
@@ -110,3 +112,56 @@ def allocate_users(excess, rows, users, lifted, p, rng, signal):
                         if left < 0:
                             break
                 signal[chain, chosen] += 1
+
+
+@njit(cache=True)
+def slice_pairs(p, state, columns, counts, alpha, pairs, rng):
+    """Slice-sample the split of p[x] + p[y] for that many random pairs, in place; each draw is from [0, π/2] shrunk.
+
+    With counts (m,): the log-likelihood Σ_j counts_j log state_j, state = L p and columns = Lᵀ (a, m). Without: the
+    quadratic with columns = H (a, a) and state = its gradient b − H p. ``state`` follows p.
+    """
+    a, size = p.size, state.size
+    quadratic = counts.size == 0
+    change, relative = np.empty(size), np.empty(size)
+    for _ in range(pairs):
+        x, y = int(rng.random() * a), int(rng.random() * (a - 1))
+        y += y >= x
+        total, shape_x, shape_y = p[x] + p[y], 2 * alpha[x] - 1, 2 * alpha[y] - 1
+        for j in range(size):
+            change[j] = columns[x, j] - columns[y, j]
+            if not quadratic:
+                relative[j] = change[j] / state[j]
+        angle = math.atan2(math.sqrt(p[x]), math.sqrt(p[y]))
+        level = math.log1p(-rng.random()) + _log_prior(angle, shape_x, shape_y)
+        low, high = 0.0, 0.5 * math.pi
+        for _ in range(200):  # then the interval is a point: stay
+            new = low + (high - low) * rng.random()
+            step = total * math.sin(new) ** 2 - p[x]
+            value = _log_prior(new, shape_x, shape_y)
+            if quadratic:
+                value += (state[x] - state[y] - 0.5 * (change[x] - change[y]) * step) * step
+            else:
+                for j in range(size):
+                    value += counts[j] * math.log(1 + step * relative[j])
+            if value >= level:
+                p[x], p[y] = total * math.sin(new) ** 2, total * math.cos(new) ** 2
+                direction = -step if quadratic else step
+                for j in range(size):
+                    state[j] += direction * change[j]
+                break
+            if new < angle:
+                low = new
+            else:
+                high = new
+
+
+@njit(cache=True)
+def _log_prior(angle, shape_x, shape_y):
+    """Return the log-density of the angle under the prior: zero everywhere for Jeffreys."""
+    value = 0.0
+    if shape_x != 0:
+        value += shape_x * math.log(max(math.sin(angle), 1e-300))
+    if shape_y != 0:
+        value += shape_y * math.log(max(math.cos(angle), 1e-300))
+    return value

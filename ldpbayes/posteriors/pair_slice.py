@@ -1,0 +1,263 @@
+"""Slice sampling of P two categories at a time: correlated categories, several attributes at once, counts of bits.
+
+The sum of a pair stays, its split is drawn; where the rows are too many to visit for each pair, a quadratic stand-in for
+the log-likelihood moves P and the likelihood itself accepts or rejects (Liu 2001, §9.4.3, surrogate transitions).
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, result
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.frequency import frequency_draws_within, frequency_moments
+from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
+from ldpbayes.posteriors.merging import MAX_ENTRIES, merge
+from ldpbayes.prior import as_prior
+
+ROUTES = ("auto", "rows", "quadratic")
+#: "auto" visits the rows for each pair where that is predicted to take no more than this many seconds.
+ROWS_SECONDS = 5.0
+#: Most sweeps per draw and the time they may take where the caller does not say.
+MAX_THIN, THIN_SECONDS = 20, 5.0
+#: The quadratic is expanded this many times, each over a tenth of the tuning draws; the rest settle the chains.
+EXPANSIONS = 8
+#: Categories above which no a × a matrix is made, and the least concentration that the angles resolve to 1e-6.
+MAX_CATEGORIES, MIN_ALPHA = 4096, 0.2
+#: Measured on one core: seconds per pair, per row of a pair, per category of a pair, per entry of rows in one likelihood.
+PAIR_SECONDS, ROW_SECONDS, CATEGORY_SECONDS, ENTRY_SECONDS = 2e-7, 1e-8, 5e-10, 5e-10
+
+
+@dataclass(frozen=True)
+class PairSlice(AbstractPosterior):
+    """Slice sampling of the split of P_x + P_y for random pairs (x, y); any collection, best where few reports are distinct.
+
+    With s = P_x + P_y fixed and P_x = s sin²θ, the angle has density sin^{2α_x−1}θ cos^{2α_y−1}θ times the likelihood on
+    [0, π/2]: bounded for Jeffreys, so no boundary holds the chain, and nothing is tuned. A sweep is as many pairs as there
+    are categories. Mixing depends on how correlated the categories are, not on how little of the reports is signal, as it
+    does for augmentation.
+
+    Parameters
+    ----------
+    draws, tune, chains : int
+        Draws kept and draws discarded before them, per chain.
+    thin : int, optional
+        Sweeps per draw; by default up to 20, as many as are predicted to take no more than 5 seconds in all.
+    route : {"auto", "rows", "quadratic"}
+        "rows": each pair is drawn from the posterior, O(distinct reports). "quadratic": pairs are drawn with
+        b·p − pᵀHp/2 for the log-likelihood, O(a), and the end of each draw's sweeps is a Metropolis proposal: the draws
+        are from the posterior all the same, and ``acceptance`` says how good the quadratic is.
+    limit_seconds : float
+        Refuse above this predicted time.
+
+    Notes
+    -----
+    b and H are the gradient and curvature averaged over the chains' own draws, u = Lp: Lᵀ E[w/u] + H E[p] and
+    Lᵀ diag(E[w/u²]) L, expanded anew a few times while tuning and then kept.
+
+    References
+    ----------
+    Neal (2003), "Slice sampling", §4; Liu (2001), "Monte Carlo Strategies in Scientific Computing", §9.4.3.
+    """
+
+    draws: int = 1000
+    chains: int = 4
+    tune: int = 500
+    thin: int | None = None
+    route: str = "auto"
+    limit_seconds: float = 600.0
+    name: ClassVar[str] = "pair_slice"
+    sampling: ClassVar[str] = "mcmc"
+
+    def __post_init__(self):
+        object.__setattr__(self, "draws", checks.integer(self.draws, "draws", 1))
+        object.__setattr__(self, "chains", checks.integer(self.chains, "chains", 1))
+        object.__setattr__(self, "tune", checks.integer(self.tune, "tune", 100))
+        if self.thin is not None:
+            object.__setattr__(self, "thin", checks.integer(self.thin, "thin", 1))
+        checks.choice(self.route, "route", ROUTES)
+        object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
+
+    def feasibility(self, collection, prior):
+        prior = as_prior(prior, collection.n_categories)
+        if prior.alpha.min() < MIN_ALPHA:
+            reason = f"Pair slices need every concentration to be at least {MIN_ALPHA:g}, got {prior.alpha.min():g}."
+            return Feasibility(False, math.nan, reason)
+        route, (fixed, sweep) = self._plan(collection.rows)
+        if route == "rows" and collection.rows.n_rows * collection.n_categories > MAX_ENTRIES:
+            return Feasibility(False, math.nan, f"The rows have more than {MAX_ENTRIES} entries to write out.")
+        if route == "quadratic" and collection.n_categories > MAX_CATEGORIES:
+            return Feasibility(False, math.nan, f"The quadratic has more than {MAX_CATEGORIES} categories.")
+        seconds = fixed + self._thin(fixed, sweep) * sweep
+        if seconds > self.limit_seconds:
+            reason = f"Predicted cost {seconds:.3g} s must be at most limit_seconds = {self.limit_seconds:g} s of sweeps."
+            return Feasibility(False, seconds, reason)
+        how = "the rows themselves" if route == "rows" else "a quadratic, accepted by the likelihood"
+        return Feasibility(True, seconds, f"Slice sampling of pairs of categories on {how}; R-hat says whether it mixed.")
+
+    def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
+        feasibility = self.feasibility(collection, prior)
+        if not feasibility.feasible:
+            raise InfeasibleError(feasibility.reason)
+        prior = as_prior(prior, collection.n_categories)
+        rng = checks.generator(random_seed, "random_seed")
+        ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+        route, costs = self._plan(collection.rows)
+        thin = self._thin(*costs)
+        chains = _Chains(prior, self.chains, thin * collection.n_categories, rng)
+        kept, accepted, finished = self._run(chains, collection.rows, route, progressbar)
+        draws, accepted = np.swapaxes(kept[:finished], 0, 1), np.swapaxes(accepted[:finished], 0, 1)
+        attrs = {"route": route, "sweeps_per_draw": thin, "acceptance": float(accepted.mean())}
+        if finished < self.draws:
+            attrs["problem"] = f"sampling was interrupted after {finished} of {self.draws} draws"
+        flat = draws.reshape(-1, collection.n_categories)
+        moments = frequency_moments(flat.mean(axis=0), flat.var(axis=0), prior.alpha, collection.n_reports)
+        frequencies, kind = frequency_draws_within(collection.rows, flat, rng, *moments)
+        return result.build(
+            collection,
+            prior,
+            method=self.name,
+            settings={**asdict(self), "random_seed": random_seed, "ci_prob": ci_prob},
+            draws=draws,
+            frequencies=frequencies.reshape(draws.shape),
+            sample_stats={"accepted": accepted},
+            attrs=attrs | {"frequency_draws": kind},
+        )
+
+    def _plan(self, rows):
+        """Return (route, (seconds whatever the sweeps per draw, seconds per sweep a draw)); from the sizes alone."""
+        m, a = rows.n_rows, rows.n_categories
+        sweeps = self.chains * (self.draws + self.tune)
+        by_rows = 0.3, sweeps * a * (PAIR_SECONDS + m * ROW_SECONDS)
+        expansion = 1e-10 * m * a**2 + ENTRY_SECONDS * m * a * self.chains * self._round
+        fixed = 0.3 + EXPANSIONS * expansion + sweeps * ENTRY_SECONDS * m * a
+        quadratic = fixed, sweeps * a * (PAIR_SECONDS + a * CATEGORY_SECONDS)
+        route = self.route
+        if route == "auto":
+            route = "rows" if sum(by_rows) <= ROWS_SECONDS or a > MAX_CATEGORIES else "quadratic"
+        return route, by_rows if route == "rows" else quadratic
+
+    def _thin(self, fixed, sweep):
+        """Return the sweeps per draw; from the predicted cost, so that a seed gives the same draws everywhere."""
+        return self.thin or int(np.clip(THIN_SECONDS / sweep, 1, MAX_THIN))
+
+    @property
+    def _round(self):
+        return self.tune // 10
+
+    def _run(self, chains, rows, route, progressbar):
+        """Return (P (draws, chains, a), accepted (draws, chains), number of finished draws)."""
+        kept = np.empty((self.draws, *chains.p.shape))
+        accepted = np.empty((self.draws, len(chains.p)), dtype=bool)
+        finished, settling = 0, self.tune
+        steps = iter(_track(self.draws + self.tune, progressbar))
+        if route == "rows":
+            target = _Exact(rows, chains.prior)
+        else:
+            settling -= EXPANSIONS * self._round
+            target = _settle(chains, rows, self._round, steps)
+        try:
+            for step, _ in enumerate(steps):
+                moved = target.draw(chains)
+                if step >= settling:
+                    kept[finished], accepted[finished] = chains.p, moved
+                    finished += 1
+        except KeyboardInterrupt:
+            if not finished:
+                raise
+        return kept, accepted, finished
+
+
+class _Chains:
+    """Where the chains are, p (chains, a), and how many pairs a draw moves.
+
+    They start at draws from Dirichlet(α + 1): spread out, and away from the walls.
+    """
+
+    def __init__(self, prior, size, pairs, rng):
+        self.prior, self.pairs, self.rng = prior, pairs, rng
+        self.p = rng.dirichlet(prior.alpha + 1, size=size)
+
+
+class _Exact:
+    """Pairs drawn from the posterior: the rows by column, every pair visits each distinct report."""
+
+    def __init__(self, rows, prior):
+        merged = merge(rows, prior, columns=False)
+        self.columns, self.counts = np.ascontiguousarray(merged.matrix.T), merged.counts
+
+    def draw(self, chains):
+        """Move every chain; return which moved (all)."""
+        from ldpbayes.posteriors import kernels
+
+        for p in chains.p:
+            kernels.slice_pairs(p, p @ self.columns, self.columns, self.counts, chains.prior.alpha, chains.pairs, chains.rng)
+            p /= p.sum()
+        return np.ones(len(chains.p), dtype=bool)
+
+
+@dataclass(frozen=True, eq=False)
+class _Quadratic:
+    """Pairs drawn with b·p − pᵀHp/2 in the likelihood's place, then one Metropolis step on the likelihood.
+
+    Sweeps of random pairs are reversible under the stand-in's posterior, so what they propose is accepted with
+    min(1, w(p')/w(p)), w the likelihood over the stand-in.
+    """
+
+    rows: object
+    linear: np.ndarray
+    hessian: np.ndarray
+
+    @classmethod
+    def around(cls, rows, draws):
+        """Return the expansion averaged over draws (S, a)."""
+        u = rows.matvec(np.ascontiguousarray(draws.T))
+        first, second = (rows.counts * (1 / u**power).mean(axis=1) for power in (1, 2))
+        hessian = np.ascontiguousarray(rows.gram(second))
+        return cls(rows, rows.rmatvec(first) + hessian @ draws.mean(axis=0), hessian)
+
+    def propose(self, chains):
+        """Return the chains' places after their sweeps on the stand-in."""
+        from ldpbayes.posteriors import kernels
+
+        new = chains.p.copy()
+        for p in new:
+            slope = self.linear - self.hessian @ p
+            kernels.slice_pairs(p, slope, self.hessian, np.empty(0), chains.prior.alpha, chains.pairs, chains.rng)
+            p /= p.sum()
+        return new
+
+    def draw(self, chains):
+        """Move every chain; return which accepted."""
+        new = self.propose(chains)
+        gain = self._log_weight(new) - self._log_weight(chains.p)
+        accepted = np.log1p(-chains.rng.random(len(new))) < gain
+        chains.p = np.where(accepted[:, None], new, chains.p)
+        return accepted
+
+    def _log_weight(self, p):
+        stand_in = p @ self.linear - 0.5 * ((p @ self.hessian) * p).sum(axis=1)
+        return self.rows.log_likelihood(np.ascontiguousarray(p.T)) - stand_in
+
+
+def _settle(chains, rows, length, steps):
+    """Return the _Quadratic expanded around its own draws, EXPANSIONS times; the chains move along with it."""
+    around = chains.prior.mean[None]
+    for _ in range(EXPANSIONS):
+        target, seen = _Quadratic.around(rows, around), []
+        for _ in range(length):
+            next(steps)
+            chains.p = target.propose(chains)
+            seen.append(chains.p)
+        around = np.concatenate(seen[length // 2 :])
+    return target
+
+
+def _track(total, progressbar):
+    if not progressbar:
+        return range(total)
+    from rich.progress import track
+
+    return track(range(total), description="Pair slices")
