@@ -11,7 +11,12 @@ from ldpbayes.fit import METHODS, make_method
 
 #: Exact methods, with settings that state an error below TIGHT.
 EXACT = {"exact": {}, "quadrature": {"tolerance": 1e-9}, "tally_states": {}}
-SAMPLED = {"surrogate": {"draws": 1000}, "augmentation": {"draws": 1000}, "nuts": {"draws": 1000, "tune": 500}}
+SAMPLED = {
+    "surrogate": {"draws": 1000},
+    "augmentation": {"draws": 1000},
+    "pair_slice": {},
+    "nuts": {"draws": 1000, "tune": 500},
+}
 TIGHT = 1e-8
 #: Monte Carlo errors allowed: of about 1,500 comparisons one is beyond 3.5 by chance, one in a thousand runs beyond 5.
 MCSE = 5.0

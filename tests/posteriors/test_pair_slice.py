@@ -1,0 +1,165 @@
+"""Pair slices against exact moments, the prior itself and NUTS, on both routes; and what they refuse."""
+
+import pathlib
+
+import numpy as np
+import pytest
+from arviz_stats.base import array_stats
+from scipy import stats
+
+from ldpbayes import ArgumentError, Collection, Dirichlet, InfeasibleError, Tally, fit, read_collection
+from ldpbayes.posteriors import pair_slice
+from ldpbayes.posteriors.exact import Exact
+from ldpbayes.posteriors.nuts import NUTS
+from ldpbayes.posteriors.pair_slice import PairSlice
+from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.protocols import GRR, kronecker
+from ldpbayes.protocols.channel import Channel
+from ldpbayes.protocols.designs import crosswise
+from ldpbayes.protocols.unary import UnaryEncoding
+
+DATA = pathlib.Path(__file__).parents[2] / "data"
+ROUTES = ("rows", "quadratic")
+
+
+def collected(protocol, n, seed):
+    """Return a collection of n users with a Zipf distribution."""
+    rng = np.random.default_rng(seed)
+    p = 1 / np.arange(1, protocol.n_categories + 1)
+    tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, p / p.sum()), rng))
+    return Collection([f"c{x}" for x in range(protocol.n_categories)], [tally])
+
+
+def draws_of(tree, name="distribution"):
+    return tree["posterior"][name].values
+
+
+def errors(draws, expected, moment="mean"):
+    """Return (moment of the draws − expected) in Monte Carlo standard errors."""
+    some = np.moveaxis(draws, -1, 0)
+    found = {"mean": some.mean, "sd": some.std}[moment](axis=(1, 2))
+    return (found - expected) / array_stats.mcse(some, method=moment)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("alpha", [0.5, 1.0, "unequal"])
+def test_moments_against_the_exact_posterior(route, alpha):
+    prior = Dirichlet(np.linspace(0.3, 3, 8) if alpha == "unequal" else np.full(8, alpha))
+    collection = collected(GRR(8, 1.0), 2000, seed=3)
+    exact = Exact().posterior(collection, prior, random_seed=1)["exact"]
+    tree = PairSlice(route=route).posterior(collection, prior, random_seed=2)
+    for name in ("distribution", "frequency"):
+        for moment in ("mean", "sd"):
+            assert np.abs(errors(draws_of(tree, name), exact[f"{name}_{moment}"].values, moment)).max() < 4.5
+    assert tree.attrs["route"] == route
+    assert (tree.attrs["acceptance"] == 1) == (route == "rows")
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_two_attributes_against_quadrature(route):
+    collection = collected(kronecker([crosswise(0.8), crosswise(0.25)]), 400, seed=5)
+    exact = Quadrature().posterior(collection, "jeffreys", random_seed=1)["exact"]
+    draws = draws_of(PairSlice(route=route).posterior(collection, "jeffreys", random_seed=2))
+    assert np.abs(errors(draws, exact["distribution_mean"].values)).max() < 4
+    assert np.abs(errors(draws, exact["distribution_sd"].values, "sd")).max() < 4
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("alpha", [0.2, 0.5, 4.0])
+def test_reports_that_say_nothing_leave_the_prior(route, alpha):
+    """Margins are Beta(α, (a − 1) α) to the ends, where Jeffreys' density is infinite."""
+    silent = Channel(np.full((2, 5), 0.5))
+    collection = Collection(list("abcde"), [Tally(silent, [0, 1], [3, 4])])
+    draws = draws_of(PairSlice(route=route, thin=20).posterior(collection, alpha, random_seed=2)).reshape(-1, 5)
+    for x in range(5):
+        assert stats.kstest(draws[::2, x], stats.beta(alpha, 4 * alpha).cdf).pvalue > 1e-3
+
+
+def test_reports_that_tell_all_leave_conjugate_draws():
+    """Open answers: Dirichlet(α + counts), rows full of zeros."""
+    collection = Collection(list("abc"), [Tally(Channel(np.eye(3)), [0, 1, 2], [50, 7, 1])])
+    draws = draws_of(PairSlice().posterior(collection, "jeffreys", random_seed=1))
+    assert np.abs(errors(draws, np.array([50.5, 7.5, 1.5]) / 59.5)).max() < 4
+
+
+def test_quadratic_against_the_rows_where_both_serve():
+    collection = collected(UnaryEncoding.optimised(30, 1.0), 3000, seed=4)
+    by_rows = draws_of(PairSlice(route="rows", thin=1).posterior(collection, "jeffreys", random_seed=1))
+    tree = PairSlice(route="quadratic").posterior(collection, "jeffreys", random_seed=2)
+    assert tree.attrs["acceptance"] > 0.8
+    error = array_stats.mcse(np.moveaxis(by_rows, -1, 0), method="mean")
+    other = array_stats.mcse(np.moveaxis(draws_of(tree), -1, 0), method="mean")
+    difference = by_rows.mean(axis=(0, 1)) - draws_of(tree).mean(axis=(0, 1))
+    assert np.abs(difference / np.hypot(error, other)).max() < 4.5
+
+
+def test_four_items_at_once_against_nuts():
+    collection = read_collection(DATA / "rr_wada_forum_joint.toml")
+    nuts = draws_of(NUTS().posterior(collection, "jeffreys", random_seed=1))
+    draws = draws_of(PairSlice().posterior(collection, "jeffreys", random_seed=2))
+    spread = array_stats.mcse(np.moveaxis(nuts, -1, 0), method="mean")
+    own = array_stats.mcse(np.moveaxis(draws, -1, 0), method="mean")
+    assert np.abs((draws.mean(axis=(0, 1)) - nuts.mean(axis=(0, 1))) / np.hypot(spread, own)).max() < 4
+
+
+def test_auto_answers_four_items_and_counts_of_bits_without_nuts(monkeypatch):
+    monkeypatch.setattr(NUTS, "posterior", lambda *_, **__: pytest.fail("handed over to NUTS"))
+    tree = fit(read_collection(DATA / "rr_wada_forum_joint.toml"), random_seed=1, estimates=False)
+    assert tree.attrs["method"] == "pair_slice" and tree.attrs["converged"]
+    with pytest.warns(match="marginal bit counts"):
+        bits = read_collection(DATA / "rappor" / "rappor_demo.toml")
+    with pytest.warns(match="marginal bit counts"):
+        tree = fit(bits, random_seed=1, draws=300, estimates=False)
+    assert tree.attrs["method"] == "pair_slice" and tree.attrs["converged"]
+    assert tree.attrs["route"] == "quadratic" and tree.attrs["acceptance"] > 0.99
+
+
+def test_seed_reproduces():
+    collection = collected(UnaryEncoding.optimised(6, 1.0), 100, seed=1)
+    for route in ROUTES:
+        method = PairSlice(draws=50, chains=2, tune=100, route=route)
+        first, second = (method.posterior(collection, "flat", random_seed=5) for _ in range(2))
+        assert np.array_equal(draws_of(first), draws_of(second))
+        assert np.array_equal(draws_of(first, "frequency"), draws_of(second, "frequency"))
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_interruption_keeps_what_is_finished(route, monkeypatch):
+    def interrupted(total, progressbar, stop):
+        yield from range(stop)
+        raise KeyboardInterrupt
+
+    collection = collected(GRR(4, 1.0), 100, seed=1)
+    method = PairSlice(draws=50, chains=2, tune=100, route=route)
+    monkeypatch.setattr(pair_slice, "_track", lambda *a: interrupted(*a, stop=130))
+    tree = method.posterior(collection, "flat", random_seed=1)
+    assert draws_of(tree).shape == (2, 30, 4)
+    assert tree.attrs["problem"] == "sampling was interrupted after 30 of 50 draws"
+    monkeypatch.setattr(pair_slice, "_track", lambda *a: interrupted(*a, stop=40))
+    with pytest.raises(KeyboardInterrupt):
+        method.posterior(collection, "flat", random_seed=1)
+
+
+def test_refusals():
+    collection = collected(GRR(4, 1.0), 100, seed=1)
+    with pytest.raises(InfeasibleError, match=r"concentration to be at least 0\.2, got 0\.1"):
+        PairSlice().posterior(collection, 0.1)
+    with pytest.raises(InfeasibleError, match=r"limit_seconds = 1e-06"):
+        PairSlice(limit_seconds=1e-6).posterior(collection, "flat")
+    large = collected(GRR(5000, 1.0), 100, seed=1)
+    assert "4096 categories" in PairSlice(route="quadratic").feasibility(large, "flat").reason
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"draws": 0}, "draws must be an integer >= 1"),
+        ({"tune": 99}, "tune must be an integer >= 100"),
+        ({"thin": 0}, "thin must be an integer >= 1"),
+        ({"route": "columns"}, "route must be one of auto, rows, quadratic"),
+        ({"limit_seconds": 0}, "limit_seconds"),
+    ],
+)
+def test_settings_are_validated(settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        PairSlice(**settings)
