@@ -83,7 +83,7 @@ def test_reports_that_tell_all_leave_conjugate_draws():
 
 
 def test_quadratic_against_the_rows_where_both_serve():
-    collection = collected(UnaryEncoding.optimised(30, 1.0), 3000, seed=4)
+    collection = collected(UnaryEncoding.optimised(20, 1.0), 1000, seed=4)
     by_rows = draws_of(PairSlice(route="rows", thin=1).posterior(collection, "jeffreys", random_seed=1))
     tree = PairSlice(route="quadratic").posterior(collection, "jeffreys", random_seed=2)
     assert tree.attrs["acceptance"] > 0.8
@@ -109,7 +109,7 @@ def test_auto_answers_four_items_and_counts_of_bits_without_nuts(monkeypatch):
     with pytest.warns(match="marginal bit counts"):
         bits = read_collection(DATA / "rappor" / "rappor_demo.toml")
     with pytest.warns(match="marginal bit counts"):
-        tree = fit(bits, random_seed=1, draws=300, estimates=False)
+        tree = fit(bits, random_seed=1, draws=600, estimates=False)
     assert tree.attrs["method"] == "pair_slice" and tree.attrs["converged"]
     assert tree.attrs["route"] == "quadratic" and tree.attrs["acceptance"] > 0.99
 
