@@ -21,7 +21,7 @@ test: $(VENV)/.ready  ## Run the tests (the slow calibrations and notebooks have
 calibrate: $(VENV)/.ready  ## Run the slow statistical calibrations.
 	$(BIN)/python -m pytest -m calibrate
 
-notebooks: $(VENV)/.ready  ## Execute the notebooks in place.
+notebooks: $(VENV)/.ready  ## Execute the notebooks, in a temporary copy.
 	$(BIN)/python -m pytest -m notebook
 
 lint: $(VENV)/.ready  ## Check style.

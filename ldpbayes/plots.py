@@ -167,6 +167,8 @@ def _study_panel(axes, group, x, lines):
 
 def _value_label(key, value):
     known = {"n_categories": "a", "n_reports": "n"}
+    if key == "epsilon":
+        return f"ε = {value:g}"
     return f"{known[key]} = {value:,}" if key in known else str(value).replace("_", " ")
 
 

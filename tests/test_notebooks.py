@@ -1,0 +1,44 @@
+"""The notebooks run from start to end, and what is stored in them is clean."""
+
+import pathlib
+import shutil
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat")
+
+ROOT = pathlib.Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_stored_outputs_are_clean(path):
+    """Executed in order without errors or warnings, with figures, small, and without a folder of the machine."""
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert not [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"]
+    assert any("image/png" in o.get("data", {}) for o in outputs)
+    assert path.stat().st_size < 500_000
+    text = "".join(o.get("text", "") for o in outputs)
+    assert not [word for word in ("site-packages", str(ROOT), str(pathlib.Path.home()) + "/") if word in text]
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.filterwarnings(
+    "default"
+)  # the libraries that start the kernel warn; the kernel's own warnings are checked below
+def test_notebook_runs(path, tmp_path):
+    from nbclient import NotebookClient
+
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    shutil.copytree(ROOT / "data", tmp_path / "data")
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    assert outputs
+    assert not [o for o in outputs if o.get("name") == "stderr"]
