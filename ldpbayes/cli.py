@@ -283,6 +283,7 @@ def _print_trust(tree):
         f"{attrs['n_reports']:,} reports; prior {attrs['prior']}; method {attrs['method']}; seed {attrs['random_seed']}.",
         f"Why {attrs['method']}: {attrs['reason']}",
         attrs["outcome"],
+        attrs["caveat"],
         attrs["worth"],
     ]
     evidence, error = _log_evidence(tree)
@@ -322,7 +323,7 @@ def _as_json(tree):
     estimates = {
         str(name): _plain(tree["estimate"]["value"].sel(estimator=name)) for name in tree["estimate"]["estimator"].values
     }
-    facts = ("title", "n_reports", "prior", "random_seed", "identifiability")
+    facts = ("title", "n_reports", "prior", "random_seed", "identifiability", "caveat")
     diagnostics = {k: v for k, v in tree.attrs.items() if k not in (*facts, "collection", "method", "reason", "settings")}
     derived = {
         str(name): {key: _plain(summary[f"derived_{key}"][i]) for key in ("mean", "sd", "lower", "upper", "mcse")}

@@ -175,7 +175,11 @@ def fit(
         method = make_method(method, **settings) if isinstance(method, str) else method
         tree = _run(method, collection, prior, run)
         tree.attrs["reason"] = "Chosen by the caller."
-    tree.attrs |= {"random_seed": random_seed, "identifiability": collection.identifiability()}
+    tree.attrs |= {
+        "random_seed": random_seed,
+        "identifiability": collection.identifiability(),
+        "caveat": collection.caveat(),
+    }
     if estimates:
         result.add_estimates(tree, point_estimates(collection))
         tree.attrs |= answers.worth(tree, collection)
@@ -204,7 +208,7 @@ def _run_automatic(collection, prior, settings, run):
         except ConvergenceError as err:
             refused[name] = str(err)
             continue
-        if tree.attrs["converged"] or name == list(METHODS)[-1]:
+        if tree.attrs["converged"] or tree.attrs.get("interrupted") or name == list(METHODS)[-1]:
             handed = "".join(f" {other} ran first and was rejected: {why}" for other, why in refused.items())
             tree.attrs["reason"] = choice.reason + handed
             return tree

@@ -237,11 +237,15 @@ class Collection:
             "reports do determine are estimated; along the others the posterior is the prior, whatever n is."
         )
 
+    def caveat(self):
+        """Return what the protocols say every reader of a fit must know, or an empty string."""
+        named = (tally.protocol.caveat.format(name=repr(tally.name)) for tally in self.tallies)
+        return " ".join(filter(None, named))
+
     def warn_if_unidentified(self):
         """Warn where the channels cannot tell some categories apart, and of what a protocol says every fit must know."""
         sentence = self.identifiability()
         if sentence:
             warnings.warn(sentence, RankDeficientWarning, stacklevel=3)
-        for tally in self.tallies:
-            if tally.protocol.caveat:
-                warnings.warn(tally.protocol.caveat.format(name=repr(tally.name)), CompositeWarning, stacklevel=3)
+        if self.caveat():
+            warnings.warn(self.caveat(), CompositeWarning, stacklevel=3)
