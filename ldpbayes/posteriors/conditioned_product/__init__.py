@@ -1,0 +1,17 @@
+"""The engine of exact posteriors: independent factors φ_x(g_x) conditioned on Σ_x g_x = 1.
+
+factors.py tilts the factors until their means sum to one; transform.py and polynomial.py are two routes to the law of the
+sum; engine.py turns either into moments, evidence, margins and draws.
+"""
+
+from ldpbayes.posteriors.conditioned_product.engine import ConditionedProduct
+from ldpbayes.posteriors.conditioned_product.factors import PowerFactors, TiltedFactors, log_growth
+
+__all__ = ["ConditionedProduct", "PowerFactors", "TiltedFactors", "log_growth"]
+
+
+def _quadrature(family, tilt, centre, window, size):
+    """The name under which surrogate.py still reads the nodes."""
+    from ldpbayes.posteriors.conditioned_product.factors import _trapezoid
+
+    return _trapezoid(family, tilt, centre, *window, size)

@@ -1,0 +1,86 @@
+"""Coefficients of Π_j (1 + c_j g)^{w_j} where they carry mass, without overflow at counts of 1e8."""
+
+import math
+
+import numpy as np
+from scipy.special import gammaln
+
+from ldpbayes.posteriors.conditioned_product.factors import DROP, bisect
+
+
+def coefficient_ratios(slopes, powers, low, high):
+    """Return (first, log of its coefficient, log-ratios of successive coefficients) of Π_j (1 + c_j g)^{w_j}.
+
+    Only the powers of g that carry mass while g lies between low and high.
+    """
+    active = (powers > 0) & (slopes > 0)
+    slopes, powers = slopes[active], powers[active]
+    if not slopes.size:
+        return 0, 0.0, np.zeros(0)
+    first, last = _binomial_window(powers, slopes * low / (1 + slopes * low), slopes * high / (1 + slopes * high))
+    if slopes.size == 1:
+        n, k = powers[0], first + np.arange(last - first)
+        log_first = gammaln(n + 1) - gammaln(first + 1) - gammaln(n - first + 1) + first * math.log(slopes[0])
+        return first, float(log_first), np.log((n - k) / (k + 1) * slopes[0])
+    return _product_polynomial(slopes, powers, first, last)
+
+
+def _product_polynomial(slopes, powers, first, last):
+    """Return coefficient_ratios for several slopes, from convolutions of binomials tilted along the range piece by piece.
+
+    A tilt at g makes Π_j (1 + c_j g)^{w_j} the law of Σ_j Binomial(w_j, q_j); all terms are positive, so that the
+    convolution is accurate wherever it is above the parts' truncation.
+    """
+    ratios, log_first, now = np.empty(last - first), 0.0, first
+    while True:
+        tilt = _tilt_of(slopes, powers, min(now + 8 * math.sqrt(now + 1) + 4, (now + powers.sum()) / 2, last + 0.5))
+        low, log_total = 0, np.zeros(1)
+        for n, odds in zip(powers, slopes * tilt, strict=True):
+            start, log_pmf = _binomial_log_pmf(int(n), odds)
+            top = log_total.max()
+            with np.errstate(divide="ignore"):
+                log_total = np.log(np.convolve(np.exp(log_total - top), np.exp(log_pmf))) + top
+            low += start
+        useful = np.flatnonzero(log_total > -250)
+        end = min(low + int(useful[-1]), last)
+        if now == first:
+            log_first = log_total[first - low] + powers @ np.log1p(slopes * tilt) - first * math.log(tilt)
+        ratios[now - first : end - first] = np.diff(log_total[now - low : end - low + 1]) - math.log(tilt)
+        if end >= last:
+            return first, float(log_first), ratios
+        now = end
+
+
+def _tilt_of(slopes, powers, mean):
+    """Return g with Σ_j w_j c_j g/(1 + c_j g) = mean."""
+
+    def below(log_g):
+        g = np.exp(log_g)
+        return powers @ (slopes * g / (1 + slopes * g)) < mean
+
+    return math.exp(float(bisect(below, -90.0, 90.0, 60)))
+
+
+def _binomial_log_pmf(n, odds):
+    """Return (first, log-pmf) of Binomial(n, odds/(1 + odds)) where it is above e^{−500}."""
+    mean = n * odds / (1 + odds)
+    slack = 170 + math.sqrt(170**2 + 1000 * min(mean, n - mean))
+    first, last = max(0, math.floor(mean - slack)), min(n, math.ceil(mean + slack))
+    k = np.arange(first, last)
+    log_pmf = np.concatenate([[0.0], np.cumsum(np.log((n - k) / (k + 1) * odds))])
+    log_pmf -= log_pmf.max()
+    return first, log_pmf - math.log(np.exp(log_pmf).sum())
+
+
+def _binomial_window(powers, chances_low, chances_high):
+    """Return the range of Σ_j Binomial(w_j, q_j) over q between two levels, by Bernstein's bound on either side."""
+
+    def slack(mean):
+        return 15 + np.sqrt(225 + 2 * DROP * mean)
+
+    n = powers.sum()
+    hits, misses = powers @ chances_low, powers @ (1 - chances_low)
+    low = hits - min(slack(hits), slack(misses))
+    hits, misses = powers @ chances_high, powers @ (1 - chances_high)
+    high = hits + min(slack(hits), slack(misses))
+    return int(max(0, math.floor(low))), int(min(n, math.ceil(high)))

@@ -1,0 +1,159 @@
+"""ConditionedProduct: tilted factors, a route to the law of their sum, and what follows given that the sum is one."""
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from ldpbayes.errors import ArgumentError, ConvergenceError
+from ldpbayes.posteriors.conditioned_product.factors import DROP, TiltedFactors
+from ldpbayes.posteriors.conditioned_product.margins import Margin
+from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
+from ldpbayes.posteriors.conditioned_product.transform import TransformRoute
+
+
+class ConditionedProduct:
+    """The density ∝ Π_x φ_x(g_x) on Σ_x g_x = 1, g ≥ 0.
+
+    Parameters
+    ----------
+    family : PowerFactors or another family
+        One entry per distinct factor (G of them).
+    group : (a,) int array
+        Which factor each category has.
+    route : {"transform", "polynomial"}, optional
+        By default the transforms where they die out, else the polynomials.
+    tolerance : float
+        Size of the product of transforms at which their line is cut. The default loses nothing; a family without
+        polynomials and with weak data has transforms that die out only like ω^{−Σα}, and needs more.
+
+    Attributes
+    ----------
+    factors : TiltedFactors
+        Before they are conditioned, with the tilt t at which Σ_x E_t[g_x] = 1.
+    route : str
+        "transform" (quadrature of the factors) or "polynomial" (roots of unity).
+    """
+
+    def __init__(self, family, group, route=None, tolerance=4e-16):
+        self.family = family
+        self.group = np.asarray(group)
+        self.n_categories = self.group.size
+        self.multiplicity = np.bincount(self.group, minlength=family.alpha.size).astype(float)
+        self.factors = TiltedFactors(family, self.multiplicity)
+        self._transform = TransformRoute(self.factors, tolerance)
+        self._polynomial = PolynomialRoute(self.factors)
+        self.route = route or self._choose_route()
+
+    def _choose_route(self):
+        """Return "transform" where the transforms die out at a reasonable cost, else "polynomial" where that applies."""
+        if not self.factors.is_polynomial:
+            return "transform"
+        try:
+            _ = self._transform.line
+        except ConvergenceError:
+            return "polynomial"
+        return "transform"
+
+    @property
+    def _chosen(self):
+        return self._transform if self.route == "transform" else self._polynomial
+
+    # The names under which surrogate.py still reads the factors.
+    _centre = property(lambda self: self.factors.centre)
+    _window = property(lambda self: self.factors.window)
+    _coarse = property(lambda self: self.factors.coarse)
+
+    @property
+    def tilt(self):
+        """t with Σ_x E_t[g_x] = 1, the saddle point."""
+        return self.factors.tilt
+
+    @property
+    def mean(self):
+        """E[g_x], shape (a,)."""
+        return self._chosen.moments.mean[self.group]
+
+    @property
+    def variance(self):
+        """Var(g_x), shape (a,)."""
+        return self._chosen.moments.variance[self.group]
+
+    @property
+    def log_evidence(self):
+        """log ∫ Π_x φ_x(g_x) over the simplex (Lebesgue measure of any a − 1 coordinates)."""
+        return float(self._chosen.moments.log_evidence)
+
+    def covariance(self):
+        """Return Cov(g_x, g_y), shape (a, a)."""
+        return self._chosen.moments.covariance(self.group)
+
+    def row_sum_error(self):
+        """Return the largest |Σ_y Cov(g_x, g_y)| / Var(g_x), zero but for the error of the moments."""
+        return self._chosen.moments.row_sum_error(self.multiplicity)
+
+    def diagnostics(self):
+        """Return the route, the number of complex nodes and the tilt."""
+        return {"route": self.route, "nodes": int(self._chosen.n_nodes), "tilt": float(self.tilt)}
+
+    def quantile(self, q):
+        """Return the q-quantiles of every g_x: shape (a,), or (len(q), a) for several q."""
+        levels = np.atleast_1d(np.asarray(q, dtype=float))
+        out = np.empty((levels.size, self.family.alpha.size))
+        for index, margin in self._margins:
+            for i, level in enumerate(levels):
+                out[i, index] = margin.quantile(level)
+        out = out[:, self.group]
+        return out if np.ndim(q) else out[0]
+
+    def subset(self, member):
+        """Return the Margin of Σ_{x in B} g_x for a boolean (a,) array with some, not all, true."""
+        member = np.asarray(member, dtype=bool)
+        if member.shape != (self.n_categories,) or member.all() or not member.any():
+            raise ArgumentError("member must be a boolean vector over the categories with some, not all, entries true.")
+        return self._sum_margin(np.bincount(self.group[member], minlength=self.family.alpha.size).astype(float))
+
+    def draws(self, size, rng):
+        """Return (g, acceptance): ``size`` independent draws of g, shape (size, a), and the accepted share of proposals.
+
+        For polynomial factors, by whichever route the moments are.
+        """
+        return self._polynomial.draws(self.group, size, rng)
+
+    @cached_property
+    def _margins(self):
+        """Return [(factor indices, Margin)] of all factors."""
+        everything = np.arange(self.family.alpha.size)
+        margins, left = self._transform.margins() if self.route == "transform" else ([], everything)
+        return margins + [(np.array([x]), self._sum_margin((everything == x).astype(float))) for x in left]
+
+    def _sum_margin(self, part):
+        """Return the Margin of Σ part_x g_x (counts per distinct factor): f_B(p) f_rest(1 − p), on a grid in logit p.
+
+        logit p = centre + scale·sinh(u): narrow in the middle, long at the ends, both at once.
+        """
+        rest = self.multiplicity - part
+        mean, spread = self._chosen.moments.of_sum(part)
+        centre, scale = math.log(mean / (1 - mean)), min(math.sqrt(spread) / (mean * (1 - mean)), 3.0)
+        ends = [-math.asinh((DROP / (part @ self.family.alpha) + 20) / scale)]
+        ends.append(math.asinh((DROP / (rest @ self.family.alpha) + 20) / scale))
+        step = (ends[1] - ends[0]) / 512
+        u = ends[0] + step * (np.arange(512) + 0.5)
+        y = centre + scale * np.sinh(u)
+        log_p, log_r = -np.logaddexp(0, -y), -np.logaddexp(0, y)
+        log_density = self._part_log_density(part, log_p) + self._part_log_density(rest, log_r)
+        log_density += log_p + log_r + np.log(np.cosh(u))
+        density = np.exp(log_density - log_density.max())
+        return Margin(np.array([ends[0]]), np.array([step]), density[None], np.array([centre]), scale)
+
+    def _part_log_density(self, part, log_value):
+        """Return the log-density, up to a constant, of the tilted sum Σ part_x g_x at exp(log_value), shape (N,)."""
+        if part.sum() == 1:
+            x = np.flatnonzero(part)
+            return self.factors.one_log_density(x, self._chosen.moments.mean[x], log_value)
+        found = self._chosen.part_log_density(part, log_value)
+        if found is None and self.factors.is_polynomial:
+            return self._polynomial.part_log_density(part, log_value)
+        if found is None:
+            raise ConvergenceError("The transforms of a part of the sum must die out, but they do not; use its draws.")
+        return found

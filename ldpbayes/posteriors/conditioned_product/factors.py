@@ -1,0 +1,230 @@
+"""Factors φ_x(g), tilted by e^{−tg} until their means sum to one, as discrete nodes: what both routes start from."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+#: exp(−DROP) is the relative mass that windows may leave out.
+DROP = 45.0
+
+
+@dataclass(frozen=True, eq=False)
+class PowerFactors:
+    """Factors φ_x(g) = g^{α_x−1} Π_j (1 + c_xj g)^{w_xj}, the separable likelihoods.
+
+    A family of factors supplies ``alpha``, ``log_smooth``, ``slope``, ``log_remainder``, ``take`` and ``lowest_tilt``;
+    all else is the engine's. The polynomial route is for families with ``slopes`` and ``powers``.
+
+    Attributes
+    ----------
+    alpha : (G,) array
+    slopes, powers : (G, m) arrays
+        c ≥ 0 and w ≥ 0 (whole numbers); columns with w = 0 are padding.
+    """
+
+    alpha: np.ndarray
+    slopes: np.ndarray
+    powers: np.ndarray
+    lowest_tilt = 0.0
+
+    def take(self, index):
+        """Return the family of these factors only."""
+        return PowerFactors(self.alpha[index], self.slopes[index], self.powers[index])
+
+    def log_smooth(self, g):
+        """Return log φ(g) − (α − 1) log g for g of shape (G,)."""
+        return (self.powers * np.log1p(self.slopes * g[:, None])).sum(axis=1)
+
+    def log_remainder(self, g, delta):
+        """Return log_smooth(g + delta) − log_smooth(g) − slope(g)·delta without cancellation; g (G,), delta (G, N)."""
+        total = np.zeros_like(delta)
+        for c, w in zip((self.slopes / (1 + self.slopes * g[:, None])).T, self.powers.T, strict=True):
+            total += w[:, None] * log1p_minus(np.maximum(c[:, None] * delta, -1 + 1e-16))
+        return total
+
+    def slope(self, g):
+        """Return the derivative of log_smooth at g, shape (G,)."""
+        return (self.powers * self.slopes / (1 + self.slopes * g[:, None])).sum(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Discrete tilted factors.
+
+    Attributes
+    ----------
+    centre : (G,) array
+    offset, weight : (G, N) arrays
+        Factor x takes centre_x + offset_xi with probability weight_xi.
+    log_mass : (G,) array
+        log ∫ φ(g) e^{−tg} dg.
+    step : (G,) array
+        Distance of the nodes in u.
+    """
+
+    centre: np.ndarray
+    offset: np.ndarray
+    weight: np.ndarray
+    log_mass: np.ndarray
+    step: np.ndarray
+
+    @property
+    def mean_offset(self):
+        """E[g] − centre, shape (G,)."""
+        return (self.weight * self.offset).sum(axis=1)
+
+    @property
+    def variance(self):
+        """Var(g), shape (G,)."""
+        return (self.weight * (self.offset - self.mean_offset[:, None]) ** 2).sum(axis=1)
+
+
+class TiltedFactors:
+    """Independent factors with densities ∝ φ_x(g) e^{−tg}, t such that Σ_x E[g_x] = 1: the saddle point.
+
+    Parameters
+    ----------
+    family : PowerFactors or another family
+        One entry per distinct factor (G of them).
+    multiplicity : (G,) array
+        How many categories have each factor.
+
+    Attributes
+    ----------
+    tilt : float
+        t.
+    centre : (G,) array
+        Modes of g φ(g) e^{−tg}.
+    window : pair of (G,) arrays
+        Ends in u of what has not died out, g = centre·exp(log_growth(u)).
+    coarse : Nodes
+        128 nodes of every factor, for moments of the single factors.
+    """
+
+    def __init__(self, family, multiplicity):
+        self.family, self.multiplicity = family, multiplicity
+        self._find_tilt()
+        self.coarse = self.nodes(128)
+
+    @property
+    def is_polynomial(self):
+        """Whether the factors are powers times polynomials, so that the polynomial route applies."""
+        return hasattr(self.family, "powers")
+
+    @property
+    def alpha_total(self):
+        """Σα over all categories."""
+        return self.multiplicity @ self.family.alpha
+
+    @property
+    def window_values(self):
+        """The ends of the window as values of g, two arrays of shape (G,)."""
+        return tuple(self.centre * np.exp(log_growth(end)) for end in self.window)
+
+    def nodes(self, size, index=slice(None)):
+        """Return Nodes, size of them for every factor of index: the trapezoidal rule on the window.
+
+        It converges exponentially, as both ends have died out.
+        """
+        family, centre, (low, high) = self.family.take(index), self.centre[index], (end[index] for end in self.window)
+        return _trapezoid(family, self.tilt, centre, low, high, size)
+
+    def one_log_density(self, x, typical, log_value):
+        """Return the log-density, up to a constant, of the factors x (one index) at exp(log_value), shape (N,)."""
+        delta = np.exp(log_value) - typical
+        factor = self.family.take(x)
+        smooth = factor.log_remainder(typical, delta[None])[0] + (factor.slope(typical) - self.tilt) * delta
+        return (factor.alpha - 1) * log_value + smooth
+
+    def _find_tilt(self):
+        """Set tilt, centre and window: the tilt of modes that sum to one first, then Newton on the means."""
+        family, m = self.family, self.multiplicity
+        even = np.full(family.alpha.shape, 1 / int(m.sum()))
+        bounds = family.alpha / even + family.slope(even)
+        low, high = bounds.min(), bounds.max()
+        tilt = float(bisect(lambda t: m @ _modes(family, t, 30) > 1, low, high, 40)) if high > low else float(low)
+        for _ in range(12):
+            centre = _modes(family, tilt)
+            window = _window(family, tilt, centre)
+            nodes = _trapezoid(family, tilt, centre, *window, 64)
+            excess = m @ (centre + nodes.mean_offset) - 1
+            spread = m @ nodes.variance
+            if abs(excess) < 0.02 * math.sqrt(spread):
+                break
+            # Newton on 1/Σ E[g], which is linear in t for gamma factors.
+            tilt += max(excess * (1 + excess) / spread, -0.5 * (tilt - family.lowest_tilt))
+        self.tilt, self.centre, self.window = tilt, centre, window
+
+
+def log_growth(u):
+    """Return log(g/centre) = u + 1 − e^{−u}, the map from the grids' u to g.
+
+    It makes the left tail g^α double exponential, as the right one e^{−tg} is.
+    """
+    return u - np.expm1(-u)
+
+
+def log1p_minus(x):
+    """Return log(1 + x) − x to full relative precision: −x r + 2r³(1/3 + r²/5 + …) with r = x/(2 + x) near zero."""
+    r = x / (2 + x)
+    square = r * r
+    series = np.zeros_like(x)
+    for odd in (17, 15, 13, 11, 9, 7, 5, 3):
+        series = series * square + 1 / odd
+    return np.where(np.abs(x) < 0.25, -x * r + 2 * r * square * series, np.log1p(x) - x)
+
+
+def bisect(above, low, high, steps):
+    """Return where the vectorised predicate ``above`` turns from true (at low) to false (at high)."""
+    low, high = np.array(low, dtype=float), np.array(high, dtype=float)
+    for _ in range(steps):
+        middle = 0.5 * (low + high)
+        yes = above(middle)
+        low, high = np.where(yes, middle, low), np.where(yes, high, middle)
+    return 0.5 * (low + high)
+
+
+def _modes(family, tilt, steps=60):
+    """Return the modes of g φ(g) e^{−tg}: the roots of α + g (r'(g) − t), unique because that over g decreases."""
+    low = np.full(family.alpha.shape, -90.0)
+
+    def rising(v):
+        g = np.exp(v)
+        return family.alpha + g * (family.slope(g) - tilt) > 0
+
+    return np.exp(bisect(rising, low, -low / 3, steps))
+
+
+def _log_density(family, tilt, centre, u):
+    """Return the log-density of the tilted factor in u, relative to u = 0, and the offset of g; u (G, N)."""
+    log_step = log_growth(u)
+    growth = np.expm1(log_step)
+    offset = centre[:, None] * growth
+    # The centre is the mode, so the linear terms cancel: taking them out first keeps the digits of counts of 1e8.
+    excess = family.alpha / centre + family.slope(centre) - tilt
+    power = np.where(np.abs(growth) < 0.25, log1p_minus(np.maximum(growth, -0.5)), log_step - growth)
+    log_density = family.alpha[:, None] * power + family.log_remainder(centre, offset) + excess[:, None] * offset
+    return log_density + np.log1p(np.exp(-u)) - math.log(2), offset
+
+
+def _window(family, tilt, centre):
+    """Return the ends in u beyond which the tilted factors have dropped by DROP."""
+
+    def inside(sign):
+        return lambda u: _log_density(family, tilt, centre, sign * u[:, None])[0][:, 0] > -DROP
+
+    zero = np.zeros_like(centre)
+    return -bisect(inside(-1), zero, zero + 20, 40), bisect(inside(1), zero, zero + 60, 45)
+
+
+def _trapezoid(family, tilt, centre, low, high, size):
+    """Return the Nodes at the middles of size equal cells in u between low and high."""
+    step = (high - low) / size
+    u = low[:, None] + step[:, None] * (np.arange(size) + 0.5)
+    log_density, offset = _log_density(family, tilt, centre, u)
+    top = log_density.max(axis=1)
+    weight = np.exp(log_density - top[:, None])
+    total = weight.sum(axis=1)
+    log_mass = family.alpha * np.log(centre) + family.log_smooth(centre) - tilt * centre + top + np.log(2 * total * step)
+    return Nodes(centre, offset, weight / total[:, None], log_mass, step)

@@ -1,0 +1,113 @@
+"""What the routes hand to the engine: the moments of all factors, and the distribution of one of them or of a sum."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import fft
+
+from ldpbayes.posteriors.conditioned_product.factors import bisect, log_growth
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Moments of the distinct factors given Σ g = 1, the covariances in factored form.
+
+    Attributes
+    ----------
+    mean, variance : (G,) arrays
+        E[g_x] and Var(g_x).
+    left, right : (K, G) arrays
+        Cov(g_x, g_y) = (leftᵀ right)_xy for two categories, of the same factor or not.
+    log_evidence : float
+        log ∫ Π φ over the simplex.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    log_evidence: float
+
+    def covariance(self, group):
+        """Return Cov(g_x, g_y) of categories with the factors ``group``, shape (a, a)."""
+        blocks = self.left.T @ self.right
+        full = 0.5 * (blocks + blocks.T)[np.ix_(group, group)]
+        np.fill_diagonal(full, self.variance[group])
+        return full
+
+    def row_sum_error(self, multiplicity):
+        """Return the largest |Σ_y Cov(g_x, g_y)| / Var(g_x), zero but for the error of the moments."""
+        others = self.left.T @ (self.right @ multiplicity) - (self.left * self.right).sum(axis=0)
+        return float(np.max(np.abs(self.variance + others) / self.variance))
+
+    def of_sum(self, part):
+        """Return (mean, variance) of Σ part_x g_x, part_x categories having factor x."""
+        own = part @ (self.left * self.right).sum(axis=0)
+        return part @ self.mean, part @ self.variance + (self.left @ part) @ (self.right @ part) - own
+
+
+class Margin:
+    """Densities on uniform grids of u, with a monotone map to g; both ends have died out, so Fourier series are exact.
+
+    Parameters
+    ----------
+    low, step : (m,) arrays
+        Grid: low + step·(i + ½).
+    density : (m, N) array
+        Unnormalised density in u.
+    centre : (m,) array
+        With scale None, log g = log centre + log_growth(u); else logit g = centre + scale·sinh(u).
+    scale : float, optional
+    """
+
+    def __init__(self, low, step, density, centre, scale=None):
+        self.low, self.step, self.centre, self.scale = low, step, centre, scale
+        self.size = density.shape[1]
+        self.density = density / density.sum(axis=1, keepdims=True)
+        self.series = fft.rfft(self.density)
+
+    def to_value(self, u):
+        """Return g at u, shape (m,)."""
+        if self.scale is None:
+            return self.centre * np.exp(log_growth(u))
+        return np.exp(-np.logaddexp(0, -(self.centre + self.scale * np.sinh(u))))
+
+    def to_grid(self, value):
+        """Return u at g, shape (m,): the inverse of to_value."""
+        value = np.broadcast_to(np.asarray(value, dtype=float), self.low.shape)
+        if self.scale is None:
+            return bisect(lambda u: self.to_value(u) < value, self.low, self.low + self.size * self.step, 60)
+        with np.errstate(divide="ignore"):
+            return np.arcsinh((np.log(value) - np.log1p(-value) - self.centre) / self.scale)
+
+    def cdf(self, value):
+        """Return P(g ≤ value), shape (m,)."""
+        position = np.clip((self.to_grid(value) - self.low) / self.step - 0.5, -0.5, self.size - 0.5)
+        return np.clip(self.cumulative(position)[0], 0, 1)
+
+    def cumulative(self, position):
+        """Return (cdf, density per grid step) at positions counted in grid steps from the first point, shape (m,)."""
+        k = np.arange(1, self.series.shape[1])
+        weight = np.where((self.size % 2 == 0) & (k == self.size // 2), 1.0, 2.0) / self.size
+        angle = 2 * np.pi / self.size * k
+        now = weight * self.series[:, 1:] * np.exp(1j * angle * position[:, None])
+        start = weight * self.series[:, 1:] * np.exp(-0.5j * angle)
+        value = (position + 0.5) / self.size + ((now - start) / (1j * angle)).real.sum(axis=1)
+        return value, 1 / self.size + now.real.sum(axis=1)
+
+    def quantile(self, level):
+        """Return the quantiles at one level, shape (m,): bracketed on the grid, then Newton on the Fourier series."""
+        cumulative = self.density.cumsum(axis=1)
+        right = (cumulative < level).sum(axis=1)
+        low, high = right - 1.5, right + 1.5
+        position = right.astype(float)
+        for _ in range(30):
+            value, slope = self.cumulative(position)
+            low, high = np.where(value < level, position, low), np.where(value < level, high, position)
+            newton = position - (value - level) / np.where(slope > 0, slope, np.inf)
+            new = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
+            done = np.abs(new - position).max() < 1e-12
+            position = new
+            if done:
+                break
+        return self.to_value(self.low + self.step * (position + 0.5))
