@@ -10,8 +10,8 @@ from ldpbayes.errors import ArgumentError
 #: Above this a report equals the value to within e^-50 < 2e-22, and e^epsilon leaves no room in double precision.
 MAX_EPSILON = 50.0
 
-#: Above this, whole numbers are no longer exact in double precision.
-MAX_COUNT = 2**53
+#: A hundred times everybody alive; far above it the windows of the exact sums no longer fit in memory.
+MAX_COUNT = 10**12
 
 
 def epsilon(value, name="epsilon"):

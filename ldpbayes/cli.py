@@ -257,11 +257,12 @@ def _print_fit(tree, top):
     numbers = [name for target in ("P", "F") for name in (f"mean of {target}", "sd", level)]
     numbers += [_LABELS.get(name, name) for name in names]
     table = new_table(tree.attrs["title"] or tree.attrs["collection"], ["category"], numbers)
+    digits = _digits(summary)
     mean = summary["mean"].sel(target="distribution").values
     shown = sorted(sorted(range(mean.size), key=lambda x: -mean[x])[:top])
     for x in shown:
-        cells = [cell for target in ("distribution", "frequency") for cell in _interval_cells(summary, target, x)]
-        values = [f"{estimates['value'].sel(estimator=name).values[x]:.4f}" for name in names]
+        cells = [cell for target in ("distribution", "frequency") for cell in _interval_cells(summary, target, x, digits)]
+        values = [f"{estimates['value'].sel(estimator=name).values[x]:.{digits}f}" for name in names]
         table.add_row(str(category[x]), *cells, *values)
     out.print(table)
     if len(shown) < mean.size:
@@ -272,9 +273,15 @@ def _print_fit(tree, top):
     _print_trust(tree)
 
 
-def _interval_cells(summary, target, x):
+def _interval_cells(summary, target, x, digits):
     mean, sd, low, high = (summary[key].sel(target=target).values[x] for key in ("mean", "sd", "lower", "upper"))
-    return f"{mean:.4f}", f"{sd:.4f}", f"{low:.4f} to {high:.4f}"
+    return f"{mean:.{digits}f}", f"{sd:.{digits}f}", f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def _digits(summary):
+    """Return how many decimals show two digits of the smallest sd, four at least."""
+    sd = summary["sd"].values
+    return min(max(4, math.ceil(1 - math.log10(sd[sd > 0].min()))), 12) if (sd > 0).any() else 4
 
 
 def _print_trust(tree):

@@ -123,7 +123,7 @@ def parse_counts(column, lines, field):
         except ValueError:
             raise DataError(f"count must be a whole number, got {text!r}", line=lines[i], field=field) from None
         if not 0 <= value <= MAX_COUNT:
-            raise DataError(f"count must be from 0 to 2**53, got {value}", line=lines[i], field=field)
+            raise DataError(f"count must be from 0 to 10**12, got {value}", line=lines[i], field=field)
         out[i] = value
     return out
 

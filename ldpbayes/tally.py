@@ -48,7 +48,7 @@ class Tally:
             raise err.at(field=self.name) from None
         counts = None if self.counts is None else checks.counts(self.counts, "counts", len(reports))
         if counts is not None and counts.sum(dtype=float) > checks.MAX_COUNT:
-            raise DataError(f"channel {self.name!r} has more than 2**53 reports")
+            raise DataError(f"channel {self.name!r} has more than 10**12 reports")
         reports, counts = distinct(reports, counts)
         if counts.sum() == 0:
             raise DataError(f"channel {self.name!r} has no reports")
