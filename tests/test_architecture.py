@@ -22,6 +22,7 @@ FAMILIES = ("estimators", "posteriors", "theory")
 #: What several members of a family may share.
 SHARED = {
     "estimators.base",
+    "estimators.solvers",
     "posteriors.base",
     "posteriors.conditioned_product",
     "posteriors.kernels",
@@ -35,7 +36,7 @@ HOMES = {
     "pymc": {"model", "posteriors.nuts"},
     "pytensor": {"model", "posteriors.nuts"},
     "nutpie": {"posteriors.nuts"},
-    "cvxpy": {"estimators.mle"},
+    "cvxpy": {"estimators.solvers.convex"},
     "arviz_base": {"result"},
     "arviz_stats": {"diagnostics", "posteriors.surrogate"},
     "matplotlib": {"plots"},

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
 from ldpbayes.estimators import base, mle
-from ldpbayes.estimators.mle import MAP, MLE, certificate, information_covariance, maximise
+from ldpbayes.estimators.base import information_covariance
+from ldpbayes.estimators.mle import MAP, MLE, maximise
+from ldpbayes.estimators.solvers import convex
+from ldpbayes.estimators.solvers.base import certificate
 from ldpbayes.prior import Dirichlet
 from ldpbayes.protocols import GRR, Channel, designs
 from ldpbayes.reports import read_collection
@@ -344,7 +347,7 @@ def test_auto_falls_back_on_newton(monkeypatch):
     rows = unary_rows(20, 500, 1.0, 3)
     poor = mle.Solution(np.full(20, 0.05), 1.0, "quasi-newton", 1, 2.0)
     monkeypatch.setattr(mle, "SMALL_NEWTON_OPERATIONS", 0)
-    monkeypatch.setattr(mle, "_quasi_newton", lambda *args: poor)
+    monkeypatch.setattr(mle, "quasi_newton", lambda *args: poor)
     assert maximise(rows).method == "newton"
     monkeypatch.setattr(mle, "LARGE_NEWTON_OPERATIONS", 0)
     assert maximise(rows) is poor
@@ -353,7 +356,7 @@ def test_auto_falls_back_on_newton(monkeypatch):
 def test_auto_falls_back_from_newton(monkeypatch):
     rows = unary_rows(20, 50, 1.0, 3)
     poor = mle.Solution(np.full(20, 0.05), 1.0, "newton", 1, 2.0)
-    monkeypatch.setattr(mle, "_newton", lambda *args: poor)
+    monkeypatch.setattr(mle, "newton", lambda *args: poor)
     solution = maximise(rows)
     assert solution.method == "quasi-newton" and solution.gap <= 1e-6
 
@@ -445,7 +448,7 @@ def test_methods_that_do_not_apply(monkeypatch):
         MLE(method="closed")(data)
     with pytest.raises(ArgumentError, match="one concentration per category"):
         MLE(prior=[1.0, 2.0])(data)
-    monkeypatch.setattr(mle, "CVXPY_ENTRIES", 8)
+    monkeypatch.setattr(convex, "CVXPY_ENTRIES", 8)
     with pytest.raises(InfeasibleError, match="cvxpy solves at most"):
         MLE(method="cvxpy")(data)
 
