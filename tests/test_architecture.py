@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "ldpbayes"
 LAYERS = [
     {"checks", "errors", "entropy", "files", "progress"},
-    {"protocols", "prior", "rows", "kernels"},
+    {"protocols", "prior", "rows"},
     {"tally", "estimate", "frequency"},
     {"estimators", "posteriors", "theory", "model", "result"},
     {"fit", "crosscheck", "diagnostics", "plots", "simulate", "reports", "study", "answers"},
@@ -31,7 +31,10 @@ SHARED = {
     "theory.information",
 }
 #: Members that stand on named siblings: planning solves for the risks and bounds of the theory.
-BUILT_ON = {"theory.planning": {"theory.risk", "theory.bounds"}}
+BUILT_ON = {
+    "theory.planning": {"theory.risk", "theory.bounds"},
+    "posteriors.nuts": {"posteriors.surrogate"},
+}
 HOMES = {
     "pymc": {"model", "posteriors.nuts"},
     "pytensor": {"model", "posteriors.nuts"},

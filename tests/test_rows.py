@@ -9,11 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from products import assert_same_products, twin
 from scipy.linalg import hadamard
 
-from ldpbayes import rows
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.rows import DenseRows, HadamardRows, IdentityRows, SeparableRows, StackedRows, SupportRows, walsh_hadamard
+from ldpbayes.rows import (
+    DenseRows,
+    HadamardRows,
+    IdentityRows,
+    SeparableRows,
+    StackedRows,
+    SupportRows,
+    two_level,
+    walsh_hadamard,
+)
 
 
 def support_rows(n_rows, n_categories, beta=1.7, seed=0, top=5):
@@ -23,39 +32,12 @@ def support_rows(n_rows, n_categories, beta=1.7, seed=0, top=5):
     return SupportRows(np.packbits(members, axis=1), beta, counts, n_categories, rng.normal(size=n_rows)), members
 
 
-def twin(fast):
-    return DenseRows(fast.dense(), fast.counts, fast.log_constants)
-
-
-def assert_same_products(fast, seed=1):
-    rng = np.random.default_rng(seed)
-    dense, a = twin(fast), fast.n_categories
-    p, draws = rng.dirichlet(np.ones(a)), rng.dirichlet(np.ones(a), 11).T
-    r = rng.normal(size=fast.n_rows)
-    for name, argument in [
-        ("matvec", p),
-        ("matvec", draws),
-        ("rmatvec", r),
-        ("rmatvec", np.stack([r, r**2], axis=1)),
-        ("gram", r),
-        ("gram", r**2),
-        ("gram_diagonal", r),
-        ("log_likelihood", p),
-        ("log_likelihood", draws),
-    ]:
-        expected = getattr(dense, name)(argument)
-        tolerance = 1e-12 * np.abs(expected).max()
-        np.testing.assert_allclose(getattr(fast, name)(argument), expected, rtol=1e-11, atol=tolerance, err_msg=name)
-    for got, expected in zip(fast.value_and_gradient(p), dense.value_and_gradient(p), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-10)
-
-
-@pytest.mark.parametrize("small", [0, rows.SMALL], ids=["kernels", "unpacked"])
+@pytest.mark.parametrize("small", [0, two_level.SMALL], ids=["kernels", "unpacked"])
 @settings(max_examples=40, deadline=None)
 @given(n_rows=st.integers(1, 600), n_categories=st.integers(2, 70), seed=st.integers(0, 99), beta=st.floats(0.01, 1e6))
 def test_support_rows_equal_the_dense_twin(small, n_rows, n_categories, seed, beta):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "SMALL", small)
+        patch.setattr(two_level, "SMALL", small)
         fast, members = support_rows(n_rows, n_categories, beta, seed)
         np.testing.assert_array_equal(fast.dense(), 1 + beta * members)
         np.testing.assert_allclose(fast.support_counts(), members.T @ fast.counts)
@@ -79,8 +61,8 @@ def test_hadamard_rows_equal_the_dense_twin(n_categories, seed):
 @given(n_rows=st.integers(1, 300), n_categories=st.integers(2, 70), seed=st.integers(0, 99))
 def test_listed_members_and_byte_tables_equal_the_dense_twin(sparse, n_rows, n_categories, seed):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "SMALL", 0)
-        patch.setattr(rows, "SPARSE", sparse)
+        patch.setattr(two_level, "SMALL", 0)
+        patch.setattr(two_level, "SPARSE", sparse)
         fast, _ = support_rows(n_rows, n_categories, 2.0, seed)
         assert (fast._listed is None) == (sparse > 0 and fast.bits.any())
         assert_same_products(fast, seed)
@@ -116,8 +98,8 @@ def test_composite_rows_have_no_users_to_allocate():
 @pytest.mark.parametrize("sparse", [0, 10**9], ids=["lists", "rejection"])
 def test_signal_users_follow_their_law(top, beta, sparse, monkeypatch):
     # With β = 10^7 and rare supports, rejection runs out of patience and the scan takes over.
-    monkeypatch.setattr(rows, "SMALL", 0)
-    monkeypatch.setattr(rows, "SPARSE", sparse)
+    monkeypatch.setattr(two_level, "SMALL", 0)
+    monkeypatch.setattr(two_level, "SPARSE", sparse)
     rng = np.random.default_rng(9)
     members = rng.random((300, 40)) < 0.1
     members[0], members[1] = False, True
@@ -143,7 +125,7 @@ def test_signal_of_dense_rows_subtracts_the_least_entry():
 
 
 def test_alias_table_gives_back_the_distribution():
-    from ldpbayes.kernels import alias_table
+    from ldpbayes.rows.kernels import alias_table
 
     for p in (np.array([0.2, 0.0, 0.5, 0.3]), np.ones(7) / 7, np.random.default_rng(0).dirichlet(np.full(500, 0.1))):
         accept, alias = alias_table(p)
@@ -154,7 +136,7 @@ def test_alias_table_gives_back_the_distribution():
 
 
 def test_read_only_tables_serve_the_kernels(monkeypatch):
-    monkeypatch.setattr(rows, "SMALL", 0)
+    monkeypatch.setattr(two_level, "SMALL", 0)
     fast, members = support_rows(300, 33)
     fast.bits.setflags(write=False)
     p = np.random.default_rng(0).dirichlet(np.ones(33))

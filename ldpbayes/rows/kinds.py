@@ -1,0 +1,217 @@
+"""Rows of no particular structure, of few values, of single coordinates, and stacks of others."""
+
+import numpy as np
+
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.rows.base import Rows, Separable, scatter
+
+
+class DenseRows(Rows):
+    """Any L, stored as it is.
+
+    Parameters
+    ----------
+    matrix : (m, a) array
+    counts : (m,) array
+    log_constants : (m,) array or float
+    """
+
+    def __init__(self, matrix, counts, log_constants=0.0):
+        self.matrix = np.ascontiguousarray(matrix, dtype=float)
+        super().__init__(counts, self.matrix.shape[1], log_constants)
+
+    def matvec(self, p):
+        return self.matrix @ p
+
+    def rmatvec(self, r):
+        return self.matrix.T @ r
+
+    def gram(self, v):
+        return self.matrix.T @ (v[:, None] * self.matrix)
+
+    def gram_diagonal(self, v):
+        return np.einsum("jx,j,jx->x", self.matrix, v, self.matrix, optimize=True)
+
+    def dense(self):
+        return self.matrix
+
+    def separable(self):
+        """Detect rows with at most one coordinate that differs from the others (two categories: always)."""
+        low, high = self.matrix.min(axis=1), self.matrix.max(axis=1)
+        tolerance = 4 * np.finfo(float).eps * high
+        at_low = (self.matrix - low[:, None] <= tolerance[:, None]).sum(axis=1)
+        at_high = (high[:, None] - self.matrix <= tolerance[:, None]).sum(axis=1)
+        up = at_low >= self.n_categories - 1
+        down = ~up & (at_high >= self.n_categories - 1)
+        if not (up | down).all():
+            return None
+        index = np.where(up, self.matrix.argmax(axis=1), self.matrix.argmin(axis=1))
+        flat = at_low == self.n_categories
+        base, slope = np.where(up, low, high), np.where(flat, 0.0, np.where(up, high - low, low - high))
+        return Separable(index, base, slope, self.counts, self.log_constants)
+
+
+class LevelRows(Rows):
+    """Rows that take few values: L_jx = values[levels_jx]; Bloom-filter reports, one byte an entry.
+
+    Parameters
+    ----------
+    levels : (m, a) uint8 array
+    values : (k,) array
+        Above zero.
+    counts : (m,) array
+    hits : (k,) array
+        How many bits of a category a report of that level holds, for support_counts.
+    log_constants : (m,) array or float
+    """
+
+    def __init__(self, levels, values, counts, hits, log_constants=0.0):
+        self.levels = np.ascontiguousarray(levels, dtype=np.uint8)
+        self.values, self.hits = np.asarray(values, dtype=float), np.asarray(hits, dtype=float)
+        super().__init__(counts, self.levels.shape[1], log_constants)
+
+    def matvec(self, p):
+        return self._matvec(self.values, p)
+
+    def square_matvec(self, p):
+        return self._matvec(self.values**2, p)
+
+    def rmatvec(self, r):
+        return self._rmatvec(self.values, r)
+
+    def gram(self, v):
+        return sum(block.T @ (v[part, None] * block) for part, block in self._blocks(self.values))
+
+    def gram_diagonal(self, v):
+        return self._rmatvec(self.values**2, v)
+
+    def dense(self):
+        return self.values[self.levels]
+
+    def signal(self, p, rng):
+        return sum(
+            DenseRows(block, self.counts[part]).signal(p, rng).astype(np.int64) for part, block in self._blocks(self.values)
+        )
+
+    def support_counts(self):
+        """Return Σ_j w_j hits[levels_jx], shape (a,): how many bits of category x all reports hold."""
+        return self._rmatvec(self.hits, self.counts)
+
+    def _matvec(self, values, p):
+        return np.concatenate([block @ p for _, block in self._blocks(values)])
+
+    def _rmatvec(self, values, r):
+        return sum(block.T @ r[part] for part, block in self._blocks(values))
+
+    def _blocks(self, values):
+        size = max(1, 2**20 // self.n_categories)
+        for start in range(0, self.n_rows, size):
+            part = slice(start, start + size)
+            yield part, values[self.levels[part]]
+
+
+class SeparableRows(Rows):
+    """Rows base_j Σp + slope_j p[index_j] of a composite likelihood: no row is a user, so none can be allocated.
+
+    Parameters
+    ----------
+    index : (m,) int array
+    base, slope : (m,) arrays
+        base ≥ 0 and base + slope ≥ 0; slope may be negative.
+    counts, log_constants : (m,) arrays or float
+    n_categories : int
+    """
+
+    def __init__(self, index, base, slope, counts, n_categories, log_constants=0.0):
+        super().__init__(counts, n_categories, log_constants)
+        self.index = np.asarray(index, dtype=np.int64)
+        self.base, self.slope = np.asarray(base, dtype=float), np.asarray(slope, dtype=float)
+
+    def matvec(self, p):
+        column = (slice(None), *(None,) * (p.ndim - 1))
+        return self.base[column] * p.sum(axis=0) + self.slope[column] * p[self.index]
+
+    def rmatvec(self, r):
+        column = (slice(None), *(None,) * (r.ndim - 1))
+        return (self.base[column] * r).sum(axis=0) + scatter(self.index, self.slope[column] * r, self.n_categories)
+
+    def gram(self, v):
+        cross = scatter(self.index, v * self.base * self.slope, self.n_categories)
+        diagonal = scatter(self.index, v * self.slope**2, self.n_categories)
+        return v @ self.base**2 + cross[:, None] + cross[None, :] + np.diag(diagonal)
+
+    def gram_diagonal(self, v):
+        return v @ self.base**2 + scatter(self.index, v * self.slope * (2 * self.base + self.slope), self.n_categories)
+
+    def dense(self):
+        out = np.repeat(self.base[:, None], self.n_categories, axis=1)
+        out[np.arange(self.n_rows), self.index] += self.slope
+        return out
+
+    @property
+    def allocation_seconds(self):
+        return 1e-7 * (self.n_rows + self.n_categories)
+
+    def signal(self, p, rng):
+        raise InfeasibleError("A composite likelihood counts bits, not users: it has no true tallies to draw.")
+
+    def separable(self):
+        return Separable(self.index, self.base, self.slope, self.counts, self.log_constants)
+
+
+class StackedRows(Rows):
+    """Rows of several channels over the same categories, one under the other.
+
+    Parameters
+    ----------
+    parts : sequence of Rows
+    """
+
+    def __init__(self, parts):
+        self.parts = tuple(parts)
+        counts = np.concatenate([part.counts for part in self.parts])
+        log_constants = np.concatenate([part.log_constants for part in self.parts])
+        super().__init__(counts, self.parts[0].n_categories, log_constants)
+        self._splits = np.cumsum([part.n_rows for part in self.parts])[:-1]
+
+    def matvec(self, p):
+        return np.concatenate([part.matvec(p) for part in self.parts])
+
+    def rmatvec(self, r):
+        return sum(part.rmatvec(piece) for part, piece in self._pieces(r))
+
+    def gram(self, v):
+        return sum(part.gram(piece) for part, piece in self._pieces(v))
+
+    def square_matvec(self, p):
+        return np.concatenate([part.square_matvec(p) for part in self.parts])
+
+    def gram_diagonal(self, v):
+        return sum(part.gram_diagonal(piece) for part, piece in self._pieces(v))
+
+    def dense(self):
+        return np.concatenate([part.dense() for part in self.parts])
+
+    @property
+    def allocation_seconds(self):
+        return sum(part.allocation_seconds for part in self.parts)
+
+    def signal(self, p, rng):
+        return sum(part.signal(p, rng) for part in self.parts)
+
+    def log_likelihood(self, p):
+        return sum(part.log_likelihood(p) for part in self.parts)
+
+    def value_and_gradient(self, p):
+        values, gradients = zip(*(part.value_and_gradient(p) for part in self.parts), strict=True)
+        return sum(values), sum(gradients)
+
+    def separable(self):
+        forms = [part.separable() for part in self.parts]
+        if any(form is None for form in forms):
+            return None
+        fields = ("index", "base", "slope", "counts", "log_constants")
+        return Separable(*(np.concatenate([getattr(form, name) for form in forms]) for name in fields))
+
+    def _pieces(self, r):
+        return zip(self.parts, np.split(r, self._splits), strict=True)

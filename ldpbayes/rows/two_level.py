@@ -1,0 +1,331 @@
+"""Rows of two levels, 1 + β[x ∈ S_j]: single categories (GRR), packed supports, and halves from a Hadamard matrix."""
+
+import abc
+from functools import cached_property
+
+import numpy as np
+
+from ldpbayes.rows.base import Rows, Separable, scatter
+
+#: Entries up to which packed supports are kept unpacked: below, products are faster than loading the compiled kernels.
+SMALL = 2**16
+#: Members are listed where fewer than one category in this many is in a support: then a list is shorter than the bits,
+#: and a pass over it takes 10–40 ms for a million reports over 1,024 categories, where byte tables take 130.
+SPARSE = 20
+#: Members of every byte value: _BYTES[b, k] = bit 7 − k of b.
+_BYTES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(float)
+
+
+class TwoLevelRows(Rows):
+    """Rows 1 + β[x ∈ S_j], times exp(log_constant_j): kinds differ in how they hold the supports S_j (spec 1.1).
+
+    Attributes
+    ----------
+    beta : float
+        e^ε − 1.
+    """
+
+    def __init__(self, beta, counts, n_categories, log_constants):
+        super().__init__(counts, n_categories, log_constants)
+        self.beta = float(beta)
+
+    @abc.abstractmethod
+    def support_sums(self, p):
+        """Return p(S_j) = Σ_{x ∈ S_j} p_x for p of shape (a,) or (a, k)."""
+
+    @abc.abstractmethod
+    def support_totals(self, r):
+        """Return Σ_j r_j [x ∈ S_j] for r of shape (n_rows,) or (n_rows, k): the transpose of support_sums."""
+
+    def support_counts(self):
+        """Return C_x = Σ_j w_j [x ∈ S_j], shape (a,)."""
+        return self.support_totals(self.counts)
+
+    def noise_floor(self):
+        return np.ones(self.n_rows)
+
+    def matvec(self, p):
+        return p.sum(axis=0) + self.beta * self.support_sums(p)
+
+    def rmatvec(self, r):
+        return r.sum(axis=0) + self.beta * self.support_totals(r)
+
+    def gram_diagonal(self, v):
+        return v.sum() + self.beta * (2 + self.beta) * self.support_totals(v)
+
+    def square_matvec(self, p):
+        return p.sum() + self.beta * (2 + self.beta) * self.support_sums(p)
+
+
+class IdentityRows(TwoLevelRows):
+    """GRR: S_j = {index_j}. Every product is O(a).
+
+    Parameters
+    ----------
+    index : (m,) int array
+        The category that report j names.
+    beta : float
+        e^ε − 1.
+    counts, log_constants : (m,) arrays or float
+    n_categories : int
+    """
+
+    def __init__(self, index, beta, counts, n_categories, log_constants=0.0):
+        super().__init__(beta, counts, n_categories, log_constants)
+        self.index = np.asarray(index, dtype=np.int64)
+
+    def support_sums(self, p):
+        return p[self.index]
+
+    def support_totals(self, r):
+        return scatter(self.index, r, self.n_categories)
+
+    def gram(self, v):
+        hit = np.bincount(self.index, v, self.n_categories)
+        cross = self.beta * hit
+        return v.sum() + cross[:, None] + cross[None, :] + np.diag(self.beta**2 * hit)
+
+    def dense(self):
+        out = np.ones((self.n_rows, self.n_categories))
+        out[np.arange(self.n_rows), self.index] += self.beta
+        return out
+
+    @property
+    def allocation_seconds(self):
+        return 1e-7 * self.n_categories
+
+    def signal(self, p, rng):
+        named = self.beta * p[self.index]
+        truthful = rng.binomial(self.counts.astype(np.int64), named / (p.sum() + named))
+        out = np.zeros(self.n_categories, dtype=np.int64)
+        np.add.at(out, self.index, truthful)
+        return out
+
+    def separable(self):
+        ones = np.ones(self.n_rows)
+        return Separable(self.index, ones, self.beta * ones, self.counts, self.log_constants)
+
+
+class SupportRows(TwoLevelRows):
+    """Supports as packed bits: unary encoding, subset selection, local hashing.
+
+    Sums over supports are byte tables: 256 partial sums for each byte column, looked up (kernels.py); sparse supports list
+    their members beside the bits. Small matrices are unpacked and multiplied instead, so that they load no compiler;
+    matrices of several columns go through BLAS in blocks.
+
+    Parameters
+    ----------
+    bits : (m, ⌈a/8⌉) uint8 array
+        Supports as ``np.packbits(member, axis=1)`` gives them: category x is bit 7 − x mod 8 of byte ⌊x/8⌋, padding zero.
+    beta : float
+        e^ε − 1.
+    counts : (m,) array
+    n_categories : int
+    log_constants : (m,) array or float
+    """
+
+    def __init__(self, bits, beta, counts, n_categories, log_constants=0.0):
+        super().__init__(beta, counts, n_categories, log_constants)
+        self.bits = np.ascontiguousarray(bits, dtype=np.uint8).reshape(self.n_rows, -(-self.n_categories // 8))
+
+    @property
+    def _is_small(self):
+        return self.n_rows * self.n_categories <= SMALL
+
+    def support_sums(self, p):
+        if p.ndim == 1 and not self._is_small:
+            if self._listed:
+                return _kernels().sparse_sums(*self._listed, p)
+            return _kernels().look_up(self.bits, self._tables(p))
+        out = np.empty((self.n_rows, *p.shape[1:]))
+        for part, members in self._blocks(p.size // self.n_categories):
+            np.matmul(members, p, out=out[part])
+        return out
+
+    def support_totals(self, r):
+        if r.ndim == 1 and not self._is_small:
+            r = np.ascontiguousarray(r, dtype=float)
+            if self._listed:
+                return _kernels().sparse_totals(*self._listed, r, self.n_categories)
+            return self._fold(_kernels().add_up(self.bits, r))
+        out = np.zeros((self.n_categories, *r.shape[1:]))
+        for part, members in self._blocks():
+            out += members.T @ r[part]
+        return out
+
+    def gram(self, v):
+        """Return L.T @ diag(v) @ L; m a² multiplications in BLAS, halved where v ≥ 0, memory bounded."""
+        pairs = np.zeros((self.n_categories, self.n_categories))
+        for part, members in self._blocks():
+            if v.min() >= 0:
+                scaled = np.sqrt(v[part])[:, None] * members
+                pairs += scaled.T @ scaled
+            else:
+                pairs += members.T @ (v[part, None] * members)
+        cross = self.beta * pairs.diagonal()
+        return v.sum() + cross[:, None] + cross[None, :] + self.beta**2 * pairs
+
+    def dense(self):
+        return 1 + self.beta * self._members(slice(None))
+
+    def value_and_gradient(self, p):
+        """Return Σ w log(L p) (without constants) and its gradient L.T (w / L p), reading the bits once."""
+        if self._is_small:
+            return super().value_and_gradient(p)
+        if self._listed:
+            value, ratio_sum, totals = _kernels().sparse_value_and_totals(*self._listed, p, self.beta, self.counts)
+            return value, ratio_sum + self.beta * totals
+        value, ratio_sum, histograms = _kernels().value_and_histograms(
+            self.bits, self._tables(p), p.sum(), self.beta, self.counts
+        )
+        return value, ratio_sum + self.beta * self._fold(histograms)
+
+    def log_likelihood(self, p):
+        """Return log P(Y | p) for p of shape (a,) or (a, k); k draws in blocks of rows, without an (m, k) array."""
+        if p.ndim == 1 or self._is_small:
+            return super().log_likelihood(p)
+        out = np.full(p.shape[1], self.log_constant)
+        total = p.sum(axis=0)
+        for part, members in self._blocks(p.shape[1]):
+            u = members @ p
+            u *= self.beta
+            u += total
+            out += _log_sum(u, self.counts[part])
+        return out
+
+    @property
+    def allocation_seconds(self):
+        return 4e-8 * self.n_reports
+
+    def signal(self, p, rng):
+        if self._is_small:
+            return super().signal(p, rng)
+        kernels = _kernels()
+        p = p / p.sum()
+        # Few rows can stand for many users each: those are one multinomial a row.
+        repeats = self.counts.astype(np.int64)
+        crowded = repeats > self.n_categories
+        out = np.zeros(self.n_categories, dtype=np.int64)
+        if crowded.any():
+            part = SupportRows(self.bits[crowded], self.beta, self.counts[crowded], self.n_categories)
+            out += Rows.signal(part, p, rng)
+            repeats[crowded] = 0
+        if self._listed:
+            return out + kernels.sparse_signal(*self._listed, repeats, self.beta, p, rng)
+        return out + kernels.signal(self.bits, repeats, self.beta, p, *kernels.alias_table(p), rng)
+
+    def _members(self, part):
+        """Return the 0/1 membership matrix of a slice of rows, float64."""
+        return np.unpackbits(self.bits[part], axis=1, count=self.n_categories).astype(float)
+
+    @cached_property
+    def _listed(self):
+        """(starts, members) where the supports are sparse, else None; decided on rows spread over the whole."""
+        sample = self.bits[:: -(-self.n_rows // 4096)]
+        if np.bitwise_count(sample).sum(dtype=np.int64) * SPARSE > sample.shape[0] * self.n_categories:
+            return None
+        return _kernels().list_members(self.bits, np.empty(0, np.uint16 if self.n_categories <= 2**16 else np.uint32))
+
+    @cached_property
+    def _all_members(self):
+        return self._members(slice(None))
+
+    def _blocks(self, n_columns=1):
+        """Yield (slice of rows, their membership matrix); with n_columns numbers a row beside it, 16 MB at a time."""
+        if self._is_small:
+            yield slice(None), self._all_members
+            return
+        size = max(1, 2**21 // max(self.n_categories, n_columns))
+        for start in range(0, self.n_rows, size):
+            part = slice(start, start + size)
+            yield part, self._members(part)
+
+    def _tables(self, p):
+        """Return the sum of p over the members of every byte value at every byte column, shape (⌈a/8⌉, 256)."""
+        padded = np.zeros(8 * self.bits.shape[1])
+        padded[: self.n_categories] = p
+        return padded.reshape(-1, 8) @ _BYTES.T
+
+    def _fold(self, histograms):
+        """Return the totals by category of totals by byte value, the transpose of _tables."""
+        return (histograms @ _BYTES).ravel()[: self.n_categories]
+
+
+class HadamardRows(TwoLevelRows):
+    """Hadamard response: S_j = {x : H_K[x + 1, index_j] = +1}. Every product is a fast Walsh–Hadamard transform.
+
+    Parameters
+    ----------
+    index : (m,) int array
+        The Hadamard column that report j names, 0..K−1 with K the least power of two above a.
+    beta : float
+        e^ε − 1.
+    counts, log_constants : (m,) arrays or float
+    n_categories : int
+    """
+
+    def __init__(self, index, beta, counts, n_categories, log_constants=0.0):
+        super().__init__(beta, counts, n_categories, log_constants)
+        self.index = np.asarray(index, dtype=np.int64)
+        self.order = 2 ** self.n_categories.bit_length()
+
+    def support_sums(self, p):
+        padded = np.zeros((self.order, *p.shape[1:]))
+        padded[1 : self.n_categories + 1] = p
+        return (p.sum(axis=0) + walsh_hadamard(padded)[self.index]) / 2
+
+    def support_totals(self, r):
+        return (r.sum(axis=0) + self._transform(r)[1 : self.n_categories + 1]) / 2
+
+    def gram(self, v):
+        """Return L.T @ diag(v) @ L in O(K log K + a²): H[x, y] H[x', y] = H[x ⊕ x', y]."""
+        transform, middle, half = self._transform(v), 1 + self.beta / 2, self.beta / 2
+        place = np.arange(1, self.n_categories + 1)
+        single = middle * half * transform[place]
+        pairs = half**2 * transform[place[:, None] ^ place[None, :]]
+        return middle**2 * transform[0] + single[:, None] + single[None, :] + pairs
+
+    def dense(self):
+        return self._packed.dense()
+
+    def signal(self, p, rng):
+        return self._packed.signal(p, rng)
+
+    def _transform(self, r):
+        """Return Σ_j r_j H[·, index_j], shape (K, …)."""
+        return walsh_hadamard(scatter(self.index, r, self.order))
+
+    @cached_property
+    def _packed(self):
+        common = self.index[:, None] & np.arange(1, self.n_categories + 1)
+        bits = np.packbits(np.bitwise_count(common) % 2 == 0, axis=1)
+        return SupportRows(bits, self.beta, self.counts, self.n_categories, self.log_constants)
+
+
+def walsh_hadamard(x):
+    """Return H_K @ x for x of shape (K, …), K a power of two, H_K[i, j] = (−1)^{popcount(i & j)}; O(K log K)."""
+    out = np.array(x, dtype=float)
+    span = 1
+    while span < len(out):
+        pairs = out.reshape(-1, 2, span, *out.shape[1:])
+        out = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(out.shape)
+        span *= 2
+    return out
+
+
+def _kernels():
+    """Return the compiled kernels, loaded by the first large product."""
+    from ldpbayes.rows import kernels
+
+    return kernels
+
+
+def _log_sum(u, counts):
+    """Return counts @ log(u); where every count is one, the logarithms are of products of eight rows."""
+    with np.errstate(divide="ignore"):
+        if (counts == 1).all():
+            # A row is at most 1 + β ≤ e^50 and at least about 1: eight of them stay within range.
+            whole = len(u) - len(u) % 8
+            products = np.multiply.reduce(u[:whole].reshape(-1, 8, u.shape[1]), axis=1)
+            return np.log(products).sum(axis=0) + np.log(u[whole:]).sum(axis=0)
+        return counts @ np.log(u)
