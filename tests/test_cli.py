@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from commands import run
 
-from ldpbayes import cli, result
+from ldpbayes import result
 
 NIGERIA = "data/rr_nigeria.toml"
 
@@ -19,14 +20,6 @@ report = "report"
 count = "count"
 parameters = { epsilon = 1.0 }
 """
-
-
-def run(capsys, *arguments):
-    """Return (exit status, standard output, standard error) of one command."""
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    return stopped.value.code or 0, captured.out, captured.err
 
 
 @pytest.fixture(autouse=True)

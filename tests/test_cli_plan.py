@@ -3,17 +3,10 @@
 import re
 
 import pytest
+from commands import run
 
-from ldpbayes import cli, read_collection
+from ldpbayes import read_collection
 from ldpbayes.simulate import true_values
-
-
-def run(capsys, *arguments):
-    """Return (exit status, standard output, standard error) of one command."""
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    return stopped.value.code or 0, captured.out, captured.err
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from cases import CASES
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from mixtures import enumerated_moments
+from strategies import channels
 
 from ldpbayes.errors import ArgumentError
 from ldpbayes.prior import Dirichlet, as_prior
@@ -19,15 +19,6 @@ from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.theory import base, bounds, information, metrics, risk
 
 PROTOCOLS = [GRR(3, 1.0), UnaryEncoding.symmetric(3, 1.0), SubsetSelection(4, 0.5, 2), HadamardResponse(3, 2.0)]
-
-
-@st.composite
-def channels(draw, a=3):
-    """Strictly positive (b, a) channels with b from a to a + 2."""
-    b = draw(st.integers(a, a + 2))
-    entries = draw(st.lists(st.floats(0.05, 1), min_size=a * b, max_size=a * b))
-    matrix = np.array(entries).reshape(b, a)
-    return Channel(matrix / matrix.sum(axis=0))
 
 
 def paper_delta(protocol, prior):
