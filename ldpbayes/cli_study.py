@@ -50,7 +50,9 @@ def study(
     try:
         table = run_study(chosen, setting.value, output=output, **settings)
     except KeyboardInterrupt:
-        err.print(f"ldpbayes: interrupted; finished cells are in {output}, and the same command goes on from them.")
+        err.print(
+            f"ldpbayes: interrupted; finished cells are in {output}, and the same command goes on from them.", soft_wrap=True
+        )
         raise SystemExit(130) from None
     path = output / f"{chosen.name}-{setting.value}.png"
     save_figure(plot_study(table, chosen.x, chosen.lines, chosen.panels, title=chosen.title), path)

@@ -74,6 +74,17 @@ def test_bounds_stand_below_what_they_bound(risk):
             assert line["bound_finite"] <= line["value"]
 
 
+@pytest.mark.parametrize("protocol", ["grr", "oue", "subset", "hadamard"])
+def test_mle_and_oracle_reach_their_risks(protocol):
+    """A fixed distribution inside the simplex and many reports: both targets on the formulas of theory.risk."""
+    cell = {"protocol": protocol, "n_categories": 5, "epsilon": 2.0, "n_reports": 20_000, "population": "geometric"}
+    rng = np.random.default_rng(11)
+    lines = evaluate.simulate_risks(cell | {"replications": 200}, rng, estimators=("mle", "oracle"))
+    assert len(lines) == 4
+    for line in lines:
+        assert abs(line["value"] - line["expected"]) < 4 * np.hypot(line["standard_error"], line["expected_error"]), line
+
+
 def test_oracle_of_table_1_has_its_closed_form():
     study = find_study("subset")
     found = run_study(dataclasses.replace(study, cells=lambda s: study.cells(s)[:12]), random_seed=2).to_pylist()

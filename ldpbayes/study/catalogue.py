@@ -9,7 +9,7 @@ from ldpbayes.study.runner import Study, grid
 def _risk(setting):
     paper = setting == "paper"
     epsilons = [0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0] if paper else [0.2, 0.5, 1.0, 2.0]
-    rest = {"epsilon": epsilons, "population": ["jeffreys"], "replications": [100 if paper else 50]}
+    rest = {"epsilon": epsilons, "population": ["jeffreys"], "replications": [100]}
     return [
         *grid(protocol=["grr"], n_categories=[1024], n_reports=[10_000, 1_000_000], **rest),
         *grid(protocol=["oue"], n_categories=[10], n_reports=[100, 1_000_000 if paper else 10_000], **rest),
@@ -54,7 +54,7 @@ def _cohorts(setting):
         epsilon=[0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0] if paper else [1.0, 3.0, 5.0],
         buckets=[2, 8, 32, 128, 512, 2048] if paper else [4, 16, 64],
         cohorts=[1, 2, 8, 32, 128, 1024] if paper else [1, 4, 32],
-        replications=[50 if paper else 5],
+        replications=[50 if paper else 20],
     )
 
 
@@ -72,7 +72,7 @@ def _subset(setting):
         256: (1.0, 3.0, 5.0),
     }
     shown = sizes if paper else {4: (0.5, 1.0), 16: (0.5, 1.0, 2.0), 64: (1.0, 3.0)}
-    fixed = {"n_reports": [10_000], "population": ["flat"], "replications": [100 if paper else 40]}
+    fixed = {"n_reports": [10_000], "population": ["flat"], "replications": [100]}
     protocols = ["sue", "grr", "subset_information", "subset"]
     return [c for a, e in shown.items() for c in grid(protocol=protocols, n_categories=[a], epsilon=list(e), **fixed)]
 
@@ -97,8 +97,8 @@ def _convergence(setting):
         n_categories=[8],
         epsilon=[1.0, 2.0] if paper else [2.0],
         population=["geometric"],
-        n_reports=[100, 1_000, 10_000, 100_000, 1_000_000] if paper else [100, 1_000, 10_000],
-        replications=[50 if paper else 8],
+        n_reports=[100, 1_000, 10_000, 100_000, 1_000_000] if paper else [100, 1_000, 10_000, 100_000],
+        replications=[50 if paper else 20],
     )
 
 

@@ -189,12 +189,16 @@ def _expected(cell, protocol, prior, line, spread):
         return {}
     if cell["population"] in PRIORS:
         found = risk.average_risk(protocol, prior, n, target, estimator=line["estimator"], draws=30)
-    elif line["estimator"] == "oracle":
-        # The risk is linear in F, whose mean is P; a census is its own F.
-        p, true_counts = truth(cell, np.random.default_rng(0))
-        found = risk.oracle_risk(protocol, true_counts / n if p is None else p, n, target)
     else:
-        return {}
+        # The oracle's risk is linear in F, whose mean is P; a census is its own F.
+        p, true_counts = truth(cell, np.random.default_rng(0))
+        p = true_counts / n if p is None else p
+        if line["estimator"] == "oracle":
+            found = risk.oracle_risk(protocol, p, n, target)
+        elif protocol.n_categories <= 10:
+            found = risk.mle_risk(protocol, p, n, target)
+        else:
+            return {}
     return {"expected": found.value, "expected_error": found.standard_error}
 
 

@@ -137,7 +137,7 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
 
 
 def pivot(table, study):
-    """Return (headers, rows of text): a line for each cell, target and metric, a column for each curve, value ± error.
+    """Return (headers, rows of text): a column for each value of the last of study.lines, value ± error.
 
     Parameters
     ----------
@@ -146,13 +146,13 @@ def pivot(table, study):
     study : Study
     """
     found = table.to_pylist()
-    held = [name for name in (*CELL_COLUMNS, "estimator", "target", "metric") if name not in study.lines]
+    held = [name for name in (*CELL_COLUMNS, "estimator", "target", "metric") if name != study.lines[-1]]
     held = [name for name in held if len({line[name] for line in found}) > 1]
     floors = [name for name in ("bound", "bound_any", "bound_finite") if any(line[name] is not None for line in found)]
     lines = {}
     for line in found:
         row = lines.setdefault(tuple(line[name] for name in held), {})
-        row[" ".join(filter(None, (line[name] for name in study.lines)))] = _number(line["value"], line["standard_error"])
+        row[line[study.lines[-1]]] = _number(line["value"], line["standard_error"])
         row |= {name: _number(line[name]) for name in floors}
     curves = list(dict.fromkeys(name for row in lines.values() for name in row if name not in floors))
     headers = [_HEADERS.get(name, name.replace("_", " ")) for name in (*held, *curves, *floors)]
