@@ -43,6 +43,16 @@ class AbstractProtocol(abc.ABC):
     file_parameters: ClassVar[str | None] = None  # what a file may state, where that is not the constructor's parameters
     caveat: ClassVar[str] = ""  # a sentence that every fit must warn with; "{name}" is the channel's name
 
+    def __post_init__(self):
+        """Check the two fields that most protocols start with; a protocol with more of them calls this first."""
+        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
+        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+
+    @property
+    def beta(self):
+        """β = e^ε − 1, without cancellation at small ε."""
+        return math.expm1(self.epsilon)
+
     # ---- reports -----------------------------------------------------------------------------------------------
     @abc.abstractmethod
     def check_reports(self, reports):

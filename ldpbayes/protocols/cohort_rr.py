@@ -71,8 +71,7 @@ class CohortRR(AbstractProtocol):
     report_fields: ClassVar[tuple[str, ...]] = ("cohort", "value")
 
     def __post_init__(self):
-        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
-        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+        super().__post_init__()
         object.__setattr__(self, "buckets", hashing.check_buckets(self.buckets))
         object.__setattr__(self, "cohorts", hashing.check_cohorts(self.cohorts))
         checks.choice(self.assignment, "assignment", ASSIGNMENTS)
@@ -81,11 +80,6 @@ class CohortRR(AbstractProtocol):
             raise ArgumentError(f'candidates must be left out unless assignment is "label", got {self.assignment!r}.')
         if self.assignment == "label":
             object.__setattr__(self, "candidates", hashing.check_labels(self.candidates, self.n_categories))
-
-    @property
-    def beta(self):
-        """β = e^ε − 1, without cancellation at small ε."""
-        return math.expm1(self.epsilon)
 
     @cached_property
     def table(self):

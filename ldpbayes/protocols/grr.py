@@ -41,15 +41,6 @@ class GRR(AbstractProtocol):
     epsilon: float
     name: ClassVar[str] = "grr"
 
-    def __post_init__(self):
-        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
-        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
-
-    @property
-    def beta(self):
-        """β = e^ε − 1, without cancellation at small ε."""
-        return math.expm1(self.epsilon)
-
     @property
     def hit_rates(self):
         total = self.n_categories + self.beta

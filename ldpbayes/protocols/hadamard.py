@@ -47,15 +47,6 @@ class HadamardResponse(AbstractProtocol):
     epsilon: float
     name: ClassVar[str] = "hadamard"
 
-    def __post_init__(self):
-        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
-        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
-
-    @property
-    def beta(self):
-        """β = e^ε − 1, without cancellation at small ε."""
-        return math.expm1(self.epsilon)
-
     @property
     def hit_rates(self):
         return 1 / (1 + math.exp(-self.epsilon)), 0.5

@@ -62,16 +62,10 @@ class LocalHashing(AbstractProtocol):
     report_fields: ClassVar[tuple[str, ...]] = ("seed", "value")
 
     def __post_init__(self):
-        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
-        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+        super().__post_init__()
         best = min(round(math.exp(self.epsilon)) + 1, hashing.MAX_BUCKETS)
         object.__setattr__(self, "buckets", hashing.check_buckets(best if self.buckets is None else self.buckets))
         checks.choice(self.family, "family", hashing.FAMILIES)
-
-    @property
-    def beta(self):
-        """β = e^ε − 1, without cancellation at small ε."""
-        return math.expm1(self.epsilon)
 
     @property
     def hit_rates(self):

@@ -51,15 +51,9 @@ class SubsetSelection(AbstractProtocol):
     name: ClassVar[str] = "subset"
 
     def __post_init__(self):
-        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
-        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+        super().__post_init__()
         size = variance_optimal_size(self.n_categories, self.epsilon) if self.size is None else self.size
         object.__setattr__(self, "size", checks.integer(size, "size", 1, self.n_categories - 1))
-
-    @property
-    def beta(self):
-        """β = e^ε − 1, without cancellation at small ε."""
-        return math.expm1(self.epsilon)
 
     @property
     def hit_rates(self):

@@ -58,8 +58,7 @@ class UnaryEncoding(AbstractProtocol):
     file_parameters: ClassVar[str] = "epsilon, variant (symmetric, optimised or dual); or kappa, lam; or epsilon, lam"
 
     def __post_init__(self):
-        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
-        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+        super().__post_init__()
         lam = checks.probability(self.lam, "lam", open_low=True, open_high=True)
         object.__setattr__(self, "lam", lam)
 
@@ -88,11 +87,6 @@ class UnaryEncoding(AbstractProtocol):
                 f"lam must be less than kappa ({kappa!r}), got {lam!r}; a report must favour the true value."
             )
         return cls(n_categories, math.log1p((kappa - lam) / (lam * (1 - kappa))), lam)
-
-    @property
-    def beta(self):
-        """β = e^ε − 1, without cancellation at small ε."""
-        return math.expm1(self.epsilon)
 
     @property
     def kappa(self):
