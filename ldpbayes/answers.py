@@ -17,6 +17,13 @@ def simultaneous_intervals(tree, *, ci_prob=0.95, target="distribution"):
     The band between the k-th smallest and the k-th largest draw of every category, with the largest k whose band still
     holds a share ci_prob of the draws entirely (Besag, Green, Higdon, Mengersen 1995).
 
+    Parameters
+    ----------
+    tree : DataTree
+    ci_prob : float
+    target : {"distribution", "frequency"}
+        P, or these users' own F.
+
     Returns
     -------
     Dataset
@@ -39,6 +46,13 @@ def simultaneous_intervals(tree, *, ci_prob=0.95, target="distribution"):
 
 def probability_in_top(tree, k, *, target="distribution"):
     """Return the posterior probability that each category is among the k largest, with its Monte Carlo error.
+
+    Parameters
+    ----------
+    tree : DataTree
+    k : int
+        From 1 to the number of categories.
+    target : {"distribution", "frequency"}
 
     Returns
     -------
@@ -86,12 +100,40 @@ def contrast(tree, first, second, *, other=None, ci_prob=0.95, target="distribut
 
 
 def category_sum(tree, categories, *, ci_prob=0.95, target="distribution"):
-    """Return mean, sd, interval and Monte Carlo error of the share of several categories together."""
+    """Return mean, sd, interval and Monte Carlo error of the share of several categories together.
+
+    Parameters
+    ----------
+    tree : DataTree
+    categories : str or sequence of str
+        Labels.
+    ci_prob : float
+        Of the equal-tailed interval.
+    target : {"distribution", "frequency"}
+
+    Returns
+    -------
+    Dataset
+        mean, sd, lower, upper, mcse.
+    """
     return _scalar(tree, total(tree, categories, target=target), ci_prob)
 
 
 def entropy(tree, *, ci_prob=0.95, target="distribution"):
-    """Return mean, sd, interval and Monte Carlo error of the entropy −Σ p log p, in nats."""
+    """Return mean, sd, interval and Monte Carlo error of the entropy −Σ p log p, in nats.
+
+    Parameters
+    ----------
+    tree : DataTree
+    ci_prob : float
+        Of the equal-tailed interval.
+    target : {"distribution", "frequency"}
+
+    Returns
+    -------
+    Dataset
+        mean, sd, lower, upper, mcse.
+    """
     draws, _ = _draws(tree, target)
     terms = np.where(draws > 0, draws * np.log(np.where(draws > 0, draws, 1.0)), 0.0)
     return _scalar(tree, -terms.sum(axis=1), ci_prob)
@@ -102,6 +144,10 @@ def interval_parts(tree):
 
     Var(P_x|Y) = E[Var(P_x|T)|Y] + Var(E[P_x|T]|Y): what would remain had the true tallies T been seen, and what the
     randomisation adds, (n/A)² Var(F_x|Y) with A = Σα + n (law of total variance; spec 2.2).
+
+    Parameters
+    ----------
+    tree : DataTree
 
     Returns
     -------
@@ -123,6 +169,12 @@ def worth(tree, collection):
 
     m solves (1 − Σp²)/m = Σ_x Var(P_x|Y). The bound is that of any ε-LDP protocol for large n, n·MSE ≥ a/(e^ε − 1)²
     (Lopuhaä-Zwakenberg et al. 2020, Thm 4.5), averaged over the prior, with the largest ε of the channels.
+
+    Parameters
+    ----------
+    tree : DataTree
+    collection : Collection
+        The one that the result was fitted to.
 
     Returns
     -------
@@ -154,7 +206,15 @@ def worth(tree, collection):
 
 
 def total(tree, categories, *, target="distribution"):
-    """Return the draws of the share of one or several categories together, shape (draws,)."""
+    """Return the draws of the share of one or several categories together, shape (draws,), chains in order.
+
+    Parameters
+    ----------
+    tree : DataTree
+    categories : str or sequence of str
+        Labels.
+    target : {"distribution", "frequency"}
+    """
     draws, known = _draws(tree, target)
     labels = [categories] if isinstance(categories, str) else list(categories)
     positions = {str(label): x for x, label in enumerate(known)}

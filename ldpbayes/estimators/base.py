@@ -132,6 +132,13 @@ def standard_errors(rows, p, mass=None):
 
     Exact (information_covariance) while rows × a² ≤ 4e9 multiplications, or where the tangent information is diagonal;
     otherwise √(1/D_x − D_x⁻²/Σ1/D) over the positive coordinates, within about 1 % where n is much larger than a.
+
+    Parameters
+    ----------
+    rows : Rows
+    p : (a,) array
+    mass : (a,) array, optional
+        As for information_covariance.
     """
     size = rows.n_categories
     separable = size > 2 and rows.separable() is not None

@@ -1,4 +1,8 @@
-"""Named randomised-response survey designs, each a constructor of a Channel with P(answer | truth)."""
+"""Named randomised-response survey designs, each a constructor of a Channel with P(answer | truth).
+
+Carriers have the sensitive attribute; with two categories they are the second, after the others. Every constructor takes
+``answers``, the labels under which files state the answers, in the order of the channel's rows; by default the design's own.
+"""
 
 import numpy as np
 
@@ -10,7 +14,13 @@ YES_NO = ("no", "yes")
 
 
 def direct(n_categories=2, answers=None):
-    """Direct questioning: Q = I, no privacy."""
+    """Direct questioning: Q = I, no privacy.
+
+    Parameters
+    ----------
+    n_categories : int
+    answers : sequence of str, optional
+    """
     size = checks.categories_count(n_categories)
     return _design("direct", np.eye(size), {"n_categories": size}, answers)
 
@@ -19,6 +29,13 @@ def warner(p, answers=None):
     """Warner (1965): with probability p the statement is the sensitive one, else its negation.
 
     P(yes | carrier) = p, P(yes | other) = 1 − p; p = e^ε/(e^ε + 1) is GRR with two categories.
+
+    Parameters
+    ----------
+    p : float
+        Probability of the sensitive statement, other than 0.5.
+    answers : sequence of str, optional
+        By default "no", "yes".
     """
     p = _informative(p, "p")
     return _design("warner", [[p, 1 - p], [1 - p, p]], {"p": p}, answers)
@@ -36,6 +53,7 @@ def forced_response(truth, forced, answers=None):
         Probability of being asked to answer truthfully, in (0, 1].
     forced : (a,) sequence
         Relative frequencies of the forced answers, one per category.
+    answers : sequence of str, optional
     """
     truth = checks.probability(truth, "truth", open_low=True)
     weights = np.array([float(w) for w in forced])
@@ -47,10 +65,18 @@ def forced_response(truth, forced, answers=None):
 
 
 def unrelated_question(p, innocuous, answers=None):
-    """Unrelated question (Horvitz 1967; Greenberg 1969): the sensitive question with probability p, else an innocuous
-    one with known yes-probability.
+    """Unrelated question (Horvitz 1967; Greenberg 1969): the sensitive question or an innocuous one, by chance.
 
     P(yes | carrier) = p + (1 − p)·innocuous, P(yes | other) = (1 − p)·innocuous.
+
+    Parameters
+    ----------
+    p : float
+        Probability of the sensitive question, in (0, 1].
+    innocuous : float
+        Known probability that the innocuous question is answered yes.
+    answers : sequence of str, optional
+        By default "no", "yes".
     """
     p = checks.probability(p, "p", open_low=True)
     innocuous = checks.probability(innocuous, "innocuous")
@@ -63,6 +89,13 @@ def crosswise(p, answers=None):
     """Crosswise model (Yu, Tian, Tang 2008): "are your answers to both questions the same?".
 
     The innocuous question is answered yes with known probability p: P(same | carrier) = p, P(same | other) = 1 − p.
+
+    Parameters
+    ----------
+    p : float
+        Probability of yes to the innocuous question, other than 0.5.
+    answers : sequence of str, optional
+        By default "different", "same".
     """
     p = _informative(p, "p")
     return _design("crosswise", [[p, 1 - p], [1 - p, p]], {"p": p}, answers, ("different", "same"))
@@ -72,13 +105,28 @@ def triangular(p, answers=None):
     """Triangular model (Yu, Tian, Tang 2008): "none of the two apply" against "at least one does".
 
     P(at least one | carrier) = 1, P(at least one | other) = p, p the innocuous yes-probability.
+
+    Parameters
+    ----------
+    p : float
+        Probability that the innocuous statement applies, in [0, 1).
+    answers : sequence of str, optional
+        By default "neither", "at least one".
     """
     p = checks.probability(p, "p", open_high=True)
     return _design("triangular", [[1 - p, 0], [p, 1]], {"p": p}, answers, ("neither", "at least one"))
 
 
 def kuk(p_carrier, p_other, answers=None):
-    """Kuk (1990): carriers name a card from a pack with red share p_carrier, others from one with p_other."""
+    """Kuk (1990): carriers name a card from a pack with red share p_carrier, others from one with p_other.
+
+    Parameters
+    ----------
+    p_carrier, p_other : float
+        P(red | carrier) and P(red | other), different.
+    answers : sequence of str, optional
+        By default "black", "red".
+    """
     p_carrier, p_other = checks.probability(p_carrier, "p_carrier"), checks.probability(p_other, "p_other")
     if p_carrier == p_other:
         raise ArgumentError(f"p_carrier must be different from p_other, got {p_carrier!r} for both.")
@@ -93,6 +141,8 @@ def christofides(weights, answers=None):
     ----------
     weights : (L,) sequence
         Probabilities of the numbers 1..L; not symmetric, or the answer carries nothing.
+    answers : sequence of str, optional
+        By default "1" to "L".
     """
     w = checks.distribution(weights, "weights")
     if np.allclose(w, w[::-1], rtol=0, atol=1e-12):
@@ -112,6 +162,13 @@ def stochastic_lie_detector(p, answers=None):
     Categories are honest carriers (always yes), lying carriers (always no) and non-carriers, who answer the statement
     with probability p (no) and its negation with probability 1 − p (yes). Two groups with different p identify all
     three; carriers are the sum of the first two categories.
+
+    Parameters
+    ----------
+    p : float
+        Probability of the statement, not its negation.
+    answers : sequence of str, optional
+        By default "no", "yes".
     """
     p = checks.probability(p, "p")
     return _design("stochastic_lie_detector", [[0, 1, p], [1, 0, 1 - p]], {"p": p}, answers)

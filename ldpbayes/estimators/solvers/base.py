@@ -1,4 +1,8 @@
-"""What the solvers share: the answer with its certificate, points with their gradients, and the line search."""
+"""What the solvers share: the answer with its certificate, points with their gradients, and the line search.
+
+A solver takes the rows, the prior's mass α − 1 (None without a prior), the largest certified gap in nats at which it stops
+and the most iterations, and returns a Solution.
+"""
 
 from dataclasses import dataclass
 
@@ -46,6 +50,19 @@ def certificate(rows, p, mass=None):
     Without a prior: max_x g_x − n, g = Lᵀ(w/Lp) (spec 2.1). With one, only the likelihood is linearised: the bound is
     max_q Σ_x [g_x (q_x − p_x) + m_x log(q_x/p_x)], taken from above by its dual,
     λ − n + Σ_x m_x [log(m_x/((λ − g_x) p_x)) − 1] for any λ ≥ max g.
+
+    Parameters
+    ----------
+    rows : Rows
+    p : (a,) array
+        On the simplex.
+    mass : (a,) array, optional
+        m = α − 1 ≥ 0.
+
+    Returns
+    -------
+    float
+        inf where p gives a report, or a category with mass, probability zero.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         _, gradient = rows.value_and_gradient(p)
@@ -53,7 +70,7 @@ def certificate(rows, p, mass=None):
 
 
 def duality_gap(gradient, p, mass=None):
-    """Return the certificate for a gradient of the log-likelihood at p."""
+    """Return the certificate for the gradient (a,) of the log-likelihood at p."""
     if not np.isfinite(gradient).all():
         return float("inf")
     level = float(gradient @ p)  # n, with the same rounding as the gradient
@@ -87,6 +104,7 @@ def _dual_level(g, m, low, high):
 
 
 def prior_value(p, mass):
+    """Return Σ mass log p, 0 without a prior."""
     if mass is None:
         return 0.0
     active = mass > 0
