@@ -114,7 +114,7 @@ def test_theorem_4_1_with_the_exact_posterior_at_large_n():
     """Monte Carlo over reports with the library's exact evidence: n × the bound is near its limit."""
     pytest.importorskip("ldpbayes.posteriors.exact")
     protocol, prior, n = GRR(4, 2.0), Dirichlet.flat(4), 5_000
-    bound = bounds.theorem_4_1(protocol, prior, n, draws=100)
+    bound = bounds.theorem_4_1(protocol, prior, n, draws=60)
     assert bound.method == "Monte Carlo" and 0 < bound.standard_error < 0.15 * bound.value
     assert n * bound.value == pytest.approx(bounds.corollary_4_3(protocol, prior).value, rel=0.4)
     optimum = risk.bayes_risk(protocol, prior, n, draws=30)
