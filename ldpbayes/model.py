@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
+from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.prior import as_prior
 from ldpbayes.protocols.base import distinct
@@ -14,9 +15,10 @@ MAX_OUTPUTS = 1024
 MAX_ENTRIES = 2**25
 #: Up to this many categories dirichlet() breaks a stick; above, it normalises independent variables.
 MAX_STICKS = 10
+LIKELIHOODS = ("full", "surrogate")
 
 
-def observe(name, p, collection):
+def observe(name, p, collection, *, likelihood="full", prior="jeffreys"):
     """Add the likelihood of a collection to the PyMC model on the context stack.
 
     A protocol with at most MAX_OUTPUTS possible reports becomes ``Multinomial(n, Q p)`` over all of them; so does one whose
@@ -26,6 +28,11 @@ def observe(name, p, collection):
     predicts report or support counts of fresh users and ``pm.compute_log_likelihood`` gives log P(reports | p). Each
     tally is one observation: leave-one-out comparison has nothing to leave out.
 
+    The *surrogate* log-likelihood c + Σ_x b_x p_x − D_x p_x²/2 costs O(a) whatever the number of reports, and takes reports
+    whose rows no PyMC model could hold. It is an approximation, good near the posterior that the reports have under
+    ``prior``; weigh the draws by collection.rows.log_likelihood over it, as NUTS(likelihood="surrogate") does, before
+    relying on it.
+
     Parameters
     ----------
     name : str
@@ -33,6 +40,9 @@ def observe(name, p, collection):
     p : (a,) tensor
         The distribution of the private values, on the simplex: any expression of the model's variables.
     collection : Collection
+    likelihood : {"full", "surrogate"}
+    prior : str, float, array or Dirichlet
+        Of "surrogate" only: the likelihood is expanded at the posterior mean under this prior.
 
     Returns
     -------
@@ -44,7 +54,7 @@ def observe(name, p, collection):
     ArgumentError
         Where p is not a vector with one entry per category.
     InfeasibleError
-        Where the likelihood rows have more than MAX_ENTRIES entries.
+        Where the likelihood rows have more than MAX_ENTRIES entries; the surrogate of two categories.
 
     Notes
     -----
@@ -76,15 +86,21 @@ def observe(name, p, collection):
         raise ArgumentError(
             f"p must be a vector with one entry per category ({collection.n_categories}), got shape {p.type.shape}."
         )
+    checks.choice(likelihood, "likelihood", LIKELIHOODS)
+    expansion = _expand(collection, prior) if likelihood == "surrogate" else None
     single = len(collection.tallies) == 1
     variables = []
     for tally in collection.tallies:
-        add = _observe_counts if _lists_reports(tally) else _observe_reports
-        variables.append(add(name if single else f"{name}_{tally.name}", p, tally, collection.categories))
+        label = name if single else f"{name}_{tally.name}"
+        if expansion:
+            variables.append(_observe_surrogate(label, p, tally, collection.categories, expansion))
+        else:
+            add = _observe_counts if _lists_reports(tally) else _observe_reports
+            variables.append(add(label, p, tally, collection.categories))
     return tuple(variables)
 
 
-def build_model(collection, prior="jeffreys"):
+def build_model(collection, prior="jeffreys", *, likelihood="full"):
     """Return the PyMC model p ~ Dirichlet(α), reports ~ collection, in coordinates that NUTS samples well.
 
     ``distribution`` (dim category) is p; ``reports`` or ``reports_{channel}`` are observed. The coordinates are chosen by
@@ -94,6 +110,8 @@ def build_model(collection, prior="jeffreys"):
     ----------
     collection : Collection
     prior : str, float, array or Dirichlet
+    likelihood : {"full", "surrogate"}
+        See observe.
 
     Returns
     -------
@@ -102,7 +120,7 @@ def build_model(collection, prior="jeffreys"):
     prior = as_prior(prior, collection.n_categories)
     with pm.Model(coords={"category": list(collection.categories)}) as model:
         distribution = pm.Deterministic("distribution", dirichlet("latent", prior.alpha), dims="category")
-        observe("reports", distribution, collection)
+        observe("reports", distribution, collection, likelihood=likelihood, prior=prior)
     return model
 
 
@@ -204,7 +222,7 @@ def _observe_reports(name, p, tally, categories):
     if rows.n_rows * rows.n_categories > MAX_ENTRIES:
         raise InfeasibleError(
             f"Channel {tally.name!r} has {rows.n_rows} distinct reports over {rows.n_categories} categories, more than the "
-            f"{MAX_ENTRIES} likelihood entries that a PyMC model takes; use the surrogate or augmentation posterior."
+            f'{MAX_ENTRIES} likelihood entries that a PyMC model takes; use likelihood="surrogate" or another method.'
         )
     pm.modelcontext(None).add_coord(f"{name}_support", list(categories))
     parameters = (
@@ -217,12 +235,45 @@ def _observe_reports(name, p, tally, categories):
         name,
         *parameters,
         logp=_reports_logp,
-        random=_fresh_support_counts(tally.protocol),
+        random=_fresh_support_counts(tally.protocol, lambda rows, weights, log_constant: weights.sum()),
         signature="(a),(m,a),(m),()->(a)",
         dtype="float64",
         observed=pm.Data(f"{name}_counts", support_counts(rows)),
         dims=f"{name}_support",
         class_name="PrivatisedReports",
+    )
+
+
+def _expand(collection, prior):
+    """Return (mean, spread) at which every channel's likelihood is expanded: the surrogate posterior's."""
+    from ldpbayes.posteriors import surrogate
+
+    if collection.n_categories < 3:
+        raise InfeasibleError("The surrogate needs three categories; the full likelihood of two costs next to nothing.")
+    engine, _ = surrogate.expand(collection.rows, as_prior(prior, collection.n_categories).alpha)
+    return engine.saddle_moments()[0], engine.factor_variance
+
+
+def _observe_surrogate(name, p, tally, categories, expansion):
+    """Add the quadratic stand-in for the likelihood of a tally, observed through its support counts."""
+    from ldpbayes.posteriors import surrogate
+
+    mean, spread = expansion
+    linear, curvature = surrogate.quadratic(tally.rows, mean, spread)
+    constant = tally.rows.log_likelihood(mean) - linear @ mean + 0.5 * curvature @ mean**2
+    pm.modelcontext(None).add_coord(f"{name}_support", list(categories))
+    parameters = {"linear": linear, "curvature": curvature, "constant": constant, "users": float(tally.n_reports)}
+    return pm.CustomDist(
+        name,
+        p,
+        *(pm.Data(f"{name}_{key}", value) for key, value in parameters.items()),
+        logp=_surrogate_logp,
+        random=_fresh_support_counts(tally.protocol, lambda linear, curvature, constant, users: users),
+        signature="(a),(a),(a),(),()->(a)",
+        dtype="float64",
+        observed=pm.Data(f"{name}_counts", support_counts(tally.rows)),
+        dims=f"{name}_support",
+        class_name="PrivatisedReportsSurrogate",
     )
 
 
@@ -238,8 +289,12 @@ def _reports_logp(value, p, rows, weights, log_constant):
     return log_constant + pt.dot(weights, pt.log(pt.dot(rows, p)))
 
 
-def _fresh_support_counts(protocol):
-    """Return the random function of _observe_reports: support counts of n fresh users at p."""
+def _surrogate_logp(value, p, linear, curvature, constant, users):
+    return constant + pt.dot(linear, p) - 0.5 * pt.dot(curvature, p**2)
+
+
+def _fresh_support_counts(protocol, users):
+    """Return the random function of a CustomDist: support counts of n fresh users at p, n = users(*parameters)."""
 
     def one(p, n, rng):
         true_counts = rng.multinomial(n, p / p.sum())
@@ -249,10 +304,10 @@ def _fresh_support_counts(protocol):
         seen = counts > 0
         return support_counts(protocol.rows(reports[seen], counts[seen]))
 
-    def random(p, rows, weights, log_constant, rng=None, size=None):
+    def random(p, *parameters, rng=None, size=None):
         batch = p.shape[:-1] if size is None else tuple(size)
         flat = np.broadcast_to(p, (*batch, p.shape[-1])).reshape(-1, p.shape[-1])
-        n = round(float(np.sum(weights)))
+        n = round(float(users(*parameters)))
         return np.array([one(q, n, rng) for q in flat]).reshape(*batch, p.shape[-1])
 
     return random

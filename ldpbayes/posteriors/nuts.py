@@ -1,4 +1,4 @@
-"""No-U-Turn sampling of the full likelihood with PyMC: any collection, the slow and general way."""
+"""No-U-Turn sampling with PyMC: any collection, the slow and general way; or on the surrogate, weighted."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -7,8 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, result
-from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.frequency import frequency_draws
+from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
+from ldpbayes.frequency import frequency_draws_within, frequency_moments
+from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.prior import as_prior
 
@@ -39,6 +40,10 @@ class NUTS(AbstractPosterior):
     cores : int, optional
         Chains sampled at the same time; the draws do not depend on it. By default all of them with nutpie, whose chains are
         threads, and one with PyMC, whose chains are processes.
+    likelihood : {"full", "surrogate"}
+        "surrogate" samples on model.observe's O(a) likelihood and then resamples each chain with Pareto-smoothed weights
+        true likelihood / surrogate, in its order, so that R-hat and effective sample sizes count repeated draws. Refused
+        where the weights cannot be trusted, as Surrogate does.
 
     Notes
     -----
@@ -51,6 +56,7 @@ class NUTS(AbstractPosterior):
     target_accept: float = 0.9
     sampler: str = "nutpie"
     cores: int = None
+    likelihood: str = "full"
     name: ClassVar[str] = "nuts"
 
     def __post_init__(self):
@@ -61,10 +67,13 @@ class NUTS(AbstractPosterior):
         accept = checks.probability(self.target_accept, "target_accept", open_low=True, open_high=True)
         object.__setattr__(self, "target_accept", accept)
         checks.choice(self.sampler, "sampler", ("nutpie", "pymc"))
+        checks.choice(self.likelihood, "likelihood", ("full", "surrogate"))
 
     def feasibility(self, collection, prior):
         """Return whether the rows fit, and the predicted seconds: compilation plus gradients."""
         as_prior(prior, collection.n_categories)
+        if self.likelihood == "surrogate":
+            return self._feasibility_of_surrogate(collection)
         entries = sum(_entries(tally) for tally in collection.tallies)
         gradients = self.chains * (self.draws + self.tune) * GRADIENTS_PER_DRAW
         seconds = COMPILATION + gradients * (GRADIENT + ENTRY * entries)
@@ -72,6 +81,14 @@ class NUTS(AbstractPosterior):
             reason = f"The likelihood has {entries} entries (rows × categories), NUTS takes at most {MAX_ENTRIES}."
             return Feasibility(False, seconds, reason)
         return Feasibility(True, seconds, "NUTS applies to every collection and prior; its draws are correlated.")
+
+    def _feasibility_of_surrogate(self, collection):
+        a, m = collection.n_categories, collection.rows.n_rows
+        if a < 3:
+            return Feasibility(False, float("nan"), "The surrogate needs three categories.")
+        gradients = self.chains * (self.draws + self.tune) * GRADIENTS_PER_DRAW
+        seconds = COMPILATION + gradients * (GRADIENT + ENTRY * a) + self.chains * self.draws * m * a * 2.5e-11
+        return Feasibility(True, seconds, "NUTS on the surrogate with weights on the true likelihood; see its k-hat.")
 
     def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
         """Return the DataTree of result.build with draws of P and F and the sampler's statistics.
@@ -87,6 +104,13 @@ class NUTS(AbstractPosterior):
         ci_prob : float
             Stored in the settings for the summary.
         progressbar : bool
+
+        Raises
+        ------
+        InfeasibleError
+            Where feasibility() says no.
+        ConvergenceError
+            Where the weights of likelihood="surrogate" cannot be trusted; it holds the result.
         """
         prior = as_prior(prior, collection.n_categories)
         feasible = self.feasibility(collection, prior)
@@ -96,29 +120,42 @@ class NUTS(AbstractPosterior):
             random_seed = int(np.random.SeedSequence().generate_state(1)[0])
         sampler_seed, frequency_seed = np.random.SeedSequence(_seed(random_seed)).spawn(2)
         sample = {"nutpie": self._nutpie, "pymc": self._pymc}[self.sampler]
-        tree = sample(collection, prior, int(sampler_seed.generate_state(1)[0]), progressbar)
+        model = _model(collection, prior, self.likelihood)
+        tree = sample(model, int(sampler_seed.generate_state(1)[0]), progressbar)
         chains, length = _finished(tree["posterior"]["distribution"].values)
         draws = tree["posterior"]["distribution"].values[chains, :length]
         draws = draws / draws.sum(axis=-1, keepdims=True)
-        flat = draws.reshape(-1, collection.n_categories)
-        frequencies = frequency_draws(collection.rows, flat, np.random.default_rng(frequency_seed)).reshape(draws.shape)
-        return result.build(
+        statistics = {name: values[chains, :length] for name, values in _statistics(tree["sample_stats"]).items()}
+        rng = np.random.default_rng(frequency_seed)
+        mended = {}
+        if self.likelihood == "surrogate":
+            draws, statistics, mended = _mend(model, collection.rows, draws, statistics, rng)
+        flat = draws.swapaxes(0, 1).reshape(-1, collection.n_categories)  # all chains get on alike, should it be cut short
+        moments = frequency_moments(flat.mean(axis=0), flat.var(axis=0), prior.alpha, collection.n_reports)
+        frequencies, kind = frequency_draws_within(collection.rows, flat, rng, *moments)
+        length = len(frequencies) // len(chains)
+        draws = draws[:, :length]
+        frequencies = frequencies[: length * len(chains)].reshape(length, *draws[:, 0].shape).swapaxes(0, 1)
+        attrs = {"sampling": "mcmc", "sampler": self.sampler, "frequency_draws": kind}
+        tree = result.build(
             collection,
             prior,
             method=self.name,
             settings=dataclasses.asdict(self) | {"random_seed": random_seed, "ci_prob": ci_prob},
             draws=draws,
             frequencies=frequencies,
-            sample_stats={name: values[chains, :length] for name, values in _statistics(tree["sample_stats"]).items()},
-            attrs={"sampling": "mcmc", "sampler": self.sampler} | self._interrupted(chains, length),
+            sample_stats={name: values[:, :length] for name, values in statistics.items()},
+            attrs=attrs | self._interrupted(chains, length) | mended,
         )
+        if mended.get("problem"):
+            raise ConvergenceError(f"The surrogate's weights cannot be trusted: {mended['problem']}.", tree)
+        return tree
 
-    def _nutpie(self, collection, prior, seed, progressbar):
+    def _nutpie(self, model, seed, progressbar):
         import nutpie
 
-        compiled = _compile(collection, prior)
         return nutpie.sample(
-            compiled,
+            _compile(model),
             draws=self.draws,
             tune=self.tune,
             chains=self.chains,
@@ -129,12 +166,10 @@ class NUTS(AbstractPosterior):
             save_warmup=False,
         )
 
-    def _pymc(self, collection, prior, seed, progressbar):
+    def _pymc(self, model, seed, progressbar):
         import pymc as pm
 
-        from ldpbayes.model import build_model
-
-        with build_model(collection, prior):
+        with model:
             return pm.sample(
                 draws=self.draws,
                 tune=self.tune,
@@ -152,7 +187,7 @@ class NUTS(AbstractPosterior):
         if (len(chains), length) == (self.chains, self.draws):
             return {}
         done = f"{len(chains)} of {self.chains} chains with {length} of {self.draws} draws"
-        return {"problem": f"sampling was interrupted and left {done}"}
+        return {"problem": f"sampling was interrupted and left {done}", "interrupted": 1}
 
 
 def _finished(draws):
@@ -166,16 +201,43 @@ def _finished(draws):
     return np.sort(order[:kept]), length
 
 
-def _compile(collection, prior):
+def _model(collection, prior, likelihood):
+    from ldpbayes.model import build_model
+
+    return build_model(collection, prior, likelihood=likelihood)
+
+
+def _mend(model, rows, draws, statistics, rng):
+    """Return (draws, statistics, attrs): each chain resampled, in its order, by true likelihood over the model's surrogate.
+
+    The attr ``problem`` is there only where the weights cannot be trusted.
+    """
+    flat = draws.reshape(-1, draws.shape[-1])
+    terms = {
+        key: sum(model[f"{variable.name}_{key}"].get_value() for variable in model.observed_RVs)
+        for key in ("linear", "curvature")
+    }
+    stand_in = flat @ terms["linear"] - 0.5 * flat**2 @ terms["curvature"]
+    found = surrogate.weigh(flat, rows.log_likelihood(np.ascontiguousarray(flat.T)) - stand_in)
+    weight = found.weight.reshape(draws.shape[:2])
+    chosen = np.stack([surrogate.resample(chain / max(chain.sum(), np.finfo(float).tiny), rng) for chain in weight])
+    attrs = {"k_hat": found.k_hat, "weights_effective": found.effective_sample, "shift_by_weights": found.shift}
+    attrs |= {"checked": found.checked} | ({"problem": found.problem} if found.problem else {})
+    pick = np.arange(len(draws))[:, None], chosen
+    return draws[pick], {name: values[pick] for name, values in statistics.items()}, attrs
+
+
+def _compile(model):
     """Return the compiled nutpie model; a structure that was compiled before only gets its new data."""
     import nutpie
 
-    from ldpbayes.model import build_model
-
-    model = build_model(collection, prior)
     data = {variable.name: variable.get_value() for variable in model.data_vars}
     latent = [(variable.name, type(variable.owner.op).__name__) for variable in model.free_RVs]
-    key = (collection.n_categories, *latent, *sorted((name, value.ndim, value.dtype.str) for name, value in data.items()))
+    key = (
+        len(model.coords["category"]),
+        *latent,
+        *sorted((name, value.ndim, value.dtype.str) for name, value in data.items()),
+    )
     if key not in _compiled:
         _compiled[key] = nutpie.compile_pymc_model(model, var_names=["distribution"])
     compiled = _compiled[key]

@@ -24,6 +24,8 @@ from ldpbayes.prior import as_prior
 MAX_K_HAT = 0.7
 #: … and where their effective sample is at least this share of the draws.
 MIN_EFFICIENCY = 0.25
+#: Fewer draws than this have no tail to fit: their weights are not smoothed, and not trusted.
+LEAST_WEIGHED = 25
 #: The expansion point is settled when the mean moves by less than this many posterior sd.
 SETTLED = 1e-3
 _HERMITE = np.polynomial.hermite_e.hermegauss(7)
@@ -221,7 +223,7 @@ class Surrogate(AbstractPosterior):
         distribution, log_radius = _propose(engine, self.draws * self.chains, rng)
         log_ratio = rows.log_likelihood(np.ascontiguousarray(distribution.T)) - log_radius
         log_ratio += gammaln(prior.total) - gammaln(prior.alpha).sum() + engine.factor_log_mass.sum()
-        return _weigh(distribution, log_ratio, expansions)
+        return weigh(distribution, log_ratio, expansions)
 
     def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
         from ldpbayes import result
@@ -230,7 +232,7 @@ class Surrogate(AbstractPosterior):
         prior = as_prior(prior, collection.n_categories)
         found = self.weighted(collection, prior, random_seed=rng, progressbar=progressbar)
         shape = (self.chains, self.draws, collection.n_categories)
-        chosen = rng.permutation(_resample(found.weight, rng))
+        chosen = rng.permutation(resample(found.weight, rng))
         flat = found.distribution[chosen]
         mean = found.weight @ found.distribution
         variance = found.weight @ (found.distribution - mean) ** 2
@@ -272,7 +274,7 @@ def expand(rows, alpha, max_expansions=12):
     mean = alpha / alpha.sum()
     spread = np.zeros_like(mean)  # variances of the independent factors; none at the first expansion
     for rounds in range(1, max_expansions + 1):
-        linear, curvature = _quadratic(rows, mean, spread)
+        linear, curvature = quadratic(rows, mean, spread)
         engine = Proposal(GaussianFactors(alpha, linear, curvature))
         before, (mean, variance) = mean, engine.saddle_moments()
         spread = engine.factor_variance
@@ -281,7 +283,7 @@ def expand(rows, alpha, max_expansions=12):
     return engine, rounds
 
 
-def _quadratic(rows, mean, spread):
+def quadratic(rows, mean, spread):
     """Return (b, D) of the log-likelihood's expansion at mean, averaged over the surrogate's spread."""
     centre = rows.matvec(mean)
     first, second = rows.counts / centre, rows.counts / centre**2
@@ -327,12 +329,15 @@ def _propose(engine, size, rng):
     return p, top + np.log((np.exp(log_density) * inside).sum(axis=1) * scale * (steps[1] - steps[0]))
 
 
-def _weigh(distribution, log_ratio, expansions):
+def weigh(distribution, log_ratio, expansions=0):
     """Return Weighted from the log-ratios of posterior (unnormalised) to proposal."""
     from arviz_stats.base import array_stats
 
     size = log_ratio.size
-    smoothed, k_hat = array_stats.psislw(-log_ratio)  # it takes the logs of the inverse weights
+    if size < LEAST_WEIGHED:
+        smoothed, k_hat = log_ratio - logsumexp(log_ratio), math.inf
+    else:
+        smoothed, k_hat = array_stats.psislw(-log_ratio)  # it takes the logs of the inverse weights
     weight = np.exp(smoothed)
     mean, plain = weight @ distribution, distribution.mean(axis=0)
     sd = np.sqrt(weight @ (distribution - mean) ** 2)
@@ -350,7 +355,7 @@ def _weigh(distribution, log_ratio, expansions):
     )
 
 
-def _resample(weight, rng):
+def resample(weight, rng):
     """Return indices of as many equally weighted draws, by systematic resampling (least added noise)."""
     size = weight.size
     positions = (rng.random() + np.arange(size)) / size
