@@ -1,4 +1,7 @@
-"""Post-processing of an unbiased estimate towards the simplex; each function is pure and returns a new array."""
+"""Post-processing of an unbiased estimate towards the simplex; each function is pure and returns a new array.
+
+Where no entry is positive there is nothing to keep, and the Euclidean projection is returned: never zeros.
+"""
 
 import numpy as np
 
@@ -17,14 +20,9 @@ def truncate_and_renormalise(estimate):
     Returns
     -------
     (a,) array
-
-    Notes
-    -----
-    Where no entry is positive there is nothing to renormalise; the Euclidean projection is returned instead, never zeros.
     """
-    estimate = estimate_array(estimate)
-    positive = np.maximum(estimate, 0.0)
-    return positive / positive.sum() if positive.any() else project(estimate)
+    positive = _positive_part(estimate)
+    return positive / positive.sum()
 
 
 def project_to_simplex(estimate):
@@ -96,17 +94,13 @@ def norm_cut(estimate):
 
     Notes
     -----
-    A largest entry that is itself above one stays, at one. Where no entry is positive the Euclidean projection is
-    returned, never zeros.
+    A largest entry that is itself above one stays, at one.
 
     References
     ----------
     Wang, Li, Li, Jha (2020).
     """
-    estimate = estimate_array(estimate)
-    if not (estimate > 0).any():
-        return project(estimate)
-    positive = np.maximum(estimate, 0.0)
+    positive = _positive_part(estimate)
     order = np.argsort(-positive, kind="stable")
     total = np.cumsum(positive[order])
     out = np.zeros_like(positive)
@@ -130,17 +124,11 @@ def base_pos(estimate):
     (a,) array
         Non-negative.
 
-    Notes
-    -----
-    Where no entry is positive the Euclidean projection is returned, never zeros.
-
     References
     ----------
     Wang, Li, Li, Jha (2020).
     """
-    estimate = estimate_array(estimate)
-    positive = np.maximum(estimate, 0.0)
-    return positive if positive.any() else project(estimate)
+    return _positive_part(estimate)
 
 
 def power_law(estimate, standard_error, n_reports, *, exponent=None, nodes=512):
@@ -193,3 +181,10 @@ def power_law(estimate, standard_error, n_reports, *, exponent=None, nodes=512):
     log_weights = log_density + log_prior(float(exponent))
     log_weights -= np.logaddexp.reduce(log_weights, axis=1, keepdims=True)
     return norm_sub(np.exp(log_weights) @ grid)
+
+
+def _positive_part(estimate):
+    """Return max(0, F̂), or the projection onto the simplex where no entry is positive."""
+    estimate = estimate_array(estimate)
+    positive = np.maximum(estimate, 0.0)
+    return positive if positive.any() else project(estimate)
