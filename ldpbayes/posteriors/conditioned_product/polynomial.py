@@ -121,6 +121,7 @@ class PolynomialRoute:
         raw = squares + 2 * mean * typical * centred + (mean * typical) ** 2
         variance = (u2 @ squares).real - 2 * mean * shared + spread.real.sum() * mean**2
         variance += (inner1 @ r - inner2 @ raw).real
+        # With C = K − μT₀ the product of two categories is C_x C_y − (T − T₀)(μ_x C_y + μ_y C_x) + (T − T₀)² μ_x μ_y.
         left, right = [], []
         for u, ratios in ((u2, centred), (-inner2, r)):
             weighted = u[:, None] * ratios
