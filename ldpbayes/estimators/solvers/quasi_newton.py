@@ -25,9 +25,10 @@ def quasi_newton(rows, mass, tolerance, max_iterations):
     curvature = _Curvature(tangent_diagonal(rows, rows.counts / u**2, size * gradient))
     # Reports are a sample: off-diagonal curvature of this relative size is there whatever D is.
     noise = 0.05 + 4 * np.sqrt(size / rows.n_reports)
-    passes, age, best, row_sums = 1.5, 0, here, size * u
-    before = np.inf
-    lows = [here.gap]
+    row_sums = size * u
+    # Steps since D was taken afresh, the misfit that asked for it, and the best gap after every step.
+    age, before, lows = 0, np.inf, [here.gap]
+    passes, best = 1.5, here
     for iteration in range(max_iterations + 1):
         if here.gap < best.gap:
             best = here
