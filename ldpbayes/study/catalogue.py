@@ -9,7 +9,7 @@ from ldpbayes.study.runner import Study, grid
 def _risk(setting):
     paper = setting == "paper"
     epsilons = [0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0] if paper else [0.2, 0.5, 1.0, 2.0]
-    rest = {"epsilon": epsilons, "population": ["jeffreys"], "replications": [100]}
+    rest = {"epsilon": epsilons, "population": ["jeffreys"], "replications": [100 if paper else 60]}
     return [
         *grid(protocol=["grr"], n_categories=[1024], n_reports=[10_000, 1_000_000], **rest),
         *grid(protocol=["oue"], n_categories=[10], n_reports=[100, 1_000_000 if paper else 10_000], **rest),
@@ -52,8 +52,8 @@ def _cohorts(setting):
         n_reports=[1_000_000],
         population=["geometric"],
         epsilon=[0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0] if paper else [1.0, 3.0, 5.0],
-        buckets=[2, 8, 32, 128, 512, 2048] if paper else [4, 16, 64],
-        cohorts=[1, 2, 8, 32, 128, 1024] if paper else [1, 4, 32],
+        buckets=[2, 8, 32, 128, 512, 2048] if paper else [2, 4, 16, 64],
+        cohorts=[1, 2, 8, 32, 128, 1024] if paper else [1, 8, 128],
         replications=[50 if paper else 20],
     )
 
@@ -98,7 +98,7 @@ def _convergence(setting):
         epsilon=[1.0, 2.0] if paper else [2.0],
         population=["geometric"],
         n_reports=[100, 1_000, 10_000, 100_000, 1_000_000] if paper else [100, 1_000, 10_000, 100_000],
-        replications=[50 if paper else 20],
+        replications=[50 if paper else 10],
     )
 
 
