@@ -1,6 +1,7 @@
 """Lower bounds on the error of any estimator, for one protocol or for every ε-LDP protocol (spec 3.2 and 3.3).
 
-Squared errors are sums over the categories. Each function says for which n it holds.
+Squared errors are sums over the categories. Each function says for which n it holds. ``draws``, ``reports`` and
+``random_seed`` are those of the Monte Carlo where quadrature over P or a sum over the reports is too large.
 """
 
 import math
