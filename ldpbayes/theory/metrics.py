@@ -1,8 +1,8 @@
 """Information-theoretic privacy and utility under a Dirichlet prior (Lopuhaä-Zwakenberg et al. 2019; spec 4).
 
-Where they appear, ``draws`` counts draws of P from a prior of too many categories for quadrature, ``reports`` those
-simulated where a channel is too large to sum over, and ``random_seed`` (int, SeedSequence or Generator) seeds both; every
-Value then carries its Monte Carlo error.
+Where they appear, ``draws`` counts draws of P, each with its n reports where n is an argument, ``reports`` those simulated
+where a channel is too large to sum over, and ``random_seed`` (int, SeedSequence or Generator) seeds both. They matter only
+where no quadrature or sum is feasible; the Value then carries its Monte Carlo error.
 """
 
 import math
