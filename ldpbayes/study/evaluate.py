@@ -150,7 +150,8 @@ def simulate_risks(cell, rng, *, estimators, targets=TARGETS, metrics=("mse",), 
                 losses.setdefault((name, target, "l1"), []).append(np.abs(error).sum())
         for target in targets if spread else ():
             spreads[target].append(spread[target])
-    lines = [line for line in summarise_losses(losses) if line["metric"] in metrics]
+    found = summarise_losses(losses)
+    lines = [line for metric in metrics for line in found if line["metric"] == metric]  # the figure shows the first
     floors = {target: _bounds(cell, protocol, prior, target) for target in targets} if with_bounds else {}
     for line in lines:
         if line["metric"] == "mse":
