@@ -27,7 +27,7 @@ EXPANSIONS = 8
 #: Categories above which no a × a matrix is made, and the least concentration that the angles resolve to 1e-6.
 MAX_CATEGORIES, MIN_ALPHA = 4096, 0.2
 #: Measured on one core: seconds per pair, per row of a pair, per category of a pair, per entry of rows in one likelihood.
-PAIR_SECONDS, ROW_SECONDS, CATEGORY_SECONDS, ENTRY_SECONDS = 2e-7, 1e-8, 5e-10, 5e-10
+PAIR_SECONDS, ROW_SECONDS, CATEGORY_SECONDS, ENTRY_SECONDS = 2e-7, 2e-8, 5e-10, 8e-10
 
 
 @dataclass(frozen=True)
