@@ -4,6 +4,8 @@ import abc
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ldpbayes import checks
+
 
 @dataclass(frozen=True)
 class Feasibility:
@@ -32,6 +34,11 @@ class AbstractPosterior(abc.ABC):
     name: ClassVar[str]
     #: "independent" where the draws are i.i.d. from the posterior, "mcmc" where they form chains.
     sampling: ClassVar[str] = "mcmc"
+
+    def __post_init__(self):
+        """Check the settings that every method has; a method with more of them calls this first."""
+        for name in ("draws", "chains"):
+            object.__setattr__(self, name, checks.integer(getattr(self, name), name, minimum=1))
 
     @abc.abstractmethod
     def feasibility(self, collection, prior):

@@ -50,8 +50,7 @@ class TallyStates(AbstractPosterior):
     sampling: ClassVar[str] = "independent"
 
     def __post_init__(self):
-        object.__setattr__(self, "draws", checks.integer(self.draws, "draws", 1))
-        object.__setattr__(self, "chains", checks.integer(self.chains, "chains", 1))
+        super().__post_init__()
         object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
 
     def feasibility(self, collection, prior):
