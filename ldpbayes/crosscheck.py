@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.fit import fit, make_method, point_estimates, select_method
+from ldpbayes.fit import fit, point_estimates
 from ldpbayes.prior import as_prior
 
 #: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
@@ -120,10 +120,9 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
     """
     prior = as_prior(prior, collection.n_categories)
     seed = int(np.random.SeedSequence(random_seed).generate_state(1)[0])
-    reference_method = select_method(collection, prior, exclude=("nuts",), draws=draws, chains=chains).method
     settings = {"prior": prior, "random_seed": seed, "estimates": False, "progressbar": progressbar}
-    reference = fit(collection, method=reference_method, **settings)
-    sampled = fit(collection, method=make_method("nuts", draws=draws, chains=chains), **settings)
+    reference = fit(collection, exclude=("nuts",), draws=draws, chains=chains, **settings)
+    sampled = fit(collection, method="nuts", draws=draws, chains=chains, **settings)
     first, second = (tree["summary"].sel(target="distribution") for tree in (reference, sampled))
     mean, sd = first["mean"].values, first["sd"].values
     difference = second["mean"].values - mean

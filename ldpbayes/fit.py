@@ -110,6 +110,7 @@ def fit(
     ci_prob=0.95,
     progressbar=False,
     estimates=True,
+    exclude=(),
 ):
     """Return the posterior of the distribution P and of the users' own frequencies F.
 
@@ -131,6 +132,9 @@ def fit(
         Show progress on standard error.
     estimates : bool
         Add MLE and oracle in the group ``estimate``, and what the reports are worth to the attrs.
+
+    exclude : sequence of str
+        Methods that "auto" leaves out.
 
     Returns
     -------
@@ -170,7 +174,7 @@ def fit(
     random_seed = checks.integer(random_seed, "random_seed", minimum=0)
     run = {"random_seed": random_seed, "ci_prob": ci_prob, "progressbar": progressbar}
     if method == "auto":
-        tree = _run_automatic(collection, prior, settings, run)
+        tree = _run_automatic(collection, prior, settings, run, tuple(exclude))
     else:
         method = make_method(method, **settings) if isinstance(method, str) else method
         tree = _run(method, collection, prior, run)
@@ -197,22 +201,29 @@ def _run(method, collection, prior, run):
     return diagnostics.summarise(tree, run["ci_prob"])
 
 
-def _run_automatic(collection, prior, settings, run):
-    """Run the chosen method; where its own check or its diagnostics reject the answer, hand over to the next."""
-    refused = {}
+def _run_automatic(collection, prior, settings, run, exclude):
+    """Run the chosen method; where its own check or its diagnostics reject the answer, hand over to the next.
+
+    Where none is left, the last answer comes back with its problems, which fit() warns of.
+    """
+    refused, tree = {}, None
     while True:
-        choice = select_method(collection, prior, exclude=tuple(refused), **settings)
-        name = choice.method.name
+        try:
+            choice = select_method(collection, prior, exclude=(*exclude, *refused), **settings)
+        except InfeasibleError:
+            if tree is None:
+                raise
+            return tree
+        handed = "".join(f" {other} ran first and was rejected: {why}" for other, why in refused.items())
         try:
             tree = _run(choice.method, collection, prior, run)
         except ConvergenceError as err:
-            refused[name] = str(err)
+            refused[choice.method.name] = str(err)
             continue
-        if tree.attrs["converged"] or tree.attrs.get("interrupted") or name == list(METHODS)[-1]:
-            handed = "".join(f" {other} ran first and was rejected: {why}" for other, why in refused.items())
-            tree.attrs["reason"] = choice.reason + handed
+        tree.attrs["reason"] = choice.reason + handed
+        if tree.attrs["converged"] or tree.attrs.get("interrupted"):
             return tree
-        refused[name] = tree.attrs["problems"]
+        refused[choice.method.name] = tree.attrs["problems"]
 
 
 def point_estimates(collection):

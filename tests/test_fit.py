@@ -107,3 +107,13 @@ def test_wrong_objects_and_settings():
         fit([1, 2, 3])
     with pytest.raises(ArgumentError, match="does not take these settings"):
         make_method("exact", tune=5)
+
+
+def test_auto_returns_the_last_answer_with_its_problems_where_none_converged(monkeypatch):
+    """Everything left refuses or does not converge: the caller gets the answer, the problems and a warning."""
+    collection = simulated(UnaryEncoding.optimised(20, 4.0), 60)
+    monkeypatch.setattr("ldpbayes.diagnostics.MIN_ESS", 1e9)
+    with pytest.warns(DiagnosticWarning, match="Do not trust"):
+        tree = fit(collection, draws=50, random_seed=1, exclude=("nuts", "pair_slice"), estimates=False)
+    assert tree.attrs["method"] == "augmentation" and not tree.attrs["converged"]
+    assert "surrogate ran first and was rejected" in tree.attrs["reason"]
