@@ -58,6 +58,8 @@ def verdict(tree):
     out = {}
     if tree.attrs.get("sampling", "mcmc") == "independent":
         good = tree.attrs.get("checked") or "Independent draws: no chain diagnostics are needed."
+        if tree.attrs.get("interrupted"):
+            good += f" Interrupted: {tree['posterior'].sizes['draw']} draws a chain were kept."
     else:
         r_hat = float(np.nanmax(summary["r_hat"].values))
         ess = float(np.nanmin([summary["ess_bulk"].values, summary["ess_tail"].values]))

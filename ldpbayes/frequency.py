@@ -1,9 +1,15 @@
 """The users' own frequencies F = T/n, from the distribution P: moments without a sampler, and draws given draws of P."""
 
+import math
+
 import numpy as np
+
+from ldpbayes.progress import finished, track
 
 #: Exact draws of F may take this long in all.
 LIMIT_SECONDS = 20.0
+#: After an interruption so many draws of F are worth keeping.
+LEAST_KEPT = 200
 
 
 def frequency_moments(mean, variance, alpha, n):
@@ -25,7 +31,7 @@ def frequency_moments(mean, variance, alpha, n):
     return frequency, np.sqrt(np.maximum(spread, 0.0)) / n
 
 
-def frequency_draws(rows, distribution, rng):
+def frequency_draws(rows, distribution, rng, *, progressbar=False, partial=False):
     """Return one draw of F for each draw of P, shape (S, a).
 
     Given P, the users behind report j split over the categories as Multinomial(w_j, L_j∘P/(L P)_j). Spec 2.2.
@@ -36,11 +42,15 @@ def frequency_draws(rows, distribution, rng):
     distribution : (S, a) array
         Draws of P.
     rng : numpy.random.Generator
+    progressbar : bool
+    partial : bool
+        Whether Ctrl-C returns the finished draws, of the first draws of P, if at least LEAST_KEPT.
     """
-    return np.stack([rows.allocate(p, rng) for p in distribution]) / rows.n_reports
+    draws = (rows.allocate(p, rng) for p in track(distribution, "Draws of the users' own frequencies", shown=progressbar))
+    return np.stack(finished(draws, LEAST_KEPT if partial else math.inf)) / rows.n_reports
 
 
-def frequency_draws_within(rows, distribution, rng, mean, sd, *, limit_seconds=LIMIT_SECONDS):
+def frequency_draws_within(rows, distribution, rng, mean, sd, *, limit_seconds=LIMIT_SECONDS, **progress):
     """Return (draws of F, how): exact ones where they are cheap enough, else draws of P moved to F's exact moments.
 
     The second kind is E[F] + (P − E[P])·sd(F)/sd(P), cut at 0 and divided by its sum: right where n is so large that both
@@ -54,9 +64,11 @@ def frequency_draws_within(rows, distribution, rng, mean, sd, *, limit_seconds=L
         Exact moments of F given the reports (frequency_moments).
     limit_seconds : float
         Predicted time above which the second kind is used.
+    **progress
+        progressbar and partial, as in frequency_draws.
     """
     if rows.allocation_seconds * len(distribution) <= limit_seconds:
-        return frequency_draws(rows, distribution, rng), "allocated"
+        return frequency_draws(rows, distribution, rng, **progress), "allocated"
     spread = distribution.std(axis=0)
     scale = np.divide(sd, spread, out=np.zeros_like(sd), where=spread > 0)
     moved = np.maximum(mean + (distribution - distribution.mean(axis=0)) * scale, 0.0)

@@ -92,6 +92,12 @@ def build(collection, prior, *, method, settings, draws, frequencies, exact=None
     return tree
 
 
+def into_chains(chains, *runs):
+    """Return runs of draws, each (≤ S, …), as (chains, draws, …) arrays, cut to the shortest and to whole chains."""
+    draws = min(len(run) for run in runs) // chains
+    return [run[: chains * draws].reshape(chains, draws, *run.shape[1:]) for run in runs]
+
+
 def add_estimates(tree, estimates):
     """Add the group ``estimate``: value and standard_error (estimator, category), log_likelihood, gap and outcome."""
     category = tree["posterior"]["category"].values

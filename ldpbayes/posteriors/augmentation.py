@@ -12,6 +12,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.posteriors.merging import merge
 from ldpbayes.prior import as_prior
+from ldpbayes.progress import track
 from ldpbayes.rows import Rows
 
 #: Rows with at most this many users are allocated user by user.
@@ -127,7 +128,7 @@ class Augmentation(AbstractPosterior):
         )
         finished, thin = 0, self._thin(allocation)
         try:
-            for sweep in _track(thin * (self.tune + self.draws), progressbar):
+            for sweep in track(range(thin * (self.tune + self.draws)), "Gibbs sweeps", shown=progressbar):
                 signal, log_likelihood = allocation.draw(p, rng)
                 if sweep >= thin * self.tune and (sweep + 1) % thin == 0:
                     users = signal.sum(axis=1)
@@ -250,11 +251,3 @@ def _dirichlet(alpha, rng):
     log_gamma -= np.where(small, rng.standard_exponential(alpha.shape) / alpha, 0.0)
     gamma = np.exp(log_gamma - log_gamma.max(axis=1, keepdims=True))
     return gamma / gamma.sum(axis=1, keepdims=True)
-
-
-def _track(total, progressbar):
-    if not progressbar:
-        return range(total)
-    from rich.progress import track
-
-    return track(range(total), description="Gibbs sweeps")

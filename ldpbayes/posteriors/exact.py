@@ -122,9 +122,9 @@ class Exact(AbstractPosterior):
         prior = as_prior(prior, collection.n_categories)
         moments = self.moments(collection, prior)
         lower, upper = moments.interval(ci_prob)
-        shape = (self.chains, self.draws, collection.n_categories)
         flat, acceptance = moments.engine.draws(self.chains * self.draws, rng)
-        frequencies = frequency_draws(collection.rows, flat, rng)
+        frequencies = frequency_draws(collection.rows, flat, rng, progressbar=progressbar, partial=True)
+        draws, frequencies = result.into_chains(self.chains, flat, frequencies)
         exact = {
             "distribution_mean": moments.mean,
             "distribution_sd": moments.sd,
@@ -135,7 +135,7 @@ class Exact(AbstractPosterior):
             "log_evidence": moments.log_evidence,
         }
         attrs = {f"exact_{name}": value for name, value in moments.diagnostics().items()}
-        attrs["exact_acceptance"] = acceptance
+        attrs |= {"exact_acceptance": acceptance, "interrupted": int(draws.shape[1] < self.draws)}
         if collection.n_categories <= COVARIANCE_LIMIT:
             exact["distribution_cov"] = moments.covariance()
         else:
@@ -145,8 +145,8 @@ class Exact(AbstractPosterior):
             prior,
             method=self.name,
             settings={**asdict(self), "random_seed": _seed(random_seed), "ci_prob": ci_prob},
-            draws=flat.reshape(shape),
-            frequencies=frequencies.reshape(shape),
+            draws=draws,
+            frequencies=frequencies,
             exact=exact,
             attrs=attrs,
         )

@@ -28,8 +28,8 @@ def fill_tallies(out, n):
 
 
 @njit(cache=True)
-def averages(matrix, counts, n, g):
-    """Return U_n over all states, divided by its scale, and the log of that scale."""
+def start_averages(n, g):
+    """Return (U_0, room for the next, offsets) for n users over g groups."""
     # offsets[k, s] = C(s + k − 2, k − 1): how far the position moves when s_k falls by one.
     offsets = np.zeros((g + 1, n + 2), dtype=np.int64)
     offsets[1, 1:] = 1
@@ -41,17 +41,21 @@ def averages(matrix, counts, n, g):
         size = size * (n + k) // k
     current, following = np.zeros(size), np.zeros(size)
     current[0] = 1.0
+    return current, following, offsets
+
+
+@njit(cache=True)
+def continue_averages(matrix, rows, users, current, following, offsets):
+    """Return (U after these further users, room for the next, log of the scale it is divided by); rows one a user."""
     log_scale = 0.0
-    users = 0
-    for j in range(matrix.shape[0]):
-        for _ in range(counts[j]):
-            users += 1
-            top = _step(current, following, matrix[j], users, offsets)
-            current, following = following, current
-            if top < 1e-100:  # averages of numbers in [0, 1]: rescale now and then
-                current /= top
-                log_scale += np.log(top)
-    return current, log_scale
+    for j in rows:
+        users += 1
+        top = _step(current, following, matrix[j], users, offsets)
+        current, following = following, current
+        if top < 1e-100:  # averages of numbers in [0, 1]: rescale now and then
+            current /= top
+            log_scale += np.log(top)
+    return current, following, log_scale
 
 
 @njit(cache=True)

@@ -132,7 +132,9 @@ class NUTS(AbstractPosterior):
             draws, statistics, mended = _mend(model, collection.rows, draws, statistics, rng)
         flat = draws.swapaxes(0, 1).reshape(-1, collection.n_categories)  # all chains get on alike, should it be cut short
         moments = frequency_moments(flat.mean(axis=0), flat.var(axis=0), prior.alpha, collection.n_reports)
-        frequencies, kind = frequency_draws_within(collection.rows, flat, rng, *moments)
+        frequencies, kind = frequency_draws_within(
+            collection.rows, flat, rng, *moments, progressbar=progressbar, partial=True
+        )
         length = len(frequencies) // len(chains)
         draws = draws[:, :length]
         frequencies = frequencies[: length * len(chains)].reshape(length, *draws[:, 0].shape).swapaxes(0, 1)

@@ -16,6 +16,7 @@ from ldpbayes.frequency import frequency_draws_within, frequency_moments
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.posteriors.merging import MAX_ENTRIES, merge
 from ldpbayes.prior import as_prior
+from ldpbayes.progress import track
 
 ROUTES = ("auto", "rows", "quadratic")
 #: "auto" visits the rows for each pair where that is predicted to take no more than this many seconds.
@@ -110,6 +111,7 @@ class PairSlice(AbstractPosterior):
         kept, accepted, finished = self._run(chains, collection.rows, route, progressbar)
         draws, accepted = np.swapaxes(kept[:finished], 0, 1), np.swapaxes(accepted[:finished], 0, 1)
         attrs = {"route": route, "sweeps_per_draw": thin, "acceptance": float(accepted.mean())}
+        attrs["interrupted"] = int(finished < self.draws)
         if finished < self.draws:
             attrs["problem"] = f"sampling was interrupted after {finished} of {self.draws} draws"
         flat = draws.reshape(-1, collection.n_categories)
@@ -152,7 +154,7 @@ class PairSlice(AbstractPosterior):
         kept = np.empty((self.draws, *chains.p.shape))
         accepted = np.empty((self.draws, len(chains.p)), dtype=bool)
         finished, settling = 0, self.tune
-        steps = iter(_track(self.draws + self.tune, progressbar))
+        steps = iter(track(range(self.draws + self.tune), "Pair slices", shown=progressbar))
         if route == "rows":
             target = _Exact(rows, chains.prior)
         else:
@@ -253,11 +255,3 @@ def _settle(chains, rows, length, steps):
             seen.append(chains.p)
         around = np.concatenate(seen[length // 2 :])
     return target
-
-
-def _track(total, progressbar):
-    if not progressbar:
-        return range(total)
-    from rich.progress import track
-
-    return track(range(total), description="Pair slices")

@@ -19,6 +19,7 @@ from ldpbayes.frequency import frequency_moments
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.posteriors.merging import count_groups, merge, quantile
 from ldpbayes.prior import as_prior
+from ldpbayes.progress import track
 
 #: The first stick has so many times the nodes of the others: its margin is interpolated, not only integrated.
 FIRST_STICK = 2
@@ -83,12 +84,12 @@ class Quadrature(AbstractPosterior):
             raise InfeasibleError(feasibility.reason)
         ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
         rng = checks.generator(random_seed, "random_seed")
-        problem, nodes, moments, error = self._resolve(merged)
+        problem, nodes, moments, error = self._resolve(merged, progressbar)
         mean, cov = merged.expand(moments.mean, moments.cov)
         sd = np.sqrt(np.diag(cov))
         frequency_mean, frequency_sd = frequency_moments(mean, sd**2, merged.member_alpha, merged.n_reports)
-        lower, upper = _intervals(merged, problem, nodes, moments, (1 - ci_prob) / 2)
-        groups = _draws(problem, math.ceil(0.8 * nodes), self.chains * self.draws, rng)
+        lower, upper = _intervals(merged, problem, nodes, moments, (1 - ci_prob) / 2, progressbar)
+        groups = _draws(problem, math.ceil(0.8 * nodes), self.chains * self.draws, rng, progressbar)
         distribution, tallies = merged.split(groups, merged.allocate(groups, rng), rng)
         shape = (self.chains, self.draws, -1)
         return result.build(
@@ -141,17 +142,17 @@ class Quadrature(AbstractPosterior):
             return Feasibility(False, seconds, reason)
         return Feasibility(True, seconds, f"Exact to a checked error by quadrature ({size}).")
 
-    def _resolve(self, merged):
+    def _resolve(self, merged, progressbar=False):
         """Return (problem, nodes a stick, moments, error), with as many nodes and as wide windows as the answer needs."""
         nodes = min(FIRST_NODES, _exact_nodes(merged))
         problem, coarse = Problem.of(merged), None
         while True:
-            fine = _integrate(problem, nodes)
+            fine = _integrate(problem, nodes, progressbar)
             if fine.left_out > 1e-9:
                 problem, coarse = problem.deeper(math.log(fine.left_out) + 23), None
                 continue
             if coarse is None:
-                coarse = _integrate(problem, math.ceil(0.8 * nodes))
+                coarse = _integrate(problem, math.ceil(0.8 * nodes), progressbar)
             error = fine.distance(coarse)
             if error <= self.tolerance or merged.n_groups == 1:
                 return problem, nodes, fine, error
@@ -395,13 +396,20 @@ def _nodes(problem, nodes, stick=0, p=None, rest=None, log_weight=None, first=No
         )
 
 
-def _integrate(problem, nodes):
+def _integrate(problem, nodes, progressbar=False):
     """Return the Moments by the product rule with so many nodes a stick."""
     g = problem.alpha.size
     if g == 1:
         return Moments(problem.log_factor + problem.top, np.ones(1), np.zeros((1, 1)), 0.0, None)
     density, first_sum, second_sum = np.zeros(FIRST_STICK * nodes), np.zeros(g), np.zeros((g, g))
-    for first, p, log_weight in _nodes(problem, nodes):
+    batches = track(
+        _nodes(problem, nodes),
+        f"Quadrature, {nodes} nodes a stick",
+        FIRST_STICK * nodes ** (g - 1),
+        shown=progressbar,
+        weight=lambda batch: len(batch[1]),
+    )
+    for first, p, log_weight in batches:
         weight = np.exp(log_weight)
         density += np.bincount(first, weight, density.size)
         centred = p - problem.centre
@@ -482,7 +490,7 @@ class Margin:
         return quantile(below, self.start + self.width)
 
 
-def _intervals(merged, problem, nodes, moments, tail):
+def _intervals(merged, problem, nodes, moments, tail, progressbar=False):
     """Return the equal-tailed interval ends of every category, shape (a,) each."""
     first, kind = merged.margins()
     ends = np.empty((len(first), 2))
@@ -496,7 +504,7 @@ def _intervals(merged, problem, nodes, moments, tail):
             continue
         if g not in margins:
             order = np.r_[g, np.delete(np.arange(merged.n_groups), g)]
-            margins[g] = _integrate(problem.ordered(order), nodes).margin
+            margins[g] = _integrate(problem.ordered(order), nodes, progressbar).margin
         margin = margins[g]
         ends[i] = [
             margin.quantile(level) if alone else margin.share_quantile(level, alpha, rest) for level in (tail, 1 - tail)
@@ -505,7 +513,7 @@ def _intervals(merged, problem, nodes, moments, tail):
 
 
 # ---- draws ---------------------------------------------------------------------------------------------------------
-def _draws(problem, nodes, size, rng):
+def _draws(problem, nodes, size, rng, progressbar=False):
     """Return i.i.d. draws of the group sums, shape (size, g): nodes by their weights, then one exact move a stick."""
     g = problem.alpha.size
     if g == 1:
@@ -518,7 +526,7 @@ def _draws(problem, nodes, size, rng):
     chosen = rng.multinomial(size, np.array(totals) / sum(totals))
     p = np.concatenate(list(_pick(problem, nodes, keep, chosen, rng)))
     rng.shuffle(p)
-    for stick in range(g - 1):
+    for stick in track(range(g - 1), "Draws", shown=progressbar):
         for start in range(0, size, BATCH):
             s = slice(start, start + BATCH)
             p[s] = _move(problem, p[s], stick, rng)

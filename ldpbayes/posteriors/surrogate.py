@@ -6,7 +6,7 @@ rest, and Pareto smoothing says whether they can.
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -19,6 +19,7 @@ from ldpbayes.frequency import frequency_draws_within, frequency_moments
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, _quadrature
 from ldpbayes.prior import as_prior
+from ldpbayes.progress import finished, track
 
 #: The weights are trusted below this Pareto k̂ …
 MAX_K_HAT = 0.7
@@ -26,6 +27,8 @@ MAX_K_HAT = 0.7
 MIN_EFFICIENCY = 0.25
 #: Fewer draws than this have no tail to fit: their weights are not smoothed, and not trusted.
 LEAST_WEIGHED = 25
+#: Draws whose likelihood is computed together: enough that a pass over the rows costs little, few enough to interrupt.
+BLOCK = 500
 #: The expansion point is settled when the mean moves by less than this many posterior sd.
 SETTLED = 1e-3
 _HERMITE = np.polynomial.hermite_e.hermegauss(7)
@@ -135,6 +138,8 @@ class Weighted:
         log of the mean weight, and its standard error.
     expansions : int
         Times the likelihood was expanded.
+    interrupted : bool
+        Whether Ctrl-C left these of the draws that were asked for.
     """
 
     distribution: np.ndarray
@@ -145,6 +150,7 @@ class Weighted:
     log_evidence: float
     log_evidence_error: float
     expansions: int
+    interrupted: bool = False
 
     @property
     def weight(self):
@@ -184,6 +190,7 @@ class Surrogate(AbstractPosterior):
     Round: weights h_j = E[w_j/u_j²] and g_j = E[w_j/u_j] with u_j = (Lp)_j Gaussian under the surrogate; gradient Lᵀg,
     D = diag H − 2f, f = (H1 − diag H − F)/(a−2), F = Σ f, H = Lᵀ diag(h) L: then H = diag D + f1ᵀ + 1fᵀ in its row
     sums, and the last two vanish on the tangent space. Only three passes over the rows are needed, no a × a matrix.
+    Ctrl-C keeps the draws that are weighted, if their weights can be trusted.
     """
 
     draws: int = 1000
@@ -219,11 +226,13 @@ class Surrogate(AbstractPosterior):
         rng = checks.generator(random_seed, "random_seed")
         prior = as_prior(prior, collection.n_categories)
         rows = collection.rows
-        engine, expansions = expand(rows, prior.alpha, self.max_expansions)
+        engine, expansions = expand(rows, prior.alpha, self.max_expansions, progressbar=progressbar)
         distribution, log_radius = _propose(engine, self.draws * self.chains, rng)
-        log_ratio = rows.log_likelihood(np.ascontiguousarray(distribution.T)) - log_radius
+        log_likelihood = _log_likelihood(rows, distribution, progressbar)
+        kept, size = log_likelihood.size, len(distribution)
+        log_ratio = log_likelihood - log_radius[:kept]
         log_ratio += gammaln(prior.total) - gammaln(prior.alpha).sum() + engine.factor_log_mass.sum()
-        return weigh(distribution, log_ratio, expansions)
+        return replace(weigh(distribution[:kept], log_ratio, expansions), interrupted=kept < size)
 
     def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
         from ldpbayes import result
@@ -231,22 +240,27 @@ class Surrogate(AbstractPosterior):
         rng = checks.generator(random_seed, "random_seed")
         prior = as_prior(prior, collection.n_categories)
         found = self.weighted(collection, prior, random_seed=rng, progressbar=progressbar)
-        shape = (self.chains, self.draws, collection.n_categories)
+        if found.problem and found.interrupted:
+            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {found.problem}")
         chosen = rng.permutation(resample(found.weight, rng))
         flat = found.distribution[chosen]
         mean = found.weight @ found.distribution
         variance = found.weight @ (found.distribution - mean) ** 2
         frequency_mean, frequency_sd = frequency_moments(mean, variance, prior.alpha, collection.n_reports)
-        frequencies, kind = frequency_draws_within(collection.rows, flat, rng, frequency_mean, frequency_sd)
+        frequencies, kind = frequency_draws_within(
+            collection.rows, flat, rng, frequency_mean, frequency_sd, progressbar=progressbar, partial=True
+        )
+        effective = found.effective_sample * len(frequencies) / len(flat)
+        draws, frequencies = result.into_chains(self.chains, flat, frequencies)
         tree = result.build(
             collection,
             prior,
             method=self.name,
             settings={**asdict(self), "ci_prob": ci_prob},
-            draws=flat.reshape(shape),
-            frequencies=frequencies.reshape(shape),
+            draws=draws,
+            frequencies=frequencies,
             attrs={
-                "effective_draws": found.effective_sample,
+                "effective_draws": effective,
                 "k_hat": found.k_hat,
                 "shift_by_weights": found.shift,
                 "expansions": found.expansions,
@@ -255,6 +269,7 @@ class Surrogate(AbstractPosterior):
                 "frequency_draws": kind,
                 "checked": found.checked,
                 "problem": found.problem,
+                "interrupted": int(draws.shape[1] < self.draws),
             },
         )
         if found.problem:
@@ -262,7 +277,7 @@ class Surrogate(AbstractPosterior):
         return tree
 
 
-def expand(rows, alpha, max_expansions=12):
+def expand(rows, alpha, max_expansions=12, *, progressbar=False):
     """Return (Proposal, rounds): the surrogate posterior, expanded at its own mean until that settles.
 
     Parameters
@@ -270,10 +285,11 @@ def expand(rows, alpha, max_expansions=12):
     rows : Rows
     alpha : (a,) array
     max_expansions : int
+    progressbar : bool
     """
     mean = alpha / alpha.sum()
     spread = np.zeros_like(mean)  # variances of the independent factors; none at the first expansion
-    for rounds in range(1, max_expansions + 1):
+    for rounds in track(range(1, max_expansions + 1), "Expansions of the likelihood", shown=progressbar):
         linear, curvature = quadratic(rows, mean, spread)
         engine = Proposal(GaussianFactors(alpha, linear, curvature))
         before, (mean, variance) = mean, engine.saddle_moments()
@@ -327,6 +343,13 @@ def _propose(engine, size, rng):
     top = power * np.log(mode) + linear * mode - 0.5 * square * mode**2
     inside = mode[:, None] + scale[:, None] * steps > 0
     return p, top + np.log((np.exp(log_density) * inside).sum(axis=1) * scale * (steps[1] - steps[0]))
+
+
+def _log_likelihood(rows, distribution, progressbar):
+    """Return the log-likelihood of each draw; after Ctrl-C of the first of them, in whole blocks."""
+    starts = track(range(0, len(distribution), BLOCK), "Likelihood of the draws", shown=progressbar)
+    blocks = (rows.log_likelihood(np.ascontiguousarray(distribution[start : start + BLOCK].T)) for start in starts)
+    return np.concatenate(finished(blocks))
 
 
 def weigh(distribution, log_ratio, expansions=0):

@@ -13,9 +13,12 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.posteriors.merging import count_groups, merge, quantile
 from ldpbayes.prior import as_prior
+from ldpbayes.progress import track
 
 #: Largest number of tally states held in memory (about 40 bytes each).
 MAX_STATES = 2**24
+#: The recurrence runs in so many parts.
+PARTS = 100
 #: Measured on one core: seconds per state and category of one step, per final state and category, and to start.
 STEP_SECONDS, STATE_SECONDS, START_SECONDS = 1.3e-9, 5e-8, 0.05
 
@@ -64,7 +67,7 @@ class TallyStates(AbstractPosterior):
             raise InfeasibleError(feasibility.reason)
         ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
         rng = checks.generator(random_seed, "random_seed")
-        states, probability, log_evidence = tally_law(merged)
+        states, probability, log_evidence = tally_law(merged, progressbar=progressbar)
         exact = _moments(merged, states, probability)
         exact |= _intervals(merged, states, probability, (1 - ci_prob) / 2)
         size = self.chains * self.draws
@@ -107,12 +110,13 @@ class TallyStates(AbstractPosterior):
         return Feasibility(True, seconds, f"Exact by dynamic programming over {size}.")
 
 
-def tally_law(merged):
+def tally_law(merged, *, progressbar=False):
     """Return (states, probability, log evidence): P(T | Y) over every group tally T with Σ T = n.
 
     Parameters
     ----------
     merged : Merged
+    progressbar : bool
 
     Returns
     -------
@@ -121,12 +125,8 @@ def tally_law(merged):
     log_evidence : float
         log P(Y), ordered reports.
     """
-    from ldpbayes.posteriors import kernels
-
     n, g = merged.n_reports, merged.n_groups
-    averages, log_scale = kernels.averages(
-        np.ascontiguousarray(merged.matrix), np.rint(merged.counts).astype(np.int64), n, g
-    )
+    averages, log_scale = _averages(merged, progressbar)
     states = tally_states(n, g)
     grid = np.arange(n + 1)
     log_prior = special.gammaln(n + 1) + special.gammaln(merged.alpha.sum()) - special.gammaln(merged.alpha.sum() + n)
@@ -139,6 +139,20 @@ def tally_law(merged):
     weight = np.exp(log_weight - top)
     total = weight.sum()
     return states, weight / total, float(top + np.log(total) + log_prior + log_scale + merged.log_constant)
+
+
+def _averages(merged, progressbar):
+    """Return (U_n over all states, divided by its scale, log of that scale), in parts between which Ctrl-C is heard."""
+    from ldpbayes.posteriors import kernels
+
+    matrix, n = np.ascontiguousarray(merged.matrix), merged.n_reports
+    users = np.repeat(np.arange(len(matrix)), np.rint(merged.counts).astype(np.int64))
+    current, following, offsets = kernels.start_averages(n, merged.n_groups)
+    done, log_scale = 0, 0.0
+    for part in track(np.array_split(users, min(n, PARTS)), "Tally states", shown=progressbar):
+        current, following, log = kernels.continue_averages(matrix, part, done, current, following, offsets)
+        done, log_scale = done + len(part), log_scale + log
+    return current, log_scale
 
 
 def tally_states(n, g):

@@ -83,7 +83,7 @@ def check(name, a, n, epsilon):
 @pytest.mark.parametrize("a", CATEGORIES)
 def test_accepted_answers_are_right_and_rejected_ones_are_answered(name, a):
     lines = []
-    for n, epsilon in itertools.product(REPORTS, EPSILON):
+    for n, epsilon in itertools.product(REPORTS, EPSILON if a < 100 else EPSILON[1::2]):  # the long references
         lines.append(check(name, a, n, epsilon))
         record(SUMMARY, lines[-1], ("protocol", "categories", "reports", "epsilon"))
     assert not [line for line in lines if not line["right"]]

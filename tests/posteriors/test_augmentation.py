@@ -114,13 +114,13 @@ def test_the_same_seed_gives_the_same_draws():
 
 @pytest.mark.parametrize("sweeps", [3, 17])
 def test_interruption_keeps_the_finished_draws(monkeypatch, sweeps):
-    def interrupted(total, progressbar):
-        for i in range(total):
+    def interrupted(items, *_, **__):
+        for i in items:
             if i == sweeps:
                 raise KeyboardInterrupt
             yield i
 
-    monkeypatch.setattr(augmentation, "_track", interrupted)
+    monkeypatch.setattr(augmentation, "track", interrupted)
     collection, alpha = SURVEYS["GRR"]
     method = Augmentation(draws=20, tune=5, thin=1)
     if sweeps < 5:

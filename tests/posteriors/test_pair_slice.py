@@ -125,17 +125,17 @@ def test_seed_reproduces():
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_interruption_keeps_what_is_finished(route, monkeypatch):
-    def interrupted(total, progressbar, stop):
+    def interrupted(stop):
         yield from range(stop)
         raise KeyboardInterrupt
 
     collection = collected(GRR(4, 1.0), 100, seed=1)
     method = PairSlice(draws=50, chains=2, tune=100, route=route)
-    monkeypatch.setattr(pair_slice, "_track", lambda *a: interrupted(*a, stop=130))
+    monkeypatch.setattr(pair_slice, "track", lambda *_, **__: interrupted(130))
     tree = method.posterior(collection, "flat", random_seed=1)
     assert draws_of(tree).shape == (2, 30, 4)
     assert tree.attrs["problem"] == "sampling was interrupted after 30 of 50 draws"
-    monkeypatch.setattr(pair_slice, "_track", lambda *a: interrupted(*a, stop=40))
+    monkeypatch.setattr(pair_slice, "track", lambda *_, **__: interrupted(40))
     with pytest.raises(KeyboardInterrupt):
         method.posterior(collection, "flat", random_seed=1)
 

@@ -1,0 +1,126 @@
+"""Progress bars on standard error, and what is kept after Ctrl-C by each method."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from ldpbayes import Collection, Tally
+from ldpbayes.errors import ConvergenceError, DiagnosticWarning
+from ldpbayes.fit import METHODS, fit, make_method
+from ldpbayes.posteriors import augmentation
+from ldpbayes.progress import finished, track
+from ldpbayes.protocols import GRR
+from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.rows import IdentityRows
+
+
+def interrupting(after):
+    """Yield 0, 1, …; Ctrl-C comes instead of number ``after``."""
+    for i in range(10**6):
+        if i == after:
+            raise KeyboardInterrupt
+        yield i
+
+
+def interrupt(monkeypatch, cls, name, after):
+    """Make a method of a class raise KeyboardInterrupt at its call number ``after`` and whenever called later."""
+    original, calls = getattr(cls, name), []
+
+    def replacement(self, *args):
+        calls.append(1)
+        if len(calls) > after:
+            raise KeyboardInterrupt
+        return original(self, *args)
+
+    monkeypatch.setattr(cls, name, replacement)
+
+
+def collected(protocol, n, seed=1):
+    rng = np.random.default_rng(seed)
+    truth = rng.multinomial(n, rng.dirichlet(np.full(protocol.n_categories, 2.0)))
+    return Collection([f"c{x}" for x in range(protocol.n_categories)], [Tally(protocol, *protocol.simulate(truth, rng))])
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_track_yields_everything_and_writes_only_to_standard_error(shown, capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal: elsewhere finished bars leave nothing
+    assert list(track(range(5), "Counting", shown=shown)) == [0, 1, 2, 3, 4]
+    assert list(track(iter("ab"), "Letters", total=2, shown=shown, weight=lambda _: 1)) == ["a", "b"]
+    out, err = capsys.readouterr()
+    assert not out and ("Counting" in err) == shown
+
+
+def test_finished_keeps_what_was_done_before_an_interruption():
+    assert finished(iter(range(3))) == [0, 1, 2]
+    assert finished(interrupting(4), least=4) == [0, 1, 2, 3]
+    with pytest.raises(KeyboardInterrupt):
+        finished(interrupting(4), least=5)
+
+
+@pytest.mark.parametrize("name", ["exact", "quadrature", "tally_states", "augmentation", "pair_slice"])
+def test_every_method_shows_its_progress_on_standard_error(name, capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    collection = collected(GRR(3, 1.0), 30)
+    make_method(name, draws=250).posterior(collection, "jeffreys", random_seed=1, progressbar=True)
+    out, err = capsys.readouterr()
+    assert not out and "%" in err
+
+
+def test_interrupted_surrogate_keeps_the_weighted_blocks(monkeypatch):
+    collection = collected(UnaryEncoding.optimised(6, 1.0), 800)
+    whole = make_method("surrogate", draws=500).weighted(collection, "jeffreys", random_seed=1)
+    interrupt(monkeypatch, type(collection.rows), "log_likelihood", 2)
+    found = make_method("surrogate", draws=500).weighted(collection, "jeffreys", random_seed=1)
+    assert found.interrupted and not whole.interrupted
+    assert np.array_equal(found.distribution, whole.distribution[:1000])
+
+
+def test_interrupted_surrogate_says_so_and_auto_does_not_start_another_method(monkeypatch):
+    collection = collected(UnaryEncoding.optimised(12, 1.0), 800)
+    assert fit(collection, random_seed=1, estimates=False).attrs["interrupted"] == 0
+    interrupt(monkeypatch, type(collection.rows), "log_likelihood", 3)
+    tree = fit(collection, random_seed=1, estimates=False)
+    assert tree.attrs["method"] == "surrogate" and tree.attrs["interrupted"] == 1
+    assert tree["posterior"]["frequency"].shape == (4, 375, 12)
+    assert "Interrupted: 375 draws a chain were kept." in tree.attrs["outcome"]
+
+
+def test_interrupted_surrogate_that_cannot_be_trusted_stops(monkeypatch):
+    collection = collected(UnaryEncoding.optimised(20, 4.0), 60)
+    with pytest.raises(ConvergenceError):
+        make_method("surrogate").posterior(collection, "jeffreys", random_seed=1)
+    interrupt(monkeypatch, type(collection.rows), "log_likelihood", 2)
+    with pytest.raises(KeyboardInterrupt, match="cannot be trusted"):
+        fit(collection, random_seed=1, estimates=False)
+
+
+def test_interrupted_draws_of_frequencies_keep_the_finished_ones(monkeypatch):
+    collection = collected(GRR(5, 1.0), 400)
+    with monkeypatch.context() as patch:
+        interrupt(patch, IdentityRows, "allocate", 301)
+        tree = fit(collection, method="exact", random_seed=1, estimates=False)
+    assert tree["posterior"]["distribution"].shape == (4, 75, 5) and tree.attrs["interrupted"] == 1
+    assert tree["summary"]["mcse"].sel(target="distribution").max() == 0  # the moments do not come from draws
+    interrupt(monkeypatch, IdentityRows, "allocate", 100)
+    with pytest.raises(KeyboardInterrupt):
+        fit(collection, method="exact", random_seed=1, estimates=False)
+
+
+def test_interrupted_augmentation_is_not_handed_over(monkeypatch):
+    collection = collected(UnaryEncoding.optimised(20, 4.0), 60)
+    sweeps = augmentation.track
+    monkeypatch.setattr(augmentation, "track", lambda items, *args, **kwargs: _stop(sweeps(items, *args, **kwargs), 8000))
+    monkeypatch.setattr(
+        sys.modules["ldpbayes.fit"], "METHODS", {"augmentation": METHODS["augmentation"], "nuts": METHODS["nuts"]}
+    )
+    with pytest.warns(DiagnosticWarning, match="interrupted after"):
+        tree = fit(collection, random_seed=1, estimates=False)
+    assert tree.attrs["method"] == "augmentation" and tree.attrs["interrupted"] == 1
+
+
+def _stop(items, after):
+    for i, item in enumerate(items):
+        if i == after:
+            raise KeyboardInterrupt
+        yield item
