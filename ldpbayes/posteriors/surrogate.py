@@ -17,7 +17,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.frequency import frequency_draws_within, frequency_moments
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
-from ldpbayes.posteriors.conditioned_product import ConditionedProduct, _quadrature
+from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
 from ldpbayes.prior import as_prior
 from ldpbayes.progress import finished, track
 
@@ -66,7 +66,7 @@ class GaussianFactors:
         return self.linear - self.curvature * g
 
 
-class Proposal(ConditionedProduct):
+class Proposal(TiltedFactors):
     """The surrogate's factors, tilted so that their sum is 1 on average, before they are conditioned on it.
 
     Parameters
@@ -76,16 +76,16 @@ class Proposal(ConditionedProduct):
     """
 
     def __init__(self, family):
-        super().__init__(family, np.arange(family.alpha.size), route="transform")
+        super().__init__(family, np.ones(family.alpha.size))
 
     @cached_property
     def _fine(self):
-        return _quadrature(self.family, self.tilt, self._centre, self._window, 2048)
+        return self.nodes(2048)
 
     @property
     def factor_variance(self):
         """Variances of the tilted factors, shape (a,)."""
-        return self._coarse.variance
+        return self.coarse.variance
 
     @property
     def factor_log_mass(self):
@@ -98,7 +98,7 @@ class Proposal(ConditionedProduct):
         With variances V, third cumulants K and their sums over x: E[g_x | Σg = 1] ≈ E g_x + (V_x ΣK/ΣV − K_x)/(2 ΣV), and
         Var ≈ V_x − V_x²/ΣV.
         """
-        nodes = self._coarse
+        nodes = self.coarse
         v, third = nodes.variance, (nodes.weight * (nodes.offset - nodes.mean_offset[:, None]) ** 3).sum(axis=1)
         mean = nodes.centre + nodes.mean_offset + (v * third.sum() / v.sum() - third) / (2 * v.sum())
         mean = np.maximum(mean, 1e-3 * nodes.centre)
@@ -109,13 +109,13 @@ class Proposal(ConditionedProduct):
 
         Between the grid's points u is uniform given its cell: relative to the factor's density an error of order 1e-5.
         """
-        nodes, low = self._fine, self._window[0]
+        nodes, low = self._fine, self.window[0]
         cumulative = np.concatenate([np.zeros((low.size, 1)), nodes.weight.cumsum(axis=1)], axis=1)
         edges = np.arange(cumulative.shape[1])
-        out = np.empty((size, self.n_categories))
-        for x in range(self.n_categories):
+        out = np.empty((size, low.size))
+        for x in range(low.size):
             u = low[x] + nodes.step[x] * np.interp(rng.random(size), cumulative[x], edges)
-            out[:, x] = self._centre[x] * np.exp(u - np.expm1(-u))
+            out[:, x] = self.centre[x] * np.exp(log_growth(u))
         return out
 
 

@@ -8,10 +8,3 @@ from ldpbayes.posteriors.conditioned_product.engine import ConditionedProduct
 from ldpbayes.posteriors.conditioned_product.factors import PowerFactors, TiltedFactors, log_growth
 
 __all__ = ["ConditionedProduct", "PowerFactors", "TiltedFactors", "log_growth"]
-
-
-def _quadrature(family, tilt, centre, window, size):
-    """The name under which surrogate.py still reads the nodes."""
-    from ldpbayes.posteriors.conditioned_product.factors import _trapezoid
-
-    return _trapezoid(family, tilt, centre, *window, size)

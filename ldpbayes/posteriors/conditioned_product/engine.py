@@ -59,11 +59,6 @@ class ConditionedProduct:
     def _chosen(self):
         return self._transform if self.route == "transform" else self._polynomial
 
-    # The names under which surrogate.py still reads the factors.
-    _centre = property(lambda self: self.factors.centre)
-    _window = property(lambda self: self.factors.window)
-    _coarse = property(lambda self: self.factors.coarse)
-
     @property
     def tilt(self):
         """t with Σ_x E_t[g_x] = 1, the saddle point."""
