@@ -91,10 +91,6 @@ class Exact(AbstractPosterior):
     name: ClassVar[str] = "exact"
     sampling: ClassVar[str] = "independent"
 
-    def __post_init__(self):
-        for name in ("draws", "chains"):
-            object.__setattr__(self, name, checks.integer(getattr(self, name), name, minimum=1))
-
     def feasibility(self, collection, prior):
         try:
             form = require_separable(collection.rows)
