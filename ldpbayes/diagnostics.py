@@ -2,7 +2,6 @@
 
 import numpy as np
 import xarray as xr
-from arviz_stats.base import array_stats
 
 #: A sampled posterior is accepted below this split R-hat (Vehtari et al. 2021) …
 MAX_R_HAT = 1.01
@@ -89,6 +88,8 @@ def mcse_of_mean(draws, *, independent):
     moved = np.ptp(draws, axis=(0, 1)) > 0
     out = np.zeros(moved.size)
     if moved.any():
+        from arviz_stats.base import array_stats  # costs as much as an exact fit, which does not need it
+
         out[moved] = array_stats.mcse(np.moveaxis(draws[..., moved], -1, 0), method="mean")
     return out
 
@@ -123,6 +124,8 @@ def _chain_diagnostics(draws):
     chosen = chosen[np.ptp(draws[..., chosen], axis=(0, 1)) > 0]
     out = {key: np.full(size, np.nan) for key in ("mcse", "ess_bulk", "ess_tail", "r_hat")}
     if chosen.size:
+        from arviz_stats.base import array_stats
+
         some = np.moveaxis(draws[..., chosen], -1, 0)
         out["mcse"][chosen] = array_stats.mcse(some, method="mean")
         out["ess_bulk"][chosen] = array_stats.ess(some, method="bulk")
