@@ -25,7 +25,8 @@ PROTOCOLS = {"OUE": UnaryEncoding.optimised, "SS": SubsetSelection, "OLH": Local
 METHODS = {
     "exact": {"draws": 1000},
     "surrogate": {"draws": 1000},
-    "augmentation": {"draws": 1000, "tune": 200, "thin": 1},
+    "augmentation": {"draws": 1000, "tune": 200},
+    "pair_slice": {"draws": 1000, "tune": 200},
     "nuts": {"draws": 250, "tune": 250, "cores": 1},
 }
 
@@ -79,13 +80,13 @@ def compare(settings, epsilon, console):
         for name, (seconds, tree) in results.items():
             row = [f"{label} a={a} n={n:.0e}", name]
             if tree is None:
-                table.add_row(*row, f"{seconds:.2f}", "refused", "", "", "", "")
+                table.add_row(*row, "" if np.isnan(seconds) else f"{seconds:.2f}", "refused", "", "", "", "")
                 continue
             least, median = effective(tree)
-            chains = name in ("augmentation", "nuts")
+            chains = tree.attrs["method"] in ("augmentation", "pair_slice", "nuts")
             draws = np.moveaxis(tree["posterior"]["distribution"].values, -1, 0)
             r_hat = f"{array_stats.rhat(draws).max():.3f}" if chains else ""
-            ratio = f"{rates[name] / rates['nuts']:,.0f}"
+            ratio = f"{rates[name] / rates['nuts']:,.1f}"
             table.add_row(*row, f"{seconds:.2f}", f"{least:,.0f}", f"{median:,.0f}", r_hat, f"{rates[name]:,.1f}", ratio)
         table.add_section()
     console.print(table)
