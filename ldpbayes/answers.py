@@ -89,14 +89,25 @@ def contrast(tree, first, second, *, other=None, ci_prob=0.95, target="distribut
 
     Notes
     -----
-    Two collections are independent given their priors, so any pairing of their draws is a draw of the difference.
+    Two collections are independent given their priors, so any pairing of their draws is a draw of the difference, but for
+    fits from one seed, which share random numbers: draws are shuffled before they are paired, the shorter run repeated.
     """
     left, right = total(tree, first, target=target), total(tree if other is None else other, second, target=target)
-    size = min(left.size, right.size)
-    delta = left[:size] - right[:size]
-    positive = (delta > 0).astype(float)
-    summary = _scalar(tree, delta, ci_prob)
-    return summary.assign(probability_positive=positive.mean(), probability_mcse=_mcse(tree, positive[:, None])[0])
+    if other is None:
+        delta = left - right
+        positive = (delta > 0).astype(float)
+        errors = _mcse(tree, np.column_stack([delta, positive]))
+    else:
+        rng, size = np.random.default_rng(0), max(left.size, right.size)
+        delta = np.resize(rng.permutation(left), size) - np.resize(rng.permutation(right), size)
+        positive = (delta > 0).astype(float)
+        parts = np.array([_mcse(tree, left[:, None])[0], _mcse(other, right[:, None])[0]])
+        spread = np.array([left.std(), right.std()])
+        # In units of its own sd a run's error is 1/√(effective draws); the pairs are worth those of the worse run.
+        relative = np.divide(parts, spread, out=np.zeros(2), where=spread > 0).max()
+        errors = np.array([np.hypot(*parts), positive.std() * relative])
+    summary = _scalar(delta, ci_prob, errors[0])
+    return summary.assign(probability_positive=positive.mean(), probability_mcse=errors[1])
 
 
 def category_sum(tree, categories, *, ci_prob=0.95, target="distribution"):
@@ -116,7 +127,8 @@ def category_sum(tree, categories, *, ci_prob=0.95, target="distribution"):
     Dataset
         mean, sd, lower, upper, mcse.
     """
-    return _scalar(tree, total(tree, categories, target=target), ci_prob)
+    draws = total(tree, categories, target=target)
+    return _scalar(draws, ci_prob, _mcse(tree, draws[:, None])[0])
 
 
 def entropy(tree, *, ci_prob=0.95, target="distribution"):
@@ -136,7 +148,7 @@ def entropy(tree, *, ci_prob=0.95, target="distribution"):
     """
     draws, _ = _draws(tree, target)
     terms = np.where(draws > 0, draws * np.log(np.where(draws > 0, draws, 1.0)), 0.0)
-    return _scalar(tree, -terms.sum(axis=1), ci_prob)
+    return _scalar(-terms.sum(axis=1), ci_prob, _mcse(tree, -terms.sum(axis=1, keepdims=True))[0])
 
 
 def interval_parts(tree):
@@ -234,14 +246,14 @@ def _draws(tree, target):
 
 def _mcse(tree, flat):
     """Return the Monte Carlo standard error of the mean of (draws, k) arrays in the order of the tree's draws."""
-    chains = tree["posterior"].sizes["chain"]
-    if flat.shape[0] % chains:  # a contrast with a shorter result: its draws are cut, their chains with them
-        chains = 1
-    return mcse_of_mean(flat.reshape(chains, -1, flat.shape[1]), independent=tree.attrs.get("sampling") == "independent")
+    independent = tree.attrs.get("sampling") == "independent"
+    error = mcse_of_mean(flat.reshape(tree["posterior"].sizes["chain"], -1, flat.shape[1]), independent=independent)
+    # Draws resampled by weights are worth fewer than there are.
+    return error * np.sqrt(len(flat) / tree.attrs.get("effective_draws", len(flat)))
 
 
-def _scalar(tree, draws, ci_prob):
+def _scalar(draws, ci_prob, mcse):
     ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
     lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2])
     facts = {"mean": draws.mean(), "sd": draws.std(ddof=1), "lower": lower, "upper": upper}
-    return xr.Dataset(facts | {"mcse": _mcse(tree, draws[:, None])[0]}, attrs={"ci_prob": ci_prob})
+    return xr.Dataset(facts | {"mcse": mcse}, attrs={"ci_prob": ci_prob})

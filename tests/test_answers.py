@@ -9,6 +9,7 @@ from ldpbayes.diagnostics import summarise
 from ldpbayes.errors import ArgumentError
 from ldpbayes.prior import Dirichlet
 from ldpbayes.protocols import designs
+from ldpbayes.protocols.unary import UnaryEncoding
 
 COUNTS = np.array([5, 9, 16, 30])
 ALPHA = COUNTS + 0.5
@@ -69,6 +70,28 @@ def test_contrast_of_a_collection_with_itself_is_centred(open_answers):
     delta = answers.contrast(open_answers, "d", "d", other=shuffled)
     assert abs(float(delta["mean"])) < 1e-12
     assert abs(float(delta["probability_positive"]) - 0.5) < 0.02
+
+
+def test_contrast_of_fits_from_one_seed():
+    """One seed gives both fits the same random numbers; the difference must still vary as that of independent posteriors."""
+    bits = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]])
+    tallies = [Tally(UnaryEncoding.optimised(3, 1.0), bits, counts) for counts in ([60, 40, 30, 20], [50, 45, 35, 20])]
+    first, second = (Collection(list("abc"), [tally]) for tally in tallies)
+    trees = [fit(c, method="quadrature", draws=n, random_seed=1) for c, n in ((first, 1000), (second, 400))]
+    for x in "abc":
+        one, other = (tree["summary"].sel(target="distribution", category=x) for tree in trees)
+        delta = answers.contrast(trees[0], x, x, other=trees[1])
+        assert float(delta["sd"]) == pytest.approx(np.hypot(one["sd"], other["sd"]).item(), rel=0.06)
+        assert abs(float(delta["mean"] - one["mean"] + other["mean"])) < 4 * float(delta["mcse"])
+
+
+def test_errors_of_weighted_draws_count_effective_draws(open_answers):
+    weighted = open_answers.copy()
+    weighted.attrs["effective_draws"] = 5000.0
+    plain, worse = (answers.category_sum(tree, "d")["mcse"] for tree in (open_answers, weighted))
+    assert float(worse) == pytest.approx(2 * float(plain))
+    paired = answers.contrast(open_answers, "d", "d", other=weighted)
+    assert float(paired["mcse"]) == pytest.approx(np.hypot(plain, worse).item())
 
 
 def test_entropy_mean(open_answers):
