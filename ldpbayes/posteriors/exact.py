@@ -18,6 +18,9 @@ from ldpbayes.rows import require_separable
 
 #: Above this many categories the covariance matrix is not stored with the result.
 COVARIANCE_LIMIT = 2000
+#: Draws need tables of about 20 √w numbers for a category named by w reports; with more than this in all (some GB with
+#: what builds them) they are refused.
+MAX_TABLES = 1e8
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +98,7 @@ class Exact(AbstractPosterior):
         try:
             form = require_separable(collection.rows)
             _refuse_negative(form)
+            _refuse_large(form)
         except InfeasibleError as err:
             return Feasibility(False, math.nan, str(err))
         a = collection.n_categories
@@ -116,6 +120,7 @@ class Exact(AbstractPosterior):
 
         rng = checks.generator(random_seed, "random_seed")
         prior = as_prior(prior, collection.n_categories)
+        _refuse_large(require_separable(collection.rows))
         moments = self.moments(collection, prior)
         lower, upper = moments.interval(ci_prob)
         flat, acceptance = moments.engine.draws(self.chains * self.draws, rng)
@@ -210,6 +215,16 @@ def _refuse_negative(form):
         raise InfeasibleError(
             "The separable exact posterior needs reports that single out a category by being likelier there; these "
             "single one out by being less likely. Use another method."
+        )
+
+
+def _refuse_large(form):
+    named = np.bincount(form.index, form.counts)
+    size = np.minimum(named, 20 * np.sqrt(named)).sum()
+    if size > MAX_TABLES:
+        raise InfeasibleError(
+            f"Exact draws need tables of at most {MAX_TABLES:.0e} numbers, got {size:.2g}; Exact().moments gives the "
+            "posterior without draws."
         )
 
 

@@ -278,3 +278,15 @@ def test_refusals():
     assert Exact().feasibility(simulated(5, 100, 1.0, 1), "flat").feasible
     with pytest.raises(ArgumentError, match="draws"):
         Exact(draws=0)
+
+
+def test_draws_that_need_tables_beyond_memory_are_refused():
+    protocol = GRR(1024, 1.0)
+    collection = survey(Tally(protocol, np.arange(1024), np.full(1024, 9 * 10**8)))
+    verdict = Exact().feasibility(collection, "jeffreys")
+    assert not verdict.feasible and "tables of at most 1e+08 numbers" in verdict.reason
+    with pytest.raises(InfeasibleError, match="gives the posterior without draws"):
+        Exact().posterior(collection, "jeffreys", random_seed=1)
+    moments = Exact().moments(collection, "jeffreys")
+    np.testing.assert_allclose(moments.mean, 1 / 1024)
+    assert Exact().feasibility(survey(Tally(protocol, np.arange(1024), np.full(1024, 10**6))), "jeffreys").feasible
