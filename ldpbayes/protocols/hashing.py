@@ -139,8 +139,9 @@ def parse_integers(column, name, limit):
     out = np.empty(len(column), dtype=np.int64)
     for i, text in enumerate(column):
         text = text.strip()
-        if not (text.isascii() and text.isdecimal()) or int(text) >= limit:
-            raise DataError(f"{name} must be a whole number from 0 to {limit - 1}, got {text!r}", line=i, field=name)
+        # int() refuses thousands of digits with an error of its own: no limit has as many as forty.
+        if not (text.isascii() and text.isdecimal()) or len(text) > 40 or int(text) >= limit:
+            raise DataError(f"{name} must be a whole number from 0 to {limit - 1}, got {text!r:.80}", line=i, field=name)
         out[i] = int(text)
     return out
 

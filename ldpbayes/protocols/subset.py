@@ -83,7 +83,9 @@ class SubsetSelection(AbstractProtocol):
         return packed
 
     def parse_reports(self, columns, categories):
-        return bits.parse(columns[0], categories)
+        packed = bits.parse(columns[0], categories)
+        bits.check_size(packed, self.size)
+        return packed
 
     def format_reports(self, reports, categories):
         return [bits.format(reports, self.n_categories)]

@@ -272,7 +272,8 @@ def test_text_round_trip():
 
 
 @pytest.mark.parametrize(
-    "seed, value", [("1", "4"), ("-1", "0"), ("1.0", "0"), ("1_0", "0"), ("", "0"), ("x", "0"), ("²", "0")]
+    "seed, value",
+    [("1", "4"), ("-1", "0"), ("1.0", "0"), ("1_0", "0"), ("", "0"), ("x", "0"), ("²", "0"), ("9" * 5000, "0")],
 )
 def test_malformed_texts_name_their_row(seed, value):
     with pytest.raises(DataError) as caught:

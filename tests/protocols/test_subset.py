@@ -97,6 +97,12 @@ def test_malformed_reports_are_refused(reports, problem):
         SubsetSelection(5, 1.0, size=2).check_reports(reports)
 
 
+def test_texts_of_the_wrong_size_name_their_row():
+    with pytest.raises(DataError, match="has 3 members, it must have 2") as caught:
+        SubsetSelection(5, 1.0, size=2).parse_reports([["11000", "00011", "0;1;4"]], list("abcde"))
+    assert caught.value.line == 2
+
+
 def test_the_size_is_written_with_the_parameters():
     protocol = SubsetSelection(20, 0.5)
     assert protocol.parameters() == {"epsilon": 0.5, "size": protocol.size}
