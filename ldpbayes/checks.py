@@ -10,18 +10,23 @@ from ldpbayes.errors import ArgumentError
 #: Above this a report equals the value to within e^-50 < 2e-22, and e^epsilon leaves no room in double precision.
 MAX_EPSILON = 50.0
 
+#: Below this e^epsilon - 1 is lost in the rounding of rates and thresholds, and an estimate needs more than 1e18 reports.
+MIN_EPSILON = 1e-9
+
 #: A hundred times everybody alive; far above it the windows of the exact sums no longer fit in memory.
 MAX_COUNT = 10**12
 
 
 def epsilon(value, name="epsilon"):
-    """Return an LDP level in nats as a float in (0, MAX_EPSILON]."""
+    """Return an LDP level in nats as a float in (0, MAX_EPSILON], and not so small that reports say nothing."""
     number = _real(value, name, f"a number in (0, {MAX_EPSILON:g}]")
     if not 0 < number <= MAX_EPSILON:
         raise ArgumentError(
             f"{name} must be a number in (0, {MAX_EPSILON:g}], got {value!r}"
             + ("; reports at that level are the values themselves." if number > MAX_EPSILON else ".")
         )
+    if number < MIN_EPSILON:
+        raise ArgumentError(f"{name} must be at least {MIN_EPSILON:g}, got {value!r}; reports below that level say nothing.")
     return number
 
 

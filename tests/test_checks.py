@@ -18,10 +18,17 @@ def test_epsilon_refuses(value):
     assert repr(value) in str(caught.value)
 
 
-@given(st.floats(min_value=0, max_value=50, exclude_min=True))
+@given(st.floats(min_value=1e-9, max_value=50))
 def test_epsilon_keeps_every_digit(value):
     assert checks.epsilon(value) == value
     assert type(checks.epsilon(np.float64(value))) is float
+
+
+@pytest.mark.parametrize("value", [1e-10, 1e-17, 1e-300, 5e-324])
+def test_epsilon_lost_in_rounding_is_refused(value):
+    # Below 2^-128 the rational channel of a client could not keep to e^ε; below 1e-16 the oracle divided by zero.
+    with pytest.raises(ArgumentError, match=r"^epsilon must be at least 1e-09, got .*; reports below that level say nothing"):
+        checks.epsilon(value)
 
 
 def test_large_epsilon_is_told_what_it_means():
