@@ -357,13 +357,19 @@ def weigh(distribution, log_ratio, expansions=0):
     from arviz_stats.base import array_stats
 
     size = log_ratio.size
-    if size < LEAST_WEIGHED:
-        smoothed, k_hat = log_ratio - logsumexp(log_ratio), math.inf
-    else:
-        smoothed, k_hat = array_stats.psislw(-log_ratio)  # it takes the logs of the inverse weights
+    smoothed, k_hat = log_ratio - logsumexp(log_ratio), math.inf
+    if size >= LEAST_WEIGHED:
+        try:
+            with np.errstate(all="ignore"):  # hopeless weights overflow in its tail fit
+                fitted, k = array_stats.psislw(-log_ratio)  # it takes the logs of the inverse weights
+        except ValueError:  # a tail of equal weights cannot be fitted
+            k = math.nan
+        if np.isfinite(k):
+            smoothed, k_hat = fitted, k
     weight = np.exp(smoothed)
     mean, plain = weight @ distribution, distribution.mean(axis=0)
     sd = np.sqrt(weight @ (distribution - mean) ** 2)
+    moved = np.divide(np.abs(mean - plain), sd, out=np.full(sd.size, math.inf), where=sd > 0)
     log_evidence = logsumexp(log_ratio) - math.log(size)
     relative = np.exp(log_ratio - log_evidence)
     return Weighted(
@@ -371,9 +377,9 @@ def weigh(distribution, log_ratio, expansions=0):
         smoothed,
         float(k_hat),
         float(1 / (weight**2).sum()),
-        float(np.max(np.abs(mean - plain) / sd)),
+        float(moved.max()),
         float(log_evidence),
-        float(relative.std(ddof=1) / math.sqrt(size)),
+        float(relative.std(ddof=1) / math.sqrt(size)) if size > 1 else math.inf,
         expansions,
     )
 

@@ -11,7 +11,7 @@ from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.fit import fit
 from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.surrogate import GaussianFactors, Proposal, Surrogate, _propose, expand
+from ldpbayes.posteriors.surrogate import GaussianFactors, Proposal, Surrogate, _propose, expand, weigh
 from ldpbayes.prior import Dirichlet
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -119,3 +119,12 @@ def test_seed_reproduces():
     first, second = (Surrogate(draws=100).posterior(collection, "flat", random_seed=5) for _ in range(2))
     assert np.array_equal(first["posterior"]["distribution"], second["posterior"]["distribution"])
     assert np.array_equal(first["posterior"]["frequency"], second["posterior"]["frequency"])
+
+
+@pytest.mark.parametrize("scale", [0.0, 10.0, 1e3, 1e6])
+def test_weights_beyond_hope_are_rejected_in_silence(scale):
+    """Weights with no tail to fit, or that overflow in its fit, make neither a warning nor a nan."""
+    rng = np.random.default_rng(0)
+    found = weigh(rng.dirichlet(np.ones(4), 2000), scale * rng.standard_cauchy(2000))
+    assert found.k_hat == np.inf and "k-hat inf" in found.problem
+    assert found.weight.sum() == pytest.approx(1) and not np.isnan([found.shift, found.effective_sample]).any()
