@@ -179,7 +179,8 @@ def interval_parts(tree):
 def worth(tree, collection):
     """Return what the reports are worth: how many open answers would tell as much, and the least error possible.
 
-    m solves (1 − Σp²)/m = Σ_x Var(P_x|Y). The bound is that of any ε-LDP protocol for large n, n·MSE ≥ a/(e^ε − 1)²
+    m open answers would leave (1 − Σp²)/(Σα + m + 1) = Σ_x Var(P_x|Y), p = E[P|Y]: what the prior tells is not counted.
+    The bound is that of any ε-LDP protocol for large n, n·MSE ≥ a/(e^ε − 1)²
     (Lopuhaä-Zwakenberg et al. 2020, Thm 4.5), averaged over the prior, with the largest ε of the channels.
 
     Parameters
@@ -200,7 +201,8 @@ def worth(tree, collection):
     summary = tree["summary"].sel(target="distribution")
     variance = float((summary["sd"].values ** 2).sum())
     n, mean = collection.n_reports, summary["mean"].values
-    open_answers = effective_open_answers(variance, mean / mean.sum(), n)
+    prior_worth = float(tree["constant_data"]["alpha"].sum()) + 1
+    open_answers = min(max(effective_open_answers(variance, mean / mean.sum()) - prior_worth, 0.0), float(n))
     epsilon = max(tally.protocol.epsilon for tally in collection.tallies)
     sentence = f"{n:,} reports tell about P what {open_answers:,.0f} open answers would"
     bound = float("nan")

@@ -136,3 +136,12 @@ def test_worth_of_the_reports():
     assert tree.attrs["bound_sd"] == pytest.approx(np.sqrt(2 / 2**2 / 10_000), rel=1e-6)
     assert tree.attrs["total_sd"] > tree.attrs["bound_sd"]
     assert "10,000 reports tell about P what 2,5" in tree.attrs["worth"] or "what 2,4" in tree.attrs["worth"]
+
+
+@pytest.mark.parametrize("alpha", [0.5, 100.0])
+def test_worth_does_not_count_the_prior(alpha):
+    """Open answers are worth exactly themselves, and reports at a tiny epsilon nothing, whatever the prior."""
+    direct = Collection(["no", "yes"], [Tally(designs.direct(), [0, 1], [70, 30])])
+    assert fit(direct, alpha, random_seed=1).attrs["effective_open_answers"] == pytest.approx(100, rel=1e-6)
+    noise = Collection(["no", "yes"], [Tally(designs.warner(0.5025), [0, 1], [50, 50])])
+    assert fit(noise, alpha, random_seed=1).attrs["effective_open_answers"] < 0.1
