@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
-from ldpbayes.protocols.base import AbstractProtocol, check_labels, parse_labels
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, check_labels, parse_labels
 from ldpbayes.rows import IdentityRows
 
 
@@ -84,6 +85,8 @@ class GRR(AbstractProtocol):
         return other + (other >= value)
 
     def rational_channel(self):
+        if self.n_categories**2 > MAX_CHANNEL_ENTRIES:
+            raise InfeasibleError(f"{self} has too many possible reports for an exact channel.")
         truth = Fraction(self._truth_threshold, 2**entropy.BITS)
         other = (1 - truth) / (self.n_categories - 1)
         return [[truth if x == y else other for x in range(self.n_categories)] for y in range(self.n_categories)]

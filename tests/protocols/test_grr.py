@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ldpbayes import entropy
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.protocols import GRR
 from ldpbayes.tally import Tally
 
@@ -45,7 +45,7 @@ def test_an_all_negative_oracle_would_stay_negative():
 
 
 def test_small_and_large_levels_keep_their_digits():
-    assert GRR(3, 1e-12).beta == pytest.approx(1e-12, rel=1e-9)
+    assert GRR(3, 1e-9).beta == pytest.approx(1e-9 + 5e-19, rel=1e-12)
     g, h = GRR(3, 50.0).hit_rates
     assert g == pytest.approx(1, abs=1e-15) and h == pytest.approx(math.exp(-50), rel=1e-12)
 
@@ -76,6 +76,11 @@ def test_malformed_reports_are_refused(reports, problem):
 def test_unknown_label_names_the_known_ones():
     with pytest.raises(DataError, match="red, green"):
         GRR(2, 1.0).parse_reports([["red", "blue"]], ("red", "green"))
+
+
+def test_large_exact_channels_are_refused_before_memory_runs_out():
+    with pytest.raises(InfeasibleError, match="too many possible reports"):
+        GRR(2**20, 1.0).rational_channel()
 
 
 def test_simulation_needs_counts():

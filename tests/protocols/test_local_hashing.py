@@ -10,7 +10,7 @@ import xxhash
 from scipy import stats
 
 from ldpbayes import entropy
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.protocols import hashing, make_protocol
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.local_hashing import LocalHashing
@@ -224,6 +224,13 @@ def test_realised_epsilon_is_not_above_the_one_asked(epsilon):
     ratio = largest_ratio(channel)
     assert Fraction(1) < ratio <= entropy.exp_below(epsilon)
     np.testing.assert_allclose(np.array(channel, dtype=float), protocol.seed_channel(seed), rtol=1e-12)
+
+
+def test_exact_channels_of_a_million_buckets_are_refused_and_the_client_still_reports():
+    protocol = LocalHashing(3, 20.0)
+    with pytest.raises(InfeasibleError, match="too many possible reports"):
+        protocol.rational_channel()
+    protocol.check_reports(protocol.privatize_one(1)[None])
 
 
 def test_values_out_of_range_do_not_wrap_around():
