@@ -508,10 +508,11 @@ class Rappor(AbstractProtocol):
 
     @cached_property
     def _thresholds(self):
-        # Rounded towards more noise (flips and p up, q down); exact unless a probability is below 2^-75.
+        # Rounded towards more noise (flips and p up, q down); exact unless a probability is below 2^-75;
+        # below 2^-128 they meet, for a q under p would be a channel of its own, and not the more private one.
         scale = 2**entropy.BITS
         flip, p = (math.ceil(Fraction(x) * scale) for x in (self.f / 2, self.p))
-        return flip, p, entropy.threshold_below(Fraction(self.q))
+        return flip, p, max(p, entropy.threshold_below(Fraction(self.q)))
 
     @cached_property
     def _spectrum(self):
