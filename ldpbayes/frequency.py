@@ -10,6 +10,8 @@ from ldpbayes.progress import finished, track
 LIMIT_SECONDS = 20.0
 #: After an interruption so many draws of F are worth keeping.
 LEAST_KEPT = 200
+#: Var(F) from the moments of P is a difference, which the noise of sampled moments drowns below this share of Var(P).
+LEAST_SHARE = 0.25
 
 
 def frequency_moments(mean, variance, alpha, n):
@@ -51,25 +53,27 @@ def frequency_draws(rows, distribution, rng, *, progressbar=False, partial=False
 
 
 def frequency_draws_within(rows, distribution, rng, mean, sd, *, limit_seconds=LIMIT_SECONDS, **progress):
-    """Return (draws of F, how): exact ones where they are cheap enough, else draws of P moved to F's exact moments.
+    """Return (draws of F, how): exact ones where they are cheap enough, else draws of P moved to F's moments.
 
     The second kind is E[F] + (P − E[P])·sd(F)/sd(P), cut at 0 and divided by its sum: right where n is so large that both
-    posteriors have one shape, which is where exact draws are dear.
+    posteriors have one shape, which is where exact draws are dear. Where the reports nearly give the values away, so that F
+    is much narrower than P, draws are exact whatever they take.
 
     Parameters
     ----------
     rows, distribution, rng
         As in frequency_draws.
     mean, sd : (a,) arrays
-        Exact moments of F given the reports (frequency_moments).
+        Moments of F given the reports (frequency_moments).
     limit_seconds : float
         Predicted time above which the second kind is used.
     **progress
         progressbar and partial, as in frequency_draws.
     """
-    if rows.allocation_seconds * len(distribution) <= limit_seconds:
-        return frequency_draws(rows, distribution, rng, **progress), "allocated"
     spread = distribution.std(axis=0)
+    told = (sd**2 < LEAST_SHARE * spread**2).any()
+    if told or rows.allocation_seconds * len(distribution) <= limit_seconds:
+        return frequency_draws(rows, distribution, rng, **progress), "allocated"
     scale = np.divide(sd, spread, out=np.zeros_like(sd), where=spread > 0)
     moved = np.maximum(mean + (distribution - distribution.mean(axis=0)) * scale, 0.0)
     return moved / moved.sum(axis=1, keepdims=True), "moment-matched"

@@ -195,7 +195,8 @@ class SupportRows(TwoLevelRows):
 
     @property
     def allocation_seconds(self):
-        return 4e-8 * self.n_reports
+        crowded = self.counts > self.n_categories
+        return 4e-8 * float(self.counts[~crowded].sum()) + 2e-8 * self.n_categories * int(crowded.sum())
 
     def signal(self, p, rng):
         if self._is_small:
