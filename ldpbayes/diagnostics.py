@@ -60,8 +60,9 @@ def verdict(tree):
         if tree.attrs.get("interrupted"):
             good += f" Interrupted: {tree['posterior'].sizes['draw']} draws a chain were kept."
     else:
-        r_hat = float(np.nanmax(summary["r_hat"].values))
-        ess = float(np.nanmin([summary["ess_bulk"].values, summary["ess_tail"].values]))
+        # nan, which no threshold accepts, where too few draws or none that vary leave nothing to diagnose.
+        r_hat = float(np.fmax.reduce(summary["r_hat"].values, axis=None))
+        ess = float(np.fmin.reduce([summary["ess_bulk"].values, summary["ess_tail"].values], axis=None))
         divergences = 0
         if "sample_stats" in tree.children and "diverging" in tree["sample_stats"]:
             divergences = int(tree["sample_stats"]["diverging"].sum())

@@ -117,3 +117,17 @@ def test_auto_returns_the_last_answer_with_its_problems_where_none_converged(mon
         tree = fit(collection, draws=50, random_seed=1, exclude=("nuts", "pair_slice"), estimates=False)
     assert tree.attrs["method"] == "augmentation" and not tree.attrs["converged"]
     assert "surrogate ran first and was rejected" in tree.attrs["reason"]
+
+
+@pytest.mark.parametrize("draws", [2, 5])
+def test_too_few_draws_to_diagnose_are_not_accepted(draws):
+    collection = simulated(UnaryEncoding.optimised(3, 1.0), 20)
+    with pytest.warns(DiagnosticWarning, match="nan is not below 1.01|is below 400"):
+        tree = fit(collection, method=Augmentation(draws=draws, chains=1), random_seed=1)
+    assert not tree.attrs["converged"]
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "nuts"])
+def test_a_single_draw_is_refused(name):
+    with pytest.raises(ArgumentError, match="draws must be an integer >= 2 with one chain"):
+        make_method(name, draws=1, chains=1)

@@ -59,8 +59,7 @@ class Augmentation(AbstractPosterior):
     sampling: ClassVar[str] = "mcmc"
 
     def __post_init__(self):
-        object.__setattr__(self, "draws", checks.integer(self.draws, "draws", 1))
-        object.__setattr__(self, "chains", checks.integer(self.chains, "chains", 1))
+        super().__post_init__()
         object.__setattr__(self, "tune", checks.integer(self.tune, "tune", 0))
         if self.thin is not None:
             object.__setattr__(self, "thin", checks.integer(self.thin, "thin", 1))

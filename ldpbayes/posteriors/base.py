@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpbayes import checks
+from ldpbayes.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class AbstractPosterior(abc.ABC):
         """Check the settings that every method has; a method with more of them calls this first."""
         for name in ("draws", "chains"):
             object.__setattr__(self, name, checks.integer(getattr(self, name), name, minimum=1))
+        if self.draws * self.chains < 2:  # one draw has no spread
+            raise ArgumentError("draws must be an integer >= 2 with one chain, got 1.")
 
     @abc.abstractmethod
     def feasibility(self, collection, prior):

@@ -200,8 +200,8 @@ class Surrogate(AbstractPosterior):
     sampling: ClassVar[str] = "independent"
 
     def __post_init__(self):
-        for name in ("draws", "chains", "max_expansions"):
-            object.__setattr__(self, name, checks.integer(getattr(self, name), name, minimum=1))
+        super().__post_init__()
+        object.__setattr__(self, "max_expansions", checks.integer(self.max_expansions, "max_expansions", minimum=1))
 
     def feasibility(self, collection, prior):
         if collection.n_categories < 3:
