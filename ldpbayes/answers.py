@@ -201,8 +201,8 @@ def worth(tree, collection):
     summary = tree["summary"].sel(target="distribution")
     variance = float((summary["sd"].values ** 2).sum())
     n, mean = collection.n_reports, summary["mean"].values
-    prior_worth = float(tree["constant_data"]["alpha"].sum()) + 1
-    open_answers = min(max(effective_open_answers(variance, mean / mean.sum()) - prior_worth, 0.0), float(n))
+    alpha_total = float(tree["constant_data"]["alpha"].sum())
+    open_answers = min(max(effective_open_answers(variance, mean / mean.sum()) - alpha_total - 1, 0.0), float(n))
     epsilon = max(tally.protocol.epsilon for tally in collection.tallies)
     sentence = f"{n:,} reports tell about P what {open_answers:,.0f} open answers would"
     bound = float("nan")
@@ -211,11 +211,17 @@ def worth(tree, collection):
         sentence += (
             f"; total sd {variance**0.5:.4f}, where no {epsilon:.3g}-LDP protocol has less than {bound:.4f} (large n)"
         )
+    sentence += "."
+    if alpha_total > max(open_answers, 1.0):
+        sentence += (
+            f" The prior weighs {alpha_total:,.0f} answers, more than that: the posterior leans on it; hold another prior "
+            "against it, by the log-evidence where there is one."
+        )
     return {
         "effective_open_answers": open_answers,
         "total_sd": variance**0.5,
         "bound_sd": bound,
-        "worth": sentence + ".",
+        "worth": sentence,
     }
 
 

@@ -8,7 +8,7 @@ from ldpbayes import Collection, Tally, answers, fit, result
 from ldpbayes.diagnostics import summarise
 from ldpbayes.errors import ArgumentError
 from ldpbayes.prior import Dirichlet
-from ldpbayes.protocols import designs
+from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.unary import UnaryEncoding
 
 COUNTS = np.array([5, 9, 16, 30])
@@ -145,3 +145,10 @@ def test_worth_does_not_count_the_prior(alpha):
     assert fit(direct, alpha, random_seed=1).attrs["effective_open_answers"] == pytest.approx(100, rel=1e-6)
     noise = Collection(["no", "yes"], [Tally(designs.warner(0.5025), [0, 1], [50, 50])])
     assert fit(noise, alpha, random_seed=1).attrs["effective_open_answers"] < 0.1
+
+
+def test_worth_says_where_the_prior_outweighs_the_reports():
+    few = Collection([f"c{x}" for x in range(50)], [Tally(GRR(50, epsilon=0.5), np.arange(50), np.full(50, 4))])
+    assert "The prior weighs 25 answers" in fit(few, random_seed=1).attrs["worth"]
+    many = Collection(["no", "yes"], [Tally(designs.warner(0.75), [0, 1], [5000, 5000])])
+    assert "The prior weighs" not in fit(many, random_seed=1).attrs["worth"]

@@ -243,6 +243,6 @@ def _uniform_note(rows, p, likelihood):
     if chdtrc(p.size - 1, max(ratio, 0.0)) < 0.05:
         return []
     return [
-        f"The reports do not even exclude the uniform distribution (likelihood ratio {ratio:.1f} on {p.size - 1} degrees of "
-        "freedom): zeros here are noise; prefer the posterior mean."
+        f"Over all categories together the reports do not exclude the uniform distribution (likelihood ratio {ratio:.1f} on "
+        f"{p.size - 1} degrees of freedom): most zeros here are noise; prefer the posterior mean."
     ]
