@@ -29,7 +29,7 @@ class CohortRR(AbstractProtocol):
     n_categories : int
         Size S of the alphabet or of the set of candidates, at least two.
     epsilon : float
-        LDP level in nats, in (0, 50].
+        LDP level in nats, in [1e-9, 50].
     buckets, cohorts : int
         k ≥ 2 and C ≥ 1. All S categories can be told apart only if C(k − 1) + 1 ≥ S; see ``rank``.
     assignment : {"permutation", "label", "xxhash"}

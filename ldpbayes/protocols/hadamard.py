@@ -23,7 +23,7 @@ class HadamardResponse(AbstractProtocol):
     n_categories : int
         Size a of the alphabet, at least two.
     epsilon : float
-        LDP level in nats, in (0, 50].
+        LDP level in nats, in [1e-9, 50].
 
     Notes
     -----

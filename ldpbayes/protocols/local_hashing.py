@@ -26,7 +26,7 @@ class LocalHashing(AbstractProtocol):
     n_categories : int
         Size a of the alphabet, at least two.
     epsilon : float
-        LDP level in nats, in (0, 50].
+        LDP level in nats, in [1e-9, 50].
     buckets : int, optional
         g, from 2 to 2^20; 2 is binary local hashing (BLH), the default round(e^ε) + 1 is optimised (OLH).
     family : {"ldpbayes", "xxhash"}

@@ -26,7 +26,7 @@ class SubsetSelection(AbstractProtocol):
     n_categories : int
         Size a of the alphabet, at least two.
     epsilon : float
-        LDP level in nats, in (0, 50].
+        LDP level in nats, in [1e-9, 50].
     size : int, optional
         w, from 1 to a − 1; by default the one of ⌊a/(e^ε+1)⌋, ⌈a/(e^ε+1)⌉ with the least oracle variance.
 

@@ -27,7 +27,7 @@ class UnaryEncoding(AbstractProtocol):
     n_categories : int
         Size a of the alphabet, at least two.
     epsilon : float
-        LDP level in nats, log[κ(1 − λ) / (λ(1 − κ))], in (0, 50].
+        LDP level in nats, log[κ(1 − λ) / (λ(1 − κ))], in [1e-9, 50].
     lam : float
         λ, in (0, 1); the constructors symmetric, optimised, dual and from_rates choose it.
 
