@@ -25,6 +25,8 @@ ROWS_SECONDS = 5.0
 MAX_THIN, THIN_SECONDS = 20, 5.0
 #: The quadratic is expanded this many times, each over a tenth of the tuning draws; the rest settle the chains.
 EXPANSIONS = 8
+#: Below this share of accepted sweeps the tails, where the quadratic is worst, are visited too rarely to be trusted.
+MIN_ACCEPTANCE = 0.8
 #: Categories above which no a × a matrix is made, and the least concentration that the angles resolve to 1e-6.
 MAX_CATEGORIES, MIN_ALPHA = 4096, 0.2
 #: Measured on one core: seconds per pair, per row of a pair, per category of a pair, per entry of rows in one likelihood.
@@ -111,6 +113,9 @@ class PairSlice(AbstractPosterior):
         draws, accepted = np.swapaxes(kept[:finished], 0, 1), np.swapaxes(accepted[:finished], 0, 1)
         attrs = {"route": route, "sweeps_per_draw": thin, "acceptance": float(accepted.mean())}
         attrs["interrupted"] = int(finished < self.draws)
+        if attrs["acceptance"] < MIN_ACCEPTANCE:
+            share = f"{attrs['acceptance']:.0%} of the quadratic's sweeps, below {MIN_ACCEPTANCE:.0%}"
+            attrs["problem"] = f"the likelihood accepts {share}"
         if finished < self.draws:
             attrs["problem"] = f"sampling was interrupted after {finished} of {self.draws} draws"
         flat = draws.reshape(-1, collection.n_categories)

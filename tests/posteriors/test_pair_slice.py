@@ -163,3 +163,19 @@ def test_refusals():
 def test_settings_are_validated(settings, message):
     with pytest.raises(ArgumentError, match=message):
         PairSlice(**settings)
+
+
+def test_a_poor_quadratic_is_not_trusted():
+    """Few reports at a high level are far from quadratic: rows agree with the exact sd, the quadratic says it is lost."""
+    rng = np.random.default_rng(5)
+    tallies = [
+        Tally(GRR(4, epsilon), *GRR(4, epsilon).simulate(truth, rng), name)
+        for name, epsilon, truth in (("weak", 0.5, [8, 4, 2, 1]), ("strong", 3.0, [8, 5, 2, 1]))
+    ]
+    collection = Collection(list("abcd"), tallies)
+    sd = Exact().moments(collection, "jeffreys").sd
+    settings = {"draws": 2000, "chains": 4, "thin": 4}
+    rows = PairSlice(route="rows", **settings).posterior(collection, Dirichlet.jeffreys(4), random_seed=3)
+    assert np.abs(rows["posterior"]["distribution"].values.std(axis=(0, 1)) / sd - 1).max() < 0.05
+    poor = PairSlice(route="quadratic", **settings).posterior(collection, Dirichlet.jeffreys(4), random_seed=3)
+    assert "accepts" in poor.attrs["problem"]
