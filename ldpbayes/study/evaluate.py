@@ -10,7 +10,7 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_sub, project_to_simplex, truncate_and_renormalise
-from ldpbayes.fit import fit, select_method
+from ldpbayes.fit import fit
 from ldpbayes.frequency import frequency_moments
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.surrogate import Surrogate
@@ -97,8 +97,7 @@ def posterior_moments(collection, prior, rng):
         if not found.problem:
             mean = found.weight @ found.distribution
             return mean, found.weight @ (found.distribution - mean) ** 2
-    other = select_method(collection, prior, exclude=("surrogate",)).method
-    tree = fit(collection, prior, other, estimates=False, random_seed=int(rng.integers(2**31)))
+    tree = fit(collection, prior, exclude=("surrogate",), estimates=False, random_seed=int(rng.integers(2**31)))
     summary = tree["summary"].sel(target="distribution")
     return summary["mean"].values, summary["sd"].values ** 2
 
