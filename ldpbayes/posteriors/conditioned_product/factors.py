@@ -215,7 +215,8 @@ def _window(family, tilt, centre):
         return lambda u: _log_density(family, tilt, centre, sign * u[:, None])[0][:, 0] > -DROP
 
     zero = np.zeros_like(centre)
-    return -bisect(inside(-1), zero, zero + 20, 40), bisect(inside(1), zero, zero + 60, 45)
+    # An end wants no digits: the tail beyond it is negligible, and quadrature converges for any window.
+    return -bisect(inside(-1), zero, zero + 20, 14), bisect(inside(1), zero, zero + 60, 15)
 
 
 def _trapezoid(family, tilt, centre, low, high, size):
