@@ -9,16 +9,16 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ConvergenceError
-from ldpbayes.fit import make_method
+from ldpbayes.fitting import make_method
 from ldpbayes.posteriors.surrogate import Surrogate
-from ldpbayes.prior import as_prior
+from ldpbayes.priors import as_prior
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.tally import Collection, Tally
 
 PROTOCOLS = {"OUE": UnaryEncoding.optimised, "SS": SubsetSelection, "OLH": LocalHashing, "HR": HadamardResponse}
 #: Settings under which every method takes seconds to a minute; NUTS's compilation is timed apart.

@@ -11,9 +11,9 @@ from rich.table import Table
 from scipy.signal import fftconvolve
 from scipy.special import gammaln
 
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.protocols import GRR
-from ldpbayes.tally import Collection, Tally
 
 
 def survey(a, n, epsilon, seed=1):

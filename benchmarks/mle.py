@@ -8,11 +8,11 @@ import time
 
 import numpy as np
 
+from ldpbayes.collections import Tally
 from ldpbayes.estimators.mle import maximise
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.tally import Tally
 
 PROTOCOLS = {"SUE": UnaryEncoding.symmetric, "subset": SubsetSelection, "local hashing": LocalHashing}
 

@@ -20,6 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from ldpbayes.collections import Tally
 from ldpbayes.protocols import GRR, Channel
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
@@ -27,7 +28,6 @@ from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.tally import Tally
 
 EPSILON = 1.0
 #: Rows of an (n, a) array that a yardstick holds at a time, so that a million reports fit in memory.

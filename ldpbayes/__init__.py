@@ -8,14 +8,14 @@ use, so that an exact fit pays for neither PyMC nor cvxpy nor matplotlib.
 import importlib
 
 from ldpbayes import protocols
-from ldpbayes.crosscheck import crosscheck
+from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, ConvergenceError, DataError, InfeasibleError, LDPBayesError
-from ldpbayes.fit import fit, select_method
-from ldpbayes.prior import Dirichlet
+from ldpbayes.fitness.crosschecking import crosscheck
+from ldpbayes.fitting import fit, select_method
+from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel, kronecker, make_protocol
-from ldpbayes.reports import read_collection, read_frame, write_collection
 from ldpbayes.simulate import population, simulate_collection
-from ldpbayes.tally import Collection, Derived, Tally
+from ldpbayes.sources.reports import read_collection, read_frame, write_collection
 
 __version__ = "0.1.0"
 

@@ -6,7 +6,7 @@ import pytensor.tensor as pt
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.prior import as_prior
+from ldpbayes.priors import as_prior
 from ldpbayes.protocols.base import distinct
 
 #: Protocols with at most this many possible reports are observed as one multinomial over all of them (GRR: any number).

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes import checks, files
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.tally import Collection, Tally
 
 _POPULATION_KEYS = {"id", "title", "citation", "licence", "notes", "file", "n", "n_categories"}
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ldpbayes.rows import DenseRows
+from ldpbayes.likelihoods import DenseRows
 
 
 def twin(fast):

@@ -5,9 +5,9 @@ import pytest
 from scipy import special, stats
 
 from ldpbayes import Collection, Tally, answers, fit, result
-from ldpbayes.diagnostics import summarise
 from ldpbayes.errors import ArgumentError
-from ldpbayes.prior import Dirichlet
+from ldpbayes.posteriors.diagnostics import summarise
+from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.unary import UnaryEncoding
 

@@ -10,21 +10,26 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "ldpbayes"
 LAYERS = [
-    {"checks", "errors", "entropy", "files", "progress"},
-    {"protocols", "prior", "rows"},
-    {"tally", "estimate", "frequency"},
-    {"estimators", "posteriors", "theory", "model", "result"},
-    {"fit", "crosscheck", "diagnostics", "plots", "simulate", "reports", "study", "answers"},
-    {"cli", "cli_plan", "cli_study", "terminal"},
+    {"checks", "entropy", "errors", "files", "progress"},
+    {"protocols", "likelihoods"},
+    {"collections"},
+    {"priors", "simulate", "sources"},
+    {"estimators", "model", "posteriors", "result", "theory"},
+    {"answers", "fitness", "fitting"},
+    {"pages", "plots"},
+    {"__main__", "cli", "study"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FAMILIES = ("estimators", "posteriors", "theory")
 #: What several members of a family may share.
 SHARED = {
     "estimators.base",
+    "estimators.estimate",
     "estimators.solvers",
     "posteriors.base",
     "posteriors.conditioned_product",
+    "posteriors.diagnostics",
+    "posteriors.frequency",
     "posteriors.kernels",
     "posteriors.merging",
     "theory.base",
@@ -41,10 +46,10 @@ HOMES = {
     "nutpie": {"posteriors.nuts"},
     "cvxpy": {"estimators.solvers.convex"},
     "arviz_base": {"result"},
-    "arviz_stats": {"diagnostics", "posteriors.surrogate"},
+    "arviz_stats": {"posteriors.diagnostics", "posteriors.surrogate"},
     "matplotlib": {"plots"},
-    "narwhals": {"reports"},
-    "typer": {"cli", "cli_plan", "cli_study"},
+    "narwhals": {"sources.reports"},
+    "typer": {"cli", "cli.plan", "cli.study"},
 }
 
 

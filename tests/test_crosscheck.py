@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ldpbayes import Collection, Tally, cli, read_collection
-from ldpbayes.crosscheck import crosscheck, predictive_check
-from ldpbayes.fit import fit
+from ldpbayes.fitness.crosschecking import crosscheck, predictive_check
+from ldpbayes.fitting import fit
 from ldpbayes.protocols import GRR, designs
 
 

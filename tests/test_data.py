@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
+from ldpbayes.likelihoods import DenseRows, StackedRows
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.quadrature import Quadrature
-from ldpbayes.prior import Dirichlet
+from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import designs
-from ldpbayes.reports import read_collection, write_collection
-from ldpbayes.rows import DenseRows, StackedRows
 from ldpbayes.simulate import population
-from ldpbayes.tally import Collection, Tally
+from ldpbayes.sources.reports import read_collection, write_collection
 
 DATA = pathlib.Path(__file__).parent.parent / "data"
 PATHS = {path.stem: path for path in sorted(DATA.glob("*.toml"))}

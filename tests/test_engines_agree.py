@@ -7,7 +7,7 @@ from cases import CASES
 
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError
-from ldpbayes.fit import METHODS, make_method
+from ldpbayes.fitting import METHODS, make_method
 
 #: Exact methods, with settings that state an error below TIGHT.
 EXACT = {"exact": {}, "quadrature": {"tolerance": 1e-9}, "tally_states": {}}

@@ -7,12 +7,12 @@ import pytest
 
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError, DiagnosticWarning
-from ldpbayes.fit import METHODS, fit, make_method
+from ldpbayes.fitting import METHODS, fit, make_method
+from ldpbayes.likelihoods import IdentityRows
 from ldpbayes.posteriors import augmentation
 from ldpbayes.progress import finished, track
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.rows import IdentityRows
 
 
 def interrupting(after):
@@ -112,7 +112,7 @@ def test_interrupted_augmentation_is_not_handed_over(monkeypatch):
     sweeps = augmentation.track
     monkeypatch.setattr(augmentation, "track", lambda items, *args, **kwargs: _stop(sweeps(items, *args, **kwargs), 8000))
     monkeypatch.setattr(
-        sys.modules["ldpbayes.fit"], "METHODS", {"augmentation": METHODS["augmentation"], "nuts": METHODS["nuts"]}
+        sys.modules["ldpbayes.fitting"], "METHODS", {"augmentation": METHODS["augmentation"], "nuts": METHODS["nuts"]}
     )
     with pytest.warns(DiagnosticWarning, match="interrupted after"):
         tree = fit(collection, random_seed=1, estimates=False)

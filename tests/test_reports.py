@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ldpbayes import files
+from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.protocols import GRR, Channel, designs, kronecker
-from ldpbayes.reports import read_collection, read_frame, write_collection
-from ldpbayes.tally import Collection, Derived, Tally
+from ldpbayes.sources.reports import read_collection, read_frame, write_collection
 
 TOML = """\
 id = "small"

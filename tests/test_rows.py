@@ -13,7 +13,7 @@ from products import assert_same_products, twin
 from scipy.linalg import hadamard
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.rows import (
+from ldpbayes.likelihoods import (
     DenseRows,
     HadamardRows,
     IdentityRows,
@@ -125,7 +125,7 @@ def test_signal_of_dense_rows_subtracts_the_least_entry():
 
 
 def test_alias_table_gives_back_the_distribution():
-    from ldpbayes.rows.kernels import alias_table
+    from ldpbayes.likelihoods.kernels import alias_table
 
     for p in (np.array([0.2, 0.0, 0.5, 0.3]), np.ones(7) / 7, np.random.default_rng(0).dirichlet(np.full(500, 0.1))):
         accept, alias = alias_table(p)
@@ -166,7 +166,7 @@ def test_two_hundred_thousand_reports_stay_packed_in_memory():
 def test_small_rows_and_grr_load_no_compiler():
     code = (
         "import sys, numpy as np\n"
-        "from ldpbayes.rows import IdentityRows, SupportRows\n"
+        "from ldpbayes.likelihoods import IdentityRows, SupportRows\n"
         "p = np.full(16, 1 / 16)\n"
         "IdentityRows([0, 1], 1.0, [2, 3], 16).value_and_gradient(p)\n"
         "SupportRows(np.ones((9, 2), np.uint8), 1.0, np.ones(9), 16).allocate(p, np.random.default_rng(0))\n"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, designs
-from ldpbayes.reports import read_collection, write_collection
 from ldpbayes.simulate import Population, population, simulate_collection, true_values
+from ldpbayes.sources.reports import read_collection, write_collection
 
 # ---- populations --------------------------------------------------------------------------------------------------
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.protocols import GRR, AbstractProtocol, Channel, designs, kronecker
-from ldpbayes.tally import Collection, Derived, Tally
 
 GRR4 = GRR(4, epsilon=1.0)
 reports = st.lists(st.integers(0, 3), min_size=1, max_size=40)

@@ -8,15 +8,15 @@ from threadpoolctl import threadpool_limits
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning
-from ldpbayes.estimate import Estimate
 from ldpbayes.estimators.base import standard_errors
+from ldpbayes.estimators.estimate import Estimate
 from ldpbayes.estimators.solvers.base import LARGE_NEWTON_OPERATIONS, Solution, certificate
 from ldpbayes.estimators.solvers.closed_form import closed_form
 from ldpbayes.estimators.solvers.convex import conic, constrained
 from ldpbayes.estimators.solvers.newton import newton
 from ldpbayes.estimators.solvers.quasi_newton import quasi_newton
-from ldpbayes.prior import as_prior
-from ldpbayes.rows import IdentityRows
+from ldpbayes.likelihoods import IdentityRows
+from ldpbayes.priors import as_prior
 
 METHODS = ("auto", "closed", "quasi-newton", "newton", "cvxpy")
 #: Multiplications of one full Newton step below which it is cheaper than the quasi-Newton bookkeeping.
@@ -52,7 +52,7 @@ class MLE:
     Examples
     --------
     >>> from ldpbayes.protocols import designs
-    >>> from ldpbayes.tally import Collection, Tally
+    >>> from ldpbayes.collections import Collection, Tally
     >>> survey = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [60, 40])])
     >>> estimate = MLE()(survey)
     >>> estimate.distribution.round(3).tolist(), estimate.standard_error.round(3).tolist()

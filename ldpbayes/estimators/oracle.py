@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.estimate import Estimate
 from ldpbayes.estimators.base import project
+from ldpbayes.estimators.estimate import Estimate
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.channel import Channel
 
@@ -25,7 +25,7 @@ class Oracle:
     Examples
     --------
     >>> from ldpbayes.protocols import designs
-    >>> from ldpbayes.tally import Collection, Tally
+    >>> from ldpbayes.collections import Collection, Tally
     >>> survey = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [60, 40])])
     >>> Oracle()(survey).distribution.round(3).tolist()
     [0.75, 0.25]

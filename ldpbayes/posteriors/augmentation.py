@@ -9,11 +9,11 @@ import numpy as np
 
 from ldpbayes import checks, result
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.likelihoods import Rows
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.posteriors.merging import merge
-from ldpbayes.prior import as_prior
+from ldpbayes.priors import as_prior
 from ldpbayes.progress import track
-from ldpbayes.rows import Rows
 
 #: Rows with at most this many users are allocated user by user.
 SINGLE = 16

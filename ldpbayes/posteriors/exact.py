@@ -10,11 +10,11 @@ from scipy.special import gammaln
 
 from ldpbayes import checks
 from ldpbayes.errors import DataError, InfeasibleError
-from ldpbayes.frequency import frequency_draws, frequency_moments
+from ldpbayes.likelihoods import require_separable
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
-from ldpbayes.prior import as_prior
-from ldpbayes.rows import require_separable
+from ldpbayes.posteriors.frequency import frequency_draws, frequency_moments
+from ldpbayes.priors import as_prior
 
 #: Above this many categories the covariance matrix is not stored with the result.
 COVARIANCE_LIMIT = 2000

@@ -8,10 +8,10 @@ import numpy as np
 
 from ldpbayes import checks, result
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
-from ldpbayes.frequency import frequency_draws_within, frequency_moments
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
-from ldpbayes.prior import as_prior
+from ldpbayes.posteriors.frequency import frequency_draws_within, frequency_moments
+from ldpbayes.priors import as_prior
 
 #: Dense likelihood rows with more entries than this (rows × categories) are refused; O(a) likelihoods never are.
 MAX_ENTRIES = 2**25

@@ -12,10 +12,10 @@ import numpy as np
 
 from ldpbayes import checks, result
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.frequency import frequency_draws_within, frequency_moments
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
+from ldpbayes.posteriors.frequency import frequency_draws_within, frequency_moments
 from ldpbayes.posteriors.merging import MAX_ENTRIES, merge
-from ldpbayes.prior import as_prior
+from ldpbayes.priors import as_prior
 from ldpbayes.progress import track
 
 ROUTES = ("auto", "rows", "quadratic")

@@ -15,10 +15,10 @@ from scipy import special
 
 from ldpbayes import checks, result
 from ldpbayes.errors import ConvergenceError, InfeasibleError
-from ldpbayes.frequency import frequency_moments
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
+from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.merging import count_groups, merge, quantile
-from ldpbayes.prior import as_prior
+from ldpbayes.priors import as_prior
 from ldpbayes.progress import track
 
 #: The first stick has so many times the nodes of the others: its margin is interpolated, not only integrated.

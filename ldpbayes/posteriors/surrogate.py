@@ -15,10 +15,10 @@ from scipy.special import gammaln, logsumexp
 
 from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError, InfeasibleError
-from ldpbayes.frequency import frequency_draws_within, frequency_moments
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
-from ldpbayes.prior import as_prior
+from ldpbayes.posteriors.frequency import frequency_draws_within, frequency_moments
+from ldpbayes.priors import as_prior
 from ldpbayes.progress import finished, track
 
 #: The weights are trusted below this Pareto k̂ …

@@ -12,7 +12,7 @@ from ldpbayes import checks, result
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.posteriors.merging import count_groups, merge, quantile
-from ldpbayes.prior import as_prior
+from ldpbayes.priors import as_prior
 from ldpbayes.progress import track
 
 #: Largest number of tally states held in memory (about 40 bytes each).

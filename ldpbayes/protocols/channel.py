@@ -10,8 +10,8 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError
+from ldpbayes.likelihoods import DenseRows
 from ldpbayes.protocols.base import AbstractProtocol, check_labels, largest_ratio, log_above, parse_labels
-from ldpbayes.rows import DenseRows
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,10 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError
+from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits, hashing
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.rows import SupportRows
 
 ASSIGNMENTS = ("permutation", "label", "xxhash")
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.likelihoods import IdentityRows
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, check_labels, parse_labels
-from ldpbayes.rows import IdentityRows
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
+from ldpbayes.likelihoods import HadamardRows
 from ldpbayes.protocols.base import AbstractProtocol, check_labels, parse_labels
-from ldpbayes.rows import HadamardRows
 
 
 @dataclass(frozen=True)

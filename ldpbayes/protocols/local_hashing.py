@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
+from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import hashing
 from ldpbayes.protocols.base import AbstractProtocol, independent_sizes
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.rows import SupportRows
 
 
 @dataclass(frozen=True)

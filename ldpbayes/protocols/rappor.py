@@ -11,9 +11,9 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.likelihoods import LevelRows, StackedRows, SupportRows
 from ldpbayes.protocols import bits, hashing
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, independent_sizes, log_above
-from ldpbayes.rows import LevelRows, StackedRows, SupportRows
 
 ASSIGNMENTS = ("label", "positions", "direct")
 #: Levels of a row are one byte: (h + 1)² ≤ 256.

@@ -8,10 +8,10 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.likelihoods import LevelRows
 from ldpbayes.protocols import hashing
 from ldpbayes.protocols.base import AbstractProtocol, log_above
 from ldpbayes.protocols.rappor import Rappor
-from ldpbayes.rows import LevelRows
 
 
 @dataclass(frozen=True)

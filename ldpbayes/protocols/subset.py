@@ -10,9 +10,9 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.rows import SupportRows
 
 
 @dataclass(frozen=True)

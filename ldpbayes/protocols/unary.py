@@ -9,9 +9,9 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.likelihoods import SeparableRows, SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol, independent_sizes
-from ldpbayes.rows import SeparableRows, SupportRows
 
 VARIANTS = ("symmetric", "optimised", "dual")
 

@@ -6,15 +6,16 @@ import pathlib
 
 import numpy as np
 
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_sub, project_to_simplex, truncate_and_renormalise
-from ldpbayes.fit import fit
-from ldpbayes.frequency import frequency_moments
+from ldpbayes.fitting import fit
 from ldpbayes.posteriors.exact import Exact
+from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.surrogate import Surrogate
-from ldpbayes.prior import as_prior
+from ldpbayes.priors import as_prior
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
@@ -23,7 +24,6 @@ from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection, mutual_information_size
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.simulate import population
-from ldpbayes.tally import Collection, Tally
 from ldpbayes.theory import bounds, risk
 
 POPULATIONS = pathlib.Path(__file__).parents[2] / "data" / "populations"

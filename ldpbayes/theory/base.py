@@ -145,7 +145,7 @@ def exact_moments(collection, prior):
 
 def collection_of(protocol, reports, counts):
     """Return the one-channel Collection of these reports, with categories "0", "1", …"""
-    from ldpbayes.tally import Collection, Tally
+    from ldpbayes.collections import Collection, Tally
 
     return Collection([str(x) for x in range(protocol.n_categories)], [Tally(protocol, reports, counts)])
 

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.prior import Dirichlet, as_prior
+from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing

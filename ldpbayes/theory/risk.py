@@ -6,7 +6,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
-from ldpbayes.frequency import frequency_moments
+from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
 

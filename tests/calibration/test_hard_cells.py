@@ -14,7 +14,7 @@ from arviz_stats.base import array_stats
 from recorded import record
 
 from ldpbayes import Collection, Tally
-from ldpbayes.fit import fit, make_method
+from ldpbayes.fitting import fit, make_method
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection

@@ -18,8 +18,8 @@ from scipy import stats
 
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError
-from ldpbayes.fit import METHODS, make_method
-from ldpbayes.prior import as_prior
+from ldpbayes.fitting import METHODS, make_method
+from ldpbayes.priors import as_prior
 
 #: Draws that a truth is ranked among; MCMC draws are thinned to these.
 RANKED = 99

@@ -10,17 +10,17 @@ from cases import CASES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
 from ldpbayes.estimators import base, mle
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import MAP, MLE, maximise
 from ldpbayes.estimators.solvers import convex
 from ldpbayes.estimators.solvers.base import certificate
-from ldpbayes.prior import Dirichlet
+from ldpbayes.likelihoods import DenseRows, IdentityRows, StackedRows
+from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel, designs
-from ldpbayes.reports import read_collection
-from ldpbayes.rows import DenseRows, IdentityRows, StackedRows
-from ldpbayes.tally import Collection, Tally
+from ldpbayes.sources.reports import read_collection
 
 DATA = pathlib.Path(__file__).parents[2] / "data"
 
@@ -456,7 +456,7 @@ def test_methods_that_do_not_apply(monkeypatch):
 def test_exact_methods_load_no_cvxpy():
     code = (
         "import sys, numpy as np; from ldpbayes.estimators.mle import MLE; from ldpbayes.estimators.oracle import Oracle\n"
-        "from ldpbayes.protocols import designs; from ldpbayes.tally import Collection, Tally\n"
+        "from ldpbayes.protocols import designs; from ldpbayes.collections import Collection, Tally\n"
         "data = Collection(['a', 'b'], [Tally(designs.warner(0.7), [0, 1], [60, 40])]); MLE()(data); Oracle()(data)\n"
         "assert not {'cvxpy', 'pymc', 'matplotlib'} & set(sys.modules)"
     )

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from cases import CASES
 
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.protocols import GRR, Channel, designs
-from ldpbayes.tally import Collection, Tally
 
 
 def collection(*tallies):

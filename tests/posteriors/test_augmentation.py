@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.posteriors import augmentation
 from ldpbayes.posteriors.augmentation import Augmentation
 from ldpbayes.posteriors.tally_states import TallyStates
-from ldpbayes.prior import Dirichlet
+from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.tally import Collection, Tally
 
 
 def survey(*parts):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.likelihoods import DenseRows
 from ldpbayes.posteriors.exact import Exact, exact_moments
-from ldpbayes.prior import Dirichlet
+from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel, designs
-from ldpbayes.rows import DenseRows
-from ldpbayes.tally import Collection, Tally
 
 
 def survey(*tallies):

@@ -11,8 +11,8 @@ from arviz_stats.base import array_stats
 from scipy import special, stats
 
 from ldpbayes import NUTS, ArgumentError, Dirichlet, Exact, InfeasibleError
-from ldpbayes.frequency import frequency_moments
 from ldpbayes.posteriors import nuts
+from ldpbayes.posteriors.frequency import frequency_moments
 
 
 def errors(tree, name, expected):

@@ -8,14 +8,14 @@ import pytest
 from cases import CASES
 from scipy import special, stats
 
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.posteriors import quadrature
 from ldpbayes.posteriors.merging import merge
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.posteriors.tally_states import TallyStates
-from ldpbayes.prior import Dirichlet
+from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel, designs
-from ldpbayes.tally import Collection, Tally
 
 
 def survey(*parts):

@@ -9,10 +9,10 @@ from scipy import integrate, stats
 
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError, InfeasibleError
-from ldpbayes.fit import fit
+from ldpbayes.fitting import fit
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.surrogate import GaussianFactors, Proposal, Surrogate, _propose, expand, weigh
-from ldpbayes.prior import Dirichlet
+from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
 

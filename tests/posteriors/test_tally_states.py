@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.likelihoods import DenseRows
 from ldpbayes.posteriors.merging import count_groups, merge
 from ldpbayes.posteriors.tally_states import TallyStates, tally_law, tally_states
-from ldpbayes.prior import Dirichlet
+from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel
-from ldpbayes.rows import DenseRows
-from ldpbayes.tally import Collection, Tally
 
 
 def collection(matrices, counts):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols import GRR, Channel, designs, kronecker, make_protocol
-from ldpbayes.tally import Tally
 
 ASYMMETRIC = np.array([[0.7, 0.1, 0.2], [0.2, 0.8, 0.1], [0.1, 0.1, 0.7]])
 

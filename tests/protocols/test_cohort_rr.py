@@ -9,11 +9,11 @@ import xxhash
 from scipy import stats
 
 from ldpbayes import entropy
+from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import hashing, make_protocol
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.cohort_rr import CohortRR, distinguishable_share, independent_equations
-from ldpbayes.tally import Tally
 
 WORDS = ("apple", "pear", "Übung", "", "a, b", "plum")
 PROTOCOLS = [

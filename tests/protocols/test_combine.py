@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbayes import entropy
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols import GRR, Channel, compose, designs, kronecker, make_protocol, mixture, product
 from ldpbayes.protocols.base import largest_ratio
@@ -17,7 +18,6 @@ from ldpbayes.protocols.combine import as_channel
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.tally import Collection, Tally
 
 GRR3 = GRR(3, 1.0)
 COHORT3 = CohortRR(3, 0.7, buckets=2, cohorts=3)

@@ -14,12 +14,12 @@ from products import assert_same_products
 from scipy.stats import chi2
 
 from ldpbayes import entropy
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.likelihoods import two_level
 from ldpbayes.protocols import PROTOCOLS, Channel, make_protocol
 from ldpbayes.protocols.base import largest_ratio
-from ldpbayes.reports import read_collection, write_collection
-from ldpbayes.rows import two_level
-from ldpbayes.tally import Collection, Tally
+from ldpbayes.sources.reports import read_collection, write_collection
 
 LEVELS = (0.01, 0.7, 3.0)
 every_case = pytest.mark.parametrize("case", CASES, ids=str)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ldpbayes import entropy
+from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.protocols import GRR
-from ldpbayes.tally import Tally
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])

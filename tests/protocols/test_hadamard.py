@@ -7,10 +7,10 @@ import pytest
 from scipy.linalg import hadamard
 from scipy.stats import chi2
 
+from ldpbayes.collections import Tally
 from ldpbayes.errors import DataError
+from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols.hadamard import HadamardResponse
-from ldpbayes.rows import SupportRows
-from ldpbayes.tally import Tally
 
 
 @pytest.mark.parametrize(("a", "order"), [(2, 4), (3, 4), (4, 8), (7, 8), (8, 16), (1023, 1024), (1024, 2048)])

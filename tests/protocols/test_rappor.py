@@ -10,16 +10,16 @@ import pytest
 from scipy import optimize, stats
 
 from ldpbayes import entropy
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, CompositeWarning, DataError
 from ldpbayes.estimators.mle import MLE
+from ldpbayes.likelihoods import LevelRows, SupportRows
 from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.reports import read_collection, write_collection
-from ldpbayes.rows import LevelRows, SupportRows
-from ldpbayes.tally import Collection, Tally
+from ldpbayes.sources.reports import read_collection, write_collection
 
 WORDS = ("ant", "bee", "cat", "Ü")
 #: Category 2 sets one bit only in cohort 0: what a map with coinciding hashes looks like.

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.protocols import bits, make_protocol
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.tally import Tally
 
 VARIANTS = ("symmetric", "optimised", "dual")
 

@@ -10,7 +10,7 @@ from mixtures import enumerated_moments
 from strategies import channels
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.prior import Dirichlet, as_prior
+from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.channel import Channel
 from ldpbayes.protocols.hadamard import HadamardResponse

@@ -15,7 +15,7 @@ from scipy.stats import binom
 from strategies import channels
 
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.prior import Dirichlet, as_prior
+from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.channel import Channel
 from ldpbayes.protocols.hadamard import HadamardResponse

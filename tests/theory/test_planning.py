@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.prior import Dirichlet
+from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing

@@ -11,7 +11,7 @@ from mixtures import enumerated_moments
 
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.mle import MLE
-from ldpbayes.prior import Dirichlet, as_prior
+from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.channel import Channel
 from ldpbayes.protocols.hadamard import HadamardResponse

@@ -7,8 +7,8 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes import checks
-from ldpbayes.diagnostics import mcse_of_mean
 from ldpbayes.errors import ArgumentError
+from ldpbayes.posteriors.diagnostics import mcse_of_mean
 
 
 def simultaneous_intervals(tree, *, ci_prob=0.95, target="distribution"):

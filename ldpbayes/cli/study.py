@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ldpbayes.terminal import err, new_table, out
+from ldpbayes.pages.terminal import err, new_table, out
 
 
 class Setting(enum.StrEnum):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.rows.base import Rows, Separable, scatter
+from ldpbayes.likelihoods.base import Rows, Separable, scatter
 
 
 class DenseRows(Rows):

@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 
 from ldpbayes import files
+from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError
 from ldpbayes.protocols import make_protocol
-from ldpbayes.tally import Collection, Derived, Tally
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 _COLLECTION_KEYS = {*_TEXTS, "categories", "channels", "derived", "published"}

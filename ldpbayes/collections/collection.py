@@ -1,4 +1,4 @@
-"""Tally (distinct reports and counts under one protocol) and Collection (tallies over the same categories)."""
+"""Collection: tallies over the same categories, and the quantities derived from them."""
 
 import warnings
 from dataclasses import dataclass, field, replace
@@ -6,85 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ldpbayes import checks
+from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, InfeasibleError, RankDeficientWarning
-from ldpbayes.protocols.base import AbstractProtocol, distinct
-from ldpbayes.rows import StackedRows
-
-
-@dataclass(frozen=True, eq=False)
-class Tally:
-    """How often each distinct report came in under one protocol.
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    reports : array
-        Reports, repeated or not; merged and sorted.
-    counts : (m,) array of whole numbers, optional
-        Users behind each entry of reports; one each by default.
-    name : str
-        Name of the channel in the collection.
-
-    Examples
-    --------
-    >>> from ldpbayes.protocols.grr import GRR
-    >>> tally = Tally(GRR(3, epsilon=1.0), [0, 2, 2, 1, 2])
-    >>> tally.reports.tolist(), tally.counts.tolist()
-    ([0, 1, 2], [1, 1, 3])
-    """
-
-    protocol: AbstractProtocol
-    reports: np.ndarray
-    counts: np.ndarray = None
-    name: str = "all"
-
-    def __post_init__(self):
-        if not isinstance(self.protocol, AbstractProtocol):
-            raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(self.protocol).__name__}.")
-        try:
-            reports = self.protocol.check_reports(self.reports)
-        except DataError as err:
-            raise err.at(field=self.name) from None
-        counts = None if self.counts is None else checks.counts(self.counts, "counts", len(reports))
-        if counts is not None and counts.sum(dtype=float) > checks.MAX_COUNT:
-            raise DataError(f"channel {self.name!r} has more than 10**12 reports")
-        reports, counts = distinct(reports, counts)
-        if counts.sum() == 0:
-            raise DataError(f"channel {self.name!r} has no reports")
-        for array in (reports, counts):
-            array.setflags(write=False)
-        object.__setattr__(self, "reports", reports)
-        object.__setattr__(self, "counts", counts)
-
-    def __add__(self, other):
-        if not isinstance(other, Tally):
-            return NotImplemented
-        if self.protocol != other.protocol:
-            raise ArgumentError("tallies must have the same protocol to be added; put them in one Collection instead.")
-        reports = np.concatenate([self.reports, other.reports])
-        return replace(self, reports=reports, counts=np.concatenate([self.counts, other.counts]))
-
-    def __eq__(self, other):
-        return (
-            isinstance(other, Tally)
-            and (self.protocol, self.name) == (other.protocol, other.name)
-            and np.array_equal(self.reports, other.reports)
-            and np.array_equal(self.counts, other.counts)
-        )
-
-    @property
-    def n_reports(self):
-        """Number of users."""
-        return int(self.counts.sum())
-
-    @cached_property
-    def rows(self):
-        """Likelihood rows of the reports that came in at least once."""
-        seen = self.counts > 0
-        if seen.all():  # large tallies of distinct reports are not copied
-            return self.protocol.rows(self.reports, self.counts)
-        return self.protocol.rows(self.reports[seen], self.counts[seen])
+from ldpbayes.likelihoods import StackedRows
 
 
 @dataclass(frozen=True)

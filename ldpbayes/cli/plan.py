@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.terminal import new_table, out
+from ldpbayes.pages.terminal import new_table, out
 
 #: Points of a plotted curve.
 POINTS = 25

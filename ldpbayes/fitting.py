@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior
-from ldpbayes.prior import as_prior
-from ldpbayes.reports import read_collection
-from ldpbayes.tally import Collection
+from ldpbayes.priors import as_prior
+from ldpbayes.sources.reports import read_collection
 
 #: Posterior methods in the order in which ``auto`` considers them, by module and class (imported when needed).
 METHODS = {
@@ -194,7 +194,7 @@ def fit(
 
 def _run(method, collection, prior, run):
     """Return the summarised result of one method."""
-    from ldpbayes import diagnostics
+    from ldpbayes.posteriors import diagnostics
 
     tree = method.posterior(collection, prior, **run)
     tree.attrs["sampling"] = method.sampling

@@ -4,9 +4,9 @@ A collection of reports is a matrix L (one row a distinct report, one column a c
 log-likelihood is Σ_j w_j [log_constant_j + log (L p)_j]. Kinds differ only in how they store and multiply L.
 """
 
-from ldpbayes.rows.base import Rows, Separable, require_separable
-from ldpbayes.rows.kinds import DenseRows, LevelRows, SeparableRows, StackedRows
-from ldpbayes.rows.two_level import HadamardRows, IdentityRows, SupportRows, TwoLevelRows, walsh_hadamard
+from ldpbayes.likelihoods.base import Rows, Separable, require_separable
+from ldpbayes.likelihoods.kinds import DenseRows, LevelRows, SeparableRows, StackedRows
+from ldpbayes.likelihoods.two_level import HadamardRows, IdentityRows, SupportRows, TwoLevelRows, walsh_hadamard
 
 __all__ = [
     "DenseRows",

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.fit import fit, point_estimates
-from ldpbayes.prior import as_prior
+from ldpbayes.fitting import fit, point_estimates
+from ldpbayes.priors import as_prior
 
 #: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
 MAX_MCSE = 4.0

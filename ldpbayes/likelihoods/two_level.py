@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ldpbayes.rows.base import Rows, Separable, scatter
+from ldpbayes.likelihoods.base import Rows, Separable, scatter
 
 #: Entries up to which packed supports are kept unpacked: below, products are faster than loading the compiled kernels.
 SMALL = 2**16
@@ -316,7 +316,7 @@ def walsh_hadamard(x):
 
 def _kernels():
     """Return the compiled kernels, loaded by the first large product."""
-    from ldpbayes.rows import kernels
+    from ldpbayes.likelihoods import kernels
 
     return kernels
 

@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from ldpbayes.cli_plan import plan
-from ldpbayes.cli_study import study
+from ldpbayes.cli.plan import plan
+from ldpbayes.cli.study import study
 from ldpbayes.errors import ArgumentError, LDPBayesError, LDPBayesWarning
-from ldpbayes.terminal import err, new_table, out
+from ldpbayes.pages.terminal import err, new_table, out
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -82,8 +82,8 @@ def fit(
 
       ldpbayes fit data/rr_eriksson_cheating.toml --method nuts --seed 1 --json
     """
-    from ldpbayes.fit import fit as run
-    from ldpbayes.reports import read_collection
+    from ldpbayes.fitting import fit as run
+    from ldpbayes.sources.reports import read_collection
 
     collection = read_collection(file)
     if explain:
@@ -119,8 +119,8 @@ def crosscheck(file: File, prior: Prior = "jeffreys", draws: Draws = 1000, seed:
 
     Exit status 0: nothing to flag; 1: something is flagged (the last lines say what); 2: bad input.
     """
-    from ldpbayes.crosscheck import crosscheck as run
-    from ldpbayes.reports import read_collection
+    from ldpbayes.fitness.crosschecking import crosscheck as run
+    from ldpbayes.sources.reports import read_collection
 
     collection = read_collection(file)
     report = run(collection, _prior(prior), random_seed=seed, draws=draws, progressbar=sys.stderr.isatty())
@@ -179,9 +179,9 @@ def simulate(
       ldpbayes simulate out.toml --population data/populations/adult_age.csv --protocol subset -p epsilon=2
     """
     from ldpbayes.protocols import make_protocol
-    from ldpbayes.reports import write_collection
     from ldpbayes.simulate import population as make_population
     from ldpbayes.simulate import simulate_collection
+    from ldpbayes.sources.reports import write_collection
 
     truth = make_population(population, categories, random_seed=seed)
     mechanism = make_protocol(protocol, truth.categories, _parameters(parameter or []))
@@ -310,7 +310,7 @@ def _log_evidence(tree):
 
 
 def _explain(collection, prior):
-    from ldpbayes.fit import select_method
+    from ldpbayes.fitting import select_method
 
     choice = select_method(collection, prior)
     title = f"{collection.title or collection.id}: what auto considers, in order"

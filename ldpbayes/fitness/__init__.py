@@ -1,0 +1,1 @@
+"""Does the model fit the reports: cross-checks of several methods and of the channel."""

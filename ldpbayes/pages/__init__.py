@@ -1,0 +1,1 @@
+"""What readers see: pages, and one renderer a file."""

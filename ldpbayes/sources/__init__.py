@@ -1,0 +1,1 @@
+"""Where reports come from: collection files, CSV files and data frames."""
