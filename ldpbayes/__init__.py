@@ -15,7 +15,7 @@ from ldpbayes.fitting import fit, select_method
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel, kronecker, make_protocol
 from ldpbayes.simulate import population, simulate_collection
-from ldpbayes.sources.reports import read_collection, read_frame, write_collection
+from ldpbayes.sources import read_collection, read_frame, write_collection
 
 __version__ = "0.1.0"
 

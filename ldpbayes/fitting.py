@@ -12,7 +12,7 @@ from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior
 from ldpbayes.priors import as_prior
-from ldpbayes.sources.reports import read_collection
+from ldpbayes.sources import read_collection
 
 #: Posterior methods in the order in which ``auto`` considers them, by module and class (imported when needed).
 METHODS = {

@@ -9,6 +9,7 @@ from ldpbayes import checks, files
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.sources.csv import parse_counts, read_table
 
 _POPULATION_KEYS = {"id", "title", "citation", "licence", "notes", "file", "n", "n_categories"}
 
@@ -215,10 +216,10 @@ def _read_population(path):
             raise DataError(f"unknown key {key!r}; known are {', '.join(sorted(_POPULATION_KEYS))}", source=described)
     source = path.parent / document.get("file", path.name) if path.suffix == ".toml" else path
     labels, counts = [], []
-    for lines, (values, texts) in files.read_table(source, ["value", "count"]):
+    for lines, (values, texts) in read_table(source, ["value", "count"]):
         labels += [value.strip() for value in values]
         try:
-            counts.append(files.parse_counts(texts, lines, "count"))
+            counts.append(parse_counts(texts, lines, "count"))
         except DataError as err:
             raise err.at(source=source) from None
     if len(labels) < 2 or len(set(labels)) != len(labels) or not all(labels):

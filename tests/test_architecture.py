@@ -48,7 +48,7 @@ HOMES = {
     "arviz_base": {"result"},
     "arviz_stats": {"posteriors.diagnostics", "posteriors.surrogate"},
     "matplotlib": {"plots"},
-    "narwhals": {"sources.reports"},
+    "narwhals": {"sources.frame"},
     "typer": {"cli", "cli.plan", "cli.study"},
 }
 

@@ -10,7 +10,7 @@ from ldpbayes.errors import CompositeWarning
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
-from ldpbayes.sources.reports import write_collection
+from ldpbayes.sources import write_collection
 
 SENTENCE = "Channel 'bits': these are marginal bit counts, so only the composite likelihood applies"
 

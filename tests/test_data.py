@@ -17,7 +17,7 @@ from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import designs
 from ldpbayes.simulate import population
-from ldpbayes.sources.reports import read_collection, write_collection
+from ldpbayes.sources import read_collection, write_collection
 
 DATA = pathlib.Path(__file__).parent.parent / "data"
 PATHS = {path.stem: path for path in sorted(DATA.glob("*.toml"))}

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ldpbayes import files
+from ldpbayes import sources
 from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.protocols import GRR, Channel, designs, kronecker
-from ldpbayes.sources.reports import read_collection, read_frame, write_collection
+from ldpbayes.sources import read_collection, read_frame, write_collection
 
 TOML = """\
 id = "small"
@@ -107,7 +107,7 @@ def test_where_selects_the_rows_of_a_channel(survey):
 
 
 def test_tables_longer_than_a_chunk(survey, monkeypatch):
-    monkeypatch.setattr(files, "_CHUNK", 7)
+    monkeypatch.setattr(sources.csv, "_CHUNK", 7)
     rows = ["yes" if i % 3 else "no" for i in range(100)]
     toml = TOML.replace('count = "count"\n', "")
     assert read_collection(survey(toml, "answer\n" + "\n".join(rows))).tallies[0].counts.tolist() == [34, 66]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.simulate import Population, population, simulate_collection, true_values
-from ldpbayes.sources.reports import read_collection, write_collection
+from ldpbayes.sources import read_collection, write_collection
 
 # ---- populations --------------------------------------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ def fit(
       ldpbayes fit data/rr_eriksson_cheating.toml --method nuts --seed 1 --json
     """
     from ldpbayes.fitting import fit as run
-    from ldpbayes.sources.reports import read_collection
+    from ldpbayes.sources import read_collection
 
     collection = read_collection(file)
     if explain:
@@ -120,7 +120,7 @@ def crosscheck(file: File, prior: Prior = "jeffreys", draws: Draws = 1000, seed:
     Exit status 0: nothing to flag; 1: something is flagged (the last lines say what); 2: bad input.
     """
     from ldpbayes.fitness.crosschecking import crosscheck as run
-    from ldpbayes.sources.reports import read_collection
+    from ldpbayes.sources import read_collection
 
     collection = read_collection(file)
     report = run(collection, _prior(prior), random_seed=seed, draws=draws, progressbar=sys.stderr.isatty())
@@ -181,7 +181,7 @@ def simulate(
     from ldpbayes.protocols import make_protocol
     from ldpbayes.simulate import population as make_population
     from ldpbayes.simulate import simulate_collection
-    from ldpbayes.sources.reports import write_collection
+    from ldpbayes.sources import write_collection
 
     truth = make_population(population, categories, random_seed=seed)
     mechanism = make_protocol(protocol, truth.categories, _parameters(parameter or []))

@@ -20,7 +20,7 @@ from ldpbayes.estimators.solvers.base import certificate
 from ldpbayes.likelihoods import DenseRows, IdentityRows, StackedRows
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel, designs
-from ldpbayes.sources.reports import read_collection
+from ldpbayes.sources import read_collection
 
 DATA = pathlib.Path(__file__).parents[2] / "data"
 

@@ -19,7 +19,7 @@ from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.likelihoods import two_level
 from ldpbayes.protocols import PROTOCOLS, Channel, make_protocol
 from ldpbayes.protocols.base import largest_ratio
-from ldpbayes.sources.reports import read_collection, write_collection
+from ldpbayes.sources import read_collection, write_collection
 
 LEVELS = (0.01, 0.7, 3.0)
 every_case = pytest.mark.parametrize("case", CASES, ids=str)

@@ -19,7 +19,7 @@ from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.sources.reports import read_collection, write_collection
+from ldpbayes.sources import read_collection, write_collection
 
 WORDS = ("ant", "bee", "cat", "Ü")
 #: Category 2 sets one bit only in cohort 0: what a map with coinciding hashes looks like.

@@ -1,0 +1,238 @@
+"""Collection files: ``<id>.toml`` describes categories and channels, tables beside it hold tallies or reports."""
+
+import csv
+import itertools
+import pathlib
+import tomllib
+from fractions import Fraction
+
+import numpy as np
+
+from ldpbayes import files
+from ldpbayes.collections import Collection, Derived, Tally
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesError
+from ldpbayes.protocols import make_protocol
+from ldpbayes.sources.csv import parse_counts, read_table
+
+_TEXTS = ("id", "title", "question", "citation", "licence", "notes")
+_COLLECTION_KEYS = {*_TEXTS, "categories", "channels", "derived", "published"}
+_CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n"}
+_LABELS = {"answers", "candidates", "separator"}  # parameters that are texts even where they look like "1/2"
+_KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
+
+
+def read_collection(path):
+    """Read a collection file and the CSV files it names.
+
+    The file holds ``id``, ``title``, ``question``, ``citation``, ``licence``, ``notes``, ``categories`` and one
+    ``[[channels]]`` table per channel: ``name``, ``protocol`` (a name of ``ldpbayes protocols``), ``parameters``,
+    ``file`` (CSV beside the collection file), ``where`` (column = value: the rows of this channel), ``report`` (the
+    column or columns of one report), ``count`` (the column of counts; without it every row is one report) and ``n``
+    (the total that the counts must add up to). Probabilities may be written as fractions, "1/6".
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    Collection
+
+    Raises
+    ------
+    DataError
+        Naming file, line and field, on anything malformed.
+
+    Warns
+    -----
+    RankDeficientWarning
+        Where the channels together cannot tell some categories apart.
+    """
+    path = pathlib.Path(path)
+    document = files.read_toml(path)
+    _known(document, _COLLECTION_KEYS, path)
+    texts = {key: _typed(document, key, str, path) for key in _TEXTS if key in document}
+    categories = document.get("categories")
+    if not isinstance(categories, list) or not all(isinstance(c, str) for c in categories):
+        raise DataError('must be a list of labels, such as ["no", "yes"]', source=path, field="categories")
+    channels = document.get("channels")
+    if not isinstance(channels, list) or not channels or not all(isinstance(c, dict) for c in channels):
+        raise DataError("needs at least one [[channels]] table", source=path, field="channels")
+    published = _typed(document, "published", list, path, default=[])
+    if not all(isinstance(entry, dict) for entry in published):
+        raise DataError("must be [[published]] tables", source=path, field="published")
+    derived = _typed(document, "derived", dict, path, default={})
+    try:
+        collection = Collection(
+            categories=tuple(categories),
+            tallies=tuple(_read_channel(path, categories, channel, i) for i, channel in enumerate(channels)),
+            derived=tuple(_derived(name, entry) for name, entry in derived.items()),
+            published=tuple(published),
+            **{"id": path.stem, **texts},
+        )
+    except DataError as err:
+        raise err.at(source=path) from err.__cause__
+    collection.warn_if_unidentified()
+    return collection
+
+
+def write_collection(collection, path):
+    """Write a collection as a TOML file and one CSV beside it; reading it back gives the same collection.
+
+    Parameters
+    ----------
+    collection : Collection
+    path : path-like
+        Ends in ``.toml``; the tallies go to the same name with ``.csv``.
+
+    Raises
+    ------
+    ArgumentError
+        Where path does not end in ``.toml``.
+    DataError
+        Where it cannot be written.
+    """
+    import tomli_w
+
+    path = pathlib.Path(path)
+    if path.suffix != ".toml":
+        raise ArgumentError(f"path must end in .toml, got {str(path)!r}; the tallies go to a .csv file beside it.")
+    table = path.with_suffix(".csv")
+    single = len(collection.tallies) == 1
+    document = {key: getattr(collection, key) for key in _TEXTS if getattr(collection, key)}
+    document["categories"] = list(collection.categories)
+    document["channels"] = [_channel_entry(tally, table.name, single) for tally in collection.tallies]
+    if collection.derived:
+        document["derived"] = {
+            item.name: {"of": list(item.of)} | ({"given": list(item.given)} if item.given else {})
+            for item in collection.derived
+        }
+    if collection.published:
+        document["published"] = list(collection.published)
+    described = tomli_w.dumps(document, multiline_strings=True)
+    if tomllib.loads(described) != document:  # carriage returns survive only in one-line strings
+        described = tomli_w.dumps(document)
+    with files.replacing(table) as temporary, open(temporary, "w", encoding="utf-8", newline="") as handle:
+        csv.writer(handle, lineterminator="\n").writerows(_table_lines(collection, single))
+    files.write_text(path, described)
+
+
+def _channel_entry(tally, table, single):
+    """Return the [[channels]] table of one tally."""
+    entry = {"name": tally.name, "protocol": getattr(tally.protocol, "design", tally.protocol.name), "file": table}
+    entry |= {} if single else {"where": {"channel": tally.name}}
+    fields = tally.protocol.report_fields
+    entry |= {"report": fields[0] if len(fields) == 1 else list(fields), "count": "count", "n": tally.n_reports}
+    parameters = _canonical(tally.protocol.parameters())
+    return entry | ({"parameters": parameters} if parameters else {})
+
+
+def _table_lines(collection, single):
+    """Yield the lines of the table: channels share the columns of the same name and leave the others empty."""
+    fields = list(dict.fromkeys(field for tally in collection.tallies for field in tally.protocol.report_fields))
+    yield [*([] if single else ["channel"]), *fields, "count"]
+    for tally in collection.tallies:
+        columns = tally.protocol.format_reports(tally.reports, collection.categories)
+        texts = dict(zip(tally.protocol.report_fields, columns, strict=True))
+        cells = [texts.get(field, itertools.repeat("")) for field in fields]
+        names = [] if single else [itertools.repeat(tally.name)]
+        yield from zip(*names, *cells, tally.counts.tolist(), strict=False)
+
+
+def _read_channel(path, categories, channel, position):
+    name = _typed(channel, "name", str, path, "channels", default="all" if position == 0 else f"channel {position + 1}")
+    field = f"channels.{name}"
+    _known(channel, _CHANNEL_KEYS, path, field)
+    for key in ("protocol", "file"):
+        if not isinstance(channel.get(key), str):
+            raise DataError(f"needs {key!r}", source=path, field=field)
+    try:
+        parameters = _numbers(_typed(channel, "parameters", dict, path, field, default={}))
+        protocol = make_protocol(channel["protocol"], categories, parameters)
+    except DataError:
+        raise
+    except (LDPBayesError, TypeError) as err:
+        raise DataError(str(err).rstrip("."), source=path, field=field) from err
+    report = channel.get("report", list(protocol.report_fields))
+    report = [report] if isinstance(report, str) else report
+    if not isinstance(report, list) or [type(r) for r in report] != [str] * len(protocol.report_fields):
+        fields = ", ".join(protocol.report_fields)
+        raise DataError(f"report must name {len(protocol.report_fields)} columns ({fields})", source=path, field=field)
+    count = _typed(channel, "count", str, path, field)
+    where = _typed(channel, "where", dict, path, field, default={})
+    tally = _read_tally(path.parent / channel["file"], protocol, categories, name, report, count, where)
+    stated = _typed(channel, "n", int, path, field)
+    if stated is not None and stated != tally.n_reports:
+        raise DataError(f"counts add up to {tally.n_reports}, but n says {stated}", source=path, field=field)
+    return tally
+
+
+def _read_tally(source, protocol, categories, name, report, count, where):
+    """Return the Tally of one channel, read in chunks so that only the parsed reports stay in memory."""
+    reports, counts = [], []
+    try:
+        for lines, columns in read_table(source, [*report, *([count] if count else [])], where):
+            try:
+                reports.append(protocol.parse_reports(columns[: len(report)], categories))
+            except DataError as err:
+                line = None if err.line is None else lines[err.line]
+                raise DataError(err.message, line=line, field=err.field or report[0]) from None
+            if count:
+                counts.append(parse_counts(columns[-1], lines, count))
+        if not reports:
+            condition = " and ".join(f"{key} = {value!r}" for key, value in where.items())
+            raise DataError(f"has no rows for channel {name!r}" + (f", where {condition}" if where else ""))
+        return Tally(protocol, np.concatenate(reports), np.concatenate(counts) if count else None, name)
+    except DataError as err:
+        raise err.at(source=source) from err.__cause__
+
+
+def _derived(name, entry):
+    lists = [entry.get("of"), entry.get("given", [])] if isinstance(entry, dict) else [None]
+    good = all(isinstance(labels, list) and all(isinstance(label, str) for label in labels) for labels in lists)
+    if not good or set(entry) - {"of", "given"} or not entry["of"]:
+        raise DataError("must have of = [categories] and, for a share, given = [categories]", field=f"derived.{name}")
+    return Derived(name, tuple(entry["of"]), tuple(entry.get("given", ())))
+
+
+def _typed(table, key, kind, path, field=None, default=None):
+    """Return table[key], or default where it is missing; a value of another type is refused."""
+    value = table.get(key, default)
+    if key in table and (not isinstance(value, kind) or isinstance(value, bool)):
+        raise DataError(f"{key} must be {_KINDS[kind]}, got {value!r}", source=path, field=field or key)
+    return value
+
+
+def _known(table, keys, path, field=None):
+    for key in table:
+        if key not in keys:
+            raise DataError(f"unknown key {key!r}; known are {', '.join(sorted(keys))}", source=path, field=field)
+
+
+def _numbers(value):
+    """Return value with every text of the form "p/q" turned into a float; labels and other texts stay."""
+    if isinstance(value, dict):
+        return {key: item if key in _LABELS else _numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    if isinstance(value, str) and "/" in value:
+        try:
+            return float(Fraction(value))
+        except (ValueError, ZeroDivisionError):
+            return value
+    return value
+
+
+def _canonical(value):
+    """Return value ready for TOML: floats that are small fractions but long decimals become "p/q"."""
+    if isinstance(value, dict):
+        return {key: _canonical(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and len(repr(value)) > 10:
+        fraction = Fraction(value).limit_denominator(1000)
+        if float(fraction) == value:
+            return str(fraction)
+    return value
