@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # One thread per numerical library: steadier on small machines, and faster for these sizes.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+# Processes that share the tests.
+WORKERS ?= 2
 
 .PHONY: demo test calibrate notebooks lint bench clean help
 
@@ -16,7 +18,7 @@ demo: $(VENV)/.ready  ## Fit a real survey and print its posterior, then cross-c
 	$(BIN)/ldpbayes crosscheck data/rr_nigeria.toml --seed 1
 
 test: $(VENV)/.ready  ## Run the tests (the slow calibrations and notebooks have targets of their own).
-	$(BIN)/python -m pytest -m "not calibrate and not notebook"
+	$(BIN)/python -m pytest -m "not calibrate and not notebook" -n $(WORKERS) --dist loadgroup --durations 10
 
 calibrate: $(VENV)/.ready  ## Run the slow statistical calibrations.
 	$(BIN)/python -m pytest -m calibrate

@@ -17,7 +17,7 @@ from ldpbayes.protocols import GRR, Channel, kronecker, make_protocol
 from ldpbayes.simulate import population, simulate_collection
 from ldpbayes.sources import read_collection, read_frame, write_collection
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Names that load on first use, and where they live.
 _LAZY = {

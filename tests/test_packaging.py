@@ -1,0 +1,84 @@
+"""What a plain install brings, what is an extra, and that exact fits need none of the heavy libraries."""
+
+import ast
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+#: Distributions whose import name differs, and those that another one imports.
+IMPORT_NAMES = {"arviz-base": "arviz_base", "arviz-stats": "arviz_stats", "tomli-w": "tomli_w"}
+IMPORTED_BY_OTHERS = {"h5py"}  # h5netcdf writes through it
+FEATURES = {"plots", "frames", "study"}
+
+
+def distribution(requirement):
+    return re.match(r"[A-Za-z0-9_-]+", requirement).group().lower()
+
+
+def imported():
+    """Return the top-level names that the package imports anywhere."""
+    found = set()
+    for path in (ROOT / "ldpbayes").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module.split(".")[0])
+    return found
+
+
+def test_mend_30_nothing_is_mandatory_that_is_not_imported():
+    names = {IMPORT_NAMES.get(d, d) for d in map(distribution, PROJECT["dependencies"])} - IMPORTED_BY_OTHERS
+    assert names <= imported()
+
+
+def test_every_import_is_declared():
+    extras = PROJECT["optional-dependencies"]
+    declared = [*PROJECT["dependencies"], *(r for name in FEATURES for r in extras[name])]
+    names = {IMPORT_NAMES.get(d, d).replace("-", "_") for d in map(distribution, declared)}
+    own = {"ldpbayes", "pytensor", "arviz_base"}  # pytensor comes with PyMC and is its interface
+    assert {m for m in imported() if m not in sys.stdlib_module_names} - own <= names | {"numpy", "scipy"}
+
+
+def test_all_has_every_feature():
+    stated = PROJECT["optional-dependencies"]["all"][0]
+    assert {f.strip() for f in stated.removeprefix("ldpbayes[").removesuffix("]").split(",")} == FEATURES
+
+
+def test_mend_30_licence_authors_and_citation_are_there():
+    assert "Apache License" in (ROOT / "LICENSE").read_text()
+    assert PROJECT["authors"]
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"version: {PROJECT['version']}" in citation
+    assert (ROOT / "ldpbayes" / "py.typed").exists()
+
+
+BLOCKED = """
+import sys
+from importlib.machinery import PathFinder
+
+ABSENT = {"pymc", "pytensor", "nutpie", "cvxpy", "matplotlib", "numba", "narwhals", "pyarrow", "joblib"}
+
+find_spec = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *rest: None if name.split(".")[0] in ABSENT else find_spec(name, *rest)
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from ldpbayes import cli; cli.main(['fit', 'data/rr_nigeria.toml', '--seed', '1'])",
+        "from ldpbayes import cli; cli.main(['fit', 'data/rr_eriksson_cheating.toml', '--seed', '1', '--json'])",
+        "import ldpbayes as lb; lb.fit(lb.Collection(['a', 'b', 'c'], [lb.Tally(lb.GRR(3, 1.0), [0, 1, 2, 2])]))",
+    ],
+)
+def test_exact_fits_need_no_heavy_library(code):
+    done = subprocess.run([sys.executable, "-c", BLOCKED + code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
