@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Processes that share the tests.
 WORKERS ?= 2
 
-.PHONY: demo test calibrate notebooks lint bench clean help
+.PHONY: demo test docs calibrate notebooks lint bench clean help
 
 help:  ## Show the targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -26,6 +26,9 @@ calibrate: $(VENV)/.ready  ## Run the slow statistical calibrations.
 notebooks: $(VENV)/.ready  ## Execute the notebooks, in a temporary copy.
 	$(BIN)/python -m pytest -m notebook
 
+docs: $(VENV)/.docs  ## Build the site into docs/_build.
+	$(BIN)/python -m sphinx -W --keep-going -j 2 -b html docs docs/_build
+
 lint: $(VENV)/.ready  ## Check style.
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
@@ -37,5 +40,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt tools/find_python.sh
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	@touch $@
+
 clean:  ## Remove the environment and caches.
-	rm -rf $(VENV) .pytest_cache .hypothesis .ruff_cache build *.egg-info
+	rm -rf $(VENV) .pytest_cache .hypothesis .ruff_cache build docs/_build docs/tutorials docs/reference/generated *.egg-info

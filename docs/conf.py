@@ -1,0 +1,56 @@
+"""Sphinx configuration: `make docs` builds the site into docs/_build."""
+
+import pathlib
+import shutil
+
+from docutils import nodes
+from latex2mathml.converter import convert
+
+import ldpbayes
+
+HERE = pathlib.Path(__file__).parent
+shutil.rmtree(HERE / "tutorials", ignore_errors=True)
+shutil.copytree(HERE.parent / "notebooks", HERE / "tutorials")
+
+project = "ldpbayes"
+author = "The ldpbayes developers"
+release = version = ldpbayes.__version__
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_nb",
+    "sphinx_design",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build"]
+autosummary_generate = True
+numpydoc_show_class_members = False
+nb_execution_mode = "off"  # pages show the outputs that the notebooks hold; `make notebooks` executes them
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+html_theme = "pydata_sphinx_theme"
+html_title = "ldpbayes"
+html_theme_options = {"navbar_end": ["theme-switcher"], "show_toc_level": 2}
+html_context = {"default_mode": "auto"}
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_favicon = "_static/icon.svg"
+
+
+def _inline_math(self, node):
+    self.body.append(convert(node.astext()))
+    raise nodes.SkipNode
+
+
+def _block_math(self, node):
+    self.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>')
+    raise nodes.SkipNode
+
+
+def setup(app):
+    """Render mathematics as MathML when the site is built: no script, no request to another host."""
+    app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
+
+
+html_math_renderer = "mathml"
