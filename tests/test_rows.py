@@ -14,12 +14,17 @@ from scipy.linalg import hadamard
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import (
+    AbstractLikelihood,
+    AbstractSampler,
     DenseRows,
     HadamardRows,
     IdentityRows,
+    LevelRows,
+    Rows,
     SeparableRows,
     StackedRows,
     SupportRows,
+    require_sampler,
     two_level,
     walsh_hadamard,
 )
@@ -64,7 +69,7 @@ def test_listed_members_and_byte_tables_equal_the_dense_twin(sparse, n_rows, n_c
         patch.setattr(two_level, "SMALL", 0)
         patch.setattr(two_level, "SPARSE", sparse)
         fast, _ = support_rows(n_rows, n_categories, 2.0, seed)
-        assert (fast._listed is None) == (sparse > 0 and fast.bits.any())
+        assert (fast.listed is None) == (sparse > 0 and fast.bits.any())
         assert_same_products(fast, seed)
 
 
@@ -90,7 +95,7 @@ def test_identity_separable_and_stacked_rows_equal_the_dense_twin():
 
 def test_composite_rows_have_no_users_to_allocate():
     with pytest.raises(InfeasibleError, match="bits, not users"):
-        SeparableRows([0, 1], [0.3, 0.7], [0.5, -0.5], [7, 2], 2).allocate(np.full(2, 0.5), np.random.default_rng(0))
+        require_sampler(SeparableRows([0, 1], [0.3, 0.7], [0.5, -0.5], [7, 2], 2))
 
 
 @pytest.mark.parametrize("top", [1, 4, 400], ids=["single", "few", "crowded"])
@@ -108,18 +113,18 @@ def test_signal_users_follow_their_law(top, beta, sparse, monkeypatch):
     share = beta * members * p
     share /= 1 + share.sum(axis=1, keepdims=True)
     mean, sd = fast.counts @ share, np.sqrt(fast.counts @ (share * (1 - share)))
-    draws = np.stack([fast.signal(p, rng) for _ in range(300)])
+    draws = np.stack([fast.sampler().signal(p, rng) for _ in range(300)])
     assert (np.abs(draws.mean(axis=0) - mean) <= 4.5 * sd / math.sqrt(300) + 0.01).all()
     common = mean > 5
     np.testing.assert_allclose(draws.std(axis=0)[common], sd[common], rtol=0.25, atol=1e-6)
-    assert (fast.allocate(p, rng).sum(), draws.shape) == (fast.n_reports, (300, 40))
+    assert (fast.sampler().allocate(p, rng).sum(), draws.shape) == (fast.n_reports, (300, 40))
 
 
 def test_signal_of_dense_rows_subtracts_the_least_entry():
     rng = np.random.default_rng(2)
     matrix = np.array([[0.5, 0.5, 0.5], [0.2, 0.7, 0.3]])
     counts, p = np.array([1000, 2000]), np.array([0.5, 0.2, 0.3])
-    draws = np.stack([DenseRows(matrix, counts).signal(p, rng) for _ in range(200)])
+    draws = np.stack([DenseRows(matrix, counts).sampler().signal(p, rng) for _ in range(200)])
     mean = 2000 * np.array([0, 0.5, 0.1]) * p / (matrix[1] @ p)
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=4 * math.sqrt(500 / 200))
 
@@ -143,7 +148,7 @@ def test_read_only_tables_serve_the_kernels(monkeypatch):
     p.setflags(write=False)
     np.testing.assert_allclose(fast.matvec(p), 1 + 1.7 * members @ p, rtol=1e-13)
     np.testing.assert_allclose(fast.rmatvec(fast.matvec(p)), twin(fast).rmatvec(fast.matvec(p)), rtol=1e-12)
-    assert fast.signal(p, np.random.default_rng(1)).shape == (33,)
+    assert fast.sampler().signal(p, np.random.default_rng(1)).shape == (33,)
 
 
 def test_two_hundred_thousand_reports_stay_packed_in_memory():
@@ -169,7 +174,57 @@ def test_small_rows_and_grr_load_no_compiler():
         "from ldpbayes.likelihoods import IdentityRows, SupportRows\n"
         "p = np.full(16, 1 / 16)\n"
         "IdentityRows([0, 1], 1.0, [2, 3], 16).value_and_gradient(p)\n"
-        "SupportRows(np.ones((9, 2), np.uint8), 1.0, np.ones(9), 16).allocate(p, np.random.default_rng(0))\n"
+        "SupportRows(np.ones((9, 2), np.uint8), 1.0, np.ones(9), 16).sampler().allocate(p, np.random.default_rng(0))\n"
         "assert 'numba' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def kinds():
+    """Return rows of every kind over six categories."""
+    rng = np.random.default_rng(5)
+    supports, _ = support_rows(40, 6)
+    identity = IdentityRows([2, 0, 5], 3.0, [4, 1, 9], 6, -0.3)
+    levels = LevelRows(rng.integers(0, 3, (20, 6)), [0.4, 1.0, 2.5], rng.integers(1, 5, 20), [0.0, 1.0, 2.0])
+    return [
+        identity,
+        supports,
+        levels,
+        DenseRows(rng.random((7, 6)), rng.integers(1, 9, 7)),
+        HadamardRows(rng.integers(8, size=9), 2.5, rng.integers(1, 9, size=9), 6, -1.0),
+        SeparableRows([1, 1, 4], [0.3, 0.7, 0.1], [0.5, -0.5, 2.0], [7, 2, 5], 6),
+        StackedRows([identity, supports]),
+    ]
+
+
+@pytest.mark.parametrize("fast", kinds(), ids=lambda fast: type(fast).__name__)
+def test_every_kind_is_a_likelihood(fast):
+    p = np.random.default_rng(1).dirichlet(np.ones(6))
+    step = 1e-5
+    around = p + step * np.concatenate([np.zeros((1, 6)), np.eye(6), -np.eye(6)])
+    values = np.array([fast.value_and_gradient(q)[0] for q in around])
+    gradient = (values[1:7] - values[7:]) / (2 * step)
+    np.testing.assert_allclose(fast.value_and_gradient(p)[1], gradient, rtol=1e-6)
+    second = (values[1:7] + values[7:] - 2 * values[0]) / step**2
+    np.testing.assert_allclose(fast.curvature(p), -second, rtol=1e-3)
+    np.testing.assert_allclose(fast.log_likelihood(around.T)[0], values[0] + fast.log_constant)
+    np.testing.assert_allclose(fast.square_matvec(p), fast.dense() ** 2 @ p)
+    assert fast.support_counts().shape == (6,)
+    assert fast.rows() is fast
+
+
+def test_kinds_are_complete_and_override_nothing_that_is_concrete():
+    """A concrete method of a likelihood is never overridden: kinds differ in abstract methods only."""
+    assert {type(fast) for fast in kinds()} == {
+        kind for kind in all_subclasses(Rows) if not getattr(kind, "__abstractmethods__", None)
+    }
+    for base in (AbstractLikelihood, AbstractSampler, *all_subclasses(AbstractLikelihood), *all_subclasses(AbstractSampler)):
+        for kind in base.__subclasses__():
+            for name in set(vars(kind)) & set(vars(base)) - {"__init__", "__doc__", "__module__", "__abstractmethods__"}:
+                known = getattr(vars(base)[name], "__isabstractmethod__", False) or not callable(vars(base)[name])
+                assert name.startswith("_") or known, f"{kind.__name__}.{name} overrides {base.__name__}"
+
+
+def all_subclasses(base):
+    found = set(base.__subclasses__())
+    return found.union(*(all_subclasses(kind) for kind in found))

@@ -1,14 +1,24 @@
-"""Likelihood rows: the one abstraction that estimators see.
+"""What reports say about a distribution: rows kept one a report, or a summary that adds up.
 
-A collection of reports is a matrix L (one row a distinct report, one column a category) with counts w; the
-log-likelihood is Σ_j w_j [log_constant_j + log (L p)_j]. Kinds differ only in how they store and multiply L.
+The reports of a cell are a matrix L (one row a distinct report, one column a category) with counts w; the log-likelihood
+is Σ_j w_j [log_constant_j + log (L p)_j]. Kinds of rows differ only in how they store and multiply L; a summary is the
+expansion of that sum at a pilot.
 """
 
-from ldpbayes.likelihoods.base import Rows, Separable, require_separable
+from ldpbayes.likelihoods.base import (
+    AbstractLikelihood,
+    AbstractSampler,
+    Rows,
+    Separable,
+    require_sampler,
+    require_separable,
+)
 from ldpbayes.likelihoods.kinds import DenseRows, LevelRows, SeparableRows, StackedRows
 from ldpbayes.likelihoods.two_level import HadamardRows, IdentityRows, SupportRows, TwoLevelRows, walsh_hadamard
 
 __all__ = [
+    "AbstractLikelihood",
+    "AbstractSampler",
     "DenseRows",
     "HadamardRows",
     "IdentityRows",
@@ -19,6 +29,7 @@ __all__ = [
     "StackedRows",
     "SupportRows",
     "TwoLevelRows",
+    "require_sampler",
     "require_separable",
     "walsh_hadamard",
 ]

@@ -1,16 +1,100 @@
-"""The interface of likelihood rows, and the separable form that the exact posterior asks for."""
+"""What the reports of one cell say about its distribution: the interface, and likelihoods that keep one row a report."""
 
 import abc
 from dataclasses import dataclass
 from functools import cached_property
+from typing import final
 
 import numpy as np
 
 from ldpbayes.errors import InfeasibleError
 
 
-class Rows(abc.ABC):
-    """L (n_rows × n_categories, non-negative) with counts.
+class AbstractLikelihood(abc.ABC):
+    """log P(Y | p) of the reports of one cell, as a function of the cell's distribution p.
+
+    Members either hold the reports as rows (``Rows``) or expand their log-likelihood at a pilot (``Summary``). What only
+    some of them can do is a method that returns the object that does it, or None.
+
+    Attributes
+    ----------
+    n_categories : int
+        Number of categories, a.
+    n_reports : float
+        Number of users.
+    """
+
+    n_categories: int
+    n_reports: float
+
+    @abc.abstractmethod
+    def value_and_gradient(self, p: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log-likelihood of p, shape (a,), without its constants, and its gradient."""
+
+    @abc.abstractmethod
+    def curvature(self, p: np.ndarray) -> np.ndarray:
+        """Return minus the diagonal of the log-likelihood's Hessian at p, shape (a,)."""
+
+    @abc.abstractmethod
+    def log_likelihood(self, p: np.ndarray) -> float | np.ndarray:
+        """Return log P(Y | p) (ordered reports: no multinomial coefficient) for p of shape (a,) or (a, k)."""
+
+    @abc.abstractmethod
+    def support_counts(self) -> np.ndarray | None:
+        """Return C_x, how many reports have x in their support, shape (a,); None where they were not kept."""
+
+    @abc.abstractmethod
+    def rows(self) -> "Rows | None":
+        """Return the likelihood rows, or None where the reports themselves were not kept."""
+
+    @abc.abstractmethod
+    def separable(self) -> "Separable | None":
+        """Return the Separable form, or None where some report weighs several categories differently."""
+
+    @abc.abstractmethod
+    def sampler(self) -> "AbstractSampler | None":
+        """Return what draws the true tallies given p, or None where the likelihood does not hold users one by one."""
+
+
+class AbstractSampler(abc.ABC):
+    """Draws the true tallies T of the users given their reports and the distribution p.
+
+    With f_j the part of row j that all categories share, a user of report j is *noise* with weight f_j Σp and *signal* of
+    category x with weight (L_jx − f_j) p_x. Given the signal tallies k, p ~ Dirichlet(α + k): the categories of noise users
+    need not be drawn.
+
+    Attributes
+    ----------
+    n_reports : float
+        Number of users.
+    writes_rows : bool
+        Whether every draw writes the rows out as a dense array.
+    """
+
+    n_reports: float
+    writes_rows: bool = False
+
+    @abc.abstractmethod
+    def signal(self, p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return one draw of the signal tallies k given p, shape (a,)."""
+
+    @property
+    @abc.abstractmethod
+    def seconds(self) -> float:
+        """Predicted time of one draw on one core."""
+
+    @final
+    def allocate(self, p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return one draw of the true tallies T given p: Σ_j Multinomial(w_j, L_j∘p / (L p)_j), shape (a,).
+
+        Signal users take their category; noise users take any category, by p.
+        """
+        signal = self.signal(p, rng)
+        return signal + rng.multinomial(int(self.n_reports) - signal.sum(), p / p.sum())
+
+
+class Rows(AbstractLikelihood):
+    """L (n_rows × n_categories, non-negative) with counts: log P(Y | p) = Σ_j w_j [log_constant_j + log (L p)_j].
 
     Attributes
     ----------
@@ -42,68 +126,66 @@ class Rows(abc.ABC):
     def gram_diagonal(self, v):
         """Return the diagonal of L.T @ diag(v) @ L, shape (a,)."""
 
+    @abc.abstractmethod
     def square_matvec(self, p):
         """Return (L∘L) @ p for p of shape (a,)."""
-        return self.dense() ** 2 @ p
 
     @abc.abstractmethod
     def dense(self):
-        """Return L as an (n_rows, a) array; the twin that tests hold the fast kernels to."""
+        """Return L as an (n_rows, a) array; tests compare the fast products with it."""
 
-    def signal(self, p, rng):
-        """Return one draw of the signal tallies k given p, shape (a,): the users whose report says something about them.
+    @abc.abstractmethod
+    def support_counts(self):
+        """Return C_x, how many reports have x in their support, shape (a,).
 
-        With f = noise_floor(), a user of report j is *noise* with weight f_j Σp and *signal* of category x with weight
-        (L_jx − f_j) p_x. Given k, p ~ Dirichlet(α + k): noise users need no category (spec 2.4).
+        Rows of more than two levels have no supports; a report then counts for x by its share L_jx / Σ_x' L_jx'.
         """
-        dense, floor = self.dense(), self.noise_floor()[:, None]
-        weights = np.concatenate([(dense - floor) * p, floor * p.sum()], axis=1)
-        weights /= weights.sum(axis=1, keepdims=True)
-        return rng.multinomial(self.counts.astype(np.int64), weights).sum(axis=0)[:-1]
 
-    def noise_floor(self):
-        """Return the part of every row that is the same for all categories, shape (n_rows,)."""
-        return self.dense().min(axis=1)
+    @final
+    def rows(self):
+        return self
 
-    def allocate(self, p, rng):
-        """Return one draw of the true tallies T given p: Σ_j Multinomial(w_j, L_j∘p / (L p)_j), shape (a,).
+    @final
+    def curvature(self, p):
+        return self.gram_diagonal(self.counts / self.matvec(p) ** 2)
 
-        Signal users take their category, noise users any one by p.
-        """
-        signal = self.signal(p, rng)
-        return signal + rng.multinomial(int(self.n_reports) - signal.sum(), p / p.sum())
-
-    @property
-    def allocation_seconds(self):
-        """Predicted time of one call of allocate() on one core."""
-        return 2e-8 * self.n_rows * self.n_categories + 4e-8 * float(np.minimum(self.counts, self.n_categories).sum())
-
-    def separable(self):
-        """Return the Separable form of these rows, or None where some row looks at several coordinates."""
-        return None
-
+    @final
     @property
     def n_rows(self):
         """Number of distinct reports."""
         return len(self.counts)
 
+    @final
     @property
     def n_reports(self):
         """Number of users, Σ_j w_j."""
         return float(self.counts.sum())
 
+    def allocate(self, p, rng):
+        return require_sampler(self).allocate(p, rng)
+
+    def signal(self, p, rng):
+        return require_sampler(self).signal(p, rng)
+
+    @property
+    def allocation_seconds(self):
+        return require_sampler(self).seconds
+
+    @final
     @cached_property
     def log_constant(self):
         """Σ_j w_j log_constants_j."""
         return float(self.counts @ self.log_constants)
 
+
+class ByProducts:
+    """Value, gradient and log-likelihood of rows by their products; mixed into the kinds that have no faster way."""
+
     def log_likelihood(self, p):
-        """Return log P(Y | p) (ordered reports: no multinomial coefficient) for p of shape (a,) or (a, k)."""
         with np.errstate(divide="ignore"):
             return self.log_constant + self.counts @ np.log(self.matvec(p))
 
     def value_and_gradient(self, p):
-        """Return Σ w log(L p) (without constants) and its gradient L.T (w / L p)."""
         u = self.matvec(p)
         with np.errstate(divide="ignore"):
             return float(self.counts @ np.log(u)), self.rmatvec(self.counts / u)
@@ -130,15 +212,54 @@ class Separable:
     log_constants: np.ndarray
 
 
-def require_separable(rows):
-    """Return rows.separable(), or refuse with the reason."""
-    form = rows.separable()
+def require_separable(likelihood):
+    """Return likelihood.separable().
+
+    Parameters
+    ----------
+    likelihood : AbstractLikelihood
+
+    Returns
+    -------
+    Separable
+
+    Raises
+    ------
+    InfeasibleError
+        Where some report weighs several categories differently.
+    """
+    form = likelihood.separable()
     if form is None:
         raise InfeasibleError(
             "The separable exact posterior needs reports that each single out one category (GRR, forced response, any "
             "two-category design); these reports weigh several categories differently. Use another method."
         )
     return form
+
+
+def require_sampler(likelihood):
+    """Return likelihood.sampler().
+
+    Parameters
+    ----------
+    likelihood : AbstractLikelihood
+
+    Returns
+    -------
+    AbstractSampler
+
+    Raises
+    ------
+    InfeasibleError
+        Where the likelihood does not hold users one by one: composite likelihoods and summaries.
+    """
+    sampler = likelihood.sampler()
+    if sampler is None:
+        raise InfeasibleError(
+            "The true tallies can be drawn only where the likelihood holds every user's report: a composite likelihood "
+            "counts bits, not users, and a summary keeps sums only."
+        )
+    return sampler
 
 
 def scatter(index, r, size):

@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from ldpbayes.errors import InfeasibleError
-from ldpbayes.likelihoods.base import Rows, Separable, scatter
+from ldpbayes.likelihoods.base import AbstractSampler, ByProducts, Rows, Separable, scatter
 
 
-class DenseRows(Rows):
+class DenseRows(ByProducts, Rows):
     """Any L, stored as it is.
 
     Parameters
@@ -32,8 +31,17 @@ class DenseRows(Rows):
     def gram_diagonal(self, v):
         return np.einsum("jx,j,jx->x", self.matrix, v, self.matrix, optimize=True)
 
+    def square_matvec(self, p):
+        return self.matrix**2 @ p
+
     def dense(self):
         return self.matrix
+
+    def support_counts(self):
+        return self.counts @ (self.matrix / self.matrix.sum(axis=1, keepdims=True))
+
+    def sampler(self):
+        return DenseSampler(self)
 
     def separable(self):
         """Detect rows with at most one coordinate that differs from the others (two categories: always)."""
@@ -51,7 +59,7 @@ class DenseRows(Rows):
         return Separable(index, base, slope, self.counts, self.log_constants)
 
 
-class LevelRows(Rows):
+class LevelRows(ByProducts, Rows):
     """Rows that take few values: L_jx = values[levels_jx]; Bloom-filter reports, one byte an entry.
 
     Parameters
@@ -88,10 +96,11 @@ class LevelRows(Rows):
     def dense(self):
         return self.values[self.levels]
 
-    def signal(self, p, rng):
-        return sum(
-            DenseRows(block, self.counts[part]).signal(p, rng).astype(np.int64) for part, block in self._blocks(self.values)
-        )
+    def separable(self):
+        return None
+
+    def sampler(self):
+        return LevelSampler(self)
 
     def support_counts(self):
         """Return Σ_j w_j hits[levels_jx], shape (a,): how many bits of category x all reports hold."""
@@ -103,6 +112,10 @@ class LevelRows(Rows):
     def _rmatvec(self, values, r):
         return sum(block.T @ r[part] for part, block in self._blocks(values))
 
+    def blocks(self):
+        """Yield (slice of rows, those rows written out), some 2^20 entries at a time."""
+        return self._blocks(self.values)
+
     def _blocks(self, values):
         size = max(1, 2**20 // self.n_categories)
         for start in range(0, self.n_rows, size):
@@ -110,7 +123,7 @@ class LevelRows(Rows):
             yield part, values[self.levels[part]]
 
 
-class SeparableRows(Rows):
+class SeparableRows(ByProducts, Rows):
     """Rows base_j Σp + slope_j p[index_j] of a composite likelihood: no row is a user, so none can be allocated.
 
     Parameters
@@ -148,12 +161,16 @@ class SeparableRows(Rows):
         out[np.arange(self.n_rows), self.index] += self.slope
         return out
 
-    @property
-    def allocation_seconds(self):
-        return 1e-7 * (self.n_rows + self.n_categories)
+    def square_matvec(self, p):
+        return self.base**2 * p.sum() + self.slope * (2 * self.base + self.slope) * p[self.index]
 
-    def signal(self, p, rng):
-        raise InfeasibleError("A composite likelihood counts bits, not users: it has no true tallies to draw.")
+    def support_counts(self):
+        """Return Σ_j w_j L_jx / Σ_x' L_jx', as for any rows of more than two levels."""
+        share = self.counts / (self.base * self.n_categories + self.slope)
+        return (share * self.base).sum() + scatter(self.index, share * self.slope, self.n_categories)
+
+    def sampler(self):
+        return None
 
     def separable(self):
         return Separable(self.index, self.base, self.slope, self.counts, self.log_constants)
@@ -192,12 +209,12 @@ class StackedRows(Rows):
     def dense(self):
         return np.concatenate([part.dense() for part in self.parts])
 
-    @property
-    def allocation_seconds(self):
-        return sum(part.allocation_seconds for part in self.parts)
+    def support_counts(self):
+        return sum(part.support_counts() for part in self.parts)
 
-    def signal(self, p, rng):
-        return sum(part.signal(p, rng) for part in self.parts)
+    def sampler(self):
+        samplers = [part.sampler() for part in self.parts]
+        return None if None in samplers else StackedSampler(samplers)
 
     def log_likelihood(self, p):
         return sum(part.log_likelihood(p) for part in self.parts)
@@ -215,3 +232,70 @@ class StackedRows(Rows):
 
     def _pieces(self, r):
         return zip(self.parts, np.split(r, self._splits), strict=True)
+
+
+class DenseSampler(AbstractSampler):
+    """One multinomial a row over its written-out weights.
+
+    Parameters
+    ----------
+    rows : Rows
+    floor : float, optional
+        Part of every row that all categories share; by default the least entry of each row.
+    """
+
+    writes_rows = True
+
+    def __init__(self, rows, floor=None):
+        self._rows, self._floor, self.n_reports = rows, floor, rows.n_reports
+
+    def signal(self, p, rng):
+        dense = self._rows.dense()
+        floor = dense.min(axis=1, keepdims=True) if self._floor is None else np.full((len(dense), 1), self._floor)
+        weights = np.concatenate([(dense - floor) * p, floor * p.sum()], axis=1)
+        weights /= weights.sum(axis=1, keepdims=True)
+        return rng.multinomial(self._rows.counts.astype(np.int64), weights).sum(axis=0)[:-1]
+
+    @property
+    def seconds(self):
+        counts, a = self._rows.counts, self._rows.n_categories
+        return 2e-8 * counts.size * a + 4e-8 * float(np.minimum(counts, a).sum())
+
+
+class LevelSampler(AbstractSampler):
+    """The dense draw, a block of rows at a time.
+
+    Parameters
+    ----------
+    rows : LevelRows
+    """
+
+    def __init__(self, rows):
+        self._rows, self.n_reports = rows, rows.n_reports
+
+    def signal(self, p, rng):
+        blocks = self._rows.blocks()
+        return sum(DenseSampler(DenseRows(block, self._rows.counts[part])).signal(p, rng) for part, block in blocks)
+
+    @property
+    def seconds(self):
+        return DenseSampler(self._rows).seconds
+
+
+class StackedSampler(AbstractSampler):
+    """The draws of several channels, added up.
+
+    Parameters
+    ----------
+    parts : sequence of AbstractSampler
+    """
+
+    def __init__(self, parts):
+        self._parts, self.n_reports = tuple(parts), sum(part.n_reports for part in parts)
+
+    def signal(self, p, rng):
+        return sum(part.signal(p, rng) for part in self._parts)
+
+    @property
+    def seconds(self):
+        return sum(part.seconds for part in self._parts)

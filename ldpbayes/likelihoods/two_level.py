@@ -5,7 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ldpbayes.likelihoods.base import Rows, Separable, scatter
+from ldpbayes.likelihoods.base import AbstractSampler, ByProducts, Rows, Separable, scatter
+from ldpbayes.likelihoods.kinds import DenseSampler
 
 #: Entries up to which packed supports are kept unpacked: below, products are faster than loading the compiled kernels.
 SMALL = 2**16
@@ -17,7 +18,7 @@ _BYTES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(f
 
 
 class TwoLevelRows(Rows):
-    """Rows 1 + β[x ∈ S_j], times exp(log_constant_j): kinds differ in how they hold the supports S_j (spec 1.1).
+    """Rows 1 + β[x ∈ S_j], times exp(log_constant_j): kinds differ in how they hold the supports S_j.
 
     Attributes
     ----------
@@ -41,9 +42,6 @@ class TwoLevelRows(Rows):
         """Return C_x = Σ_j w_j [x ∈ S_j], shape (a,)."""
         return self.support_totals(self.counts)
 
-    def noise_floor(self):
-        return np.ones(self.n_rows)
-
     def matvec(self, p):
         return p.sum(axis=0) + self.beta * self.support_sums(p)
 
@@ -57,7 +55,7 @@ class TwoLevelRows(Rows):
         return p.sum() + self.beta * (2 + self.beta) * self.support_sums(p)
 
 
-class IdentityRows(TwoLevelRows):
+class IdentityRows(ByProducts, TwoLevelRows):
     """GRR: S_j = {index_j}. Every product is O(a).
 
     Parameters
@@ -90,16 +88,8 @@ class IdentityRows(TwoLevelRows):
         out[np.arange(self.n_rows), self.index] += self.beta
         return out
 
-    @property
-    def allocation_seconds(self):
-        return 1e-7 * self.n_categories
-
-    def signal(self, p, rng):
-        named = self.beta * p[self.index]
-        truthful = rng.binomial(self.counts.astype(np.int64), named / (p.sum() + named))
-        out = np.zeros(self.n_categories, dtype=np.int64)
-        np.add.at(out, self.index, truthful)
-        return out
+    def sampler(self):
+        return IdentitySampler(self)
 
     def separable(self):
         ones = np.ones(self.n_rows)
@@ -129,13 +119,14 @@ class SupportRows(TwoLevelRows):
         self.bits = np.ascontiguousarray(bits, dtype=np.uint8).reshape(self.n_rows, -(-self.n_categories // 8))
 
     @property
-    def _is_small(self):
+    def is_small(self):
+        """Whether the supports are unpacked and multiplied, without the compiled kernels."""
         return self.n_rows * self.n_categories <= SMALL
 
     def support_sums(self, p):
-        if p.ndim == 1 and not self._is_small:
-            if self._listed:
-                return _kernels().sparse_sums(*self._listed, p)
+        if p.ndim == 1 and not self.is_small:
+            if self.listed:
+                return _kernels().sparse_sums(*self.listed, p)
             return _kernels().look_up(self.bits, self._tables(p))
         out = np.empty((self.n_rows, *p.shape[1:]))
         for part, members in self._blocks(p.size // self.n_categories):
@@ -143,10 +134,10 @@ class SupportRows(TwoLevelRows):
         return out
 
     def support_totals(self, r):
-        if r.ndim == 1 and not self._is_small:
+        if r.ndim == 1 and not self.is_small:
             r = np.ascontiguousarray(r, dtype=float)
-            if self._listed:
-                return _kernels().sparse_totals(*self._listed, r, self.n_categories)
+            if self.listed:
+                return _kernels().sparse_totals(*self.listed, r, self.n_categories)
             return self._fold(_kernels().add_up(self.bits, r))
         out = np.zeros((self.n_categories, *r.shape[1:]))
         for part, members in self._blocks():
@@ -170,10 +161,10 @@ class SupportRows(TwoLevelRows):
 
     def value_and_gradient(self, p):
         """Return Σ w log(L p) (without constants) and its gradient L.T (w / L p), reading the bits once."""
-        if self._is_small:
-            return super().value_and_gradient(p)
-        if self._listed:
-            value, ratio_sum, totals = _kernels().sparse_value_and_totals(*self._listed, p, self.beta, self.counts)
+        if self.is_small:
+            return ByProducts.value_and_gradient(self, p)
+        if self.listed:
+            value, ratio_sum, totals = _kernels().sparse_value_and_totals(*self.listed, p, self.beta, self.counts)
             return value, ratio_sum + self.beta * totals
         value, ratio_sum, histograms = _kernels().value_and_histograms(
             self.bits, self._tables(p), p.sum(), self.beta, self.counts
@@ -182,8 +173,8 @@ class SupportRows(TwoLevelRows):
 
     def log_likelihood(self, p):
         """Return log P(Y | p) for p of shape (a,) or (a, k); k draws in blocks of rows, without an (m, k) array."""
-        if p.ndim == 1 or self._is_small:
-            return super().log_likelihood(p)
+        if p.ndim == 1 or self.is_small:
+            return ByProducts.log_likelihood(self, p)
         out = np.full(p.shape[1], self.log_constant)
         total = p.sum(axis=0)
         for part, members in self._blocks(p.shape[1]):
@@ -193,34 +184,18 @@ class SupportRows(TwoLevelRows):
             out += _log_sum(u, self.counts[part])
         return out
 
-    @property
-    def allocation_seconds(self):
-        crowded = self.counts > self.n_categories
-        return 4e-8 * float(self.counts[~crowded].sum()) + 2e-8 * self.n_categories * int(crowded.sum())
+    def separable(self):
+        return None
 
-    def signal(self, p, rng):
-        if self._is_small:
-            return super().signal(p, rng)
-        kernels = _kernels()
-        p = p / p.sum()
-        # Few rows can stand for many users each: those are one multinomial a row.
-        repeats = self.counts.astype(np.int64)
-        crowded = repeats > self.n_categories
-        out = np.zeros(self.n_categories, dtype=np.int64)
-        if crowded.any():
-            part = SupportRows(self.bits[crowded], self.beta, self.counts[crowded], self.n_categories)
-            out += Rows.signal(part, p, rng)
-            repeats[crowded] = 0
-        if self._listed:
-            return out + kernels.sparse_signal(*self._listed, repeats, self.beta, p, rng)
-        return out + kernels.signal(self.bits, repeats, self.beta, p, *kernels.alias_table(p), rng)
+    def sampler(self):
+        return SupportSampler(self)
 
     def _members(self, part):
         """Return the 0/1 membership matrix of a slice of rows, float64."""
         return np.unpackbits(self.bits[part], axis=1, count=self.n_categories).astype(float)
 
     @cached_property
-    def _listed(self):
+    def listed(self):
         """(starts, members) where the supports are sparse, else None; decided on rows spread over the whole."""
         sample = self.bits[:: -(-self.n_rows // 4096)]
         if np.bitwise_count(sample).sum(dtype=np.int64) * SPARSE > sample.shape[0] * self.n_categories:
@@ -233,7 +208,7 @@ class SupportRows(TwoLevelRows):
 
     def _blocks(self, n_columns=1):
         """Yield (slice of rows, their membership matrix); with n_columns numbers a row beside it, 16 MB at a time."""
-        if self._is_small:
+        if self.is_small:
             yield slice(None), self._all_members
             return
         size = max(1, 2**21 // max(self.n_categories, n_columns))
@@ -252,7 +227,7 @@ class SupportRows(TwoLevelRows):
         return (histograms @ _BYTES).ravel()[: self.n_categories]
 
 
-class HadamardRows(TwoLevelRows):
+class HadamardRows(ByProducts, TwoLevelRows):
     """Hadamard response: S_j = {x : H_K[x + 1, index_j] = +1}. Every product is a fast Walsh–Hadamard transform.
 
     Parameters
@@ -289,8 +264,11 @@ class HadamardRows(TwoLevelRows):
     def dense(self):
         return self._packed.dense()
 
-    def signal(self, p, rng):
-        return self._packed.signal(p, rng)
+    def separable(self):
+        return None
+
+    def sampler(self):
+        return SupportSampler(self._packed)
 
     def _transform(self, r):
         """Return Σ_j r_j H[·, index_j], shape (K, …)."""
@@ -301,6 +279,66 @@ class HadamardRows(TwoLevelRows):
         common = self.index[:, None] & np.arange(1, self.n_categories + 1)
         bits = np.packbits(np.bitwise_count(common) % 2 == 0, axis=1)
         return SupportRows(bits, self.beta, self.counts, self.n_categories, self.log_constants)
+
+
+class IdentitySampler(AbstractSampler):
+    """GRR: the truthful users of report x are Binomial(w_x, βp_x / (1 + βp_x)).
+
+    Parameters
+    ----------
+    rows : IdentityRows
+    """
+
+    def __init__(self, rows):
+        self._rows, self.n_reports = rows, rows.n_reports
+
+    def signal(self, p, rng):
+        rows = self._rows
+        named = rows.beta * p[rows.index]
+        truthful = rng.binomial(rows.counts.astype(np.int64), named / (p.sum() + named))
+        out = np.zeros(rows.n_categories, dtype=np.int64)
+        np.add.at(out, rows.index, truthful)
+        return out
+
+    @property
+    def seconds(self):
+        return 1e-7 * self._rows.n_categories
+
+
+class SupportSampler(AbstractSampler):
+    """A signal user of report j takes a category of its support, by p: compiled, user by user.
+
+    Parameters
+    ----------
+    rows : SupportRows
+    """
+
+    def __init__(self, rows):
+        self._rows, self.n_reports = rows, rows.n_reports
+
+    def signal(self, p, rng):
+        rows = self._rows
+        if rows.is_small:
+            return DenseSampler(rows, floor=1.0).signal(p, rng)
+        kernels = _kernels()
+        p = p / p.sum()
+        # Few rows can stand for many users each: those are one multinomial a row.
+        repeats = rows.counts.astype(np.int64)
+        crowded = repeats > rows.n_categories
+        out = np.zeros(rows.n_categories, dtype=np.int64)
+        if crowded.any():
+            part = SupportRows(rows.bits[crowded], rows.beta, rows.counts[crowded], rows.n_categories)
+            out += DenseSampler(part, floor=1.0).signal(p, rng)
+            repeats[crowded] = 0
+        if rows.listed:
+            return out + kernels.sparse_signal(*rows.listed, repeats, rows.beta, p, rng)
+        return out + kernels.signal(rows.bits, repeats, rows.beta, p, *kernels.alias_table(p), rng)
+
+    @property
+    def seconds(self):
+        counts, a = self._rows.counts, self._rows.n_categories
+        crowded = counts > a
+        return 4e-8 * float(counts[~crowded].sum()) + 2e-8 * a * int(crowded.sum())
 
 
 def walsh_hadamard(x):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ldpbayes import checks, result
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.likelihoods import Rows
+from ldpbayes.likelihoods import Rows, require_sampler
 from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
 from ldpbayes.posteriors.merging import merge
 from ldpbayes.priors import as_prior
@@ -222,11 +222,12 @@ class _RowsSplit:
 
     @property
     def cost(self):
-        return 2 * self.rows.allocation_seconds + LIKELIHOOD_SECONDS * self.rows.n_rows * self.alpha.size
+        return 2 * require_sampler(self.rows).seconds + LIKELIHOOD_SECONDS * self.rows.n_rows * self.alpha.size
 
     def draw(self, p, rng):
         """Return (signal tallies (chains, a), log-likelihood of p (chains,))."""
-        return np.stack([self.rows.signal(chain, rng) for chain in p]), self.rows.log_likelihood(p.T)
+        sampler = require_sampler(self.rows)
+        return np.stack([sampler.signal(chain, rng) for chain in p]), self.rows.log_likelihood(p.T)
 
 
 def _split(rows, prior):
@@ -235,7 +236,7 @@ def _split(rows, prior):
     form = rows.separable()
     if form is not None and (form.slope >= 0).all():
         return _SeparableSplit(form, alpha, rows.log_constant)
-    if rows.n_rows * rows.n_categories > LARGE and type(rows).signal is not Rows.signal:
+    if rows.n_rows * rows.n_categories > LARGE and not require_sampler(rows).writes_rows:
         return _RowsSplit(rows, alpha)
     merged = merge(rows, prior, columns=False)
     floor = merged.matrix.min(axis=1)

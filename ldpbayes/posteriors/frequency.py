@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from ldpbayes.likelihoods import require_sampler
 from ldpbayes.progress import finished, track
 
 #: Exact draws of F may take this long in all.
@@ -48,7 +49,8 @@ def frequency_draws(rows, distribution, rng, *, progressbar=False, partial=False
     partial : bool
         Whether Ctrl-C returns the finished draws, of the first draws of P, if at least LEAST_KEPT.
     """
-    draws = (rows.allocate(p, rng) for p in track(distribution, "Draws of the users' own frequencies", shown=progressbar))
+    sampler = require_sampler(rows)
+    draws = (sampler.allocate(p, rng) for p in track(distribution, "Draws of the users' own frequencies", shown=progressbar))
     return np.stack(finished(draws, LEAST_KEPT if partial else math.inf)) / rows.n_reports
 
 
@@ -72,7 +74,7 @@ def frequency_draws_within(rows, distribution, rng, mean, sd, *, limit_seconds=L
     """
     spread = distribution.std(axis=0)
     told = (sd**2 < LEAST_SHARE * spread**2).any()
-    if told or rows.allocation_seconds * len(distribution) <= limit_seconds:
+    if told or require_sampler(rows).seconds * len(distribution) <= limit_seconds:
         return frequency_draws(rows, distribution, rng, **progress), "allocated"
     scale = np.divide(sd, spread, out=np.zeros_like(sd), where=spread > 0)
     moved = np.maximum(mean + (distribution - distribution.mean(axis=0)) * scale, 0.0)
