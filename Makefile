@@ -11,7 +11,7 @@ WORKERS ?= 2
 .PHONY: demo test docs calibrate notebooks lint bench clean help
 
 help:  ## Show the targets.
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 demo: $(VENV)/.ready  ## Fit a real survey and print its posterior, then cross-check it.
 	$(BIN)/ldpbayes fit data/rr_nigeria.toml --seed 1
@@ -43,6 +43,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt tools/find_python.sh
 $(VENV)/.docs: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	@touch $@
+
+wheel-check:  ## Install the built wheel in a clean environment and run the README's first example.
+	bash tools/check_wheel.sh
 
 clean:  ## Remove the environment and caches.
 	rm -rf $(VENV) .pytest_cache .hypothesis .ruff_cache build docs/_build docs/tutorials docs/reference/generated *.egg-info

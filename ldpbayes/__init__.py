@@ -6,10 +6,18 @@ use, so that an exact fit pays for neither PyMC nor cvxpy nor matplotlib.
 """
 
 import importlib
+from typing import TYPE_CHECKING
 
 from ldpbayes import protocols
 from ldpbayes.collections import Collection, Derived, Tally
-from ldpbayes.errors import ArgumentError, ConvergenceError, DataError, InfeasibleError, LDPBayesError
+from ldpbayes.errors import (
+    ArgumentError,
+    ConvergenceError,
+    DataError,
+    InfeasibleError,
+    LDPBayesError,
+    LDPBayesWarning,
+)
 from ldpbayes.fitness.crosschecking import crosscheck
 from ldpbayes.fitting import fit, select_method
 from ldpbayes.priors import Dirichlet
@@ -17,57 +25,92 @@ from ldpbayes.protocols import GRR, Channel, kronecker, make_protocol
 from ldpbayes.simulate import population, simulate_collection
 from ldpbayes.sources import read_collection, read_frame, write_collection
 
+if TYPE_CHECKING:  # so that editors complete the names that load on first use
+    from ldpbayes import answers, plots, theory
+    from ldpbayes.estimators.mle import MAP, MLE
+    from ldpbayes.estimators.oracle import Oracle
+    from ldpbayes.model import build_model, observe
+    from ldpbayes.posteriors.augmentation import Augmentation
+    from ldpbayes.posteriors.exact import Exact
+    from ldpbayes.posteriors.nuts import NUTS
+    from ldpbayes.posteriors.pair_slice import PairSlice
+    from ldpbayes.posteriors.quadrature import Quadrature
+    from ldpbayes.posteriors.surrogate import Surrogate
+    from ldpbayes.posteriors.tally_states import TallyStates
+    from ldpbayes.result import load, save
+
 __version__ = "0.2.0"
 
-#: Names that load on first use, and where they live.
+#: Names that load on first use, and the module that has them; a module's own name stands for the module.
 _LAZY = {
-    "build_model": "model",
-    "observe": "model",
-    "load": "result",
-    "save": "result",
     "MAP": "estimators.mle",
     "MLE": "estimators.mle",
-    "Oracle": "estimators.oracle",
-    "Exact": "posteriors.exact",
-    "Quadrature": "posteriors.quadrature",
-    "TallyStates": "posteriors.tally_states",
-    "Surrogate": "posteriors.surrogate",
-    "Augmentation": "posteriors.augmentation",
-    "PairSlice": "posteriors.pair_slice",
     "NUTS": "posteriors.nuts",
+    "Augmentation": "posteriors.augmentation",
+    "Exact": "posteriors.exact",
+    "Oracle": "estimators.oracle",
+    "PairSlice": "posteriors.pair_slice",
+    "Quadrature": "posteriors.quadrature",
+    "Surrogate": "posteriors.surrogate",
+    "TallyStates": "posteriors.tally_states",
+    "answers": "answers",
+    "build_model": "model",
+    "load": "result",
+    "observe": "model",
+    "plots": "plots",
+    "save": "result",
+    "theory": "theory",
 }
 
 __all__ = [
     "GRR",
+    "MAP",
+    "MLE",
+    "NUTS",
     "ArgumentError",
+    "Augmentation",
     "Channel",
     "Collection",
     "ConvergenceError",
     "DataError",
     "Derived",
     "Dirichlet",
+    "Exact",
     "InfeasibleError",
     "LDPBayesError",
+    "LDPBayesWarning",
+    "Oracle",
+    "PairSlice",
+    "Quadrature",
+    "Surrogate",
     "Tally",
+    "TallyStates",
+    "answers",
+    "build_model",
     "crosscheck",
     "fit",
     "kronecker",
+    "load",
     "make_protocol",
+    "observe",
+    "plots",
     "population",
     "protocols",
     "read_collection",
     "read_frame",
+    "save",
     "select_method",
     "simulate_collection",
+    "theory",
     "write_collection",
-    *_LAZY,
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str):
     if name not in _LAZY:
         raise AttributeError(f"module 'ldpbayes' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"ldpbayes.{_LAZY[name]}"), name)
+    module = importlib.import_module(f"ldpbayes.{_LAZY[name]}")
+    value = module if _LAZY[name] == name else getattr(module, name)
     globals()[name] = value
     return value
 

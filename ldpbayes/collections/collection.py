@@ -75,6 +75,8 @@ class Collection:
         if not tallies:
             raise DataError("a collection needs at least one channel with reports, got none")
         for tally in tallies:
+            if not isinstance(tally, Tally):
+                raise ArgumentError(f"tallies must be Tally objects, got {type(tally).__name__}.")
             if tally.protocol.n_categories != len(categories):
                 raise DataError(
                     f"channel {tally.name!r} has {tally.protocol.n_categories} categories, the collection {len(categories)}"
@@ -101,6 +103,13 @@ class Collection:
         for tally in other.tallies:
             merged[tally.name] = merged[tally.name] + tally if tally.name in merged else tally
         return replace(self, tallies=tuple(merged.values()))
+
+    def __radd__(self, other: int) -> "Collection":
+        """Return the collection itself where ``sum`` adds it to zero."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def __hash__(self):
+        return hash((self.categories, self.tallies, self.id))
 
     def __eq__(self, other):
         if not isinstance(other, Collection):

@@ -34,12 +34,17 @@ class Tally:
 
     protocol: AbstractProtocol
     reports: np.ndarray
-    counts: np.ndarray = None
+    counts: np.ndarray | None = None
     name: str = "all"
 
     def __post_init__(self):
         if not isinstance(self.protocol, AbstractProtocol):
             raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(self.protocol).__name__}.")
+        if np.asarray(self.reports).dtype.kind in "US" and len(self.protocol.report_fields) == 1:
+            raise ArgumentError(
+                "reports must be numbers, the protocol's own form of a report, got text; read_frame and read_collection "
+                "take labels, and protocol.parse_reports([texts], labels) turns them into reports."
+            )
         try:
             reports = self.protocol.check_reports(self.reports)
         except DataError as err:
@@ -55,13 +60,21 @@ class Tally:
         object.__setattr__(self, "reports", reports)
         object.__setattr__(self, "counts", counts)
 
-    def __add__(self, other):
+    def __add__(self, other: "Tally") -> "Tally":
+        """Return the tally of both sets of reports; they must have the same protocol."""
         if not isinstance(other, Tally):
             return NotImplemented
         if self.protocol != other.protocol:
             raise ArgumentError("tallies must have the same protocol to be added; put them in one Collection instead.")
         reports = np.concatenate([self.reports, other.reports])
         return replace(self, reports=reports, counts=np.concatenate([self.counts, other.counts]))
+
+    def __radd__(self, other: int) -> "Tally":
+        """Return the tally itself where ``sum`` adds it to zero."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def __hash__(self):
+        return hash((self.protocol.name, self.name, self.reports.shape, self.counts.tobytes()))
 
     def __eq__(self, other):
         return (

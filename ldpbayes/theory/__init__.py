@@ -1,1 +1,15 @@
 """What reports can and cannot tell, before and after collecting them: risk, bounds, information metrics, planning."""
+
+import importlib
+
+__all__ = ["bounds", "information", "metrics", "planning", "risk"]
+
+
+def __getattr__(name: str):
+    if name not in __all__:
+        raise AttributeError(f"module 'ldpbayes.theory' has no attribute {name!r}")
+    return importlib.import_module(f"ldpbayes.theory.{name}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,67 @@
+"""What works after ``import ldpbayes as lb``, and the sentences for what does not."""
+
+import ast
+import importlib
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import ldpbayes as lb
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+@pytest.fixture
+def tally():
+    return lb.Tally(lb.GRR(3, epsilon=1.0), [0, 1, 2])
+
+
+def test_every_public_name_loads_and_editors_see_it():
+    tree = ast.parse((ROOT / "ldpbayes" / "__init__.py").read_text())
+    seen = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    for name in lb.__all__:
+        assert getattr(lb, name) is not None
+        assert name in seen, f"{name} is not imported where a type checker looks"
+    assert set(lb._LAZY) <= set(lb.__all__) <= set(dir(lb))
+
+
+def test_mend_27_submodules_are_attributes():
+    code = "import ldpbayes as lb; lb.answers.contrast, lb.theory.risk, lb.theory.planning, lb.plots.plot_forest"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_mend_27_no_module_shares_the_name_of_a_function():
+    for name in lb.__all__:
+        if callable(getattr(lb, name)):
+            with pytest.raises(ModuleNotFoundError):
+                importlib.import_module(f"ldpbayes.{name}")
+
+
+def test_mend_27_tallies_and_collections_add_up(tally):
+    assert sum([tally, tally]).counts.tolist() == [2, 2, 2]
+    collection = lb.Collection("abc", tally)
+    assert sum([collection, collection]).n_reports == 6
+    assert hash(collection) == hash(lb.Collection("abc", tally))
+
+
+def test_mend_27_texts_are_no_reports(tally):
+    with pytest.raises(lb.ArgumentError, match=r"must be numbers.*read_frame"):
+        lb.Tally(tally.protocol, ["yes", "no"])
+
+
+def test_mend_27_tallies_of_a_collection_are_tallies():
+    with pytest.raises(lb.ArgumentError, match="must be Tally objects, got int"):
+        lb.Collection(["a", "b"], [1, 2])
+
+
+@pytest.mark.parametrize("page", ["README.md"])
+def test_names_in_the_readme_exist(page):
+    text = (ROOT / page).read_text()
+    for path in re.findall(r"\blb\.([A-Za-z_]+(?:\.[A-Za-z_]+)*)", text):
+        value = lb
+        for part in path.split("."):
+            value = getattr(value, part)
