@@ -6,15 +6,13 @@ import pytensor.tensor as pt
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.priors import as_prior
+from ldpbayes.priors import Dirichlet, as_dirichlet, as_prior
 from ldpbayes.protocols.base import distinct
 
 #: Protocols with at most this many possible reports are observed as one multinomial over all of them (GRR: any number).
 MAX_OUTPUTS = 1024
 #: Dense likelihood rows with more entries than this do not go into a PyMC model.
 MAX_ENTRIES = 2**25
-#: Up to this many categories dirichlet() breaks a stick; above, it normalises independent variables.
-MAX_STICKS = 10
 LIKELIHOODS = ("full", "surrogate")
 
 
@@ -119,7 +117,7 @@ def build_model(collection, prior="jeffreys", *, likelihood="full"):
     """
     prior = as_prior(prior, collection.n_categories)
     with pm.Model(coords={"category": list(collection.categories)}) as model:
-        distribution = pm.Deterministic("distribution", dirichlet("latent", prior.alpha), dims="category")
+        distribution = pm.Deterministic("distribution", prior.pymc("latent"), dims="category")
         observe("reports", distribution, collection, likelihood=likelihood, prior=prior)
     return model
 
@@ -127,65 +125,19 @@ def build_model(collection, prior="jeffreys", *, likelihood="full"):
 def dirichlet(name, alpha):
     """Return p ~ Dirichlet(α) as an expression of unconstrained variables that NUTS samples well.
 
-    =============================== ===================================================================================
-    a ≤ MAX_STICKS                  logits y of sticks, σ(y_x) ~ Beta(α_x, Σ_{x' > x} α_x'): as many as p has dimensions, so
-                                    strong data leave no free direction beside tight ones
-    above, Jeffreys                 z ~ N(0, I), p = z²/Σz²
-    above, any other α              log g_x with g_x ~ Gamma(α_x), p = g/Σg
-    =============================== ===================================================================================
-
     Parameters
     ----------
     name : str
-        Of the latent variable.
+        Of the latent variable; see Dirichlet.pymc.
     alpha : (a,) array
-        Its values enter as ``pm.Data``; only whether they are all ½ shapes the model.
     """
-    size = alpha.size
-    if size > MAX_STICKS and (alpha == 0.5).all():
-        z = pm.Normal(name, 0.0, 1.0, shape=size, initval=np.ones(size))
-        return z**2 / (z**2).sum()
-    if size > MAX_STICKS:
-        log_gamma = pm.CustomDist(
-            name, pm.Data("alpha", alpha), dist=_log_gamma, logp=_log_gamma_logp, shape=size, initval=np.zeros(size)
-        )
-        return pm.math.softmax(log_gamma)
-    rest = alpha[::-1].cumsum()[::-1][1:]
-    logit = pm.CustomDist(
-        name,
-        pm.Data("alpha", alpha[:-1]),
-        pm.Data("alpha_rest", rest),
-        dist=_logit_beta,
-        logp=_logit_beta_logp,
-        shape=size - 1,
-        initval=-np.log(np.arange(size - 1, 0, -1.0)),
-    )
-    taken, left = -pt.softplus(-logit), -pt.cumsum(pt.softplus(logit))
-    return pt.exp(pt.concatenate([taken[:1], taken[1:] + left[:-1], left[-1:]]))
+    return Dirichlet(alpha).pymc(name)
 
 
 def _lists_reports(tally):
     """Return whether observe() counts every possible report: few of them, or each singles out one category."""
     outputs = tally.protocol.n_outputs
     return outputs is not None and (outputs <= MAX_OUTPUTS or tally.rows.separable() is not None)
-
-
-def _log_gamma_logp(value, alpha):
-    return alpha * value - pt.exp(value) - pt.gammaln(alpha)
-
-
-def _log_gamma(alpha, size):
-    # Gamma(α) = Gamma(α + 1) U^(1/α), in logs: small α underflows otherwise.
-    return pt.log(pm.Gamma.dist(alpha + 1, 1, size=size)) + pt.log(pm.Uniform.dist(0, 1, size=size)) / alpha
-
-
-def _logit_beta_logp(value, alpha, beta):
-    normaliser = pt.gammaln(alpha) + pt.gammaln(beta) - pt.gammaln(alpha + beta)
-    return -alpha * pt.softplus(-value) - beta * pt.softplus(value) - normaliser
-
-
-def _logit_beta(alpha, beta, size):
-    return _log_gamma(alpha, size) - _log_gamma(beta, size)
 
 
 def _observe_counts(name, p, tally, categories):
@@ -250,7 +202,9 @@ def _expand(collection, prior):
 
     if collection.n_categories < 3:
         raise InfeasibleError("The surrogate needs three categories; the full likelihood of two costs next to nothing.")
-    engine, _ = surrogate.expand(collection.rows, as_prior(prior, collection.n_categories).alpha)
+    engine, _ = surrogate.expand(
+        collection.rows, as_dirichlet(prior, collection.n_categories, "The surrogate likelihood").alpha
+    )
     return engine.saddle_moments()[0], engine.factor_variance
 
 

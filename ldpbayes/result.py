@@ -35,7 +35,7 @@ def build(collection, prior, *, method, settings, draws, frequencies, exact=None
     Parameters
     ----------
     collection : Collection
-    prior : Dirichlet
+    prior : AbstractPrior
     method : str
         Name of the posterior method.
     settings : dict
@@ -78,18 +78,29 @@ def build(collection, prior, *, method, settings, draws, frequencies, exact=None
             tally.reports,
         )
     tree["observed_data"] = xr.DataTree(xr.Dataset(observed))
-    tree["constant_data"] = xr.DataTree(xr.Dataset({"alpha": (("category",), prior.alpha)}, {"category": categories}))
+    tree["constant_data"] = xr.DataTree(_settings_of(prior, categories))
     tree.attrs |= {
         "collection": collection.id,
         "title": collection.title,
         "n_reports": collection.n_reports,
         "prior": prior.describe(),
+        "prior_weight": prior.weight(),
         "method": method,
         "settings": json.dumps(settings, sort_keys=True, default=float),
         **(attrs or {}),
     }
     validate(tree)
     return tree
+
+
+def _settings_of(prior, categories):
+    """Return the settings of a prior as a Dataset; arrays of P's shape have P's dimensions."""
+    data = {}
+    for name, value in prior.to_dict().items():
+        value = np.asarray(value)
+        own = prior.dims if value.shape == prior.shape else tuple(f"{name}_{i}" for i in range(value.ndim))
+        data[name] = (own, value)
+    return xr.Dataset(data, {"category": categories})
 
 
 def into_chains(chains, *runs):

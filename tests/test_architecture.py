@@ -41,8 +41,8 @@ BUILT_ON = {
     "posteriors.nuts": {"posteriors.surrogate"},
 }
 HOMES = {
-    "pymc": {"model", "posteriors.nuts"},
-    "pytensor": {"model", "posteriors.nuts"},
+    "pymc": {"model", "posteriors.nuts", "priors.dirichlet"},
+    "pytensor": {"model", "posteriors.nuts", "priors.base", "priors.dirichlet"},
     "nutpie": {"posteriors.nuts"},
     "cvxpy": {"estimators.solvers.convex"},
     "arviz_base": {"result"},

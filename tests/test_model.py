@@ -270,16 +270,16 @@ def test_dirichlet_draws_have_the_moments_of_the_prior(alpha):
 
 def test_latent_densities_are_those_of_scipy():
     y, alpha, beta = np.linspace(-30, 3, 12), np.array(0.02), np.array(0.7)
-    log_gamma = ldpbayes.model._log_gamma_logp(pt.as_tensor(y), alpha).eval(mode="FAST_COMPILE")
+    log_gamma = ldpbayes.priors.dirichlet._log_gamma_logp(pt.as_tensor(y), alpha).eval(mode="FAST_COMPILE")
     assert log_gamma == pytest.approx(stats.loggamma(0.02).logpdf(y), rel=1e-10)
-    logit_beta = ldpbayes.model._logit_beta_logp(pt.as_tensor(y), alpha, beta).eval(mode="FAST_COMPILE")
+    logit_beta = ldpbayes.priors.dirichlet._logit_beta_logp(pt.as_tensor(y), alpha, beta).eval(mode="FAST_COMPILE")
     x = special.expit(y)
     assert logit_beta == pytest.approx(stats.beta(0.02, 0.7).logpdf(x) + np.log(x * (1 - x)), rel=1e-9)
 
 
 def test_latent_draws_stay_finite_where_gammas_underflow():
     small, third = (
-        pm.draw(ldpbayes.model._log_gamma(np.array(alpha), (2000,)), random_seed=0, mode="FAST_COMPILE")
+        pm.draw(ldpbayes.priors.dirichlet._log_gamma(np.array(alpha), (2000,)), random_seed=0, mode="FAST_COMPILE")
         for alpha in (1e-3, 0.3)
     )
     assert np.isfinite(small).all() and small.min() < -745

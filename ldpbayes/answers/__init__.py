@@ -166,10 +166,10 @@ def interval_parts(tree):
     Dataset
         sd, sampling_sd, privacy_sd (category) and privacy_share, the privacy part's share of the variance.
     """
-    n, alpha = float(tree.attrs["n_reports"]), tree["constant_data"]["alpha"].values
+    n, weight = float(tree.attrs["n_reports"]), _prior_weight(tree)
     sd = tree["summary"]["sd"]
     variance = sd.sel(target="distribution").values ** 2
-    privacy = np.minimum((n / (n + alpha.sum()) * sd.sel(target="frequency").values) ** 2, variance)
+    privacy = np.minimum((n / (n + weight) * sd.sel(target="frequency").values) ** 2, variance)
     share = np.divide(privacy, variance, out=np.zeros_like(variance), where=variance > 0)
     parts = {"sd": variance, "sampling_sd": variance - privacy, "privacy_sd": privacy}
     data = {name: (("category",), np.sqrt(value)) for name, value in parts.items()}
@@ -201,7 +201,7 @@ def worth(tree, collection):
     summary = tree["summary"].sel(target="distribution")
     variance = float((summary["sd"].values ** 2).sum())
     n, mean = collection.n_reports, summary["mean"].values
-    alpha_total = float(tree["constant_data"]["alpha"].sum())
+    alpha_total = _prior_weight(tree)
     open_answers = min(max(effective_open_answers(variance, mean / mean.sum()) - alpha_total - 1, 0.0), float(n))
     epsilon = max(tally.protocol.epsilon for tally in collection.tallies)
     sentence = f"{n:,} reports tell about P what {open_answers:,.0f} open answers would"
@@ -250,6 +250,12 @@ def _draws(tree, target):
     checks.choice(target, "target", ("distribution", "frequency"))
     values = tree["posterior"][target]
     return values.values.reshape(-1, values.sizes["category"]), values["category"].values
+
+
+def _prior_weight(tree):
+    """Return how many open answers the prior weighs: Σα of a Dirichlet."""
+    weight = tree.attrs.get("prior_weight")  # results of version 0.1.0 hold only α
+    return float(tree["constant_data"]["alpha"].sum() if weight is None else weight)
 
 
 def _mcse(tree, flat):

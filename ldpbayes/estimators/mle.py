@@ -16,7 +16,7 @@ from ldpbayes.estimators.solvers.convex import conic, constrained
 from ldpbayes.estimators.solvers.newton import newton
 from ldpbayes.estimators.solvers.quasi_newton import quasi_newton
 from ldpbayes.likelihoods import IdentityRows
-from ldpbayes.priors import as_prior
+from ldpbayes.priors import as_dirichlet
 
 METHODS = ("auto", "closed", "quasi-newton", "newton", "cvxpy")
 #: Multiplications of one full Newton step below which it is cheaper than the quasi-Newton bookkeeping.
@@ -200,7 +200,7 @@ def prior_mass(prior, n_categories):
     """Return α − 1, or None without a prior (or a flat one); refuse α < 1, where the density has no mode inside."""
     if prior is None:
         return None
-    alpha = as_prior(prior, n_categories).alpha
+    alpha = as_dirichlet(prior, n_categories, "A posterior mode").alpha
     if (alpha < 1).any():
         raise ArgumentError(
             f"alpha must be >= 1 for a posterior mode, got {alpha.min():g}; below 1 the density is unbounded where a "

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from ldpbayes.likelihoods import require_sampler
+from ldpbayes.priors.dirichlet import frequency_moments as frequency_moments
 from ldpbayes.progress import finished, track
 
 #: Exact draws of F may take this long in all.
@@ -13,25 +14,6 @@ LIMIT_SECONDS = 20.0
 LEAST_KEPT = 200
 #: Var(F) from the moments of P is a difference, which the noise of sampled moments drowns below this share of Var(P).
 LEAST_SHARE = 0.25
-
-
-def frequency_moments(mean, variance, alpha, n):
-    """Return (mean, sd) of F given the reports, from the posterior moments of P under a Dirichlet(α) prior.
-
-    With A = Σα + n:  E[T|Y] = A μ − α  and  Var(T_x|Y) = A[(A+1) Var(P_x|Y) − μ_x(1−μ_x)]; F = T/n. Spec 2.2.
-
-    Parameters
-    ----------
-    mean, variance : (a,) arrays
-        E[P|Y] and Var(P|Y).
-    alpha : (a,) array
-    n : int
-        Number of users.
-    """
-    total = alpha.sum() + n
-    frequency = np.clip((total * mean - alpha) / n, 0.0, 1.0)
-    spread = total * ((total + 1) * variance - mean * (1 - mean))
-    return frequency, np.sqrt(np.maximum(spread, 0.0)) / n
 
 
 def frequency_draws(rows, distribution, rng, *, progressbar=False, partial=False):

@@ -1,5 +1,142 @@
-"""Priors: one file each; as_prior turns what a user types into an object."""
+"""Priors: one file each, found by importing this package; as_prior turns what a user types into an object."""
 
-from ldpbayes.priors.dirichlet import Dirichlet, as_prior
+import importlib
+import numbers
+import pkgutil
 
-__all__ = ["Dirichlet", "as_prior"]
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.priors.base import AbstractPrior
+from ldpbayes.priors.dirichlet import Dirichlet
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+
+#: What a user may type for a prior: name → maker from the number of categories.
+PRIORS = {name: maker for family in AbstractPrior.__subclasses__() for name, maker in family.named().items()}
+
+
+def as_prior(prior, n_categories: int, n_cells: int | None = None) -> AbstractPrior:
+    """Return the prior over n_categories that a user means.
+
+    Parameters
+    ----------
+    prior : str, number, sequence of numbers or AbstractPrior
+        A name of PRIORS, one concentration for all categories, one per category, or a prior.
+    n_categories : int
+    n_cells : int, optional
+        Number of cells, for priors over several of them at once.
+
+    Returns
+    -------
+    AbstractPrior
+
+    Raises
+    ------
+    ArgumentError
+        On anything else, or a prior for another number of categories.
+
+    Examples
+    --------
+    >>> as_prior("flat", 3).describe(), as_prior([1, 2, 3], 3).describe()
+    ('flat, Dirichlet(1)', 'Dirichlet with concentrations 1 to 3')
+    """
+    if isinstance(prior, AbstractPrior):
+        return prior.over(n_categories, n_cells)
+    if isinstance(prior, str):
+        return PRIORS[checks.choice(prior, "prior", tuple(PRIORS))](n_categories)
+    if isinstance(prior, numbers.Real) or (isinstance(prior, np.ndarray) and prior.ndim == 0):
+        value = prior.item() if isinstance(prior, np.ndarray) else prior
+        return Dirichlet(np.full(n_categories, checks.positive(value, "prior")))
+    concentrations = _vector(prior)
+    if concentrations.size != n_categories:
+        raise ArgumentError(f"prior must have one concentration per category ({n_categories}), got {concentrations.size}.")
+    return Dirichlet(concentrations)
+
+
+def as_dirichlet(prior, n_categories: int, what: str) -> Dirichlet:
+    """Return the conjugate prior over n_categories that a user means, for formulas that need one.
+
+    Parameters
+    ----------
+    prior : as in as_prior
+    n_categories : int
+    what : str
+        What needs it, the subject of the sentence that refuses any other prior.
+
+    Raises
+    ------
+    InfeasibleError
+        Where the prior is not Dirichlet.
+    """
+    prior = as_prior(prior, n_categories)
+    alpha = prior.concentrations()
+    if alpha is None:
+        raise InfeasibleError(f"{what} needs a Dirichlet prior, got {prior.describe()}.")
+    return Dirichlet(alpha)
+
+
+def parse_prior(text: str):
+    """Return what as_prior takes from text: a name, a number, or a list of concentrations such as ``0.5,1,2``.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    str, float or list of float
+
+    Raises
+    ------
+    ArgumentError
+        Where the text is none of them.
+
+    Examples
+    --------
+    >>> parse_prior("jeffreys"), parse_prior("2"), parse_prior("0.5, 1, 2")
+    ('jeffreys', 2.0, [0.5, 1.0, 2.0])
+    """
+    word = text.strip()
+    if word in PRIORS:
+        return word
+    cells = [cell.strip() for cell in word.split(",")]
+    try:
+        if not word.isascii() or "_" in word:  # float() also takes other scripts' digits and 1_000
+            raise ValueError
+        found = [float(cell) for cell in cells]
+    except ValueError:
+        raise ArgumentError(
+            f"prior must be one of {', '.join(PRIORS)}, a concentration such as 0.5, or one concentration per category "
+            f"such as 0.5,1,2, got {text[:60]!r}."
+        ) from None
+    for number in found:
+        checks.positive(number, "prior")
+    return found[0] if len(found) == 1 else found
+
+
+def _vector(prior):
+    """Return concentrations as a float vector, or say what a prior may be."""
+    try:
+        array = np.asarray(prior)
+        if array.ndim == 1 and array.dtype.kind in "iuf":
+            return array.astype(float)
+    except (TypeError, ValueError):
+        pass
+    raise ArgumentError(
+        f"prior must be one of {', '.join(PRIORS)}, a concentration, one concentration per category, or a prior of "
+        f"ldpbayes.priors, got {_named(prior)}."
+    )
+
+
+def _named(value):
+    """Return a short name of something that is no prior."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    kind = type(value).__name__
+    return "a fitted result" if kind == "DataTree" else f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+
+
+__all__ = ["PRIORS", "AbstractPrior", "Dirichlet", "as_dirichlet", "as_prior", "parse_prior"]

@@ -1,21 +1,36 @@
-"""Dirichlet priors over the distribution P."""
+"""The Dirichlet prior, conjugate to open answers: what exact methods need."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import gammaln, log_expit
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
+from ldpbayes.priors.base import AbstractPrior
+
+if TYPE_CHECKING:
+    from pytensor.tensor.variable import TensorVariable
+
+#: Up to this many categories the PyMC variable breaks a stick; above, it normalises independent variables.
+MAX_STICKS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Dirichlet:
+class Dirichlet(AbstractPrior):
     """Dirichlet(α): density ∝ Π_x p_x^{α_x − 1} on the simplex.
 
     Parameters
     ----------
     alpha : (a,) array
         Concentrations, finite and above zero; Jeffreys is ½, flat is 1.
+
+    Notes
+    -----
+    The unknowns are the logits z of sticks, σ(z_x + c_x) = P_x / Σ_{x' ≥ x} P_x' ~ Beta(α_x, Σ_{x' > x} α_x'), where c_x
+    makes P uniform at z = 0.
     """
 
     alpha: np.ndarray
@@ -36,31 +51,126 @@ class Dirichlet:
         return hash(self.alpha.tobytes())
 
     @classmethod
-    def jeffreys(cls, n_categories):
+    def jeffreys(cls, n_categories: int) -> "Dirichlet":
         """Return Dirichlet(½, …, ½)."""
         return cls(np.full(checks.categories_count(n_categories), 0.5))
 
     @classmethod
-    def flat(cls, n_categories):
+    def flat(cls, n_categories: int) -> "Dirichlet":
         """Return Dirichlet(1, …, 1), uniform on the simplex."""
         return cls(np.ones(checks.categories_count(n_categories)))
 
+    @classmethod
+    def named(cls) -> Mapping[str, Callable[[int], "Dirichlet"]]:
+        return {"jeffreys": cls.jeffreys, "flat": cls.flat}
+
     @property
-    def n_categories(self):
+    def shape(self) -> tuple[int, ...]:
+        return self.alpha.shape
+
+    @property
+    def n_categories(self) -> int:
         """Number of categories, a."""
         return self.alpha.size
 
     @property
-    def total(self):
+    def total(self) -> float:
         """Σ_x α_x."""
         return float(self.alpha.sum())
 
     @property
-    def mean(self):
+    def mean(self) -> np.ndarray:
         """E[P] = α / Σα."""
         return self.alpha / self.total
 
-    def describe(self):
+    def concentrations(self) -> np.ndarray:
+        return self.alpha
+
+    def weight(self) -> float:
+        return self.total
+
+    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        return rng.dirichlet(self.alpha, size)
+
+    @property
+    def n_unknowns(self) -> int:
+        return self.alpha.size - 1
+
+    @property
+    def _rest(self):
+        """Return Σ_{x' > x} α_x' for every stick, shape (a − 1,)."""
+        return self.alpha[::-1].cumsum()[::-1][1:]
+
+    def _logits(self, z):
+        """Return the sticks' logits; z = 0 is the uniform distribution."""
+        return z - np.log(np.arange(self.alpha.size - 1, 0, -1.0))
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        taken, rest, logit = self.alpha[:-1], self._rest, self._logits(np.asarray(z, dtype=float))
+        constant = (gammaln(taken + rest) - gammaln(taken) - gammaln(rest)).sum()
+        return constant + log_expit(logit) @ taken + log_expit(-logit) @ rest
+
+    def gradient(self, z: np.ndarray) -> np.ndarray:
+        share = np.exp(log_expit(self._logits(z)))
+        return self.alpha[:-1] * (1 - share) - self._rest * share
+
+    def to_simplex(self, z: np.ndarray) -> np.ndarray:
+        logit = self._logits(np.asarray(z, dtype=float))
+        left = np.cumsum(log_expit(-logit), axis=-1)
+        before = np.concatenate([np.zeros_like(left[..., :1]), left], axis=-1)
+        return np.exp(np.concatenate([log_expit(logit) + before[..., :-1], left[..., -1:]], axis=-1))
+
+    def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
+        # d log P_x/dz_x = 1 − s_x, and d log P_y/dz_x = −s_x for the later y > x.
+        flow, share = self.to_simplex(z) * dp, np.exp(log_expit(self._logits(z)))
+        later = flow[::-1].cumsum()[::-1][1:]
+        return flow[:-1] * (1 - share) - later * share
+
+    def pymc(self, name: str) -> "TensorVariable":
+        """Return P as an expression of unconstrained variables that NUTS samples well.
+
+        =============================== ===============================================================================
+        a ≤ MAX_STICKS                  logits y of sticks, σ(y_x) ~ Beta(α_x, Σ_{x' > x} α_x'): as many as P has
+                                        dimensions, so strong data leave no free direction beside tight ones
+        above, Jeffreys                 z ~ N(0, I), P = z²/Σz²
+        above, any other α              log g_x with g_x ~ Gamma(α_x), P = g/Σg
+        =============================== ===============================================================================
+
+        α enters as ``pm.Data``; only whether all of it is ½ shapes the model.
+
+        Parameters
+        ----------
+        name : str
+            Of the latent variable.
+        """
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        alpha, size = self.alpha, self.alpha.size
+        if size > MAX_STICKS and (alpha == 0.5).all():
+            z = pm.Normal(name, 0.0, 1.0, shape=size, initval=np.ones(size))
+            return z**2 / (z**2).sum()
+        if size > MAX_STICKS:
+            log_gamma = pm.CustomDist(
+                name, pm.Data("alpha", alpha), dist=_log_gamma, logp=_log_gamma_logp, shape=size, initval=np.zeros(size)
+            )
+            return pm.math.softmax(log_gamma)
+        logit = pm.CustomDist(
+            name,
+            pm.Data("alpha", alpha[:-1]),
+            pm.Data("alpha_rest", self._rest),
+            dist=_logit_beta,
+            logp=_logit_beta_logp,
+            shape=size - 1,
+            initval=-np.log(np.arange(size - 1, 0, -1.0)),
+        )
+        taken, left = -pt.softplus(-logit), -pt.cumsum(pt.softplus(logit))
+        return pt.exp(pt.concatenate([taken[:1], taken[1:] + left[:-1], left[-1:]]))
+
+    def to_dict(self) -> dict[str, np.ndarray]:
+        return {"alpha": self.alpha}
+
+    def describe(self) -> str:
         """Return a short name such as ``Jeffreys, Dirichlet(0.5)``."""
         first = self.alpha[0]
         if (self.alpha == first).all():
@@ -69,17 +179,50 @@ class Dirichlet:
         return f"Dirichlet with concentrations {self.alpha.min():g} to {self.alpha.max():g}"
 
 
-def as_prior(prior, n_categories):
-    """Return a Dirichlet over n_categories from "jeffreys", "flat", a number, a vector or a Dirichlet."""
-    if isinstance(prior, Dirichlet):
-        result = prior
-    elif isinstance(prior, str):
-        checks.choice(prior, "prior", ("jeffreys", "flat"))
-        result = Dirichlet.jeffreys(n_categories) if prior == "jeffreys" else Dirichlet.flat(n_categories)
-    elif np.ndim(prior) == 0:
-        result = Dirichlet(np.full(n_categories, checks.positive(prior, "prior")))
-    else:
-        result = Dirichlet(prior)
-    if result.n_categories != n_categories:
-        raise ArgumentError(f"prior must have one concentration per category ({n_categories}), got {result.n_categories}.")
-    return result
+def frequency_moments(mean, variance, alpha, n):
+    """Return (mean, sd) of F given the reports, from the posterior moments of P under a Dirichlet(α) prior.
+
+    With A = Σα + n and μ = E[P|Y]:  E[T|Y] = A μ − α  and  Var(T_x|Y) = A[(A+1) Var(P_x|Y) − μ_x(1−μ_x)]; F = T/n. Both
+    follow from P | T ~ Dirichlet(α + T) by the laws of total expectation and variance.
+
+    Parameters
+    ----------
+    mean, variance : (a,) arrays
+        E[P|Y] and Var(P|Y).
+    alpha : (a,) array
+    n : int
+        Number of users.
+
+    Returns
+    -------
+    tuple of two (a,) arrays
+    """
+    total = alpha.sum() + n
+    frequency = np.clip((total * mean - alpha) / n, 0.0, 1.0)
+    spread = total * ((total + 1) * variance - mean * (1 - mean))
+    return frequency, np.sqrt(np.maximum(spread, 0.0)) / n
+
+
+def _log_gamma_logp(value, alpha):
+    import pytensor.tensor as pt
+
+    return alpha * value - pt.exp(value) - pt.gammaln(alpha)
+
+
+def _log_gamma(alpha, size):
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    # Gamma(α) = Gamma(α + 1) U^(1/α), in logs: small α underflows otherwise.
+    return pt.log(pm.Gamma.dist(alpha + 1, 1, size=size)) + pt.log(pm.Uniform.dist(0, 1, size=size)) / alpha
+
+
+def _logit_beta_logp(value, alpha, beta):
+    import pytensor.tensor as pt
+
+    normaliser = pt.gammaln(alpha) + pt.gammaln(beta) - pt.gammaln(alpha + beta)
+    return -alpha * pt.softplus(-value) - beta * pt.softplus(value) - normaliser
+
+
+def _logit_beta(alpha, beta, size):
+    return _log_gamma(alpha, size) - _log_gamma(beta, size)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, xlogy
 
 from ldpbayes import checks
+from ldpbayes.priors import Dirichlet
 from ldpbayes.theory import base
 from ldpbayes.theory.base import Value
 
@@ -378,7 +379,7 @@ def _merge_columns(channel, prior):
     columns, inverse = np.unique(channel, axis=1, return_inverse=True)
     if not 1 < columns.shape[1] < channel.shape[1]:
         return channel, prior
-    return columns, type(prior)(np.bincount(inverse.ravel(), prior.alpha))
+    return columns, Dirichlet(np.bincount(inverse.ravel(), prior.alpha))
 
 
 def _two_levels(channel):

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.priors import Dirichlet, as_prior
+from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
@@ -227,8 +227,8 @@ class _Question:
         """Return the assumed distribution as an (a,) array or a Dirichlet."""
         if isinstance(self.p, str) and self.p == "uniform":
             return np.full(a, 1 / a)
-        if isinstance(self.p, str | Dirichlet) or np.ndim(self.p) == 0:
-            return as_prior(self.p, a)
+        if isinstance(self.p, str | AbstractPrior) or np.ndim(self.p) == 0:
+            return as_dirichlet(self.p, a, "Planning")
         return checks.distribution(self.p, "p", a)
 
     def width(self, a):

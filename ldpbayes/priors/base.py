@@ -1,0 +1,175 @@
+"""What every prior has in common: draws, unconstrained coordinates with a density and a gradient, and a PyMC variable."""
+
+import abc
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ldpbayes.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from pytensor.tensor.variable import TensorVariable
+
+    from ldpbayes.priors.dirichlet import Dirichlet
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """A mixture of conjugate priors as it matters under a likelihood: quadrature nodes with their posterior weights.
+
+    Attributes
+    ----------
+    values : (k,) array
+        The hyperparameter at each node.
+    priors : tuple of Dirichlet
+        The conjugate prior at each node.
+    weights : (k,) array
+        Posterior weights of the nodes; they sum to one.
+    log_evidence : float
+        log ∫ (evidence given the hyperparameter) × (its prior).
+    log_evidences : (k,) array
+        The log-evidence given each node.
+    """
+
+    values: np.ndarray
+    priors: "tuple[Dirichlet, ...]"
+    weights: np.ndarray
+    log_evidence: float
+    log_evidences: np.ndarray
+
+
+class AbstractMixture(abc.ABC):
+    """A prior that is a one-parameter mixture of conjugate ones, so that exact methods can serve it."""
+
+    #: The mixing hyperparameter, as results call it.
+    parameter: ClassVar[str]
+
+    @abc.abstractmethod
+    def at(self, value: float) -> "Dirichlet":
+        """Return the conjugate prior given the hyperparameter."""
+
+    @abc.abstractmethod
+    def nodes(self, log_evidence: "Callable[[Dirichlet], float]") -> Nodes:
+        """Return quadrature nodes placed about the mode of evidence × hyperprior.
+
+        Parameters
+        ----------
+        log_evidence : callable
+            The log-evidence of the reports under a Dirichlet prior.
+        """
+
+    @abc.abstractmethod
+    def quantile(self, nodes: Nodes, levels: np.ndarray) -> np.ndarray:
+        """Return posterior quantiles of the hyperparameter, from what the nodes know of its density."""
+
+
+class AbstractPrior(abc.ABC):
+    """A prior over the distribution P, or over the distributions of several cells at once.
+
+    The unconstrained unknowns z are n_unknowns real numbers; P = to_simplex(z), and log_density is the density of z
+    itself, Jacobian included. z = 0 lies where the prior has its mass, so that searches start there. A prior is one file
+    of ldpbayes.priors; it knows neither protocols nor likelihoods.
+
+    Attributes
+    ----------
+    n_categories : int
+        Number of categories, a; a field or a property of the family.
+    """
+
+    n_categories: int
+
+    @classmethod
+    def named(cls) -> "Mapping[str, Callable[[int], AbstractPrior]]":
+        """Return the names under which users ask for this family, each with its maker from the number of categories."""
+        return {}
+
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of P: (categories,), or (cells, categories)."""
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of P's dimensions."""
+        return ("cell", "category")[-len(self.shape) :]
+
+    def over(self, n_categories: int, n_cells: int | None = None) -> "AbstractPrior":
+        """Return this prior for so many categories (and cells).
+
+        Raises
+        ------
+        ArgumentError
+            Where the prior is for another number.
+        """
+        sized = self.sized(n_categories, n_cells)
+        if sized.n_categories != n_categories:
+            raise ArgumentError(
+                f"prior must be for {n_categories} categories like the collection, got {sized.n_categories}."
+            )
+        return sized
+
+    def sized(self, n_categories: int, n_cells: int | None) -> "AbstractPrior":
+        """Return a copy with the numbers filled in, for a family that can be written down without them."""
+        return self
+
+    @abc.abstractmethod
+    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        """Return independent draws of P from the prior, shape (size, *shape)."""
+
+    @property
+    @abc.abstractmethod
+    def n_unknowns(self) -> int:
+        """Number of unconstrained unknowns."""
+
+    @abc.abstractmethod
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """Return the normalised log-density of z, for z of shape (n_unknowns,) or (k, n_unknowns)."""
+
+    @abc.abstractmethod
+    def gradient(self, z: np.ndarray) -> np.ndarray:
+        """Return the gradient of log_density at z of shape (n_unknowns,)."""
+
+    @abc.abstractmethod
+    def to_simplex(self, z: np.ndarray) -> np.ndarray:
+        """Return P, shape (*shape) or (k, *shape), for z of shape (n_unknowns,) or (k, n_unknowns)."""
+
+    @abc.abstractmethod
+    def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
+        """Return Jᵀ dp: the gradient with respect to z of a function of P whose gradient is dp, of P's shape."""
+
+    @abc.abstractmethod
+    def pymc(self, name: str) -> "TensorVariable":
+        """Return P as an expression of unconstrained variables in the PyMC model on the context stack."""
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """Return a short name for people."""
+
+    @abc.abstractmethod
+    def to_dict(self) -> dict[str, np.ndarray]:
+        """Return the settings as arrays by name, kept with every result; one of P's shape has P's dimensions."""
+
+    def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the hyperparameters that readers ask for, by name, for z of shape (k, n_unknowns)."""
+        return {}
+
+    def weight(self) -> float:
+        """Return how many open answers the prior weighs: A in Σ_x Var(P_x) = (1 − Σ_x E[P_x]²)/(A + 1).
+
+        Σα for a Dirichlet; by a thousand draws for a family that does not say. For cells, that of the average cell.
+        """
+        draws = self.sample(1000, np.random.default_rng(0))
+        mean, variance = draws.mean(axis=0), draws.var(axis=0)
+        ratio = (1 - (mean**2).sum(axis=-1)) / np.maximum(variance.sum(axis=-1), np.finfo(float).tiny)
+        return float(np.mean(np.maximum(ratio - 1, 0.0)))
+
+    # ---- capabilities: the object, or None -----------------------------------------------------------------------------
+    def concentrations(self) -> np.ndarray | None:
+        """Return α where P is Dirichlet(α), the conjugate prior, else None."""
+        return None
+
+    def mixture(self) -> AbstractMixture | None:
+        """Return the mixture of Dirichlet priors that this prior is, where it has one mixing parameter, else None."""
+        return None

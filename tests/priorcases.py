@@ -1,0 +1,125 @@
+"""The table of priors that every contract test of a prior runs over, with a family that the package does not know."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbayes.priors import PRIORS, AbstractPrior, Dirichlet
+
+
+@dataclass(frozen=True)
+class LogisticNormal(AbstractPrior):
+    """A family in one file: P = softmax(0, scale·z), z standard normal."""
+
+    n_categories: int
+    scale: float = 1.0
+
+    @property
+    def shape(self):
+        return (self.n_categories,)
+
+    @property
+    def n_unknowns(self):
+        return self.n_categories - 1
+
+    def sample(self, size, rng):
+        return self.to_simplex(rng.standard_normal((size, self.n_unknowns)))
+
+    def log_density(self, z):
+        return -0.5 * (np.asarray(z) ** 2).sum(axis=-1) - 0.5 * self.n_unknowns * np.log(2 * np.pi)
+
+    def gradient(self, z):
+        return -z
+
+    def to_simplex(self, z):
+        z = np.asarray(z, dtype=float)
+        logits = np.concatenate([np.zeros_like(z[..., :1]), self.scale * z], axis=-1)
+        p = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        return p / p.sum(axis=-1, keepdims=True)
+
+    def pullback(self, z, dp):
+        p = self.to_simplex(z)
+        return self.scale * (p * (dp - p @ dp))[1:]
+
+    def pymc(self, name):
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        z = pm.Normal(name, 0.0, 1.0, shape=self.n_unknowns)
+        return pm.math.softmax(pt.concatenate([np.zeros(1), self.scale * z]))
+
+    def describe(self):
+        return f"logistic-normal with scale {self.scale:g}"
+
+    def to_dict(self):
+        return {"scale": np.array(self.scale)}
+
+
+@dataclass(frozen=True, eq=False)
+class CellsApart(AbstractPrior):
+    """Several cells at once, each with the same one-cell prior: the smallest family with P of shape (cells, categories)."""
+
+    one: AbstractPrior
+    n_cells: int
+
+    @property
+    def shape(self):
+        return (self.n_cells, *self.one.shape)
+
+    @property
+    def n_categories(self):
+        return self.one.n_categories
+
+    @property
+    def n_unknowns(self):
+        return self.n_cells * self.one.n_unknowns
+
+    def _split(self, z):
+        z = np.asarray(z, dtype=float)
+        return z.reshape(*z.shape[:-1], self.n_cells, self.one.n_unknowns)
+
+    def sample(self, size, rng):
+        return np.stack([self.one.sample(size, rng) for _ in range(self.n_cells)], axis=1)
+
+    def log_density(self, z):
+        return sum(self.one.log_density(part) for part in np.moveaxis(self._split(z), -2, 0))
+
+    def gradient(self, z):
+        return np.concatenate([self.one.gradient(part) for part in self._split(z)])
+
+    def to_simplex(self, z):
+        return np.stack([self.one.to_simplex(part) for part in np.moveaxis(self._split(z), -2, 0)], axis=-2)
+
+    def pullback(self, z, dp):
+        return np.concatenate([self.one.pullback(part, d) for part, d in zip(self._split(z), dp, strict=True)])
+
+    def pymc(self, name):
+        import pytensor.tensor as pt
+
+        return pt.stack([self.one.pymc(f"{name}_{c}") for c in range(self.n_cells)])
+
+    def describe(self):
+        return f"{self.one.describe()} in each of {self.n_cells} cells"
+
+    def to_dict(self):
+        return self.one.to_dict()
+
+
+class Hidden(Dirichlet):
+    """A Dirichlet that does not say it is one: general engines must find what exact ones know."""
+
+    def concentrations(self):
+        return None
+
+    @classmethod
+    def named(cls):
+        return {}
+
+
+#: name → prior over so many categories.
+PRIOR_CASES = {
+    **{name: maker for name, maker in PRIORS.items()},
+    "uneven Dirichlet": lambda a: Dirichlet(np.linspace(0.3, 4.0, a)),
+    "logistic-normal": lambda a: LogisticNormal(a, 1.5),
+    "cells apart": lambda a: CellsApart(LogisticNormal(a), 3),
+}

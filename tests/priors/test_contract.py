@@ -1,0 +1,127 @@
+"""What every prior keeps: densities, gradients, draws and PyMC variables that agree with each other."""
+
+import numpy as np
+import pytest
+from priorcases import PRIOR_CASES
+from scipy import integrate
+
+from ldpbayes.errors import ArgumentError
+from ldpbayes.priors import PRIORS, AbstractPrior
+
+SIZES = (2, 3, 12)
+CASES = [(name, a) for name in PRIOR_CASES for a in SIZES]
+
+
+@pytest.fixture(params=CASES, ids=lambda case: f"{case[0]}-{case[1]}")
+def prior(request):
+    name, a = request.param
+    return PRIOR_CASES[name](a)
+
+
+def unknowns(prior, size=4):
+    return 0.7 * np.random.default_rng(prior.n_unknowns).standard_normal((size, prior.n_unknowns))
+
+
+def test_every_registered_family_is_in_the_table():
+    inside = {type(make(3)) for make in PRIOR_CASES.values()}
+    families = {cls for cls in AbstractPrior.__subclasses__() if cls.__module__.startswith("ldpbayes.")}
+    assert families <= inside
+    assert set(PRIORS) <= set(PRIOR_CASES)
+
+
+def test_shape_and_dims(prior):
+    assert len(prior.shape) == len(prior.dims)
+    assert prior.dims[-1] == "category" and prior.n_categories == prior.shape[-1]
+    assert prior.sample(5, np.random.default_rng(0)).shape == (5, *prior.shape)
+    assert prior.to_simplex(np.zeros(prior.n_unknowns)).shape == prior.shape
+    assert isinstance(prior.describe(), str) and prior.describe()
+
+
+def test_draws_and_coordinates_lie_on_the_simplex(prior):
+    z = unknowns(prior)
+    for p in (prior.to_simplex(z), prior.sample(50, np.random.default_rng(1))):
+        assert (p >= 0).all()
+        np.testing.assert_allclose(p.sum(axis=-1), 1, atol=1e-12)
+    assert np.isfinite(prior.to_simplex(30 * z)).all()
+
+
+def test_many_unknowns_at_once(prior):
+    z = unknowns(prior)
+    np.testing.assert_allclose(prior.log_density(z), [prior.log_density(one) for one in z], rtol=1e-12)
+    np.testing.assert_allclose(prior.to_simplex(z), [prior.to_simplex(one) for one in z], rtol=1e-12)
+
+
+def test_gradient_is_the_derivative(prior):
+    z, h = unknowns(prior)[0], 1e-5
+    steps = h * np.eye(z.size)
+    numeric = (prior.log_density(z + steps) - prior.log_density(z - steps)) / (2 * h)
+    np.testing.assert_allclose(prior.gradient(z), numeric, rtol=1e-6, atol=1e-7)
+
+
+def test_pullback_is_the_derivative(prior):
+    z, h = unknowns(prior)[0], 1e-5
+    dp = np.random.default_rng(3).standard_normal(prior.shape)
+    steps = h * np.eye(z.size)
+    inner = ((prior.to_simplex(z + steps) - prior.to_simplex(z - steps)) * dp).reshape(z.size, -1).sum(axis=1) / (2 * h)
+    np.testing.assert_allclose(prior.pullback(z, dp), inner, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", PRIOR_CASES)
+def test_log_density_is_normalised_and_that_of_the_draws(name):
+    """Two categories: by quadrature over z, against the mean and the second moment of draws.
+
+    With hyperparameters z has more dimensions than quadrature takes; there importance sampling does the integral.
+    """
+    prior = PRIOR_CASES[name](2)
+    draws = prior.sample(40_000, np.random.default_rng(7)).reshape(-1, 2)[:, 0]
+    if prior.n_unknowns == 1:
+        found = [
+            integrate.quad(
+                lambda y, k=k: np.exp(prior.log_density(np.array([y]))) * prior.to_simplex(np.array([y]))[..., 0] ** k,
+                -60, 60, points=[0], limit=400,
+            )[0]
+            for k in (0, 1, 2)
+        ]  # fmt: skip
+        error = 1e-6
+    else:
+        rng, u = np.random.default_rng(8), prior.n_unknowns
+        z = 2.0 * rng.standard_t(5, size=(400_000, u))
+        from scipy import stats
+
+        weight = np.exp(prior.log_density(z) - stats.t.logpdf(z / 2.0, 5).sum(axis=1) + u * np.log(2.0))
+        p = prior.to_simplex(z).reshape(len(z), -1)[:, 0]
+        found = [(weight * p**k).mean() for k in (0, 1, 2)]
+        error = 4 * weight.std() / np.sqrt(len(z))
+    assert found[0] == pytest.approx(1, abs=error)
+    assert found[1] == pytest.approx(draws.mean(), abs=error + 4 * draws.std() / 200)
+    assert found[2] == pytest.approx((draws**2).mean(), abs=error + 4 * (draws**2).std() / 200)
+
+
+def test_weight_is_that_of_open_answers(prior):
+    draws = prior.sample(20_000, np.random.default_rng(5)).reshape(20_000, -1, prior.n_categories)[:, 0]
+    ratio = (1 - (draws.mean(axis=0) ** 2).sum()) / draws.var(axis=0).sum() - 1
+    assert prior.weight() == pytest.approx(ratio, rel=0.15, abs=0.05)
+
+
+def test_settings_are_arrays(prior):
+    assert prior.to_dict() and all(np.isfinite(np.asarray(value)).all() for value in prior.to_dict().values())
+
+
+def test_another_number_of_categories_is_refused(prior):
+    with pytest.raises(ArgumentError, match="prior must be for 7 categories"):
+        prior.over(7)
+
+
+@pytest.mark.parametrize("name", PRIOR_CASES)
+def test_pymc_variable_has_the_moments_of_the_draws(name):
+    import pymc as pm
+
+    prior = PRIOR_CASES[name](4)
+    with pm.Model():
+        p = prior.pymc("latent")
+        drawn = pm.draw(p, 4000, random_seed=1, mode="FAST_COMPILE")
+    assert drawn.shape == (4000, *prior.shape)
+    ours = prior.sample(20_000, np.random.default_rng(2))
+    for power in (1, 2):
+        error = (ours**power).std(axis=0) * np.sqrt(1 / 4000 + 1 / 20_000)
+        assert (np.abs((drawn**power).mean(axis=0) - (ours**power).mean(axis=0)) < 5 * error).all()
