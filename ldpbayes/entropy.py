@@ -1,8 +1,15 @@
 """Operating-system entropy for single-value clients: integer comparisons only, so that the realised channel is rational.
 
 A client that must not exceed epsilon rounds its probabilities so that the exact ratio stays at or below e^epsilon.
+
+Every draw has a fixed number of bits; nothing is rejected and drawn again. A client therefore makes the same draws for
+every value and every outcome. It selects its report by arithmetic and indexing; even comparisons of large integers are
+avoided, because a mispredicted branch inside them can be seen in the running time. This is no guarantee of constant time:
+Python's integers, memory allocator and interpreter give none. Where an observer can time single calls, send reports at
+fixed times.
 """
 
+import itertools
 import secrets
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -12,6 +19,8 @@ from ldpbayes.errors import ArgumentError
 
 #: Bits of one comparison; a threshold N means probability N / 2**BITS exactly.
 BITS = 128
+#: Bits of one digit of Python's large integers.
+DIGIT = 30
 _CONTEXT = Context(prec=80)
 
 
@@ -31,13 +40,45 @@ def threshold_below(probability):
 
 
 def bernoulli(threshold):
-    """Return True with probability threshold / 2**BITS, from the operating system's CSPRNG."""
-    return secrets.randbits(BITS) < threshold
+    """Return 1 with probability threshold / 2**BITS, else 0, from the operating system's CSPRNG."""
+    return 1 - passed(secrets.randbits(BITS), threshold, BITS)
+
+
+def passed(draw, threshold, bits):
+    """Return 1 where a draw of so many bits is at least the threshold, else 0, by a carry instead of a comparison.
+
+    draw + 2^(bits+2) − threshold lies in [3·2^bits, 4·2^bits) below the threshold and in [4·2^bits, 5·2^bits) above.
+    """
+    return ((draw + (4 << bits) - threshold) >> bits) - 3
+
+
+def steady(bits):
+    """Return the least number of bits, from ``bits`` up, for which no draw or sum of ``passed`` changes its digit count.
+
+    All but one draw in 256 reach the top digit, and a carry leaves room in it.
+    """
+    top = bits % DIGIT
+    return bits + (0 if 8 <= top <= DIGIT - 4 else (8 - top) % DIGIT)
+
+
+def word(bits):
+    """Return a uniform integer below 2**bits from the operating system's CSPRNG."""
+    return secrets.randbits(bits)
 
 
 def below(n):
-    """Return a uniform integer in 0..n-1 from the operating system's CSPRNG (exact, by rejection)."""
-    return secrets.randbelow(n)
+    """Return an integer in 0..n-1 from one draw of BITS bits, uniform to a relative n / 2**BITS; see ``shares``.
+
+    ⌊n·U / 2**BITS⌋ with U uniform below 2**BITS; exactly uniform where n is a power of two.
+    """
+    # One is added before the shift and taken off after it: Python treats a result of zero in another way.
+    return ((n * secrets.randbits(BITS) + (1 << BITS)) >> BITS) - 1
+
+
+def shares(n):
+    """Return the exact probabilities of below(n), as Fractions."""
+    starts = [-(-(j << BITS) // n) for j in range(n + 1)]
+    return [Fraction(stop - start, 2**BITS) for start, stop in itertools.pairwise(starts)]
 
 
 def one_value(value, n_categories, name="value"):

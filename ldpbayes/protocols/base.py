@@ -102,7 +102,12 @@ class AbstractProtocol(abc.ABC):
 
     @abc.abstractmethod
     def privatize_one(self, value):
-        """Return the report of one value, drawn from the operating system's entropy by integer comparisons."""
+        """Return the report of one value, drawn from the operating system's entropy by exact integer arithmetic.
+
+        The number and sizes of the draws are the same for every value and every outcome, and the outcome is selected by
+        arithmetic and indexing. Running time then says next to nothing about the value; Python cannot promise that it
+        says nothing, see ``ldpbayes.entropy``.
+        """
 
     @abc.abstractmethod
     def rational_channel(self):

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
@@ -150,17 +151,14 @@ class Channel(AbstractProtocol):
 
     def privatize_one(self, value):
         value = entropy.one_value(value, self.n_categories)
-        weights, total = self._integer_column(value)
-        draw = entropy.below(total)
-        for report, weight in enumerate(weights):
-            if draw < weight:
-                return report
-            draw -= weight
-        raise AssertionError("weights sum to total")  # pragma: no cover
+        bits, columns = self._thresholds
+        draw = entropy.word(bits)
+        return sum([entropy.passed(draw, threshold, bits) for threshold in columns[value]])
 
     def rational_channel(self):
-        columns = [self._integer_column(x) for x in range(self.n_categories)]
-        return [[Fraction(weights[y], total) for weights, total in columns] for y in range(self.n_outputs)]
+        bits, columns = self._thresholds
+        columns = [(0, *thresholds, 2**bits) for thresholds in columns]
+        return [[Fraction(column[y + 1] - column[y], 2**bits) for column in columns] for y in range(self.n_outputs)]
 
     def simulate(self, true_counts, rng):
         """Return (every report, counts): one multinomial per category, O(a b) whatever the number of users."""
@@ -184,12 +182,24 @@ class Channel(AbstractProtocol):
             raise ArgumentError(f"matrix must have one column per category ({len(categories)}), got {channel.n_categories}.")
         return channel
 
-    def _integer_column(self, x):
-        """Return integer weights and their sum: the exact column that privatize_one samples."""
-        column = [Fraction(q) for q in self.matrix[:, x].tolist()]
-        scale = math.lcm(*(q.denominator for q in column))
-        weights = [int(q * scale) for q in column]
-        return weights, sum(weights)
+    @cached_property
+    def _thresholds(self):
+        """Bits of the client's one draw, and for each category the draws at which the second and later reports start.
+
+        An entry of the matrix is a double, that is an integer over a power of two, and a column of them adds up to one
+        only to rounding. Thresholds are the column's exact cumulative shares, rounded to the bits of the draw: those of
+        the smallest entry and entropy.BITS more. A column that adds up to one exactly is therefore sampled exactly.
+        """
+        columns = [[Fraction(q) for q in column] for column in self.matrix.T.tolist()]
+        smallest = max(q.denominator.bit_length() - 1 for column in columns for q in column)
+        bits = entropy.steady(entropy.BITS + smallest)
+        unit = 2**bits
+        out = []
+        for column in columns:
+            total = sum(column)
+            sums = accumulate(column[:-1])
+            out.append([int(part * unit / total) for part in sums])
+        return bits, out
 
 
 def _groups(sorted_values, order):

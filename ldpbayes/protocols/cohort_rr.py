@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
@@ -206,7 +205,7 @@ class CohortRR(AbstractProtocol):
     def rational_channel(self):
         inner = self._bucket_protocol.rational_channel()
         table = self.table.tolist()
-        return [[row[y] * Fraction(1, self.cohorts) for y in table[c]] for c in range(self.cohorts) for row in inner]
+        return [[row[y] * share for y in table[c]] for c, share in enumerate(entropy.shares(self.cohorts)) for row in inner]
 
     def simulate(self, true_counts, rng):
         """Return (every report, counts): a multinomial over cohorts for each category, then a GRR tally for each cohort."""

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -79,16 +80,19 @@ class GRR(AbstractProtocol):
 
     def privatize_one(self, value):
         value = entropy.one_value(value, self.n_categories)
-        if entropy.bernoulli(self._truth_threshold):
-            return value
-        other = entropy.below(self.n_categories - 1)
-        return other + (other >= value)
+        units, inverse = self._other_units, self._other_inverse
+        # One draw settles everything: the first a − 1 groups of so many draws stand for the categories after the value,
+        # cyclically, all further draws for the value.
+        draw = entropy.word(entropy.BITS)
+        other = 1 - entropy.passed(draw, (self.n_categories - 1) * units, entropy.BITS)
+        group = (draw * inverse + (1 << 2 * entropy.BITS)) >> 2 * entropy.BITS  # 1 + draw // units, by a multiplication
+        return (self.n_categories + value + other * group) % self.n_categories  # never 0 % a, which is a shortcut
 
     def rational_channel(self):
         if self.n_categories**2 > MAX_CHANNEL_ENTRIES:
             raise InfeasibleError(f"{self} has too many possible reports for an exact channel.")
-        truth = Fraction(self._truth_threshold, 2**entropy.BITS)
-        other = (1 - truth) / (self.n_categories - 1)
+        other = Fraction(self._other_units, 2**entropy.BITS)
+        truth = 1 - (self.n_categories - 1) * other
         return [[truth if x == y else other for x in range(self.n_categories)] for y in range(self.n_categories)]
 
     def simulate(self, true_counts, rng):
@@ -98,8 +102,12 @@ class GRR(AbstractProtocol):
         uniform = rng.multinomial(true_counts.sum() - truthful.sum(), np.full(self.n_categories, 1 / self.n_categories))
         return self.all_reports(), truthful + uniform
 
-    @property
-    def _truth_threshold(self):
-        # N/2^128 ≤ e^ε/(e^ε + a − 1) with e^ε rounded down, so N(a−1)/(2^128 − N) ≤ e^ε exactly.
-        lower = entropy.exp_below(self.epsilon)
-        return entropy.threshold_below(lower / (lower + self.n_categories - 1))
+    @cached_property
+    def _other_units(self):
+        # N/2^128 ≥ 1/(e^ε + a − 1) with e^ε rounded down, so (2^128 − (a − 1)N)/N ≤ e^ε exactly.
+        return math.ceil(2**entropy.BITS / (entropy.exp_below(self.epsilon) + self.n_categories - 1))
+
+    @cached_property
+    def _other_inverse(self):
+        # ⌈2^256/N⌉ exceeds 2^256/N by less than one, so that ⌊draw·⌈2^256/N⌉ / 2^256⌋ is ⌊draw/N⌋ for draws below 2^128.
+        return -(-(1 << 2 * entropy.BITS) // self._other_units)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -78,10 +79,10 @@ class HadamardResponse(AbstractProtocol):
 
     def privatize_one(self, value):
         index = entropy.one_value(value, self.n_categories) + 1
-        inside = entropy.bernoulli(self._hit_threshold)
-        report = entropy.below(self.n_outputs)
+        outside = 1 - entropy.bernoulli(self._hit_threshold)
+        report = entropy.word(self.n_categories.bit_length())
         # Flipping the lowest bit of the index pairs the reports inside with those outside.
-        return report if _is_inside(index, report) == inside else report ^ (index & -index)
+        return report ^ ((index & -index) * ((index & report).bit_count() % 2 ^ outside))
 
     def rational_channel(self):
         hit = Fraction(self._hit_threshold, 2**entropy.BITS)
@@ -114,7 +115,7 @@ class HadamardResponse(AbstractProtocol):
         report = rng.integers(self.n_outputs, size=values.size)
         return np.where(_is_inside(index, report) == inside, report, report ^ (index & -index))
 
-    @property
+    @cached_property
     def _hit_threshold(self):
         # N/2^128 ≤ e^ε/(1 + e^ε) with e^ε rounded down, so the exact ratio is at most e^ε.
         lower = entropy.exp_below(self.epsilon)

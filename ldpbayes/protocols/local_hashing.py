@@ -104,7 +104,7 @@ class LocalHashing(AbstractProtocol):
 
     def privatize_one(self, value):
         value = entropy.one_value(value, self.n_categories)
-        seed = entropy.below(hashing.MAX_SEED)
+        seed = entropy.word(hashing.MAX_SEED.bit_length() - 1)
         return np.array([seed, self._bucket_protocol.privatize_one(self._hash(seed, value))])
 
     def rational_channel(self, seed=0):
@@ -121,4 +121,7 @@ class LocalHashing(AbstractProtocol):
         return GRR(self.buckets, self.epsilon)
 
     def _hash(self, seed, value):
-        return int(hashing.buckets(self.family, np.array([seed]), np.array([value]), self.buckets)[0])
+        # xxHash reads the decimal digits of a category: one category of every length is hashed besides, so that the work
+        # does not depend on how many the value has.
+        others = 10 ** np.arange(len(str(self.n_categories - 1)))
+        return int(hashing.buckets(self.family, np.array([seed]), np.append(value, others), self.buckets)[0])

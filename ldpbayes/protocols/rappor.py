@@ -423,7 +423,7 @@ class Rappor(AbstractProtocol):
         cohorts, packed = _split(self.check_reports(np.asarray(permanent)[None]))
         _, p, q = self._thresholds
         members = np.unpackbits(packed[0], count=self.n_bits)
-        reported = np.packbits([entropy.bernoulli(q if bit else p) for bit in members])
+        reported = np.packbits([entropy.bernoulli((p, q)[bit]) for bit in members.tolist()])
         return _join(cohorts, reported[None])[0]
 
     def privatize_one(self, value):
@@ -435,14 +435,14 @@ class Rappor(AbstractProtocol):
         on, off = self.realised_rates
         sets = np.unpackbits(bits.every_set(self.n_bits), axis=1, count=self.n_bits).tolist()
         channel = []
-        for c in range(self.cohorts):
+        for c, share in enumerate(entropy.shares(self.cohorts)):
             rates = [[on if bit else off for bit in column] for column in self.filters(c).T.tolist()]
             for report in sets:
                 terms = (
                     (rate if bit else 1 - rate for rate, bit in zip(rates[x], report, strict=True))
                     for x in range(len(rates))
                 )
-                channel.append([math.prod(term, start=Fraction(1, self.cohorts)) for term in terms])
+                channel.append([math.prod(term, start=share) for term in terms])
         return channel
 
     @property
@@ -533,7 +533,9 @@ class Rappor(AbstractProtocol):
 
     def _permanent(self, cohort, positions):
         flip, _, _ = self._thresholds
-        members = [entropy.bernoulli(flip) ^ (b in positions) for b in range(self.n_bits)]
+        filter_bits = np.zeros(self.n_bits + 1, dtype=bool)  # position −1, of a repeated bit, is the last one
+        filter_bits[positions] = True
+        members = [entropy.bernoulli(flip) ^ bit for bit in filter_bits[:-1].tolist()]
         return _join(np.array([cohort]), np.packbits(members)[None])[0]
 
     def _label_positions(self, labels):

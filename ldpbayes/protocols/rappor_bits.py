@@ -1,7 +1,6 @@
 """One bit of a RAPPOR report at a time: the channel behind marginal bit counts, and so their composite likelihood."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -159,9 +158,10 @@ class RapporBits(AbstractProtocol):
 
     def rational_channel(self):
         on, off = self.rappor.realised_rates
-        share, channel = Fraction(1, self.rappor.cohorts * self.rappor.n_bits), []
-        for c in range(self.rappor.cohorts):
-            for filters in self.rappor.filters(c).tolist():
+        bit_shares, channel = entropy.shares(self.rappor.n_bits), []
+        for c, cohort_share in enumerate(entropy.shares(self.rappor.cohorts)):
+            for filters, bit_share in zip(self.rappor.filters(c).tolist(), bit_shares, strict=True):
+                share = cohort_share * bit_share
                 ones = [on if bit else off for bit in filters]
                 channel += [[share * (1 - q) for q in ones], [share * q for q in ones]]
         return channel

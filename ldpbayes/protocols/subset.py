@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -109,26 +110,41 @@ class SubsetSelection(AbstractProtocol):
     def privatize_one(self, value):
         value = entropy.one_value(value, self.n_categories)
         held = entropy.bernoulli(self._hit_threshold)
-        members = np.zeros(self.n_categories, dtype=bool)
+        others, wanted, is_negative = [], self.size - held, [1] * self.n_categories + [0] * self.n_categories
+        # Selection sampling: each of the others is a member with probability (members wanted) / (categories left).
+        for left in range(self.n_categories - 1, 0, -1):
+            others.append(is_negative[entropy.below(left) - wanted + self.n_categories])
+            wanted -= others[-1]
+        members = [others[x - (x > value)] for x in range(self.n_categories - 1)] + [others[-1]]
         members[value] = held
-        for position in _uniform_subset(self.n_categories - 1, self.size - held):
-            members[position + (position >= value)] = True
         return np.packbits(members)
 
     def rational_channel(self):
         if self.n_outputs is None:
             raise InfeasibleError(f"{self} has too many possible reports for an exact channel.")
-        a, w = self.n_categories, self.size
         hit = Fraction(self._hit_threshold, 2**entropy.BITS)
-        inside, outside = hit / math.comb(a - 1, w - 1), (1 - hit) / math.comb(a - 1, w)
-        members = np.unpackbits(self.all_reports(), axis=1, count=a).tolist()
-        return [[inside if bit else outside for bit in report] for report in members]
+        # Given whether the value is held, the others' probability depends only on where they stand among themselves.
+        chances = {}
+        channel = []
+        for report in np.unpackbits(self.all_reports(), axis=1, count=self.n_categories).tolist():
+            row = []
+            for x, held in enumerate(report):
+                others = (*report[:x], *report[x + 1 :])
+                if others not in chances:
+                    chances[others] = _selection_probability(others)
+                row.append((hit if held else 1 - hit) * chances[others])
+            channel.append(row)
+        return channel
 
-    @property
+    @cached_property
     def _hit_threshold(self):
-        # N/2^128 ≤ w e^ε/(w e^ε + a − w) with e^ε rounded down, so the exact ratio is at most e^ε.
-        lower = self.size * entropy.exp_below(self.epsilon)
-        return entropy.threshold_below(lower / (lower + self.n_categories - self.size))
+        # N/2^128 ≤ w r/(w r + a − w) with r ≤ e^ε, so the exact ratio is at most e^ε were the others exactly uniform.
+        # Their a − 1 selections round probabilities by less than 2^-128 each, which moves that of a set by less than a
+        # relative a²/2^128, up or down; with two categories nothing is selected by chance.
+        a = self.n_categories
+        slack = 1 - Fraction(4 * a**2 * (a > 2), 2**entropy.BITS)
+        lower = self.size * entropy.exp_below(self.epsilon) * slack
+        return entropy.threshold_below(lower / (lower + a - self.size))
 
 
 def variance_optimal_size(n_categories, epsilon):
@@ -173,10 +189,11 @@ def _neighbours(x, n_categories):
     return sorted({min(max(size, 1), n_categories - 1) for size in (math.floor(x), math.ceil(x))})
 
 
-def _uniform_subset(n, size):
-    """Return a uniform subset of 0..n-1 from the operating system's entropy (Floyd's algorithm)."""
-    chosen = set()
-    for last in range(n - size, n):
-        candidate = entropy.below(last + 1)
-        chosen.add(last if candidate in chosen else candidate)
-    return chosen
+def _selection_probability(members):
+    """Return the exact probability that selection sampling by entropy.below selects these members, a Fraction."""
+    out, wanted, unit = 1, sum(members), 2**entropy.BITS
+    for left, member in zip(range(len(members), 0, -1), members, strict=True):
+        chosen = -(-wanted * unit // left)  # the draws with ⌊left·U / 2^128⌋ < wanted
+        out *= chosen if member else unit - chosen
+        wanted -= member
+    return Fraction(out, unit ** len(members))

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -176,8 +177,9 @@ class UnaryEncoding(AbstractProtocol):
     def privatize_one(self, value):
         value = entropy.one_value(value, self.n_categories)
         kappa, lam = self._thresholds
-        members = [entropy.bernoulli(kappa if x == value else lam) for x in range(self.n_categories)]
-        return np.packbits(members)
+        thresholds = [lam] * self.n_categories
+        thresholds[value] = kappa
+        return np.packbits([entropy.bernoulli(threshold) for threshold in thresholds])
 
     def rational_channel(self):
         if self.n_outputs is None:
@@ -211,7 +213,7 @@ class UnaryEncoding(AbstractProtocol):
         shown = ", ".join(sorted(given)) or "none"
         raise ArgumentError(f"unary parameters must be epsilon and variant, kappa and lam, or epsilon and lam, got {shown}.")
 
-    @property
+    @cached_property
     def _thresholds(self):
         # λ rounded up and κ down, from e^ε rounded down: κ(1−λ)/(λ(1−κ)) ≤ e^ε exactly.
         unit = 2**entropy.BITS
