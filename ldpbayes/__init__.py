@@ -29,7 +29,9 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes import answers, plots, theory
     from ldpbayes.estimators.mle import MAP, MLE
     from ldpbayes.estimators.oracle import Oracle
+    from ldpbayes.examples import list_examples, load_example
     from ldpbayes.model import build_model, observe
+    from ldpbayes.pages import show
     from ldpbayes.posteriors.augmentation import Augmentation
     from ldpbayes.posteriors.exact import Exact
     from ldpbayes.posteriors.nuts import NUTS
@@ -55,10 +57,13 @@ _LAZY = {
     "TallyStates": "posteriors.tally_states",
     "answers": "answers",
     "build_model": "model",
+    "list_examples": "examples",
     "load": "result",
+    "load_example": "examples",
     "observe": "model",
     "plots": "plots",
     "save": "result",
+    "show": "pages",
     "theory": "theory",
 }
 
@@ -90,7 +95,9 @@ __all__ = [
     "crosscheck",
     "fit",
     "kronecker",
+    "list_examples",
     "load",
+    "load_example",
     "make_protocol",
     "observe",
     "plots",
@@ -100,6 +107,7 @@ __all__ = [
     "read_frame",
     "save",
     "select_method",
+    "show",
     "simulate_collection",
     "theory",
     "write_collection",

@@ -228,6 +228,7 @@ def _run_automatic(collection, prior, settings, run, exclude):
 
 def point_estimates(collection):
     """Return the estimates shown beside a posterior: MLE, and the oracle where the channels have one."""
+    from ldpbayes.estimators.derived import with_derived
     from ldpbayes.estimators.mle import MLE
     from ldpbayes.estimators.oracle import Oracle
 
@@ -236,4 +237,4 @@ def point_estimates(collection):
         found.append(Oracle()(collection))
     except ArgumentError:
         pass  # Rank-deficient channels have no oracle; the table leaves its column out.
-    return found
+    return [with_derived(estimate, collection) for estimate in found]

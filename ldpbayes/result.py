@@ -110,7 +110,10 @@ def into_chains(chains, *runs):
 
 
 def add_estimates(tree, estimates):
-    """Add the group ``estimate``: value and standard_error (estimator, category), log_likelihood, gap and outcome."""
+    """Add the group ``estimate``: value and standard_error (estimator, category), log_likelihood, gap and outcome.
+
+    Where the collection has derived quantities also derived and derived_standard_error (estimator, quantity).
+    """
     category = tree["posterior"]["category"].values
     blank = np.full(category.size, np.nan)
     errors = [blank if e.standard_error is None else e.standard_error for e in estimates]
@@ -126,6 +129,11 @@ def add_estimates(tree, estimates):
             {"estimator": [e.name for e in estimates], "category": category},
         )
     )
+    if all(e.derived is not None for e in estimates):
+        names = [name for name in tree["posterior"].data_vars if name not in ("distribution", "frequency")]
+        both = (("derived", "derived"), ("derived_standard_error", "derived_error"))
+        found = {key: (("estimator", "quantity"), np.stack([getattr(e, field) for e in estimates])) for key, field in both}
+        tree["estimate"] = xr.DataTree(tree["estimate"].to_dataset().assign(found).assign_coords(quantity=names))
     return tree
 
 

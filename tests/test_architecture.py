@@ -14,7 +14,7 @@ LAYERS = [
     {"protocols", "likelihoods"},
     {"collections"},
     {"priors", "simulate", "sources"},
-    {"estimators", "model", "posteriors", "result", "theory"},
+    {"estimators", "examples", "model", "posteriors", "result", "theory"},
     {"answers", "fitness", "fitting"},
     {"pages", "plots"},
     {"__main__", "cli", "study"},
@@ -49,7 +49,7 @@ HOMES = {
     "arviz_stats": {"posteriors.diagnostics", "posteriors.surrogate"},
     "matplotlib": {"plots"},
     "narwhals": {"sources.frame"},
-    "typer": {"cli", "cli.plan", "cli.study"},
+    "typer": {"cli", "cli.crosscheck", "cli.fit", "cli.options", "cli.plan", "cli.simulate", "cli.study"},
 }
 
 

@@ -1,19 +1,19 @@
 """The command ``ldpbayes plan``."""
 
-import math
+import functools
 import pathlib
 from typing import Annotated
 
 import typer
 
+from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError
-from ldpbayes.pages.terminal import new_table, out
 
 #: Points of a plotted curve.
 POINTS = 25
 
 
-def plan(
+def command(
     categories: Annotated[int | None, typer.Option(help="Number of categories.", min=2)] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy level ε in nats.")] = None,
     users: Annotated[float | None, typer.Option("--users", "-n", help="Number of reports.")] = None,
@@ -32,13 +32,14 @@ def plan(
         str,
         typer.Option(
             help="Assumed distribution: [bold]uniform[/bold] (the worst case for l2), [bold]jeffreys[/bold] or "
-            "[bold]flat[/bold] (averaged over that prior), or a CSV of true counts such as data/populations/adult_age.csv."
+            "[bold]flat[/bold] (averaged over that prior), or a CSV of true counts with columns value and count."
         ),
     ] = "uniform",
     target: Annotated[str, typer.Option(help="distribution (P) or frequency (F of these users).")] = "distribution",
     estimator: Annotated[str, typer.Option(help="mle (what MLE and posterior attain) or oracle.")] = "mle",
     ci: Annotated[float, typer.Option(help="Probability for max and half_width.")] = 0.95,
     plot: Annotated[pathlib.Path | None, typer.Option(help="Write the error against ε (or n) as a picture.")] = None,
+    as_json: options.AsJSON = False,
 ):
     """Choose protocol, ε and sample size: give three of categories, epsilon, users and error, and get the fourth.
 
@@ -51,7 +52,7 @@ def plan(
 
       ldpbayes plan --categories 100 --users 50000 --error 0.02 --kind half_width
 
-      ldpbayes plan --categories 73 --epsilon 1 --users 32561 --p data/populations/adult_age.csv --plot plan.png
+      ldpbayes plan --categories 73 --epsilon 1 --users 32561 --p my_counts.csv --plot plan.png
     """
     from ldpbayes.theory import planning
 
@@ -60,22 +61,21 @@ def plan(
     if categories is None and not isinstance(assumptions["p"], str):
         raise ArgumentError("p must be uniform, jeffreys or flat where the number of categories is the unknown.")
     plans = planning.plan(**known, protocols=protocol or None, **assumptions)
-    title = f"{planning.KINDS[kind]}; p {p}; best first, solved for {_NAMES[plans[0].solved]}"
-    columns = ("categories", "epsilon", "users", "error", "least possible", "open answers", "bytes a report")
-    table = new_table(title, ["protocol"], columns, ["computed by"])
-    for line in plans:
-        cells = [_whole(line.n_categories), _number(line.epsilon), _whole(line.users), _number(line.error)]
-        cells += [_number(line.bound), _number(line.open_answers), str(line.bytes_per_report or "")]
-        table.add_row(line.protocol, *cells, line.note)
-    out.print(table)
+    from ldpbayes.pages.plan import of_plan
+
+    along = "n" if epsilon is not None and users is None else "epsilon"
+    draw = functools.partial(_draw, plans[0], kind, protocol, assumptions, along)
+    page = of_plan(plans, kind=kind, assumed=p, draw=draw if plot else None)
+    printing.display(page, as_json)
     if plot:
-        _plot(plot, plans[0], kind, protocol, assumptions, along="n" if epsilon is not None and users is None else "epsilon")
+        from ldpbayes.plots import save_figure
+
+        save_figure(draw(), plot)
+        if not as_json:
+            printing.wrote(plot)
 
 
-_NAMES = {"n_categories": "categories", "epsilon": "epsilon", "n": "users", "error": "error"}
-
-
-def _plot(path, best, kind, protocol, assumptions, along):
+def _draw(best, kind, protocol, assumptions, along):
     import numpy as np
 
     from ldpbayes import plots
@@ -89,9 +89,7 @@ def _plot(path, best, kind, protocol, assumptions, along):
     found = planning.curves(
         along, values, n_categories=best.n_categories, protocols=protocol or None, **setting, **assumptions
     )
-    figure = plots.plot_plan(along, values, found, planning.KINDS[kind], chosen=(middle, best.error))
-    plots.save_figure(figure, path)
-    out.print(f"Wrote {path}.", highlight=False)
+    return plots.plot_plan(along, values, found, planning.KINDS[kind], chosen=(middle, best.error))
 
 
 def _assumed(text):
@@ -100,11 +98,3 @@ def _assumed(text):
     from ldpbayes.simulate import population
 
     return population(text).distribution
-
-
-def _number(value):
-    return "" if math.isnan(value) else f"{value:.4g}"
-
-
-def _whole(value):
-    return "" if not math.isfinite(value) else f"{value:,.0f}"

@@ -1,4 +1,4 @@
-"""The command that runs a study."""
+"""The command ``ldpbayes study``."""
 
 import enum
 import pathlib
@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ldpbayes.pages.terminal import err, new_table, out
+from ldpbayes.cli import printing
+from ldpbayes.pages.page import Column, Kind, Note, Page, Table
+from ldpbayes.pages.renderers.terminal import out
 
 
 class Setting(enum.StrEnum):
@@ -17,7 +19,7 @@ class Setting(enum.StrEnum):
     paper = "paper"
 
 
-def study(
+def command(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A study; without it they are listed.")] = None,
     setting: Annotated[
         Setting, typer.Option(help="[bold]small[/bold]: about a minute on one core; [bold]paper[/bold]: the paper's own.")
@@ -31,7 +33,7 @@ def study(
 ):
     """Repeat a paper's experiment with the posterior mean and the bounds beside its estimators.
 
-    Every number comes with its Monte Carlo standard error. An interrupted study goes on where it stopped when the same
+    Every number comes with its Monte Carlo standard error. An interrupted study continues where it stopped when the same
     command is given again.
 
     Examples:
@@ -40,30 +42,30 @@ def study(
 
       ldpbayes study risk --jobs 2
     """
-    from ldpbayes.plots import plot_study, save_figure
-    from ldpbayes.study import find_study, list_studies, pivot, run_study
+    from ldpbayes.pages.study import of_study
+    from ldpbayes.plots import save_figure
+    from ldpbayes.study import find_study, list_studies, run_study
 
     if name is None:
-        return _print_table("ldpbayes study NAME", ("name", "what it shows", "repeats"), list_studies())
+        return printing.display(_list(list_studies()))
     chosen = find_study(name)
     settings = {"jobs": jobs, "random_seed": seed, "replications": replications, "progressbar": sys.stderr.isatty()}
     try:
         table = run_study(chosen, setting.value, output=output, **settings)
     except KeyboardInterrupt:
-        err.print(
-            f"ldpbayes: interrupted; finished cells are in {output}, and the same command goes on from them.", soft_wrap=True
+        printing.complain(
+            f"ldpbayes: interrupted; finished cells are in {output}, and the same command continues from them.", style=None
         )
         raise SystemExit(130) from None
     path = output / f"{chosen.name}-{setting.value}.png"
-    save_figure(plot_study(table, chosen.x, chosen.lines, chosen.panels, title=chosen.title), path)
-    out.print(f"{chosen.title} ({chosen.source}).", highlight=False, soft_wrap=True)
-    _print_table(None, *pivot(table, chosen))
-    out.print("value ± Monte Carlo standard error; floors have no error worth showing.", highlight=False)
-    out.print(f"Wrote {path.with_suffix('.parquet')} and {path.name}.", highlight=False, soft_wrap=True)
+    page = of_study(table, chosen)
+    save_figure(page.figures[0].draw(), path)
+    out.print(f"{page.title}.")
+    printing.display(page)
+    out.print(f"Wrote {path.with_suffix('.parquet')} and {path.name}.")
 
 
-def _print_table(title, headers, rows):
-    table = new_table(title, headers)
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
+def _list(studies):
+    columns = tuple(Column(name, name, "text") for name in ("name", "what it shows", "repeats"))
+    use = Note(Kind.METHOD, "Run one with: ldpbayes study NAME")
+    return Page("Studies", (Table("Studies", columns, tuple(map(tuple, studies))),), (use,))

@@ -23,6 +23,8 @@ class Estimate:
         Certified upper bound on the log-likelihood (nats) that the estimate lacks; nan where there is none.
     outcome : str
         One sentence: certified, stopped early and why, or how it was computed.
+    derived, derived_error : (k,) arrays or None
+        The collection's derived quantities at the estimate, and their standard errors (nan where there are none).
     """
 
     name: str
@@ -31,3 +33,5 @@ class Estimate:
     log_likelihood: float = float("nan")
     gap: float = float("nan")
     outcome: str = ""
+    derived: np.ndarray | None = None
+    derived_error: np.ndarray | None = None

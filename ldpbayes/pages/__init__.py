@@ -1,1 +1,7 @@
-"""What readers see: pages, and one renderer a file."""
+"""What readers see: a Page of each kind of result (one builder a file), and one renderer a file."""
+
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.renderers import write
+from ldpbayes.pages.show import show
+
+__all__ = ["Column", "Figure", "Kind", "Note", "Page", "Table", "show", "write"]

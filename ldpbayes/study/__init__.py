@@ -1,7 +1,8 @@
 """Simulation studies: the papers' experiments with the posterior mean and the bounds added."""
 
 from ldpbayes import checks
-from ldpbayes.study.runner import Study, pivot, run_study
+from ldpbayes.pages.study import pivot
+from ldpbayes.study.runner import Study, run_study
 
 
 def find_study(name):

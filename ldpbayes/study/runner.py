@@ -136,52 +136,6 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
     return result
 
 
-def pivot(table, study):
-    """Return (headers, rows of text): a column for each value of the last of study.lines, value ± error.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-        From run_study.
-    study : Study
-    """
-    found = table.to_pylist()
-    held = [name for name in (*CELL_COLUMNS, "estimator", "target", "metric") if name != study.lines[-1]]
-    held = [name for name in held if len({line[name] for line in found}) > 1]
-    floors = [name for name in ("bound", "bound_any", "bound_finite") if any(line[name] is not None for line in found)]
-    lines = {}
-    for line in found:
-        row = lines.setdefault(tuple(line[name] for name in held), {})
-        row[line[study.lines[-1]]] = _number(line["value"], line["standard_error"])
-        row |= {name: _number(line[name]) for name in floors}
-    curves = list(dict.fromkeys(name for row in lines.values() for name in row if name not in floors))
-    headers = [_HEADERS.get(name, name.replace("_", " ")) for name in (*held, *curves, *floors)]
-    cells = [[*map(_text, at), *(row.get(name, "") for name in (*curves, *floors))] for at, row in lines.items()]
-    return headers, cells
-
-
-_HEADERS = {
-    "n_categories": "a",
-    "n_reports": "n",
-    "target": "of",
-    "bound": "floor",
-    "bound_any": "any protocol's floor",
-    "bound_finite": "floor at this n",
-}
-
-
-def _number(value, error=None):
-    if value is None:
-        return ""
-    return f"{value:.3g}" + (f" ± {error:.1g}" if error and np.isfinite(error) else "")
-
-
-def _text(value):
-    if isinstance(value, int):
-        return f"{value:,}"
-    return {None: "", "distribution": "P", "frequency": "F"}.get(value, str(value))
-
-
 def key(study, cell, random_seed):
     """Return the name of a cell's file: a digest of the study, the cell and the seed."""
     text = json.dumps([study.name, sorted(cell.items()), random_seed])

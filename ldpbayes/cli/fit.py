@@ -1,0 +1,90 @@
+"""The command ``ldpbayes fit``."""
+
+import pathlib
+import sys
+from typing import Annotated
+
+import typer
+
+from ldpbayes.cli import options, printing
+from ldpbayes.pages.fit import TOP
+
+
+def command(
+    file: options.File,
+    method: Annotated[
+        options.Method, typer.Option(help="Posterior method; [bold]auto[/bold] picks one and explains its choice.")
+    ] = options.Method.auto,
+    prior: options.Prior = "jeffreys",
+    ci: Annotated[float, typer.Option(help="Probability of the equal-tailed intervals.")] = 0.95,
+    draws: options.Draws = 1000,
+    seed: options.Seed = None,
+    output: Annotated[pathlib.Path | None, typer.Option(help="Write the whole result as NetCDF (ArviZ reads it).")] = None,
+    plot: Annotated[pathlib.Path | None, typer.Option(help="Write a forest plot (.png, .pdf, .svg).")] = None,
+    page: options.PagePath = None,
+    as_json: options.AsJSON = False,
+    top: Annotated[
+        int, typer.Option(help="Number of categories to print and plot: those with the largest posterior means.", min=1)
+    ] = TOP,
+    exclude: Annotated[
+        list[options.Method] | None, typer.Option(help="A method that auto must not choose; may be repeated.")
+    ] = None,
+    explain: Annotated[bool, typer.Option(help="Only print which method auto would choose, and why.")] = False,
+):
+    """Infer the distribution P and the users' own frequencies F from a collection.
+
+    Prints posterior mean, sd and interval of P and of F for each category, beside the maximum-likelihood estimate (MLE)
+    with its standard error (s.e.) and the unbiased oracle; then the method, why it was chosen, and its diagnostics.
+
+    Examples:
+
+      ldpbayes fit example:nigeria --prior flat --ci 0.9
+
+      ldpbayes fit example:minarets --plot minarets.png --output minarets.nc
+
+      ldpbayes fit example:cheating --method nuts --seed 1 --json
+
+      ldpbayes fit my_survey.toml --page my_survey.html
+    """
+    from ldpbayes.fitting import fit
+
+    collection, belief = options.read(file), options.prior(prior)
+    excluded = tuple(name.value for name in exclude or ())
+    if explain:
+        from ldpbayes.fitting import select_method
+        from ldpbayes.pages.choice import of_choice
+
+        choice = select_method(collection, belief, exclude=excluded)
+        return printing.display(of_choice(choice, title=collection.title or collection.id))
+    if page is not None:
+        from ldpbayes.pages.renderers import renderer_of
+
+        renderer_of(page)  # a wrong suffix is refused before the fit takes its time
+    tree = fit(
+        collection,
+        belief,
+        method.value,
+        draws=draws,
+        random_seed=seed,
+        ci_prob=ci,
+        progressbar=sys.stderr.isatty() and not as_json,
+        exclude=excluded,
+    )
+    from ldpbayes.pages.fit import of_fit
+
+    content = of_fit(tree, top=top)
+    if output:
+        from ldpbayes.result import save
+
+        save(tree, output)
+    if plot:
+        from ldpbayes.plots import save_figure
+
+        save_figure(content.figures[0].draw(), plot)
+    if page:
+        from ldpbayes.pages import write
+
+        write(content, page)
+    printing.display(content, as_json)
+    if not as_json:
+        printing.wrote(output, plot, page)

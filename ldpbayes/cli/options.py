@@ -1,0 +1,61 @@
+"""Arguments and options that several commands take."""
+
+import enum
+import pathlib
+import tomllib
+from typing import Annotated
+
+import typer
+
+from ldpbayes.errors import ArgumentError
+from ldpbayes.fitting import METHODS
+
+#: Posterior methods that --method takes.
+Method = enum.StrEnum("Method", {name: name for name in ("auto", *METHODS)})
+
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="Collection file (.toml), or a shipped one such as example:nigeria.")
+]
+Prior = Annotated[
+    str, typer.Option(help="Dirichlet prior: [bold]jeffreys[/bold], [bold]flat[/bold], or a concentration such as 0.5 or 2.")
+]
+Seed = Annotated[int | None, typer.Option(help="Random seed; the same seed prints the same numbers.", min=0)]
+Draws = Annotated[int, typer.Option(help="Draws per chain (four chains).", min=1)]
+AsJSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+PagePath = Annotated[
+    pathlib.Path | None, typer.Option("--page", help="Write the result as a page (.html, .md, .tex, .csv, .json, .txt).")
+]
+Parameters = Annotated[
+    list[str] | None, typer.Option("--parameter", "-p", help="A protocol's parameter, name=value; may be repeated.")
+]
+
+
+def read(file):
+    """Return the Collection that a FILE argument names."""
+    from ldpbayes.examples import load_example
+    from ldpbayes.sources import read_collection
+
+    prefix, colon, name = file.partition(":")
+    return load_example(name) if colon and prefix == "example" else read_collection(file)
+
+
+def prior(text):
+    """Return the prior that a text of --prior names."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def parameters(pairs):
+    """Return a dict from name=value texts; values are TOML where they parse, else text."""
+    found = {}
+    for pair in pairs or []:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise ArgumentError(f"parameter must be name=value, got {pair!r}.")
+        try:
+            found[name.strip()] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[name.strip()] = text
+    return found

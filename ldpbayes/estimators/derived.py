@@ -1,0 +1,57 @@
+"""Point estimates of derived quantities, with standard errors by the delta method."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ldpbayes.estimators.base import EXACT_INFORMATION_OPERATIONS, information_covariance
+from ldpbayes.estimators.estimate import Estimate
+
+
+def with_derived(estimate: Estimate, collection) -> Estimate:
+    """Return the estimate with the collection's derived quantities evaluated at it.
+
+    A quantity q(p) = (Σ_of p)/(Σ_given p) has the gradient (1[of] − q 1[given])/Σ_given p (without given: 1[of]), and by
+    the delta method the variance ∇qᵀ Cov ∇q with Cov from the observed information at the maximum. Categories at zero
+    count as known.
+
+    Parameters
+    ----------
+    estimate : Estimate
+    collection : Collection
+
+    Returns
+    -------
+    Estimate
+        With ``derived`` and ``derived_error``, one entry per quantity. Errors are nan for estimators other than the MLE,
+        for quantities that the reports do not identify, and where the covariance would take too long.
+    """
+    if not collection.derived:
+        return estimate
+    p = estimate.distribution
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.array([item.evaluate(p, collection.categories) for item in collection.derived], dtype=float)
+    errors = np.full(values.size, np.nan)
+    rows, size = collection.rows, collection.n_categories
+    work = rows.n_rows * float(size) ** 2 + 10.0 * size**3
+    if estimate.name == "mle" and work <= EXACT_INFORMATION_OPERATIONS:
+        covariance = information_covariance(rows, p)
+        covariance[p == 0, :] = covariance[:, p == 0] = 0.0
+        gradients = [_gradient(item, value, p, collection) for item, value in zip(collection.derived, values, strict=True)]
+        errors = np.array([_error(gradient, covariance) for gradient in gradients])
+    return replace(estimate, derived=values, derived_error=errors)
+
+
+def _gradient(item, value, p, collection):
+    inside = np.isin(collection.categories, item.of).astype(float)
+    if not item.given:
+        return inside
+    given = np.isin(collection.categories, item.given).astype(float)
+    whole = float(given @ p)
+    return (inside - value * given) / whole if whole > 0 else np.full(p.size, np.nan)
+
+
+def _error(gradient, covariance):
+    used = gradient != 0  # categories that the quantity does not touch may be unidentified
+    variance = gradient[used] @ covariance[np.ix_(used, used)] @ gradient[used]
+    return float(np.sqrt(max(variance, 0.0))) if np.isfinite(variance) else float("nan")

@@ -1,0 +1,50 @@
+"""Small real collections that come with the package."""
+
+import pathlib
+
+from ldpbayes import checks
+from ldpbayes.collections import Collection
+from ldpbayes.sources import read_collection
+
+FOLDER = pathlib.Path(__file__).parent
+#: Files by the names that people type.
+EXAMPLES = {
+    "nigeria": "rr_nigeria",
+    "minarets": "rr_minarets",
+    "cheating": "rr_eriksson_cheating",
+    "granada": "rr_granada_joint",
+    "wada": "rr_wada_forum_joint",
+}
+
+
+def load_example(name: str) -> Collection:
+    """Return a real collection that comes with the package.
+
+    Parameters
+    ----------
+    name : {"nigeria", "minarets", "cheating", "granada", "wada"}
+        Two categories by forced response; three by a lie detector with two forms; ten by polytomous forced response;
+        64 and 16 combinations of six and four questions asked together.
+
+    Returns
+    -------
+    Collection
+        With its question, citation, licence and published numbers.
+
+    Raises
+    ------
+    ArgumentError
+        On an unknown name.
+
+    Examples
+    --------
+    >>> survey = load_example("nigeria")
+    >>> survey.categories, survey.n_reports
+    (('no', 'yes'), 2435)
+    """
+    return read_collection(FOLDER / f"{EXAMPLES[checks.choice(name, 'example', tuple(EXAMPLES))]}.toml")
+
+
+def list_examples() -> dict[str, str]:
+    """Return the names that load_example takes, with the titles of the collections."""
+    return {name: load_example(name).title for name in EXAMPLES}

@@ -1,0 +1,73 @@
+"""The page of a cross-check."""
+
+from ldpbayes.pages.page import Column, Kind, Note, Page, Table
+from ldpbayes.pages.prose import as_sentences
+
+_LABELS = {"mle": "MLE", "oracle": "oracle"}
+
+
+def of_crosscheck(check, *, title: str = "Cross-check") -> Page:
+    """Return the Page of a CrossCheck.
+
+    Parameters
+    ----------
+    check : CrossCheck
+        From crosscheck().
+    title : str
+        Of the collection.
+
+    Returns
+    -------
+    Page
+        One row per category: the reference posterior, the distance of NUTS, MLE and oracle from it, and a verdict; notes
+        on the predictive checks of the channels, the diagnostics and the conclusion.
+    """
+    columns = [
+        Column("category", "category", "text"),
+        Column("mean", "mean"),
+        Column("sd", "sd"),
+        Column("difference_sd", "NUTS − mean (sd)", spec="+.3f", priority=4),
+        Column("difference_mcse", "(MCSE)", spec="+.2f", priority=1),
+    ]
+    for name in check.estimates:
+        columns.append(
+            Column(
+                f"{name}_difference_sd", f"{_LABELS.get(name, name)} − mean (sd)", spec="+.2f", priority=3 + (name != "mle")
+            )
+        )
+    columns.append(Column("verdict", "verdict", "text"))
+    rows = []
+    for x, category in enumerate(check.categories):
+        numbers = (check.mean, check.sd, check.difference_sd, check.difference_mcse, *check.estimates.values())
+        rows.append((str(category), *(float(values[x]) for values in numbers), check.verdicts[x]))
+    heading = f"{title}: {check.reference} against {check.sampler}"
+    return Page(heading, (Table(heading, tuple(columns), tuple(rows)),), tuple(_notes(check)), facts=_facts(check))
+
+
+def _notes(check):
+    for found in check.channels:
+        word = "does not fit" if found.flagged else "fits"
+        text = f"Posterior predictive check of {found.name}: p = {found.p_value:.3f} over {found.draws:,} draws: {word}."
+        yield Note(Kind.WARNING if found.flagged else Kind.DIAGNOSTIC, text)
+    yield Note(Kind.DIAGNOSTIC if check.sampler_converged else Kind.WARNING, as_sentences(check.outcome))
+    yield Note(Kind.WARNING if check.flagged else Kind.VERDICT, as_sentences(check.conclusion))
+
+
+def _facts(check):
+    return {
+        "categories": [str(c) for c in check.categories],
+        "reference": check.reference,
+        "sampler": check.sampler,
+        "mean": check.mean,
+        "sd": check.sd,
+        "difference_sd": check.difference_sd,
+        "difference_mcse": check.difference_mcse,
+        "estimates_difference_sd": dict(check.estimates),
+        "verdicts": list(check.verdicts),
+        "channels": [
+            {"name": c.name, "statistic": c.statistic, "p_value": c.p_value, "draws": c.draws, "flagged": c.flagged}
+            for c in check.channels
+        ],
+        "flagged": check.flagged,
+        "conclusion": check.conclusion,
+    }

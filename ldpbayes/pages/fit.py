@@ -1,0 +1,237 @@
+"""The page of a fit."""
+
+import math
+
+import numpy as np
+
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.prose import as_sentences
+
+#: Categories that a table shows unless the caller wants another number.
+TOP = 40
+_LABELS = {"mle": "MLE", "oracle": "oracle"}
+_KEYS = ("mean", "sd", "lower", "upper", "mcse")
+
+
+def of_fit(tree, *, top: int = TOP) -> Page:
+    """Return the Page of a result of fit().
+
+    Parameters
+    ----------
+    tree : DataTree
+    top : int
+        Categories in table and figure: those with the largest posterior means.
+
+    Returns
+    -------
+    Page
+        A table of the categories, one of the derived quantities, notes on data, method, diagnostics and estimates, and a
+        forest plot; facts hold every number.
+    """
+    title = tree.attrs["title"] or tree.attrs["collection"]
+    summary = tree["summary"]
+    derived = _derived_table(tree) if "quantity" in summary.coords else None
+    tables = [_category_table(tree, title, top), *([derived] if derived else [])]
+    return Page(title, tuple(tables), tuple(_notes(tree)), (_forest(tree, title, top),), _facts(tree))
+
+
+def _category_table(tree, title, top):
+    summary = tree["summary"]
+    spec = f".{_digits(summary)}f"
+    level = f"{summary.attrs['ci_prob'] * 100:g} % interval"
+    cells = "cell" in summary.dims
+    columns = [*([Column("cell", "cell", "text")] if cells else []), Column("category", "category", "text")]
+    for target, letter, order in (("distribution", "P", (0, 5, 0)), ("frequency", "F", (6, 8, 7))):
+        columns += [
+            Column(f"{target}_mean", f"mean of {letter}", spec=spec, priority=order[0]),
+            Column(f"{target}_sd", "sd", spec=spec, priority=order[1], full=f"sd of {letter}"),
+            Column(f"{target}_interval", level, "interval", spec, order[2], full=f"{level} of {letter}"),
+        ]
+    names = _estimators(tree)
+    for name in names:
+        # The oracle goes first, then F, then the standard errors, the MLE and the sd of P.
+        value, error = (9, 10) if name != "mle" else (3, 4)
+        columns.append(Column(name, _LABELS.get(name, name), spec=spec, priority=value))
+        if _has_errors(tree, name):
+            columns.append(
+                Column(
+                    f"{name}_standard_error",
+                    "s.e.",
+                    spec=spec,
+                    priority=error,
+                    full=f"s.e. of the {_LABELS.get(name, name)}",
+                )
+            )
+    rows, total, kept = [], summary.sizes["category"], 0
+    for c in range(summary.sizes["cell"]) if cells else [None]:
+        here = summary if c is None else summary.isel(cell=c)
+        shown = _largest(here["mean"].sel(target="distribution").values, top)
+        kept = len(shown)
+        for x in shown:
+            row = [] if c is None else [str(here["cell"].values)]
+            row.append(str(summary["category"].values[x]))
+            for target in ("distribution", "frequency"):
+                mean, sd, low, high = (float(here[key].sel(target=target).values[x]) for key in _KEYS[:4])
+                row += [mean, sd, (low, high)]
+            for name in names:
+                value, error = _estimate(tree, name, c)
+                row += [float(value[x]), *([float(error[x])] if _has_errors(tree, name) else [])]
+            rows.append(tuple(row))
+    note = f"The {kept} largest of {total:,} categories are shown." if kept < total else ""
+    return Table(title, tuple(columns), tuple(rows), note)
+
+
+def _derived_table(tree):
+    summary, level = tree["summary"], f"{tree['summary'].attrs['ci_prob'] * 100:g} % interval"
+    sd = summary["derived_sd"].values
+    spec = f".{_decimals(sd)}f"
+    cells = "cell" in summary["derived_mean"].dims
+    columns = [*([Column("cell", "cell", "text")] if cells else []), Column("quantity", "quantity", "text")]
+    columns += [Column("mean", "mean", spec=spec), Column("sd", "sd", spec=spec, priority=5)]
+    columns.append(Column("interval", level, "interval", spec))
+    known = "estimate" in tree.children and "derived" in tree["estimate"]
+    names = _estimators(tree) if known else []
+    for name in names:
+        columns.append(Column(name, _LABELS.get(name, name), spec=spec, priority=3 if name == "mle" else 9))
+        if name == "mle":
+            columns.append(Column("mle_standard_error", "s.e.", spec=spec, priority=4, full="s.e. of the MLE"))
+    rows = []
+    for c in range(summary.sizes["cell"]) if cells else [None]:
+        here = summary if c is None else summary.isel(cell=c)
+        for i, quantity in enumerate(summary["quantity"].values):
+            mean, sd, low, high = (float(here[f"derived_{key}"].values[i]) for key in _KEYS[:4])
+            row = [*([] if c is None else [str(here["cell"].values)]), str(quantity), mean, sd, (low, high)]
+            for name in names:
+                value, error = _estimate(tree, name, c, "derived", "derived_standard_error")
+                row += [float(value[i]), *([float(error[i])] if name == "mle" else [])]
+            rows.append(tuple(row))
+    return Table("Derived quantities", tuple(columns), tuple(rows))
+
+
+def _notes(tree):
+    """Yield the notes of a fit, in the order in which they are read."""
+    attrs = tree.attrs
+    seed = attrs["random_seed"]
+    yield Note(
+        Kind.DATA,
+        f"{attrs['n_reports']:,} reports; prior {attrs['prior']}; method {attrs['method']}; seed {seed}.",
+    )
+    yield Note(Kind.METHOD, f"Why {attrs['method']}: {as_sentences(attrs['reason'])}")
+    kind = Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING
+    for found, name in (
+        (kind, "outcome"),
+        (Kind.WARNING, "identifiability"),
+        (Kind.WARNING, "caveat"),
+        (Kind.WORTH, "worth"),
+    ):
+        if attrs.get(name):
+            yield Note(found, as_sentences(attrs[name]))
+    evidence, error = _log_evidence(tree)
+    if evidence is not None:
+        yield Note(Kind.EVIDENCE, f"Log-evidence {evidence:.4f}" + (f", standard error {error:.4f}." if error else "."))
+    if "estimate" in tree.children and tree["estimate"]["outcome"].ndim == 1:
+        for name, text in zip(_estimators(tree), tree["estimate"]["outcome"].values, strict=True):
+            label = _LABELS.get(name, name)
+            yield Note(Kind.ESTIMATE, f"{label[0].upper()}{label[1:]}: {as_sentences(str(text))}")
+
+
+def _forest(tree, title, top):
+    summary = tree["summary"]
+
+    def draw():
+        from ldpbayes.plots import plot_forest
+
+        return plot_forest(tree, top=top)
+
+    level = f"{summary.attrs['ci_prob'] * 100:g} %"
+    caption = f"Posterior means and {level} intervals of P and of F, with the point estimates."
+    alt = f"Forest plot: {caption}"
+    if "cell" not in summary.dims:
+        p = summary.sel(target="distribution")
+        largest = int(np.argmax(p["mean"].values))
+        mean, low, high = (float(p[key].values[largest]) for key in ("mean", "lower", "upper"))
+        alt += f" The largest of {p['mean'].size:,} categories is {summary['category'].values[largest]}"
+        alt += f" with mean {mean:.3g} ({low:.3g} to {high:.3g}). The table has the numbers."
+    return Figure("forest", caption, alt, draw)
+
+
+def _facts(tree):
+    """Return every number of a fit under stable names: the keys of the JSON output."""
+    summary = tree["summary"]
+    facts = ("title", "n_reports", "prior", "random_seed", "identifiability", "caveat")
+    diagnostics = {k: v for k, v in tree.attrs.items() if k not in (*facts, "collection", "method", "reason", "settings")}
+    estimates = {}
+    for name in _estimators(tree):
+        estimates[name] = tree["estimate"]["value"].sel(estimator=name).values
+        estimates[f"{name}_standard_error"] = tree["estimate"]["standard_error"].sel(estimator=name).values
+    cells = {"cells": [str(c) for c in summary["cell"].values]} if "cell" in summary.dims else {}
+    return {
+        "collection": tree.attrs["collection"],
+        "method": tree.attrs["method"],
+        "reason": tree.attrs["reason"],
+        **{fact: tree.attrs[fact] for fact in facts},
+        "ci_prob": summary.attrs["ci_prob"],
+        **cells,
+        "categories": [str(c) for c in summary["category"].values],
+        **{
+            target: {key: summary[key].sel(target=target).values for key in _KEYS}
+            for target in ("distribution", "frequency")
+        },
+        "derived": _derived_facts(tree),
+        "mle": None,
+        "oracle": None,
+        **estimates,
+        "log_evidence": _log_evidence(tree)[0],
+        "diagnostics": diagnostics,
+    }
+
+
+def _derived_facts(tree):
+    summary, found = tree["summary"], {}
+    known = "estimate" in tree.children and "derived" in tree["estimate"]
+    for name in summary["quantity"].values if "quantity" in summary.coords else ():
+        entry = {key: summary[f"derived_{key}"].sel(quantity=name).values for key in _KEYS}
+        for estimator in _estimators(tree) if known else ():
+            at = {"estimator": estimator, "quantity": name}
+            entry[estimator] = tree["estimate"]["derived"].sel(at).values
+            entry[f"{estimator}_standard_error"] = tree["estimate"]["derived_standard_error"].sel(at).values
+        found[str(name)] = entry
+    return found
+
+
+def _estimators(tree):
+    return [str(name) for name in tree["estimate"]["estimator"].values] if "estimate" in tree.children else []
+
+
+def _estimate(tree, name, cell, value="value", error="standard_error"):
+    """Return (values, standard errors) of one estimator, of one cell where the result has cells."""
+    found = tree["estimate"].sel(estimator=name)
+    if cell is not None and "cell" in found[value].dims:
+        found = found.isel(cell=cell)
+    return found[value].values, found[error].values
+
+
+def _has_errors(tree, name):
+    return name == "mle" and bool(np.isfinite(tree["estimate"]["standard_error"].sel(estimator=name).values).any())
+
+
+def _log_evidence(tree):
+    """Return (log-evidence, its standard error); (None, None) where the method has none or there are several cells."""
+    if "exact" in tree.children and "log_evidence" in tree["exact"]:
+        found = tree["exact"]["log_evidence"]
+        return (float(found), 0.0) if found.ndim == 0 else (None, None)
+    found = tree.attrs.get("log_evidence")
+    return (found, tree.attrs.get("log_evidence_error")) if np.ndim(found) == 0 else (None, None)
+
+
+def _largest(mean, top):
+    return sorted(sorted(range(mean.size), key=lambda x: -mean[x])[:top])
+
+
+def _digits(summary):
+    return _decimals(summary["sd"].values)
+
+
+def _decimals(sd):
+    """Return how many decimals show two digits of the smallest sd, four at least."""
+    return min(max(4, math.ceil(1 - math.log10(sd[sd > 0].min()))), 12) if (sd > 0).any() else 4

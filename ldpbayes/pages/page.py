@@ -1,0 +1,181 @@
+"""The page: what a reader is shown of a fit, a cross-check, a plan or a study, before any renderer writes it."""
+
+import enum
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class Kind(enum.StrEnum):
+    """What a note is about."""
+
+    DATA = "data"
+    METHOD = "method"
+    DIAGNOSTIC = "diagnostic"
+    WARNING = "warning"
+    WORTH = "worth"
+    EVIDENCE = "evidence"
+    ESTIMATE = "estimate"
+    VERDICT = "verdict"
+
+
+@dataclass(frozen=True)
+class Note:
+    """One sentence or a few of them about the same thing.
+
+    Parameters
+    ----------
+    kind : Kind
+    text : str
+    """
+
+    kind: Kind
+    text: str
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Parameters
+    ----------
+    key : str
+        Name in data formats (CSV), such as ``distribution_mean``.
+    heading : str
+        What people read.
+    kind : {"text", "number", "interval"}
+        An interval is a pair (lower, upper).
+    spec : str
+        Format specification of a number, such as ``.4f``.
+    priority : int
+        Columns with the largest priority are left out first where a display is too narrow; 0 is never left out.
+    align : {"left", "right"}, optional
+        Text is aligned left, everything else right, unless stated.
+    full : str, optional
+        What people read where columns stand alone: "sd of P" where the heading is "sd".
+    """
+
+    key: str
+    heading: str
+    kind: str = "number"
+    spec: str = ".4f"
+    priority: int = 0
+    align: str = ""
+    full: str = ""
+
+    def text(self, value: Any) -> str:
+        """Return a value as people read it; missing values are empty."""
+        if self.kind == "interval":
+            return "" if value is None else f"{self._number(value[0])} to {self._number(value[1])}"
+        return ("" if value is None else str(value)) if self.kind == "text" else self._number(value)
+
+    @property
+    def full_heading(self) -> str:
+        """The heading that is clear without its neighbours."""
+        return self.full or self.heading
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the column is aligned left."""
+        return (self.align or ("left" if self.kind == "text" else "right")) == "left"
+
+    def _number(self, value):
+        return "" if value is None or math.isnan(value) else format(value, self.spec)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of raw values under columns that know how to print them.
+
+    Parameters
+    ----------
+    title : str
+    columns : tuple of Column
+    rows : tuple of tuples
+        One value per column: text, a number, a pair for an interval, or None.
+    note : str
+        One sentence below the table, such as how many rows were left out.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple, ...]
+    note: str = ""
+
+    def texts(self) -> list[list[str]]:
+        """Return every cell as people read it."""
+        return [[column.text(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    def only(self, columns) -> "Table":
+        """Return the table with some of its columns, by position."""
+        kept = tuple(columns)
+        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
+        return Table(self.title, tuple(self.columns[i] for i in kept), rows, self.note)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure that is drawn only where it is shown.
+
+    Parameters
+    ----------
+    name : str
+        Short, fit for a file name.
+    caption : str
+    alt : str
+        What the figure shows, in words, for readers who do not see it.
+    draw : callable
+        Returns a matplotlib Figure.
+    """
+
+    name: str
+    caption: str
+    alt: str
+    draw: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything that is said about a result, in the order in which it is read.
+
+    A notebook shows the page as HTML; ``str(page)`` is the text of the command line.
+
+    Parameters
+    ----------
+    title : str
+    tables : tuple of Table
+    notes : tuple of Note
+    figures : tuple of Figure
+    facts : mapping
+        The same numbers for programs, in full: what the JSON renderer writes.
+    """
+
+    title: str
+    tables: tuple[Table, ...] = ()
+    notes: tuple[Note, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def without(self, texts) -> "Page":
+        """Return the page without the notes whose text is among some texts (the reader has seen them)."""
+        return Page(self.title, self.tables, tuple(n for n in self.notes if n.text not in texts), self.figures, self.facts)
+
+    def render(self, renderer: str = "terminal", **settings) -> str:
+        """Return the page as text in the format of a renderer: terminal, json, markdown, html, …"""
+        from ldpbayes.pages.renderers import make_renderer
+
+        return make_renderer(renderer, **settings).render(self)
+
+    def __str__(self):
+        return self.render("terminal")
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        from ldpbayes.pages.renderers import make_renderer
+
+        return make_renderer("html", whole=False).render(self)
+
+    def _repr_markdown_(self):
+        return self.render("markdown")

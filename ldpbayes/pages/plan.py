@@ -1,0 +1,58 @@
+"""The page of a plan."""
+
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+
+_NAMES = {"n_categories": "categories", "epsilon": "epsilon", "n": "users", "error": "error"}
+
+
+def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", draw=None) -> Page:
+    """Return the Page of a list of Plan.
+
+    Parameters
+    ----------
+    plans : list of Plan
+        From theory.planning.plan, best first.
+    kind : str
+        What the error is: a key of theory.planning.KINDS.
+    assumed : str
+        The assumed distribution, in words.
+    draw : callable, optional
+        Returns the figure of the error against ε or n.
+
+    Returns
+    -------
+    Page
+    """
+    from ldpbayes.theory.planning import KINDS
+
+    title = f"{KINDS[kind][0].upper()}{KINDS[kind][1:]}; p {assumed}; best first, solved for {_NAMES[plans[0].solved]}"
+    columns = (
+        Column("protocol", "protocol", "text"),
+        Column("n_categories", "categories", spec=",.0f", priority=4),
+        Column("epsilon", "epsilon", spec=".4g"),
+        Column("users", "users", spec=",.0f"),
+        Column("error", "error", spec=".4g"),
+        Column("bound", "least possible", spec=".4g", priority=2),
+        Column("open_answers", "open answers", spec=".4g", priority=3),
+        Column("bytes_per_report", "bytes a report", spec=",.0f", priority=5),
+        Column("note", "computed by", "text", priority=6),
+    )
+    rows = tuple(
+        (
+            *(p.protocol, float(p.n_categories), p.epsilon, float(p.users), p.error, p.bound, p.open_answers),
+            *(float(p.bytes_per_report) if p.bytes_per_report else None, p.note if p.feasible else None),
+        )
+        for p in plans
+    )
+    notes = [
+        Note(Kind.METHOD, "Users are rounded up. Nothing was simulated, except averages over a prior."),
+    ]
+    hopeless = [plan for plan in plans if not plan.feasible]
+    notes += [Note(Kind.WARNING, f"{plan.protocol}: {plan.note}") for plan in hopeless]
+    figures = ()
+    if draw is not None:
+        best = plans[0]
+        alt = f"Curves of the error of each protocol; {best.protocol} is best, with error {best.error:.3g} at the plan."
+        figures = (Figure("plan", title, alt, draw),)
+    facts = {"kind": kind, "p": assumed, "solved": plans[0].solved, "plans": [plan.row() for plan in plans]}
+    return Page(title, (Table(title, columns, rows),), tuple(notes), figures, facts)

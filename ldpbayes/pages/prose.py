@@ -1,0 +1,29 @@
+"""Small repairs of sentences that are put together from parts."""
+
+import re
+
+#: The first letter of a text, or the first one after a full stop.
+_START = re.compile(r"(?:^|(?<=[.!?] ))([a-zα-ω]\w*)")
+
+
+def as_sentences(text: str) -> str:
+    """Return the text with every sentence begun by a capital.
+
+    A name written with underscores, such as that of a method, stays as it is typed: "The method pair_slice …".
+
+    Examples
+    --------
+    >>> as_sentences("exact draws. tally_states ran first.")
+    'Exact draws. The method tally_states ran first.'
+    """
+
+    def begin(match):
+        word = match[1]
+        return f"The method {word}" if "_" in word else word[0].upper() + word[1:]
+
+    return _START.sub(begin, text)
+
+
+def number_of(count: int, singular: str, plural: str = "") -> str:
+    """Return "1 report", "2,435 reports"."""
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"

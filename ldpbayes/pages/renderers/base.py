@@ -1,0 +1,19 @@
+"""What every renderer is: a page in, text out."""
+
+import abc
+from typing import ClassVar
+
+from ldpbayes.pages.page import Page
+
+
+class AbstractRenderer(abc.ABC):
+    """A format in which pages are written. Settings are fields of the (frozen dataclass) subclass, all with defaults."""
+
+    #: What people call it.
+    name: ClassVar[str]
+    #: Endings of the files that it writes.
+    suffixes: ClassVar[tuple[str, ...]] = ()
+
+    @abc.abstractmethod
+    def render(self, page: Page) -> str:
+        """Return the page as text."""

@@ -1,0 +1,43 @@
+"""Pages as CSV: the tables with every digit, one line per row."""
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ldpbayes.pages.page import Page
+from ldpbayes.pages.renderers.base import AbstractRenderer
+
+
+@dataclass(frozen=True)
+class CSV(AbstractRenderer):
+    """One rectangular table: the columns of all tables under their keys, an interval as two, numbers in full.
+
+    The first column names the table where there are several. Notes and figures are left out.
+    """
+
+    name: ClassVar[str] = "csv"
+    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
+
+    def render(self, page: Page) -> str:
+        """Return the tables as CSV."""
+        several = len(page.tables) > 1
+        lines = [dict([("table", table.title)] * several) | line for table in page.tables for line in _lines(table)]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(dict.fromkeys(key for line in lines for key in line)), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+        return text.getvalue()
+
+
+def _lines(table):
+    """Yield each row as a dict; of an interval named x_interval the ends are x_lower and x_upper."""
+    for row in table.rows:
+        line = {}
+        for column, value in zip(table.columns, row, strict=True):
+            if column.kind == "interval":
+                stem = column.key.removesuffix("interval")
+                line |= dict(zip((f"{stem}lower", f"{stem}upper"), value or ("", ""), strict=True))
+            else:
+                line[column.key] = "" if value is None or value != value else value
+        yield line

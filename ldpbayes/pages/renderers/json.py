@@ -1,0 +1,42 @@
+"""Pages as JSON: every number in full, under stable names."""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ldpbayes.pages.page import Page
+from ldpbayes.pages.renderers.base import AbstractRenderer
+
+
+@dataclass(frozen=True)
+class JSON(AbstractRenderer):
+    """One object: the facts of the page and its notes (of a page without facts, its tables).
+
+    Numbers that are not finite become null.
+    """
+
+    name: ClassVar[str] = "json"
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+
+    def render(self, page: Page) -> str:
+        """Return the page as one JSON object."""
+        content = page.facts or {"title": page.title, "tables": [_table(table) for table in page.tables]}
+        notes = [{"kind": str(note.kind), "text": note.text} for note in page.notes]
+        return json.dumps(plain({**content, "notes": notes}), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def plain(value):
+    """Return a value in the types that JSON knows; numbers that are not finite become None."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    value = getattr(value, "values", value)
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _table(table):
+    rows = [dict(zip((column.key for column in table.columns), row, strict=True)) for row in table.rows]
+    return {"title": table.title, "rows": rows, "note": table.note}

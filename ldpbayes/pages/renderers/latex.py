@@ -1,0 +1,64 @@
+"""Pages as LaTeX: tables with rules of the package booktabs, to be included in a paper."""
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ldpbayes.pages.page import Page
+from ldpbayes.pages.renderers.base import AbstractRenderer
+
+_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "−": "$-$",
+    "±": r"$\pm$",
+    "ε": r"$\varepsilon$",
+    "Σ": r"$\Sigma$",
+    "²": r"\textsuperscript{2}",
+}
+_PATTERN = re.compile("|".join(map(re.escape, _SPECIAL)))
+
+
+@dataclass(frozen=True)
+class LaTeX(AbstractRenderer):
+    """One table environment for each table (needs ``\\usepackage{booktabs}``), the notes as paragraphs below."""
+
+    name: ClassVar[str] = "latex"
+    suffixes: ClassVar[tuple[str, ...]] = (".tex",)
+
+    def render(self, page: Page) -> str:
+        """Return the page as LaTeX."""
+        parts = [_table(table, table.title or page.title) for table in page.tables]
+        parts += [escape(note.text) for note in page.notes]
+        return "\n\n".join(parts) + "\n"
+
+
+def escape(text: str) -> str:
+    """Return text without any meaning to LaTeX."""
+    return _PATTERN.sub(lambda found: _SPECIAL[found[0]], " ".join(text.split()))
+
+
+def _table(table, title):
+    sides = "".join("l" if column.is_left else "r" for column in table.columns)
+    lines = [" & ".join(escape(column.heading) for column in table.columns)]
+    rows = [" & ".join(map(escape, row)) for row in table.texts()]
+    note = [f"\\\\[2pt] {{\\small {escape(table.note)}}}"] if table.note else []
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"  \centering",
+            f"  \\caption{{{escape(title)}}}",
+            f"  \\begin{{tabular}}{{{sides}}}",
+            r"    \toprule",
+            *(f"    {line} \\\\" for line in lines),
+            r"    \midrule",
+            *(f"    {row} \\\\" for row in rows),
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            *note,
+            r"\end{table}",
+        ]
+    )

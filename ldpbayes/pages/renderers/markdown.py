@@ -1,0 +1,43 @@
+"""Pages as Markdown with pipe tables."""
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ldpbayes.pages.page import Kind, Page
+from ldpbayes.pages.renderers.base import AbstractRenderer
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$])")
+
+
+@dataclass(frozen=True)
+class Markdown(AbstractRenderer):
+    """A heading, pipe tables, captions of the figures, and the notes as a list. Figures themselves are left out."""
+
+    name: ClassVar[str] = "markdown"
+    suffixes: ClassVar[tuple[str, ...]] = (".md",)
+
+    def render(self, page: Page) -> str:
+        """Return the page as Markdown."""
+        parts = [f"# {escape(page.title)}"]
+        for table in page.tables:
+            if table.title and table.title != page.title:
+                parts.append(f"## {escape(table.title)}")
+            parts.append(_table(table))
+            if table.note:
+                parts.append(escape(table.note))
+        if page.notes:
+            parts.append("\n".join(f"- {'**Warning.** ' * (n.kind == Kind.WARNING)}{escape(n.text)}" for n in page.notes))
+        return "\n\n".join(parts) + "\n"
+
+
+def escape(text: str) -> str:
+    """Return text without any meaning to Markdown or HTML, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("&", "&amp;")
+
+
+def _table(table):
+    lines = [[escape(column.full_heading) for column in table.columns]]
+    lines.append([":---" if column.is_left else "---:" for column in table.columns])
+    lines += [[escape(cell) for cell in row] for row in table.texts()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,102 @@
+"""The page of a study: its results as a table with a column for each curve."""
+
+import math
+
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+
+_HEADERS = {
+    "n_categories": "a",
+    "n_reports": "n",
+    "target": "of",
+    "bound": "floor",
+    "bound_any": "any protocol's floor",
+    "bound_finite": "floor at this n",
+}
+_FLOORS = ("bound", "bound_any", "bound_finite")
+_WHO = (
+    "protocol",
+    "n_categories",
+    "epsilon",
+    "n_reports",
+    "population",
+    "buckets",
+    "cohorts",
+    "estimator",
+    "target",
+    "metric",
+)
+
+
+def of_study(table, study) -> Page:
+    """Return the Page of a study's results.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        From run_study.
+    study : Study
+
+    Returns
+    -------
+    Page
+    """
+    headers, rows = pivot(table, study)
+    curves = {line[study.lines[-1]] for line in table.to_pylist()}
+    columns = tuple(Column(h, h, "text", priority=_priority(h, curves), align=_align(h)) for h in headers)
+    title = f"{study.title} ({study.source})"
+
+    def draw():
+        from ldpbayes.plots import plot_study
+
+        return plot_study(table, study.x, study.lines, study.panels, title=study.title)
+
+    note = Note(Kind.METHOD, "Values are means ± their Monte Carlo standard errors; floors have no error worth showing.")
+    alt = f"Curves of {', '.join(sorted(c for c in curves if c))} against {study.x.replace('_', ' ')}."
+    figure = Figure(study.name, study.title, f"{alt} The table has the numbers.", draw)
+    shown = Table("", columns, tuple(map(tuple, rows)))
+    return Page(title, (shown,), (note,), (figure,), {"study": study.name, "rows": table.to_pylist()})
+
+
+def pivot(table, study):
+    """Return (headers, rows of text): a column for each value of the last of study.lines, value ± error.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        From run_study.
+    study : Study
+    """
+    found = table.to_pylist()
+    held = [name for name in _WHO if name != study.lines[-1]]
+    held = [name for name in held if len({line[name] for line in found}) > 1]
+    floors = [name for name in _FLOORS if any(line[name] is not None for line in found)]
+    lines = {}
+    for line in found:
+        row = lines.setdefault(tuple(line[name] for name in held), {})
+        row[line[study.lines[-1]]] = _number(line["value"], line["standard_error"])
+        row |= {name: _number(line[name]) for name in floors}
+    curves = list(dict.fromkeys(name for row in lines.values() for name in row if name not in floors))
+    headers = [_HEADERS.get(name, name.replace("_", " ")) for name in (*held, *curves, *floors)]
+    cells = [[*map(_text, at), *(row.get(name, "") for name in (*curves, *floors))] for at, row in lines.items()]
+    return headers, cells
+
+
+def _priority(heading, curves):
+    floors = {_HEADERS[name]: i for i, name in enumerate(_FLOORS, 3)}
+    return floors.get(heading, 0)
+
+
+def _align(heading):
+    return "left" if heading in ("protocol", "population", "estimator", "of", "metric") else "right"
+
+
+def _number(value, error=None):
+    if value is None:
+        return ""
+    return f"{value:.3g}" + (f" ± {error:.1g}" if error and math.isfinite(error) else "")
+
+
+def _text(value):
+    if isinstance(value, int):
+        return f"{value:,}"
+    return {None: "", "distribution": "P", "frequency": "F"}.get(value, str(value))

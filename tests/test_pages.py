@@ -1,0 +1,323 @@
+"""Pages and their renderers: nothing is cut, nothing is lost, and a renderer is one file."""
+
+import csv
+import io
+import json
+import re
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from commands import run
+
+import ldpbayes as lb
+from ldpbayes.errors import ArgumentError
+from ldpbayes.pages import Column, Kind, Note, Page, Table, show, write
+from ldpbayes.pages.crosscheck import of_crosscheck
+from ldpbayes.pages.fit import of_fit
+from ldpbayes.pages.prose import as_sentences
+from ldpbayes.pages.renderers import make_renderer, renderer_of, renderers
+from ldpbayes.pages.renderers.base import AbstractRenderer
+from ldpbayes.pages.renderers.terminal import layout, visible
+
+#: Every renderer, and a text that its output must hold for the page below.
+RENDERERS = {
+    "terminal": "│ a label │    1.2500 │",
+    "json": '"value": 1.25',
+    "markdown": "| a label | 1.2500 |",
+    "csv": "a label,1.25,0.5,2.0",
+    "latex": "a label & 1.2500 & 0.5000 to 2.0000",
+    "html": "<td>1.2500</td>",
+}
+TABLE = Table(
+    "A table",
+    (Column("label", "label", "text"), Column("value", "the value", priority=1), Column("interval", "interval", "interval")),
+    (("a label", 1.25, (0.5, 2.0)), ("missing", None, None)),
+)
+PAGE = Page("A title", (TABLE,), (Note(Kind.WARNING, "Mind the <gap> & 5 % of it."), Note(Kind.METHOD, "Made by hand.")))
+
+
+@pytest.fixture(scope="module")
+def minarets():
+    return lb.fit(lb.load_example("minarets"), "flat", random_seed=1)
+
+
+def test_every_renderer_is_in_the_table():
+    assert set(renderers()) - {"toy"} == set(RENDERERS)
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+def test_renderers_show_numbers_and_notes(name):
+    text = PAGE.render(name)
+    assert RENDERERS[name] in text and "None" not in text and "nan" not in text
+    if name != "csv":
+        assert "Made by hand." in text
+
+
+def test_a_renderer_is_one_class(tmp_path):
+    @dataclass(frozen=True)
+    class Toy(AbstractRenderer):
+        name: ClassVar[str] = "toy"
+        suffixes: ClassVar[tuple[str, ...]] = (".toy",)
+
+        def render(self, page):
+            return page.title.upper()
+
+    assert PAGE.render("toy") == "A TITLE"
+    write(PAGE, tmp_path / "page.toy")
+    assert (tmp_path / "page.toy").read_text() == "A TITLE"
+
+
+def test_unknown_formats_are_refused_in_a_sentence():
+    with pytest.raises(ArgumentError, match="renderer must be one of"):
+        make_renderer("word")
+    with pytest.raises(ArgumentError, match="does not take these settings"):
+        make_renderer("terminal", size=3)
+    with pytest.raises(ArgumentError, match=r"page must end in one of .*\.html"):
+        renderer_of("page.docx")
+
+
+# ---- what a narrow terminal shows -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
+@pytest.mark.parametrize("name", ["nigeria", "minarets", "cheating"])
+def test_mend_24_numbers_are_never_cut(name, width):
+    """Every number of a column that is shown stands whole in the text, at any width; the rest is named as left out."""
+    tree = lb.fit(lb.load_example(name), random_seed=1)
+    page = of_fit(tree, top=5)
+    text = make_renderer("terminal", width=width).render(page)
+    assert "…" not in text
+    for table in page.tables:
+        kept, widths = layout(table, width)
+        for x, column in enumerate(table.columns):
+            if x not in kept:
+                assert column.full_heading in " ".join(text.split())
+            elif column.kind != "text":
+                assert all(row[x] in text for row in table.texts())
+        if width >= 60:
+            assert sum(widths) + 3 * len(widths) + 1 <= width
+
+
+def test_mend_24_columns_leave_in_the_stated_order(minarets):
+    table = of_fit(minarets).tables[0]
+    gone, seen = [], set()
+    for width in range(160, 20, -1):
+        left_out = set(range(len(table.columns))) - set(layout(table, width)[0])
+        gone += [table.columns[x].full_heading for x in left_out - seen]
+        seen |= left_out
+    order = ["oracle", "sd of F", "95 % interval of F", "mean of F", "sd of P", "s.e. of the MLE", "MLE"]
+    assert gone == order
+
+
+def test_labels_wrap_and_steer_nothing():
+    label = "a rather long label of many words that goes on and on until it needs a second line"
+    table = Table("t", (Column("c", "category", "text"), Column("v", "v")), ((label, 0.5), ("\x1b[31mred", 0.25)))
+    text = make_renderer("terminal", width=50).render(Page("t", (table,)))
+    assert max(map(len, text.splitlines())) <= 50 and "\x1b" not in text and "0.5000" in text
+    assert all(word in text for word in label.split())
+    assert visible("a\x1b[2Jb\n") == "a\\x1b[2Jb "
+
+
+def test_mend_24_command_in_eighty_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    status, out, _ = run(capsys, "fit", "example:minarets", "--prior", "flat", "--seed", 1)
+    assert status == 0 and "…" not in out and "0.5063 to 0.5999" in out and "Left out to fit 80 characters" in out
+    assert max(len(line) for line in out.splitlines() if line[:1] in "┏┃┡│└") <= 80
+
+
+# ---- what is said -----------------------------------------------------------------------------------------------------
+def test_mend_24_mle_has_standard_errors(capsys):
+    """In the table and in JSON, also of derived quantities: published for the minarets survey by Heck & Moshagen (2018)."""
+    _, out, _ = run(capsys, "fit", "example:minarets", "--prior", "flat", "--seed", 1, "--json")
+    found = json.loads(out)
+    assert found["mle_standard_error"] == pytest.approx([0.02401, 0.02535, 0.04109], abs=5e-6)
+    assert found["derived"]["pi"]["mle"] == pytest.approx(0.870695, abs=5e-6)
+    assert found["derived"]["pi"]["mle_standard_error"] == pytest.approx(0.0411, abs=5e-5)
+    assert found["derived"]["t"]["mle"] == pytest.approx(0.635806, abs=5e-6)
+    assert found["derived"]["t"]["mle_standard_error"] == pytest.approx(0.0173, abs=5e-5)
+    _, out, _ = run(capsys, "fit", "example:minarets", "--prior", "flat", "--seed", 1)
+    assert all(text in out for text in ("s.e.", "0.0240", "0.8707", "0.0411", "0.6358", "0.0173"))
+
+
+def test_mend_24_derived_errors_agree_with_simulation():
+    """The delta method against the spread of MLEs of fresh reports."""
+    rng = np.random.default_rng(5)
+    protocol, p = lb.GRR(4, 2.0), np.array([0.4, 0.3, 0.2, 0.1])
+    derived = (lb.Derived("two", ("a", "b")), lb.Derived("share", ("a",), ("a", "b")))
+    from ldpbayes.estimators.derived import with_derived
+
+    values, errors = [], []
+    for _ in range(400):
+        reports, counts = protocol.simulate(rng.multinomial(2000, p), rng)
+        collection = lb.Collection(list("abcd"), lb.Tally(protocol, reports, counts), derived=derived)
+        found = with_derived(lb.MLE()(collection), collection)
+        values.append(found.derived)
+        errors.append(found.derived_error)
+    spread = np.std(values, axis=0, ddof=1)
+    assert np.abs(np.mean(errors, axis=0) / spread - 1).max() < 4 / np.sqrt(2 * 400)
+
+
+def test_derived_errors_survive_a_maximum_on_the_boundary():
+    from ldpbayes.estimators.derived import with_derived
+
+    collection = lb.load_example("wada")
+    found = with_derived(lb.MLE()(collection), collection)
+    assert (found.distribution == 0).any()
+    assert np.isfinite(found.derived_error).all() and (found.derived_error > 0).all()
+
+
+def test_mend_29_sentences_begin_with_capitals():
+    assert as_sentences("too few. exact ran first.") == "Too few. Exact ran first."
+    assert as_sentences("pair_slice ran first and was rejected: 3.5 of it.") == (
+        "The method pair_slice ran first and was rejected: 3.5 of it."
+    )
+    assert as_sentences("R-hat 1.2 is high; see β.") == "R-hat 1.2 is high; see β."
+
+
+def test_mend_28_markup_eats_nothing(capsys):
+    for command in ("fit", "crosscheck", "plan", "simulate", "study", "protocols"):
+        _, out, _ = run(capsys, command, "--help")
+        assert "Examples:" in out and " [] " not in out and "\\[" not in out
+    _, out, _ = run(capsys, "simulate", "--help")
+    assert "[[published]]" in out
+
+
+def test_mend_30_examples_in_help_need_no_checkout(capsys, tmp_path, monkeypatch):
+    """Every fit, crosscheck and plan example of a --help runs in an empty folder, or names a file of the reader's."""
+    monkeypatch.chdir(tmp_path)
+    for command in ("fit", "crosscheck", "plan", "simulate", "study"):
+        _, out, _ = run(capsys, command, "--help")
+        assert "data/" not in out
+        for line in re.findall(r"^ *ldpbayes (fit example:.*)$", out, re.M):
+            if "nuts" not in line:
+                status, _, err = run(capsys, *line.split())
+                assert status == 0, (line, err)
+
+
+def test_json_keeps_its_keys(capsys):
+    _, out, _ = run(capsys, "fit", "example:minarets", "--seed", 1, "--json")
+    found = json.loads(out)
+    keys = {"collection", "method", "reason", "title", "n_reports", "prior", "random_seed", "identifiability", "caveat"}
+    keys |= {"ci_prob", "categories", "distribution", "frequency", "derived", "mle", "oracle", "log_evidence", "diagnostics"}
+    assert keys | {"mle_standard_error", "oracle_standard_error", "notes"} == set(found)
+    assert {note["kind"] for note in found["notes"]} >= {"data", "method", "estimate", "evidence"}
+
+
+def test_every_renderer_has_the_same_sentences(minarets):
+    page = of_fit(minarets)
+    for name in ("terminal", "markdown", "html", "latex", "json"):
+        text = page.render(name)
+        for note in page.notes:
+            words = re.findall(r"[A-Za-z]{4,}", note.text)
+            assert all(word in text for word in words), (name, note.text)
+
+
+def test_csv_holds_every_digit(minarets):
+    lines = list(csv.DictReader(io.StringIO(of_fit(minarets).render("csv"))))
+    mean = minarets["summary"]["mean"].sel(target="distribution").values
+    upper = minarets["summary"]["upper"].sel(target="frequency").values
+    assert [float(line["distribution_mean"]) for line in lines[:3]] == mean.tolist()
+    assert [float(line["frequency_upper"]) for line in lines[:3]] == upper.tolist()
+    assert [line["quantity"] for line in lines[3:]] == ["pi", "t"]
+
+
+def test_markdown_and_latex_escape():
+    table = Table("", (Column("c", "a|b_c", "text"),), (("x|y & 5 % of {z}",),))
+    page = Page("T", (table,))
+    assert r"x\|y &amp; 5 % of \{z\}" in page.render("markdown")
+    assert r"x|y \& 5 \% of \{z\}" in page.render("latex")
+
+
+class Outline(HTMLParser):
+    """Tags opened and closed, attributes that load something, and texts."""
+
+    VOID = {"meta", "link", "img", "br"}
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.loads, self.images = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.tags.append(tag)
+        self.loads += [attrs[key] for key in ("src", "href") if key in attrs]
+        if tag == "img":
+            self.images.append(attrs)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_html_is_self_contained_and_accessible(minarets, tmp_path):
+    write(of_fit(minarets), tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    outline = Outline()
+    outline.feed(text)
+    assert not outline.open and text.startswith("<!DOCTYPE html>") and '<html lang="en">' in text
+    assert outline.loads and all(load.startswith("data:") for load in outline.loads) and "script" not in outline.tags
+    assert outline.images and all(len(image["alt"]) > 40 for image in outline.images)
+    assert "viewport" in text and 'scope="row"' in text and 'scope="col"' in text
+
+
+def test_html_escapes_labels():
+    table = Table("<i>", (Column("c", "<b>", "text"),), (("<script>alert(1)</script>",),))
+    for whole in (True, False):
+        text = make_renderer("html", whole=whole).render(Page("<u>", (table,), (Note(Kind.DATA, "<s>"),)))
+        assert not re.search("<(i|b|u|s|script)>", text)
+
+
+@pytest.mark.parametrize("suffix", [".html", ".md", ".csv", ".tex", ".json", ".txt"])
+def test_fit_writes_pages(capsys, tmp_path, suffix):
+    path = tmp_path / f"page{suffix}"
+    status, out, _ = run(capsys, "fit", "example:nigeria", "--seed", 1, "--page", path)
+    assert status == 0 and "Wrote" in out and "0.7382" in path.read_text()
+
+
+def test_pages_of_unknown_formats_are_refused_first(capsys, tmp_path):
+    status, out, err = run(capsys, "fit", "example:nigeria", "--page", tmp_path / "page.docx")
+    assert status == 2 and out == "" and "page must end in" in " ".join(err.split())
+
+
+# ---- notebooks and examples --------------------------------------------------------------------------------------------
+def test_show_displays_a_table_not_a_tree(minarets):
+    page = lb.show(minarets, top=2)
+    assert "carrier_honest" in repr(page) and "<table>" in page._repr_html_() and "<img" not in page._repr_html_()
+    assert "The 2 largest of 3 categories are shown." in str(page)
+
+
+def test_show_knows_every_kind_of_result():
+    check = lb.fitness.crosschecking.CrossCheck(
+        ("a", "b"), "exact", "nuts", *np.full((4, 2), 0.5), {"mle": np.zeros(2)}, ("agrees",) * 2, (), "Good.", True
+    )
+    assert show(check).tables == of_crosscheck(check).tables and "Nothing to flag" in str(show(check))
+    from ldpbayes.theory.planning import plan
+
+    assert show(plan(n_categories=4, epsilon=1, error=0.1)).tables[0].columns[0].key == "protocol"
+
+
+def test_examples_are_those_of_data(request):
+    from ldpbayes.examples import EXAMPLES, FOLDER
+
+    assert set(lb.list_examples()) == set(EXAMPLES)
+    for path in FOLDER.glob("*.*"):
+        if path.suffix in (".toml", ".csv"):
+            assert path.read_bytes() == (request.config.rootpath / "data" / path.name).read_bytes()
+    with pytest.raises(ArgumentError, match="example must be one of"):
+        lb.load_example("atlantis")
+
+
+def test_unknown_examples_are_refused_in_a_sentence(capsys):
+    status, _, err = run(capsys, "fit", "example:atlantis")
+    assert status == 2 and "example must be one of" in err
+
+
+def test_simulated_reports_of_a_nameless_population(capsys, tmp_path):
+    """mend 24: "10,336 reports of  through unary"."""
+    (tmp_path / "counts.csv").write_text("value,count\na,60\nb,40\n")
+    status, out, _ = run(
+        capsys, "simulate", tmp_path / "x.toml", "--population", tmp_path / "counts.csv", "-p", "epsilon=1", "--seed", 1
+    )
+    assert status == 0 and "  " not in out and "100 reports" in out
