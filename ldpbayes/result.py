@@ -10,6 +10,7 @@ import json
 import arviz_base
 import numpy as np
 import xarray as xr
+from scipy.special import ndtr
 
 from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError
@@ -21,12 +22,16 @@ EXACT = {
     "distribution_cov": ("category", "category_bis"),
     "distribution_lower": ("category",),
     "distribution_upper": ("category",),
+    "distribution_quantile": ("level", "category"),
     "frequency_mean": ("category",),
     "frequency_sd": ("category",),
     "frequency_lower": ("category",),
     "frequency_upper": ("category",),
     "log_evidence": (),
 }
+
+#: Levels of the exact quantiles: even on the normal scale, far enough out for joint intervals of thousands of categories.
+LEVELS = ndtr(np.array([-5.6, -5.0, -4.4, -3.8, -3.2, -2.6, -2.0, -1.4, -0.7, 0.7, 1.4, 2.0, 2.6, 3.2, 3.8, 4.4, 5.0, 5.6]))
 
 
 def build(collection, prior, *, method, settings, draws, frequencies, exact=None, sample_stats=None, attrs=None):
@@ -49,7 +54,7 @@ def build(collection, prior, *, method, settings, draws, frequencies, exact=None
         Further facts: diagnostics of the method, outcome sentences.
     """
     categories = list(collection.categories)
-    coords = {"category": categories, "category_bis": categories}
+    coords = {"category": categories, "category_bis": categories, "level": LEVELS}
     dims = ["category"]
     variables = {"distribution": draws, "frequency": frequencies}
     for item in collection.derived:

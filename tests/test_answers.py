@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from scipy import special, stats
 
 from ldpbayes import Collection, Tally, answers, fit, result
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, DiagnosticWarning
 from ldpbayes.posteriors.diagnostics import summarise
-from ldpbayes.priors import Dirichlet
+from ldpbayes.posteriors.exact import Exact
+from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -40,6 +42,165 @@ def test_simultaneous_band_covers_jointly_and_is_wider(open_answers):
     assert abs(inside - 0.9) < 0.01
     single = stats.beta.ppf([[0.05], [0.95]], ALPHA, ALPHA.sum() - ALPHA)
     assert (band["lower"].values < single[0]).all() and (band["upper"].values > single[1]).all()
+
+
+def grr_fit(a, seed, n=20_000, epsilon=3.0, **settings):
+    """Return (result, exact moments) of GRR reports from Zipf's law over a categories."""
+    rng, protocol = np.random.default_rng(a), GRR(a, epsilon=epsilon)
+    reports, counts = protocol.simulate(rng.multinomial(n, 1 / np.arange(1, a + 1) / (1 / np.arange(1, a + 1)).sum()), rng)
+    collection = Collection([f"c{x}" for x in range(a)], [Tally(protocol, reports, counts)])
+    return fit(collection, random_seed=seed, **settings), Exact().moments(collection, as_prior("jeffreys", a))
+
+
+def inside(band, draws):
+    return float(((draws >= band["lower"].values) & (draws <= band["upper"].values)).all(axis=1).mean())
+
+
+def without_quantiles(tree):
+    """Return the tree as a method without exact quantiles would give it."""
+    tree["exact"] = xr.DataTree(tree["exact"].to_dataset().drop_vars("distribution_quantile"))
+    return tree
+
+
+@pytest.mark.parametrize("a", [8, 256])
+def test_mend_1_simultaneous_intervals_hold_out_of_sample(a):
+    """Default draws, exact quantiles, against 40,000 fresh exact draws."""
+    tree, moments = grr_fit(a, 1)
+    fresh = moments.engine.draws(40_000, np.random.default_rng(17))[0]
+    for ci_prob in (0.9, 0.95, 0.99):
+        band = answers.simultaneous_intervals(tree, ci_prob=ci_prob)
+        assert inside(band, fresh) == pytest.approx(ci_prob, abs=0.006)
+        assert band.attrs["probability"] == pytest.approx(ci_prob, abs=1e-4)
+        assert band.attrs["mcse"] < 0.002
+
+
+def test_mend_1_bands_from_draws_alone_hold_out_of_sample():
+    """Without exact quantiles the error is that of 4,000 draws: averaged over five fits it must vanish."""
+    found = []
+    for seed in range(5):
+        tree, moments = grr_fit(64, seed, estimates=False)
+        band = answers.simultaneous_intervals(without_quantiles(tree), ci_prob=0.9)
+        found.append(inside(band, moments.engine.draws(10_000, np.random.default_rng(seed))[0]))
+        assert abs(found[-1] - 0.9) < 4 * np.hypot(band.attrs["mcse"], 0.003)
+    assert np.mean(found) == pytest.approx(0.9, abs=0.008)
+
+
+@pytest.mark.calibrate
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("a", [8, 64, 256, 1000])
+def test_mend_1_simultaneous_intervals_full_table(a, exact):
+    """Coverage minus ci_prob by 40,000 fresh exact draws, mean over four fits (largest of the four in brackets).
+
+         | a | exact .9 | .95 | .99 | draws alone .9 | .95 | .99 |
+         |---|---|---|---|---|---|---|
+        |8|-0.0020 (0.0053)|-0.0007 (0.0013)|-0.0002 (0.0013)|-0.0002 (0.0071)|+0.0012 (0.0046)|+0.0013 (0.0029) |
+    |64|+0.0009 (0.0025)|+0.0002 (0.0008)|+0.0001 (0.0007)|+0.0011 (0.0024)|+0.0023 (0.0049)|+0.0014 (0.0028) |
+    |256|-0.0014 (0.0048)|-0.0007 (0.0013)|-0.0003 (0.0009)|-0.0030 (0.0087)|-0.0013 (0.0026)|+0.0009 (0.0017) |
+    |1000|-0.0001 (0.0024)|-0.0000 (0.0016)|+0.0003 (0.0010)|-0.0014 (0.0085)|-0.0014 (0.0059)|+0.0008 (0.0018) |
+    """
+    gaps = []
+    for seed in range(4):
+        tree, moments = grr_fit(a, seed, estimates=False)
+        tree = tree if exact else without_quantiles(tree)
+        fresh = moments.engine.draws(40_000, np.random.default_rng(100 + seed))[0]
+        gaps.append([inside(answers.simultaneous_intervals(tree, ci_prob=c), fresh) - c for c in (0.9, 0.95, 0.99)])
+    assert np.abs(np.mean(gaps, axis=0)).max() < 0.01
+    if exact:
+        assert np.abs(gaps).max() < 0.01
+
+
+def test_simultaneous_intervals_of_known_frequencies():
+    """Open answers leave nothing unknown about F: the band is the point."""
+    direct = fit(Collection(["no", "yes"], [Tally(designs.direct(), [0, 1], [70, 30])]), random_seed=1)
+    band = answers.simultaneous_intervals(direct, target="frequency")
+    assert band["lower"].values.tolist() == band["upper"].values.tolist()
+    assert band["lower"].values == pytest.approx([0.7, 0.3])
+
+
+def test_mend_3_ties_share_the_last_places():
+    """Three open answers, one of each: every frequency is a third, and each is the largest with probability a third."""
+    tree = fit(Collection(list("abc"), [Tally(designs.direct(3), [0, 1, 2], [1, 1, 1])]), random_seed=1)
+    top = answers.probability_in_top(tree, 1, target="frequency")
+    assert np.allclose(top["probability"].values, 1 / 3)
+    top = answers.probability_in_top(tree, 2, target="frequency")
+    assert np.allclose(top["probability"].values, 2 / 3)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda t: answers.contrast(t, 3, 3), "categories must be a label or a sequence of labels, got 3"),
+        (lambda t: answers.contrast(t, ["a", 3], "b"), "labels of the collection, got 3"),
+        (lambda t: answers.contrast(t, "z", "a"), "labels of the collection, got 'z'"),
+        (lambda t: answers.contrast(t, ["a", "a"], "b"), "name each category once"),
+        (lambda t: answers.entropy(t, cell="north"), "cell must be left out"),
+        (lambda t: answers.poststratify(t, [1, 2]), "needs a result with cells"),
+    ],
+)
+def test_mend_27_bad_labels_are_refused_in_a_sentence(open_answers, call, words):
+    with pytest.raises(ArgumentError, match=words):
+        call(open_answers)
+
+
+def cells_result(n_cells, counts, alpha=0.5, seed=0):
+    """Return a result with cells, each with open answers in these counts: Dirichlet(α + counts) posteriors."""
+    rng, counts = np.random.default_rng(seed), np.broadcast_to(counts, (n_cells, 2))
+    draws = np.stack([rng.dirichlet(alpha + row, size=(4, 500)) for row in counts], axis=2)
+    labels = [f"day {c}" for c in range(n_cells)]
+    coords = {"cell": labels, "day": ("cell", np.arange(n_cells)), "category": ["no", "yes"]}
+    dims = ("chain", "draw", "cell", "category")
+    flat = draws.reshape(-1, n_cells, 2)
+    summary = {name: (("target", "cell", "category"), f(flat)[None]) for name, f in (("mean", _mean), ("sd", _sd))}
+    return xr.DataTree.from_dict(
+        {
+            "/": xr.Dataset(attrs={"sampling": "independent", "n_reports": int(counts.sum()), "prior": "jeffreys"}),
+            "/posterior": xr.Dataset({"distribution": (dims, draws), "frequency": (dims, draws)}, coords),
+            "/summary": xr.Dataset(summary, {"target": ["distribution"], "cell": labels, "category": ["no", "yes"]}),
+            "/constant_data": xr.Dataset({"alpha": (("cell", "category"), np.full((n_cells, 2), alpha))}),
+        }
+    )
+
+
+def _mean(flat):
+    return flat.mean(axis=0)
+
+
+def _sd(flat):
+    return flat.std(axis=0, ddof=1)
+
+
+def test_answers_ask_one_cell():
+    tree = cells_result(3, [[90, 10], [50, 50], [10, 90]])
+    assert float(answers.category_sum(tree, "yes", cell="day 2")["mean"]) == pytest.approx(0.9, abs=0.02)
+    assert float(answers.category_sum(tree, "yes", cell=(0,))["mean"]) == pytest.approx(0.1, abs=0.02)
+    delta = answers.contrast(tree, "yes", "yes", cell="day 2", other_cell="day 0")
+    assert float(delta["mean"]) == pytest.approx(0.8, abs=0.03)
+    with pytest.raises(ArgumentError, match="cell must name one of the 3 cells"):
+        answers.entropy(tree)
+    with pytest.raises(ArgumentError, match="cell must be one of day 0"):
+        answers.entropy(tree, cell="monday")
+
+
+def test_poststratify_mixes_cells():
+    tree = cells_result(3, [[90, 10], [50, 50], [10, 90]])
+    found = answers.poststratify(tree, {"day 0": 1, "day 1": 2, "day 2": 1})
+    assert found["mean"].values == pytest.approx([0.5, 0.5], abs=0.02)
+    expected = np.sqrt(sum(w**2 * s * (1 - s) / 102 for w, s in ((0.25, 0.1), (0.5, 0.5), (0.25, 0.9))))
+    assert found["sd"].values[0] == pytest.approx(expected, rel=0.1)
+    assert np.abs(found["pull"].values).max() < 0.1
+    with pytest.raises(ArgumentError, match="weights must name every cell, got none for 'day 1'"):
+        answers.poststratify(tree, {"day 0": 1, "day 2": 1})
+    with pytest.raises(ArgumentError, match="weights must be 3 numbers"):
+        answers.poststratify(tree, [1, 2])
+
+
+def test_poststratify_warns_where_independent_priors_add_up():
+    """A hundred cells of ten answers, all of them no: every prior adds half a yes, a twentieth in the sum."""
+    tree = cells_result(100, [10, 0])
+    with pytest.warns(DiagnosticWarning, match="independent priors of 100 cells displace this sum"):
+        found = answers.poststratify(tree, np.ones(100))
+    bias = found["mean"].values[1]  # the truth is 0
+    assert found["pull"].values[1] * found["sd"].values[1] == pytest.approx(bias, rel=0.05)
 
 
 def test_probability_in_top(open_answers):
@@ -127,15 +288,31 @@ def test_bad_questions(open_answers, call, words):
 
 
 def test_worth_of_the_reports():
-    """Open answers are worth themselves; a Warner survey is worth n times the share that the oracle's variance says."""
+    """Open answers are worth themselves; a Warner survey is worth n times the share that the oracle's variance gives."""
     direct = Collection(["no", "yes"], [Tally(designs.direct(), [0, 1], [700, 300])])
     assert fit(direct, random_seed=1).attrs["effective_open_answers"] == pytest.approx(1000, rel=0.01)
-    warner = Collection(["no", "yes"], [Tally(designs.warner(0.75), [0, 1], [5000, 5000])])
+    warner = Collection(["no", "yes"], [Tally(designs.warner(0.75), [0, 1], [5100, 4900])])
     tree = fit(warner, random_seed=1)
     assert tree.attrs["effective_open_answers"] == pytest.approx(10_000 * 0.25 / (0.25 / 0.5**2), rel=0.01)
-    assert tree.attrs["bound_sd"] == pytest.approx(np.sqrt(2 / 2**2 / 10_000), rel=1e-6)
-    assert tree.attrs["total_sd"] > tree.attrs["bound_sd"]
-    assert "10,000 reports tell about P what 2,5" in tree.attrs["worth"] or "what 2,4" in tree.attrs["worth"]
+    assert "These 10,000 reports carry as much information about P as 2,4" in tree.attrs["worth"]
+
+
+def test_mend_6_worth_compares_with_the_exact_floor():
+    """The floor of 16 categories at ε = 1 is 51.91/n; the bound that stood here before was a tenth of it."""
+    rng = np.random.default_rng(4)
+    grr = GRR(16, epsilon=1.0)
+    reports, counts = grr.simulate(rng.multinomial(40_000, np.full(16, 1 / 16)), rng)
+    tree = fit(Collection([f"c{x}" for x in range(16)], [Tally(grr, reports, counts)]), random_seed=1)
+    assert tree.attrs["bound_sd"] == pytest.approx(np.sqrt(51.91 / 40_000), rel=1e-3)
+    assert "can guarantee less than" in tree.attrs["worth"]
+
+
+def test_mend_6_no_posterior_is_said_to_beat_the_floor():
+    """900 to 100 under warner(.7): P lies near the edge, and the posterior is narrower than the worst case over P."""
+    edge = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [900, 100])])
+    tree = fit(edge, random_seed=1)
+    assert np.isnan(tree.attrs["bound_sd"])
+    assert "guarantee" not in tree.attrs["worth"]
 
 
 @pytest.mark.parametrize("alpha", [0.5, 100.0])
@@ -147,8 +324,8 @@ def test_worth_does_not_count_the_prior(alpha):
     assert fit(noise, alpha, random_seed=1).attrs["effective_open_answers"] < 0.1
 
 
-def test_worth_says_where_the_prior_outweighs_the_reports():
+def test_worth_states_where_the_prior_outweighs_the_reports():
     few = Collection([f"c{x}" for x in range(50)], [Tally(GRR(50, epsilon=0.5), np.arange(50), np.full(50, 4))])
-    assert "The prior weighs 25 answers" in fit(few, random_seed=1).attrs["worth"]
+    assert "The prior carries as much weight as 25 answers" in fit(few, random_seed=1).attrs["worth"]
     many = Collection(["no", "yes"], [Tally(designs.warner(0.75), [0, 1], [5000, 5000])])
-    assert "The prior weighs" not in fit(many, random_seed=1).attrs["worth"]
+    assert "The prior carries" not in fit(many, random_seed=1).attrs["worth"]

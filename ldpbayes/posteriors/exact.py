@@ -131,6 +131,7 @@ class Exact(AbstractPosterior):
             "distribution_sd": moments.sd,
             "distribution_lower": lower,
             "distribution_upper": upper,
+            "distribution_quantile": moments.quantile(result.LEVELS),
             "frequency_mean": moments.frequency_mean,
             "frequency_sd": moments.frequency_sd,
             "log_evidence": moments.log_evidence,

@@ -126,6 +126,56 @@ def theorem_4_5(n_categories, epsilon, target="distribution", n_outputs=None):
     return _entropy_power(theorem_4_4(n_categories, epsilon, target, n_outputs), n_categories)
 
 
+def exact_floor(n_categories: int, epsilon: float, target: str = "distribution") -> Value:
+    """Return the least n·Σ_x E(P̂_x − p_x)² of any ε-LDP protocol and unbiased estimator at uniform p.
+
+    min_k (a−1)²(a+βk)²/(aβ²k(a−k)) over k = 1 … a−1, β = e^ε − 1; for F, 1 − 1/a less. It holds at every n for unbiased
+    estimators, and as n → ∞ for all (locally minimax). Subset selection with the minimizing k attains it. It is the floor of
+    the worst case over p: at other p, and averaged over a prior, a protocol can have less, and at small n a biased
+    estimator can.
+
+    Parameters
+    ----------
+    n_categories : int
+    epsilon : float
+    target : {"distribution", "frequency"}
+
+    Returns
+    -------
+    Value
+
+    Raises
+    ------
+    ArgumentError
+        If n_categories, epsilon or target breaks its rule.
+
+    Notes
+    -----
+    Let T be the Fisher information of one report on the tangent space {v : Σv = 0}, of dimension a − 1. Cramér–Rao bounds
+    n·MSE by tr T⁻¹ ≥ (a−1)²/tr T. A report y with probabilities q_x adds ‖q − q̄‖²/q̄ to tr T, where q̄ = Σq_x/a is its
+    probability at uniform p. This is convex and homogeneous of degree one in q, so tr T is greatest for rows at the corners
+    of the cone max q ≤ e^ε min q: k entries e^ε θ and a − k entries θ, q̄ = θ(a+βk)/a. Such a row adds
+    q̄ · aβ²k(a−k)/(a+βk)², and the q̄ sum to one, hence tr T ≤ max_k aβ²k(a−k)/(a+βk)². For subset selection T is a
+    multiple of the identity, so both inequalities are equalities. Ye and Barg (2018, 2019) prove the same value
+    asymptotically minimax.
+
+    Examples
+    --------
+    >>> round(exact_floor(16, 1.0).value, 2)
+    51.91
+    """
+    checks.choice(target, "target", TARGETS)
+    a, beta = checks.categories_count(n_categories), math.expm1(checks.epsilon(epsilon))
+
+    def information_of(k: int) -> float:
+        return a * beta**2 * k * (a - k) / (a + beta * k) ** 2
+
+    # Unimodal in k, with the maximum over real k at a/(e^ε + 1).
+    best = a / (beta + 2)
+    trace = max(information_of(k) for k in {max(1, math.floor(best)), min(a - 1, max(1, math.ceil(best)))})
+    return Value((a - 1) ** 2 / trace - (1 - 1 / a if target == "frequency" else 0.0))
+
+
 def duchi(n_categories, epsilon, n):
     """Return a/(64 n ε²), a floor of the worst-case ℓ2 risk for P over ε-LDP protocols; n large enough, ε ≤ 1.
 

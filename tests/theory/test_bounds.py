@@ -7,6 +7,7 @@ import pytest
 from cases import CASES
 from hypothesis import given, settings
 from mixtures import enumerated_moments
+from scipy.optimize import linprog
 from strategies import channels
 
 from ldpbayes.errors import ArgumentError
@@ -39,11 +40,22 @@ def paper_delta(protocol, prior):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda p: p.name)
-def test_gamma_and_delta(protocol):
-    prior = Dirichlet.flat(protocol.n_categories)
-    free = protocol.n_categories - 1
-    utility = metrics.asymptotic_utility(protocol, prior).value
-    assert bounds.gamma(protocol, prior).value == pytest.approx(-free * utility, rel=1e-10)
+def test_mend_31_gamma_and_delta(protocol):
+    """Both against plain determinants of the written-out channel, averaged over other draws of P than theirs."""
+    prior, a = Dirichlet.flat(protocol.n_categories), protocol.n_categories
+    channel, half = protocol.channel(), (a - 1) / 2 * math.log(2 * math.pi * math.e)
+    gammas, gaps = [], []
+    for p in np.random.default_rng(8).dirichlet(prior.alpha, 4000):
+        reports = channel @ p
+        d = channel.T @ (channel / reports[:, None])
+        w = channel[:-1]
+        g = np.diag(w @ p) - (w * p) @ w.T
+        gammas.append(half - np.linalg.slogdet(d)[1] / 2)
+        gaps.append((np.linalg.slogdet(g)[1] - np.log(reports).sum()) / 2)
+    gamma, delta = bounds.gamma(protocol, prior), bounds.delta(protocol, prior)
+    for value, listed in ((gamma, gammas), (delta, np.add(gammas, gaps))):
+        assert abs(value.value - np.mean(listed)) < 4 * np.hypot(value.standard_error, np.std(listed) / np.sqrt(4000))
+    assert delta.value < gamma.value
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS[:2], ids=lambda p: p.name)
@@ -106,7 +118,7 @@ def test_theorem_4_1_is_below_the_optimum(n):
         prior = Dirichlet.jeffreys(protocol.n_categories)
         bound = bounds.theorem_4_1(protocol, prior, n, moments=enumerated_moments)
         optimum = risk.bayes_risk(protocol, prior, n, moments=enumerated_moments)
-        assert bound.method == "sum over reports" or bound.standard_error > 0
+        assert bound.method == "sum over reports" and bound.standard_error < 1e-12 * bound.value
         assert 0 < bound.value <= optimum.value * (1 + 1e-9)
 
 
@@ -119,6 +131,45 @@ def test_theorem_4_1_with_the_exact_posterior_at_large_n():
     assert n * bound.value == pytest.approx(bounds.corollary_4_3(protocol, prior).value, rel=0.4)
     optimum = risk.bayes_risk(protocol, prior, n, draws=30)
     assert bound.value - 4 * bound.standard_error <= optimum.value + 4 * optimum.standard_error
+
+
+@pytest.mark.parametrize("a, epsilon, floor", [(16, 1.0, 51.91), (100, 2.0, 70.97), (5, 0.5, 50.26)])
+def test_mend_6_exact_floor(a, epsilon, floor):
+    """The floor's values, its attainment by subset selection, and the best size among all."""
+    found = bounds.exact_floor(a, epsilon).value
+    assert found == pytest.approx(floor, abs=0.006)
+    uniform = np.full(a, 1 / a)
+    attained = [risk.mle_risk(SubsetSelection(a, epsilon, k), uniform, 1).value for k in range(1, min(a, 40))]
+    assert min(attained) == pytest.approx(found, rel=1e-12)
+    of_f = min(risk.mle_risk(SubsetSelection(a, epsilon, k), uniform, 1, "frequency").value for k in range(1, min(a, 40)))
+    assert of_f == pytest.approx(bounds.exact_floor(a, epsilon, "frequency").value, rel=1e-12)
+    for protocol in (GRR(a, epsilon), UnaryEncoding.optimised(a, epsilon), UnaryEncoding.symmetric(a, epsilon)):
+        assert risk.mle_risk(protocol, uniform, 1).value >= found * (1 - 1e-12)
+    assert bounds.theorem_4_5(a, epsilon).value < found
+
+
+def test_mend_6_exact_floor_by_the_information_of_listed_channels():
+    """A second way: the tangent Fisher information of written-out channels, for subset selection and 60 extremal ones."""
+    a, epsilon = 5, 0.5
+    basis = np.linalg.svd(np.ones((1, a)))[2][1:].T
+
+    def trace_of_inverse(channel):
+        tangent = basis.T @ (channel.T / (channel @ np.full(a, 1 / a))) @ channel @ basis
+        return np.trace(np.linalg.inv(tangent))
+
+    floor = bounds.exact_floor(a, epsilon).value
+    best = min(trace_of_inverse(SubsetSelection(a, epsilon, k).channel()) for k in (1, 2, 3, 4))
+    assert best == pytest.approx(floor, rel=1e-12)
+    rng, patterns = np.random.default_rng(2), (np.arange(1, 2**a - 1)[:, None] >> np.arange(a)) & 1
+    least, listed = math.inf, 0
+    rows = 1 + math.expm1(epsilon) * patterns
+    while listed < 60:
+        # Random mixtures of two-level rows whose columns sum to one: a random cost over the polytope of such channels.
+        solved = linprog(rng.exponential(size=len(rows)), A_eq=rows.T, b_eq=np.ones(a))
+        channel = rows[solved.x > 1e-12] * solved.x[solved.x > 1e-12, None]
+        if np.linalg.matrix_rank(channel) == a:
+            least, listed = min(least, trace_of_inverse(channel)), listed + 1
+    assert floor * (1 - 1e-9) <= least
 
 
 def test_degenerate_channels():

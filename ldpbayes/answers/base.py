@@ -1,0 +1,177 @@
+"""What the answers share: the draws of a result, the positions of labels, Monte Carlo errors and the summary of a number."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError
+from ldpbayes.posteriors.diagnostics import mcse_of_mean
+
+TARGETS = ("distribution", "frequency")
+
+
+def cell_position(tree: xr.DataTree, cell: str | tuple[str, ...] | None) -> int | None:
+    """Return the position of a cell along the dim ``cell``; None for a result without cells.
+
+    Parameters
+    ----------
+    tree : DataTree
+    cell : str or tuple of str, optional
+        Label of the cell, or its key with one entry for each key column.
+
+    Returns
+    -------
+    int or None
+
+    Raises
+    ------
+    ArgumentError
+        If the result has cells and none of them is named, if the name is unknown, or if there are no cells.
+    """
+    values = tree["posterior"]["distribution"]
+    if "cell" not in values.dims:
+        if cell is not None:
+            raise ArgumentError(f"cell must be left out for the result of a single collection, got {cell!r}.")
+        return None
+    labels = [str(label) for label in values["cell"].values]
+    shown = ", ".join(labels[:6]) + (", …" if len(labels) > 6 else "")
+    if cell is None:
+        raise ArgumentError(f"cell must name one of the {len(labels)} cells ({shown}), got none.")
+    if isinstance(cell, tuple):
+        columns = [c for c in values.coords if values[c].dims == ("cell",) and c != "cell"] or ["cell"]
+        keys = list(zip(*([str(entry) for entry in values[c].values] for c in columns), strict=True))
+        wanted = tuple(str(entry) for entry in cell)
+        if keys.count(wanted) == 1:
+            return keys.index(wanted)
+    elif str(cell) in labels:
+        return labels.index(str(cell))
+    raise ArgumentError(f"cell must be one of {shown}, got {cell!r}.")
+
+
+def draws_of(tree: xr.DataTree, target: str, cell: str | tuple[str, ...] | None = None) -> tuple[NDArray, NDArray]:
+    """Return (draws, shape (chains · draws, a), chains in order; category labels, shape (a,)).
+
+    Parameters
+    ----------
+    tree : DataTree
+    target : {"distribution", "frequency"}
+    cell : str or tuple of str, optional
+
+    Returns
+    -------
+    tuple of two arrays
+
+    Raises
+    ------
+    ArgumentError
+        As cell_position, and on an unknown target or one that the result lacks.
+    """
+    checks.choice(target, "target", TARGETS)
+    position = cell_position(tree, cell)
+    if target not in tree["posterior"]:
+        raise ArgumentError("target must be 'distribution': this result has no frequencies.")
+    values = tree["posterior"][target]
+    if position is not None:
+        values = values.isel(cell=position)
+    values = values.transpose("chain", "draw", "category")
+    return values.values.reshape(-1, values.sizes["category"]), values["category"].values
+
+
+def exact_part(tree: xr.DataTree, name: str, cell: str | tuple[str, ...] | None = None) -> NDArray | None:
+    """Return a variable of the group ``exact`` for one cell, or None if the method does not know it exactly."""
+    if "exact" not in tree.children or name not in tree["exact"]:
+        return None
+    values, position = tree["exact"][name], cell_position(tree, cell)
+    return (values.isel(cell=position) if "cell" in values.dims else values).values
+
+
+def positions(categories: str | Iterable[str], known: NDArray, name: str = "categories") -> list[int]:
+    """Return the positions of one label or of several distinct labels.
+
+    Parameters
+    ----------
+    categories : str or iterable of str
+    known : (a,) array of str
+    name : str
+        Of the argument, for the error.
+
+    Returns
+    -------
+    list of int
+
+    Raises
+    ------
+    ArgumentError
+        If a label is unknown, repeated or not a string, or if there is none.
+    """
+    if isinstance(categories, str):
+        labels = [categories]
+    elif isinstance(categories, Iterable):
+        labels = list(categories)
+    else:
+        raise ArgumentError(f"{name} must be a label or a sequence of labels, got {categories!r}.")
+    if not labels:
+        raise ArgumentError(f"{name} must name at least one category, got none.")
+    index = {str(label): x for x, label in enumerate(known)}
+    for label in labels:
+        if not isinstance(label, str) or label not in index:
+            raise ArgumentError(f"{name} must be among the labels of the collection, got {label!r}.")
+    if len(set(labels)) != len(labels):
+        raise ArgumentError(f"{name} must name each category once, got {', '.join(map(repr, labels))}.")
+    return [index[label] for label in labels]
+
+
+def effective_share(tree: xr.DataTree, size: int) -> float:
+    """Return how much of one independent draw each draw counts for: below 1 where draws were resampled by weights."""
+    return float(np.min(tree.attrs.get("effective_draws", size))) / size
+
+
+def mcse(tree: xr.DataTree, flat: NDArray) -> NDArray:
+    """Return the Monte Carlo standard error of the mean of (draws, k) arrays in the order of the result's draws."""
+    independent = tree.attrs.get("sampling") == "independent"
+    error = mcse_of_mean(flat.reshape(tree["posterior"].sizes["chain"], -1, flat.shape[1]), independent=independent)
+    return error / np.sqrt(effective_share(tree, len(flat)))
+
+
+def scalar(draws: NDArray, ci_prob: float, error: float) -> xr.Dataset:
+    """Return mean, sd, the ends of the equal-tailed interval and the given Monte Carlo error as a Dataset."""
+    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2])
+    facts = {"mean": draws.mean(), "sd": draws.std(ddof=1), "lower": lower, "upper": upper}
+    return xr.Dataset(facts | {"mcse": error}, attrs={"ci_prob": ci_prob})
+
+
+def summary(tree: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> xr.Dataset:
+    """Return the group ``summary``, of one cell where the result has cells."""
+    position = cell_position(tree, cell)
+    found = tree["summary"].to_dataset()
+    return found.isel(cell=position) if position is not None and "cell" in found.dims else found
+
+
+def prior_weight(tree: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> float:
+    """Return how many unprotected answers the prior weighs: Σα of a Dirichlet.
+
+    Raises
+    ------
+    ArgumentError
+        If the prior has no such weight.
+    """
+    position = cell_position(tree, cell)
+    if "alpha" in tree["constant_data"]:  # also in results of version 0.1.0, which hold nothing else
+        alpha = tree["constant_data"]["alpha"]
+        return float((alpha.isel(cell=position) if "cell" in alpha.dims else alpha).sum())
+    weight = float(np.ravel(tree.attrs.get("prior_weight", np.nan))[0])
+    if not np.isfinite(weight):
+        raise ArgumentError(f"This answer needs a Dirichlet prior, got {tree.attrs.get('prior', 'another prior')}.")
+    return weight
+
+
+def n_reports(tree: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> float:
+    """Return the number of reports, of one cell where the result has cells."""
+    position = cell_position(tree, cell)
+    if position is None:
+        return float(tree.attrs["n_reports"])
+    return float(tree["constant_data"]["n_reports"].values[position])

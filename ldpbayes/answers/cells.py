@@ -1,0 +1,128 @@
+"""Answers about a population that is divided into cells."""
+
+import numbers
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from ldpbayes import checks
+from ldpbayes.answers import base
+from ldpbayes.errors import ArgumentError, DiagnosticWarning
+
+#: A pull of the priors above this many standard deviations of the sum is warned of.
+MAX_PULL = 0.5
+#: Where a prior leaves the data less than this share of the information, its pull is taken as if it left this much.
+LEAST_DATA = 0.1
+
+
+def poststratify(
+    tree: xr.DataTree,
+    weights: Mapping | ArrayLike,
+    *,
+    ci_prob: float = 0.95,
+    target: str = "distribution",
+) -> xr.Dataset:
+    """Return the distribution of a population that mixes the cells in known proportions, Σ_c w_c p_c.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result with cells.
+    weights : mapping of cell to number, or (cells,) array
+        Sizes of the cells in the population, in any unit; an array is in the order of the result's cells. A mapping names
+        every cell by its label or by its key.
+    ci_prob : float
+        Of the equal-tailed intervals.
+    target : {"distribution", "frequency"}
+
+    Returns
+    -------
+    Dataset
+        mean, sd, lower, upper, mcse and ``pull`` (category): the estimated displacement of the mean by independent
+        Dirichlet priors of the cells, in units of sd (nan for other priors).
+
+    Raises
+    ------
+    ArgumentError
+        If the result has no cells, or weights do not fit the cells.
+
+    Warns
+    -----
+    DiagnosticWarning
+        If the pull is above half an sd for some category.
+
+    Notes
+    -----
+    Each cell's prior pulls the cell a little towards the prior mean. The errors of independent cells average out in the
+    sum, the pulls add up. A Dirichlet prior of concentration A has the share λ = A/(A + m) in the mean of a cell whose
+    posterior is as wide as after m unprotected answers, so it has moved that mean by λ/(1 − λ)·(prior mean − posterior
+    mean); ``pull`` is the weighted sum of these over the cells. m is that of ``worth``.
+    """
+    checks.choice(target, "target", base.TARGETS)
+    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    if target not in tree["posterior"]:
+        raise ArgumentError("target must be 'distribution': this result has no frequencies.")
+    values = tree["posterior"][target]
+    if "cell" not in values.dims:
+        raise ArgumentError("poststratify needs a result with cells, got the result of a single collection.")
+    values = values.transpose("chain", "draw", "cell", "category")
+    share = _shares(tree, weights, values.sizes["cell"])
+    draws = np.einsum("c,mdcx->mdx", share, values.values).reshape(-1, values.sizes["category"])
+    lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2], axis=0)
+    mean, sd = draws.mean(axis=0), draws.std(axis=0, ddof=1)
+    pull = _pull(tree, share, sd)
+    if np.nanmax(np.abs(pull), initial=0.0) > MAX_PULL:
+        warnings.warn(
+            f"The independent priors of {share.size} cells displace this sum by about {np.nanmax(np.abs(pull)):.1f} of its "
+            "standard deviations: every prior pulls its cell a little, and the pulls add up. Fit the cells with a shared "
+            "prior, or merge small cells.",
+            DiagnosticWarning,
+            stacklevel=2,
+        )
+    data = {"mean": mean, "sd": sd, "lower": lower, "upper": upper, "mcse": base.mcse(tree, draws), "pull": pull}
+    return xr.Dataset(
+        {name: (("category",), value) for name, value in data.items()},
+        {"category": values["category"].values},
+        {"ci_prob": ci_prob},
+    )
+
+
+def _shares(tree: xr.DataTree, weights: Mapping | ArrayLike, size: int) -> NDArray:
+    """Return the weights in the order of the cells, divided by their sum."""
+    if isinstance(weights, Mapping):
+        found = np.full(size, np.nan)
+        for cell, weight in weights.items():
+            if not isinstance(weight, numbers.Real):
+                raise ArgumentError(f"weights must be numbers, got {weight!r} for {cell!r}.")
+            found[base.cell_position(tree, cell)] = weight
+        if np.isnan(found).any():
+            label = tree["posterior"]["cell"].values[int(np.flatnonzero(np.isnan(found))[0])]
+            raise ArgumentError(f"weights must name every cell, got none for {str(label)!r}.")
+    else:
+        try:
+            found = np.array(weights, dtype=float)
+        except (TypeError, ValueError):
+            raise ArgumentError(f"weights must be numbers, one for each cell, got {weights!r}.") from None
+        if found.shape != (size,):
+            raise ArgumentError(f"weights must be {size} numbers, one for each cell, got shape {found.shape}.")
+    if not np.isfinite(found).all() or (found < 0).any() or not found.sum() > 0:
+        raise ArgumentError("weights must be finite, not negative and not all zero.")
+    return found / found.sum()
+
+
+def _pull(tree: xr.DataTree, share: NDArray, sd: NDArray) -> NDArray:
+    """Return the displacement of each share by the cells' priors in units of sd; nan where they are not Dirichlet."""
+    if "alpha" not in tree["constant_data"]:
+        return np.full(sd.size, np.nan)
+    alpha = np.broadcast_to(tree["constant_data"]["alpha"].values, (share.size, sd.size))
+    total = alpha.sum(axis=1, keepdims=True)
+    summary = tree["summary"].to_dataset().sel(target="distribution").transpose("cell", "category", ...)
+    mean, variance = summary["mean"].values, summary["sd"].values ** 2
+    # Σ Var = (1 − Σ mean²)/(concentration + 1) for a Dirichlet.
+    concentration = (1 - (mean**2).sum(axis=1, keepdims=True)) / variance.sum(axis=1, keepdims=True) - 1
+    weight = np.clip(total / concentration, 0.0, 1 - LEAST_DATA)
+    moved = share @ (weight / (1 - weight) * (alpha / total - mean))
+    return np.divide(moved, sd, out=np.zeros_like(sd), where=sd > 0)

@@ -1,0 +1,73 @@
+"""Differences between shares, within one result or between two."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import xarray as xr
+
+from ldpbayes.answers import base
+from ldpbayes.answers.sums import total
+
+
+def contrast(
+    tree: xr.DataTree,
+    first: str | Iterable[str],
+    second: str | Iterable[str],
+    *,
+    other: xr.DataTree | None = None,
+    ci_prob: float = 0.95,
+    target: str = "distribution",
+    cell: str | tuple[str, ...] | None = None,
+    other_cell: str | tuple[str, ...] | None = None,
+) -> xr.Dataset:
+    """Return the difference Δ = (share of first) − (share of second), its interval and P(Δ > 0).
+
+    Parameters
+    ----------
+    tree : DataTree
+    first, second : str or sequence of str
+        Category labels; several are summed.
+    other : DataTree, optional
+        Take ``second`` from this result of another, independent collection.
+    ci_prob : float
+    target : {"distribution", "frequency"}
+    cell : str or tuple of str, optional
+        Which cell of ``tree``, for a result with cells.
+    other_cell : str or tuple of str, optional
+        Which cell ``second`` is taken from; ``cell`` by default, unless ``other`` is given.
+
+    Returns
+    -------
+    Dataset
+        mean, sd, lower, upper, mcse, probability_positive, probability_mcse.
+
+    Raises
+    ------
+    ArgumentError
+        If a label is unknown or repeated, or ci_prob, target or a cell breaks its rule.
+
+    Notes
+    -----
+    The posteriors of two independent collections are independent, so their draws can be paired in any order. They are
+    shuffled first, because fits with the same seed share random numbers; the shorter run is recycled. Two cells of one
+    result are compared draw by draw, since their prior may link them.
+    """
+    if other is None and other_cell is None:
+        other_cell = cell
+    left = total(tree, first, target=target, cell=cell)
+    right = total(tree if other is None else other, second, target=target, cell=other_cell)
+    if other is None:
+        delta = left - right
+        positive = (delta > 0).astype(float)
+        errors = base.mcse(tree, np.column_stack([delta, positive]))
+    else:
+        rng, size = np.random.default_rng(0), max(left.size, right.size)
+        delta = np.resize(rng.permutation(left), size) - np.resize(rng.permutation(right), size)
+        positive = (delta > 0).astype(float)
+        parts = np.array([base.mcse(tree, left[:, None])[0], base.mcse(other, right[:, None])[0]])
+        spread = np.array([left.std(), right.std()])
+        # Divided by its sd, a run's error is 1/√(effective draws); the pairs count for as many as the worse run.
+        relative = np.divide(parts, spread, out=np.zeros(2), where=spread > 0).max()
+        errors = np.array([np.hypot(*parts), positive.std() * relative])
+    summary = base.scalar(delta, ci_prob, errors[0])
+    return summary.assign(probability_positive=positive.mean(), probability_mcse=errors[1])

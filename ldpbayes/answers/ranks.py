@@ -1,0 +1,45 @@
+"""Which categories are the most frequent."""
+
+import numpy as np
+import xarray as xr
+
+from ldpbayes import checks
+from ldpbayes.answers import base
+
+
+def probability_in_top(
+    tree: xr.DataTree, k: int, *, target: str = "distribution", cell: str | tuple[str, ...] | None = None
+) -> xr.Dataset:
+    """Return the posterior probability that each category is among the k largest, with its Monte Carlo error.
+
+    The probabilities add up to k. Where a draw has ties at the k-th place, as frequencies of few users often do, the
+    places that are left are shared equally among the tied categories.
+
+    Parameters
+    ----------
+    tree : DataTree
+    k : int
+        From 1 to the number of categories.
+    target : {"distribution", "frequency"}
+    cell : str or tuple of str, optional
+        Which cell, for a result with cells.
+
+    Returns
+    -------
+    Dataset
+        probability, mcse (category).
+
+    Raises
+    ------
+    ArgumentError
+        If k, target or cell breaks its rule.
+    """
+    draws, category = base.draws_of(tree, target, cell)
+    k = checks.integer(k, "k", minimum=1, maximum=category.size)
+    last = -np.partition(-draws, k - 1, axis=1)[:, k - 1 : k]
+    above, tied = draws > last, draws == last
+    inside = above + tied * ((k - above.sum(axis=1, keepdims=True)) / tied.sum(axis=1, keepdims=True))
+    return xr.Dataset(
+        {"probability": (("category",), inside.mean(axis=0)), "mcse": (("category",), base.mcse(tree, inside))},
+        {"category": category},
+    )

@@ -1,0 +1,108 @@
+"""Sums over categories, and the entropy."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from ldpbayes.answers import base
+
+
+def category_sum(
+    tree: xr.DataTree,
+    categories: str | Iterable[str],
+    *,
+    ci_prob: float = 0.95,
+    target: str = "distribution",
+    cell: str | tuple[str, ...] | None = None,
+) -> xr.Dataset:
+    """Return mean, sd, interval and Monte Carlo error of the share of several categories together.
+
+    Parameters
+    ----------
+    tree : DataTree
+    categories : str or sequence of str
+        Distinct labels.
+    ci_prob : float
+        Of the equal-tailed interval.
+    target : {"distribution", "frequency"}
+    cell : str or tuple of str, optional
+        Which cell, for a result with cells.
+
+    Returns
+    -------
+    Dataset
+        mean, sd, lower, upper, mcse.
+
+    Raises
+    ------
+    ArgumentError
+        If a label is unknown or repeated, or target or cell breaks its rule.
+    """
+    draws = total(tree, categories, target=target, cell=cell)
+    return base.scalar(draws, ci_prob, base.mcse(tree, draws[:, None])[0])
+
+
+def entropy(
+    tree: xr.DataTree,
+    *,
+    ci_prob: float = 0.95,
+    target: str = "distribution",
+    cell: str | tuple[str, ...] | None = None,
+) -> xr.Dataset:
+    """Return mean, sd, interval and Monte Carlo error of the entropy −Σ p log p, in nats.
+
+    Parameters
+    ----------
+    tree : DataTree
+    ci_prob : float
+        Of the equal-tailed interval.
+    target : {"distribution", "frequency"}
+    cell : str or tuple of str, optional
+        Which cell, for a result with cells.
+
+    Returns
+    -------
+    Dataset
+        mean, sd, lower, upper, mcse.
+
+    Raises
+    ------
+    ArgumentError
+        If ci_prob, target or cell breaks its rule.
+    """
+    draws, _ = base.draws_of(tree, target, cell)
+    terms = np.where(draws > 0, draws * np.log(np.where(draws > 0, draws, 1.0)), 0.0)
+    return base.scalar(-terms.sum(axis=1), ci_prob, base.mcse(tree, -terms.sum(axis=1, keepdims=True))[0])
+
+
+def total(
+    tree: xr.DataTree,
+    categories: str | Iterable[str],
+    *,
+    target: str = "distribution",
+    cell: str | tuple[str, ...] | None = None,
+) -> NDArray:
+    """Return the draws of the share of one or several categories together, shape (draws,), chains in order.
+
+    Parameters
+    ----------
+    tree : DataTree
+    categories : str or sequence of str
+        Distinct labels.
+    target : {"distribution", "frequency"}
+    cell : str or tuple of str, optional
+        Which cell, for a result with cells.
+
+    Returns
+    -------
+    (draws,) array
+
+    Raises
+    ------
+    ArgumentError
+        If a label is unknown or repeated, or target or cell breaks its rule.
+    """
+    draws, known = base.draws_of(tree, target, cell)
+    return draws[:, base.positions(categories, known)].sum(axis=1)

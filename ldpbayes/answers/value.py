@@ -1,0 +1,86 @@
+"""What the reports are worth: an equivalent number of unprotected answers, and the least error that any protocol allows."""
+
+from typing import TypedDict
+
+import xarray as xr
+
+from ldpbayes.answers import base
+from ldpbayes.collections import Collection
+
+
+class Worth(TypedDict):
+    """What ``worth`` returns.
+
+    Attributes
+    ----------
+    effective_open_answers : float
+        Unprotected answers that carry as much information about P.
+    total_sd : float
+        Square root of the sum of the posterior variances.
+    bound_sd : float
+        Square root of the least total variance of any protocol with the same ε; nan where no comparison is valid.
+    worth : str
+        The sentence that says so.
+    """
+
+    effective_open_answers: float
+    total_sd: float
+    bound_sd: float
+    worth: str
+
+
+def worth(tree: xr.DataTree, collection: Collection) -> Worth:
+    """Return what the reports are worth: how many unprotected answers carry as much information, and the least error.
+
+    m unprotected answers would leave (1 − Σp²)/(Σα + m + 1) = Σ_x Var(P_x|Y), p = E[P|Y]: what the prior contributes is not
+    counted. The least error is that of the best protocol with the largest ε of the channels at uniform P
+    (``theory.bounds.exact_floor``), the worst case over P for large n. It says nothing about a posterior that is narrower
+    than it, because P is far from uniform or because the prior is informative: then it is left out.
+
+    Parameters
+    ----------
+    tree : DataTree
+    collection : Collection
+        The one that the result was fitted to.
+
+    Returns
+    -------
+    dict
+        effective_open_answers, total_sd = √Σ Var, bound_sd (nan where the comparison does not apply), and ``worth``, the
+        sentence.
+
+    Raises
+    ------
+    ArgumentError
+        If the weight of the prior is unknown.
+    """
+    from ldpbayes.theory.bounds import exact_floor
+    from ldpbayes.theory.risk import effective_open_answers
+
+    summary = base.summary(tree).sel(target="distribution")
+    variance = float((summary["sd"].values ** 2).sum())
+    n, mean = collection.n_reports, summary["mean"].values
+    alpha_total = base.prior_weight(tree)
+    open_answers = min(max(effective_open_answers(variance, mean / mean.sum()) - alpha_total - 1, 0.0), float(n))
+    epsilon = max(tally.protocol.epsilon for tally in collection.tallies)
+    sentence = f"These {n:,} reports carry as much information about P as {open_answers:,.0f} unprotected answers."
+    bound = float("nan")
+    if 0 < epsilon < float("inf") and not collection.unidentified() and alpha_total <= open_answers:
+        least = exact_floor(collection.n_categories, min(epsilon, 50.0)).value / n
+        if least <= variance:
+            bound = least**0.5
+            sentence += (
+                f" The total sd (the root of the summed variances) is {variance**0.5:.4f}; with as many reports no protocol "
+                f"with ε = {epsilon:.3g} can guarantee less than {bound:.4f} for every P (large n)."
+            )
+    if alpha_total > max(open_answers, 1.0):
+        sentence += (
+            f" The prior carries as much weight as {alpha_total:,.0f} answers, more than the data. Refit with a different "
+            "prior and compare (use the log-evidence where available)."
+        )
+    return {
+        "effective_open_answers": open_answers,
+        "total_sd": variance**0.5,
+        "bound_sd": bound,
+        "worth": sentence,
+    }
