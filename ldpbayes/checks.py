@@ -5,7 +5,7 @@ import numbers
 
 import numpy as np
 
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, listed, shown
 
 #: Above this a report equals the value to within e^-50 < 2e-22, and e^epsilon leaves no room in double precision.
 MAX_EPSILON = 50.0
@@ -16,17 +16,28 @@ MIN_EPSILON = 1e-9
 #: A hundred times everybody alive; far above it the windows of the exact sums no longer fit in memory.
 MAX_COUNT = 10**12
 
+#: Categories of one collection; draws of more would not fit in memory.
+MAX_CATEGORIES = 2**22
+
+#: Seeds stay below this: NetCDF stores no larger integer.
+MAX_SEED = 2**63
+
+#: Bytes that the draws of one result may take.
+MAX_DRAWS_BYTES = 2**33
+
 
 def epsilon(value, name="epsilon"):
     """Return an LDP level in nats as a float in (0, MAX_EPSILON], and not so small that reports say nothing."""
     number = _real(value, name, f"a number in (0, {MAX_EPSILON:g}]")
     if not 0 < number <= MAX_EPSILON:
         raise ArgumentError(
-            f"{name} must be a number in (0, {MAX_EPSILON:g}], got {value!r}"
+            f"{name} must be a number in (0, {MAX_EPSILON:g}], got {shown(value)}"
             + ("; reports at that level are the values themselves." if number > MAX_EPSILON else ".")
         )
     if number < MIN_EPSILON:
-        raise ArgumentError(f"{name} must be at least {MIN_EPSILON:g}, got {value!r}; reports below that level say nothing.")
+        raise ArgumentError(
+            f"{name} must be at least {MIN_EPSILON:g}, got {shown(value)}; reports below that level say nothing."
+        )
     return number
 
 
@@ -39,16 +50,45 @@ def integer(value, name, minimum=None, maximum=None):
         rule += f" and <= {maximum}" if minimum is not None else f" <= {maximum}"
     whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, (bool, np.bool_)) or not whole:
-        raise ArgumentError(f"{name} must be {rule}, got {value!r}.")
+        raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
     number = int(value)
     if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
-        raise ArgumentError(f"{name} must be {rule}, got {value!r}.")
+        raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
     return number
 
 
 def categories_count(value, name="n_categories"):
-    """Return the number of categories: an integer of at least two."""
-    return integer(value, name, minimum=2)
+    """Return the number of categories: an integer from 2 to MAX_CATEGORIES."""
+    return integer(value, name, minimum=2, maximum=MAX_CATEGORIES)
+
+
+def seed(value, name="random_seed"):
+    """Return a random seed: an integer from 0 to 2^63 − 1, or None, where one is chosen."""
+    return None if value is None else integer(value, name, minimum=0, maximum=MAX_SEED - 1)
+
+
+def draws_size(draws, chains, n_categories):
+    """Raise an ArgumentError where the draws of P and F would not fit in MAX_DRAWS_BYTES.
+
+    Parameters
+    ----------
+    draws, chains : int
+        Per chain, and chains.
+    n_categories : int
+        Numbers per draw, over all cells.
+
+    Raises
+    ------
+    ArgumentError
+        Before anything is allocated.
+    """
+    number = 16 * n_categories  # bytes of one draw of P and one of F
+    if draws * chains * number > MAX_DRAWS_BYTES:
+        most = MAX_DRAWS_BYTES // (chains * number)
+        raise ArgumentError(
+            f"draws must be an integer <= {most} with {chains} chains and {n_categories} categories, got {shown(draws)}; "
+            f"the result would take more than {MAX_DRAWS_BYTES // 2**30} GiB of memory."
+        )
 
 
 def probability(value, name, *, open_low=False, open_high=False):
@@ -57,7 +97,7 @@ def probability(value, name, *, open_low=False, open_high=False):
     rule = f"a probability in {low}0, 1{high}"
     number = _real(value, name, rule)
     if not 0 <= number <= 1 or (open_low and number == 0) or (open_high and number == 1):
-        raise ArgumentError(f"{name} must be {rule}, got {value!r}.")
+        raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
     return number
 
 
@@ -65,38 +105,35 @@ def positive(value, name):
     """Return a finite float above zero."""
     number = _real(value, name, "a finite number above 0")
     if not (number > 0 and math.isfinite(number)):
-        raise ArgumentError(f"{name} must be a finite number above 0, got {value!r}.")
+        raise ArgumentError(f"{name} must be a finite number above 0, got {shown(value)}.")
     return number
 
 
 def choice(value, name, options):
     """Return value if it is one of the options."""
     if value not in options:
-        raise ArgumentError(f"{name} must be one of {', '.join(map(str, options))}, got {value!r}.")
+        raise ArgumentError(f"{name} must be one of {listed(options, most=40)}, got {shown(value)}.")
     return value
 
 
 def counts(value, name="counts", size=None):
     """Return a one-dimensional int64 copy of non-negative whole numbers."""
-    array = np.array(value)
-    if array.ndim != 1 or (size is not None and array.size != size):
-        shape = "one-dimensional" if size is None else f"of length {size}"
-        raise ArgumentError(f"{name} must be {shape}, got shape {array.shape}.")
+    array = _array(value, name, "non-negative whole numbers", size)
     if array.dtype == bool or not (np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)):
         raise ArgumentError(f"{name} must be non-negative whole numbers, got dtype {array.dtype}.")
-    good = np.isfinite(array) & (array >= 0) & (array == np.floor(array)) & (array < 2.0**63)
+    good = np.isfinite(array) & (array >= 0) & (array == np.floor(array))
     if not good.all():
         i = int(np.flatnonzero(~good)[0])
         raise ArgumentError(f"{name} must be non-negative whole numbers, got {array[i]} at position {i}.")
+    if array.size and array.max() > MAX_COUNT:
+        i = int(array.argmax())
+        raise ArgumentError(f"{name} must be at most 10**12, got {array[i]} at position {i}.")
     return array.astype(np.int64)
 
 
 def distribution(value, name="p", size=None, atol=1e-9):
     """Return a float64 copy of a probability vector, divided by its sum."""
-    array = np.array(value, dtype=float)
-    if array.ndim != 1 or (size is not None and array.size != size):
-        shape = "one-dimensional" if size is None else f"of length {size}"
-        raise ArgumentError(f"{name} must be {shape}, got shape {array.shape}.")
+    array = _array(value, name, "probabilities", size, dtype=float)
     if not np.isfinite(array).all() or (array < 0).any() or abs(array.sum() - 1) > atol:
         raise ArgumentError(f"{name} must be non-negative and sum to 1, got a sum of {array.sum():.12g}.")
     return array / array.sum()
@@ -104,7 +141,7 @@ def distribution(value, name="p", size=None, atol=1e-9):
 
 def values(value, n_categories, name="values"):
     """Return private values as an int64 array in 0..n_categories-1; nothing wraps around."""
-    array = np.atleast_1d(np.asarray(value))
+    array = np.atleast_1d(_array(value, name, "a one-dimensional array of integers"))
     if array.ndim != 1 or array.dtype == bool or not np.issubdtype(array.dtype, np.integer):
         raise ArgumentError(f"{name} must be a one-dimensional array of integers, got shape {array.shape} of {array.dtype}.")
     if array.size and not (array.min() >= 0 and array.max() < n_categories):
@@ -119,12 +156,30 @@ def generator(rng, name="rng"):
         return rng
     if rng is None or (isinstance(rng, (int, np.integer, np.random.SeedSequence)) and not isinstance(rng, bool)):
         if isinstance(rng, (int, np.integer)) and rng < 0:
-            raise ArgumentError(f"{name} must be a non-negative seed, got {rng!r}.")
+            raise ArgumentError(f"{name} must be a non-negative seed, got {shown(rng)}.")
         return np.random.default_rng(rng)
     raise ArgumentError(f"{name} must be a numpy Generator, a seed or None, got {type(rng).__name__}.")
 
 
 def _real(value, name, rule):
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-        raise ArgumentError(f"{name} must be {rule}, got {value!r}.")
-    return float(value)
+        raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
+    try:
+        return float(value)
+    except OverflowError:  # an integer above 1e308
+        raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.") from None
+
+
+_ANY = object()
+
+
+def _array(value, name, rule, size=_ANY, dtype=None):
+    """Return an array of one dimension (and size, unless None), or of any dimension where size is not given."""
+    try:
+        array = np.asarray(value, dtype=dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.") from None
+    if size is not _ANY and (array.ndim != 1 or (size is not None and array.size != size)):
+        shape = "one-dimensional" if size is None else f"of length {size}"
+        raise ArgumentError(f"{name} must be {shape}, got shape {array.shape}.")
+    return array

@@ -1,8 +1,104 @@
-"""The exception tree: everything ldpbayes raises on purpose derives from LDPBayesError and is one clear sentence."""
+"""The exception tree: everything ldpbayes raises on purpose derives from LDPBayesError and is one clear sentence.
+
+Sentences quote what a file or a caller gave. ``shown``, ``listed`` and ``printable`` keep such quotes short and harmless.
+"""
+
+import math
+import reprlib
+import unicodedata
+from collections.abc import Iterable
+
+#: Longest sentence of an error, in characters; the middle of a longer one is left out.
+MAX_SENTENCE = 2000
+#: Longest quotation of one value.
+MAX_SHOWN = 80
+
+#: Unicode categories that a terminal obeys instead of printing: control, format (direction of text), surrogate, line ends.
+_UNPRINTABLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """Return text with control characters as their escapes, so that it can move no cursor and colour no terminal.
+
+    Parameters
+    ----------
+    text : str
+    keep : str
+        Characters that stay as they are, such as a line feed.
+
+    Examples
+    --------
+    >>> printable("\\x1b[31mred")
+    '\\\\x1b[31mred'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    # A zero-width joiner makes emoji, and cannot turn the direction of a text.
+    bad = {c for c in set(text) if unicodedata.category(c) in _UNPRINTABLE and c not in keep and c not in "\u200c\u200d"}
+    return text.translate({ord(c): repr(c)[1:-1] for c in bad}) if bad else text
+
+
+def shown(value: object) -> str:
+    """Return a short quotation of a value for a sentence: its ``repr``, cut in the middle, without line breaks."""
+    return " ".join(_SHORT.repr(value).split())
+
+
+def listed(names: Iterable[object], most: int = 12) -> str:
+    """Return names joined by commas; of more than ``most`` the first ones and their number.
+
+    Examples
+    --------
+    >>> listed("abcd", most=3)
+    'a, b, c, … (4 in all)'
+    """
+    names = [str(name) if len(str(name)) <= MAX_SHOWN else shown(name) for name in names]
+    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])}, … ({len(names)} in all)"
+
+
+class _Short(reprlib.Repr):
+    """Quotations of at most MAX_SHOWN characters; ``repr`` alone refuses integers of thousands of digits."""
+
+    def __init__(self):
+        super().__init__()
+        self.maxstring = self.maxother = MAX_SHOWN
+        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = self.maxarray = 6
+        self.maxlevel = 3
+
+    def repr(self, x):
+        text = super().repr(x)
+        return text if len(text) <= 2 * MAX_SHOWN else f"{text[: 2 * MAX_SHOWN - 20]} … {text[-17:]}"
+
+    def repr_int(self, x, level):
+        if x.bit_length() < 130:
+            return repr(x)
+        return f"an integer of {int(x.bit_length() * math.log10(2)) + 1} digits"
+
+    def repr_instance(self, x, level):
+        try:
+            return super().repr_instance(x, level)
+        except Exception:  # a foreign __repr__ must not hide the sentence that quotes it
+            return f"<{type(x).__name__}>"
+
+
+_SHORT = _Short()
+
+
+def _sentence(message):
+    text = printable(str(message))
+    return text if len(text) <= MAX_SENTENCE else f"{text[: MAX_SENTENCE - 500]} … {text[-480:]}"
 
 
 class LDPBayesError(Exception):
-    """Base of every error that ldpbayes raises on purpose; the command line prints its sentence and exits with status 2."""
+    """Base of every error that ldpbayes raises on purpose; the command line prints its sentence and exits with status 2.
+
+    Parameters
+    ----------
+    message : str
+        The sentence; control characters in it are escaped, and more than MAX_SENTENCE characters are cut.
+    """
+
+    def __init__(self, message: str = ""):
+        super().__init__(_sentence(message))
 
 
 class ArgumentError(LDPBayesError, ValueError):
@@ -16,7 +112,7 @@ class DataError(LDPBayesError, ValueError):
     ----------
     message : str
         What is wrong, without a location.
-    source : str, optional
+    source : path-like, optional
         File that holds the data.
     line : int, optional
         Line in that file, counted from one.
@@ -28,7 +124,7 @@ class DataError(LDPBayesError, ValueError):
         self.message, self.source, self.line, self.field = message, source, line, field
         where = [str(source)] if source is not None else []
         where += [f"line {line}"] if line is not None else []
-        where += [f"field {field!r}"] if field is not None else []
+        where += [f"field {shown(field)}"] if field is not None else []
         super().__init__(f"{', '.join(where)}: {message}" if where else message)
 
     def at(self, *, source=None, line=None, field=None):

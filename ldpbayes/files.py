@@ -1,62 +1,283 @@
 """Reading text and TOML files with errors that name the place, and writing files whole.
 
-A file is written under a temporary name and then renamed, so that an interrupted run loses nothing.
+A file is written under a temporary name and then renamed, so that an interrupted run loses nothing. Only regular files
+are read and replaced, and what a file would take in memory is estimated before it is parsed.
 """
 
 import contextlib
+import contextvars
 import os
 import pathlib
-import tempfile
+import re
+import secrets
+import stat
 import tomllib
 
 from ldpbayes.errors import DataError
 
+#: Longest TOML file, in bytes, and the memory that its document may take.
+MAX_TOML_BYTES = 2**26
+MAX_TOML_MEMORY = 400 * 2**20
+#: Parts of a dotted key, and brackets within brackets, of a TOML file.
+MAX_DOTS = 8
+MAX_NESTING = 16
 
+#: Files that the running command has read, as (device, inode); None outside ``keeping_inputs``.
+_inputs = contextvars.ContextVar("inputs", default=None)
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
 def replacing(path):
     """Yield a temporary path beside ``path``; on success it takes the place of ``path``, on failure it is removed.
 
+    A new file has the permissions that the umask leaves; a replaced one keeps its own. A symbolic link stays, and the
+    file that it points to is replaced.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Yields
+    ------
+    pathlib.Path
+        A new, empty file with the ending of ``path``.
+
     Raises
     ------
     DataError
-        Where the folder does not exist or cannot be written.
+        Where the file cannot be written: a missing folder, a full disk, something that is not a regular file.
     """
-    path = pathlib.Path(path)
+    target = check_output(path)
+    temporary = None
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
+        temporary = _new_file_beside(target)
+        yield temporary
+        _settle(temporary, target)
+        os.replace(temporary, target)
     except OSError as err:
-        raise DataError(f"cannot be written ({err.strerror})", source=path) from err
-    os.close(handle)
-    try:
-        yield pathlib.Path(name)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, path)
-    except BaseException:
-        pathlib.Path(name).unlink(missing_ok=True)
-        raise
+        raise DataError(f"cannot be written ({_reason(err)})", source=path) from err
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):  # after the rename there is nothing left to remove
+                temporary.unlink()
 
 
 def write_text(path, text):
     """Write text to path, whole or not at all."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path, data):
+    """Write bytes to path, whole or not at all."""
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.write_bytes(data)
 
 
-def read_text(path):
-    """Return the text of a UTF-8 file (with or without a byte-order mark), or raise a DataError in one sentence."""
+def check_output(path):
+    """Return where ``path`` would be written, or raise the DataError that writing it would end in.
+
+    Nothing is written, so that a long computation can check its outputs first.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    pathlib.Path
+        ``path`` with symbolic links followed.
+
+    Raises
+    ------
+    DataError
+        On a folder, a pipe or a device, a missing or read-only folder, a read-only file, or a file that this command has
+        read.
+    """
     try:
-        return pathlib.Path(path).read_text(encoding="utf-8-sig")
+        target = pathlib.Path(os.path.realpath(path))
+        found = target.stat() if target.exists() else None
+        above = target.parent.stat()
+    except ValueError:
+        raise DataError("cannot be written (a name cannot hold a NUL character)", source=path) from None
+    except OSError as err:
+        raise DataError(f"cannot be written ({_reason(err)})", source=path) from err
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        raise DataError("cannot be written (Is a directory); name a file in it", source=path)
+    if (found is not None and not stat.S_ISREG(found.st_mode)) or _is_special(path):
+        raise DataError("cannot be written (not a regular file)", source=path)
+    if not stat.S_ISDIR(above.st_mode):
+        raise DataError("cannot be written (Not a directory)", source=path)
+    if not os.access(target.parent, os.W_OK | os.X_OK) or (found is not None and not os.access(target, os.W_OK)):
+        raise DataError("cannot be written (Permission denied)", source=path)
+    if found is not None and (found.st_dev, found.st_ino) in (_inputs.get() or ()):
+        raise DataError("cannot be written, for this command has read it; name another file", source=path)
+    return target
+
+
+def check_outputs(*paths):
+    """Check several outputs of one command, as ``check_output`` does; None is left out.
+
+    Raises
+    ------
+    DataError
+        Also where two of them are the same file.
+    """
+    seen = {}
+    for path in paths:
+        if path is not None:
+            target = check_output(path)
+            if target in seen:
+                raise DataError("cannot be written twice by one command; name two files", source=path)
+            seen[target] = path
+
+
+@contextlib.contextmanager
+def keeping_inputs():
+    """Refuse, inside this context, to replace a file that was read inside it: no command overwrites its own input."""
+    token = _inputs.set(set())
+    try:
+        yield
+    finally:
+        _inputs.reset(token)
+
+
+def _new_file_beside(target):
+    """Return a new, empty file in the folder of target, with its ending."""
+    ending = target.suffix if len(os.fsencode(target.suffix)) <= 20 else ""
+    path = target.parent / f".{target.stem[:20]}.{secrets.token_hex(6)}{ending}"
+    # The kernel takes the umask from 0o666: a process has one umask, which changing for a moment would change for all.
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    return path
+
+
+def _settle(temporary, target):
+    """Give the finished file the permissions of the one it replaces, and have it on the disk before it takes its place."""
+    with contextlib.suppress(FileNotFoundError):
+        os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+    descriptor = os.open(temporary, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_special(path):
+    """Return whether path leads to something that is neither a file nor a folder, such as the pipe behind /dev/stdout."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _reason(err):
+    return err.strerror or str(err) or type(err).__name__
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+def open_input(path):
+    """Open a regular file to read its bytes; nothing else is opened, for a pipe could wait forever.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    binary file
+
+    Raises
+    ------
+    DataError
+        On a missing file, or one that is not regular.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except ValueError:
+        raise DataError("cannot be read (a name cannot hold a NUL character)", source=path) from None
+    except OSError as err:
+        raise DataError(f"cannot be read ({_reason(err)})", source=path) from err
+    if not stat.S_ISREG(mode):
+        raise DataError(f"cannot be read ({'Is a directory' if stat.S_ISDIR(mode) else 'not a regular file'})", source=path)
+    try:
+        handle = open(path, "rb")
+        found = os.fstat(handle.fileno())
+    except OSError as err:
+        raise DataError(f"cannot be read ({_reason(err)})", source=path) from err
+    if _inputs.get() is not None:
+        _inputs.get().add((found.st_dev, found.st_ino))
+    return handle
+
+
+def read_text(path, limit=None):
+    """Return the text of a UTF-8 file (with or without a byte-order mark), or raise a DataError in one sentence.
+
+    Parameters
+    ----------
+    path : path-like
+    limit : int, optional
+        Most bytes that are read.
+    """
+    try:
+        with open_input(path) as handle:
+            data = handle.read() if limit is None else handle.read(limit + 1)
+        if limit is not None and len(data) > limit:
+            raise DataError(f"is longer than {limit:,} bytes", source=path)
+        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as err:
         raise DataError(f"is not UTF-8 text (byte {err.start})", source=path) from err
     except OSError as err:
-        raise DataError(f"cannot be read ({err.strerror})", source=path) from err
+        raise DataError(f"cannot be read ({_reason(err)})", source=path) from err
 
 
 def read_toml(path):
-    """Return the document of a TOML file, or raise a DataError that holds the parser's line and column."""
+    """Return the document of a TOML file, or raise a DataError that holds the parser's line and column.
+
+    Parameters
+    ----------
+    path : path-like
+        A file of at most MAX_TOML_BYTES, whose document takes at most about MAX_TOML_MEMORY.
+    """
+    text = read_text(path, MAX_TOML_BYTES)
+    _check_structure(text, path)
     try:
-        return tomllib.loads(read_text(path))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as err:
         raise DataError(f"is not valid TOML: {err}", source=path) from err
+    except ValueError as err:  # int() refuses thousands of digits
+        raise DataError(
+            "is not valid TOML: it holds a number of thousands of digits, or an impossible date", source=path
+        ) from err
+    except RecursionError as err:
+        raise DataError(f"is nested more than {MAX_NESTING} levels deep", source=path) from err
+
+
+#: Strings and comments of a TOML file; possessive, so that the time is linear in the length.
+_QUOTED = re.compile(
+    r'"""(?:[^"\\]++|\\.|"(?!""))*+"""|' r"'''(?:[^']++|'(?!''))*+'''|" r'"(?:[^"\\\n]++|\\.)*+"|' r"'[^'\n]*+'|#[^\n]*+",
+    re.DOTALL,
+)
+_BETWEEN = re.compile(r"[^=\[\]{},\n]++")
+
+
+def _check_structure(text, path):
+    """Raise a DataError where the parser would need much time or memory: long dotted keys, deep nesting, many tables."""
+    bare = _QUOTED.sub("s", text)
+    dots = 0
+    if "." in bare:
+        for part in _BETWEEN.finditer(bare):
+            found = part[0].count(".")
+            if found >= MAX_DOTS:
+                raise DataError(f"has a key of more than {MAX_DOTS} parts", source=path)
+            dots += found if found > 1 or part[0].lstrip()[:1] not in "+-0123456789" else 0
+    depth = 0
+    for bracket in re.finditer(r"[\[\]{}]", bare):
+        depth = depth + 1 if bracket[0] in "[{" else max(0, depth - 1)
+        if depth > MAX_NESTING:
+            raise DataError(f"is nested more than {MAX_NESTING} levels deep", source=path)
+    # Bytes of an item in a list, of a list, and of a key or a table with what the parser keeps about it.
+    tables = bare.count("=") + bare.count("{") + dots + len(re.findall(r"^[ \t]*\[", bare, re.MULTILINE))
+    predicted = 2 * len(text) + 64 * bare.count(",") + 100 * bare.count("[") + 1000 * tables
+    if predicted > MAX_TOML_MEMORY:
+        raise DataError(f"would take more than {MAX_TOML_MEMORY // 2**20} MiB of memory", source=path)

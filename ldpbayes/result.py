@@ -5,6 +5,7 @@ interval ends and log-evidence known without draws), ``estimate`` (point estimat
 (what is printed), ``observed_data``, ``constant_data`` and ``sample_stats``.
 """
 
+import io
 import json
 
 import arviz_base
@@ -158,9 +159,17 @@ def validate(tree):
 
 
 def save(tree, path):
-    """Write the tree as NetCDF, whole or not at all."""
-    with files.replacing(path) as temporary:
-        tree.to_netcdf(temporary, engine="h5netcdf")
+    """Write the tree as NetCDF, whole or not at all.
+
+    The bytes are made in memory first: HDF5 cannot close a file on a full disk, and ends the process with a fault.
+    """
+    path = files.check_output(path)
+    finished = io.BytesIO()
+    try:
+        tree.to_netcdf(finished, engine="h5netcdf")
+    except (TypeError, ValueError) as err:
+        raise DataError(f"cannot be written as NetCDF ({err})", source=path) from err
+    files.write_bytes(path, finished.getvalue())
 
 
 def load(path):

@@ -1,6 +1,7 @@
 """Studies: resumed, in parallel, and right: the posterior mean beats every estimator and risks fall on their formulas."""
 
 import dataclasses
+import pathlib
 
 import joblib
 import numpy as np
@@ -194,12 +195,12 @@ def test_processes_give_the_same_numbers():
 
 
 def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
-    def fails(table, path):
-        path.write_bytes(b"half")
+    def fails(path, data):
+        path.write_text("half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(pq, "write_table", fails)
-    with pytest.raises(OSError, match="disk full"):
+    monkeypatch.setattr(pathlib.Path, "write_bytes", fails)
+    with pytest.raises(DataError, match=r"parquet: cannot be written \(disk full\)"):
         run_study(NOTED, output=tmp_path)
     assert list((tmp_path / "cells").iterdir()) == []
 

@@ -6,18 +6,60 @@ from functools import cached_property
 
 import numpy as np
 
+from ldpbayes import checks
 from ldpbayes.collections.tally import Tally
-from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, InfeasibleError, RankDeficientWarning
+from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, InfeasibleError, RankDeficientWarning, listed, shown
 from ldpbayes.likelihoods import StackedRows
+
+#: Names of variables and dimensions of a result, which no derived quantity may take.
+RESERVED = {"distribution", "frequency", "chain", "draw", "cell", "category", "category_bis"}
 
 
 @dataclass(frozen=True)
 class Derived:
-    """A quantity made of category sums: Σ_{x in of} p_x, divided by Σ_{x in given} p_x where given is stated."""
+    """A quantity made of category sums: Σ_{x in of} p_x, divided by Σ_{x in given} p_x where given is stated.
+
+    Parameters
+    ----------
+    name : str
+        Names its variable in the result: not empty, without "/", and not a name that the result uses itself.
+    of : sequence of str
+        Labels of different categories, at least one.
+    given : sequence of str
+        Labels of different categories, those of ``of`` among them; the quantity is then a share of their sum.
+
+    Raises
+    ------
+    DataError
+        On a name or a list that breaks these rules.
+    """
 
     name: str
     of: tuple[str, ...]
     given: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        check_name(self.name, "derived quantity")
+        if self.name in RESERVED:
+            raise DataError(f"a derived quantity must not be called {self.name!r}; the result has one of that name")
+        where = f"derived.{self.name}"
+        for key in ("of", "given"):
+            labels = getattr(self, key)
+            if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
+                raise DataError(f"{key} must be a list of category labels, got {shown(labels)}", field=where)
+            object.__setattr__(self, key, tuple(labels))
+            repeated = next((label for i, label in enumerate(labels) if label in labels[:i]), None)
+            if repeated is not None:
+                raise DataError(f"{key} names the category {shown(repeated)} twice", field=where)
+        if not self.of:
+            raise DataError("of must name at least one category", field=where)
+        missing = [label for label in self.of if self.given and label not in self.given]
+        if missing:
+            raise DataError(
+                f"given must contain every category of of, {shown(missing[0])} is missing; without it the quotient is not a "
+                "share",
+                field=where,
+            )
 
     def evaluate(self, p, categories):
         """Return the quantity for p of shape (..., a)."""
@@ -27,6 +69,27 @@ class Derived:
     def weights(self, categories):
         """Return the 0/1 vector of the numerator."""
         return np.isin(categories, self.of).astype(float)
+
+
+#: Fields of a collection that hold text.
+TEXTS = ("id", "title", "question", "citation", "licence", "notes")
+
+
+def check_text(value, name):
+    """Return a text that a result can store, or raise a DataError: no NUL character, no half of a surrogate pair."""
+    if not isinstance(value, str):
+        raise DataError(f"{name} must be text, got {shown(value)}")
+    if "\0" in value or (not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value)):
+        raise DataError(f"{name} must not hold NUL characters or surrogates, got {shown(value)}")
+    return value
+
+
+def check_name(value, what):
+    """Return the name of a channel or of a derived quantity, which names variables of the result: text without "/"."""
+    check_text(value, f"the name of a {what}")
+    if not value.strip(" .") or "/" in value:
+        raise DataError(f"the name of a {what} must not be empty, dots, or hold '/', got {shown(value)}")
+    return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +132,14 @@ class Collection:
         categories = tuple(self.categories)
         if len(categories) < 2:
             raise DataError(f"categories must be at least two labels, got {len(categories)}")
-        if len(set(categories)) != len(categories) or not all(isinstance(c, str) and c for c in categories):
+        if len(categories) > checks.MAX_CATEGORIES:
+            raise DataError(f"categories must be at most {checks.MAX_CATEGORIES:,} labels, got {len(categories):,}")
+        if not all(isinstance(c, str) and c for c in categories) or len(set(categories)) != len(categories):
             raise DataError("categories must be distinct, non-empty strings")
+        for label in categories:
+            check_text(label, "categories")
+        for name in TEXTS:
+            check_text(getattr(self, name), name)
         tallies = (self.tallies,) if isinstance(self.tallies, Tally) else tuple(self.tallies)
         if not tallies:
             raise DataError("a collection needs at least one channel with reports, got none")
@@ -81,13 +150,19 @@ class Collection:
                 raise DataError(
                     f"channel {tally.name!r} has {tally.protocol.n_categories} categories, the collection {len(categories)}"
                 )
-        names = [tally.name for tally in tallies]
+        names = [check_name(tally.name, "channel") for tally in tallies]
         if len(set(names)) != len(names):
-            raise DataError(f"channels must have distinct names, got {', '.join(names)}")
-        for item in self.derived:
+            raise DataError(f"channels must have distinct names, got {listed(names)}")
+        users = sum(tally.n_reports for tally in tallies)
+        if users > checks.MAX_COUNT:
+            raise DataError(f"a collection must have at most 10**12 reports, got {users:,}")
+        known = set(categories)
+        for i, item in enumerate(self.derived):
+            if any(item.name == other.name for other in self.derived[:i]):
+                raise DataError(f"derived quantities must have distinct names, got {shown(item.name)} twice")
             for label in (*item.of, *item.given):
-                if label not in categories:
-                    raise DataError(f"derived quantity {item.name!r} names the unknown category {label!r}")
+                if label not in known:
+                    raise DataError(f"derived quantity {shown(item.name)} names the unknown category {shown(label)}")
         object.__setattr__(self, "categories", categories)
         object.__setattr__(self, "tallies", tallies)
         object.__setattr__(self, "derived", tuple(self.derived))

@@ -112,9 +112,11 @@ def write_collection(collection, path):
     described = tomli_w.dumps(document, multiline_strings=True)
     if tomllib.loads(described) != document:  # carriage returns survive only in one-line strings
         described = tomli_w.dumps(document)
-    with files.replacing(table) as temporary, open(temporary, "w", encoding="utf-8", newline="") as handle:
-        csv.writer(handle, lineterminator="\n").writerows(_table_lines(collection, single))
-    files.write_text(path, described)
+    # Both are finished before either takes its place: an interrupted run leaves the old pair.
+    with files.replacing(table) as rows, files.replacing(path) as description:
+        with open(rows, "w", encoding="utf-8", newline="") as handle:
+            csv.writer(handle, lineterminator="\n").writerows(_table_lines(collection, single))
+        description.write_text(described, encoding="utf-8", newline="\n")
 
 
 def _channel_entry(tally, table, single):

@@ -1,11 +1,14 @@
 """CSV files, read in chunks with errors that name the line."""
 
 import csv
+import io
+import re
 
 import numpy as np
 
+from ldpbayes import files
 from ldpbayes.checks import MAX_COUNT
-from ldpbayes.errors import DataError
+from ldpbayes.errors import DataError, listed, shown
 
 _CHUNK = 2**16  # rows of a CSV file that are in memory together
 
@@ -38,7 +41,7 @@ def read_table(source, columns, where=None):
     where = where or {}
     reader = None
     try:
-        with open(source, encoding="utf-8-sig", newline="") as handle:
+        with io.TextIOWrapper(files.open_input(source), encoding="utf-8-sig", newline="") as handle:
             reader = csv.reader(handle, strict=True)
             header = [cell.strip() for cell in next(reader, [])]
             _check_header(header, [*columns, *where])
@@ -51,7 +54,8 @@ def read_table(source, columns, where=None):
     except csv.Error as err:
         raise DataError(f"is not a valid CSV file: {err}", source=source, line=reader.line_num) from err
     except UnicodeDecodeError as err:
-        raise DataError(f"is not UTF-8 text (after line {reader.line_num})", source=source) from err
+        after = f" (after line {reader.line_num})" if reader.line_num else ""
+        raise DataError(f"is not UTF-8 text{after}", source=source) from err
     except OSError as err:
         raise DataError(f"cannot be read ({err.strerror})", source=source) from err
 
@@ -60,21 +64,24 @@ def parse_counts(column, lines, field):
     """Return a text column as int64 counts, or raise a DataError that names the line of the first bad one."""
     out = np.empty(len(column), dtype=np.int64)
     for i, text in enumerate(column):
-        try:
-            value = int(text.replace("_", "?"))  # int() would read 4_0 as forty
-        except ValueError:
-            raise DataError(f"count must be a whole number, got {text!r}", line=lines[i], field=field) from None
-        if not 0 <= value <= MAX_COUNT:
-            raise DataError(f"count must be from 0 to 10**12, got {value}", line=lines[i], field=field)
-        out[i] = value
+        # int() would read 4_0 as forty and the digits of every script, and refuses thousands of digits.
+        number = text.strip()
+        if not _WHOLE.fullmatch(number):
+            raise DataError(f"count must be a whole number, got {shown(text)}", line=lines[i], field=field)
+        if len(number) > 40 or not 0 <= int(number) <= MAX_COUNT:
+            raise DataError(f"count must be from 0 to 10**12, got {number:.40}", line=lines[i], field=field)
+        out[i] = int(number)
     return out
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
 def _check_header(header, used):
     for column in used:
         if header.count(column) != 1:
-            problem = f"has two columns {column!r}" if column in header else f"has no column {column!r}"
-            raise DataError(f"{problem}; it has {', '.join(header) or 'none'}", line=1)
+            problem = f"has two columns {shown(column)}" if column in header else f"has no column {shown(column)}"
+            raise DataError(f"{problem}; it has {listed(header) or 'none'}", line=1)
 
 
 def _chunks(reader, width, wanted):

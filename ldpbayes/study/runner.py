@@ -185,10 +185,12 @@ def _make_folder(path):
 
 
 def _write(table, path):
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with files.replacing(path) as temporary:
-        pq.write_table(table, temporary)
+    sink = pa.BufferOutputStream()  # a few kilobytes; the file is then written by one call whose errors have a reason
+    pq.write_table(table, sink)
+    files.write_bytes(path, sink.getvalue())
 
 
 def _read(path):

@@ -1,0 +1,276 @@
+"""Faults of the machine: a full disk, a closed pipe, Ctrl-C in the middle.
+
+They end in a sentence, leave nothing half written, and keep the old file.
+"""
+
+import contextlib
+import errno
+import os
+import pathlib
+import resource
+import stat
+import threading
+
+import numpy as np
+import pytest
+from commands import run
+
+from ldpbayes import GRR, Collection, Tally, files, fit, result
+from ldpbayes.errors import DataError
+from ldpbayes.sources.collection_file import read_collection, write_collection
+
+ROOT = pathlib.Path(__file__).parents[1]
+NIGERIA = ROOT / "data" / "rr_nigeria.toml"
+
+
+@contextlib.contextmanager
+def full_disk(size=4096):
+    """Let no file grow beyond size bytes: writing more fails with an OSError, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return fit(Collection(["no", "yes"], Tally(GRR(2, 1.0), [0, 1], [60, 40])), draws=500, random_seed=1)
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+def test_mend_16_full_disk_keeps_the_old_file(tmp_path):
+    path = tmp_path / "old.txt"
+    path.write_text("old")
+    with full_disk(), pytest.raises(DataError, match=r"old\.txt: cannot be written \(File too large\)"):
+        files.write_text(path, "x" * 10_000)
+    assert path.read_text() == "old" and names(tmp_path) == ["old.txt"]
+
+
+def test_mend_16_a_disk_that_fills_up_late_is_noticed(tmp_path, monkeypatch):
+    """Some file systems take the data and report only in fsync that there is no room for it."""
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DataError, match=r"cannot be written \(No space left on device\)"):
+        files.write_text(tmp_path / "new.txt", "x")
+    assert names(tmp_path) == []
+
+
+def test_mend_16_results_on_a_full_disk(tmp_path, tree):
+    result.save(tree, tmp_path / "r.nc")
+    before = (tmp_path / "r.nc").read_bytes()
+    with full_disk(), pytest.raises(DataError, match=r"r\.nc: cannot be written \(File too large\)"):
+        result.save(tree, tmp_path / "r.nc")
+    assert (tmp_path / "r.nc").read_bytes() == before and names(tmp_path) == ["r.nc"]
+
+
+def test_mend_16_commands_on_a_full_disk(tmp_path, capsys):
+    def refused(*arguments):
+        with full_disk():
+            status, out, err = run(capsys, *arguments)
+        assert status == 2 and "Wrote" not in out
+        assert "cannot be written (File too large)" in " ".join(err.split()) and "Traceback" not in err
+        left = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert left == []
+
+    refused("fit", NIGERIA, "--seed", 1, "--output", tmp_path / "r.nc")
+    refused("fit", NIGERIA, "--seed", 1, "--plot", tmp_path / "r.png")
+    refused("plan", "--categories", 8, "--epsilon", 1, "--error", 0.01, "--plot", tmp_path / "p.png")
+    refused("simulate", tmp_path / "s.toml", "--categories", 2000, "--users", 3000, "-p", "epsilon=1")
+    refused("study", "privacy", "--output", tmp_path / "studies")
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, SystemExit, MemoryError, RuntimeError])
+def test_mend_16_interrupted_writes_leave_nothing(tmp_path, fault):
+    path = tmp_path / "old.txt"
+    path.write_text("old")
+    with pytest.raises(fault), files.replacing(path) as temporary:
+        temporary.write_text("half")
+        raise fault
+    assert path.read_text() == "old" and names(tmp_path) == ["old.txt"]
+
+
+def test_mend_16_interrupted_collections_keep_both_files(tmp_path, monkeypatch):
+    """A collection is two files: the table must not be new where the description is still the old one."""
+    old = Collection(["no", "yes"], Tally(GRR(2, 1.0), [0, 1], [60, 40]))
+    write_collection(old, tmp_path / "c.toml")
+    before = {name: (tmp_path / name).read_bytes() for name in names(tmp_path)}
+    new = Collection(["a", "b", "c"], Tally(GRR(3, 2.0), [0, 1, 2], [1, 2, 3]))
+    replacing = files.replacing
+
+    @contextlib.contextmanager
+    def interrupted(path):
+        with replacing(path) as temporary:
+            if pathlib.Path(path).suffix == ".toml":
+                raise KeyboardInterrupt
+            yield temporary
+
+    monkeypatch.setattr(files, "replacing", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_collection(new, tmp_path / "c.toml")
+    assert {name: (tmp_path / name).read_bytes() for name in names(tmp_path)} == before
+    assert read_collection(tmp_path / "c.toml") == old
+
+
+def test_mend_16_the_umask_is_left_alone(tmp_path, monkeypatch):
+    """A process has one umask: another thread's file must not get every permission for a moment."""
+    called = []
+    monkeypatch.setattr(os, "umask", called.append)
+    files.write_text(tmp_path / "a.txt", "a")
+    assert called == []
+
+
+@pytest.mark.parametrize("mask, mode", [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_new_files_have_what_the_umask_leaves(tmp_path, mask, mode):
+    old = os.umask(mask)
+    try:
+        files.write_text(tmp_path / "a.txt", "a")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == mode
+
+
+def test_replaced_files_keep_their_permissions(tmp_path):
+    path = tmp_path / "private.txt"
+    path.write_text("old")
+    path.chmod(0o600)
+    files.write_text(path, "new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and path.read_text() == "new"
+
+
+def test_mend_16_symbolic_links_stay(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "real.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "folder" / "real.txt")
+    files.write_text(tmp_path / "link.txt", "new")
+    assert (tmp_path / "link.txt").is_symlink() and (tmp_path / "folder" / "real.txt").read_text() == "new"
+    (tmp_path / "dangling.txt").symlink_to(tmp_path / "folder" / "later.txt")
+    files.write_text(tmp_path / "dangling.txt", "there")
+    assert (tmp_path / "dangling.txt").is_symlink() and (tmp_path / "folder" / "later.txt").read_text() == "there"
+    (tmp_path / "loop.txt").symlink_to(tmp_path / "loop.txt")
+    with pytest.raises(DataError, match="cannot be written"):
+        files.write_text(tmp_path / "loop.txt", "x")
+
+
+def test_mend_16_pipes_and_devices_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe.nc")
+    for path in (tmp_path / "pipe.nc", "/dev/null", "/dev/full"):
+        with pytest.raises(DataError, match=r"cannot be written \(not a regular file\)"):
+            files.write_text(path, "x")
+        assert not stat.S_ISREG(os.stat(path).st_mode)
+
+
+@pytest.mark.parametrize("name", ["", ".", "folder", "a\0b", "file/below", "no/such/folder/x"])
+def test_mend_18_names_that_cannot_be_written(tmp_path, name, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="cannot be written"):
+        files.write_text(name, "x")
+    assert names(tmp_path) == ["file", "folder"]
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "." + "y" * 254, "ü" * 127, ".hidden", "a.b" + "c" * 250])
+def test_long_and_odd_names_are_written(tmp_path, name):
+    files.write_text(tmp_path / name, "x")
+    assert names(tmp_path) == [name]
+
+
+def test_a_command_keeps_its_input(tmp_path):
+    path = tmp_path / "in.toml"
+    path.write_text("a = 1")
+    (tmp_path / "link.toml").symlink_to(path)
+    os.link(path, tmp_path / "hard.toml")
+    with files.keeping_inputs():
+        files.read_toml(path)
+        for name in ("in.toml", "link.toml", "hard.toml"):
+            with pytest.raises(DataError, match="this command has read it"):
+                files.check_output(tmp_path / name)
+        files.check_output(tmp_path / "other.toml")
+    files.write_text(path, "a = 2")  # a program may write what it has read
+
+
+def test_outputs_of_one_command_differ(tmp_path):
+    files.check_outputs(tmp_path / "a", None, tmp_path / "b", None)
+    with pytest.raises(DataError, match="cannot be written twice"):
+        files.check_outputs(tmp_path / "a", tmp_path / "." / "a")
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+def test_mend_17_pipes_and_devices_are_not_read(tmp_path):
+    """Reading a pipe waits forever, reading /dev/zero never ends."""
+    os.mkfifo(tmp_path / "pipe.toml")
+    for path in (tmp_path / "pipe.toml", "/dev/zero", "/dev/null"):
+        with pytest.raises(DataError, match=r"cannot be read \(not a regular file\)"):
+            files.read_toml(path)
+    (tmp_path / "c.toml").write_text(
+        'categories = ["no", "yes"]\n[[channels]]\nprotocol = "grr"\nfile = "pipe.toml"\nparameters.epsilon = 1\n'
+    )
+    with pytest.raises(DataError, match=r"cannot be read \(not a regular file\)"):
+        read_collection(tmp_path / "c.toml")
+
+
+def in_seconds(seconds, function, *arguments):
+    """Return the error of function, which must be raised in time."""
+    found = []
+
+    def call():
+        try:
+            function(*arguments)
+        except DataError as err:
+            found.append(err)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert not thread.is_alive(), "still running"
+    return str(found[0])
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("a" + ".a" * 30_000 + " = 1", "has a key of more than 8 parts"),
+        ("[a" + ".a" * 30_000 + "]", "has a key of more than 8 parts"),
+        ("x = {" + '"b".' * 30_000 + "c = 1}", "has a key of more than 8 parts"),
+        ("a = " + "[" * 100_000, "is nested more than 16 levels deep"),
+        ("a = " + "{a = " * 100_000, "is nested more than 16 levels deep"),
+        ("a = " + "[" * 17 + "]" * 17, "is nested more than 16 levels deep"),
+        ("a = " + "9" * 5000, "thousands of digits"),
+        ("".join(f"[[a]]\nb.c.d.e.f.g{i}.h = 1\n" for i in range(60_000)), "would take more than 400 MiB of memory"),
+        ("a = [" + "[]," * 5_000_000 + "]", "would take more than 400 MiB of memory"),
+        ("a" * 1_000_000, "is not valid TOML"),
+        ('"""' * 99_999, "is not valid TOML"),
+        ("'" * 100_001, "is not valid TOML"),
+        ('a = "' + "\\" * 99_999, "is not valid TOML"),
+    ],
+    ids=lambda value: repr(value[:20]),
+)
+def test_mend_17_toml_that_would_take_time_or_memory(tmp_path, text, words):
+    (tmp_path / "bomb.toml").write_text(text)
+    assert words in in_seconds(20, files.read_toml, tmp_path / "bomb.toml")
+
+
+def test_mend_17_toml_has_a_largest_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MAX_TOML_BYTES", 20)
+    (tmp_path / "a.toml").write_text("# this is a comment\na = 1")
+    with pytest.raises(DataError, match="is longer than 20 bytes"):
+        files.read_toml(tmp_path / "a.toml")
+
+
+def test_ordinary_toml_passes_the_checks(tmp_path):
+    """Strings and comments may hold what keys may not, and large lists are served."""
+    text = 'notes = """' + "a." * 50 + '"""\n# ' + "[" * 40 + "\nx = '" + "{" * 40 + "'\n"
+    text += "matrix = [" + ",".join("[" + ",".join(["0.125"] * 300) + "]" for _ in range(300)) + "]\n"
+    text += "[a.b.c.d]\ne = 1.5\nf.g = -2.5e-3\n"
+    (tmp_path / "a.toml").write_text(text)
+    found = files.read_toml(tmp_path / "a.toml")
+    assert np.shape(found["matrix"]) == (300, 300) and found["a"]["b"]["c"]["d"]["f"]["g"] == -2.5e-3
