@@ -14,6 +14,7 @@ from ldpbayes.likelihoods.base import (
     require_separable,
 )
 from ldpbayes.likelihoods.kinds import DenseRows, LevelRows, SeparableRows, StackedRows
+from ldpbayes.likelihoods.summary import Summary
 from ldpbayes.likelihoods.two_level import HadamardRows, IdentityRows, SupportRows, TwoLevelRows, walsh_hadamard
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Separable",
     "SeparableRows",
     "StackedRows",
+    "Summary",
     "SupportRows",
     "TwoLevelRows",
     "require_sampler",
