@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from ldpbayes import protocols
-from ldpbayes.collections import Collection, Derived, Tally
+from ldpbayes.collections import Cells, Collection, Derived, Tally
 from ldpbayes.errors import (
     ArgumentError,
     ConvergenceError,
@@ -74,6 +74,7 @@ __all__ = [
     "NUTS",
     "ArgumentError",
     "Augmentation",
+    "Cells",
     "Channel",
     "Collection",
     "ConvergenceError",

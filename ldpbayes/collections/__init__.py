@@ -1,6 +1,7 @@
-"""What was collected: tallies of distinct reports, and collections of tallies over the same categories."""
+"""What was collected: tallies of distinct reports, collections of tallies over the same categories, and cells."""
 
+from ldpbayes.collections.cells import Cells
 from ldpbayes.collections.collection import Collection, Derived
 from ldpbayes.collections.tally import Tally
 
-__all__ = ["Collection", "Derived", "Tally"]
+__all__ = ["Cells", "Collection", "Derived", "Tally"]

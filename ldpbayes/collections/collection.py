@@ -9,7 +9,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, InfeasibleError, RankDeficientWarning, listed, shown
-from ldpbayes.likelihoods import StackedRows
+from ldpbayes.likelihoods import AbstractLikelihood, StackedRows
 
 #: Names of variables and dimensions of a result, which no derived quantity may take.
 RESERVED = {"distribution", "frequency", "chain", "draw", "cell", "category", "category_bis"}
@@ -101,7 +101,7 @@ class Collection:
     categories : sequence of str
         At least two distinct labels.
     tallies : sequence of Tally
-        Protocols with as many categories; their likelihoods multiply (spec 1.1).
+        Protocols with as many categories; their likelihoods multiply.
     id, title, question, citation, licence, notes : str
         What a reader should know.
     derived : sequence of Derived
@@ -206,6 +206,11 @@ class Collection:
         """Likelihood rows of all channels."""
         parts = [tally.rows for tally in self.tallies]
         return parts[0] if len(parts) == 1 else StackedRows(parts)
+
+    @property
+    def likelihood(self) -> AbstractLikelihood:
+        """The likelihood of these reports."""
+        return self.rows
 
     def unidentified(self):
         """Return groups of category labels that no number of reports through these channels could tell apart.

@@ -1,0 +1,334 @@
+"""Cells: groups, days or strata over the same categories, each with its reports or a summary of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ldpbayes.collections.collection import Collection
+from ldpbayes.collections.tally import Tally
+from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, RankDeficientWarning
+from ldpbayes.likelihoods import AbstractLikelihood, Summary
+
+#: Names of dimensions and coordinates of a result, which grouping columns cannot have.
+RESERVED = ("chain", "draw", "category", "category_bis", "target", "quantity", "estimator")
+
+
+class Cells(Mapping):
+    """An ordered mapping from keys to the reports of each cell, over the same categories.
+
+    Parameters
+    ----------
+    cells : mapping of key to Collection or Summary
+        A key is a tuple with one value per grouping column; any other key stands for the tuple that holds it.
+    by : str or sequence of str, optional
+        Names of the grouping columns; "cell", or "key_1", "key_2", … by default.
+    covariates : mapping of str to sequence, optional
+        Columns with one value per cell: in the order of the cells, or matched by the grouping columns where the table has
+        all of them. A pandas data frame is one.
+    categories : sequence of str, optional
+        Labels of the categories; needed only where every cell is a summary.
+    id, title : str
+        What a reader should know.
+
+    Examples
+    --------
+    >>> from ldpbayes.protocols.designs import warner
+    >>> survey = {
+    ...     region: Collection(["no", "yes"], [Tally(warner(0.7), [0, 1], counts)])
+    ...     for region, counts in {"north": [60, 40], "south": [80, 20]}.items()
+    ... }
+    >>> cells = Cells(survey, by="region")
+    >>> list(cells), cells["south"].n_reports, cells.n_reports
+    ([('north',), ('south',)], 100, 200)
+    """
+
+    def __init__(
+        self,
+        cells: Mapping,
+        by: str | Sequence[str] | None = None,
+        covariates: Mapping[str, Sequence] | None = None,
+        categories: Sequence[str] | None = None,
+        *,
+        id: str = "cells",
+        title: str = "",
+    ):
+        if not isinstance(cells, Mapping):
+            raise ArgumentError(
+                f"cells must be a mapping from keys to collections, got {type(cells).__name__}; "
+                'for instance {"north": collection, "south": collection}.'
+            )
+        if not cells:
+            raise DataError("cells need at least one cell, got none")
+        items = {_key(key): value for key, value in cells.items()}
+        if len(items) != len(cells):
+            raise ArgumentError("cells must have distinct keys; a key and the tuple that holds it are the same key.")
+        width = len(next(iter(items)))
+        for key in items:
+            if len(key) != width or not key:
+                raise ArgumentError(f"keys must all have one value per grouping column ({width}), got {key}.")
+        self._cells = items
+        self.by = _names(by, width)
+        self.categories = _categories(items, categories)
+        self.labels = tuple(", ".join(str(part) for part in key) for key in items)
+        if len(set(self.labels)) != len(self.labels):
+            twice = next(label for label in self.labels if self.labels.count(label) > 1)
+            raise ArgumentError(f"keys must differ in their text, got two that read {twice!r}.")
+        self.covariates = None if covariates is None else self._aligned(covariates)
+        self.id, self.title = id, title
+
+    @classmethod
+    def from_groups(
+        cls,
+        groups: Mapping,
+        categories: Sequence[str],
+        by: str | Sequence[str] | None = None,
+        covariates: Mapping[str, Sequence] | None = None,
+        **texts,
+    ) -> Cells:
+        """Return the cells of tallies that are already grouped, as a reader finds them.
+
+        Parameters
+        ----------
+        groups : mapping of key to Tally or sequence of Tally
+        categories : sequence of str
+        by : str or sequence of str, optional
+        covariates : mapping of str to sequence, optional
+        **texts
+            ``id`` and ``title`` of the cells; ``derived`` and any other text field of Collection go to every cell.
+
+        Returns
+        -------
+        Cells
+        """
+        own = {name: texts.pop(name) for name in ("id", "title") if name in texts}
+        cells = {}
+        for key, tallies in groups.items():
+            label = ", ".join(str(part) for part in _key(key))
+            try:
+                cells[key] = Collection(tuple(categories), tallies, id=label, **texts)
+            except DataError as err:
+                raise DataError(f"cell {label!r}: {err.message}", source=err.source, line=err.line, field=err.field) from err
+        return cls(cells, by, covariates, **own)
+
+    # ---- the mapping -------------------------------------------------------------------------------------------------
+    def __getitem__(self, key) -> Collection | Summary:
+        return self._cells[_key(key)]
+
+    def __iter__(self) -> Iterator[tuple]:
+        return iter(self._cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __eq__(self, other):
+        if not isinstance(other, Cells):
+            return NotImplemented
+        same = self.by == other.by and self.categories == other.categories and list(self) == list(other)
+        return same and all(self[key] == other[key] for key in self)
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        kinds = " × ".join(self.by)
+        return f"<Cells by {kinds}: {len(self)} cells, {self.n_categories} categories, {self.n_reports:,} reports>"
+
+    def __add__(self, other: Cells) -> Cells:
+        """Return the cells of both: those with the same key are added, new ones are appended."""
+        if not isinstance(other, Cells):
+            return NotImplemented
+        if (self.by, self.categories) != (other.by, other.categories):
+            raise ArgumentError("cells must have the same grouping columns and categories to be added.")
+        merged = dict(self._cells)
+        for key, cell in other.items():
+            merged[key] = merged[key] + cell if key in merged else cell
+        return Cells(merged, self.by, None, self.categories, id=self.id, title=self.title)
+
+    # ---- what all cells have -----------------------------------------------------------------------------------------
+    @property
+    def n_categories(self) -> int:
+        """Number of categories, a."""
+        return len(self.categories)
+
+    @property
+    def n_reports(self) -> int:
+        """Number of users over all cells."""
+        return int(self.sizes.sum())
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of users in each cell, shape (cells,)."""
+        return np.array([cell.n_reports for cell in self.values()], dtype=float).round().astype(np.int64)
+
+    @property
+    def likelihoods(self) -> tuple[AbstractLikelihood, ...]:
+        """The likelihood of each cell."""
+        return tuple(cell.likelihood for cell in self.values())
+
+    @property
+    def derived(self) -> tuple:
+        """The derived quantities that every cell has."""
+        first, *others = (_part(cell, "derived") for cell in self.values())
+        return tuple(item for item in first if all(item in other for other in others))
+
+    def key_columns(self) -> dict[str, np.ndarray]:
+        """Return the grouping columns by name, one value per cell."""
+        columns = zip(*self, strict=True)
+        return {name: _column(values) for name, values in zip(self.by, columns, strict=True)}
+
+    def channels(self) -> dict[str, list[tuple[int, Tally]]]:
+        """Return (position of the cell, tally) by channel name; cells that are summaries have no channels."""
+        found = {}
+        for position, cell in enumerate(self.values()):
+            for tally in _part(cell, "tallies"):
+                found.setdefault(tally.name, []).append((position, tally))
+        return found
+
+    def pooled(self) -> Collection:
+        """Return the reports of all cells together, as if they were one.
+
+        Raises
+        ------
+        ArgumentError
+            Where a cell is a summary, or a channel differs between cells.
+        """
+        collections = list(self.values())
+        if any(isinstance(cell, Summary) for cell in collections):
+            raise ArgumentError("cells that are summaries cannot be pooled; add the summaries up instead.")
+        tallies = []
+        for name, held in self.channels().items():
+            kinds = {}
+            for _, tally in held:
+                kinds.setdefault(tally.protocol, []).append(tally)
+            for i, same in enumerate(kinds.values()):
+                label = name if len(kinds) == 1 else f"{name} {i + 1}"
+                reports = np.concatenate([tally.reports for tally in same])
+                counts = np.concatenate([tally.counts for tally in same])
+                tallies.append(replace(same[0], reports=reports, counts=counts, name=label))
+        return Collection(self.categories, tallies, id=self.id, title=self.title, derived=self.derived)
+
+    def summaries(self, pilot, spread=None) -> Cells:
+        """Return these cells with the likelihood of each expanded at a pilot.
+
+        Parameters
+        ----------
+        pilot : (a,) or (cells, a) array
+            One for all cells, or one each.
+        spread : (a,) or (cells, a) array, optional
+            Variances about the pilot; see Summary.
+
+        Returns
+        -------
+        Cells
+        """
+        shape = (len(self), self.n_categories)
+        pilots = np.broadcast_to(np.asarray(pilot, dtype=float), shape)
+        spreads = [None] * len(self) if spread is None else np.broadcast_to(np.asarray(spread, dtype=float), shape)
+        found = {
+            key: Summary.of(cell.likelihood, at, about)
+            for (key, cell), at, about in zip(self.items(), pilots, spreads, strict=True)
+        }
+        return Cells(found, self.by, self.covariates, self.categories, id=self.id, title=self.title)
+
+    def identifiability(self) -> str:
+        """Return the sentences that say which categories cannot be told apart, and in which cells; empty if none."""
+        return self._said("identifiability")
+
+    def caveat(self) -> str:
+        """Return what the protocols say every reader of a fit must know, and of which cells; empty if nothing."""
+        return self._said("caveat")
+
+    def warn_if_unidentified(self) -> None:
+        """Warn once where the channels of some cells cannot tell categories apart, and of their protocols' caveats."""
+        for sentence, kind in ((self.identifiability(), RankDeficientWarning), (self.caveat(), CompositeWarning)):
+            if sentence:
+                warnings.warn(sentence, kind, stacklevel=3)
+
+    def _said(self, name):
+        """Return the sentences of a method of Collection, each with the cells it is true of."""
+        found = {}
+        for label, cell in zip(self.labels, self.values(), strict=True):
+            if isinstance(cell, Collection) and (sentence := getattr(cell, name)()):
+                found.setdefault(sentence, []).append(label)
+        said = []
+        for sentence, labels in found.items():
+            named = ", ".join(labels[:8]) + (", …" if len(labels) > 8 else "")
+            said.append(sentence if len(labels) == len(self) else f"Cells {named}: {sentence}")
+        return " ".join(said)
+
+    def _aligned(self, table):
+        """Return the covariates as columns in the order of the cells."""
+        try:
+            columns = {str(name): np.asarray(table[name]) for name in table.keys()}
+        except AttributeError:
+            raise ArgumentError(
+                f"covariates must be a mapping of column names to one value per cell, got {type(table).__name__}."
+            ) from None
+        for name, values in columns.items():
+            if values.ndim != 1:
+                raise ArgumentError(f"covariate {name!r} must have one value per cell, got shape {values.shape}.")
+        if set(self.by) <= set(columns):
+            places = {}
+            for place, key in enumerate(zip(*(columns[name].tolist() for name in self.by), strict=True)):
+                if places.setdefault(key, place) != place:
+                    raise DataError(f"covariates have two rows for the cell {key}")
+            missing = [key for key in self if key not in places]
+            if missing:
+                raise DataError(f"covariates have no row for the cell {missing[0]}")
+            order = [places[key] for key in self]
+            return {name: values[order] for name, values in columns.items() if name not in self.by}
+        for name, values in columns.items():
+            if values.size != len(self):
+                raise ArgumentError(f"covariate {name!r} must have one value per cell ({len(self)}), got {values.size}.")
+        return columns
+
+
+def _key(key):
+    """Return a key as a tuple of plain values."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return tuple(part.item() if isinstance(part, np.generic) else part for part in parts)
+
+
+def _names(by, width):
+    """Return the names of the grouping columns."""
+    if by is None:
+        return ("cell",) if width == 1 else tuple(f"key_{i + 1}" for i in range(width))
+    names = (by,) if isinstance(by, str) else tuple(by)
+    if len(names) != width or len(set(names)) != width or not all(isinstance(name, str) and name for name in names):
+        raise ArgumentError(f"by must be {width} distinct column names, one per part of a key, got {by!r}.")
+    for name in names:
+        if name in RESERVED or (name == "cell" and width > 1):
+            raise ArgumentError(f"by must not contain {name!r}, which is a dimension of every result; rename that column.")
+    return names
+
+
+def _categories(items, categories):
+    """Return the categories that all cells share."""
+    labels = None if categories is None else tuple(categories)
+    for key, cell in items.items():
+        if isinstance(cell, Collection):
+            labels = cell.categories if labels is None else labels
+            if cell.categories != labels:
+                raise DataError(f"cell {key} has other categories than those before it")
+        elif not isinstance(cell, Summary):
+            raise ArgumentError(f"cells must be Collections or Summaries, got {type(cell).__name__} for {key}.")
+    if labels is None:
+        raise ArgumentError("categories must be given where every cell is a summary.")
+    for key, cell in items.items():
+        if cell.n_categories != len(labels):
+            raise DataError(f"cell {key} has {cell.n_categories} categories, the others {len(labels)}")
+    return labels
+
+
+def _part(cell, name):
+    """Return a tuple field of a collection; a summary has none."""
+    return getattr(cell, name) if isinstance(cell, Collection) else ()
+
+
+def _column(values):
+    """Return key values as an array: numbers stay numbers, all else becomes text."""
+    array = np.array(values)
+    return array if array.dtype.kind in "iufM" else np.array([str(value) for value in values], dtype=object)
