@@ -5,6 +5,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from ldpbayes import checks
+from ldpbayes.compiling import give_pytensor_a_folder
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors import Dirichlet, as_dirichlet, as_prior
 from ldpbayes.protocols.base import distinct
@@ -14,6 +15,8 @@ MAX_OUTPUTS = 1024
 #: Dense likelihood rows with more entries than this do not go into a PyMC model.
 MAX_ENTRIES = 2**25
 LIKELIHOODS = ("full", "surrogate")
+
+give_pytensor_a_folder()
 
 
 def observe(name, p, collection, *, likelihood="full", prior="jeffreys"):

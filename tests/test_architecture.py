@@ -10,7 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "ldpbayes"
 LAYERS = [
-    {"checks", "entropy", "errors", "files", "progress"},
+    {"checks", "compiling", "entropy", "errors", "files", "progress"},
     {"protocols", "likelihoods"},
     {"collections"},
     {"priors", "simulate", "sources"},
@@ -41,8 +41,9 @@ BUILT_ON = {
     "posteriors.nuts": {"posteriors.surrogate"},
 }
 HOMES = {
+    "numba": {"compiling"},
     "pymc": {"model", "posteriors.nuts", "priors.dirichlet"},
-    "pytensor": {"model", "posteriors.nuts", "priors.base", "priors.dirichlet"},
+    "pytensor": {"compiling", "model", "posteriors.nuts", "priors.base", "priors.dirichlet"},
     "nutpie": {"posteriors.nuts"},
     "cvxpy": {"estimators.solvers.convex"},
     "arviz_base": {"result"},

@@ -8,7 +8,10 @@ import errno
 import os
 import pathlib
 import resource
+import shutil
 import stat
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -274,3 +277,46 @@ def test_ordinary_toml_passes_the_checks(tmp_path):
     (tmp_path / "a.toml").write_text(text)
     found = files.read_toml(tmp_path / "a.toml")
     assert np.shape(found["matrix"]) == (300, 300) and found["a"]["b"]["c"]["d"]["f"]["g"] == -2.5e-3
+
+
+# ---- caches that cannot be written -----------------------------------------------------------------------------------
+def in_a_container(tmp_path, code):
+    """Run code with a copy of the package that cannot be written, no cache folder and no home, as in many containers.
+
+    The superuser may write anywhere, so files stand where folders should be made.
+    """
+    package = tmp_path / "site" / "ldpbayes"
+    shutil.copytree(ROOT / "ldpbayes", package, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in [package, *(path for path in package.rglob("*") if path.is_dir())]:
+        (folder / "__pycache__").touch()
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA", "XDG", "PYTENSOR", "MPL"))}
+    environment = kept | {"HOME": "/dev/null", "PYTHONPATH": str(tmp_path / "site")}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+
+
+def test_mend_15_compiled_functions_need_no_cache_folder(tmp_path):
+    code = """
+import ldpbayes, numpy as np
+from ldpbayes.likelihoods import kernels
+print(ldpbayes.__file__)
+kernels.look_up(np.array([[1], [2]], dtype=np.uint8), np.ones((1, 256)))
+"""
+    done = in_a_container(tmp_path, code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(tmp_path)) and done.stderr == ""
+
+
+def test_mend_15_nuts_needs_no_home_folder(tmp_path):
+    code = """
+from ldpbayes import Collection, GRR, NUTS, Tally
+collection = Collection(["a", "b"], Tally(GRR(2, 1.0), [0, 1], [6, 4]))
+tree = NUTS(draws=20, tune=50, chains=1).posterior(collection, "flat", random_seed=1)
+print(tree["posterior"]["distribution"].shape)
+import pytensor
+print(pytensor.config.compiledir)
+"""
+    done = in_a_container(tmp_path, code)
+    assert done.returncode == 0, done.stderr
+    shape, folder = done.stdout.splitlines()
+    assert shape == "(1, 20, 2)" and not pathlib.Path(folder).exists()

@@ -6,7 +6,8 @@ Imported where the first large SupportRows needs it, so that nothing else pays f
 import math
 
 import numpy as np
-from numba import njit
+
+from ldpbayes.compiling import compiled
 
 #: Rows that are transposed and held in the first-level cache at a time.
 BLOCK = 256
@@ -14,14 +15,14 @@ BLOCK = 256
 PATIENCE = 64
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _transpose(bits, start, stop, columns):
     for j in range(start, stop):
         for c in range(bits.shape[1]):
             columns[c, j - start] = bits[j, c]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _look_up(columns, tables, n, out):
     out[:n] = 0.0
     for c in range(columns.shape[0]):
@@ -30,7 +31,7 @@ def _look_up(columns, tables, n, out):
             out[j] += table[column[j]]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _add_up(columns, r, n, histograms):
     for c in range(columns.shape[0]):
         histogram, column = histograms[c], columns[c]
@@ -38,7 +39,7 @@ def _add_up(columns, r, n, histograms):
             histogram[column[j]] += r[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def look_up(bits, tables):
     """Return Σ_c tables[c, bits[j, c]] for every row j: sums over its support."""
     out = np.empty(bits.shape[0])
@@ -50,7 +51,7 @@ def look_up(bits, tables):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def add_up(bits, r):
     """Return histograms[c, b] = Σ_j r_j [bits[j, c] = b], the transpose of look_up."""
     histograms = np.zeros((bits.shape[1], 256))
@@ -62,7 +63,7 @@ def add_up(bits, r):
     return histograms
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def value_and_histograms(bits, tables, total, beta, counts):
     """Return Σ w log u, Σ w/u and the histograms of w/u with u = total + β p(S), reading the bytes once."""
     histograms = np.zeros((bits.shape[1], 256))
@@ -86,7 +87,7 @@ def value_and_histograms(bits, tables, total, beta, counts):
     return value, ratio_sum, histograms
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def list_members(bits, dtype_like):
     """Return (starts, members): the categories of row j are members[starts[j]:starts[j + 1]], in dtype_like's type."""
     starts = np.zeros(bits.shape[0] + 1, dtype=np.int64)
@@ -110,7 +111,7 @@ def list_members(bits, dtype_like):
     return starts, members
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def sparse_sums(starts, members, p):
     """Return Σ_{x ∈ S_j} p_x for every row j of listed members."""
     out = np.empty(starts.size - 1)
@@ -122,7 +123,7 @@ def sparse_sums(starts, members, p):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def sparse_totals(starts, members, r, n_categories):
     """Return Σ_j r_j [x ∈ S_j], the transpose of sparse_sums."""
     out = np.zeros(n_categories)
@@ -132,7 +133,7 @@ def sparse_totals(starts, members, r, n_categories):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def sparse_value_and_totals(starts, members, p, beta, counts):
     """Return Σ w log u, Σ w/u and Σ_j (w/u)_j [x ∈ S_j] with u = Σp + β p(S), listing every member once."""
     out = np.zeros(p.size)
@@ -152,7 +153,7 @@ def sparse_value_and_totals(starts, members, p, beta, counts):
     return value, ratio_sum, out
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def signal(bits, repeats, beta, p, accept, alias, rng):
     """Return how many users of all rows are signal users of each category, one draw.
 
@@ -197,7 +198,7 @@ def signal(bits, repeats, beta, p, accept, alias, rng):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _scan(row, beta, p, rng):
     """Return the category of one user by inversion over the support, −1 for noise."""
     total = 0.0
@@ -217,7 +218,7 @@ def _scan(row, beta, p, rng):
     return last
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def sparse_signal(starts, members, repeats, beta, p, rng):
     """Return the same draw as signal from listed members, by inversion over the list."""
     out = np.zeros(p.size, dtype=np.int64)
@@ -237,7 +238,7 @@ def sparse_signal(starts, members, repeats, beta, p, rng):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def alias_table(p):
     """Return (accept, alias) of Walker's method: column x keeps x with probability accept[x], else gives alias[x]."""
     a = p.size

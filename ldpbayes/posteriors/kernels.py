@@ -6,10 +6,11 @@ Imported where first needed, so that nothing else pays for loading numba.
 import math
 
 import numpy as np
-from numba import njit
+
+from ldpbayes.compiling import compiled
 
 
-@njit(cache=True)
+@compiled()
 def fill_tallies(out, n):
     """Fill out (N, g) with every tally of n users over g groups, in colexicographic order of the partial sums."""
     g = out.shape[1]
@@ -27,7 +28,7 @@ def fill_tallies(out, n):
     return out
 
 
-@njit(cache=True)
+@compiled()
 def start_averages(n, g):
     """Return (U_0, room for the next, offsets) for n users over g groups."""
     # offsets[k, s] = C(s + k − 2, k − 1): how far the position moves when s_k falls by one.
@@ -44,7 +45,7 @@ def start_averages(n, g):
     return current, following, offsets
 
 
-@njit(cache=True)
+@compiled()
 def continue_averages(matrix, rows, users, current, following, offsets):
     """Return (U after these further users, room for the next, log of the scale it is divided by); rows one a user."""
     log_scale = 0.0
@@ -58,7 +59,7 @@ def continue_averages(matrix, rows, users, current, following, offsets):
     return current, following, log_scale
 
 
-@njit(cache=True)
+@compiled()
 def _step(current, following, row, users, offsets):
     """Fill ``following`` with U_{users}, from U_{users − 1}; return its maximum."""
     g = row.size
@@ -100,7 +101,7 @@ def _step(current, following, row, users, offsets):
         partial[k] += 1
 
 
-@njit(cache=True)
+@compiled()
 def allocate_users(excess, rows, users, lifted, p, rng, signal):
     """Add to signal (chains, a) a value for each of users[chain, j] users of the listed rows, drawn ∝ excess_j∘p."""
     for chain in range(p.shape[0]):
@@ -118,7 +119,7 @@ def allocate_users(excess, rows, users, lifted, p, rng, signal):
                 signal[chain, chosen] += 1
 
 
-@njit(cache=True)
+@compiled()
 def slice_pairs(p, state, columns, counts, alpha, pairs, rng):
     """Slice-sample the split of p[x] + p[y] for that many random pairs, in place; each draw is from [0, π/2] shrunk.
 
@@ -160,7 +161,7 @@ def slice_pairs(p, state, columns, counts, alpha, pairs, rng):
                 high = new
 
 
-@njit(cache=True)
+@compiled()
 def _log_prior(angle, shape_x, shape_y):
     """Return the log-density of the angle under the prior: zero everywhere for Jeffreys."""
     value = 0.0
