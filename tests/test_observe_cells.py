@@ -1,0 +1,239 @@
+"""observe() of many cells in one graph: log-probabilities, their size, predictions, and refusals."""
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from scipy import special
+
+import ldpbayes.model
+from ldpbayes import GRR, ArgumentError, Cells, Channel, Collection, InfeasibleError, Tally, observe
+from ldpbayes.likelihoods import Summary
+from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.protocols.unary import UnaryEncoding
+
+A = 5
+LABELS = [f"c{x}" for x in range(A)]
+CHANNEL = Channel(np.random.default_rng(0).dirichlet(np.ones(A + 2), size=A).T)
+
+
+def simulated(protocols, n=60, seed=0, names=None):
+    """Return Cells with one channel per cell, one protocol for each."""
+    rng = np.random.default_rng(seed)
+    cells = {}
+    for i, protocol in enumerate(protocols):
+        reports, counts = protocol.simulate(rng.multinomial(n + 10 * i, rng.dirichlet(np.ones(A))), rng)
+        tally = Tally(protocol, reports, counts, name="all" if names is None else names[i])
+        cells[f"g{i}"] = Collection(LABELS, [tally])
+    return Cells(cells, by="group")
+
+
+def coefficient(collection):
+    """Return the log of the multinomial coefficients of a collection's tallies."""
+    return sum(special.gammaln(t.n_reports + 1) - special.gammaln(t.counts + 1).sum() for t in collection.tallies)
+
+
+def pointwise(cells, **settings):
+    """Return the log-likelihood of every cell at random distributions, through PyMC, and the distributions."""
+    rng = np.random.default_rng(1)
+    points = rng.dirichlet(np.full(A, 0.7), size=len(cells))
+    p = pt.matrix("p", shape=(len(cells), A))
+    with pm.Model() as model:
+        observe("reports", p, cells, **settings)
+    parts = model.logp(vars=model.observed_RVs, sum=False)
+    found = pytensor.function([p], parts, mode="FAST_COMPILE")(points)
+    assert all(part.ndim == 1 for part in found)
+    return np.concatenate(found), points, model
+
+
+FORMS = {
+    "one GRR": [GRR(A, 1.0)] * 3,
+    "GRR at several ε": [GRR(A, 1.0), GRR(A, 2.0), GRR(A, 1.0), GRR(A, 0.5)],
+    "one channel": [CHANNEL] * 3,
+    "several channels": [CHANNEL, Channel(CHANNEL.matrix[::-1])],
+    "hadamard": [HadamardResponse(A, 1.0)] * 2,
+    "unary, listed": [UnaryEncoding.symmetric(A, 1.5)] * 3,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_counts_of_all_cells_are_one_multinomial(form):
+    cells = simulated(FORMS[form])
+    found, points, model = pointwise(cells)
+    expected = [cell.rows.log_likelihood(p) + coefficient(cell) for cell, p in zip(cells.values(), points, strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    assert [variable.name for variable in model.observed_RVs] == ["reports"]
+    assert model.coords["cell"] == cells.labels and model.named_vars_to_dims["reports"][0] == "cell"
+
+
+@pytest.fixture
+def whole(monkeypatch):
+    """Make every protocol be observed by its whole reports."""
+    monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
+
+
+@pytest.mark.parametrize("protocols", [[UnaryEncoding.optimised(A, 1.5)] * 3, [GRR(A, 1.0), CHANNEL]], ids=["one", "two"])
+def test_whole_reports_of_all_cells_are_stacked(protocols, whole):
+    cells = simulated(protocols)
+    found, points, model = pointwise(cells)
+    expected = [cell.rows.log_likelihood(p) for cell, p in zip(cells.values(), points, strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    assert model["reports_rows"].eval().shape[0] == sum(cell.rows.n_rows for cell in cells.values())
+
+
+def test_summaries_are_vectors():
+    cells = simulated([UnaryEncoding.optimised(A, 1.5)] * 3).summaries(np.full(A, 1 / A))
+    found, points, _ = pointwise(cells)
+    expected = [summary.log_likelihood(p) for summary, p in zip(cells.values(), points, strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_one_summary_is_observed_at_a_vector():
+    rows = simulated([UnaryEncoding.optimised(A, 1.5)])["g0"].rows
+    summary = Summary.of(rows, np.full(A, 1 / A))
+    p = pt.vector("p", shape=(A,))
+    with pm.Model() as model:
+        observe("reports", p, summary)
+    q = np.random.default_rng(0).dirichlet(np.ones(A))
+    found = pytensor.function([p], model.logp(vars=model.observed_RVs), mode="FAST_COMPILE")(q)
+    assert float(found) == pytest.approx(summary.log_likelihood(q))
+
+
+def test_surrogate_expands_cells_at_their_pooled_mean():
+    cells = simulated([UnaryEncoding.optimised(A, 1.0)] * 4, n=4000)
+    found, points, _ = pointwise(cells, likelihood="surrogate")
+    pilots, spreads = ldpbayes.model._cell_pilots(cells, "jeffreys", None, None)
+    np.testing.assert_allclose(spreads, (0.3 * pilots) ** 2)
+    expected = [
+        Summary.of(cell.rows, pilot, spread).log_likelihood(p)
+        for cell, pilot, spread, p in zip(cells.values(), pilots, spreads, points, strict=True)
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    given, _, _ = pointwise(cells, likelihood="surrogate", pilot=points)
+    exact = [cell.rows.log_likelihood(p) for cell, p in zip(cells.values(), points, strict=True)]
+    np.testing.assert_allclose(given, exact, rtol=1e-10)
+
+
+def test_cells_of_every_kind_stand_side_by_side(monkeypatch):
+    monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: tally.protocol.name != "unary")
+    unary = UnaryEncoding.symmetric(A, 1.0)
+    cells = dict(simulated([GRR(A, 1.0), unary, CHANNEL, GRR(A, 2.0), unary]))
+    cells["g5"] = Summary.of(cells["g1",].rows, np.full(A, 1 / A))
+    cells = Cells({key if isinstance(key, tuple) else (key,): cell for key, cell in cells.items()}, by="group")
+    found, points, model = pointwise(cells)
+    names = [variable.name for variable in model.observed_RVs]
+    assert len(names) == 4 and names[0] == "reports_summary"
+    expected = sum(cell.likelihood.log_likelihood(p) for cell, p in zip(cells.values(), points, strict=True))
+    constants = sum(coefficient(cells[f"g{i}"]) for i in (0, 2, 3))
+    assert found.sum() == pytest.approx(expected + constants, rel=1e-10) and found.size == 6
+
+
+def test_several_channels_are_several_variables():
+    rng = np.random.default_rng(3)
+    cells = {}
+    for i in range(3):
+        tallies = [Tally(GRR(A, 1.0), *GRR(A, 1.0).simulate(rng.multinomial(40, np.ones(A) / A), rng), name="phone")]
+        if i != 1:
+            tallies.append(Tally(CHANNEL, *CHANNEL.simulate(rng.multinomial(30, np.ones(A) / A), rng), name="web"))
+        cells[f"g{i}"] = Collection(LABELS, tallies)
+    cells = Cells(cells)
+    found, points, model = pointwise(cells)
+    assert [variable.name for variable in model.observed_RVs] == ["reports_phone", "reports_web"]
+    assert model.coords["reports_web_cell"] == ("g0", "g2")
+    expected = sum(c.rows.log_likelihood(p) + coefficient(c) for c, p in zip(cells.values(), points, strict=True))
+    assert found.sum() == pytest.approx(expected, rel=1e-10)
+
+
+def graph_size(cells, **settings):
+    """Return the numbers of nodes of the log-probability with its gradient, and of observed variables."""
+    with pm.Model(coords={"cell": cells.labels, "category": LABELS}) as model:
+        z = pm.Normal("z", dims=("cell", "category"))
+        p = pm.Deterministic("p", pm.math.softmax(z, axis=-1), dims=("cell", "category"))
+        observe("reports", p, cells, dims=("cell", "category"), **settings)
+    function = model.logp_dlogp_function(mode="FAST_COMPILE", ravel_inputs=True)
+    return len(function._pytensor_function.maker.fgraph.toposort()), len(model.observed_RVs)
+
+
+@pytest.mark.parametrize("kind", ["counts", "whole reports", "summaries"])
+def test_the_graph_does_not_grow_with_the_cells(kind, monkeypatch):
+    if kind == "whole reports":
+        monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
+    settings = {"likelihood": "surrogate", "pilot": np.full(A, 1 / A)} if kind == "summaries" else {}
+    few, many = (
+        graph_size(simulated([GRR(A, 1.0), GRR(A, 2.0)] * half, names=["all"] * 2 * half), **settings) for half in (1, 10)
+    )
+    assert few == many and many[1] == 1
+
+
+@pytest.mark.filterwarnings("ignore:Numba will use object mode")
+@pytest.mark.parametrize("kind", ["counts", "whole reports", "surrogate"])
+def test_log_likelihood_and_predictions_have_one_row_per_cell(kind, monkeypatch):
+    import arviz_base
+
+    if kind == "whole reports":
+        monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
+    cells = simulated([UnaryEncoding.symmetric(A, 1.0)] * 3, n=500)
+    p = np.random.default_rng(4).dirichlet(np.ones(A), size=3)
+    with pm.Model(coords={"cell": cells.labels, "category": LABELS}):
+        fixed = pm.Deterministic("p", pt.as_tensor(p) + pm.Normal("nothing", 0, 1e-12), dims=("cell", "category"))
+        settings = {"likelihood": "surrogate", "pilot": p} if kind == "surrogate" else {}
+        observe("reports", fixed, cells, dims=("cell", "category"), **settings)
+        tree = arviz_base.from_dict({"posterior": {"nothing": np.zeros((1, 200))}})
+        density = pm.compute_log_likelihood(tree, progressbar=False, extend_inferencedata=False)["reports"]
+        predicted = pm.sample_posterior_predictive(tree, random_seed=1, progressbar=False)
+    expected = [cell.rows.log_likelihood(q) for cell, q in zip(cells.values(), p, strict=True)]
+    if kind == "counts":
+        expected = [value + coefficient(cell) for value, cell in zip(expected, cells.values(), strict=True)]
+    assert density.dims == ("chain", "draw", "cell")
+    np.testing.assert_allclose(density.values[0, 0], expected, rtol=1e-9)
+    draws = predicted["posterior_predictive"]["reports"]
+    assert draws.dims[:3] == ("chain", "draw", "cell")
+    if kind == "counts":
+        assert (draws.sum("reports_report").values == cells.sizes).all()
+        return
+    assert draws.dims[3] == "category"
+    g, h = UnaryEncoding.symmetric(A, 1.0).hit_rates
+    q = h + (g - h) * p
+    error = np.sqrt(q * (1 - q) / (200 * cells.sizes[:, None]))
+    assert np.abs((draws.values[0].mean(axis=0) / cells.sizes[:, None] - q) / error).max() < 4.5
+
+
+def test_mend_27_observe_of_a_path_or_a_list_is_refused_in_a_sentence():
+    p = pt.as_tensor(np.full(2, 0.5))
+    for data, words in [
+        ("survey.toml", "got the path 'survey.toml'; read it first, with read_collection"),
+        ([1, 2], r"got a list; make Cells of several collections"),
+        (Tally(GRR(2, 1.0), [0, 1]), "must be a Collection, a Summary or Cells, got Tally"),
+    ]:
+        with pm.Model(), pytest.raises(ArgumentError, match=words):
+            observe("reports", p, data)
+
+
+def test_wrong_shapes_are_refused(monkeypatch):
+    cells = simulated([GRR(A, 1.0)] * 3)
+    matrix, vector = pt.as_tensor(np.full((3, A), 1 / A)), pt.as_tensor(np.full(A, 1 / A))
+    refused = [
+        (vector, cells, {}, r"one row per cell and one column per category \(3, 5\)"),
+        (matrix.T, cells, {}, r"one row per cell and one column per category \(3, 5\)"),
+        (matrix, cells["g0"], {}, "p must be a vector"),
+        (matrix, cells, {"dims": ("cell",)}, "one name for each of the 2 dimensions"),
+        (matrix, cells, {"dims": ("cell", "category")}, "coords of the model with 3 entries, got 'cell'"),
+        (matrix, cells, {"likelihood": "surrogate", "pilot": np.ones(4) / 4}, "pilot and spread must have shape"),
+        (matrix, cells, {"likelihood": "exact"}, "likelihood must be one of"),
+    ]
+    for p, data, settings, words in refused:
+        with pm.Model(), pytest.raises(ArgumentError, match=words):
+            observe("reports", p, data, **settings)
+    monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
+    monkeypatch.setattr(ldpbayes.model, "MAX_ENTRIES", 20)
+    with pm.Model(), pytest.raises(InfeasibleError, match="more than the 20"):
+        observe("reports", matrix, cells)
+
+
+def test_summaries_predict_nothing():
+    cells = simulated([UnaryEncoding.symmetric(A, 1.0)] * 2).summaries(np.full(A, 1 / A))
+    with pm.Model():
+        (reports,) = observe("reports", pt.as_tensor(np.full((2, A), 1 / A)), cells)
+        with pytest.raises(InfeasibleError, match="does not know its protocol"):
+            pm.draw(reports, mode="FAST_COMPILE")
