@@ -5,14 +5,11 @@ import os
 import warnings
 from dataclasses import dataclass
 
-import numpy as np
-
 from ldpbayes import checks
 from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
-from ldpbayes.posteriors.base import AbstractPosterior
-from ldpbayes.priors import as_prior
-from ldpbayes.sources import read_collection
+from ldpbayes.posteriors.base import AbstractPosterior, Answer, Plan, Problem, Refusal, level, seed
+from ldpbayes.sources.reports import read_collection
 
 #: Posterior methods in the order in which ``auto`` considers them, by module and class (imported when needed).
 METHODS = {
@@ -39,16 +36,67 @@ class Choice:
         Ready to run.
     reason : str
         Why this one.
-    considered : tuple of (name, Feasibility)
+    considered : tuple of (name, Plan or Refusal)
         Every method in order, up to the one chosen: why those before it were passed over.
     """
 
     method: AbstractPosterior
     reason: str
-    considered: tuple
+    considered: tuple[tuple[str, Plan | Refusal], ...]
+
+    @property
+    def plan(self) -> Plan:
+        """The chosen method's plan, ready to run."""
+        return dict(self.considered)[self.method.name]
 
 
-def make_method(name, **settings):
+class _Selection:
+    """The methods for one problem: each is prepared when it is first considered, and never again."""
+
+    def __init__(self, problem, exclude, settings):
+        self.problem, self.settings = problem, settings
+        self.names = [name for name in METHODS if name not in _names(exclude)]
+        self._prepared = {}
+
+    def consider(self, name):
+        """Return (method, Plan or Refusal) of a name."""
+        if name not in self._prepared:
+            method = make_method(name, **self.settings)
+            self._prepared[name] = method, method.plan(self.problem)
+        return self._prepared[name]
+
+    def choose(self, rejected=()):
+        """Return the Choice among the methods that have not been rejected, or None where none of them applies."""
+        considered = []
+        for name in (name for name in self.names if name not in rejected):
+            _, plan = self.consider(name)
+            considered.append((name, plan))
+            if plan.feasible and not plan.seconds > PATIENCE:
+                break
+        else:
+            feasible = [(plan.seconds, name) for name, plan in considered if plan.feasible]
+            if not feasible:
+                return None
+            _, name = min(feasible)
+        method, plan = self.consider(name)
+        return Choice(method, plan.reason, tuple(considered))
+
+    def refusal(self, rejected):
+        """Return the InfeasibleError of a problem that nothing served, with every reason."""
+        reasons = [f"{name}: {why}" for name, why in rejected.items()]
+        reasons += [plan.reason for name in self.names if name not in rejected for _, plan in [self.consider(name)]]
+        return InfeasibleError("No posterior method applies: " + (" ".join(reasons) or "all of them are excluded."))
+
+
+def _names(exclude):
+    """Return the names of methods to leave out, checked; one name may stand alone."""
+    names = (exclude,) if isinstance(exclude, str) else tuple(exclude)
+    for name in names:
+        checks.choice(name, "exclude", METHODS)
+    return names
+
+
+def make_method(name, **settings) -> AbstractPosterior:
     """Return a posterior method by its name, with its settings.
 
     Raises
@@ -56,7 +104,7 @@ def make_method(name, **settings):
     ArgumentError
         On an unknown name or setting.
     """
-    checks.choice(name, "method", ("auto", *METHODS))
+    checks.choice(name, "method", tuple(METHODS))
     module, cls = METHODS[name]
     try:
         return getattr(importlib.import_module(module), cls)(**settings)
@@ -64,7 +112,7 @@ def make_method(name, **settings):
         raise ArgumentError(f"method {name!r} does not take these settings: {err}.") from err
 
 
-def select_method(collection, prior="jeffreys", *, exclude=(), **settings):
+def select_method(collection, prior="jeffreys", *, exclude=(), **settings) -> Choice:
     """Return what ``method="auto"`` would use for this collection and prior, and why.
 
     The first method in METHODS that applies and whose predicted time is below PATIENCE.
@@ -72,8 +120,8 @@ def select_method(collection, prior="jeffreys", *, exclude=(), **settings):
     Parameters
     ----------
     collection : Collection
-    prior : str, float, array or Dirichlet
-    exclude : sequence of str
+    prior : str, float, array or AbstractPrior
+    exclude : str or sequence of str
         Methods not to consider.
     **settings
         Fields that every method has: draws (per chain) and chains.
@@ -81,22 +129,17 @@ def select_method(collection, prior="jeffreys", *, exclude=(), **settings):
     Returns
     -------
     Choice
+
+    Raises
+    ------
+    InfeasibleError
+        Where no method applies; the sentence says why for each.
     """
-    prior = as_prior(prior, collection.n_categories)
-    considered = []
-    for name in (name for name in METHODS if name not in exclude):
-        method = make_method(name, **settings)
-        answer = method.feasibility(collection, prior)
-        considered.append((name, answer))
-        if answer.feasible and not answer.seconds > PATIENCE:
-            break
-    else:
-        feasible = [(answer.seconds, name) for name, answer in considered if answer.feasible]
-        if not feasible:
-            raise InfeasibleError("No posterior method applies: " + " ".join(a.reason for _, a in considered))
-        _, name = min(feasible)
-        method, answer = make_method(name, **settings), dict(considered)[name]
-    return Choice(method, answer.reason, tuple(considered))
+    selection = _Selection(Problem.of(collection, prior), exclude, settings)
+    choice = selection.choose()
+    if choice is None:
+        raise selection.refusal({})
+    return choice
 
 
 def fit(
@@ -104,12 +147,12 @@ def fit(
     prior="jeffreys",
     method="auto",
     *,
-    draws=1000,
-    chains=4,
-    random_seed=None,
-    ci_prob=0.95,
-    progressbar=False,
-    estimates=True,
+    draws: int | None = None,
+    chains: int | None = None,
+    random_seed: int | None = None,
+    ci_prob: float = 0.95,
+    progressbar: bool = False,
+    estimates: bool = True,
     exclude=(),
 ):
     """Return the posterior of the distribution P and of the users' own frequencies F.
@@ -118,12 +161,12 @@ def fit(
     ----------
     collection : Collection or path-like
         Reports, or a collection file.
-    prior : {"jeffreys", "flat"}, float, (a,) array or Dirichlet
-        Dirichlet prior over P; a number is a symmetric concentration.
+    prior : {"jeffreys", "flat"}, float, (a,) array or AbstractPrior
+        Prior of P; a number is a symmetric concentration, an array the concentrations of a Dirichlet.
     method : str or AbstractPosterior
         "auto", a name of METHODS, or a method object with its own settings.
-    draws, chains : int
-        Draws per chain and chains, for methods given by name.
+    draws, chains : int, optional
+        Draws per chain and chains, for methods given by name; 1000 and 4 by default.
     random_seed : int, optional
         Reproduces every draw; chosen and recorded where not given.
     ci_prob : float
@@ -132,8 +175,7 @@ def fit(
         Show progress on standard error.
     estimates : bool
         Add MLE and oracle in the group ``estimate``, and what the reports are worth to the attrs.
-
-    exclude : sequence of str
+    exclude : str or sequence of str
         Methods that "auto" leaves out.
 
     Returns
@@ -141,6 +183,13 @@ def fit(
     xarray.DataTree
         Groups posterior, summary, exact (where known), estimate, sample_stats, observed_data and constant_data; attrs
         say the method, why it was chosen, its diagnostics and the seed. See ldpbayes.result.
+
+    Raises
+    ------
+    InfeasibleError
+        Where no method applies, or the method that was asked for does not.
+    ConvergenceError
+        Where the method that was asked for rejects its own answer; its ``result`` holds that answer.
 
     Warns
     -----
@@ -166,24 +215,26 @@ def fit(
         collection.warn_if_unidentified()
     else:
         raise ArgumentError(f"collection must be a Collection or a path, got {type(collection).__name__}.")
-    prior = as_prior(prior, collection.n_categories)
-    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
-    settings = {"draws": checks.integer(draws, "draws", minimum=1), "chains": checks.integer(chains, "chains", minimum=1)}
-    if random_seed is None:
-        random_seed = int(np.random.SeedSequence().generate_state(1)[0])
-    random_seed = checks.integer(random_seed, "random_seed", minimum=0)
+    random_seed, ci_prob = seed(random_seed), level(ci_prob)
     run = {"random_seed": random_seed, "ci_prob": ci_prob, "progressbar": progressbar}
+    settings = {"draws": 1000 if draws is None else draws, "chains": 4 if chains is None else chains}
+    problem = Problem.of(collection, prior)
     if method == "auto":
-        tree = _run_automatic(collection, prior, settings, run, tuple(exclude))
+        tree = _run_automatic(_Selection(problem, exclude, settings), run)
     else:
-        method = make_method(method, **settings) if isinstance(method, str) else method
-        tree = _run(method, collection, prior, run)
-        tree.attrs["reason"] = "Chosen by the caller."
-    tree.attrs |= {
-        "random_seed": random_seed,
-        "identifiability": collection.identifiability(),
-        "caveat": collection.caveat(),
-    }
+        if isinstance(method, str):
+            method = make_method(method, **settings)
+        elif not isinstance(method, AbstractPosterior):
+            raise ArgumentError(f"method must be a name or a posterior method such as Exact(), got {method!r}.")
+        elif draws is not None or chains is not None:
+            raise ArgumentError("draws and chains must be given to the method object, not to fit, where there is one.")
+        if _names(exclude):
+            raise ArgumentError(f"exclude must be empty where the method is given, got {exclude!r}.")
+        answer = method.answer(problem, method.plan(problem), **run)
+        tree = answer.tree()
+        if answer.sample.rejected:
+            raise ConvergenceError(answer.sample.rejected, tree)
+    tree.attrs |= {"identifiability": collection.identifiability(), "caveat": collection.caveat()}
     if estimates:
         result.add_estimates(tree, point_estimates(collection))
         tree.attrs |= answers.worth(tree, collection)
@@ -192,38 +243,40 @@ def fit(
     return tree
 
 
-def _run(method, collection, prior, run):
-    """Return the summarised result of one method."""
-    from ldpbayes.posteriors import diagnostics
-
-    tree = method.posterior(collection, prior, **run)
-    tree.attrs["sampling"] = method.sampling
-    return diagnostics.summarise(tree, run["ci_prob"])
-
-
-def _run_automatic(collection, prior, settings, run, exclude):
+def _run_automatic(selection, run):
     """Run the chosen method; where its own check or its diagnostics reject the answer, hand over to the next.
 
-    Where none is left, the last answer comes back with its problems, which fit() warns of.
+    Where none is left, the best answer that was rejected comes back with its problems, which fit() warns of: the last whose
+    draws form a result at all, else the last whose weights could not be trusted.
     """
-    refused, tree = {}, None
+    rejected, kept = {}, None
     while True:
+        choice = selection.choose(rejected)
+        if choice is None:
+            break
+        name = choice.method.name
         try:
-            choice = select_method(collection, prior, exclude=(*exclude, *refused), **settings)
-        except InfeasibleError:
-            if tree is None:
-                raise
-            return tree
-        handed = "".join(f" {other} ran first and was rejected: {why}" for other, why in refused.items())
-        try:
-            tree = _run(choice.method, collection, prior, run)
+            answer = choice.method.answer(selection.problem, choice.plan, **run)
         except ConvergenceError as err:
-            refused[choice.method.name] = str(err)
+            rejected[name] = str(err)
             continue
-        tree.attrs["reason"] = choice.reason + handed
-        if tree.attrs["converged"] or tree.attrs.get("interrupted"):
+        reason = choice.reason + "".join(
+            f" Before it, {other} ran first and was rejected: {why}" for other, why in rejected.items()
+        )
+        if answer.sample.rejected:
+            rejected[name] = answer.sample.rejected
+            kept = kept or (answer, reason)
+            continue
+        tree = answer.tree()
+        tree.attrs["reason"] = reason
+        if tree.attrs["converged"] or tree.attrs["interrupted"]:
             return tree
-        refused[choice.method.name] = tree.attrs["problems"]
+        rejected[name], kept = tree.attrs["problems"], (tree, reason)
+    if kept is None:
+        raise selection.refusal(rejected)
+    tree = kept[0].tree() if isinstance(kept[0], Answer) else kept[0]
+    tree.attrs["reason"] = kept[1]
+    return tree
 
 
 def point_estimates(collection):

@@ -1,60 +1,128 @@
-"""Pictures of results: intervals as a forest plot with the point estimates marked, and the curves of a study."""
+"""Figures of results: intervals as a forest plot with the point estimates, planned errors, and the curves of a study.
+
+Colours are those of Okabe and Ito, which people with any colour vision tell apart; line styles and markers repeat them.
+"""
+
+import textwrap
 
 import numpy as np
 
 from ldpbayes import files
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, InfeasibleError
 
-_STYLE = {"mle": ("D", "tab:orange", "MLE"), "oracle": ("x", "tab:red", "oracle")}
+#: Colours of Okabe & Ito (2008), yellow left out: it is too pale on white.
+BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"
+_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, BLACK)
+_DASHES = ("-", (0, (6, 2)), (0, (3, 1.5)), (0, (6, 2, 1, 2)), (0, (1, 1.2)), (0, (8, 2, 2, 2, 2, 2)), (0, (4, 3)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_STYLE = {"mle": ("D", ORANGE, "MLE"), "oracle": ("x", RED, "oracle")}
+#: Panels of a forest plot, one per cell.
+_MOST_CELLS = 12
+
+
+def _new_figure(**settings):
+    """Return a matplotlib Figure, or name the extra that brings matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as err:
+        raise InfeasibleError('Figures need matplotlib, which is not installed: pip install "ldpbayes[plots]".') from err
+    return Figure(layout="constrained", **settings)
+
+
+def _style(i):
+    """Return colour, line style, marker and width of the i-th curve.
+
+    Later curves are drawn thinner, so that a curve below another one shows on both sides of it.
+    """
+    k = i % len(_COLORS)
+    return {"color": _COLORS[k], "ls": _DASHES[k], "marker": _MARKERS[k], "lw": max(3.0 - 0.4 * i, 1.0)}
 
 
 def plot_forest(tree, *, top=40):
-    """Return a matplotlib figure: intervals of P and of F for each category, with MLE and oracle marked.
+    """Return a matplotlib figure: intervals of P and of F for each category, with the point estimates marked.
+
+    Derived quantities stand below the categories; a result with cells has one panel per cell. The figure is our own and
+    not arviz-plots' forest: exact methods know the ends of their intervals to many digits, which the draws do not, and
+    figure and table must show the same numbers.
 
     Parameters
     ----------
     tree : DataTree
         From fit().
     top : int
-        Categories shown: those with the largest posterior mean.
+        Number of categories shown: those with the largest posterior means.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
-    from matplotlib.figure import Figure
-
-    summary = tree["summary"]
-    mean = summary["mean"].sel(target="distribution").values
-    shown = np.sort(np.argsort(-mean, kind="stable")[:top])
-    y = np.arange(shown.size)[::-1]
-    figure = Figure(figsize=(7.5, 1.6 + 0.36 * shown.size), layout="constrained")
-    axes = figure.subplots()
-    for target, shift, color, label in (
-        ("distribution", 0.13, "tab:blue", "distribution P"),
-        ("frequency", -0.13, "tab:green", "frequency F of these users"),
-    ):
-        centre, low, high = (summary[key].sel(target=target).values[shown] for key in ("mean", "lower", "upper"))
-        axes.hlines(y + shift, low, high, color=color, lw=2)
-        axes.plot(
-            centre, y + shift, "o", color=color, ms=5, label=f"{label}: mean and {summary.attrs['ci_prob']:.0%} interval"
-        )
-    if "estimate" in tree.children:
-        for name in tree["estimate"]["estimator"].values:
-            marker, color, label = _STYLE.get(str(name), (".", "black", str(name)))
-            axes.plot(tree["estimate"]["value"].sel(estimator=name).values[shown], y, marker, color=color, ms=5, label=label)
-    axes.axvline(0, color="0.8", lw=0.8, zorder=0)
-    axes.set_yticks(y, summary["category"].values[shown])
-    axes.set_ylim(-0.7, shown.size - 0.3)
-    axes.set_xlabel("share" + ("" if shown.size == mean.size else f" (the {shown.size} largest of {mean.size} categories)"))
-    axes.set_title(tree.attrs["title"] or tree.attrs["collection"], fontsize=10, wrap=True)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    summary = tree["summary"].to_dataset()
+    estimate = tree["estimate"].to_dataset() if "estimate" in tree.children else None
+    mean = summary["mean"].sel(target="distribution")
+    total = mean.sizes["category"]
+    order = (mean.mean("cell") if "cell" in mean.dims else mean).values
+    shown = np.sort(np.argsort(-order, kind="stable")[:top])
+    quantities = list(summary["quantity"].values) if "quantity" in summary.coords else []
+    lines = shown.size + len(quantities)
+    cells = list(summary["cell"].values)[:_MOST_CELLS] if "cell" in summary.dims else [None]
+    columns = min(len(cells), 3)
+    rows = -(-len(cells) // columns)
+    figure = _new_figure(figsize=(max(7.5, 4.2 * columns), rows * (1.2 + 0.36 * lines) + 0.9))
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat
+    for axes, cell in zip(grid, cells, strict=False):
+        handles = _forest_panel(axes, _of_cell(summary, cell), _of_cell(estimate, cell), shown, quantities)
+        if cell is not None:
+            axes.set_title(str(cell), fontsize=9)
+        left_out = "" if shown.size == total else f" (the {shown.size} largest of {total:,} categories)"
+        axes.set_xlabel("share of people" + left_out)
+    for axes in figure.axes[len(cells) :]:
+        axes.remove()
+    title = tree.attrs["title"] or tree.attrs["collection"]
+    figure.suptitle("\n".join(textwrap.wrap(title, 80)), fontsize=11)
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     return figure
 
 
-def plot_plan(along, values, curves, label, *, chosen=None):
-    """Return a figure of planned errors: one curve per protocol, the bound and open answers dashed.
+def _of_cell(dataset, cell):
+    """Return one cell of a dataset that has cells; anything else as it is."""
+    return dataset.sel(cell=cell) if cell is not None and dataset is not None and "cell" in dataset.dims else dataset
+
+
+def _forest_panel(axes, summary, estimate, shown, quantities):
+    """Draw the categories and, below a line, the derived quantities; return the legend's handles."""
+    labels = [*summary["category"].values[shown], *quantities]
+    y = np.arange(len(labels))[::-1]
+    level, handles = f"{summary.attrs['ci_prob'] * 100:g} %", []
+    for target, shift, color, label in (
+        ("distribution", 0.13, BLUE, "distribution P"),
+        ("frequency", -0.13, GREEN, "frequency F of these people"),
+    ):
+        found = {key: summary[key].sel(target=target).values[shown] for key in ("mean", "lower", "upper")}
+        at = y[: shown.size] + shift
+        if target == "distribution" and quantities:
+            found = {key: np.append(values, summary[f"derived_{key}"].values) for key, values in found.items()}
+            at = np.append(at, y[shown.size :])
+        axes.hlines(at, found["lower"], found["upper"], color=color, lw=2)
+        marker = "o" if target == "distribution" else "s"
+        handles += axes.plot(found["mean"], at, marker, color=color, ms=5, label=f"{label}: mean and {level} interval")
+    for name in estimate["estimator"].values if estimate is not None else ():
+        marker, color, label = _STYLE.get(str(name), (".", BLACK, str(name)))
+        one = estimate.sel(estimator=name)
+        value = one["value"].values[shown]
+        if quantities:
+            value = np.append(value, one["derived"].values if "derived" in one else np.full(len(quantities), np.nan))
+        handles += axes.plot(value, y, marker, color=color, ms=5, mec="white" if marker == "D" else color, label=label)
+    if quantities:
+        axes.axhline(len(quantities) - 0.5, color="0.7", lw=0.8)
+    axes.axvline(0, color="0.8", lw=0.8, zorder=0)
+    axes.set_yticks(y, ["\n".join(textwrap.wrap(str(label), 32)) for label in labels])
+    axes.set_ylim(-0.7, len(labels) - 0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    return handles
+
+
+def plot_plan(along, values, curves, label, *, chosen=None, title=""):
+    """Return a figure of planned errors: one curve per protocol, the bound and open answers in grey.
 
     Parameters
     ----------
@@ -64,24 +132,59 @@ def plot_plan(along, values, curves, label, *, chosen=None):
         From theory.planning.curves.
     label : str
         What the error is.
-    chosen : (x, error), optional
-        A planned setting to mark.
-    """
-    from matplotlib.figure import Figure
+    chosen : (x, error, protocol), optional
+        A planned setting to mark, in the colour of its protocol.
+    title : str
 
-    figure = Figure(figsize=(7.5, 4.8), layout="constrained")
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure = _new_figure(figsize=(7.5, 5.2))
     axes = figure.subplots()
-    for name, error in curves.items():
-        dashed = name in ("bound", "open answers")
-        axes.plot(
-            values, error, "--" if dashed else "-", color={"bound": "black", "open answers": "0.6"}.get(name), label=name
-        )
+    floors = {"bound": ("0.2", "-", "least possible error"), "open answers": ("0.5", ":", "open answers (no privacy)")}
+    marked = None
+    for i, (name, error) in enumerate(curves.items()):
+        if name in floors:
+            if np.isfinite(error).any():
+                color, dashes, words = floors[name]
+                axes.plot(values, error, dashes, color=color, lw=1.2, label=words)
+            continue
+        style = _style(i)
+        # Markers of different curves stand at different places: curves that coincide still show theirs.
+        axes.plot(values, error, **style, ms=5, markevery=(i % 6, 6), label=name)
+        if chosen is not None and chosen[2] == name:
+            marked = style["color"]
     if chosen is not None:
-        axes.plot(*chosen, "o", color="tab:red", label="planned")
-    axes.set(xscale="log", yscale="log", xlabel={"epsilon": "ε (nats)", "n": "reports"}[along], ylabel=label)
+        words = f"planned: {chosen[2]}"
+        axes.plot(*chosen[:2], "*", color=marked or BLACK, ms=15, mec="black", mew=0.8, ls="", zorder=5, label=words)
+    axes.set(xscale="log", yscale="log", xlabel={"epsilon": "privacy level ε (nats)", "n": "number of reports n"}[along])
+    axes.set_ylabel("\n".join(textwrap.wrap(label, 44)))
+    _plain_ticks(axes.xaxis, values)
+    axes.set_title("\n".join(textwrap.wrap(title, 80)), fontsize=11)
+    axes.grid(alpha=0.3, lw=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=5, fontsize=8, frameon=False)
     return figure
+
+
+def _plain_ticks(axis, values):
+    """Set ticks of a logarithmic axis at 1, 2 and 5 times powers of ten inside the values, written out in plain numbers."""
+    low, high = min(values), max(values)
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    for steps in ((1, 2, 5), (1, 3), (1,)):
+        ticks = [k * 10.0**e for e in powers for k in steps if low <= k * 10.0**e <= high]
+        if len(ticks) <= 8:
+            break
+    if len(ticks) >= 2:
+        axis.set_ticks(ticks, [f"{tick:,.10g}" for tick in ticks])
+        axis.set_minor_locator(_no_ticks())
+
+
+def _no_ticks():
+    from matplotlib.ticker import NullLocator
+
+    return NullLocator()
 
 
 def plot_study(table, x, lines, panels, *, title="", most_panels=24):
@@ -106,8 +209,6 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24):
     -------
     matplotlib.figure.Figure
     """
-    from matplotlib.figure import Figure
-
     found = table.to_pylist()
     if "metric" not in panels:
         found = [line for line in found if line["metric"] == found[0]["metric"]]
@@ -117,52 +218,69 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24):
     shown = dict(list(groups.items())[:most_panels])
     columns = min(4, len(shown))
     rows = -(-len(shown) // columns)
-    figure = Figure(figsize=(max(3.6 * columns, 7.0), 2.9 * rows + 1.1), layout="constrained")
+    figure = _new_figure(figsize=(max(3.6 * columns, 7.0), 2.9 * rows + 1.1))
     handles = {}
+    styles = {label: _style(i) for i, label in enumerate(dict.fromkeys(_curve_name(line, lines) for line in found))}
     for axes, (values, group) in zip(figure.subplots(rows, columns, squeeze=False).flat, shown.items(), strict=False):
-        for label, handle in _study_panel(axes, group, x, lines):
+        for label, handle in _study_panel(axes, group, x, lines, styles):
             handles.setdefault(label, handle)
         axes.set_title(", ".join(_value_label(key, value) for key, value in zip(panels, values, strict=True)), fontsize=8)
-        axes.set_xlabel(x.replace("_", " "), fontsize=8)
+        axes.set_xlabel(_AXES.get(x, x.replace("_", " ")), fontsize=8)
         axes.set_ylabel(group[0]["metric"].replace("_", " ") if "metric" not in panels else "", fontsize=8)
         axes.tick_params(labelsize=7)
     for axes in figure.axes[len(shown) :]:
         axes.remove()
     left = f" ({len(shown)} of {len(groups)} panels)" if len(groups) > len(shown) else ""
-    figure.suptitle(title + left, fontsize=10, wrap=True)
+    figure.suptitle("\n".join(textwrap.wrap(title + left, 30 * columns + 30)), fontsize=11)
     ncols = 3 if columns < 3 else 5
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=ncols, fontsize=8, frameon=False)
     return figure
 
 
+_AXES = {"epsilon": "ε (nats)", "n_reports": "reports n", "n_categories": "categories a"}
 _BOUNDS = (("bound", "floor, this protocol, large n"), ("bound_any", "floor, any protocol, large n"))
 _BOUNDS += (("bound_finite", "floor, this protocol, this n"),)
 
 
-def _study_panel(axes, group, x, lines):
+def _study_panel(axes, group, x, lines, styles):
     """Draw the curves of one panel and yield (label, handle) of each."""
     curves = {}
     for line in group:
-        curve = curves.setdefault(" ".join(str(line[key]).replace("_", " ") for key in lines), {})
+        curve = curves.setdefault(_curve_name(line, lines), {})
         if line[x] not in curve or line["value"] < curve[line[x]]["value"]:
             curve[line[x]] = line
-    for i, (label, curve) in enumerate(curves.items()):
+    for label, curve in curves.items():
         at = sorted(curve)
         value, error = (np.array([curve[k][key] or 0.0 for k in at]) for key in ("value", "standard_error"))
         bars = 2 * np.nan_to_num(error)
         bars = np.stack([np.minimum(bars, 0.8 * np.abs(value)), bars])  # a bar to zero has no end on a logarithmic axis
-        yield label, axes.errorbar(at, value, bars, marker="o", ms=3, lw=1.2, color=f"C{i % 10}", capsize=2)
+        yield label, axes.errorbar(at, value, bars, **styles[label], ms=4, elinewidth=1, capsize=2)
     for (key, label), style in zip(_BOUNDS, ("--", ":", "-."), strict=True):
         floor = {line[x]: line[key] for line in group if line[key] is not None}
         if floor:
             yield label, axes.plot(sorted(floor), [floor[k] for k in sorted(floor)], style, color="0.4", lw=1)[0]
     axes.set_xscale("log")
-    ticks = sorted({line[x] for line in group})
-    axes.set_xticks(ticks[:: -(-len(ticks) // 6)], [f"{tick:g}" for tick in ticks[:: -(-len(ticks) // 6)]])
+    ticks = _spread({line[x] for line in group})
+    axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
     axes.minorticks_off()
     if all(line["value"] > 0 for line in group):
         axes.set_yscale("log")
     axes.grid(alpha=0.3, lw=0.5)
+
+
+def _curve_name(line, lines):
+    return " ".join(str(line[key]).replace("_", " ") for key in lines)
+
+
+def _spread(values, most=5):
+    """Return some of the values, far enough apart on a logarithmic axis for their labels."""
+    ordered = sorted(values)
+    apart = np.log(ordered[-1] / ordered[0]) / most
+    kept = ordered[:1]
+    for value in ordered[1:]:
+        if np.log(value / kept[-1]) >= apart * (1 - 1e-9):
+            kept.append(value)
+    return kept
 
 
 def _value_label(key, value):
@@ -173,10 +291,27 @@ def _value_label(key, value):
 
 
 def save_figure(figure, path):
-    """Write a figure as PNG, PDF or SVG (by its ending), whole or not at all."""
-    known = figure.canvas.get_supported_filetypes()
-    ending = str(path).rpartition(".")[2].lower()
-    if ending not in known:
-        raise ArgumentError(f"plot must end in one of .{', .'.join(sorted(known))}, got {path!r}.")
+    """Write a figure as PNG, PDF or SVG (by its ending), whole or not at all.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+    path : path-like
+
+    Raises
+    ------
+    ArgumentError
+        On another ending.
+    DataError
+        Where the file cannot be written.
+    """
+    check_ending(path)
     with files.replacing(path) as temporary:
         figure.savefig(temporary, dpi=150)
+
+
+def check_ending(path):
+    """Raise an ArgumentError unless a figure can be written in the format that the path's ending names."""
+    known = _new_figure().canvas.get_supported_filetypes()
+    if str(path).rpartition(".")[2].lower() not in known:
+        raise ArgumentError(f"plot must end in one of .{', .'.join(sorted(known))}, got {str(path)!r}.")

@@ -1,4 +1,4 @@
-"""Progress on standard error, and loops that keep what they have finished when the user interrupts them."""
+"""Progress on standard error."""
 
 
 def track(items, description, total=None, *, shown, weight=None):
@@ -25,21 +25,3 @@ def track(items, description, total=None, *, shown, weight=None):
         for item in items:
             yield item
             bar.advance(task, weight(item) if weight else 1)
-
-
-def finished(results, least=1):
-    """Return list(results); after Ctrl-C those that were finished, if there are at least ``least`` of them.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        With fewer.
-    """
-    out = []
-    try:
-        for result in results:
-            out.append(result)
-    except KeyboardInterrupt:
-        if len(out) < least:
-            raise
-    return out

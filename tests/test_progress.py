@@ -8,9 +8,8 @@ import pytest
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError, DiagnosticWarning
 from ldpbayes.fitting import METHODS, fit, make_method
-from ldpbayes.likelihoods import IdentityRows
-from ldpbayes.posteriors import augmentation
-from ldpbayes.progress import finished, track
+from ldpbayes.posteriors.base import Watch
+from ldpbayes.progress import track
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -52,10 +51,11 @@ def test_track_yields_everything_and_writes_only_to_standard_error(shown, capsys
 
 
 def test_finished_keeps_what_was_done_before_an_interruption():
-    assert finished(iter(range(3))) == [0, 1, 2]
-    assert finished(interrupting(4), least=4) == [0, 1, 2, 3]
+    watch = Watch()
+    assert watch.finished(iter(range(3))) == [0, 1, 2] and not watch.interrupted
+    assert watch.finished(interrupting(4), least=4) == [0, 1, 2, 3] and watch.interrupted
     with pytest.raises(KeyboardInterrupt):
-        finished(interrupting(4), least=5)
+        watch.finished(interrupting(4), least=5)
 
 
 @pytest.mark.parametrize("name", ["exact", "quadrature", "tally_states", "augmentation", "pair_slice"])
@@ -98,19 +98,18 @@ def test_interrupted_surrogate_that_cannot_be_trusted_stops(monkeypatch):
 def test_interrupted_draws_of_frequencies_keep_the_finished_ones(monkeypatch):
     collection = collected(GRR(5, 1.0), 400)
     with monkeypatch.context() as patch:
-        interrupt(patch, IdentityRows, "allocate", 301)
+        interrupt(patch, type(collection.rows.sampler()), "signal", 301)
         tree = fit(collection, method="exact", random_seed=1, estimates=False)
     assert tree["posterior"]["distribution"].shape == (4, 75, 5) and tree.attrs["interrupted"] == 1
     assert tree["summary"]["mcse"].sel(target="distribution").max() == 0  # the moments do not come from draws
-    interrupt(monkeypatch, IdentityRows, "allocate", 100)
+    interrupt(monkeypatch, type(collection.rows.sampler()), "signal", 100)
     with pytest.raises(KeyboardInterrupt):
         fit(collection, method="exact", random_seed=1, estimates=False)
 
 
 def test_interrupted_augmentation_is_not_handed_over(monkeypatch):
     collection = collected(UnaryEncoding.optimised(20, 4.0), 60)
-    sweeps = augmentation.track
-    monkeypatch.setattr(augmentation, "track", lambda items, *args, **kwargs: _stop(sweeps(items, *args, **kwargs), 8000))
+    monkeypatch.setattr(Watch, "track", lambda _, items, *__, **___: _stop(items, 8000))
     monkeypatch.setattr(
         sys.modules["ldpbayes.fitting"], "METHODS", {"augmentation": METHODS["augmentation"], "nuts": METHODS["nuts"]}
     )

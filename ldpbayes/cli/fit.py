@@ -60,6 +60,10 @@ def command(
         from ldpbayes.pages.renderers import renderer_of
 
         renderer_of(page)  # a wrong suffix is refused before the fit takes its time
+    if plot is not None:
+        from ldpbayes.plots import check_ending
+
+        check_ending(plot)
     tree = fit(
         collection,
         belief,

@@ -17,7 +17,11 @@ File = Annotated[
     str, typer.Argument(metavar="FILE", help="Collection file (.toml), or a shipped one such as example:nigeria.")
 ]
 Prior = Annotated[
-    str, typer.Option(help="Dirichlet prior: [bold]jeffreys[/bold], [bold]flat[/bold], or a concentration such as 0.5 or 2.")
+    str,
+    typer.Option(
+        help="Prior of P: [bold]jeffreys[/bold], [bold]flat[/bold], a concentration such as 0.5, or one for each category, "
+        "such as 0.5,1,2."
+    ),
 ]
 Seed = Annotated[int | None, typer.Option(help="Random seed; the same seed prints the same numbers.", min=0)]
 Draws = Annotated[int, typer.Option(help="Draws per chain (four chains).", min=1)]
@@ -41,10 +45,9 @@ def read(file):
 
 def prior(text):
     """Return the prior that a text of --prior names."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    from ldpbayes.priors import parse_prior
+
+    return parse_prior(text)
 
 
 def parameters(pairs):

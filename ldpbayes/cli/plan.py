@@ -54,6 +54,10 @@ def command(
 
       ldpbayes plan --categories 73 --epsilon 1 --users 32561 --p my_counts.csv --plot plan.png
     """
+    if plot is not None:
+        from ldpbayes.plots import check_ending
+
+        check_ending(plot)
     from ldpbayes.theory import planning
 
     assumptions = {"kind": kind, "p": _assumed(p), "target": target, "estimator": estimator, "ci_prob": ci}
@@ -89,7 +93,11 @@ def _draw(best, kind, protocol, assumptions, along):
     found = planning.curves(
         along, values, n_categories=best.n_categories, protocols=protocol or None, **setting, **assumptions
     )
-    return plots.plot_plan(along, values, found, planning.KINDS[kind], chosen=(middle, best.error))
+    held = f"{best.users:,} reports" if along == "epsilon" else f"ε = {best.epsilon:.3g}"
+    title = f"Error of {best.n_categories} categories at {held}, by protocol"
+    return plots.plot_plan(
+        along, values, found, planning.KINDS[kind], chosen=(middle, best.error, best.protocol), title=title
+    )
 
 
 def _assumed(text):

@@ -1,19 +1,13 @@
 """Data augmentation (Gibbs): the users whose report carries a signal are given true values, and P is drawn from those."""
 
-import dataclasses
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, result
-from ldpbayes.errors import InfeasibleError
+from ldpbayes import checks
 from ldpbayes.likelihoods import Rows, require_sampler
-from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
-from ldpbayes.posteriors.merging import merge
-from ldpbayes.priors import as_prior
-from ldpbayes.progress import track
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 
 #: Rows with at most this many users are allocated user by user.
 SINGLE = 16
@@ -47,7 +41,7 @@ class Augmentation(AbstractPosterior):
 
     References
     ----------
-    Spec 2.4; Tanner and Wong (1987) for the scheme.
+    Tanner and Wong (1987).
     """
 
     draws: int = 1000
@@ -56,7 +50,6 @@ class Augmentation(AbstractPosterior):
     thin: int | None = None
     limit_seconds: float = 600.0
     name: ClassVar[str] = "augmentation"
-    sampling: ClassVar[str] = "mcmc"
 
     def __post_init__(self):
         super().__post_init__()
@@ -65,47 +58,26 @@ class Augmentation(AbstractPosterior):
             object.__setattr__(self, "thin", checks.integer(self.thin, "thin", 1))
         object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
 
-    def feasibility(self, collection, prior):
-        prior = as_prior(prior, collection.n_categories)
-        try:
-            return self._feasibility(_split(collection.rows, prior))
-        except InfeasibleError as err:
-            return Feasibility(False, math.nan, str(err))
-
-    def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
-        prior = as_prior(prior, collection.n_categories)
-        allocation = _split(collection.rows, prior)
-        feasibility = self._feasibility(allocation)
-        if not feasibility.feasible:
-            raise InfeasibleError(feasibility.reason)
-        rng = checks.generator(random_seed, "random_seed")
-        ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
-        kept, finished = self._sweeps(allocation, rng, progressbar)
-        distribution, tallies, signal, log_likelihood = (np.swapaxes(values[:finished], 0, 1) for values in kept)
-        n = collection.n_reports
-        attrs = {"sweeps_per_draw": self._thin(allocation), "interrupted": int(finished < self.draws)}
-        if finished < self.draws:
-            attrs["problem"] = f"sampling was interrupted after {finished} of {self.draws} draws"
-        return result.build(
-            collection,
-            prior,
-            method=self.name,
-            settings={**dataclasses.asdict(self), "random_seed": random_seed, "ci_prob": ci_prob},
-            draws=distribution,
-            frequencies=tallies / n,
-            sample_stats={"signal_share": signal / n, "log_likelihood": log_likelihood},
-            attrs=attrs,
-        )
-
-    def _feasibility(self, allocation):
+    def prepare(self, problem):
+        allocation = _split(problem)
         seconds = self._thin(allocation) * self._seconds(allocation)
         if seconds > self.limit_seconds:
-            reason = (
-                f"Predicted cost {seconds:.3g} s must be at most limit_seconds = {self.limit_seconds:g} s of Gibbs sweeps."
-            )
-            return Feasibility(False, seconds, reason)
+            limit = f"at most limit_seconds = {self.limit_seconds:g} s of Gibbs sweeps"
+            return Refusal(f"Predicted cost {seconds:.3g} s must be {limit}.", seconds)
         reason = "Gibbs sampling with the noise users integrated out; its effective sample size says whether it mixed."
-        return Feasibility(True, seconds, reason)
+        return Plan(reason, seconds, allocation)
+
+    def run(self, plan, rng, watch):
+        allocation = plan.state
+        kept, finished = self._sweeps(allocation, rng, watch)
+        distribution, tallies, signal, log_likelihood = (np.swapaxes(values[:finished], 0, 1) for values in kept)
+        return Sample(
+            distribution,
+            tallies,
+            independent=False,
+            stats={"signal_share": signal / allocation.n_reports, "log_likelihood": log_likelihood},
+            facts={"sweeps_per_draw": self._thin(allocation)},
+        )
 
     def _seconds(self, allocation):
         """Return the predicted time at one sweep a draw."""
@@ -115,7 +87,7 @@ class Augmentation(AbstractPosterior):
         """Return the sweeps per draw; from the predicted cost, so that a seed gives the same draws everywhere."""
         return self.thin or int(np.clip(THIN_SECONDS / self._seconds(allocation), 1, MAX_THIN))
 
-    def _sweeps(self, allocation, rng, progressbar):
+    def _sweeps(self, allocation, rng, watch):
         """Return (P, T, signal users, log-likelihood), each (draws, chains, …), and the number of finished draws."""
         a = allocation.alpha.size
         p = _dirichlet(np.broadcast_to(allocation.alpha, (self.chains, a)), rng)
@@ -126,8 +98,8 @@ class Augmentation(AbstractPosterior):
             np.empty((self.draws, self.chains)),
         )
         finished, thin = 0, self._thin(allocation)
-        try:
-            for sweep in track(range(thin * (self.tune + self.draws)), "Gibbs sweeps", shown=progressbar):
+        with watch.keeping(lambda: finished):
+            for sweep in watch.track(range(thin * (self.tune + self.draws)), "Gibbs sweeps"):
                 signal, log_likelihood = allocation.draw(p, rng)
                 if sweep >= thin * self.tune and (sweep + 1) % thin == 0:
                     users = signal.sum(axis=1)
@@ -136,9 +108,6 @@ class Augmentation(AbstractPosterior):
                         values[finished] = value
                     finished += 1
                 p = _dirichlet(allocation.alpha + signal, rng)
-        except KeyboardInterrupt:
-            if not finished:
-                raise
         return kept, finished
 
 
@@ -211,7 +180,7 @@ class _GeneralSplit:
 
 @dataclass(frozen=True, eq=False)
 class _RowsSplit:
-    """Rows with a sampler of their own (packed supports): one call a chain, nothing written out."""
+    """Rows that draw their signal users themselves (packed supports): one call a chain, nothing written out."""
 
     rows: Rows
     alpha: np.ndarray
@@ -230,15 +199,14 @@ class _RowsSplit:
         return np.stack([sampler.signal(chain, rng) for chain in p]), self.rows.log_likelihood(p.T)
 
 
-def _split(rows, prior):
-    """Return the allocation step that fits these rows."""
-    alpha = np.asarray(prior.alpha)
-    form = rows.separable()
+def _split(problem):
+    """Return the allocation step that fits the rows of a problem."""
+    rows, alpha, form = problem.rows, problem.alpha, problem.separable
     if form is not None and (form.slope >= 0).all():
         return _SeparableSplit(form, alpha, rows.log_constant)
     if rows.n_rows * rows.n_categories > LARGE and not require_sampler(rows).writes_rows:
         return _RowsSplit(rows, alpha)
-    merged = merge(rows, prior, columns=False)
+    merged = problem.distinct
     floor = merged.matrix.min(axis=1)
     counts = np.rint(merged.counts).astype(np.int64)
     return _GeneralSplit(floor, merged.matrix - floor[:, None], counts, alpha, merged.log_constant)

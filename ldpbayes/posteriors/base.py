@@ -1,40 +1,198 @@
-"""What every posterior method has in common: settings as fields, feasibility before it runs, one signature."""
+"""The pattern of every engine: prepare a problem once, run the plan, and let the base class make the result."""
 
 import abc
-from dataclasses import dataclass
-from typing import ClassVar
+import contextlib
+import enum
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, final
 
-from ldpbayes import checks
-from ldpbayes.errors import ArgumentError
+import numpy as np
+
+from ldpbayes import checks, progress
+from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
+from ldpbayes.posteriors import frequency, merging
+from ldpbayes.priors import as_prior
+
+#: After an interruption so many draws of F are worth keeping.
+LEAST_KEPT = 200
 
 
-@dataclass(frozen=True)
-class Feasibility:
-    """Whether a method applies to a collection, what it would cost, and why.
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What an engine sees: a likelihood and a prior, with the expensive looking at them done at most once.
 
     Attributes
     ----------
-    feasible : bool
-    seconds : float
-        Predicted time on one core; nan where unknown.
-    reason : str
-        One sentence for the reader.
+    likelihood : likelihood of one cell
+    prior : AbstractPrior
+    n_users, n_categories : int
+    collection : Collection
+        Where the likelihood comes from; for engines that write a model of their own, and for the result.
     """
 
-    feasible: bool
-    seconds: float
+    likelihood: Any
+    prior: Any
+    n_users: int
+    n_categories: int
+    collection: Any
+
+    @classmethod
+    def of(cls, collection, prior):
+        """Return the problem of a collection under a prior, or what as_prior makes one of."""
+        prior = as_prior(prior, collection.n_categories)
+        return cls(collection.rows, prior, collection.n_reports, collection.n_categories, collection)
+
+    @cached_property
+    def rows(self):
+        """The rows of the likelihood, or None where only sums over the reports are left."""
+        return self.likelihood.rows()
+
+    @cached_property
+    def alpha(self) -> np.ndarray | None:
+        """The prior's concentrations, or None where it is no Dirichlet."""
+        return self.prior.concentrations()
+
+    @cached_property
+    def separable(self):
+        """The separable form of the likelihood, or None."""
+        return self.likelihood.separable()
+
+    @cached_property
+    def n_groups(self) -> int:
+        """Number of categories that the reports can tell apart."""
+        return merging.count_groups(self.rows)
+
+    @cached_property
+    def merged(self):
+        """Dense rows, equal ones and equal columns joined; raises InfeasibleError where they are too large."""
+        return merging.merge(self.rows, self.prior)
+
+    @cached_property
+    def distinct(self):
+        """Dense rows, equal ones joined but every column kept; raises InfeasibleError where they are too large."""
+        return merging.merge(self.rows, self.prior, columns=False)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What prepare() found: why the engine applies, the predicted seconds on one core, and the work that run() continues."""
+
     reason: str
+    seconds: float
+    state: Any = field(default=None, repr=False, compare=False)
+    feasible: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why an engine does not apply; with the predicted seconds where they are the reason."""
+
+    reason: str
+    seconds: float = math.nan
+    feasible: ClassVar[bool] = False
+
+
+class Status(enum.Enum):
+    """How a run ended; the values are the sentences, completed by the Sample's detail."""
+
+    ACCEPTED = "The method's check of its own answer accepts it"
+    DOUBTFUL = "The draws may be wrong"
+    NOT_TRUSTED = "The weights of the draws cannot be trusted"
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What an engine's run() returns.
+
+    Attributes
+    ----------
+    distribution : (chains, draws, a) array
+        Draws of P; fewer than asked for only after an interruption.
+    tallies : (chains, draws, a) array, optional
+        Draws of the true tallies T; None lets the base class draw F from the rows.
+    independent : bool
+        Whether the draws are independent; otherwise they form chains.
+    effective : float, optional
+        Independent draws that repeated ones are worth, in all.
+    status : Status
+    detail : str
+        What was checked, or what is wrong; without the full stop where something is wrong.
+    moments : pair of (a,) arrays, optional
+        Mean and variance of P, where they are known better than from the draws.
+    exact : mapping, optional
+        Entries of result.EXACT.
+    intervals : callable, optional
+        ci_prob → further entries of result.EXACT.
+    stats : mapping of (chains, draws) arrays
+    facts : mapping
+        Further attrs of the result.
+    interleaved : bool
+        Whether F is drawn for the first draw of every chain first, so that an interruption leaves equally long chains.
+    """
+
+    distribution: np.ndarray
+    tallies: np.ndarray | None = None
+    independent: bool = True
+    effective: float | None = None
+    status: Status = Status.ACCEPTED
+    detail: str = ""
+    moments: tuple[np.ndarray, np.ndarray] | None = None
+    exact: Mapping[str, Any] = field(default_factory=dict)
+    intervals: Callable[[float], Mapping[str, np.ndarray]] | None = None
+    stats: Mapping[str, np.ndarray] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    interleaved: bool = False
+
+    @property
+    def rejected(self) -> str:
+        """Why the draws cannot be used, in one sentence, or an empty string."""
+        return f"{self.status.value}: {self.detail}." if self.status is Status.NOT_TRUSTED else ""
+
+
+class Watch:
+    """Progress and Ctrl-C in one object: shows loops where asked to and remembers whether one was cut short."""
+
+    def __init__(self, shown: bool = False):
+        self.shown, self.interrupted = shown, False
+
+    def track(self, items, description, total=None, *, weight=None):
+        """Yield items, behind a progress bar where shown; see progress.track."""
+        return progress.track(items, description, total, shown=self.shown, weight=weight)
+
+    @contextlib.contextmanager
+    def keeping(self, enough: Callable[[], bool]):
+        """End the block at Ctrl-C where enough() draws are finished; otherwise the KeyboardInterrupt goes on."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not enough():
+                raise
+            self.interrupted = True
+
+    def finished(self, results, least=1):
+        """Return list(results); after Ctrl-C those that were finished, if there are at least ``least``."""
+        out = []
+        with self.keeping(lambda: len(out) >= least):
+            out.extend(results)  # extends item by item: what came before the interruption stays
+        return out
 
 
 class AbstractPosterior(abc.ABC):
     """A way to get the posterior of P and F. Settings are fields of the (frozen dataclass) subclass.
 
-    Every subclass has at least ``draws`` (per chain) and ``chains`` fields.
+    A subclass has at least the fields ``draws`` (per chain) and ``chains``, and writes prepare() and run(); the seed, the
+    draws of F, interruptions, the result and its summary are the same for all and stand here.
     """
 
     name: ClassVar[str]
-    #: "independent" where the draws are i.i.d. from the posterior, "mcmc" where they form chains.
-    sampling: ClassVar[str] = "mcmc"
+    #: What the engine cannot do without: "rows" (distinct reports), "concentrations" (a Dirichlet prior).
+    needs: ClassVar[tuple[str, ...]] = ("rows", "concentrations")
+
+    draws: int
+    chains: int
 
     def __post_init__(self):
         """Check the settings that every method has; a method with more of them calls this first."""
@@ -44,15 +202,182 @@ class AbstractPosterior(abc.ABC):
             raise ArgumentError("draws must be an integer >= 2 with one chain, got 1.")
 
     @abc.abstractmethod
-    def feasibility(self, collection, prior):
-        """Return the Feasibility of posterior(collection, prior); cheap, loads nothing heavy."""
+    def prepare(self, problem: Problem) -> Plan | Refusal:
+        """Return the Plan, with the work that run() goes on from, or the Refusal; loads nothing heavy.
+
+        An InfeasibleError that it raises counts as a Refusal with that sentence.
+        """
 
     @abc.abstractmethod
+    def run(self, plan: Plan, rng: np.random.Generator, watch: Watch) -> Sample:
+        """Return the Sample of a plan that prepare() made.
+
+        Raises
+        ------
+        ConvergenceError
+            Where no draws of any use were made.
+        """
+
+    @final
+    def plan(self, problem: Problem) -> Plan | Refusal:
+        """Return prepare(problem), after the needs of the engine are checked."""
+        if "concentrations" in self.needs and problem.alpha is None:
+            return Refusal(f"The method {self.name} needs a Dirichlet prior; this one is {problem.prior.describe()}.")
+        if "rows" in self.needs and problem.rows is None:
+            return Refusal(f"The method {self.name} needs the distinct reports; of a summary only sums are left.")
+        try:
+            return self.prepare(problem)
+        except InfeasibleError as err:
+            return Refusal(str(err))
+
+    @final
+    def feasibility(self, collection, prior) -> Plan | Refusal:
+        """Return whether the method applies (``.feasible``), why, and the seconds that it would take."""
+        return self.plan(Problem.of(collection, prior))
+
+    @final
     def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
-        """Return the DataTree of result.build: groups posterior, exact where known, sample_stats, data and attrs.
+        """Return the posterior of P and F as a DataTree: see ldpbayes.result.
+
+        Parameters
+        ----------
+        collection : Collection
+        prior : str, float, array or AbstractPrior
+        random_seed : int, optional
+            Reproduces every draw; chosen and recorded where not given.
+        ci_prob : float
+            Probability of the equal-tailed intervals in the group ``summary``.
+        progressbar : bool
+            Show progress on standard error.
+
+        Returns
+        -------
+        xarray.DataTree
 
         Raises
         ------
         InfeasibleError
-            Where feasibility() says no.
+            Where the method does not apply or would take too long.
+        ConvergenceError
+            Where the draws cannot be trusted; its ``result`` holds the DataTree where there is one.
         """
+        random_seed, ci_prob = seed(random_seed), level(ci_prob)
+        problem = Problem.of(collection, prior)
+        answer = self.answer(problem, self.plan(problem), random_seed=random_seed, ci_prob=ci_prob, progressbar=progressbar)
+        if answer.sample.rejected:
+            raise ConvergenceError(answer.sample.rejected, answer.tree())
+        return answer.tree()
+
+    @final
+    def answer(
+        self, problem: Problem, plan: Plan | Refusal, random_seed: int, ci_prob: float, progressbar=False
+    ) -> "Answer":
+        """Run a plan and return its Answer, trusted or not; a Refusal becomes an InfeasibleError."""
+        if isinstance(plan, Refusal):
+            raise InfeasibleError(plan.reason)
+        rng, watch = np.random.default_rng(random_seed), Watch(progressbar)
+        sample = self.run(plan, rng, watch)
+        return Answer(self, problem, sample, rng, watch, {"random_seed": random_seed, "ci_prob": ci_prob})
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A finished run, of which tree() makes the result."""
+
+    method: AbstractPosterior
+    problem: Problem
+    sample: Sample
+    rng: np.random.Generator
+    watch: Watch
+    asked: Mapping[str, Any]
+
+    def tree(self):
+        """Return the summarised DataTree; draws F where the engine did not."""
+        from ldpbayes import result
+        from ldpbayes.posteriors import diagnostics
+
+        method, problem, sample = self.method, self.problem, self.sample
+        draws, frequencies, stats, facts = sample.distribution, None, dict(sample.stats), dict(sample.facts)
+        share = 1.0
+        if sample.tallies is None:
+            place, frequencies, facts["frequency_draws"] = self._frequencies()
+            share = place.size / (draws.shape[0] * draws.shape[1])
+            draws = draws.reshape(-1, draws.shape[2])[place]
+            stats = {name: np.asarray(values).reshape(-1)[place] for name, values in stats.items()}
+        else:
+            frequencies = sample.tallies / problem.n_users
+        exact = dict(sample.exact) | (dict(sample.intervals(self.asked["ci_prob"])) if sample.intervals else {})
+        verdict = diagnostics.Diagnostics(
+            sampling="independent" if sample.independent else "mcmc",
+            effective_draws=None if sample.effective is None else sample.effective * share,
+            checked=sample.detail if sample.status is Status.ACCEPTED else "",
+            problem="" if sample.status is Status.ACCEPTED else sample.detail,
+            interrupted=self.watch.interrupted or draws.shape[:2] != (method.chains, method.draws),
+        )
+        if verdict.interrupted and not sample.independent:
+            verdict = verdict.adding(_left(draws.shape, method))
+        tree = result.build(
+            problem.collection,
+            problem.prior,
+            method=method.name,
+            settings=asdict(method) | dict(self.asked),
+            draws=draws,
+            frequencies=frequencies,
+            exact=exact,
+            sample_stats=stats,
+            attrs=verdict.to_attrs() | facts | {"random_seed": self.asked["random_seed"], "reason": "Chosen by the caller."},
+        )
+        return diagnostics.summarise(tree, self.asked["ci_prob"])
+
+    def _frequencies(self):
+        """Return (places of the draws of P that are kept, as (chains, draws), their F, how F was drawn)."""
+        sample, problem = self.sample, self.problem
+        chains, length, a = sample.distribution.shape
+        order = np.arange(chains * length).reshape(chains, length)
+        order = order.T.ravel() if sample.interleaved else order.ravel()
+        flat = sample.distribution.reshape(-1, a)[order]
+        mean, variance = sample.moments or (flat.mean(axis=0), flat.var(axis=0))
+        if "frequency_mean" in sample.exact:
+            known = sample.exact["frequency_mean"], sample.exact["frequency_sd"]
+        else:
+            known = frequency.frequency_moments(mean, variance, problem.alpha, problem.n_users)
+        found, how = frequency.frequency_draws_within(
+            problem.rows, flat, self.rng, *known, watch=self.watch, least=LEAST_KEPT
+        )
+        if len(found) == len(flat):
+            place = np.arange(len(flat)).reshape(chains, length)
+        elif sample.independent:
+            place = order[: len(found) // chains * chains].reshape(chains, -1)
+        elif sample.interleaved:
+            place = order[: len(found) // chains * chains].reshape(-1, chains).T
+        else:  # whole chains, or what there is of the first
+            whole = max(len(found) // length, 1)
+            place = order[: whole * length][: len(found)].reshape(whole, -1)
+        rank = np.empty(order.size, dtype=int)
+        rank[order] = np.arange(order.size)
+        return place, found[rank[place]], how
+
+
+def _left(shape, method):
+    """Return the sentence of what an interruption left of the chains."""
+    if shape[0] < method.chains:
+        done = f"{shape[0]} of {method.chains} chains with {shape[1]} of {method.draws} draws"
+        return f"sampling was interrupted and left {done}"
+    return f"sampling was interrupted after {shape[1]} of {method.draws} draws"
+
+
+def seed(random_seed) -> int:
+    """Return the seed as an int, drawn where None; a numpy Generator is refused: a result must name its seed."""
+    if random_seed is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if isinstance(random_seed, np.random.Generator):
+        raise ArgumentError(
+            "random_seed must be an integer >= 0 or None, got a numpy Generator; a result records its seed, so that it can "
+            "be made again."
+        )
+    return checks.integer(random_seed, "random_seed", minimum=0)
+
+
+def level(ci_prob) -> float:
+    """Return the probability of intervals, checked to be in (0, 1)."""
+    return checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)

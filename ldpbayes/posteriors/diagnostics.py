@@ -1,5 +1,7 @@
 """Numbers that say whether to trust a posterior: summary with errors, convergence diagnostics and their verdict."""
 
+from dataclasses import dataclass, fields, replace
+
 import numpy as np
 import xarray as xr
 
@@ -9,6 +11,58 @@ MAX_R_HAT = 1.01
 MIN_ESS = 400
 #: Above this many entries, ESS and R-hat are computed for the rarest, the commonest and evenly spaced categories only.
 MAX_DIAGNOSED = 256
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """Whether to trust a result: what its engine found, and the verdict of verdict(). The attrs of a result, by name.
+
+    Attributes
+    ----------
+    sampling : {"mcmc", "independent"}
+    effective_draws : float, optional
+        Independent draws that repeated ones are worth.
+    checked, problem : str
+        What the engine checked, and what it found wrong.
+    interrupted : bool
+    worst_r_hat, least_ess : float, optional
+        Of chains.
+    divergences : int, optional
+    converged : bool, optional
+        The verdict.
+    problems, outcome : str
+        What is wrong, and the sentence for the reader.
+    """
+
+    sampling: str = "mcmc"
+    effective_draws: float | None = None
+    checked: str = ""
+    problem: str = ""
+    interrupted: bool = False
+    worst_r_hat: float | None = None
+    least_ess: float | None = None
+    divergences: int | None = None
+    converged: bool | None = None
+    problems: str = ""
+    outcome: str = ""
+
+    @classmethod
+    def from_attrs(cls, attrs):
+        """Return the diagnostics in the attrs of a result, also of one written by version 0.1.0."""
+        found = {field.name: attrs[field.name] for field in fields(cls) if field.name in attrs}
+        for name in ("interrupted", "converged"):
+            if name in found:
+                found[name] = bool(found[name])
+        return cls(**found)
+
+    def to_attrs(self):
+        """Return the attrs of a result; NetCDF has no booleans."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {k: int(v) if isinstance(v, bool) else v for k, v in found.items() if v is not None}
+
+    def adding(self, problem):
+        """Return the same with one more problem."""
+        return replace(self, problem="; ".join(filter(None, (self.problem, problem))))
 
 
 def summarise(tree, ci_prob):
@@ -27,8 +81,8 @@ def summarise(tree, ci_prob):
     """
     posterior = tree["posterior"]
     exact = {name: values.values for name, values in tree["exact"].data_vars.items()} if "exact" in tree.children else {}
-    independent = tree.attrs.get("sampling", "mcmc") == "independent"
-    effective = tree.attrs.get("effective_draws")
+    found = Diagnostics.from_attrs(tree.attrs)
+    independent, effective = found.sampling == "independent", found.effective_draws
     parts = [
         _target(posterior[name].values, exact, name, ci_prob, independent, effective)
         for name in ("distribution", "frequency")
@@ -42,22 +96,20 @@ def summarise(tree, ci_prob):
         data |= {f"derived_{key}": (("quantity",), value) for key, value in derived.items()}
         coords["quantity"] = names
     tree["summary"] = xr.DataTree(xr.Dataset(data, coords, {"ci_prob": ci_prob, "ci_kind": "eti"}))
-    tree.attrs |= verdict(tree)
+    tree.attrs |= verdict(tree).to_attrs()
     return tree
 
 
 def verdict(tree):
-    """Return ``converged`` (0 or 1), ``worst_r_hat``, ``least_ess``, ``divergences``, ``problems`` and ``outcome``.
+    """Return the Diagnostics of a summarised result, with the verdict.
 
-    Independent draws need no chain diagnostics: their method says in ``checked`` what it checked instead, and in
-    ``problem`` what failed.
+    Independent draws need no chain diagnostics: their engine says in ``checked`` what it checked instead.
     """
-    summary = tree["summary"]
-    problems = [tree.attrs["problem"]] if tree.attrs.get("problem") else []
-    out = {}
-    if tree.attrs.get("sampling", "mcmc") == "independent":
-        good = tree.attrs.get("checked") or "Independent draws: no chain diagnostics are needed."
-        if tree.attrs.get("interrupted"):
+    summary, found = tree["summary"], Diagnostics.from_attrs(tree.attrs)
+    problems = [found.problem] if found.problem else []
+    if found.sampling == "independent":
+        good = found.checked or "Independent draws: no chain diagnostics are needed."
+        if found.interrupted:
             good += f" Interrupted: {tree['posterior'].sizes['draw']} draws a chain were kept."
     else:
         # nan, which no threshold accepts, where too few draws or none that vary leave nothing to diagnose.
@@ -66,7 +118,7 @@ def verdict(tree):
         divergences = 0
         if "sample_stats" in tree.children and "diverging" in tree["sample_stats"]:
             divergences = int(tree["sample_stats"]["diverging"].sum())
-        out = {"worst_r_hat": r_hat, "least_ess": ess, "divergences": divergences}
+        found = replace(found, worst_r_hat=r_hat, least_ess=ess, divergences=divergences)
         good = f"R-hat at most {r_hat:.3f}, effective sample size at least {ess:.0f}, {divergences} divergences."
         if not r_hat < MAX_R_HAT:
             problems.append(f"R-hat {r_hat:.3f} is not below {MAX_R_HAT}")
@@ -75,8 +127,8 @@ def verdict(tree):
         if divergences:
             problems.append(f"{divergences} draws diverged")
     said = "; ".join(problems)
-    sentence = f"Do not trust this posterior yet: {said}." if problems else good
-    return out | {"converged": int(not problems), "problems": f"{said}." if problems else "", "outcome": sentence}
+    outcome = f"Do not trust this posterior yet: {said}." if problems else good
+    return replace(found, converged=not problems, problems=f"{said}." if problems else "", outcome=outcome)
 
 
 def mcse_of_mean(draws, *, independent):

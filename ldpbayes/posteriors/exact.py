@@ -1,7 +1,6 @@
 """Exact posterior of separable likelihoods: GRR with any number of channels, forced response, every two-category design."""
 
-import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
@@ -10,10 +9,9 @@ from scipy.special import gammaln
 
 from ldpbayes import checks
 from ldpbayes.errors import DataError, InfeasibleError
-from ldpbayes.likelihoods import require_separable
-from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Sample
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
-from ldpbayes.posteriors.frequency import frequency_draws, frequency_moments
+from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.priors import as_prior
 
 #: Above this many categories the covariance matrix is not stored with the result.
@@ -92,18 +90,13 @@ class Exact(AbstractPosterior):
     draws: int = 1000
     chains: int = 4
     name: ClassVar[str] = "exact"
-    sampling: ClassVar[str] = "independent"
 
-    def feasibility(self, collection, prior):
-        try:
-            form = require_separable(collection.rows)
-            _refuse_negative(form)
-            _refuse_large(form)
-        except InfeasibleError as err:
-            return Feasibility(False, math.nan, str(err))
-        a = collection.n_categories
+    def prepare(self, problem):
+        form = _singling(problem.separable)
+        _refuse_large(form)
+        a = problem.n_categories
         seconds = 0.02 + 1e-4 * a + self.draws * self.chains * a * 1.2e-6
-        return Feasibility(True, seconds, "Every report singles out one category: the posterior is exact at any size.")
+        return Plan("Every report singles out one category: the posterior is exact at any size.", seconds, (problem, form))
 
     def moments(self, collection, prior):
         """Return ExactMoments: mean, variance, covariance, quantiles and log-evidence, without draws.
@@ -115,43 +108,33 @@ class Exact(AbstractPosterior):
         """
         return exact_moments(collection.rows, as_prior(prior, collection.n_categories))
 
-    def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
-        from ldpbayes import result
-
-        rng = checks.generator(random_seed, "random_seed")
-        prior = as_prior(prior, collection.n_categories)
-        _refuse_large(require_separable(collection.rows))
-        moments = self.moments(collection, prior)
-        lower, upper = moments.interval(ci_prob)
+    def run(self, plan, rng, watch):
+        problem, form = plan.state
+        moments = _moments(form, problem.alpha, problem.n_users)
         flat, acceptance = moments.engine.draws(self.chains * self.draws, rng)
-        frequencies = frequency_draws(collection.rows, flat, rng, progressbar=progressbar, partial=True)
-        draws, frequencies = result.into_chains(self.chains, flat, frequencies)
         exact = {
             "distribution_mean": moments.mean,
             "distribution_sd": moments.sd,
-            "distribution_lower": lower,
-            "distribution_upper": upper,
-            "distribution_quantile": moments.quantile(result.LEVELS),
             "frequency_mean": moments.frequency_mean,
             "frequency_sd": moments.frequency_sd,
             "log_evidence": moments.log_evidence,
         }
-        attrs = {f"exact_{name}": value for name, value in moments.diagnostics().items()}
-        attrs |= {"exact_acceptance": acceptance, "interrupted": int(draws.shape[1] < self.draws)}
-        if collection.n_categories <= COVARIANCE_LIMIT:
+        facts = {f"exact_{name}": value for name, value in moments.diagnostics().items()}
+        facts["exact_acceptance"] = acceptance
+        if problem.n_categories <= COVARIANCE_LIMIT:
             exact["distribution_cov"] = moments.covariance()
         else:
-            attrs["exact_covariance"] = f"left out above {COVARIANCE_LIMIT} categories; Exact().moments gives it"
-        return result.build(
-            collection,
-            prior,
-            method=self.name,
-            settings={**asdict(self), "random_seed": _seed(random_seed), "ci_prob": ci_prob},
-            draws=draws,
-            frequencies=frequencies,
-            exact=exact,
-            attrs=attrs,
-        )
+            facts["exact_covariance"] = f"left out above {COVARIANCE_LIMIT} categories; Exact().moments gives it"
+
+        def intervals(ci_prob):
+            from ldpbayes.result import LEVELS
+
+            lower, upper = moments.interval(ci_prob)
+            quantiles = moments.quantile(LEVELS)
+            return {"distribution_lower": lower, "distribution_upper": upper, "distribution_quantile": quantiles}
+
+        draws = flat.reshape(self.chains, self.draws, -1)
+        return Sample(draws, exact=exact, intervals=intervals, facts=facts)
 
 
 def exact_moments(rows, prior):
@@ -162,12 +145,14 @@ def exact_moments(rows, prior):
     rows : Rows
     prior : Dirichlet
     """
-    form = require_separable(rows)
-    _refuse_negative(form)
-    engine, log_scale = separable_product(form, prior.alpha)
+    return _moments(_singling(rows.separable()), prior.concentrations(), rows.n_reports)
+
+
+def _moments(form, alpha, n):
+    engine, log_scale = separable_product(form, alpha)
     mean, variance = engine.mean, engine.variance
-    log_evidence = engine.log_evidence + log_scale + gammaln(prior.total) - gammaln(prior.alpha).sum()
-    frequency_mean, frequency_sd = frequency_moments(mean, variance, prior.alpha, rows.n_reports)
+    log_evidence = engine.log_evidence + log_scale + gammaln(alpha.sum()) - gammaln(alpha).sum()
+    frequency_mean, frequency_sd = frequency_moments(mean, variance, alpha, n)
     return ExactMoments(mean, variance, float(log_evidence), frequency_mean, frequency_sd, engine)
 
 
@@ -211,12 +196,19 @@ def _padded(index, slope, count, size):
     return slopes, powers
 
 
-def _refuse_negative(form):
+def _singling(form):
+    """Return the separable form, or refuse where there is none or where some report makes its category less likely."""
+    if form is None:
+        raise InfeasibleError(
+            "The separable exact posterior needs reports that each single out one category (GRR, forced response, any "
+            "two-category design); these reports weigh several categories differently. Use another method."
+        )
     if (form.slope < 0).any():
         raise InfeasibleError(
             "The separable exact posterior needs reports that single out a category by being likelier there; these "
             "single one out by being less likely. Use another method."
         )
+    return form
 
 
 def _refuse_large(form):
@@ -227,7 +219,3 @@ def _refuse_large(form):
             f"Exact draws need tables of at most {MAX_TABLES:.0e} numbers, got {size:.2g}; Exact().moments gives the "
             "posterior without draws."
         )
-
-
-def _seed(random_seed):
-    return int(random_seed) if isinstance(random_seed, (int, np.integer)) else None

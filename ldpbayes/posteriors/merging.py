@@ -138,7 +138,7 @@ def merge(rows, prior, columns=True):
     _, first, inverse = np.unique(_keys(matrix), return_index=True, return_inverse=True)
     counts = np.bincount(inverse.ravel(), rows.counts)
     constant = rows.log_constant + float(rows.counts @ np.log(scale))
-    return Merged(matrix[first], counts, constant, groups, np.asarray(prior.alpha))
+    return Merged(matrix[first], counts, constant, groups, np.asarray(prior.concentrations()))
 
 
 def count_groups(rows):

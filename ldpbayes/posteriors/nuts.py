@@ -1,17 +1,13 @@
 """No-U-Turn sampling with PyMC: any collection, the slow and general way; or on the surrogate, weighted."""
 
-import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, result
-from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
+from ldpbayes import checks
 from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
-from ldpbayes.posteriors.frequency import frequency_draws_within, frequency_moments
-from ldpbayes.priors import as_prior
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Status
 
 #: Dense likelihood rows with more entries than this (rows × categories) are refused; O(a) likelihoods never are.
 MAX_ENTRIES = 2**25
@@ -47,7 +43,7 @@ class NUTS(AbstractPosterior):
 
     Notes
     -----
-    Ctrl-C stops nutpie and returns the draws that the chains have finished, with the attr ``problem``.
+    Ctrl-C stops nutpie and returns the draws that the chains have finished; the attrs say how many.
     """
 
     draws: int = 1000
@@ -55,7 +51,7 @@ class NUTS(AbstractPosterior):
     chains: int = 4
     target_accept: float = 0.9
     sampler: str = "nutpie"
-    cores: int = None
+    cores: int | None = None
     likelihood: str = "full"
     name: ClassVar[str] = "nuts"
 
@@ -69,89 +65,40 @@ class NUTS(AbstractPosterior):
         checks.choice(self.sampler, "sampler", ("nutpie", "pymc"))
         checks.choice(self.likelihood, "likelihood", ("full", "surrogate"))
 
-    def feasibility(self, collection, prior):
-        """Return whether the rows fit, and the predicted seconds: compilation plus gradients."""
-        as_prior(prior, collection.n_categories)
+    def prepare(self, problem):
+        a = problem.n_categories
+        gradients = self.chains * (self.draws + self.tune) * GRADIENTS_PER_DRAW
         if self.likelihood == "surrogate":
-            return self._feasibility_of_surrogate(collection)
-        entries = sum(_entries(tally) for tally in collection.tallies)
-        gradients = self.chains * (self.draws + self.tune) * GRADIENTS_PER_DRAW
-        seconds = COMPILATION + gradients * (GRADIENT + ENTRY * entries)
-        if entries > MAX_ENTRIES:
-            reason = f"The likelihood has {entries} entries (rows × categories), NUTS takes at most {MAX_ENTRIES}."
-            return Feasibility(False, seconds, reason)
-        return Feasibility(True, seconds, "NUTS applies to every collection and prior; its draws are correlated.")
+            if a < 3:
+                return Refusal("The surrogate needs three categories.")
+            entries, reason = a, "NUTS on the surrogate with weights on the true likelihood; see its k-hat."
+            weights = self.chains * self.draws * problem.rows.n_rows * a * 2.5e-11
+        else:
+            entries = sum(_entries(tally.rows) for tally in problem.collection.tallies)
+            weights, reason = 0.0, "NUTS applies to every collection and prior; its draws are correlated."
+        seconds = COMPILATION + gradients * (GRADIENT + ENTRY * entries) + weights
+        if entries > MAX_ENTRIES and self.likelihood == "full":
+            limit = f"NUTS takes at most {MAX_ENTRIES}"
+            return Refusal(f"The likelihood has {entries} entries (rows × categories), {limit}.", seconds)
+        return Plan(reason, seconds, problem)
 
-    def _feasibility_of_surrogate(self, collection):
-        a, m = collection.n_categories, collection.rows.n_rows
-        if a < 3:
-            return Feasibility(False, float("nan"), "The surrogate needs three categories.")
-        gradients = self.chains * (self.draws + self.tune) * GRADIENTS_PER_DRAW
-        seconds = COMPILATION + gradients * (GRADIENT + ENTRY * a) + self.chains * self.draws * m * a * 2.5e-11
-        return Feasibility(True, seconds, "NUTS on the surrogate with weights on the true likelihood; see its k-hat.")
-
-    def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
-        """Return the DataTree of result.build with draws of P and F and the sampler's statistics.
-
-        The same seed gives the same draws, bit for bit, whatever was compiled before and however many cores there are.
-
-        Parameters
-        ----------
-        collection : Collection
-        prior : str, float, array or Dirichlet
-        random_seed : int, optional
-            Stored in the settings, drawn afresh if not given.
-        ci_prob : float
-            Stored in the settings for the summary.
-        progressbar : bool
-
-        Raises
-        ------
-        InfeasibleError
-            Where feasibility() says no.
-        ConvergenceError
-            Where the weights of likelihood="surrogate" cannot be trusted; it holds the result.
-        """
-        prior = as_prior(prior, collection.n_categories)
-        feasible = self.feasibility(collection, prior)
-        if not feasible.feasible:
-            raise InfeasibleError(feasible.reason)
-        if random_seed is None:
-            random_seed = int(np.random.SeedSequence().generate_state(1)[0])
-        sampler_seed, frequency_seed = np.random.SeedSequence(_seed(random_seed)).spawn(2)
+    def run(self, plan, rng, watch):
+        """Return the Sample; the same seed gives the same draws however many cores there are and whatever was compiled."""
+        problem = plan.state
+        sampler_seed, next_seed = rng.bit_generator.seed_seq.spawn(2)
+        rng.bit_generator.state = np.random.default_rng(next_seed).bit_generator.state  # F is drawn from the second stream
         sample = {"nutpie": self._nutpie, "pymc": self._pymc}[self.sampler]
-        model = _model(collection, prior, self.likelihood)
-        tree = sample(model, int(sampler_seed.generate_state(1)[0]), progressbar)
+        model = _model(problem.collection, problem.prior, self.likelihood)
+        tree = sample(model, int(sampler_seed.generate_state(1)[0]), watch.shown)
         chains, length = _finished(tree["posterior"]["distribution"].values)
         draws = tree["posterior"]["distribution"].values[chains, :length]
         draws = draws / draws.sum(axis=-1, keepdims=True)
         statistics = {name: values[chains, :length] for name, values in _statistics(tree["sample_stats"]).items()}
-        rng = np.random.default_rng(frequency_seed)
-        mended = {}
+        facts, mended = {"sampler": self.sampler}, {}
         if self.likelihood == "surrogate":
-            draws, statistics, mended = _mend(model, collection.rows, draws, statistics, rng)
-        flat = draws.swapaxes(0, 1).reshape(-1, collection.n_categories)  # all chains get on alike, should it be cut short
-        moments = frequency_moments(flat.mean(axis=0), flat.var(axis=0), prior.alpha, collection.n_reports)
-        frequencies, kind = frequency_draws_within(
-            collection.rows, flat, rng, *moments, progressbar=progressbar, partial=True
-        )
-        length = len(frequencies) // len(chains)
-        draws = draws[:, :length]
-        frequencies = frequencies[: length * len(chains)].reshape(length, *draws[:, 0].shape).swapaxes(0, 1)
-        attrs = {"sampling": "mcmc", "sampler": self.sampler, "frequency_draws": kind}
-        tree = result.build(
-            collection,
-            prior,
-            method=self.name,
-            settings=dataclasses.asdict(self) | {"random_seed": random_seed, "ci_prob": ci_prob},
-            draws=draws,
-            frequencies=frequencies,
-            sample_stats={name: values[:, :length] for name, values in statistics.items()},
-            attrs=attrs | self._interrupted(chains, length) | mended,
-        )
-        if mended.get("problem"):
-            raise ConvergenceError(f"The surrogate's weights cannot be trusted: {mended['problem']}.", tree)
-        return tree
+            draws, statistics, more, mended = _mend(model, problem.rows, draws, statistics, rng)
+            facts |= more
+        return Sample(draws, independent=False, stats=statistics, facts=facts, interleaved=True, **mended)
 
     def _nutpie(self, model, seed, progressbar):
         import nutpie
@@ -185,12 +132,6 @@ class NUTS(AbstractPosterior):
                 compute_convergence_checks=False,
             )
 
-    def _interrupted(self, chains, length):
-        if (len(chains), length) == (self.chains, self.draws):
-            return {}
-        done = f"{len(chains)} of {self.chains} chains with {length} of {self.draws} draws"
-        return {"problem": f"sampling was interrupted and left {done}", "interrupted": 1}
-
 
 def _finished(draws):
     """Return (chains, length): the largest rectangle of finite draws, all of them unless sampling was interrupted."""
@@ -210,10 +151,7 @@ def _model(collection, prior, likelihood):
 
 
 def _mend(model, rows, draws, statistics, rng):
-    """Return (draws, statistics, attrs): each chain resampled, in its order, by true likelihood over the model's surrogate.
-
-    The attr ``problem`` is there only where the weights cannot be trusted.
-    """
+    """Return (draws, statistics, attrs, status and detail) resampled chain by chain by likelihood over surrogate."""
     flat = draws.reshape(-1, draws.shape[-1])
     terms = {
         key: sum(model[f"{variable.name}_{key}"].get_value() for variable in model.observed_RVs)
@@ -224,9 +162,10 @@ def _mend(model, rows, draws, statistics, rng):
     weight = found.weight.reshape(draws.shape[:2])
     chosen = np.stack([surrogate.resample(chain / max(chain.sum(), np.finfo(float).tiny), rng) for chain in weight])
     attrs = {"k_hat": found.k_hat, "weights_effective": found.effective_sample, "shift_by_weights": found.shift}
-    attrs |= {"checked": found.checked} | ({"problem": found.problem} if found.problem else {})
+    mended = {"detail": found.problem or found.checked}
+    mended["status"] = Status.NOT_TRUSTED if found.problem else Status.ACCEPTED
     pick = np.arange(len(draws))[:, None], chosen
-    return draws[pick], {name: values[pick] for name, values in statistics.items()}, attrs
+    return draws[pick], {name: values[pick] for name, values in statistics.items()}, attrs, mended
 
 
 def _compile(model):
@@ -247,9 +186,8 @@ def _compile(model):
     return compiled.with_data(**{name: value for name, value in data.items() if name in known})
 
 
-def _entries(tally):
+def _entries(rows):
     """Return the entries of the likelihood that one gradient visits."""
-    rows = tally.rows
     return rows.n_rows if rows.separable() is not None else rows.n_rows * rows.n_categories
 
 
@@ -268,9 +206,3 @@ def _statistics(stats):
         "acceptance_rate": "acceptance_rate",
     }
     return {new: stats[old].values for old, new in names.items() if old in stats}
-
-
-def _seed(value):
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise ArgumentError(f"random_seed must be a non-negative integer or None, got {value!r}.")
-    return int(value)

@@ -4,19 +4,14 @@ The sum of a pair stays, its split is drawn; where the rows are too many to visi
 the log-likelihood moves P and the likelihood itself accepts or rejects (Liu 2001, §9.4.3, surrogate transitions).
 """
 
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, result
-from ldpbayes.errors import InfeasibleError
-from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
-from ldpbayes.posteriors.frequency import frequency_draws_within, frequency_moments
-from ldpbayes.posteriors.merging import MAX_ENTRIES, merge
-from ldpbayes.priors import as_prior
-from ldpbayes.progress import track
+from ldpbayes import checks
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Status
+from ldpbayes.posteriors.merging import MAX_ENTRIES
 
 ROUTES = ("auto", "rows", "quadratic")
 #: "auto" visits the rows for each pair where that is predicted to take no more than this many seconds.
@@ -72,7 +67,6 @@ class PairSlice(AbstractPosterior):
     route: str = "auto"
     limit_seconds: float = 600.0
     name: ClassVar[str] = "pair_slice"
-    sampling: ClassVar[str] = "mcmc"
 
     def __post_init__(self):
         super().__post_init__()
@@ -82,58 +76,43 @@ class PairSlice(AbstractPosterior):
         checks.choice(self.route, "route", ROUTES)
         object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
 
-    def feasibility(self, collection, prior):
-        prior = as_prior(prior, collection.n_categories)
-        if prior.alpha.min() < MIN_ALPHA:
-            reason = f"Pair slices need every concentration to be at least {MIN_ALPHA:g}, got {prior.alpha.min():g}."
-            return Feasibility(False, math.nan, reason)
-        route, (fixed, sweep) = self._plan(collection.rows)
-        if route == "rows" and collection.rows.n_rows * collection.n_categories > MAX_ENTRIES:
-            return Feasibility(False, math.nan, f"The rows have more than {MAX_ENTRIES} entries to write out.")
-        if route == "quadratic" and collection.n_categories > MAX_CATEGORIES:
-            return Feasibility(False, math.nan, f"The quadratic has more than {MAX_CATEGORIES} categories.")
-        seconds = fixed + self._thin(fixed, sweep) * sweep
+    def prepare(self, problem):
+        rows, least = problem.rows, problem.alpha.min()
+        if least < MIN_ALPHA:
+            return Refusal(f"Pair slices need every concentration to be at least {MIN_ALPHA:g}, got {least:g}.")
+        route, (fixed, sweep) = self._costs(rows)
+        if route == "rows" and rows.n_rows * rows.n_categories > MAX_ENTRIES:
+            return Refusal(f"The rows have more than {MAX_ENTRIES} entries to write out.")
+        if route == "quadratic" and rows.n_categories > MAX_CATEGORIES:
+            return Refusal(f"The quadratic has more than {MAX_CATEGORIES} categories.")
+        thin = self._thin(sweep)
+        seconds = fixed + thin * sweep
         if seconds > self.limit_seconds:
-            reason = f"Predicted cost {seconds:.3g} s must be at most limit_seconds = {self.limit_seconds:g} s of sweeps."
-            return Feasibility(False, seconds, reason)
+            limit = f"at most limit_seconds = {self.limit_seconds:g} s of sweeps"
+            return Refusal(f"Predicted cost {seconds:.3g} s must be {limit}.", seconds)
         how = "the rows themselves" if route == "rows" else "a quadratic, accepted by the likelihood"
-        return Feasibility(True, seconds, f"Slice sampling of pairs of categories on {how}; R-hat says whether it mixed.")
+        reason = f"Slice sampling of pairs of categories on {how}; R-hat says whether it mixed."
+        return Plan(reason, seconds, (problem, route, thin))
 
-    def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
-        feasibility = self.feasibility(collection, prior)
-        if not feasibility.feasible:
-            raise InfeasibleError(feasibility.reason)
-        prior = as_prior(prior, collection.n_categories)
-        rng = checks.generator(random_seed, "random_seed")
-        ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
-        route, costs = self._plan(collection.rows)
-        thin = self._thin(*costs)
-        chains = _Chains(prior, self.chains, thin * collection.n_categories, rng)
-        kept, accepted, finished = self._run(chains, collection.rows, route, progressbar)
+    def run(self, plan, rng, watch):
+        problem, route, thin = plan.state
+        chains = _Chains(problem.alpha, self.chains, thin * problem.n_categories, rng)
+        kept, accepted, finished = self._sweeps(chains, problem, route, watch)
         draws, accepted = np.swapaxes(kept[:finished], 0, 1), np.swapaxes(accepted[:finished], 0, 1)
-        attrs = {"route": route, "sweeps_per_draw": thin, "acceptance": float(accepted.mean())}
-        attrs["interrupted"] = int(finished < self.draws)
-        if attrs["acceptance"] < MIN_ACCEPTANCE:
-            share = f"{attrs['acceptance']:.0%} of the quadratic's sweeps, below {MIN_ACCEPTANCE:.0%}"
-            attrs["problem"] = f"the likelihood accepts {share}"
-        if finished < self.draws:
-            attrs["problem"] = f"sampling was interrupted after {finished} of {self.draws} draws"
-        flat = draws.reshape(-1, collection.n_categories)
-        moments = frequency_moments(flat.mean(axis=0), flat.var(axis=0), prior.alpha, collection.n_reports)
-        frequencies, kind = frequency_draws_within(collection.rows, flat, rng, *moments)
-        return result.build(
-            collection,
-            prior,
-            method=self.name,
-            settings={**asdict(self), "random_seed": random_seed, "ci_prob": ci_prob},
-            draws=draws,
-            frequencies=frequencies.reshape(draws.shape),
-            sample_stats={"accepted": accepted},
-            attrs=attrs | {"frequency_draws": kind},
+        acceptance, doubt = float(accepted.mean()), ""
+        if acceptance < MIN_ACCEPTANCE:
+            doubt = f"the likelihood accepts {acceptance:.0%} of the quadratic's sweeps, below {MIN_ACCEPTANCE:.0%}"
+        return Sample(
+            draws,
+            independent=False,
+            status=Status.DOUBTFUL if doubt else Status.ACCEPTED,
+            detail=doubt,
+            stats={"accepted": accepted},
+            facts={"route": route, "sweeps_per_draw": thin, "acceptance": acceptance},
         )
 
-    def _plan(self, rows):
-        """Return (route, (seconds whatever the sweeps per draw, seconds per sweep a draw)); from the sizes alone."""
+    def _costs(self, rows):
+        """Return (route, (fixed seconds, seconds per sweep a draw)); from the sizes alone."""
         m, a = rows.n_rows, rows.n_categories
         sweeps = self.chains * (self.draws + self.tune)
         by_rows = 0.3, sweeps * a * (PAIR_SECONDS + m * ROW_SECONDS)
@@ -145,7 +124,7 @@ class PairSlice(AbstractPosterior):
             route = "rows" if sum(by_rows) <= ROWS_SECONDS or a > MAX_CATEGORIES else "quadratic"
         return route, by_rows if route == "rows" else quadratic
 
-    def _thin(self, fixed, sweep):
+    def _thin(self, sweep):
         """Return the sweeps per draw; from the predicted cost, so that a seed gives the same draws everywhere."""
         return self.thin or int(np.clip(THIN_SECONDS / sweep, 1, MAX_THIN))
 
@@ -153,26 +132,23 @@ class PairSlice(AbstractPosterior):
     def _round(self):
         return self.tune // 10
 
-    def _run(self, chains, rows, route, progressbar):
+    def _sweeps(self, chains, problem, route, watch):
         """Return (P (draws, chains, a), accepted (draws, chains), number of finished draws)."""
         kept = np.empty((self.draws, *chains.p.shape))
         accepted = np.empty((self.draws, len(chains.p)), dtype=bool)
         finished, settling = 0, self.tune
-        steps = iter(track(range(self.draws + self.tune), "Pair slices", shown=progressbar))
+        steps = iter(watch.track(range(self.draws + self.tune), "Pair slices"))
         if route == "rows":
-            target = _Exact(rows, chains.prior)
+            target = _Exact(problem.distinct)
         else:
             settling -= EXPANSIONS * self._round
-            target = _settle(chains, rows, self._round, steps)
-        try:
+            target = _settle(chains, problem.rows, self._round, steps)
+        with watch.keeping(lambda: finished):
             for step, _ in enumerate(steps):
                 moved = target.draw(chains)
                 if step >= settling:
                     kept[finished], accepted[finished] = chains.p, moved
                     finished += 1
-        except KeyboardInterrupt:
-            if not finished:
-                raise
         return kept, accepted, finished
 
 
@@ -182,16 +158,15 @@ class _Chains:
     They start at draws from Dirichlet(α + 1): spread out, and away from the walls.
     """
 
-    def __init__(self, prior, size, pairs, rng):
-        self.prior, self.pairs, self.rng = prior, pairs, rng
-        self.p = rng.dirichlet(prior.alpha + 1, size=size)
+    def __init__(self, alpha, size, pairs, rng):
+        self.alpha, self.pairs, self.rng = alpha, pairs, rng
+        self.p = rng.dirichlet(alpha + 1, size=size)
 
 
 class _Exact:
     """Pairs drawn from the posterior: the rows by column, every pair visits each distinct report."""
 
-    def __init__(self, rows, prior):
-        merged = merge(rows, prior, columns=False)
+    def __init__(self, merged):
         self.columns, self.counts = np.ascontiguousarray(merged.matrix.T), merged.counts
 
     def draw(self, chains):
@@ -199,7 +174,7 @@ class _Exact:
         from ldpbayes.posteriors import kernels
 
         for p in chains.p:
-            kernels.slice_pairs(p, p @ self.columns, self.columns, self.counts, chains.prior.alpha, chains.pairs, chains.rng)
+            kernels.slice_pairs(p, p @ self.columns, self.columns, self.counts, chains.alpha, chains.pairs, chains.rng)
             p /= p.sum()
         return np.ones(len(chains.p), dtype=bool)
 
@@ -231,7 +206,7 @@ class _Quadratic:
         new = chains.p.copy()
         for p in new:
             slope = self.linear - self.hessian @ p
-            kernels.slice_pairs(p, slope, self.hessian, np.empty(0), chains.prior.alpha, chains.pairs, chains.rng)
+            kernels.slice_pairs(p, slope, self.hessian, np.empty(0), chains.alpha, chains.pairs, chains.rng)
             p /= p.sum()
         return new
 
@@ -250,7 +225,7 @@ class _Quadratic:
 
 def _settle(chains, rows, length, steps):
     """Return the _Quadratic expanded around its own draws, EXPANSIONS times; the chains move along with it."""
-    around = chains.prior.mean[None]
+    around = (chains.alpha / chains.alpha.sum())[None]
     for _ in range(EXPANSIONS):
         target, seen = _Quadratic.around(rows, around), []
         for _ in range(length):

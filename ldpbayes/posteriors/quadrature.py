@@ -13,18 +13,20 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
-from ldpbayes import checks, result
-from ldpbayes.errors import ConvergenceError, InfeasibleError
-from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
+from ldpbayes import checks
+from ldpbayes.errors import ConvergenceError
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.merging import count_groups, merge, quantile
-from ldpbayes.priors import as_prior
-from ldpbayes.progress import track
+from ldpbayes.posteriors.merging import quantile
 
 #: The first stick has so many times the nodes of the others: its margin is interpolated, not only integrated.
 FIRST_STICK = 2
 #: Largest number of groups of categories that a product rule is tried on.
 MAX_GROUPS = 8
+#: The rule's error is its distance from the rule with COARSER times its nodes; where too large, it gets FINER times as many.
+COARSER, FINER = 0.8, 1.25
+#: Largest share of the mass that windows may leave out. Wider ones aim at e^−WIDENING, a tenth of that.
+MAX_LEFT_OUT, WIDENING = 1e-9, 23
 #: Nodes expanded at a time.
 BATCH = 2048
 #: Nodes kept in memory to draw from; beyond them batches are computed a second time.
@@ -40,7 +42,7 @@ class Quadrature(AbstractPosterior):
     """Moments, evidence and margins by conical (stick-breaking) Gauss–Jacobi quadrature, with its error; i.i.d. draws.
 
     With sticks v_i = P_i / (P_i + … + P_g) the prior is a product of Betas and the likelihood a polynomial. The rule with
-    q nodes a stick is held against the one with 0.8 q; q grows until they agree to ``tolerance``. Each margin comes from
+    q nodes a stick is compared with the one with 0.8 q; q grows until they agree to ``tolerance``. Each margin comes from
     the rule that breaks its category first: its density is known at the nodes of the first stick, a polynomial times a
     Beta weight, and is integrated and inverted as such. Draws start at independent draws from the nodes and then move
     along every stick once by its exact conditional: since the rule integrates smooth functions to its stated error and
@@ -58,7 +60,7 @@ class Quadrature(AbstractPosterior):
 
     References
     ----------
-    Stroud (1971) for conical products; spec 2.3.
+    Stroud (1971), "Approximate Calculation of Multiple Integrals", for conical products.
     """
 
     draws: int = 1000
@@ -66,72 +68,56 @@ class Quadrature(AbstractPosterior):
     tolerance: float = 1e-6
     limit_seconds: float = 60.0
     name: ClassVar[str] = "quadrature"
-    sampling: ClassVar[str] = "independent"
 
     def __post_init__(self):
         super().__post_init__()
         object.__setattr__(self, "tolerance", checks.positive(self.tolerance, "tolerance"))
         object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
 
-    def feasibility(self, collection, prior):
-        prior = as_prior(prior, collection.n_categories)
-        return self._prepare(collection, prior)[0]
+    def prepare(self, problem):
+        if problem.n_groups > MAX_GROUPS:
+            return Refusal(
+                f"Distinguishable categories must be at most {MAX_GROUPS} for quadrature, got {problem.n_groups}."
+            )
+        return self._plan(problem.merged)
 
-    def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
-        prior = as_prior(prior, collection.n_categories)
-        feasibility, merged = self._prepare(collection, prior)
-        if not feasibility.feasible:
-            raise InfeasibleError(feasibility.reason)
-        ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
-        rng = checks.generator(random_seed, "random_seed")
-        problem, nodes, moments, error = self._resolve(merged, progressbar)
+    def run(self, plan, rng, watch):
+        merged = plan.state
+        target, nodes, moments, error = self._resolve(merged, watch)
         mean, cov = merged.expand(moments.mean, moments.cov)
         sd = np.sqrt(np.diag(cov))
         frequency_mean, frequency_sd = frequency_moments(mean, sd**2, merged.member_alpha, merged.n_reports)
-        lower, upper = _intervals(merged, problem, nodes, moments, (1 - ci_prob) / 2, progressbar)
-        groups = _draws(problem, math.ceil(0.8 * nodes), self.chains * self.draws, rng, progressbar)
+        groups = _draws(target, math.ceil(COARSER * nodes), self.chains * self.draws, rng, watch)
         distribution, tallies = merged.split(groups, merged.allocate(groups, rng), rng)
+
+        def intervals(ci_prob):
+            ends = _intervals(merged, target, nodes, moments, (1 - ci_prob) / 2, watch)
+            return dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
+
         shape = (self.chains, self.draws, -1)
-        return result.build(
-            collection,
-            prior,
-            method=self.name,
-            settings={**dataclasses.asdict(self), "random_seed": random_seed, "ci_prob": ci_prob},
-            draws=distribution.reshape(shape),
-            frequencies=(tallies / merged.n_reports).reshape(shape),
+        return Sample(
+            distribution.reshape(shape),
+            tallies.reshape(shape),
+            detail=f"{nodes} nodes a stick agree with {math.ceil(COARSER * nodes)} to {error:.1e} posterior sd.",
             exact={
                 "distribution_mean": mean,
                 "distribution_sd": sd,
                 "distribution_cov": cov,
-                "distribution_lower": lower,
-                "distribution_upper": upper,
                 "frequency_mean": frequency_mean,
                 "frequency_sd": frequency_sd,
                 "log_evidence": moments.log_evidence + merged.log_constant,
             },
-            attrs={
+            intervals=intervals,
+            facts={
                 "n_groups": merged.n_groups,
                 "nodes_per_stick": nodes,
                 "quadrature_error": error,
                 "mass_left_out": moments.left_out,
-                "checked": f"{nodes} nodes a stick agree with {math.ceil(0.8 * nodes)} to {error:.1e} posterior sd.",
             },
         )
 
-    def _prepare(self, collection, prior):
-        """Return (Feasibility, merged rows or None); rows are written out only where the number of groups allows it."""
-        groups = count_groups(collection.rows)
-        if groups > MAX_GROUPS:
-            reason = f"Distinguishable categories must be at most {MAX_GROUPS} for quadrature, got {groups}."
-            return Feasibility(False, math.nan, reason), None
-        try:
-            merged = merge(collection.rows, prior)
-        except InfeasibleError as err:
-            return Feasibility(False, math.nan, str(err)), None
-        return self._feasibility(merged), merged
-
-    def _feasibility(self, merged, nodes=None):
-        """Return the verdict for merged rows; at the number of nodes that most collections need where none is given."""
+    def _plan(self, merged, nodes=None):
+        """Return the Plan or Refusal for merged rows; at the nodes that most collections need where none are given."""
         g, m = merged.n_groups, merged.counts.size
         nodes = nodes or min(USUAL_NODES, _exact_nodes(merged))
         passes = g + 1  # one for the moments, about one for the coarser ones and the draws, one for each further margin
@@ -139,35 +125,35 @@ class Quadrature(AbstractPosterior):
         size = f"{g} distinguishable categories, {nodes} nodes a stick, {m} distinct rows"
         if seconds > self.limit_seconds:
             reason = f"Predicted cost {seconds:.3g} s must be at most limit_seconds = {self.limit_seconds:g} s ({size})."
-            return Feasibility(False, seconds, reason)
-        return Feasibility(True, seconds, f"Exact to a checked error by quadrature ({size}).")
+            return Refusal(reason, seconds)
+        return Plan(f"Exact to a checked error by quadrature ({size}).", seconds, merged)
 
-    def _resolve(self, merged, progressbar=False):
-        """Return (problem, nodes a stick, moments, error), with as many nodes and as wide windows as the answer needs."""
+    def _resolve(self, merged, watch):
+        """Return (target, nodes a stick, moments, error), with as many nodes and as wide windows as the answer needs."""
         nodes = min(FIRST_NODES, _exact_nodes(merged))
-        problem, coarse = Problem.of(merged), None
+        target, coarse = Target.of(merged), None
         while True:
-            fine = _integrate(problem, nodes, progressbar)
-            if fine.left_out > 1e-9:
-                problem, coarse = problem.deeper(math.log(fine.left_out) + 23), None
+            fine = _integrate(target, nodes, watch)
+            if fine.left_out > MAX_LEFT_OUT:
+                target, coarse = target.deeper(math.log(fine.left_out) + WIDENING), None
                 continue
             if coarse is None:
-                coarse = _integrate(problem, math.ceil(0.8 * nodes), progressbar)
+                coarse = _integrate(target, math.ceil(COARSER * nodes), watch)
             error = fine.distance(coarse)
             if error <= self.tolerance or merged.n_groups == 1:
-                return problem, nodes, fine, error
-            wanted = math.ceil(1.25 * nodes)
-            feasibility = self._feasibility(merged, wanted)
-            if not feasibility.feasible:
+                return target, nodes, fine, error
+            wanted = math.ceil(FINER * nodes)
+            plan = self._plan(merged, wanted)
+            if not plan.feasible:
                 raise ConvergenceError(
                     f"Quadrature is not resolved: {nodes} nodes a stick differ by {error:.1e} from 0.8 as many, tolerance "
-                    f"{self.tolerance:g}. {feasibility.reason}"
+                    f"{self.tolerance:g}. {plan.reason}"
                 )
             nodes, coarse = wanted, fine
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Target:
     """Σ_j w_j log (L_j p) under Dirichlet(α), α ≤ 1: whole prior counts above that have become reports of a category.
 
     Attributes
@@ -195,7 +181,7 @@ class Problem:
 
     @classmethod
     def of(cls, merged):
-        """Return the problem of merged rows."""
+        """Return the target of merged rows."""
         whole = np.ceil(merged.alpha - 1e-9) - 1
         extra = np.flatnonzero(whole > 0)
         matrix = np.concatenate([merged.matrix, np.eye(merged.n_groups)[extra]])
@@ -207,11 +193,11 @@ class Problem:
         return cls(matrix, counts, alpha, log_factor, float(bound[0]), centre[0], depth)
 
     def deeper(self, nats):
-        """Return the same problem with wider windows."""
+        """Return the same target with wider windows."""
         return dataclasses.replace(self, depth=self.depth + nats)
 
     def ordered(self, order):
-        """Return the same problem with the categories in another order."""
+        """Return the same target with the categories in another order."""
         return dataclasses.replace(self, matrix=self.matrix[:, order], alpha=self.alpha[order], centre=self.centre[order])
 
 
@@ -240,7 +226,7 @@ def _maximise(images, counts, iterations=60):
     """Return (upper bound on max_u Σ w log(Y u) over the simplex, u) for a batch of Y, shapes (N,), (N, k).
 
     Damped Newton on the self-concordant Σ w log(Y u) + Σ log u, whose maximiser is within k nats of the maximum; the bound
-    is the certificate value + max_x (Yᵀ(w/Yu))_x − Σ w (spec 2.1), valid at any u.
+    is the certificate value + max_x (Yᵀ(w/Yu))_x − Σ w, valid at any u.
     """
     size, _, k = images.shape
     u = np.full((size, k), 1 / k)
@@ -286,7 +272,7 @@ def _step_length(ratio, counts, relative, step, decrement):
     return short
 
 
-def _windows(problem, head, tails):
+def _windows(target, head, tails):
     """Return (low, high): the range of c outside which max_u ℓ(c head + (1 − c) tails u) is below top − depth, (N,) each.
 
     Parameters
@@ -298,14 +284,14 @@ def _windows(problem, head, tails):
     """
     size = len(head)
     low, high = np.zeros(size), np.ones(size)
-    level = np.full(size, problem.top - problem.depth)
+    level = np.full(size, target.top - target.depth)
     with np.errstate(divide="ignore"):
-        cut_low = np.log(tails.mean(axis=2)) @ problem.counts < level
-        cut_high = np.log(head) @ problem.counts < level
+        cut_low = np.log(tails.mean(axis=2)) @ target.counts < level
+        cut_high = np.log(head) @ target.counts < level
     cut = np.flatnonzero(cut_low | cut_high)
     if not cut.size:
         return low, high
-    bound, best = _maximise(np.concatenate([head[cut][:, :, None], tails[cut]], axis=2), problem.counts)
+    bound, best = _maximise(np.concatenate([head[cut][:, :, None], tails[cut]], axis=2), target.counts)
     level[cut] = np.minimum(level[cut], bound - 4 - 2 * tails.shape[2])
     peak = np.full(size, 0.5)
     peak[cut] = best[:, 0]
@@ -318,7 +304,7 @@ def _windows(problem, head, tails):
             middle = (inner + outer) / 2
             c = (peak[rows] + side * reach * np.exp(middle))[:, None]
             mixed = (c * head[rows])[:, :, None] + (1 - c)[:, :, None] * tails[rows]
-            inside = _maximise(mixed, problem.counts)[0] >= level[rows]
+            inside = _maximise(mixed, target.counts)[0] >= level[rows]
             inner, outer = np.where(inside, middle, inner), np.where(inside, outer, middle)
         distance = np.exp(outer)
         end = np.where(distance > 0.8, 1.0, distance) * reach  # near the end go to it: the prior is singular there
@@ -366,19 +352,19 @@ def _stick_rule(low, high, alpha, rest, nodes):
     return t, v, complement, log_weight
 
 
-def _nodes(problem, nodes, stick=0, p=None, rest=None, log_weight=None, first=None):
+def _nodes(target, nodes, stick=0, p=None, rest=None, log_weight=None, first=None):
     """Yield (index of the first stick's node, p, log weight) of the product rule in batches, depth first."""
-    g = problem.alpha.size
+    g = target.alpha.size
     if p is None:
         p, rest, log_weight, first = np.zeros((1, g)), np.ones(1), np.zeros(1), np.zeros(1, dtype=int)
-    images = p @ problem.matrix.T
-    head = images + rest[:, None] * problem.matrix[:, stick]
-    tails = images[:, :, None] + rest[:, None, None] * problem.matrix[:, stick + 1 :]
-    low, high = _windows(problem, head, tails)
-    tail = problem.alpha[stick + 1 :].sum()
+    images = p @ target.matrix.T
+    head = images + rest[:, None] * target.matrix[:, stick]
+    tails = images[:, :, None] + rest[:, None, None] * target.matrix[:, stick + 1 :]
+    low, high = _windows(target, head, tails)
+    tail = target.alpha[stick + 1 :].sum()
     if stick == 0:
         nodes = FIRST_STICK * nodes
-    _, v, complement, log_rule = _stick_rule(low, high, problem.alpha[stick], tail, nodes)
+    _, v, complement, log_rule = _stick_rule(low, high, target.alpha[stick], tail, nodes)
     p = np.repeat(p, nodes, axis=0)
     p[:, stick] = (rest[:, None] * v).ravel()
     rest = (rest[:, None] * complement).ravel()
@@ -387,40 +373,39 @@ def _nodes(problem, nodes, stick=0, p=None, rest=None, log_weight=None, first=No
     if stick == g - 2:
         p[:, -1] = rest
         with np.errstate(divide="ignore"):
-            yield first, p, log_weight + np.log(p @ problem.matrix.T) @ problem.counts - problem.top
+            yield first, p, log_weight + np.log(p @ target.matrix.T) @ target.counts - target.top
         return
     for start in range(0, len(p), BATCH):
         s = slice(start, start + BATCH)
         yield from _nodes(
-            problem, nodes // FIRST_STICK if stick == 0 else nodes, stick + 1, p[s], rest[s], log_weight[s], first[s]
+            target, nodes // FIRST_STICK if stick == 0 else nodes, stick + 1, p[s], rest[s], log_weight[s], first[s]
         )
 
 
-def _integrate(problem, nodes, progressbar=False):
+def _integrate(target, nodes, watch):
     """Return the Moments by the product rule with so many nodes a stick."""
-    g = problem.alpha.size
+    g = target.alpha.size
     if g == 1:
-        return Moments(problem.log_factor + problem.top, np.ones(1), np.zeros((1, 1)), 0.0, None)
+        return Moments(target.log_factor + target.top, np.ones(1), np.zeros((1, 1)), 0.0, None)
     density, first_sum, second_sum = np.zeros(FIRST_STICK * nodes), np.zeros(g), np.zeros((g, g))
-    batches = track(
-        _nodes(problem, nodes),
+    batches = watch.track(
+        _nodes(target, nodes),
         f"Quadrature, {nodes} nodes a stick",
         FIRST_STICK * nodes ** (g - 1),
-        shown=progressbar,
         weight=lambda batch: len(batch[1]),
     )
     for first, p, log_weight in batches:
         weight = np.exp(log_weight)
         density += np.bincount(first, weight, density.size)
-        centred = p - problem.centre
+        centred = p - target.centre
         first_sum += weight @ centred
         second_sum += centred.T @ (weight[:, None] * centred)
     total = density.sum()
     shift = first_sum / total
     cov = second_sum / total - np.outer(shift, shift)
-    log_evidence = math.log(total) + problem.top + problem.log_factor
-    left_out = math.exp(min(-problem.depth - math.log(total), 700.0))
-    return Moments(log_evidence, problem.centre + shift, cov, left_out, Margin.of(problem, density / total))
+    log_evidence = math.log(total) + target.top + target.log_factor
+    left_out = math.exp(min(-target.depth - math.log(total), 700.0))
+    return Moments(log_evidence, target.centre + shift, cov, left_out, Margin.of(target, density / total))
 
 
 # ---- margins -------------------------------------------------------------------------------------------------------
@@ -435,12 +420,12 @@ class Margin:
     values: np.ndarray
 
     @classmethod
-    def of(cls, problem, probability):
+    def of(cls, target, probability):
         """Return the margin of the first category from the probabilities of the first stick's nodes."""
-        head, tails = problem.matrix[:, 0], problem.matrix[:, 1:]
-        start, end = (float(x[0]) for x in _windows(problem, head[None], tails[None]))
-        low = float(problem.alpha[0]) if start == 0 else 1.0
-        high = _remainder(float(problem.alpha[1:].sum())) if end == 1 else 1.0
+        head, tails = target.matrix[:, 0], target.matrix[:, 1:]
+        start, end = (float(x[0]) for x in _windows(target, head[None], tails[None]))
+        low = float(target.alpha[0]) if start == 0 else 1.0
+        high = _remainder(float(target.alpha[1:].sum())) if end == 1 else 1.0
         return cls(start, end - start, low, high, probability / _jacobi(probability.size, low, high)[1])
 
     def density(self, t):
@@ -490,7 +475,7 @@ class Margin:
         return quantile(below, self.start + self.width)
 
 
-def _intervals(merged, problem, nodes, moments, tail, progressbar=False):
+def _intervals(merged, target, nodes, moments, tail, watch):
     """Return the equal-tailed interval ends of every category, shape (a,) each."""
     first, kind = merged.margins()
     ends = np.empty((len(first), 2))
@@ -504,7 +489,7 @@ def _intervals(merged, problem, nodes, moments, tail, progressbar=False):
             continue
         if g not in margins:
             order = np.r_[g, np.delete(np.arange(merged.n_groups), g)]
-            margins[g] = _integrate(problem.ordered(order), nodes, progressbar).margin
+            margins[g] = _integrate(target.ordered(order), nodes, watch).margin
         margin = margins[g]
         ends[i] = [
             margin.quantile(level) if alone else margin.share_quantile(level, alpha, rest) for level in (tail, 1 - tail)
@@ -513,48 +498,48 @@ def _intervals(merged, problem, nodes, moments, tail, progressbar=False):
 
 
 # ---- draws ---------------------------------------------------------------------------------------------------------
-def _draws(problem, nodes, size, rng, progressbar=False):
+def _draws(target, nodes, size, rng, watch):
     """Return i.i.d. draws of the group sums, shape (size, g): nodes by their weights, then one exact move a stick."""
-    g = problem.alpha.size
+    g = target.alpha.size
     if g == 1:
         return np.ones((size, 1))
     keep, totals = [], []
-    for _, p, log_weight in _nodes(problem, nodes):
+    for _, p, log_weight in _nodes(target, nodes):
         weight = np.exp(log_weight)
         totals.append(weight.sum())
         keep.append((p, weight) if len(p) * len(totals) <= KEEP else None)
     chosen = rng.multinomial(size, np.array(totals) / sum(totals))
-    p = np.concatenate(list(_pick(problem, nodes, keep, chosen, rng)))
+    p = np.concatenate(list(_pick(target, nodes, keep, chosen, rng)))
     rng.shuffle(p)
-    for stick in track(range(g - 1), "Draws", shown=progressbar):
+    for stick in watch.track(range(g - 1), "Draws"):
         for start in range(0, size, BATCH):
             s = slice(start, start + BATCH)
-            p[s] = _move(problem, p[s], stick, rng)
+            p[s] = _move(target, p[s], stick, rng)
     return p
 
 
-def _pick(problem, nodes, keep, chosen, rng):
+def _pick(target, nodes, keep, chosen, rng):
     """Yield the chosen number of nodes of every batch; batches that were not kept are computed again."""
-    again = (None for _ in chosen) if all(k is not None for k in keep) else _nodes(problem, nodes)
+    again = (None for _ in chosen) if all(k is not None for k in keep) else _nodes(target, nodes)
     for kept, count, batch in zip(keep, chosen, again, strict=True):
         if count:
             p, weight = kept if kept is not None else (batch[1], np.exp(batch[2]))
             yield p[rng.choice(len(p), size=count, p=weight / weight.sum())]
 
 
-def _move(problem, p, stick, rng):
+def _move(target, p, stick, rng):
     """Return p with one stick drawn from its conditional given the others."""
     rest = p[:, stick:].sum(axis=1)
     tail = p[:, stick + 1 :] / np.maximum(p[:, stick + 1 :].sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    prefix = p[:, :stick] @ problem.matrix[:, :stick].T
-    head = prefix + rest[:, None] * problem.matrix[:, stick]
-    foot = prefix + rest[:, None] * (tail @ problem.matrix[:, stick + 1 :].T)
-    low, high = _windows(problem, head, foot[:, :, None])
-    alpha, after = problem.alpha[stick], problem.alpha[stick + 1 :].sum()
+    prefix = p[:, :stick] @ target.matrix[:, :stick].T
+    head = prefix + rest[:, None] * target.matrix[:, stick]
+    foot = prefix + rest[:, None] * (tail @ target.matrix[:, stick + 1 :].T)
+    low, high = _windows(target, head, foot[:, :, None])
+    alpha, after = target.alpha[stick], target.alpha[stick + 1 :].sum()
     _, v, complement, log_weight = _stick_rule(low, high, alpha, after, DRAW_NODES)
     image = foot[:, None, :] * complement[:, :, None] + head[:, None, :] * v[:, :, None]
     with np.errstate(divide="ignore"):
-        log_weight += np.log(image) @ problem.counts
+        log_weight += np.log(image) @ target.counts
     weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
     t = np.empty(len(p))
     for at_low in (False, True):

@@ -6,7 +6,7 @@ rest, and Pareto smoothing says whether they can.
 """
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -14,12 +14,9 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from ldpbayes import checks
-from ldpbayes.errors import ConvergenceError, InfeasibleError
-from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Status, Watch
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
-from ldpbayes.posteriors.frequency import frequency_draws_within, frequency_moments
-from ldpbayes.priors import as_prior
-from ldpbayes.progress import finished, track
 
 #: The weights are trusted below this Pareto k̂ …
 MAX_K_HAT = 0.7
@@ -197,19 +194,38 @@ class Surrogate(AbstractPosterior):
     chains: int = 4
     max_expansions: int = 12
     name: ClassVar[str] = "surrogate"
-    sampling: ClassVar[str] = "independent"
 
     def __post_init__(self):
         super().__post_init__()
         object.__setattr__(self, "max_expansions", checks.integer(self.max_expansions, "max_expansions", minimum=1))
 
-    def feasibility(self, collection, prior):
-        if collection.n_categories < 3:
-            return Feasibility(False, math.nan, "The surrogate needs three categories.")
-        work = collection.rows.n_rows * collection.n_categories
-        seconds = 0.2 + 2e-4 * collection.n_categories + work * (self.draws * self.chains * 2.5e-11 + 1e-8)
-        return Feasibility(
-            True, seconds, "Surrogate with weights on the true likelihood; its k-hat says whether to trust it."
+    def prepare(self, problem):
+        a = problem.n_categories
+        if a < 3:
+            return Refusal("The surrogate needs three categories.")
+        seconds = 0.2 + 2e-4 * a + problem.rows.n_rows * a * (self.draws * self.chains * 2.5e-11 + 1e-8)
+        return Plan("Surrogate with weights on the true likelihood; its k-hat says whether to trust it.", seconds, problem)
+
+    def run(self, plan, rng, watch):
+        found = self._weighted(plan.state, rng, watch)
+        if found.problem and watch.interrupted:
+            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {found.problem}")
+        flat = found.distribution[rng.permutation(resample(found.weight, rng))]
+        mean = found.weight @ found.distribution
+        draws = len(flat) // self.chains
+        return Sample(
+            flat[: self.chains * draws].reshape(self.chains, draws, -1),
+            effective=found.effective_sample,
+            status=Status.NOT_TRUSTED if found.problem else Status.ACCEPTED,
+            detail=found.problem or found.checked,
+            moments=(mean, found.weight @ (found.distribution - mean) ** 2),
+            facts={
+                "k_hat": found.k_hat,
+                "shift_by_weights": found.shift,
+                "expansions": found.expansions,
+                "log_evidence": found.log_evidence,
+                "log_evidence_error": found.log_evidence_error,
+            },
         )
 
     def weighted(self, collection, prior, *, random_seed=None, progressbar=False):
@@ -220,64 +236,24 @@ class Surrogate(AbstractPosterior):
         InfeasibleError
             With two categories (every such collection has an exact posterior).
         """
-        answer = self.feasibility(collection, prior)
-        if not answer.feasible:
-            raise InfeasibleError(answer.reason)
-        rng = checks.generator(random_seed, "random_seed")
-        prior = as_prior(prior, collection.n_categories)
-        rows = collection.rows
-        engine, expansions = expand(rows, prior.alpha, self.max_expansions, progressbar=progressbar)
+        problem = Problem.of(collection, prior)
+        plan = self.plan(problem)
+        if not plan.feasible:
+            raise InfeasibleError(plan.reason)
+        return self._weighted(problem, checks.generator(random_seed, "random_seed"), Watch(progressbar))
+
+    def _weighted(self, problem, rng, watch):
+        alpha = problem.alpha
+        engine, expansions = expand(problem.rows, alpha, self.max_expansions, watch=watch)
         distribution, log_radius = _propose(engine, self.draws * self.chains, rng)
-        log_likelihood = _log_likelihood(rows, distribution, progressbar)
+        log_likelihood = _log_likelihood(problem.rows, distribution, watch)
         kept, size = log_likelihood.size, len(distribution)
         log_ratio = log_likelihood - log_radius[:kept]
-        log_ratio += gammaln(prior.total) - gammaln(prior.alpha).sum() + engine.factor_log_mass.sum()
+        log_ratio += gammaln(alpha.sum()) - gammaln(alpha).sum() + engine.factor_log_mass.sum()
         return replace(weigh(distribution[:kept], log_ratio, expansions), interrupted=kept < size)
 
-    def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
-        from ldpbayes import result
 
-        rng = checks.generator(random_seed, "random_seed")
-        prior = as_prior(prior, collection.n_categories)
-        found = self.weighted(collection, prior, random_seed=rng, progressbar=progressbar)
-        if found.problem and found.interrupted:
-            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {found.problem}")
-        chosen = rng.permutation(resample(found.weight, rng))
-        flat = found.distribution[chosen]
-        mean = found.weight @ found.distribution
-        variance = found.weight @ (found.distribution - mean) ** 2
-        frequency_mean, frequency_sd = frequency_moments(mean, variance, prior.alpha, collection.n_reports)
-        frequencies, kind = frequency_draws_within(
-            collection.rows, flat, rng, frequency_mean, frequency_sd, progressbar=progressbar, partial=True
-        )
-        effective = found.effective_sample * len(frequencies) / len(flat)
-        draws, frequencies = result.into_chains(self.chains, flat, frequencies)
-        tree = result.build(
-            collection,
-            prior,
-            method=self.name,
-            settings={**asdict(self), "ci_prob": ci_prob},
-            draws=draws,
-            frequencies=frequencies,
-            attrs={
-                "effective_draws": effective,
-                "k_hat": found.k_hat,
-                "shift_by_weights": found.shift,
-                "expansions": found.expansions,
-                "log_evidence": found.log_evidence,
-                "log_evidence_error": found.log_evidence_error,
-                "frequency_draws": kind,
-                "checked": found.checked,
-                "problem": found.problem,
-                "interrupted": int(draws.shape[1] < self.draws),
-            },
-        )
-        if found.problem:
-            raise ConvergenceError(f"The surrogate's weights cannot be trusted: {found.problem}.", tree)
-        return tree
-
-
-def expand(rows, alpha, max_expansions=12, *, progressbar=False):
+def expand(rows, alpha, max_expansions=12, *, watch=None):
     """Return (Proposal, rounds): the surrogate posterior, expanded at its own mean until that settles.
 
     Parameters
@@ -285,11 +261,12 @@ def expand(rows, alpha, max_expansions=12, *, progressbar=False):
     rows : Rows
     alpha : (a,) array
     max_expansions : int
-    progressbar : bool
+    watch : Watch, optional
     """
+    watch = watch or Watch()
     mean = alpha / alpha.sum()
     spread = np.zeros_like(mean)  # variances of the independent factors; none at the first expansion
-    for rounds in track(range(1, max_expansions + 1), "Expansions of the likelihood", shown=progressbar):
+    for rounds in watch.track(range(1, max_expansions + 1), "Expansions of the likelihood"):
         linear, curvature = quadratic(rows, mean, spread)
         engine = Proposal(GaussianFactors(alpha, linear, curvature))
         before, (mean, variance) = mean, engine.saddle_moments()
@@ -345,11 +322,11 @@ def _propose(engine, size, rng):
     return p, top + np.log((np.exp(log_density) * inside).sum(axis=1) * scale * (steps[1] - steps[0]))
 
 
-def _log_likelihood(rows, distribution, progressbar):
+def _log_likelihood(rows, distribution, watch):
     """Return the log-likelihood of each draw; after Ctrl-C of the first of them, in whole blocks."""
-    starts = track(range(0, len(distribution), BLOCK), "Likelihood of the draws", shown=progressbar)
+    starts = watch.track(range(0, len(distribution), BLOCK), "Likelihood of the draws")
     blocks = (rows.log_likelihood(np.ascontiguousarray(distribution[start : start + BLOCK].T)) for start in starts)
-    return np.concatenate(finished(blocks))
+    return np.concatenate(watch.finished(blocks))
 
 
 def weigh(distribution, log_ratio, expansions=0):

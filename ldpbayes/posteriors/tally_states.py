@@ -1,6 +1,5 @@
 """Exact posterior of any channel at small (a, n): dynamic programming over the unknown tallies of the true values."""
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,12 +7,9 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
-from ldpbayes import checks, result
-from ldpbayes.errors import InfeasibleError
-from ldpbayes.posteriors.base import AbstractPosterior, Feasibility
-from ldpbayes.posteriors.merging import count_groups, merge, quantile
-from ldpbayes.priors import as_prior
-from ldpbayes.progress import track
+from ldpbayes import checks
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
+from ldpbayes.posteriors.merging import quantile
 
 #: Largest number of tally states held in memory (about 40 bytes each).
 MAX_STATES = 2**24
@@ -43,80 +39,62 @@ class TallyStates(AbstractPosterior):
 
     References
     ----------
-    Lopuhaä-Zwakenberg et al. (2020), App. A, for the mixture; spec 2.3, 2.2.
+    Lopuhaä-Zwakenberg et al. (2020), App. A, for the mixture.
     """
 
     draws: int = 1000
     chains: int = 4
     limit_seconds: float = 60.0
     name: ClassVar[str] = "tally_states"
-    sampling: ClassVar[str] = "independent"
 
     def __post_init__(self):
         super().__post_init__()
         object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
 
-    def feasibility(self, collection, prior):
-        prior = as_prior(prior, collection.n_categories)
-        return self._prepare(collection, prior)[0]
+    def prepare(self, problem):
+        plan = self._plan(problem.n_groups, problem.n_users)
+        if not plan.feasible:
+            return plan
+        merged = problem.merged
+        return self._plan(merged.n_groups, merged.n_reports, merged)
 
-    def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
-        prior = as_prior(prior, collection.n_categories)
-        feasibility, merged = self._prepare(collection, prior)
-        if not feasibility.feasible:
-            raise InfeasibleError(feasibility.reason)
-        ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
-        rng = checks.generator(random_seed, "random_seed")
-        states, probability, log_evidence = tally_law(merged, progressbar=progressbar)
-        exact = _moments(merged, states, probability)
-        exact |= _intervals(merged, states, probability, (1 - ci_prob) / 2)
+    def run(self, plan, rng, watch):
+        merged = plan.state
+        states, probability, log_evidence = tally_law(merged, watch)
         size = self.chains * self.draws
         tallies = states[rng.choice(len(states), size=size, p=probability)].astype(np.int64)
         gammas = rng.standard_gamma(merged.alpha + tallies)
         distribution, tallies = merged.split(gammas / gammas.sum(axis=1, keepdims=True), tallies, rng)
         shape = (self.chains, self.draws, -1)
-        return result.build(
-            collection,
-            prior,
-            method=self.name,
-            settings={**dataclasses.asdict(self), "random_seed": random_seed, "ci_prob": ci_prob},
-            draws=distribution.reshape(shape),
-            frequencies=(tallies / merged.n_reports).reshape(shape),
-            exact={**exact, "log_evidence": log_evidence},
-            attrs={"n_states": len(states), "n_groups": merged.n_groups, "checked": feasibility.reason},
+        return Sample(
+            distribution.reshape(shape),
+            tallies.reshape(shape),
+            detail=plan.reason,
+            exact=_moments(merged, states, probability) | {"log_evidence": log_evidence},
+            intervals=lambda ci_prob: _intervals(merged, states, probability, (1 - ci_prob) / 2),
+            facts={"n_states": len(states), "n_groups": merged.n_groups},
         )
 
-    def _prepare(self, collection, prior):
-        """Return (Feasibility, merged rows or None); rows are written out only where the number of groups allows it."""
-        feasibility = self._feasibility(count_groups(collection.rows), collection.n_reports)
-        if not feasibility.feasible:
-            return feasibility, None
-        try:
-            merged = merge(collection.rows, prior)
-        except InfeasibleError as err:
-            return Feasibility(False, math.nan, str(err)), None
-        return self._feasibility(merged.n_groups, merged.n_reports), merged
-
-    def _feasibility(self, g, n):
-        """Return the verdict for g groups of categories and n reports."""
+    def _plan(self, g, n, merged=None):
+        """Return the Plan or Refusal for g groups of categories and n reports."""
         states, steps = _choose(n + g - 1, g - 1), _choose(n + g, g)
         seconds = START_SECONDS + g * (STEP_SECONDS * steps + STATE_SECONDS * states)
         size = f"{g} distinguishable categories and {n} reports: {states:.3g} tally states, {steps:.3g} steps"
         if states > MAX_STATES:
-            return Feasibility(False, seconds, f"Tally states must be at most {MAX_STATES}, got {states:.3g} ({size}).")
+            return Refusal(f"Tally states must be at most {MAX_STATES}, got {states:.3g} ({size}).", seconds)
         if seconds > self.limit_seconds:
             reason = f"Predicted cost {seconds:.3g} s must be at most limit_seconds = {self.limit_seconds:g} s ({size})."
-            return Feasibility(False, seconds, reason)
-        return Feasibility(True, seconds, f"Exact by dynamic programming over {size}.")
+            return Refusal(reason, seconds)
+        return Plan(f"Exact by dynamic programming over {size}.", seconds, merged)
 
 
-def tally_law(merged, *, progressbar=False):
+def tally_law(merged, watch=None):
     """Return (states, probability, log evidence): P(T | Y) over every group tally T with Σ T = n.
 
     Parameters
     ----------
     merged : Merged
-    progressbar : bool
+    watch : Watch, optional
 
     Returns
     -------
@@ -126,7 +104,7 @@ def tally_law(merged, *, progressbar=False):
         log P(Y), ordered reports.
     """
     n, g = merged.n_reports, merged.n_groups
-    averages, log_scale = _averages(merged, progressbar)
+    averages, log_scale = _averages(merged, watch or Watch())
     states = tally_states(n, g)
     grid = np.arange(n + 1)
     log_prior = special.gammaln(n + 1) + special.gammaln(merged.alpha.sum()) - special.gammaln(merged.alpha.sum() + n)
@@ -141,7 +119,7 @@ def tally_law(merged, *, progressbar=False):
     return states, weight / total, float(top + np.log(total) + log_prior + log_scale + merged.log_constant)
 
 
-def _averages(merged, progressbar):
+def _averages(merged, watch):
     """Return (U_n over all states, divided by its scale, log of that scale), in parts between which Ctrl-C is heard."""
     from ldpbayes.posteriors import kernels
 
@@ -149,7 +127,7 @@ def _averages(merged, progressbar):
     users = np.repeat(np.arange(len(matrix)), np.rint(merged.counts).astype(np.int64))
     current, following, offsets = kernels.start_averages(n, merged.n_groups)
     done, log_scale = 0, 0.0
-    for part in track(np.array_split(users, min(n, PARTS)), "Tally states", shown=progressbar):
+    for part in watch.track(np.array_split(users, min(n, PARTS)), "Tally states"):
         current, following, log = kernels.continue_averages(matrix, part, done, current, following, offsets)
         done, log_scale = done + len(part), log_scale + log
     return current, log_scale
@@ -158,7 +136,7 @@ def _averages(merged, progressbar):
 def tally_states(n, g):
     """Return every tally of n users over g groups, shape (C(n+g−1, g−1), g), in the order of the recurrence.
 
-    With partial sums s_k = T_1 + … + T_k the position of T is Σ_{k<g} C(s_k + k − 1, k), whatever n is.
+    With partial sums s_k = T_1 + … + T_k the position of T is Σ_{k<g} C(s_k + k − 1, k).
     """
     from ldpbayes.posteriors import kernels
 

@@ -9,6 +9,7 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.posteriors import augmentation
 from ldpbayes.posteriors.augmentation import Augmentation
+from ldpbayes.posteriors.base import Problem, Watch
 from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel
@@ -114,13 +115,13 @@ def test_the_same_seed_gives_the_same_draws():
 
 @pytest.mark.parametrize("sweeps", [3, 17])
 def test_interruption_keeps_the_finished_draws(monkeypatch, sweeps):
-    def interrupted(items, *_, **__):
+    def interrupted(_, items, *__, **___):
         for i in items:
             if i == sweeps:
                 raise KeyboardInterrupt
             yield i
 
-    monkeypatch.setattr(augmentation, "track", interrupted)
+    monkeypatch.setattr(Watch, "track", interrupted)
     collection, alpha = SURVEYS["GRR"]
     method = Augmentation(draws=20, tune=5, thin=1)
     if sweeps < 5:
@@ -142,9 +143,9 @@ def test_thinning_spends_sweeps_to_make_draws_less_alike():
         values = tree["posterior"]["distribution"].values[..., 0]
         effective.append(array_stats.ess(values, chain_axis=0, draw_axis=1))
     assert effective[1] > 2 * effective[0]
-    assert Augmentation()._thin(augmentation._split(collection.rows, Dirichlet(alpha))) == 10
+    assert Augmentation()._thin(augmentation._split(Problem.of(collection, Dirichlet(alpha)))) == 10
     long = Augmentation(draws=10**6)
-    assert long._thin(augmentation._split(collection.rows, Dirichlet(alpha))) == 1
+    assert long._thin(augmentation._split(Problem.of(collection, Dirichlet(alpha)))) == 1
 
 
 def test_a_progress_bar_changes_nothing(capsys):

@@ -190,7 +190,7 @@ def test_invalid_settings_are_refused(settings, message):
 
 @pytest.mark.parametrize("seed", [-1, True, "one"])
 def test_invalid_seed_is_refused(nigeria, seed):
-    with pytest.raises(ArgumentError, match="random_seed must be a non-negative integer"):
+    with pytest.raises(ArgumentError, match="random_seed must be an integer >= 0"):
         NUTS().posterior(nigeria, "flat", random_seed=seed)
 
 

@@ -8,7 +8,7 @@ from arviz_stats.base import array_stats
 from scipy import stats
 
 from ldpbayes import ArgumentError, Collection, Dirichlet, InfeasibleError, Tally, fit, read_collection
-from ldpbayes.posteriors import pair_slice
+from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.nuts import NUTS
 from ldpbayes.posteriors.pair_slice import PairSlice
@@ -103,7 +103,7 @@ def test_four_items_at_once_against_nuts():
 
 
 def test_auto_answers_four_items_and_counts_of_bits_without_nuts(monkeypatch):
-    monkeypatch.setattr(NUTS, "posterior", lambda *_, **__: pytest.fail("handed over to NUTS"))
+    monkeypatch.setattr(NUTS, "run", lambda *_, **__: pytest.fail("handed over to NUTS"))
     tree = fit(read_collection(DATA / "rr_wada_forum_joint.toml"), random_seed=1, estimates=False)
     assert tree.attrs["method"] == "pair_slice" and tree.attrs["converged"]
     with pytest.warns(match="marginal bit counts"):
@@ -125,17 +125,20 @@ def test_seed_reproduces():
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_interruption_keeps_what_is_finished(route, monkeypatch):
-    def interrupted(stop):
+    def interrupted(stop, items, description):
+        if description != "Pair slices":
+            yield from items
+            return
         yield from range(stop)
         raise KeyboardInterrupt
 
     collection = collected(GRR(4, 1.0), 100, seed=1)
     method = PairSlice(draws=50, chains=2, tune=100, route=route)
-    monkeypatch.setattr(pair_slice, "track", lambda *_, **__: interrupted(130))
+    monkeypatch.setattr(Watch, "track", lambda _, *items: interrupted(130, *items))
     tree = method.posterior(collection, "flat", random_seed=1)
     assert draws_of(tree).shape == (2, 30, 4)
     assert tree.attrs["problem"] == "sampling was interrupted after 30 of 50 draws"
-    monkeypatch.setattr(pair_slice, "track", lambda *_, **__: interrupted(40))
+    monkeypatch.setattr(Watch, "track", lambda _, *items: interrupted(40, *items))
     with pytest.raises(KeyboardInterrupt):
         method.posterior(collection, "flat", random_seed=1)
 

@@ -197,7 +197,7 @@ def test_windows_never_cut_off_what_they_must_keep():
     """Random points within depth of the maximum lie inside the windows, level by level."""
     rng = np.random.default_rng(4)
     collection, alpha = SURVEYS["two channels"]
-    problem = quadrature.Problem.of(merge(collection.rows, Dirichlet(np.array(alpha) * 3)))
+    problem = quadrature.Target.of(merge(collection.rows, Dirichlet(np.array(alpha) * 3)))
     p = problem.centre + rng.normal(0, 0.1, (4000, 3)) @ (np.eye(3) - 1 / 3)
     p = p[(p > 0).all(axis=1)]
     value = np.log(p @ problem.matrix.T) @ problem.counts

@@ -1,0 +1,98 @@
+"""Figures hold the numbers of the tables, and no curve hides another."""
+
+import numpy as np
+import pytest
+from commands import run
+
+import ldpbayes as lb
+from ldpbayes import plots
+from ldpbayes.theory import planning
+
+
+@pytest.fixture(scope="module")
+def minarets():
+    return lb.fit(lb.load_example("minarets"), random_seed=1)
+
+
+def line(axes, words):
+    return next(found for found in axes.lines if words in str(found.get_label()))
+
+
+def ticks(axes):
+    return [text.get_text() for text in axes.get_yticklabels()]
+
+
+def test_mend_24_forest_has_the_derived_quantities(minarets):
+    (axes,) = plots.plot_forest(minarets).axes
+    assert ticks(axes) == ["carrier_honest", "carrier_lying", "non_carrier", "pi", "t"]
+    summary, estimate = minarets["summary"], minarets["estimate"]
+    means = [*summary["mean"].sel(target="distribution").values, *summary["derived_mean"].values]
+    np.testing.assert_array_equal(line(axes, "distribution P").get_xdata(), means)
+    mle = [*estimate["value"].sel(estimator="mle").values, *estimate["derived"].sel(estimator="mle").values]
+    np.testing.assert_array_equal(line(axes, "MLE").get_xdata(), mle)
+    assert len(axes.collections[0].get_segments()) == 5 and len(axes.collections[1].get_segments()) == 3
+
+
+def test_mend_24_top_holds_for_the_plot(minarets, capsys, tmp_path, monkeypatch):
+    (axes,) = plots.plot_forest(minarets, top=1).axes
+    assert ticks(axes) == ["carrier_honest", "pi", "t"] and "1 largest of 3" in axes.get_xlabel()
+    seen = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path: seen.append(figure))
+    run(capsys, "fit", "example:cheating", "--seed", 1, "--top", 2, "--plot", tmp_path / "x.png")
+    assert len(ticks(seen[0].axes[0])) == 2
+
+
+def test_forest_has_a_title_and_a_legend(minarets):
+    figure = plots.plot_forest(minarets)
+    assert "minarets" in figure.get_suptitle()
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert len(words) == 4 and any("95 % interval" in word for word in words)
+
+
+@pytest.fixture(scope="module")
+def plan_axes():
+    values = np.geomspace(500, 50_000, 25)
+    curves = planning.curves("n", values, n_categories=16, epsilon=1.0)
+    best = planning.plan(n_categories=16, epsilon=1, error=0.01)[0]
+    label = planning.KINDS["half_width"]
+    return plots.plot_plan("n", values, curves, label, chosen=(best.n, best.error, best.protocol), title="A plan").axes[0]
+
+
+def test_mend_26_no_curve_hides_another(plan_axes):
+    """Curves differ in colour, dashes and marker places, and a later curve is thinner than those below it."""
+    curves = [found for found in plan_axes.lines if found.get_label() in planning.PROTOCOLS]
+    assert len(curves) == len(planning.PROTOCOLS)
+    for attribute in ("get_color", "get_marker", "get_markevery"):
+        assert len({str(getattr(curve, attribute)()) for curve in curves}) == len(curves)
+    widths = [curve.get_linewidth() for curve in curves]
+    assert widths == sorted(widths, reverse=True) and widths[0] > widths[-1]
+
+
+def test_mend_26_the_planned_point_has_its_protocols_colour(plan_axes):
+    planned = line(plan_axes, "planned: subset")
+    assert planned.get_color() == line(plan_axes, "subset").get_color()
+    assert planned.get_color() != line(plan_axes, "sue").get_color()
+
+
+def test_mend_26_labels_fit_and_there_is_a_title(plan_axes):
+    figure = plan_axes.figure
+    figure.savefig(__import__("io").BytesIO(), format="png")
+    assert plan_axes.get_title() == "A plan" and "reports" in plan_axes.get_xlabel()
+    height = figure.bbox.height
+    box = plan_axes.yaxis.label.get_window_extent()
+    assert 0 <= box.y0 and box.y1 <= height
+
+
+def test_ticks_of_a_study_are_far_apart():
+    assert plots._spread([0.1, 0.2, 0.5, 1, 2, 5]) == [0.1, 0.5, 2, 5]
+    many = np.geomspace(100, 1e6, 17)
+    kept = plots._spread(many)
+    assert len(kept) <= 6 and kept[0] == 100
+    assert np.diff(np.log(kept)).min() >= np.log(1e4) / 5 * 0.99
+    assert plots._spread([3.0]) == [3.0]
+
+
+def test_missing_matplotlib_is_a_sentence(minarets, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    with pytest.raises(lb.InfeasibleError, match=r"ldpbayes\[plots\]"):
+        plots.plot_forest(minarets)
