@@ -4,13 +4,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ldpbayes.protocols import GRR, designs, mixture
+import numpy as np
+
+from ldpbayes.protocols import GRR, Channel, compose, designs, kronecker, mixture, product
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.rappor import Rappor
+from ldpbayes.protocols.rappor_bits import RapporBits
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
+
+ANY = (2, 3, 5)
 
 
 @dataclass(frozen=True)
@@ -25,20 +30,49 @@ class Case:
         Numbers of categories that the contract tests draw from.
     tight : bool
         Whether the largest ratio in the channel is e^epsilon exactly.
+    takes_epsilon : bool
+        Whether the builder hands epsilon to the protocol, which then refuses impossible ones; designs take probabilities.
     """
 
     name: str
     build: Callable
-    categories: tuple[int, ...] = (2, 3, 5)
+    categories: tuple[int, ...] = ANY
     tight: bool = True
+    takes_epsilon: bool = True
 
     def __str__(self):
         return self.name
 
 
+def kept(epsilon):
+    """Return the probability e^ε/(1 + e^ε) of the likelier of two answers."""
+    return 1 / (1 + math.exp(-epsilon))
+
+
+def weights(epsilon):
+    """Return the weights of three cards of Christofides' design at this level."""
+    numbers = np.array([math.exp(epsilon), (1 + math.exp(epsilon)) / 2, 1.0])
+    return numbers / numbers.sum()
+
+
+def pairs(a, epsilon):
+    """Return the joint channel of an attribute with two values and one with the rest."""
+    return kronecker([GRR(2, epsilon / 2), GRR(a // 2, epsilon / 2)] if a > 2 else [GRR(2, epsilon)])
+
+
+def positions(a):
+    """Return a map of RAPPOR: each category sets one bit in each of two cohorts of six bits."""
+    return [(f"c{x}", [1 + x, 7 + 2 * x % 6]) for x in range(a)]
+
+
+def given(name, build, categories=(2,), tight=True):
+    """Return the case of a protocol that is stated by probabilities or other protocols, not by a level."""
+    return Case(name, build, categories, tight, takes_epsilon=False)
+
+
 CASES = [
     Case("grr", GRR),
-    Case("warner", lambda a, epsilon: designs.warner(1 / (1 + math.exp(-epsilon))), (2,)),
+    Case("warner", lambda a, epsilon: designs.warner(kept(epsilon)), (2,), takes_epsilon=False),
     Case("sue", UnaryEncoding.symmetric),
     Case("oue", UnaryEncoding.optimised),
     Case("dual", UnaryEncoding.dual),
@@ -57,4 +91,20 @@ CASES = [
     ),
     Case("rappor-direct", lambda a, epsilon: Rappor.one_time(a, epsilon, a, 1, assignment="direct")),
     Case("mixture", lambda a, epsilon: mixture([0.3, 0.7], [GRR(a, epsilon), UnaryEncoding.symmetric(a, epsilon)])),
+    # Version 0.1.0 had the cases above; tests/net/record.py reads them by position.
+    given("rappor-map", lambda a, e: Rappor.from_map(positions(a), 0, 1, 2 / (1 + math.exp(e / 2)), 6, 2, 1), ANY),
+    given("rappor-bits", lambda a, e: RapporBits(Rappor.one_time(a, 2 * e, 6, 2, candidates=tuple("abcde"[:a]))), ANY),
+    given("compose", lambda a, epsilon: compose(GRR(a, 8.0), GRR(a, epsilon)), ANY, tight=False),
+    given("product", lambda a, epsilon: product([GRR(a, epsilon / 2), UnaryEncoding.symmetric(a, epsilon / 2)]), ANY),
+    given("kronecker", pairs, (2, 4, 6)),
+    Case("channel", lambda a, epsilon: Channel(np.vstack([0.8 * GRR(a, epsilon).channel(), np.full(a, 0.2)])), (2, 3)),
+    given("direct", lambda a, epsilon: designs.direct(a), ANY),
+    given("forced-response", lambda a, epsilon: designs.forced_response(1 - a / (math.expm1(epsilon) + a), [1] * a), ANY),
+    given("unrelated-question", lambda a, epsilon: designs.unrelated_question(math.tanh(epsilon / 2), 0.5)),
+    given("crosswise", lambda a, epsilon: designs.crosswise(1 - kept(epsilon))),
+    given("triangular", lambda a, epsilon: designs.triangular(math.exp(-epsilon))),
+    given("kuk", lambda a, epsilon: designs.kuk(kept(epsilon), 1 - kept(epsilon))),
+    given("kuk-2", lambda a, epsilon: designs.kuk(kept(epsilon / 2), 1 - kept(epsilon / 2), cards=2)),
+    given("christofides", lambda a, epsilon: designs.christofides(weights(epsilon))),
+    given("stochastic-lie-detector", lambda a, epsilon: designs.stochastic_lie_detector(1 - kept(epsilon)), (3,)),
 ]

@@ -31,7 +31,8 @@ def collected(case):
     return Collection("abc"[:a], [tally])
 
 
-@pytest.fixture(scope="module", params=CASES, ids=str)
+# Direct answers are the frequencies: their posterior has no spread to compare within.
+@pytest.fixture(scope="module", params=[case for case in CASES if case.name != "direct"], ids=str)
 def truth(request):
     """(collection, exact group by dynamic programming, the method that applies to every protocol)."""
     collection = collected(request.param)

@@ -203,6 +203,7 @@ def test_real_collections_hold_no_truth():
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning", "ignore::ldpbayes.errors.CompositeWarning")
 def test_every_protocol_simulates_and_survives_a_round_trip(tmp_path, case):
     size = case.categories[-1]
     collection, truth = simulate_collection(case.build(size, 1.0), population("zipf", size), 50, random_seed=1)

@@ -49,6 +49,11 @@ class AbstractProtocol(abc.ABC):
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
 
     @property
+    def design(self):
+        """The name under which make_protocol builds this one: ``name``, or for an explicit channel that of its design."""
+        return self.name
+
+    @property
     def beta(self):
         """β = e^ε − 1, without cancellation at small ε."""
         return math.expm1(self.epsilon)

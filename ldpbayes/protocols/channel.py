@@ -118,9 +118,11 @@ class Channel(AbstractProtocol):
                 f"The oracle needs a channel of rank {self.n_categories}, this one has rank {self.rank}; "
                 "use the MLE or a posterior."
             )
+        # By the QR decomposition of D^(−1/2) Q: the normal equations would square its condition number.
         mixed = self.matrix.mean(axis=1)
-        weighted = np.divide(self.matrix, mixed[:, None], out=np.zeros_like(self.matrix), where=mixed[:, None] > 0)
-        return np.linalg.solve(weighted.T @ self.matrix, weighted.T)
+        scale = np.divide(1.0, np.sqrt(mixed), out=np.zeros_like(mixed), where=mixed > 0)
+        orthogonal, upper = np.linalg.qr(scale[:, None] * self.matrix)
+        return np.linalg.solve(upper, orthogonal.T * scale)
 
     def oracle_from_tally(self, tally):
         """Return the oracle for a full (b,) vector of report counts."""

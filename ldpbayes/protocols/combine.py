@@ -169,6 +169,5 @@ def _all_settings(factors):
 
 def _settings(protocol):
     """Return a protocol's name and parameters, as a collection file states a factor."""
-    if isinstance(protocol, Channel):
-        return {"protocol": protocol.design, **protocol.parameters()}
-    return {"protocol": protocol.name, "n_categories": protocol.n_categories, **protocol.parameters()}
+    sized = {} if isinstance(protocol, Channel) else {"n_categories": protocol.n_categories}
+    return {"protocol": protocol.design, **sized, **protocol.parameters()}

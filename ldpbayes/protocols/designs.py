@@ -4,6 +4,8 @@ Carriers have the sensitive attribute; with two categories they are the second, 
 ``answers``, the labels under which files state the answers, in the order of the channel's rows; by default the design's own.
 """
 
+import math
+
 import numpy as np
 
 from ldpbayes import checks
@@ -11,6 +13,8 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.channel import Channel
 
 YES_NO = ("no", "yes")
+#: More cards tell carriers from others ever more surely, and nobody draws as many.
+MAX_CARDS = 100
 
 
 def direct(n_categories=2, answers=None):
@@ -117,21 +121,34 @@ def triangular(p, answers=None):
     return _design("triangular", [[1 - p, 0], [p, 1]], {"p": p}, answers, ("neither", "at least one"))
 
 
-def kuk(p_carrier, p_other, answers=None):
-    """Kuk (1990): carriers name a card from a pack with red share p_carrier, others from one with p_other.
+def kuk(p_carrier, p_other, cards=1, answers=None):
+    """Kuk (1990): carriers draw cards from one deck, others from a second deck, and report how many were red.
+
+    Cards are drawn with replacement: P(r red | carrier) = C(k, r) p_carrier^r (1 − p_carrier)^{k−r}, likewise for others.
 
     Parameters
     ----------
     p_carrier, p_other : float
-        P(red | carrier) and P(red | other), different.
+        Share of red cards in the deck of carriers and in that of others; they must differ.
+    cards : int
+        Number k of cards drawn, from 1 to 100.
     answers : sequence of str, optional
-        By default "black", "red".
+        Labels of 0 to k red cards; by default "black", "red" for one card and "0" to "k" for several.
+
+    Examples
+    --------
+    >>> kuk(0.8, 0.2, cards=2).matrix.round(2)
+    array([[0.64, 0.04],
+           [0.32, 0.32],
+           [0.04, 0.64]])
     """
     p_carrier, p_other = checks.probability(p_carrier, "p_carrier"), checks.probability(p_other, "p_other")
     if p_carrier == p_other:
         raise ArgumentError(f"p_carrier must be different from p_other, got {p_carrier!r} for both.")
-    matrix = [[1 - p_other, 1 - p_carrier], [p_other, p_carrier]]
-    return _design("kuk", matrix, {"p_carrier": p_carrier, "p_other": p_other}, answers, ("black", "red"))
+    cards = checks.integer(cards, "cards", 1, MAX_CARDS)
+    matrix = [[math.comb(cards, r) * p**r * (1 - p) ** (cards - r) for p in (p_other, p_carrier)] for r in range(cards + 1)]
+    settings = {"p_carrier": p_carrier, "p_other": p_other} | ({"cards": cards} if cards > 1 else {})
+    return _design("kuk", matrix, settings, answers, ("black", "red") if cards == 1 else tuple(map(str, range(cards + 1))))
 
 
 def christofides(weights, answers=None):

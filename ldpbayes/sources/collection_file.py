@@ -121,7 +121,7 @@ def write_collection(collection, path):
 
 def _channel_entry(tally, table, single):
     """Return the [[channels]] table of one tally."""
-    entry = {"name": tally.name, "protocol": getattr(tally.protocol, "design", tally.protocol.name), "file": table}
+    entry = {"name": tally.name, "protocol": tally.protocol.design, "file": table}
     entry |= {} if single else {"where": {"channel": tally.name}}
     fields = tally.protocol.report_fields
     entry |= {"report": fields[0] if len(fields) == 1 else list(fields), "count": "count", "n": tally.n_reports}

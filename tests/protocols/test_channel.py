@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError
@@ -106,3 +107,37 @@ def test_kronecker_is_the_product_of_two_answers():
 def test_answers_must_label_the_rows(answer_count):
     with pytest.raises(ArgumentError, match="2 distinct labels"):
         Channel([[0.6, 0.4], [0.4, 0.6]], ["a", "b", "c"][:answer_count])
+
+
+def test_mend_31_christofides_carriers_turn_the_cards_round():
+    protocol = designs.christofides([0.5, 0.3, 0.2])
+    np.testing.assert_allclose(protocol.matrix, [[0.5, 0.2], [0.3, 0.3], [0.2, 0.5]], rtol=1e-14)
+    assert protocol.answers == ("1", "2", "3") and protocol.epsilon == pytest.approx(math.log(2.5))
+    # The published estimator: (mean answer - E j) / (L + 1 - 2 E j), unbiased for the share of carriers.
+    share, expected = 0.3, 0.5 + 2 * 0.3 + 3 * 0.2
+    mean = np.array([1, 2, 3]) @ protocol.matrix @ [1 - share, share]
+    assert (mean - expected) / (4 - 2 * expected) == pytest.approx(share, rel=1e-12)
+    for weights in ([0.5, 0.5], [0.25, 0.5, 0.25]):
+        with pytest.raises(ArgumentError, match="must not be symmetric"):
+            designs.christofides(weights)
+
+
+@pytest.mark.parametrize("cards", [1, 2, 7])
+def test_mend_25_kuk_with_several_cards_is_binomial(cards):
+    protocol = designs.kuk(0.8, 0.3, cards)
+    expected = [[binom.pmf(r, cards, share) for share in (0.3, 0.8)] for r in range(cards + 1)]
+    np.testing.assert_allclose(protocol.matrix, expected, rtol=1e-12)
+    again = make_protocol("kuk", ["no", "yes"], protocol.parameters())
+    assert again == protocol and ("cards" in protocol.parameters()) == (cards > 1)
+
+
+@pytest.mark.parametrize("cards", [0, 101, 1.5, True])
+def test_impossible_numbers_of_cards_are_refused(cards):
+    with pytest.raises(ArgumentError, match="cards must be"):
+        designs.kuk(0.8, 0.3, cards)
+
+
+def test_the_left_inverse_keeps_its_digits_in_noisy_joint_channels():
+    """The normal equations lost nine digits here: the condition number is 1.6e5."""
+    noisy = kronecker([GRR(2, 0.005), GRR(2, 0.005)])
+    np.testing.assert_allclose(noisy.oracle_matrix() @ noisy.matrix, np.eye(4), rtol=0, atol=1e-9)

@@ -475,3 +475,17 @@ def test_the_rappor_demo_gives_its_published_shares():
         largest = [collection.categories[x] for x in np.argsort(-estimate)[:10]]
         assert largest == list(published)
         np.testing.assert_allclose(np.sort(estimate)[::-1][:10], list(published.values()), atol=tolerance)
+
+
+def test_mend_31_maps_of_rappors_own_tools_are_read_cohort_by_cohort():
+    """Indices count from one through the cohorts: here five bits each, so 6 is bit 0 of the second cohort."""
+    lines = [("yes", [1, 5, 6, 8]), ("no", [2, 3, 10, 9])]
+    protocol = Rappor.from_map(lines, 0.25, 0.75, 0.5, n_bits=5, cohorts=2, hashes=2)
+    assert protocol.positions == (((0, 4), (0, 2)), ((1, 2), (4, 3)))
+    np.testing.assert_array_equal(protocol.filters(0).T, [[1, 0, 0, 0, 1], [0, 1, 1, 0, 0]])
+    np.testing.assert_array_equal(protocol.filters(1).T, [[1, 0, 1, 0, 0], [0, 0, 0, 1, 1]])
+    for index in (0, 11):
+        with pytest.raises(DataError, match=f"index {index} of candidate 'no' is outside 1..10"):
+            Rappor.from_map([("yes", [1, 6]), ("no", [index])], 0.25, 0.75, 0.5, 5, 2, 1)
+    with pytest.raises(ArgumentError, match="positions must list 1 to 1 bits"):
+        Rappor.from_map([("yes", [1, 2, 6]), ("no", [3, 7])], 0.25, 0.75, 0.5, 5, 2, 1)
