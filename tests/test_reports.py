@@ -173,7 +173,7 @@ def test_where_without_a_match_says_what_it_looked_for(survey):
     [
         (("p = 0.7", "p = "), "small.toml: is not valid TOML: Invalid value (at line 14, column 5)"),
         (('id = "small"', 'id = "small"\nid = "again"'), "is not valid TOML: Cannot overwrite a value (at line 2"),
-        (("title", "titel"), "unknown key 'titel'; known are categories, channels, citation"),
+        (("title", "titel"), "unknown key 'titel'; known are by, categories, channels, citation"),
         (('report = "answer"', 'raport = "answer"'), "field 'channels.all': unknown key 'raport'"),
         (('"A small survey"', "3"), "field 'title': title must be text, got 3"),
         (('["no", "yes"]', '"no, yes"'), "field 'categories': must be a list of labels"),

@@ -1,7 +1,7 @@
 """What was collected: tallies of distinct reports, collections of tallies over the same categories, and cells."""
 
 from ldpbayes.collections.cells import Cells
-from ldpbayes.collections.collection import Collection, Derived
+from ldpbayes.collections.collection import Collection, Derived, as_collection
 from ldpbayes.collections.tally import Tally
 
-__all__ = ["Cells", "Collection", "Derived", "Tally"]
+__all__ = ["Cells", "Collection", "Derived", "Tally", "as_collection"]

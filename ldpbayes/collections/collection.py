@@ -256,9 +256,37 @@ class Collection:
         return " ".join(filter(None, named))
 
     def warn_if_unidentified(self):
-        """Warn where the channels cannot tell some categories apart, and of what a protocol says every fit must know."""
+        """Warn where the channels cannot tell some categories apart, and of what a protocol says every fit must know.
+
+        A collection that was read has warned when it was read, and does not warn again.
+        """
+        if self.__dict__.get("_announced"):
+            return
         sentence = self.identifiability()
         if sentence:
             warnings.warn(sentence, RankDeficientWarning, stacklevel=3)
         if self.caveat():
             warnings.warn(self.caveat(), CompositeWarning, stacklevel=3)
+
+    def announce(self):
+        """Warn as ``warn_if_unidentified`` does, once for this object: readers call it."""
+        self.warn_if_unidentified()
+        object.__setattr__(self, "_announced", True)
+
+
+def as_collection(value):
+    """Return value as a Collection: itself, or a Tally with its labels ("0", "1", … where it has none).
+
+    Raises
+    ------
+    ArgumentError
+        On anything else.
+    """
+    if isinstance(value, Collection):
+        return value
+    if isinstance(value, Tally):
+        return Collection(value.categories or tuple(map(str, range(value.protocol.n_categories))), value)
+    raise ArgumentError(
+        f"collection must be a Collection, a Tally or a path, got {type(value).__name__}; read_frame makes a Tally of a "
+        "data frame."
+    )

@@ -23,6 +23,8 @@ class Tally:
         Users behind each entry of reports; one each by default.
     name : str
         Name of the channel in the collection.
+    categories : sequence of str, optional
+        Labels of the categories, for results; they do not take part in comparisons.
 
     Examples
     --------
@@ -36,6 +38,7 @@ class Tally:
     reports: np.ndarray
     counts: np.ndarray | None = None
     name: str = "all"
+    categories: tuple[str, ...] | None = None
 
     def __post_init__(self):
         if not isinstance(self.protocol, AbstractProtocol):
@@ -50,6 +53,35 @@ class Tally:
         except DataError as err:
             raise err.at(field=self.name) from None
         counts = None if self.counts is None else checks.counts(self.counts, "counts", len(reports))
+        self._settle(reports, counts)
+
+    @classmethod
+    def trusted(cls, protocol, reports, counts, name="all", categories=None):
+        """Return a tally of reports that a reader has parsed: canonical reports and int64 counts, not checked again.
+
+        Parameters
+        ----------
+        protocol : AbstractProtocol
+        reports : array
+            As ``protocol.parse_reports`` or ``protocol.check_reports`` returns them.
+        counts : (m,) int64 array
+            None is negative.
+        name : str
+        categories : sequence of str, optional
+
+        Raises
+        ------
+        DataError
+            Where the counts add up to nothing, or to more than 10^12.
+        """
+        self = object.__new__(cls)
+        for key, value in {"protocol": protocol, "name": name, "categories": categories}.items():
+            object.__setattr__(self, key, value)
+        self._settle(reports, counts)
+        return self
+
+    def _settle(self, reports, counts):
+        """Merge the reports and keep them, and the labels, as they will stay."""
         if counts is not None and counts.sum(dtype=float) > checks.MAX_COUNT:
             raise DataError(f"channel {self.name!r} has more than 10**12 reports")
         reports, counts = distinct(reports, counts)
@@ -59,6 +91,11 @@ class Tally:
             array.setflags(write=False)
         object.__setattr__(self, "reports", reports)
         object.__setattr__(self, "counts", counts)
+        if self.categories is not None:
+            labels = tuple(self.categories)
+            if len(labels) != self.protocol.n_categories:
+                raise ArgumentError(f"categories must be {self.protocol.n_categories} labels, got {len(labels)}.")
+            object.__setattr__(self, "categories", labels)
 
     def __add__(self, other: "Tally") -> "Tally":
         """Return the tally of both sets of reports; they must have the same protocol."""

@@ -12,6 +12,7 @@ from scipy.special import gammaln
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 
 #: Channels with more entries than this are never written out.
 MAX_CHANNEL_ENTRIES = 2**24
@@ -65,7 +66,7 @@ class AbstractProtocol(abc.ABC):
 
     @abc.abstractmethod
     def parse_reports(self, columns, categories):
-        """Return the canonical array for text columns (one sequence of strings per report field)."""
+        """Return the canonical array for one column per report field: texts, or a class of ``protocols.columns``."""
 
     @abc.abstractmethod
     def format_reports(self, reports, categories):
@@ -250,7 +251,38 @@ def _sort_rows(rows):
 
 
 def parse_labels(column, labels, what="report"):
-    """Return the positions of text labels in labels; a DataError names the first unknown one by its row."""
+    """Return the positions in labels of a column of labels.
+
+    Parameters
+    ----------
+    column : sequence of str, or Integers
+        Texts are labels; blanks around a text are not part of it, unless a label has them. Whole numbers are labels in
+        decimal digits where the caller named the categories, and positions from zero otherwise.
+    labels : sequence of str
+    what : str
+        The word for an entry in messages.
+
+    Returns
+    -------
+    (m,) int64 array
+
+    Raises
+    ------
+    DataError
+        On the first unknown label, with its row as ``line``; on bytes and lists; on whole numbers that could be labels as
+        well as positions.
+    """
+    if isinstance(column, Integers):
+        if not column.labelled and (list(map(str, range(len(labels)))) == list(labels) or not _any_number(labels)):
+            return check_labels(column.values, len(labels))
+        if not column.labelled:
+            raise DataError(
+                "holds whole numbers, which could be labels or positions; name the categories (categories=…) to read them "
+                "as labels"
+            )
+        column = list(map(str, column.values.tolist()))
+    elif isinstance(column, (Bytes, Lists)):
+        refuse(column, f"a {what} of this protocol is one label")
     positions = {label: i for i, label in enumerate(labels)}
     out = np.empty(len(column), dtype=np.int64)
     for i, text in enumerate(column):
@@ -259,9 +291,14 @@ def parse_labels(column, labels, what="report"):
             position = positions.get(text.strip())
         if position is None:
             shown = ", ".join(list(labels)[:8]) + (", …" if len(labels) > 8 else "")
-            raise DataError(f"unknown {what} {text!r}; it must be one of {shown}", line=i)
+            raise DataError(f"unknown {what} {text!r:.80}; it must be one of {shown}", line=i)
         out[i] = position
     return out
+
+
+def _any_number(labels):
+    """Return whether some label is a whole number in decimal digits."""
+    return any(label.isdecimal() for label in labels)
 
 
 def check_labels(reports, n_outputs):

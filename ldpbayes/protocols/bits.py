@@ -6,9 +6,15 @@ Category x is bit 7 − x mod 8 of byte ⌊x/8⌋ (``np.packbits`` order); paddi
 import numpy as np
 
 from ldpbayes.errors import DataError
+from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 
 #: Entries of one unpacked block: what a call works on at a time, whatever the number of reports.
 BLOCK = 2**23
+
+#: The value of each ASCII hexadecimal digit; 255 for every other byte.
+_NIBBLES = np.full(256, 255, dtype=np.uint8)
+_NIBBLES[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16)
+_NIBBLES[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
 
 
 def width(n_categories):
@@ -99,6 +105,12 @@ def check(reports, n_categories):
         return np.packbits(array.astype(bool), axis=1)
     if array.dtype != np.uint8:
         raise DataError(f"packed reports must be bytes (uint8), got {array.dtype}")
+    return check_packed(array, n_categories)
+
+
+def check_packed(array, n_categories):
+    """Return (m, ⌈a/8⌉) bytes, contiguous, or raise a DataError where a padding bit is set."""
+    n_bytes = width(n_categories)
     padding = np.uint8((1 << (8 * n_bytes - n_categories)) - 1)
     _first_bad((array[:, -1:] & padding) != 0, f"report {{}} has bits set beyond its {n_categories} categories")
     return np.ascontiguousarray(array)
@@ -112,55 +124,204 @@ def check_size(bits, size):
         raise DataError(f"report {bad[0]} has {found[bad[0]]} members, it must have {size}", line=int(bad[0]))
 
 
-def parse(texts, labels):
-    """Return packed bits for texts that are bit strings "0110", packed hex "0x60", or lists of labels or indices "b;c".
+def parse(column, labels):
+    """Return the packed bits of a column of sets.
 
-    A text of exactly a zeros and ones is a bit string. List items are labels; where no label is a whole number they may
-    be indices from zero. The empty text is the empty set.
+    ==============================  ====================================================================================
+    a column of                     holds
+    ==============================  ====================================================================================
+    texts                           each a bit string of exactly a zeros and ones ("0110", or "0b0110"), packed bytes in
+                                    hexadecimal ("0x60"), or a list of members ("b;c"; the empty text is the empty set)
+    bytes                           packed bits, ⌈a/8⌉ bytes a report
+    lists of booleans               a entries a report, true for a member
+    lists of whole numbers          a zeros and ones in every report, or members in every report
+    lists of texts                  members
+    ==============================  ====================================================================================
+
+    Members are labels; where no label is a whole number they may be positions from zero. What could be read in two ways
+    is refused: a text of a zeros and ones, or one that begins with 0b or 0x, that is also a label (a list of one label
+    may end in a semicolon, "01;"), and lists of whole numbers over two categories that could be zeros and ones as well as
+    members.
+
+    Parameters
+    ----------
+    column : sequence of str, Bytes or Lists
+    labels : sequence of str
+
+    Raises
+    ------
+    DataError
+        On the first malformed report, with its row as ``line``.
     """
     a = len(labels)
-    joined = "".join(texts)
-    if joined.isascii() and all(len(text) == a for text in texts):
-        flat = np.frombuffer(joined.encode(), dtype=np.uint8).reshape(-1, a)
-        if ((flat == 48) | (flat == 49)).all():
-            return np.packbits(flat == 49, axis=1)
+    if isinstance(column, Integers):
+        refuse(column, f"a set is a text of {a} zeros and ones, a list of members, or packed bytes")
+    if isinstance(column, Bytes):
+        return _from_bytes(column, a)
     positions = {label: i for i, label in enumerate(labels)}
     if not any(label.isdecimal() for label in labels):
         positions |= {str(i): i for i in range(a)}
-    return np.stack([_parse_one(text.strip(), a, positions, line) for line, text in enumerate(texts)])
+    if isinstance(column, Lists):
+        return _from_lists(column, positions, a)
+    if not any(_looks_like_bits(label, a) for label in labels):
+        whole = _from_digits(column, a)
+        if whole is not None:
+            return whole
+    return _from_texts(column, positions, labels, a)
 
 
-def format(bits, n_categories):
-    """Return one text per packed report: a bit string up to 64 categories, packed hex beyond."""
+def format(bits, n_categories, labels=()):
+    """Return one text per packed report: a bit string up to 64 categories, packed bytes in hexadecimal beyond.
+
+    Bit strings begin with 0b where some label could be taken for one.
+    """
     if n_categories > 64:
         return [f"0x{row.tobytes().hex()}" for row in bits]
+    prefix = "0b" if any(_looks_like_bits(label, n_categories) for label in labels) else ""
     text = (np.unpackbits(bits, axis=1, count=n_categories) + np.uint8(48)).tobytes().decode()
-    return [text[i : i + n_categories] for i in range(0, len(text), n_categories)]
+    return [prefix + text[i : i + n_categories] for i in range(0, len(text), n_categories)]
 
 
-def _parse_one(text, a, positions, line):
+def _looks_like_bits(text, a):
+    return text.startswith(("0b", "0x")) or (len(text) == a and set(text) <= {"0", "1"})
+
+
+def _from_digits(texts, a):
+    """Return packed bits where all texts are plain bit strings, or all are hexadecimal; None otherwise."""
+    lengths = set(map(len, texts))
+    if lengths not in ({a}, {2 + 2 * width(a)}):
+        return None
+    joined = "".join(texts)
+    if not joined.isascii():
+        return None
+    flat = np.frombuffer(joined.encode(), dtype=np.uint8).reshape(len(texts), -1)
+    if lengths == {a} and (flat - np.uint8(48) <= 1).all():
+        return np.packbits(flat == 49, axis=1)
+    if lengths == {a} or not ((flat[:, 0] == 48) & (flat[:, 1] == 120)).all():
+        return None
+    digits = _NIBBLES[flat[:, 2:]]
+    if digits.max(initial=0) > 15:
+        return None
+    packed = digits[:, ::2] << np.uint8(4) | digits[:, 1::2]
+    padding = np.uint8((1 << (8 * width(a) - a)) - 1)
+    return None if (packed[:, -1] & padding).any() else packed
+
+
+def _from_texts(texts, positions, labels, a):
+    """Return packed bits of texts of any form, one by one."""
+    known, has_semicolon = set(labels), any(";" in label for label in labels)
+    out = np.zeros((len(texts), width(a)), dtype=np.uint8)
+    lists, lengths, members = [], [], []
+    for line, text in enumerate(texts):
+        text = text.strip()
+        if ";" not in text and _looks_like_bits(text, a):
+            if text in known:
+                raise DataError(
+                    f"report {text!r} could be bits or the label; write '0b…' for bits, or {text + ';'!r} for the label",
+                    line=line,
+                )
+            out[line] = _one_bits(text, a, line)
+            continue
+        if ";" in text and has_semicolon:
+            raise DataError(
+                f"report {text!r:.80} could be one label or several, because a label has a semicolon; write the report as "
+                f"'0b' and {a} zeros and ones",
+                line=line,
+            )
+        items = [item for item in map(str.strip, text.split(";")) if item]
+        found = [positions.get(item, -1) for item in items]
+        if -1 in found:
+            hint = f"{a} zeros and ones, 0x and hexadecimal bytes, or labels separated by semicolons"
+            item = items[found.index(-1)]
+            raise DataError(f"unknown category {item!r:.80} in report {text!r:.80}; a report is {hint}", line=line)
+        if len(set(found)) < len(found):
+            item = next(item for item, x in zip(items, found, strict=True) if found.count(x) > 1)
+            raise DataError(f"category {item!r} stands twice in report {text!r:.80}", line=line)
+        lists.append(line)
+        lengths.append(len(found))
+        members += found
+    if lists:
+        out[lists] = _pack(np.array(lengths), np.array(members, dtype=np.int64), a)
+    return out
+
+
+def _one_bits(text, a, line):
+    """Return the packed bits of one bit string or hexadecimal text."""
     if text.startswith("0x"):
         try:
             row = np.frombuffer(bytes.fromhex(text[2:]), dtype=np.uint8)
         except ValueError:
-            raise DataError(f"report {text!r} is not hexadecimal", line=line) from None
+            raise DataError(f"report {text!r:.80} is not hexadecimal", line=line) from None
         if row.size != width(a):
-            raise DataError(f"report {text!r} has {row.size} bytes, it must have {width(a)}", line=line)
+            raise DataError(f"report {text!r:.80} has {row.size} bytes, it must have {width(a)}", line=line)
         try:
             return check(row[None], a)[0]
         except DataError:
-            raise DataError(f"report {text!r} has bits set beyond its {a} categories", line=line) from None
-    if set(text) <= {"0", "1"} and len(text) == a:
-        return np.packbits(np.array(list(text)) == "1")
-    members = np.zeros(a, dtype=bool)
-    for item in filter(None, (item.strip() for item in text.split(";"))):
-        if item not in positions:
-            hint = f"{a} zeros and ones, 0x and hexadecimal bytes, or labels separated by semicolons"
-            raise DataError(f"unknown category {item!r} in report {text!r}; a report is {hint}", line=line)
-        if members[positions[item]]:
-            raise DataError(f"category {item!r} stands twice in report {text!r}", line=line)
-        members[positions[item]] = True
-    return np.packbits(members)
+            raise DataError(f"report {text!r:.80} has bits set beyond its {a} categories", line=line) from None
+    digits = text.removeprefix("0b")
+    if len(digits) != a or not set(digits) <= {"0", "1"}:
+        raise DataError(f"report {text!r:.80} must have {a} zeros and ones", line=line)
+    return np.packbits(np.array(list(digits)) == "1")
+
+
+def _from_bytes(column, a):
+    bad = np.flatnonzero(column.lengths != width(a))
+    if bad.size:
+        i = int(bad[0])
+        raise DataError(f"report {i} has {column.lengths[i]} bytes, it must have {width(a)} for {a} categories", line=i)
+    packed = column.values.reshape(-1, width(a))
+    return check_packed(packed, a)
+
+
+def _from_lists(column, positions, a):
+    """Return packed bits of lists: an entry per category where they are booleans, else zeros and ones, or members."""
+    values, lengths = column.values, column.lengths
+    if isinstance(values, np.ndarray) and values.dtype == bool:
+        bad = np.flatnonzero(lengths != a)
+        if bad.size:
+            i = int(bad[0])
+            raise DataError(f"report {i} has {lengths[i]} booleans, it must have one per category, {a}", line=i)
+        return np.packbits(values.reshape(-1, a), axis=1)
+    if isinstance(values, np.ndarray):
+        if _is_indicator(lengths, values, a):
+            return np.packbits(values.reshape(-1, a) != 0, axis=1)
+        keys, inverse = np.unique(values, return_inverse=True)
+        found = np.array([positions.get(str(key), -1) for key in keys.tolist()], dtype=np.int64)[inverse]
+    else:
+        found = np.fromiter((positions.get(item, -1) for item in values), dtype=np.int64, count=len(values))
+    bad = np.flatnonzero(found < 0)
+    if bad.size:
+        i = int(bad[0])
+        line = int(np.repeat(np.arange(len(lengths)), lengths)[i])
+        raise DataError(f"unknown category {values[i]!s:.80} in report {line}; a list holds members", line=line)
+    packed = _pack(lengths, found, a)
+    bad = np.flatnonzero(sizes(packed) != lengths)
+    if bad.size:
+        raise DataError(f"report {bad[0]} names a category twice", line=int(bad[0]))
+    return packed
+
+
+def _is_indicator(lengths, values, a):
+    """Return whether whole numbers are zeros and ones, a per report, or refuse where they could be members as well.
+
+    Over three categories or more, a list of a zeros and ones repeats an entry, which members never do. Over two, only
+    [0, 0] and [1, 1] tell zeros and ones from members.
+    """
+    if not len(lengths) or not (lengths == a).all() or not np.isin(values, (0, 1)).all():
+        return False
+    if a == 2:
+        pairs = values.reshape(-1, 2)
+        if (pairs[:, 0] != pairs[:, 1]).all():
+            raise DataError("holds lists such as [0, 1], which could be zeros and ones or members; use lists of booleans")
+    return True
+
+
+def _pack(lengths, members, a):
+    """Return the packed bits of sets given by their sizes and, one set after the other, their members."""
+    out = np.zeros((len(lengths), width(a)), dtype=np.uint8)
+    byte, mask = _place(members)
+    np.bitwise_or.at(out, (np.repeat(np.arange(len(lengths)), lengths), byte), mask)
+    return out
 
 
 def _place(categories):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 
 #: "ldpbayes" is ours; "xxhash" is xxh32(str(category), seed) mod g, what pure-ldp and multi-freq-ldpy collect with.
 FAMILIES = ("ldpbayes", "xxhash")
@@ -135,7 +136,30 @@ def check_pairs(reports, first, n_first, n_values):
 
 
 def parse_integers(column, name, limit):
-    """Return a text column of plain decimal integers in 0..limit-1 as int64, or name the first bad row."""
+    """Return a column of whole numbers in 0..limit-1 as int64, or raise a DataError that names the first bad row.
+
+    Parameters
+    ----------
+    column : sequence of str, or Integers
+        Texts are plain decimal numbers.
+    name : str
+        Of the field, for messages.
+    limit : int
+    """
+    if isinstance(column, (Bytes, Lists)):
+        refuse(column, f"{name} is a whole number from 0 to {limit - 1}")
+    if isinstance(column, Integers):
+        bad = np.flatnonzero((column.values < 0) | (column.values >= limit))
+        if bad.size:
+            i = int(bad[0])
+            raise DataError(f"{name} {column.values[i]} is outside 0..{limit - 1}", line=i, field=name)
+        return column.values
+    lengths = set(map(len, column))
+    joined = "".join(column) if lengths and min(lengths) > 0 and max(lengths) < 19 else ""
+    if joined.isascii() and joined.isdecimal():  # the usual case, without a look at each text
+        out = np.fromiter(map(int, column), dtype=np.int64, count=len(column))
+        if (out < limit).all():
+            return out
     out = np.empty(len(column), dtype=np.int64)
     for i, text in enumerate(column):
         text = text.strip()

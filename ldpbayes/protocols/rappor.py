@@ -257,7 +257,7 @@ class Rappor(AbstractProtocol):
     def parse_reports(self, columns, categories):
         cohorts = hashing.parse_integers(columns[0], "cohort", self.cohorts)
         try:
-            packed = bits.parse(columns[1], [str(b) for b in range(self.n_bits)])
+            packed = bits.parse(columns[1], [f"bit {b}" for b in range(self.n_bits)])
         except DataError as err:
             raise err.at(field="bits") from None
         return _join(cohorts, packed)

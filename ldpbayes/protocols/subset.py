@@ -89,7 +89,7 @@ class SubsetSelection(AbstractProtocol):
         return packed
 
     def format_reports(self, reports, categories):
-        return [bits.format(reports, self.n_categories)]
+        return [bits.format(reports, self.n_categories, categories)]
 
     def rows(self, reports, counts):
         a, w = self.n_categories, self.size

@@ -123,7 +123,7 @@ class UnaryEncoding(AbstractProtocol):
         return bits.parse(columns[0], categories)
 
     def format_reports(self, reports, categories):
-        return [bits.format(reports, self.n_categories)]
+        return [bits.format(reports, self.n_categories, categories)]
 
     def rows(self, reports, counts):
         # log c_k with 1 − κ = (1 − λ)/(1 + β λ), which does not cancel where κ is next to one.

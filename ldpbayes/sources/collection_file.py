@@ -1,6 +1,7 @@
 """Collection files: ``<id>.toml`` describes categories and channels, tables beside it hold tallies or reports."""
 
 import csv
+import datetime
 import itertools
 import pathlib
 import tomllib
@@ -9,26 +10,31 @@ from fractions import Fraction
 import numpy as np
 
 from ldpbayes import files
-from ldpbayes.collections import Collection, Derived, Tally
+from ldpbayes.collections import Collection, Derived
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError
 from ldpbayes.protocols import make_protocol
-from ldpbayes.sources.csv import parse_counts, read_table
+from ldpbayes.sources.base import open_table, read_tallies, sorted_keys
+from ldpbayes.sources.numbers import number
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
-_COLLECTION_KEYS = {*_TEXTS, "categories", "channels", "derived", "published"}
+_COLLECTION_KEYS = {*_TEXTS, "by", "categories", "channels", "derived", "published"}
 _CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n"}
 _LABELS = {"answers", "candidates", "separator"}  # parameters that are texts even where they look like "1/2"
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
 
 
 def read_collection(path):
-    """Read a collection file and the CSV files it names.
+    """Read a collection file and the tables that it names.
 
     The file holds ``id``, ``title``, ``question``, ``citation``, ``licence``, ``notes``, ``categories`` and one
     ``[[channels]]`` table per channel: ``name``, ``protocol`` (a name of ``ldpbayes protocols``), ``parameters``,
-    ``file`` (CSV beside the collection file), ``where`` (column = value: the rows of this channel), ``report`` (the
-    column or columns of one report), ``count`` (the column of counts; without it every row is one report) and ``n``
-    (the total that the counts must add up to). Probabilities may be written as fractions, "1/6".
+    ``file`` (a CSV or Parquet file beside the collection file; Parquet may be a pattern, ``"reports/*.parquet"``),
+    ``where`` (column = value: the rows of this channel), ``report`` (the column or columns of one report), ``count`` (the
+    column of counts; without it every row is one report) and ``n`` (the total that the counts must add up to). Numbers may
+    be written as fractions, "1/6", and logarithms, "ln(3)" or "2*ln(3)/5".
+
+    A key ``by``, a column or a list of columns that the tables of all channels have, splits the reports into cells: the
+    result has one collection for every combination that occurs.
 
     Parameters
     ----------
@@ -36,7 +42,8 @@ def read_collection(path):
 
     Returns
     -------
-    Collection
+    Collection or dict
+        With ``by`` the collections by key, a tuple of texts with an entry per grouping column.
 
     Raises
     ------
@@ -62,18 +69,23 @@ def read_collection(path):
     if not all(isinstance(entry, dict) for entry in published):
         raise DataError("must be [[published]] tables", source=path, field="published")
     derived = _typed(document, "derived", dict, path, default={})
+    by = _grouping(document, path)
+    facts = {"derived": tuple(_derived(name, entry) for name, entry in derived.items()), "published": tuple(published)}
+    facts |= {"id": path.stem, **texts}
     try:
-        collection = Collection(
-            categories=tuple(categories),
-            tallies=tuple(_read_channel(path, categories, channel, i) for i, channel in enumerate(channels)),
-            derived=tuple(_derived(name, entry) for name, entry in derived.items()),
-            published=tuple(published),
-            **{"id": path.stem, **texts},
-        )
+        channels = [_read_channel(path, categories, channel, i, by) for i, channel in enumerate(channels)]
+        keys = sorted_keys({key for tallies in channels for key in tallies})
+        cells = {}
+        for key in keys:
+            tallies = tuple(tallies[key] for tallies in channels if key in tallies)
+            named = {"id": f"{facts['id']} {', '.join(key)}"} if by else {}
+            cells[key] = Collection(tuple(categories), tallies, **facts | named)
     except DataError as err:
         raise err.at(source=path) from err.__cause__
-    collection.warn_if_unidentified()
-    return collection
+    if not by:
+        cells[()].announce()
+        return cells[()]
+    return cells
 
 
 def write_collection(collection, path):
@@ -141,7 +153,17 @@ def _table_lines(collection, single):
         yield from zip(*names, *cells, tally.counts.tolist(), strict=False)
 
 
-def _read_channel(path, categories, channel, position):
+def _grouping(document, path):
+    """Return the grouping columns of a collection file."""
+    by = document.get("by", [])
+    by = [by] if isinstance(by, str) else by
+    if not isinstance(by, list) or not all(isinstance(name, str) and name for name in by) or len(set(by)) != len(by):
+        raise DataError("must be the name of a column or a list of distinct names", source=path, field="by")
+    return by
+
+
+def _read_channel(path, categories, channel, position, by):
+    """Return the tallies of one [[channels]] table by key; the only key is () without grouping columns."""
     name = _typed(channel, "name", str, path, "channels", default="all" if position == 0 else f"channel {position + 1}")
     field = f"channels.{name}"
     _known(channel, _CHANNEL_KEYS, path, field)
@@ -162,31 +184,32 @@ def _read_channel(path, categories, channel, position):
         raise DataError(f"report must name {len(protocol.report_fields)} columns ({fields})", source=path, field=field)
     count = _typed(channel, "count", str, path, field)
     where = _typed(channel, "where", dict, path, field, default={})
-    tally = _read_tally(path.parent / channel["file"], protocol, categories, name, report, count, where)
-    stated = _typed(channel, "n", int, path, field)
-    if stated is not None and stated != tally.n_reports:
-        raise DataError(f"counts add up to {tally.n_reports}, but n says {stated}", source=path, field=field)
-    return tally
-
-
-def _read_tally(source, protocol, categories, name, report, count, where):
-    """Return the Tally of one channel, read in chunks so that only the parsed reports stay in memory."""
-    reports, counts = [], []
+    file = path.parent / channel["file"]
     try:
-        for lines, columns in read_table(source, [*report, *([count] if count else [])], where):
-            try:
-                reports.append(protocol.parse_reports(columns[: len(report)], categories))
-            except DataError as err:
-                line = None if err.line is None else lines[err.line]
-                raise DataError(err.message, line=line, field=err.field or report[0]) from None
-            if count:
-                counts.append(parse_counts(columns[-1], lines, count))
-        if not reports:
+        tallies = read_tallies(
+            open_table(file), protocol, report, count=count, where=where, by=by, categories=categories, name=name
+        )
+        if not tallies:
             condition = " and ".join(f"{key} = {value!r}" for key, value in where.items())
             raise DataError(f"has no rows for channel {name!r}" + (f", where {condition}" if where else ""))
-        return Tally(protocol, np.concatenate(reports), np.concatenate(counts) if count else None, name)
     except DataError as err:
-        raise err.at(source=source) from err.__cause__
+        raise err.at(source=file) from err.__cause__
+    except LDPBayesError as err:
+        raise DataError(str(err).rstrip("."), source=file) from err
+    stated = _typed(channel, "n", int, path, field)
+    found = sum(tally.n_reports for tally in tallies.values())
+    if stated is not None and stated != found:
+        raise DataError(f"counts add up to {found}, but n says {stated}", source=path, field=field)
+    return _by_text(tallies)
+
+
+def _by_text(tallies):
+    """Return tallies by keys of text, so that channels in tables of different formats share their cells."""
+    out = {}
+    for key, tally in tallies.items():
+        texts = tuple(map(str, key))
+        out[texts] = out[texts] + tally if texts in out else tally
+    return out
 
 
 def _derived(name, entry):
@@ -201,7 +224,7 @@ def _typed(table, key, kind, path, field=None, default=None):
     """Return table[key], or default where it is missing; a value of another type is refused."""
     value = table.get(key, default)
     if key in table and (not isinstance(value, kind) or isinstance(value, bool)):
-        raise DataError(f"{key} must be {_KINDS[kind]}, got {value!r}", source=path, field=field or key)
+        raise DataError(f"{key} must be {_KINDS[kind]}, got {_shown(value)}", source=path, field=field or key)
     return value
 
 
@@ -211,17 +234,23 @@ def _known(table, keys, path, field=None):
             raise DataError(f"unknown key {key!r}; known are {', '.join(sorted(keys))}", source=path, field=field)
 
 
+def _shown(value):
+    """Return a TOML value as a reader of the file knows it, at most 80 characters of it."""
+    text = value.isoformat() if isinstance(value, (datetime.date, datetime.time)) else repr(value)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
 def _numbers(value):
-    """Return value with every text of the form "p/q" turned into a float; labels and other texts stay."""
+    """Return value with every text such as "1/6" or "ln(3)" turned into a float; labels and other texts stay."""
     if isinstance(value, dict):
         return {key: item if key in _LABELS else _numbers(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_numbers(item) for item in value]
-    if isinstance(value, str) and "/" in value:
-        try:
-            return float(Fraction(value))
-        except (ValueError, ZeroDivisionError):
-            return value
+    if isinstance(value, (datetime.date, datetime.time)):
+        raise ArgumentError(f"parameters must be numbers, texts, lists and tables, got the date or time {_shown(value)}.")
+    if isinstance(value, str):
+        found = number(value)
+        return value if found is None else found
     return value
 
 

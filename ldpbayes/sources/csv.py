@@ -2,15 +2,41 @@
 
 import csv
 import io
+import itertools
 import re
+from collections import Counter
 
 import numpy as np
 
 from ldpbayes import files
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.errors import DataError, listed, shown
+from ldpbayes.sources.base import AbstractSource, Groups
 
 _CHUNK = 2**16  # rows of a CSV file that are in memory together
+_LOOK = 2**10  # rows of a chunk that are looked at before it is grouped
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_BREAK = re.compile(r"\r\n|\r|\n")
+
+
+class CsvSource(AbstractSource):
+    """A CSV file: UTF-8 with a header line, read and grouped in chunks.
+
+    Parameters
+    ----------
+    path : path-like
+    """
+
+    def __init__(self, path):
+        self.path = path
+
+    def distinct(self, columns, *, count=None, where=None, by=(), labelled=True):
+        names = [*columns, *by, *([count] if count else [])]
+        for lines, cells in read_table(self.path, names, where):
+            counts = parse_counts(cells[-1], lines, count) if count else None
+            keys = [[text.strip() for text in column] for column in cells[len(columns) : len(columns) + len(by)]]
+            yield _group(cells[: len(columns)], keys, counts, lines)
 
 
 def read_table(source, columns, where=None):
@@ -28,10 +54,10 @@ def read_table(source, columns, where=None):
 
     Yields
     ------
-    lines : list of int
+    lines : sequence of int
         Line numbers of the rows, counted from one.
-    cells : list of lists of str
-        One list per column.
+    cells : list of sequences of str
+        One sequence per column.
 
     Raises
     ------
@@ -48,33 +74,60 @@ def read_table(source, columns, where=None):
             positions = [header.index(column) for column in columns]
             wanted = {header.index(key): str(value).strip() for key, value in where.items()}
             for lines, rows in _chunks(reader, len(header), wanted):
-                yield lines, [[cells[i] for cells in rows] for i in positions]
+                table = list(zip(*rows, strict=True))
+                yield lines, [table[i] for i in positions]
     except DataError as err:
         raise err.at(source=source) from None
     except csv.Error as err:
         raise DataError(f"is not a valid CSV file: {err}", source=source, line=reader.line_num) from err
     except UnicodeDecodeError as err:
-        after = f" (after line {reader.line_num})" if reader.line_num else ""
+        after = f" (after line {reader.line_num})" if reader is not None and reader.line_num else ""
         raise DataError(f"is not UTF-8 text{after}", source=source) from err
     except OSError as err:
         raise DataError(f"cannot be read ({err.strerror})", source=source) from err
 
 
 def parse_counts(column, lines, field):
-    """Return a text column as int64 counts, or raise a DataError that names the line of the first bad one."""
-    out = np.empty(len(column), dtype=np.int64)
-    for i, text in enumerate(column):
-        # int() would read 4_0 as forty and the digits of every script, and refuses thousands of digits.
-        number = text.strip()
-        if not _WHOLE.fullmatch(number):
-            raise DataError(f"count must be a whole number, got {shown(text)}", line=lines[i], field=field)
-        if len(number) > 40 or not 0 <= int(number) <= MAX_COUNT:
-            raise DataError(f"count must be from 0 to 10**12, got {number:.40}", line=lines[i], field=field)
-        out[i] = int(number)
-    return out
+    """Return a text column as int64 counts, or raise a DataError that names the line of the first bad one.
+
+    Counts are written in the digits 0 to 9.
+    """
+    known = dict.fromkeys(column)
+    for text in known:
+        plain = text.strip()
+        if not _WHOLE.fullmatch(plain):
+            problem = f"count must be a whole number, got {shown(text)}"
+        elif len(plain) > 40 or not 0 <= int(plain) <= MAX_COUNT:
+            problem = f"count must be from 0 to 10**12, got {plain:.40}"
+        else:
+            known[text] = int(plain)
+            continue
+        raise DataError(problem, line=lines[list(column).index(text)], field=field)
+    return np.fromiter(map(known.__getitem__, column), dtype=np.int64, count=len(column))
 
 
-_WHOLE = re.compile(r"[+-]?[0-9]+")
+def _group(columns, keys, counts, lines):
+    """Return the Groups of one chunk; chunks whose cells are nearly all distinct stay as they are."""
+    joined = [*columns, *keys]
+    rows = joined[0] if len(joined) == 1 else list(zip(*joined, strict=True))
+    look = rows[:_LOOK]
+    if len(set(look)) > 0.9 * len(look):
+        ones = np.ones(len(rows), dtype=np.int64)
+        by = list(zip(*keys, strict=True)) if keys else None
+        return Groups(tuple(columns), ones if counts is None else counts, by, lines.__getitem__)
+    if counts is None:
+        totals = Counter(rows)
+        counts = np.fromiter(totals.values(), dtype=np.int64, count=len(totals))
+    else:
+        totals = {}
+        codes = np.fromiter((totals.setdefault(row, len(totals)) for row in rows), dtype=np.int64, count=len(rows))
+        sums = np.zeros(len(totals), dtype=np.int64)
+        np.add.at(sums, codes, counts)
+        counts = sums
+    cells = list(totals)
+    parts = [cells] if len(joined) == 1 else list(zip(*cells, strict=True))
+    by = list(zip(*parts[len(columns) :], strict=True)) if keys else None
+    return Groups(tuple(parts[: len(columns)]), counts, by, lambda i: lines[rows.index(cells[i])])
 
 
 def _check_header(header, used):
@@ -86,18 +139,28 @@ def _check_header(header, used):
 
 def _chunks(reader, width, wanted):
     """Yield (line numbers, rows) of at most _CHUNK rows that hold the wanted cells."""
-    lines, rows = [], []
-    for cells in reader:
-        if not cells:
-            continue
-        if len(cells) != width:
-            raise DataError(f"has {len(cells)} cells, the header {width}", line=reader.line_num)
-        if any(cells[i].strip() != value for i, value in wanted.items()):
-            continue
-        lines.append(reader.line_num)
-        rows.append(cells)
-        if len(rows) == _CHUNK:
+    while True:
+        before = reader.line_num
+        rows = list(itertools.islice(reader, _CHUNK))
+        if not rows:
+            return
+        lines = range(before + 1, reader.line_num + 1)
+        if len(lines) != len(rows):  # some cell has a line break
+            lines = _last_lines(rows, before)
+        if set(map(len, rows)) != {width}:
+            kept = [i for i, row in enumerate(rows) if row]  # an empty line is no row
+            rows, lines = [rows[i] for i in kept], [lines[i] for i in kept]
+            for line, row in zip(lines, rows, strict=True):
+                if len(row) != width:
+                    raise DataError(f"has {len(row)} cells, the header {width}", line=line)
+        if wanted:
+            kept = [i for i, row in enumerate(rows) if all(row[j].strip() == value for j, value in wanted.items())]
+            rows, lines = [rows[i] for i in kept], [lines[i] for i in kept]
+        if rows:
             yield lines, rows
-            lines, rows = [], []
-    if rows:
-        yield lines, rows
+
+
+def _last_lines(rows, before):
+    """Return the line on which each row ends, from the line breaks in its cells."""
+    breaks = [sum(len(_BREAK.findall(cell)) for cell in row) for row in rows]
+    return (before + np.cumsum(np.array(breaks) + 1)).tolist()

@@ -1,15 +1,95 @@
 """Data frames as sources of reports: pandas, Polars, PyArrow, DuckDB and anything else that narwhals reads."""
 
+import datetime
+import inspect
+
 import numpy as np
 
-from ldpbayes.collections import Tally
+from ldpbayes.checks import MAX_COUNT
 from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.columns import Bytes, Integers, Lists
+from ldpbayes.sources.base import AbstractSource, Groups, foreign, optional, read_tallies, sorted_keys
+
+_SCALARS = (str, int, float, np.integer, np.floating, datetime.date)
 
 
-def read_frame(frame, protocol, report=None, count=None, categories=None, name="all"):
-    """Tally the reports of a data frame: pandas, Polars, PyArrow, or anything else that narwhals reads.
+class FrameSource(AbstractSource):
+    """A data frame, eager or lazy.
+
+    Columns of texts, numbers and booleans are grouped by the frame itself, so that only distinct reports leave it. Bytes
+    and lists, which hardly ever repeat, leave it whole.
+
+    Parameters
+    ----------
+    frame : data frame or lazy frame
+    """
+
+    def __init__(self, frame):
+        narwhals = optional("narwhals", "Reading a data frame")
+        try:
+            self.frame = narwhals.from_native(frame)
+        except TypeError as err:
+            raise ArgumentError(f"frame must be a data frame that narwhals reads, got {type(frame).__name__}.") from err
+
+    def distinct(self, columns, *, count=None, where=None, by=(), labelled=True):
+        import narwhals as nw
+
+        where = where or {}
+        with foreign("the frame cannot be read"):
+            schema = self._schema([*columns, *by, *([count] if count else []), *where])
+            if count and not schema[count].is_integer():
+                raise DataError(f"counts must be whole numbers, got a column of {schema[count]}", field=count)
+            frame = self.frame
+            for key, value in where.items():
+                frame = frame.filter(_matches(nw, key, value, schema[key]))
+            # Names that cannot clash with the frame's own.
+            report = [f"report {i}" for i in range(len(columns))]
+            keys = [f"key {i}" for i in range(len(by))]
+            chosen = [nw.col(old).alias(new) for old, new in zip([*columns, *by], [*report, *keys], strict=True)]
+            if count:
+                column = nw.col(count)
+                # A sum of fewer than 2^22 counts up to 10^12 fits in 64 bits; more rows are added up below, by parts.
+                chosen.append(column.cast(nw.Int64).alias("count") if schema[count] != nw.UInt64 else column.alias("count"))
+            frame = frame.select(*chosen)
+            if all(_groupable(nw, schema[column]) for column in [*columns, *by]):
+                groups, counts = _grouped(nw, frame, [*report, *keys], count)
+            else:
+                groups, counts = _ungrouped(nw, frame, count)
+            if not len(groups):
+                return
+            cells = tuple(_column(nw, groups[new], old, labelled) for new, old in zip(report, columns, strict=True))
+            names = [_keys(groups[new], old) for new, old in zip(keys, by, strict=True)]
+        yield Groups(cells, counts, list(zip(*names, strict=True)) if by else None)
+
+    def _schema(self, used):
+        """Return the data type of every column in use."""
+        schema = dict(self.frame.collect_schema())
+        for column in used:
+            if column not in schema:
+                raise DataError(f"the frame has no column {column!r}; it has {', '.join(map(str, schema)) or 'none'}")
+        return schema
+
+
+def read_frame(frame, protocol, report=None, count=None, categories=None, name="all", *, by=None):
+    """Tally the reports of a data frame: pandas, Polars, PyArrow, DuckDB, or anything else that narwhals reads.
 
     The frame groups its own rows, so that only distinct reports leave it; a lazy frame is collected after that.
+
+    What a column holds decides how it is read, and each kind means one thing:
+
+    ==============================  ====================================================================================
+    column                          reports
+    ==============================  ====================================================================================
+    text, categorical, dictionary   what a CSV file would hold: a label, a number, or the text of a set
+    whole numbers                   the number of the report as the protocol makes it, or, where ``categories`` are named
+                                    and a report is a label, the label in digits; refused for sets
+    booleans                        0 and 1, where a report or a field of it is a number; refused for labels and sets
+    bytes                           a set in packed bits, ⌈a/8⌉ bytes a report, as ``numpy.packbits`` writes them
+    lists of booleans               a set: one entry per category
+    lists of whole numbers          a set: one zero or one per category, or the members; refused where it could be both
+    lists of texts                  a set: its members
+    ==============================  ====================================================================================
 
     Parameters
     ----------
@@ -24,15 +104,19 @@ def read_frame(frame, protocol, report=None, count=None, categories=None, name="
         reports as the protocol makes them, and the labels in text are "0", "1", ….
     name : str
         Of the channel.
+    by : str or sequence of str, optional
+        Grouping columns. The result then has a cell for each combination that occurs.
 
     Returns
     -------
-    Tally
+    Tally or dict
+        A Tally, which ``fit`` takes as it is. With ``by``, the collections by key; a key is a tuple with an entry per
+        grouping column.
 
     Raises
     ------
     ArgumentError
-        On something that is no data frame, or the wrong number of columns.
+        On something that is no data frame, a protocol that is none, or the wrong number of columns.
     DataError
         On a missing column or cell, a report that the protocol does not make, or a count that is no whole number.
 
@@ -40,50 +124,201 @@ def read_frame(frame, protocol, report=None, count=None, categories=None, name="
     --------
     >>> import pyarrow
     >>> from ldpbayes.protocols.designs import warner
-    >>> table = pyarrow.table({"answer": ["yes", "no", "yes"]})
+    >>> table = pyarrow.table({"answer": ["yes", "no", "yes"], "country": ["SE", "SE", "NO"]})
     >>> read_frame(table, warner(0.7), "answer").counts.tolist()
     [1, 2]
+    >>> sorted(read_frame(table, warner(0.7), "answer", by="country"))
+    [('NO',), ('SE',)]
     """
-    import narwhals
-
-    try:
-        frame = narwhals.from_native(frame)
-    except TypeError as err:
-        raise ArgumentError(f"frame must be a data frame that narwhals reads, got {type(frame).__name__}.") from err
-    report = list(protocol.report_fields) if report is None else [report] if isinstance(report, str) else list(report)
+    if inspect.isclass(protocol):
+        raise ArgumentError(
+            f"protocol must be an object, such as GRR(4, epsilon=1.0), got the class {protocol.__name__}; call it with its "
+            "parameters."
+        )
+    if not isinstance(protocol, AbstractProtocol):
+        raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}.")
+    source = FrameSource(frame)
+    report = list(protocol.report_fields) if report is None else _names(report, "report")
     if len(report) != len(protocol.report_fields):
         fields = ", ".join(protocol.report_fields)
         raise ArgumentError(f"report must name {len(protocol.report_fields)} columns ({fields}), got {len(report)}.")
-    known = frame.collect_schema()
-    for column in [*report, *([count] if count else [])]:
-        if column not in known:
-            raise DataError(f"the frame has no column {column!r}; it has {', '.join(known)}")
-    if count and not known[count].is_integer():
-        raise DataError(f"counts must be whole numbers, got a column of {known[count]}", field=count)
-    parts = {"_rows": narwhals.len()}
-    if count:  # elementary aggregations only: some backends know no others
-        column = narwhals.col(count)
-        parts |= {"_sum": column.sum(), "_low": column.min(), "_filled": column.count()}
-    groups = frame.group_by(report).agg(**parts)
-    groups = groups.collect() if isinstance(groups, narwhals.LazyFrame) else groups
-    if not len(groups):
+    categories = None if categories is None else _labels(categories, protocol)
+    by = () if by is None else _names(by, "by")
+    tallies = read_tallies(source, protocol, report, count=count, by=by, categories=categories, name=name)
+    if not tallies:
         raise DataError("the frame has no rows")
-    if count and (groups["_filled"].sum() < groups["_rows"].sum() or groups["_low"].min() < 0):
-        raise DataError("counts must be non-negative, and none may be missing", field=count)
-    counts = groups["_sum" if count else "_rows"].to_numpy()
-    return Tally(protocol, _frame_reports(groups, protocol, report, categories), counts, name)
+    if not by:
+        return tallies[()]
+    from ldpbayes.collections import as_collection
+
+    return {key: as_collection(tallies[key]) for key in sorted_keys(tallies)}
 
 
-def _frame_reports(groups, protocol, report, categories):
-    """Return the report array of the distinct rows of a frame."""
-    cells = {column: groups[column].to_list() for column in report}
-    for column, values in cells.items():
-        if any(value is None or value != value for value in values):
-            raise DataError("holds missing reports", field=column)
-    if categories is None and len(report) == 1 and groups[report[0]].dtype.is_integer():
-        return np.array(cells[report[0]], dtype=np.int64)
-    labels = [str(i) for i in range(protocol.n_categories)] if categories is None else list(categories)
+def _names(value, what):
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(f"{what} must be the name of a column or a list of names, got {value!r:.80}.")
+    return list(names)
+
+
+def _labels(categories, protocol):
+    labels = None if isinstance(categories, str) else tuple(categories)
+    if labels is None or not all(isinstance(label, str) for label in labels) or len(set(labels)) != len(labels):
+        raise ArgumentError(f"categories must be distinct texts, one per category, got {categories!r:.80}.")
+    if len(labels) != protocol.n_categories:
+        raise ArgumentError(f"categories must be the protocol's {protocol.n_categories} labels, got {len(labels)}.")
+    return labels
+
+
+def _matches(nw, column, value, dtype):
+    """Return the expression that is true where a column holds a value, compared as text except for booleans."""
+    if dtype == nw.Boolean:
+        texts = {"true": True, "false": False}
+        if str(value).lower() not in texts:
+            raise DataError(f"holds booleans, got the condition {value!r:.80}", field=column)
+        return nw.col(column) == texts[str(value).lower()]
+    if dtype.is_float():
+        return nw.col(column) == float(value)
+    return nw.col(column).cast(nw.String) == str(value)
+
+
+def _groupable(nw, dtype):
+    return dtype.is_numeric() or dtype in (nw.String, nw.Boolean, nw.Categorical, nw.Enum, nw.Date)
+
+
+def _grouped(nw, frame, names, count):
+    """Return (distinct rows as an eager frame, their int64 counts)."""
+    parts = {"rows": nw.len()}
+    if count:  # elementary aggregations only: some backends know no others
+        column = nw.col("count")
+        parts |= {"sum": column.sum(), "low": column.min(), "high": column.max(), "filled": column.count()}
+    groups = _collected(nw, frame.group_by(names).agg(**parts))
+    if not count or not len(groups):
+        return groups, groups["rows"].to_numpy().astype(np.int64)
+    _check_counts(groups["rows"].sum() - groups["filled"].sum(), groups["low"].min(), groups["high"].max(), count)
+    if int(groups["rows"].max()) * int(groups["high"].max()) >= 2**63:  # a sum may have wrapped around
+        total = _collected(nw, frame.select(nw.col("count").cast(nw.Float64).sum()))["count"][0]
+        if total > 2 * MAX_COUNT:
+            raise DataError("the counts add up to more than 10**12", field=count)
+    return groups, _totals(groups["sum"].to_list(), count)
+
+
+def _ungrouped(nw, frame, count):
+    """Return (the rows as an eager frame, their int64 counts)."""
+    rows = _collected(nw, frame)
+    if not count or not len(rows):
+        return rows, np.ones(len(rows), dtype=np.int64)
+    column = rows["count"]
+    _check_counts(int(column.null_count()), column.min(), column.max(), count)
+    return rows, _totals(column.to_list(), count)
+
+
+def _check_counts(n_missing, low, high, field):
+    if n_missing or low is None or low < 0:
+        raise DataError("counts must be non-negative, and none may be missing", field=field)
+    if high > MAX_COUNT:
+        raise DataError(f"count must be from 0 to 10**12, got {high}", field=field)
+
+
+def _totals(values, field):
+    """Return Python numbers as int64, or refuse where they add up to more than 10^12."""
+    if sum(map(int, values)) > MAX_COUNT:
+        raise DataError("the counts add up to more than 10**12", field=field)
+    return np.array(values, dtype=np.int64)
+
+
+def _collected(nw, frame):
+    return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+
+
+def _column(nw, series, name, labelled):
+    """Return a report column as parse_reports takes it."""
+    if series.null_count():
+        raise DataError("holds missing reports", field=name)
+    dtype = series.dtype
+    if dtype == nw.Boolean:
+        return Integers(series.to_numpy().astype(np.int64), labelled, "booleans")
+    if dtype.is_integer():
+        if dtype == nw.UInt64 and series.max() >= 2**63:
+            raise DataError(f"holds whole numbers above 2**63, got {series.max()}", field=name)
+        return Integers(series.to_numpy().astype(np.int64), labelled)
+    if dtype == nw.String:
+        return series.to_list()
+    if _groupable(nw, dtype):
+        values = series.to_list()
+        if any(value != value for value in values):
+            raise DataError("holds missing reports", field=name)
+        if values and all(isinstance(value, (int, np.integer)) for value in values):  # a dictionary of numbers
+            return Integers(np.array(values, dtype=np.int64), labelled)
+        return list(map(str, values))
+    return _from_arrow(series, name, labelled)
+
+
+def _from_arrow(series, name, labelled):
+    """Return a column of bytes, lists or Python objects, by way of Arrow."""
+    pa = optional("pyarrow", "Reading columns of bytes or lists")
     try:
-        return protocol.parse_reports([[str(value) for value in values] for values in cells.values()], labels)
-    except DataError as err:
-        raise DataError(err.message, field=err.field or report[0]) from None
+        array = series.to_arrow()
+    except Exception as err:
+        raise DataError("holds objects that are neither texts, numbers, bytes nor lists of them", field=name) from err
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array = array.dictionary_decode()
+        kind = array.type
+    if array.null_count:
+        raise DataError("holds missing reports", field=name)
+    if pa.types.is_fixed_size_binary(kind):
+        array = array.cast(pa.binary())
+        kind = array.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return _bytes(array.cast(pa.large_binary()))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        lengths = array.value_lengths() if not pa.types.is_fixed_size_list(kind) else None
+        lengths = np.full(len(array), kind.list_size) if lengths is None else lengths.to_numpy(zero_copy_only=False)
+        return Lists(lengths.astype(np.int64), _items(pa, array.flatten(), name), "lists")
+    if pa.types.is_integer(kind):
+        return Integers(array.to_numpy(zero_copy_only=False).astype(np.int64), labelled)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return array.to_pylist()
+    raise DataError(f"holds {kind}, which is not read; use texts, numbers, bytes or lists", field=name)
+
+
+def _bytes(array):
+    """Return an Arrow array of large binary as Bytes."""
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, dtype=np.int64, count=array.offset + len(array) + 1)[array.offset :]
+    values = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8)
+    return Bytes(np.diff(bounds), values[bounds[0] : bounds[-1]])
+
+
+def _items(pa, array, name):
+    """Return the items of lists as a bool array, an int64 array or a list of texts."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind = array.type
+    if array.null_count:
+        raise DataError("holds lists with missing items", field=name)
+    if pa.types.is_boolean(kind):
+        return array.to_numpy(zero_copy_only=False)
+    if pa.types.is_integer(kind):
+        values = array.to_numpy(zero_copy_only=False)
+        if values.dtype == np.uint64 and values.size and values.max() >= 2**63:
+            raise DataError("holds whole numbers above 2**63", field=name)
+        return values.astype(np.int64)
+    if pa.types.is_null(kind):  # only empty lists
+        return np.empty(0, dtype=np.int64)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return array.to_pylist()
+    raise DataError(f"holds lists of {kind}; a set is a list of booleans, whole numbers or labels", field=name)
+
+
+def _keys(series, name):
+    """Return the cells of a grouping column, none of which may be missing."""
+    values = series.to_list()
+    for value in values:
+        if value is None or value != value:
+            raise DataError("holds missing keys", field=name)
+        if not isinstance(value, _SCALARS):
+            raise DataError(f"must hold texts, numbers or dates, got {value!r:.80}", field=name)
+    return values
