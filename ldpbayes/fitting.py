@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass
 
 from ldpbayes import checks
-from ldpbayes.collections import Collection
+from ldpbayes.collections import as_collection
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Answer, Plan, Problem, Refusal, level, seed
 from ldpbayes.sources.reports import read_collection
@@ -159,7 +159,7 @@ def fit(
 
     Parameters
     ----------
-    collection : Collection or path-like
+    collection : Collection, Tally or path-like
         Reports, or a collection file.
     prior : {"jeffreys", "flat"}, float, (a,) array or AbstractPrior
         Prior of P; a number is a symmetric concentration, an array the concentrations of a Dirichlet.
@@ -211,10 +211,9 @@ def fit(
 
     if isinstance(collection, (str, os.PathLike)):
         collection = read_collection(collection)
-    elif isinstance(collection, Collection):
-        collection.warn_if_unidentified()
     else:
-        raise ArgumentError(f"collection must be a Collection or a path, got {type(collection).__name__}.")
+        collection = as_collection(collection)
+        collection.warn_if_unidentified()
     random_seed, ci_prob = seed(random_seed), level(ci_prob)
     run = {"random_seed": random_seed, "ci_prob": ci_prob, "progressbar": progressbar}
     settings = {"draws": 1000 if draws is None else draws, "chains": 4 if chains is None else chains}

@@ -70,9 +70,9 @@ def read_collection(path):
         raise DataError("must be [[published]] tables", source=path, field="published")
     derived = _typed(document, "derived", dict, path, default={})
     by = _grouping(document, path)
-    facts = {"derived": tuple(_derived(name, entry) for name, entry in derived.items()), "published": tuple(published)}
-    facts |= {"id": path.stem, **texts}
     try:
+        facts = {"derived": tuple(_derived(name, entry) for name, entry in derived.items()), "published": tuple(published)}
+        facts |= {"id": path.stem, **texts}
         channels = [_read_channel(path, categories, channel, i, by) for i, channel in enumerate(channels)]
         keys = sorted_keys({key for tallies in channels for key in tallies})
         cells = {}
