@@ -73,6 +73,11 @@ class _Short(reprlib.Repr):
             return repr(x)
         return f"an integer of {int(x.bit_length() * math.log10(2)) + 1} digits"
 
+    def repr_date(self, x, level):
+        return x.isoformat()
+
+    repr_datetime = repr_time = repr_date
+
     def repr_instance(self, x, level):
         try:
             return super().repr_instance(x, level)

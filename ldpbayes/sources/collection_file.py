@@ -11,7 +11,7 @@ import numpy as np
 
 from ldpbayes import files
 from ldpbayes.collections import Collection, Derived
-from ldpbayes.errors import ArgumentError, DataError, LDPBayesError
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import make_protocol
 from ldpbayes.sources.base import open_table, read_tallies, sorted_keys
 from ldpbayes.sources.numbers import number
@@ -169,7 +169,7 @@ def _read_channel(path, categories, channel, position, by):
     _known(channel, _CHANNEL_KEYS, path, field)
     for key in ("protocol", "file"):
         if not isinstance(channel.get(key), str):
-            raise DataError(f"needs {key!r}", source=path, field=field)
+            raise DataError(f"needs {shown(key)}", source=path, field=field)
     try:
         parameters = _numbers(_typed(channel, "parameters", dict, path, field, default={}))
         protocol = make_protocol(channel["protocol"], categories, parameters)
@@ -190,8 +190,8 @@ def _read_channel(path, categories, channel, position, by):
             open_table(file), protocol, report, count=count, where=where, by=by, categories=categories, name=name
         )
         if not tallies:
-            condition = " and ".join(f"{key} = {value!r}" for key, value in where.items())
-            raise DataError(f"has no rows for channel {name!r}" + (f", where {condition}" if where else ""))
+            condition = " and ".join(f"{key} = {shown(value)}" for key, value in where.items())
+            raise DataError(f"has no rows for channel {shown(name)}" + (f", where {condition}" if where else ""))
     except DataError as err:
         raise err.at(source=file) from err.__cause__
     except LDPBayesError as err:
@@ -224,20 +224,14 @@ def _typed(table, key, kind, path, field=None, default=None):
     """Return table[key], or default where it is missing; a value of another type is refused."""
     value = table.get(key, default)
     if key in table and (not isinstance(value, kind) or isinstance(value, bool)):
-        raise DataError(f"{key} must be {_KINDS[kind]}, got {_shown(value)}", source=path, field=field or key)
+        raise DataError(f"{key} must be {_KINDS[kind]}, got {shown(value)}", source=path, field=field or key)
     return value
 
 
 def _known(table, keys, path, field=None):
     for key in table:
         if key not in keys:
-            raise DataError(f"unknown key {key!r}; known are {', '.join(sorted(keys))}", source=path, field=field)
-
-
-def _shown(value):
-    """Return a TOML value as a reader of the file knows it, at most 80 characters of it."""
-    text = value.isoformat() if isinstance(value, (datetime.date, datetime.time)) else repr(value)
-    return text if len(text) <= 80 else text[:79] + "…"
+            raise DataError(f"unknown key {shown(key)}; known are {listed(sorted(keys), most=20)}", source=path, field=field)
 
 
 def _numbers(value):
@@ -247,7 +241,7 @@ def _numbers(value):
     if isinstance(value, list):
         return [_numbers(item) for item in value]
     if isinstance(value, (datetime.date, datetime.time)):
-        raise ArgumentError(f"parameters must be numbers, texts, lists and tables, got the date or time {_shown(value)}.")
+        raise ArgumentError(f"parameters must be numbers, texts, lists and tables, got the date or time {shown(value)}.")
     if isinstance(value, str):
         found = number(value)
         return value if found is None else found

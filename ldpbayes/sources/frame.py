@@ -6,7 +6,7 @@ import inspect
 import numpy as np
 
 from ldpbayes.checks import MAX_COUNT
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
 from ldpbayes.sources.base import AbstractSource, Groups, foreign, optional, read_tallies, sorted_keys
@@ -67,7 +67,7 @@ class FrameSource(AbstractSource):
         schema = dict(self.frame.collect_schema())
         for column in used:
             if column not in schema:
-                raise DataError(f"the frame has no column {column!r}; it has {', '.join(map(str, schema)) or 'none'}")
+                raise DataError(f"the frame has no column {shown(column)}; it has {listed(schema) or 'none'}")
         return schema
 
 
@@ -157,14 +157,14 @@ def read_frame(frame, protocol, report=None, count=None, categories=None, name="
 def _names(value, what):
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-        raise ArgumentError(f"{what} must be the name of a column or a list of names, got {value!r:.80}.")
+        raise ArgumentError(f"{what} must be the name of a column or a list of names, got {shown(value)}.")
     return list(names)
 
 
 def _labels(categories, protocol):
     labels = None if isinstance(categories, str) else tuple(categories)
     if labels is None or not all(isinstance(label, str) for label in labels) or len(set(labels)) != len(labels):
-        raise ArgumentError(f"categories must be distinct texts, one per category, got {categories!r:.80}.")
+        raise ArgumentError(f"categories must be distinct texts, one per category, got {shown(categories)}.")
     if len(labels) != protocol.n_categories:
         raise ArgumentError(f"categories must be the protocol's {protocol.n_categories} labels, got {len(labels)}.")
     return labels
@@ -175,7 +175,7 @@ def _matches(nw, column, value, dtype):
     if dtype == nw.Boolean:
         texts = {"true": True, "false": False}
         if str(value).lower() not in texts:
-            raise DataError(f"holds booleans, got the condition {value!r:.80}", field=column)
+            raise DataError(f"holds booleans, got the condition {shown(value)}", field=column)
         return nw.col(column) == texts[str(value).lower()]
     if dtype.is_float():
         return nw.col(column) == float(value)
@@ -320,5 +320,5 @@ def _keys(series, name):
         if value is None or value != value:
             raise DataError("holds missing keys", field=name)
         if not isinstance(value, _SCALARS):
-            raise DataError(f"must hold texts, numbers or dates, got {value!r:.80}", field=name)
+            raise DataError(f"must hold texts, numbers or dates, got {shown(value)}", field=name)
     return values

@@ -1,10 +1,10 @@
 """Parquet files, read in batches of rows: only the columns in use, and only distinct reports leave a batch."""
 
 import glob
-import os
 import pathlib
 
-from ldpbayes.errors import DataError
+from ldpbayes import files
+from ldpbayes.errors import DataError, listed, shown
 from ldpbayes.sources.base import AbstractSource, foreign, optional
 from ldpbayes.sources.frame import FrameSource
 
@@ -12,7 +12,7 @@ _BATCH = 2**20  # rows that are in memory together
 
 
 class ParquetSource(AbstractSource):
-    """One Parquet file, a folder of them, or all that a pattern such as ``reports/*.parquet`` matches.
+    """One Parquet file, or all that a pattern such as ``reports/*.parquet`` matches.
 
     Parameters
     ----------
@@ -31,17 +31,19 @@ class ParquetSource(AbstractSource):
             used = list(dict.fromkeys([*columns, *by, *([count] if count else []), *where]))
             for column in used:
                 if table.schema.names.count(column) != 1:
-                    problem = f"has two columns {column!r}" if column in table.schema.names else f"has no column {column!r}"
-                    raise DataError(f"{problem}; it has {', '.join(table.schema.names) or 'none'}", source=self.path)
+                    problem = "has two columns" if column in table.schema.names else "has no column"
+                    raise DataError(
+                        f"{problem} {shown(column)}; it has {listed(table.schema.names) or 'none'}", source=self.path
+                    )
             for part in _parts(pyarrow, table.to_batches(columns=used, batch_size=_BATCH, batch_readahead=2)):
                 yield from FrameSource(part).distinct(columns, count=count, where=where, by=by, labelled=labelled)
 
     def _files(self):
-        if self.path.exists():
-            return str(self.path)
-        found = sorted(file for file in glob.glob(str(self.path)) if os.path.isfile(file))
-        if not found:
-            raise DataError("cannot be read (No such file or directory)", source=self.path)
+        """Return the files, each of which is a regular one that can be opened."""
+        found = sorted(glob.glob(str(self.path))) if glob.has_magic(str(self.path)) and not self.path.exists() else []
+        found = found or [str(self.path)]
+        for file in found:
+            files.open_input(file).close()
         return found
 
 
@@ -52,7 +54,7 @@ def _parts(pyarrow, batches):
         held.append(batch)
         size += batch.num_rows
         if size >= _BATCH:
-            yield pyarrow.Table.from_batches(held)
+            yield pyarrow.Table.from_batches(held).unify_dictionaries()
             held, size = [], 0
     if size:
-        yield pyarrow.Table.from_batches(held)
+        yield pyarrow.Table.from_batches(held).unify_dictionaries()
