@@ -144,16 +144,18 @@ def _positions(keys):
 
 
 def sorted_keys(keys):
-    """Return keys in order: whole numbers by their value, also where they are texts, before other texts."""
+    """Return keys in order: whole numbers by their value, also where they are texts, before all else by its text."""
 
     def rank(key):
-        return [(0, int(str(x)), "") if _is_whole(str(x)) else (1, 0, str(x)) for x in key]
+        return [(0, int(text), "") if is_whole(text) else (1, 0, text) for text in map(str, key)]
 
     return sorted(keys, key=rank)
 
 
-def _is_whole(text):
-    return len(text) < 19 and text.removeprefix("-").isascii() and text.removeprefix("-").isdecimal()
+def is_whole(text):
+    """Return whether a text is a whole number of at most 18 digits."""
+    digits = text.removeprefix("-")
+    return len(digits) < 19 and digits.isascii() and digits.isdecimal()
 
 
 def optional(module, purpose):

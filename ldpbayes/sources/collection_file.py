@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 
 from ldpbayes import files
-from ldpbayes.collections import Collection, Derived
+from ldpbayes.collections import Cells, Collection, Derived
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import make_protocol
-from ldpbayes.sources.base import open_table, read_tallies, sorted_keys
+from ldpbayes.sources.base import is_whole, open_table, read_tallies, sorted_keys
 from ldpbayes.sources.numbers import number
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
@@ -42,8 +42,9 @@ def read_collection(path):
 
     Returns
     -------
-    Collection or dict
-        With ``by`` the collections by key, a tuple of texts with an entry per grouping column.
+    Collection or Cells
+        Cells with ``by``: the keys are tuples with an entry per grouping column, whole numbers where all entries of a
+        column are whole numbers, and texts otherwise.
 
     Raises
     ------
@@ -73,19 +74,19 @@ def read_collection(path):
     try:
         facts = {"derived": tuple(_derived(name, entry) for name, entry in derived.items()), "published": tuple(published)}
         facts |= {"id": path.stem, **texts}
-        channels = [_read_channel(path, categories, channel, i, by) for i, channel in enumerate(channels)]
-        keys = sorted_keys({key for tallies in channels for key in tallies})
-        cells = {}
-        for key in keys:
-            tallies = tuple(tallies[key] for tallies in channels if key in tallies)
-            named = {"id": f"{facts['id']} {', '.join(key)}"} if by else {}
-            cells[key] = Collection(tuple(categories), tallies, **facts | named)
+        channels = _plain([_read_channel(path, categories, channel, i, by) for i, channel in enumerate(channels)])
+        if by:
+            keys = sorted_keys({key for tallies in channels for key in tallies})
+            groups = {key: [tallies[key] for tallies in channels if key in tallies] for key in keys}
+            named = {"id": facts.pop("id"), "title": facts.pop("title", "")}
+            return Cells.from_groups(groups, categories, by, **named, **facts)
+        collection = Collection(tuple(categories), tuple(tallies[()] for tallies in channels), **facts)
     except DataError as err:
         raise err.at(source=path) from err.__cause__
-    if not by:
-        cells[()].announce()
-        return cells[()]
-    return cells
+    except LDPBayesError as err:
+        raise DataError(str(err).rstrip("."), source=path) from err
+    collection.announce()
+    return collection
 
 
 def write_collection(collection, path):
@@ -200,15 +201,27 @@ def _read_channel(path, categories, channel, position, by):
     found = sum(tally.n_reports for tally in tallies.values())
     if stated is not None and stated != found:
         raise DataError(f"counts add up to {found}, but n says {stated}", source=path, field=field)
-    return _by_text(tallies)
+    return tallies
 
 
-def _by_text(tallies):
-    """Return tallies by keys of text, so that channels in tables of different formats share their cells."""
-    out = {}
-    for key, tally in tallies.items():
-        texts = tuple(map(str, key))
-        out[texts] = out[texts] + tally if texts in out else tally
+def _plain(channels):
+    """Return the tallies of all channels under keys that tables of different formats share.
+
+    Grouping columns that hold only whole numbers, as numbers or in plain digits, give whole numbers; others give texts.
+    """
+    texts = {key: tuple(map(str, key)) for tallies in channels for key in tallies}
+    columns = zip(*texts.values(), strict=True)
+    whole = [all(is_whole(text) and str(int(text)) == text for text in column) for column in columns]
+    plain = {
+        key: tuple(int(text) if number else text for text, number in zip(row, whole, strict=True))
+        for key, row in texts.items()
+    }
+    out = []
+    for tallies in channels:
+        merged = {}
+        for key, tally in tallies.items():
+            merged[plain[key]] = merged[plain[key]] + tally if plain[key] in merged else tally
+        out.append(merged)
     return out
 
 

@@ -6,6 +6,7 @@ import inspect
 import numpy as np
 
 from ldpbayes.checks import MAX_COUNT
+from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
@@ -109,9 +110,8 @@ def read_frame(frame, protocol, report=None, count=None, categories=None, name="
 
     Returns
     -------
-    Tally or dict
-        A Tally, which ``fit`` takes as it is. With ``by``, the collections by key; a key is a tuple with an entry per
-        grouping column.
+    Tally or Cells
+        A Tally, which ``fit`` takes as it is; Cells with ``by``, whose keys are tuples with an entry per grouping column.
 
     Raises
     ------
@@ -127,8 +127,8 @@ def read_frame(frame, protocol, report=None, count=None, categories=None, name="
     >>> table = pyarrow.table({"answer": ["yes", "no", "yes"], "country": ["SE", "SE", "NO"]})
     >>> read_frame(table, warner(0.7), "answer").counts.tolist()
     [1, 2]
-    >>> sorted(read_frame(table, warner(0.7), "answer", by="country"))
-    [('NO',), ('SE',)]
+    >>> read_frame(table, warner(0.7), "answer", by="country")
+    <Cells by country: 2 cells, 2 categories, 3 reports>
     """
     if inspect.isclass(protocol):
         raise ArgumentError(
@@ -149,9 +149,8 @@ def read_frame(frame, protocol, report=None, count=None, categories=None, name="
         raise DataError("the frame has no rows")
     if not by:
         return tallies[()]
-    from ldpbayes.collections import as_collection
-
-    return {key: as_collection(tallies[key]) for key in sorted_keys(tallies)}
+    labels = categories or [str(i) for i in range(protocol.n_categories)]
+    return Cells.from_groups({key: tallies[key] for key in sorted_keys(tallies)}, labels, by)
 
 
 def _names(value, what):
