@@ -1,12 +1,15 @@
 """``ldpbayes plan`` and ``ldpbayes simulate`` as a user meets them."""
 
+import json
 import re
 
 import pytest
 from commands import run
 
 from ldpbayes import read_collection
+from ldpbayes.protocols import make_protocol
 from ldpbayes.simulate import true_values
+from ldpbayes.theory import planning
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +39,78 @@ def test_plan_takes_a_population_and_draws(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "name, parameters, settings",
+    [
+        ("local_hashing", ["buckets=2"], {"buckets": 2}),
+        ("unary", ["variant=optimised"], {"variant": "optimised"}),
+        ("cohort_rr", ["buckets=4", "cohorts=8"], {"buckets": 4, "cohorts": 8}),
+        ("subset", ["size=3"], {"size": 3}),
+    ],
+)
+def test_mend_25_plan_takes_every_protocol(capsys, name, parameters, settings):
+    """The error on the command line is that of Python's expected_error."""
+    given = [word for text in parameters for word in ("-p", text)]
+    status, out, err = run(
+        capsys, "plan", "--categories", 8, "--epsilon", 1, "--users", 5000, "--protocol", name, *given, "--json"
+    )
+    assert status == 0, err
+    protocol = make_protocol(name, list("abcdefgh"), settings | {"epsilon": 1.0})
+    assert json.loads(out)["plans"][0]["error"] == pytest.approx(planning.expected_error(protocol, 5000), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name, categories, parameters, settings",
+    [
+        ("warner", 2, ["p=0.7"], {"p": 0.7}),
+        ("forced_response", 2, ["truth=0.75", "forced=[1, 1]"], {"truth": 0.75, "forced": [1, 1]}),
+        ("crosswise", 2, ["p=0.2"], {"p": 0.2}),
+        ("triangular", 2, ["p=0.2"], {"p": 0.2}),
+        ("unrelated_question", 2, ["p=0.7", "innocuous=0.4"], {"p": 0.7, "innocuous": 0.4}),
+        ("christofides", 2, ["weights=[0.2, 0.3, 0.5]"], {"weights": [0.2, 0.3, 0.5]}),
+        ("kuk", 2, ["p_carrier=0.8", "p_other=0.2"], {"p_carrier": 0.8, "p_other": 0.2}),
+        ("direct", 3, ["n_categories=3"], {"n_categories": 3}),
+        ("channel", 2, ["matrix=[[0.8, 0.3], [0.2, 0.7]]"], {"matrix": [[0.8, 0.3], [0.2, 0.7]]}),
+        (
+            "kronecker",
+            4,
+            ['factors=[{protocol="warner", p=0.7}, {protocol="crosswise", p=0.2}]'],
+            {"factors": [{"protocol": "warner", "p": 0.7}, {"protocol": "crosswise", "p": 0.2}]},
+        ),
+    ],
+)
+def test_mend_25_plan_takes_every_design(capsys, name, categories, parameters, settings):
+    given = [word for text in parameters for word in ("-p", text)]
+    given += ["--protocol", name, "--categories", categories, "--kind", "half_width", "--json"]
+    status, out, err = run(capsys, "plan", "--users", 5000, *given)
+    assert status == 0, err
+    (found,) = json.loads(out)["plans"]
+    protocol = make_protocol(name, [str(x) for x in range(categories)], settings)
+    error = planning.expected_error(protocol, 5000, kind="half_width")
+    assert found["error"] == pytest.approx(error, rel=1e-12)
+    _, out, _ = run(capsys, "plan", "--error", error, *given)
+    assert json.loads(out)["plans"][0]["n"] == 5000  # planning inverts itself
+
+
+def test_plan_of_a_design_draws(capsys, tmp_path):
+    given = ["--protocol", "warner", "-p", "p=0.7", "--error", 0.03, "--plot", tmp_path / "w.png"]
+    status, _, _ = run(capsys, "plan", *given)
+    assert status == 0 and (tmp_path / "w.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
     "arguments, words",
     [
+        (
+            ["--protocol", "warner", "-p", "p=0.7", "--epsilon", 1, "--users", 9],
+            "epsilon follows from the parameters of warner",
+        ),
+        (["--protocol", "warner", "-p", "p=0.7"], "exactly one of n, error"),
+        (["--protocol", "warner", "--users", 9], "needs the parameter 'p'"),
+        (["--categories", 4, "--epsilon", 1, "--users", 9, "-p", "p=0.7"], "exactly one --protocol"),
+        (
+            ["--protocol", "stochastic_lie_detector", "-p", "p=0.2", "--categories", 3, "--error", 0.1],
+            "No number of reports",
+        ),
         (["--categories", 16], "exactly one"),
         (["--categories", 16, "--epsilon", 0, "--error", 0.1], "epsilon must be"),
         (["--categories", 16, "--epsilon", 1, "--error", -1], "error"),

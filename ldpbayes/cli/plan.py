@@ -17,7 +17,7 @@ def command(
     categories: Annotated[int | None, typer.Option(help="Number of categories.", min=2)] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy level ε in nats.")] = None,
     users: Annotated[float | None, typer.Option("--users", "-n", help="Number of reports.")] = None,
-    error: Annotated[float | None, typer.Option(help="Target error, of the kind that --kind says.")] = None,
+    error: Annotated[float | None, typer.Option(help="Target error; --kind defines it.")] = None,
     kind: Annotated[
         str,
         typer.Option(
@@ -26,8 +26,13 @@ def command(
         ),
     ] = "l2",
     protocol: Annotated[
-        list[str] | None, typer.Option(help="Only these (grr, subset, oue, sue, olh, hadamard); may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="Only this one; may be repeated. Any name of [bold]ldpbayes protocols[/bold]; without it grr, subset, oue, "
+            "sue, olh and hadamard are compared."
+        ),
     ] = None,
+    parameter: options.Parameters = None,
     p: Annotated[
         str,
         typer.Option(
@@ -44,13 +49,15 @@ def command(
     """Choose protocol, ε and sample size: give three of categories, epsilon, users and error, and get the fourth.
 
     Protocols are ranked, best first, beside the least error that any ε-LDP protocol can have and the error of as many open
-    answers. Nothing is simulated.
+    answers. Nothing is simulated. The ε of a survey design follows from its parameters: give users or error.
 
     Examples:
 
       ldpbayes plan --categories 16 --epsilon 1 --error 0.01
 
       ldpbayes plan --categories 100 --users 50000 --error 0.02 --kind half_width
+
+      ldpbayes plan --protocol forced_response -p truth=0.75 -p forced=[1,1] --error 0.03 --kind half_width
 
       ldpbayes plan --categories 73 --epsilon 1 --users 32561 --p my_counts.csv --plot plan.png
     """
@@ -64,12 +71,21 @@ def command(
     known = {"n_categories": categories, "epsilon": epsilon, "n": users, "error": error}
     if categories is None and not isinstance(assumptions["p"], str):
         raise ArgumentError("p must be uniform, jeffreys or flat where the number of categories is the unknown.")
-    plans = planning.plan(**known, protocols=protocol or None, **assumptions)
+    settings = options.parameters(parameter)
+    if settings and len(protocol or ()) != 1:
+        raise ArgumentError(f"parameter needs exactly one --protocol that takes it, got {len(protocol or ())}.")
+    makers = None
+    fixed = [name for name in protocol or () if not planning.has_free_epsilon(name, settings)]
+    if fixed:
+        plans, makers = _fixed(fixed, settings, known, assumptions)
+    else:
+        makers = planning.named_makers(protocol, settings) if protocol else None
+        plans = planning.plan(**known, protocols=makers, **assumptions)
     from ldpbayes.pages.plan import of_plan
 
-    along = "n" if epsilon is not None and users is None else "epsilon"
-    draw = functools.partial(_draw, plans[0], kind, protocol, assumptions, along)
-    page = of_plan(plans, kind=kind, assumed=p, draw=draw if plot else None)
+    along = "n" if fixed or (epsilon is not None and users is None) else "epsilon"
+    draw = functools.partial(_draw, plans[0], kind, makers, assumptions, along)
+    page = of_plan(plans, kind=kind, assumed=p, ci_prob=ci, draw=draw if plot else None)
     printing.display(page, as_json)
     if plot:
         from ldpbayes.plots import save_figure
@@ -79,10 +95,24 @@ def command(
             printing.wrote(plot)
 
 
-def _draw(best, kind, protocol, assumptions, along):
+def _fixed(names, settings, known, assumptions):
+    """Return (plans, makers) of designs whose parameters fix ε."""
+    from ldpbayes.protocols import make_protocol
+    from ldpbayes.theory import planning
+
+    if known["epsilon"] is not None:
+        raise ArgumentError(f"epsilon follows from the parameters of {names[0]}; leave it out.")
+    rest = {"n_categories": known["n_categories"] or 2, "n": known["n"], "error": known["error"]}
+    plans = [planning.plan_design(name, settings, **rest, **assumptions) for name in names]
+    makers = {name: lambda a, epsilon, name=name: make_protocol(name, list(map(str, range(a))), settings) for name in names}
+    return sorted(plans, key=lambda plan: getattr(plan, plan.solved)), makers
+
+
+def _draw(best, kind, makers, assumptions, along):
     import numpy as np
 
     from ldpbayes import plots
+    from ldpbayes.pages.plan import error_in_words
     from ldpbayes.theory import planning
 
     if not best.feasible:
@@ -90,13 +120,16 @@ def _draw(best, kind, protocol, assumptions, along):
     middle = best.n if along == "n" else best.epsilon
     values = np.geomspace(middle / 10, middle * 10, POINTS) if along == "n" else np.geomspace(0.1, max(5.0, middle), POINTS)
     setting = {"epsilon": best.epsilon} if along == "n" else {"n": best.n}
-    found = planning.curves(
-        along, values, n_categories=best.n_categories, protocols=protocol or None, **setting, **assumptions
-    )
+    found = planning.curves(along, values, n_categories=best.n_categories, protocols=makers, **setting, **assumptions)
     held = f"{best.users:,} reports" if along == "epsilon" else f"ε = {best.epsilon:.3g}"
     title = f"Error of {best.n_categories} categories at {held}, by protocol"
     return plots.plot_plan(
-        along, values, found, planning.KINDS[kind], chosen=(middle, best.error, best.protocol), title=title
+        along,
+        values,
+        found,
+        error_in_words(kind, assumptions["ci_prob"]),
+        chosen=(middle, best.error, best.protocol),
+        title=title,
     )
 
 

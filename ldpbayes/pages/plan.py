@@ -1,11 +1,13 @@
 """The page of a plan."""
 
+import math
+
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 
 _NAMES = {"n_categories": "categories", "epsilon": "epsilon", "n": "users", "error": "error"}
 
 
-def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", draw=None) -> Page:
+def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", ci_prob: float = 0.95, draw=None) -> Page:
     """Return the Page of a list of Plan.
 
     Parameters
@@ -16,6 +18,8 @@ def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", draw=None) -> 
         What the error is: a key of theory.planning.KINDS.
     assumed : str
         The assumed distribution, in words.
+    ci_prob : float
+        Probability of the kinds "max" and "half_width".
     draw : callable, optional
         Returns the figure of the error against ε or n.
 
@@ -23,9 +27,8 @@ def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", draw=None) -> 
     -------
     Page
     """
-    from ldpbayes.theory.planning import KINDS
-
-    title = f"{KINDS[kind][0].upper()}{KINDS[kind][1:]}; p {assumed}; best first, solved for {_NAMES[plans[0].solved]}"
+    what = error_in_words(kind, ci_prob)
+    title = f"{what[0].upper()}{what[1:]}; p {assumed}; best first, solved for {_NAMES[plans[0].solved]}"
     columns = (
         Column("protocol", "protocol", "text"),
         Column("n_categories", "categories", spec=",.0f", priority=4),
@@ -44,6 +47,8 @@ def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", draw=None) -> 
         )
         for p in plans
     )
+    blank = {"bound"} if all(math.isnan(plan.bound) for plan in plans) else set()  # only some kinds have a least error
+    kept = [i for i, column in enumerate(columns) if column.key not in blank]
     notes = [
         Note(Kind.METHOD, "Users are rounded up. Nothing was simulated, except averages over a prior."),
     ]
@@ -55,4 +60,11 @@ def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", draw=None) -> 
         alt = f"Curves of the error of each protocol; {best.protocol} is best, with error {best.error:.3g} at the plan."
         figures = (Figure("plan", title, alt, draw),)
     facts = {"kind": kind, "p": assumed, "solved": plans[0].solved, "plans": [plan.row() for plan in plans]}
-    return Page(title, (Table(title, columns, rows),), tuple(notes), figures, facts)
+    return Page(title, (Table(title, columns, rows).only(kept),), tuple(notes), figures, facts)
+
+
+def error_in_words(kind: str, ci_prob: float = 0.95) -> str:
+    """Return what the error of a plan is, with its probability as a number."""
+    from ldpbayes.theory.planning import KINDS
+
+    return KINDS[kind].replace("ci_prob", f"{ci_prob * 100:g} %")

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
+from ldpbayes.protocols import describe_protocols, make_protocol, protocol_names
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
@@ -125,7 +126,7 @@ def plan(
     estimator : {"mle", "oracle"}
         "mle" is what the MLE and the posterior attain, "oracle" the protocol's unbiased decoder.
     protocols : str, sequence of str, or dict of name -> callable (n_categories, epsilon), optional
-        All of PROTOCOLS by default.
+        All of PROTOCOLS by default; names as in collection files, of protocols that take ε.
     ci_prob : float
         For "max" and "half_width".
 
@@ -351,7 +352,7 @@ def _makers(protocols):
     if isinstance(protocols, dict):
         return protocols
     names = [protocols] if isinstance(protocols, str) else list(protocols)
-    return {checks.choice(name, "protocols", tuple(PROTOCOLS)): PROTOCOLS[name] for name in names}
+    return named_makers(names)
 
 
 def _rank(plan, unknown):
@@ -374,3 +375,111 @@ def best(plans):
         if plan.feasible:
             return plan
     raise InfeasibleError(plans[0].note)
+
+
+# ---- protocols by name -----------------------------------------------------------------------------------------------
+def named_makers(names, parameters=None):
+    """Return name -> constructor (n_categories, epsilon) for protocols that have ε as a parameter.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of PROTOCOLS, or any other name that collection files take.
+    parameters : dict, optional
+        Further parameters, such as ``{"buckets": 8}``, for each of them.
+
+    Returns
+    -------
+    dict of str to callable
+        For ``protocols`` of plan() and curves().
+
+    Raises
+    ------
+    ArgumentError
+        On an unknown name.
+    """
+    parameters = dict(parameters or {})
+
+    def maker(name):
+        if name in PROTOCOLS and not parameters:
+            return PROTOCOLS[name]
+        return lambda a, epsilon: make_protocol(name, _labels(a), parameters | {"epsilon": epsilon})
+
+    known = tuple(dict.fromkeys((*PROTOCOLS, *protocol_names())))
+    return {checks.choice(name, "protocols", known): maker(name) for name in names}
+
+
+def has_free_epsilon(name, parameters=None):
+    """Return whether a protocol of this name takes ε as a parameter; the ε of a survey design follows from its devices."""
+    given = {*(parameters or {})}
+    stated = {known: shown for known, shown, _ in describe_protocols()}.get(name, "epsilon")
+    return name in PROTOCOLS or ("epsilon" in stated and not given & {"epsilon", "kappa"})
+
+
+def plan_design(
+    name,
+    parameters=None,
+    *,
+    n_categories=2,
+    n=None,
+    error=None,
+    kind="l2",
+    p="uniform",
+    target="distribution",
+    estimator="mle",
+    ci_prob=0.95,
+):
+    """Return the Plan of a survey design, or of any protocol whose parameters fix ε.
+
+    Parameters
+    ----------
+    name : str
+        A name that collection files take, such as "forced_response" or "kronecker".
+    parameters : dict, optional
+        As in a collection file.
+    n_categories : int
+    n, error : float
+        Exactly one of them None: the unknown.
+    kind, p, target, estimator, ci_prob
+        As for plan().
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    ArgumentError
+        On bad arguments.
+    InfeasibleError
+        Where no number of reports determines all categories.
+
+    Examples
+    --------
+    >>> forced = {"truth": 2 / 3, "forced": [1, 1]}
+    >>> plan_design("forced_response", forced, error=0.03, kind="half_width").users
+    2401
+    """
+    if (n is None) == (error is None):
+        raise ArgumentError("plan must leave out exactly one of n, error for a design that fixes epsilon.")
+    a = checks.categories_count(n_categories)
+    known = _check_known({"n_categories": a, "epsilon": None, "n": n, "error": error})
+    question = _Question(checks.choice(kind, "kind", tuple(KINDS)), p, target, estimator, ci_prob)
+    protocol = make_protocol(name, _labels(a), parameters)
+    unit, method = question.unit(protocol)
+    if not math.isfinite(unit):
+        raise InfeasibleError(f"No number of reports through {name} determines all categories.")
+    if known["n"] is None:
+        ratio = unit / known["error"]
+        solved, reports = "n", ratio if kind == "l2" else ratio**2
+    else:
+        solved, reports = "error", known["n"]
+    private = 0 < protocol.epsilon < math.inf
+    open_answers = _scale(question.open_answers(a), kind, reports)
+    floors = question.floors(a, protocol.epsilon, reports) if private else (math.nan, open_answers)
+    found = (a, float(protocol.epsilon), reports, _scale(unit, kind, reports), solved, *floors)
+    return Plan(name, *found, bytes_per_report(protocol), method)
+
+
+def _labels(n_categories):
+    return [str(x) for x in range(int(n_categories))]
