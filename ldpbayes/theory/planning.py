@@ -39,6 +39,8 @@ ESTIMATORS = ("mle", "oracle")
 SMALLEST_EPSILON, LARGEST_CATEGORIES = 1e-4, 2**20
 #: Above this many terms b·a² the scalar (trace) form of a balanced design's information stands for the matrix.
 _FULL_WORK = 2**29
+#: The search for the most categories goes at least this far where the error may fall with their number.
+_ALWAYS_TRIED = 64
 _UNKNOWNS = ("n_categories", "epsilon", "n", "error")
 
 
@@ -304,20 +306,49 @@ def _least_epsilon(maker, known, question):
 
 
 def _most_categories(maker, known, question):
-    """Return the largest number of categories that keeps the error, by doubling and bisection."""
+    """Return the largest number of categories that keeps the error: the last of a ladder that fits, then bisection.
+
+    Errors summed over the categories rise with their number. Those of one category fall at first, because its variance
+    p(1 − p) falls, and may rise later.
+    """
+
+    def error(a):
+        return _scale(question.unit(maker(a, known["epsilon"]))[0], question.kind, known["n"])
 
     def fits(a):
-        return _scale(question.unit(maker(a, known["epsilon"]))[0], question.kind, known["n"]) <= known["error"] * (1 + 1e-9)
+        return error(a) <= known["error"] * (1 + 1e-9)
 
-    if not fits(2):
-        raise InfeasibleError(f"Even two categories leave an error above {known['error']:.3g}; ask more users.")
-    low, high = 2, 4
-    while high <= LARGEST_CATEGORIES and fits(high):
-        low, high = high, 2 * high
+    summed, fitting, failing, rising, found = question.kind in ("l2", "l1"), None, None, 0, {}
+    for a in _ladder():
+        found[a] = error(a)
+        if found[a] <= known["error"] * (1 + 1e-9):
+            fitting, failing, rising = a, None, 0
+            continue
+        failing = failing or a
+        if a // 2 in found and a % 2 == 0:
+            rising = rising + 1 if found[a] > found[a // 2] else 0
+        if summed or (a >= _ALWAYS_TRIED and rising >= 4):
+            break
+    if fitting is None:
+        best = min(found, key=found.get)
+        raise InfeasibleError(
+            f"No number of categories keeps the error at or below {known['error']:.3g}: the least, {found[best]:.3g}, is that "
+            f"of {best}. More reports or a larger epsilon are needed."
+        )
+    low, high = fitting, failing or fitting + 1
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+def _ladder():
+    """Yield numbers of categories: powers of two, the numbers below them, at which a Hadamard code is full, and halfway."""
+    yield from (2, 3)
+    power = 4
+    while power <= LARGEST_CATEGORIES:
+        yield from (power,) if power == LARGEST_CATEGORIES else (power, 3 * power // 2, 2 * power - 1)
+        power *= 2
 
 
 def _mle_risk(protocol, p, target, norm):
