@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import math
+from collections.abc import Callable
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import ClassVar
@@ -16,6 +17,31 @@ from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 
 #: Channels with more entries than this are never written out.
 MAX_CHANNEL_ENTRIES = 2**24
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ancillary:
+    """A function of one report that an honest collection must follow in a known way, whatever the distribution P.
+
+    Attributes
+    ----------
+    name : str
+        What it is, in the plural: "support sizes".
+    values : callable
+        Canonical reports -> (m,) integers.
+    size : int
+        The values are 0 … size − 1.
+    law : (size,) array, optional
+        Their probabilities; without it and without a mean they are uniform.
+    mean : float, optional
+        Their expectation, for a function of which no more is known.
+    """
+
+    name: str
+    values: Callable[[np.ndarray], np.ndarray]
+    size: int
+    law: np.ndarray | None = None
+    mean: float | None = None
 
 
 class AbstractProtocol(abc.ABC):
@@ -136,6 +162,17 @@ class AbstractProtocol(abc.ABC):
 
         Exchangeable: given its size, a support holding x is uniform over those sets, and so is one that does not. Then
         closed forms of the theory follow from these sizes alone (they do not depend on the value).
+        """
+        return None
+
+    def ancillaries(self) -> tuple[Ancillary, ...]:
+        """Return the functions of a report whose law does not depend on P: what reports can be tested by without a fit."""
+        return ()
+
+    def log_coincidence(self, m: int) -> float | None:
+        """Return log max_x Σ_y Q[y, x]^m, a bound on the log-probability that m users send one report; None if unknown.
+
+        Σ_y (Qp)_y^m is convex in p, so it is greatest where all users have one value.
         """
         return None
 

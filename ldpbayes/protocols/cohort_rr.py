@@ -11,7 +11,7 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits, hashing
-from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.base import AbstractProtocol, Ancillary
 from ldpbayes.protocols.grr import GRR
 
 ASSIGNMENTS = ("permutation", "label", "xxhash")
@@ -101,6 +101,9 @@ class CohortRR(AbstractProtocol):
     def all_reports(self):
         pairs = np.indices((self.cohorts, self.buckets)).reshape(2, -1)
         return np.ascontiguousarray(pairs.T)
+
+    def ancillaries(self):
+        return (Ancillary("cohorts", lambda reports: reports[:, 0], self.cohorts),) if self.cohorts > 1 else ()
 
     def check_reports(self, reports):
         return hashing.check_pairs(reports, "cohort", self.cohorts, self.buckets)

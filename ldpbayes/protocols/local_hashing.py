@@ -9,8 +9,8 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.likelihoods import SupportRows
-from ldpbayes.protocols import hashing
-from ldpbayes.protocols.base import AbstractProtocol, independent_sizes
+from ldpbayes.protocols import bits, hashing
+from ldpbayes.protocols.base import AbstractProtocol, Ancillary, independent_sizes
 from ldpbayes.protocols.grr import GRR
 
 
@@ -74,6 +74,23 @@ class LocalHashing(AbstractProtocol):
     @property
     def support_sizes(self):
         return independent_sizes(self.n_categories, self.hit_rates)
+
+    def ancillaries(self):
+        def sizes(reports):
+            return bits.sizes(hashing.supports(self.family, *reports.T, self.n_categories, self.buckets))
+
+        g, h = self.hit_rates
+        return (
+            Ancillary("seeds", lambda reports: reports[:, 0], hashing.MAX_SEED),
+            Ancillary("values", lambda reports: reports[:, 1], self.buckets),
+            Ancillary("support sizes", sizes, self.n_categories + 1, mean=g + (self.n_categories - 1) * h),
+        )
+
+    def log_coincidence(self, m):
+        kept = self._bucket_protocol.hit_rates[0]
+        other = math.log1p(-kept) - math.log(self.buckets - 1)
+        of_value = np.logaddexp(m * math.log(kept), math.log(self.buckets - 1) + m * other)
+        return float(of_value - (m - 1) * math.log(hashing.MAX_SEED))
 
     def check_reports(self, reports):
         return hashing.check_pairs(reports, "seed", hashing.MAX_SEED, self.buckets)

@@ -78,6 +78,14 @@ class SubsetSelection(AbstractProtocol):
         # Combinations come with the leading category first, which is the largest code: reversed, they are sorted.
         return np.packbits(out[::-1], axis=1)
 
+    def log_coincidence(self, m):
+        a, k, (g, _) = self.n_categories, self.size, self.hit_rates
+        inside = math.log(math.comb(a - 1, k - 1))
+        outside = math.log(math.comb(a - 1, k)) if k < a else -math.inf
+        return float(
+            np.logaddexp(m * math.log(g) - (m - 1) * inside, m * math.log1p(-g) - (m - 1) * outside if k < a else -math.inf)
+        )
+
     def check_reports(self, reports):
         packed = bits.check(reports, self.n_categories)
         bits.check_size(packed, self.size)

@@ -12,7 +12,7 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import SeparableRows, SupportRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import AbstractProtocol, independent_sizes
+from ldpbayes.protocols.base import AbstractProtocol, Ancillary, independent_sizes
 
 VARIANTS = ("symmetric", "optimised", "dual")
 
@@ -106,6 +106,13 @@ class UnaryEncoding(AbstractProtocol):
     @property
     def support_sizes(self):
         return independent_sizes(self.n_categories, self.hit_rates)
+
+    def ancillaries(self):
+        return (Ancillary("support sizes", bits.sizes, self.n_categories + 1, self.support_sizes),)
+
+    def log_coincidence(self, m):
+        of_bits = [np.logaddexp(m * math.log(rate), m * math.log1p(-rate)) for rate in self.hit_rates]
+        return float(of_bits[0] + (self.n_categories - 1) * of_bits[1])
 
     @property
     def n_outputs(self):

@@ -332,8 +332,8 @@ def _most_categories(maker, known, question):
     if fitting is None:
         best = min(found, key=found.get)
         raise InfeasibleError(
-            f"No number of categories keeps the error at or below {known['error']:.3g}: the least, {found[best]:.3g}, is that "
-            f"of {best}. More reports or a larger epsilon are needed."
+            f"No number of categories keeps the error at or below {known['error']:.3g}: the least, {found[best]:.3g}, is "
+            f"that of {best}. More reports or a larger epsilon are needed."
         )
     low, high = fitting, failing or fitting + 1
     while high - low > 1:

@@ -1,0 +1,119 @@
+"""What the tests of fit share: the outcome of one test, and the verdict over all of them."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbayes import checks
+
+#: Weight of a test whose small p-values are tiny: it takes next to nothing of the level from the other tests.
+RARE = 0.02
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one test of fit.
+
+    Attributes
+    ----------
+    name : str
+        What is tested, such as "G² of the report counts" or "support sizes".
+    channel : str
+        Name of the channel, or "" for all channels together.
+    statistic : float
+    df : float
+        Degrees of freedom; nan for a test that has none.
+    p_value : float
+    method : str
+        How the p-value was computed: "chi-squared", "bootstrap", "normal" or "upper bound".
+    weight : float
+        Relative share of the level that the test gets in the verdict.
+    detail : str
+        Further numbers for the reader.
+    """
+
+    name: str
+    channel: str
+    statistic: float
+    df: float
+    p_value: float
+    method: str
+    weight: float = 1.0
+    detail: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name with its channel."""
+        return f"{self.name} of channel {self.channel!r}" if self.channel else self.name
+
+
+@dataclass(frozen=True)
+class Fitness:
+    """Whether reports can have come from their design.
+
+    Attributes
+    ----------
+    checks : tuple of Check
+        Empty where no test is possible.
+    level : float
+        Probability with which honest reports are flagged.
+    notes : tuple of str
+        What was not tested and why.
+    """
+
+    checks: tuple[Check, ...]
+    level: float = 0.05
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self):
+        object.__setattr__(self, "level", checks.probability(self.level, "level", open_low=True, open_high=True))
+
+    @cached_property
+    def adjusted(self) -> NDArray:
+        """P-values adjusted for the number of tests, in their order (weighted Holm)."""
+        p, weight = (np.array([getattr(c, name) for c in self.checks], dtype=float) for name in ("p_value", "weight"))
+        order = np.argsort(p / weight)
+        # Each test is compared at its share of the weights that are still in play.
+        left = np.cumsum(weight[order][::-1])[::-1]
+        out = np.empty(p.size)
+        out[order] = np.minimum(np.maximum.accumulate(p[order] / weight[order] * left), 1.0) if p.size else p
+        return out
+
+    @property
+    def p_value(self) -> float:
+        """The smallest adjusted p-value; nan where no test is possible."""
+        return float(self.adjusted.min()) if self.checks else float("nan")
+
+    @property
+    def flagged(self) -> bool:
+        """Whether the reports do not fit the design at this level."""
+        return bool(self.checks) and self.p_value <= self.level
+
+    @property
+    def verdict(self) -> str:
+        """One sentence, and what to suspect where the reports do not fit."""
+        if not self.checks:
+            return " ".join(("No test of fit is possible.", *self.notes))
+        if not self.flagged:
+            worst = self.checks[int(self.adjusted.argmin())]
+            if len(self.checks) == 1:
+                return f"The reports fit the design ({worst.label}, p = {_shown(self.p_value)})."
+            return (
+                f"The reports fit the design: the smallest of {len(self.checks)} adjusted p-values is "
+                f"{_shown(self.p_value)} ({worst.label})."
+            )
+        bad = [
+            f"{check.label} (p = {_shown(p)})"
+            for check, p in zip(self.checks, self.adjusted, strict=True)
+            if p <= self.level
+        ]
+        return (
+            f"The reports do not fit the design: {'; '.join(bad)}. Respondents did not follow the device, reports were "
+            "fabricated or copied, or the design, its parameters or the categories are wrong."
+        )
+
+
+def _shown(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else (f"{p:.1e}" if p > 1e-99 else "below 1e-99")

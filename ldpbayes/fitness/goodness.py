@@ -1,0 +1,115 @@
+"""G² and X²: observed report counts against those expected at the maximum-likelihood estimate."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+from scipy.stats import chi2
+
+from ldpbayes.collections import Collection, Tally
+from ldpbayes.estimators.mle import maximise
+from ldpbayes.fitness.base import Check
+
+#: Channels with more possible reports than this, or more entries, are not tested by their counts.
+MAX_OUTPUTS, MAX_ENTRIES = 4096, 2**22
+#: G² is χ² where every cell expects so many; X² where every cell expects one, and few less than that (Cochran 1954).
+LEAST_EXPECTED, FEW = 5.0, 0.2
+#: Simulated tables, and the multiplications that all of them may take.
+REPLICATIONS, MAX_WORK = 499, 2e9
+#: A category at zero whose multiplier is below one by this much is a parameter that the data have fixed.
+MULTIPLIER_SLACK = 1e-3
+#: Certified log-likelihood gap of the estimate: a thousandth of what would move a p-value.
+TOLERANCE = 1e-6
+
+
+def listed(tally: Tally) -> bool:
+    """Return whether all possible reports of a tally can be counted, as independent draws of one law."""
+    protocol = tally.protocol
+    size = protocol.n_outputs
+    return size is not None and size <= MAX_OUTPUTS and size * protocol.n_categories <= MAX_ENTRIES and not protocol.caveat
+
+
+def goodness_of_fit(collection: Collection, tallies: Sequence[Tally], rng: np.random.Generator) -> Check | None:
+    """Return the test of the report counts against the channels at the estimate; None without degrees of freedom.
+
+    G² = 2 Σ S log(S/E), E = n Qp̂ within every channel, with df = Σ_channels (reports − 1) − (rank of the stacked Q − 1). A
+    category at zero whose multiplier Σ_j w_j L_jx/(Lp̂)_j / n is below one is a parameter less: its column of Q is left out.
+    A report that cannot occur at p̂ is a cell less. Where some E is below 5, X² = Σ (S − E)²/E takes its place; where tables
+    are sparse, X² is compared with that of simulated tables, each less its projection on the space that the parameters span,
+    which is to first order what a new fit would remove.
+
+    Parameters
+    ----------
+    collection : Collection
+    tallies : sequence of Tally
+        Its channels whose reports can be listed.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Check or None
+    """
+    part = collection if len(tallies) == len(collection.tallies) else replace(collection, tallies=tuple(tallies))
+    if sum(tally.protocol.n_outputs - 1 for tally in tallies) < 1:
+        return None
+    p = maximise(part.rows, tolerance=TOLERANCE).p
+    channels = [tally.protocol.channel() for tally in tallies]
+    observed = [_counted(tally) for tally in tallies]
+    sizes = np.array([float(tally.n_reports) for tally in tallies])
+    shares = [channel @ p for channel in channels]
+    expected = np.concatenate([n * share for n, share in zip(sizes, shares, strict=True)])
+    counts, stacked = np.concatenate(observed), np.concatenate(channels)
+    weights = np.repeat(sizes, [len(channel) for channel in channels])
+    possible = expected > 1e-12 * weights
+    ratio = np.divide(counts, expected, out=np.zeros_like(expected), where=possible)
+    multipliers = stacked.T @ (ratio * weights) / sizes.sum()
+    fixed = (p < 1e-9) & (multipliers < 1 - MULTIPLIER_SLACK)
+    df = int(possible.sum()) - len(tallies) - (_rank(tallies, stacked[possible][:, ~fixed], possible.all()) - 1)
+    if df < 1:
+        return None
+    expected, counts, ratio = expected[possible], counts[possible], ratio[possible]
+    likelihood_ratio = 2 * float(xlogy(counts, np.where(counts > 0, ratio, 1.0)).sum())
+    statistic = float(((counts - expected) ** 2 / expected).sum())
+    detail = f"G² = {likelihood_ratio:.4g}, X² = {statistic:.4g}, {df} degrees of freedom"
+    if expected.min() >= LEAST_EXPECTED:
+        # E G² exceeds its limit by this factor to the next order in 1/n (Williams 1976).
+        free = expected.size - len(tallies)
+        factor = 1 + ((1 / expected).sum() - (1 / sizes).sum()) / (6 * free)
+        p_value = float(chi2.sf(likelihood_ratio / factor, df))
+        return Check("G² of the report counts", "", likelihood_ratio, df, p_value, "chi-squared", detail=detail)
+    chi_squared = Check(
+        "X² of the report counts", "", statistic, df, float(chi2.sf(statistic, df)), "chi-squared", detail=detail
+    )
+    if expected.min() >= 1 and (expected < LEAST_EXPECTED).mean() <= FEW:
+        return chi_squared
+    used = stacked[possible][:, ~fixed] * (weights[possible] / np.sqrt(expected))[:, None]
+    if REPLICATIONS * used.size > MAX_WORK:
+        return chi_squared
+    basis, singular, _ = np.linalg.svd(used, full_matrices=False)
+    basis = basis[:, singular > singular[0] * max(used.shape) * np.finfo(float).eps]
+    tables = [rng.multinomial(int(n), share / share.sum(), REPLICATIONS) for n, share in zip(sizes, shares, strict=True)]
+    residuals = (np.concatenate(tables, axis=1)[:, possible] - expected) / np.sqrt(expected)
+    simulated = (residuals**2).sum(axis=1) - ((residuals @ basis) ** 2).sum(axis=1)
+    p_value = (1 + (simulated >= statistic).sum()) / (1 + REPLICATIONS)
+    return replace(chi_squared, p_value=float(p_value), method="bootstrap")
+
+
+def _counted(tally: Tally) -> NDArray:
+    """Return how often each possible report came in, in the order of the channel's rows."""
+    size = tally.protocol.n_outputs
+    if tally.reports.ndim == 1:
+        return np.bincount(tally.reports, tally.counts, size)
+    both = np.concatenate([tally.protocol.all_reports(), tally.reports])
+    _, index = np.unique(both, axis=0, return_inverse=True)
+    index = index.reshape(-1)
+    total = np.bincount(index[size:], tally.counts, index.max() + 1)
+    return total[index[:size]]
+
+
+def _rank(tallies: Sequence[Tally], stacked: NDArray, whole: bool) -> int:
+    """Return the rank of the stacked channels: full where some protocol has an oracle and all its reports are there."""
+    if whole and any(tally.protocol.hit_rates is not None for tally in tallies):
+        return stacked.shape[1]
+    return int(np.linalg.matrix_rank(stacked))

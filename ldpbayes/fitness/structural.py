@@ -1,0 +1,89 @@
+"""Tests that do not depend on the distribution P: support sizes, seeds, cohorts, and reports that repeat."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+from scipy.stats import chi2, norm
+
+from ldpbayes.collections import Tally
+from ldpbayes.fitness.base import RARE, Check
+from ldpbayes.protocols.base import Ancillary
+
+#: Cells are pooled until each has this expected count.
+LEAST_EXPECTED = 5.0
+#: Uniform values of a large range are compared in at most so many equal parts.
+MAX_PARTS = 64
+#: A mean is compared with its expectation from this many reports on.
+LEAST_REPORTS = 100
+
+
+def structural_checks(tally: Tally) -> Iterator[Check]:
+    """Yield the tests of one channel that hold for every P.
+
+    Parameters
+    ----------
+    tally : Tally
+
+    Yields
+    ------
+    Check
+    """
+    seen = tally.counts > 0
+    reports, counts = tally.reports[seen], tally.counts[seen]
+    for part in tally.protocol.ancillaries():
+        yield from _of_values(part, part.values(reports), counts, tally.name)
+    yield from _copies(tally, int(counts.max()))
+
+
+def _of_values(part: Ancillary, values: NDArray, counts: NDArray, channel: str) -> Iterator[Check]:
+    n = float(counts.sum())
+    if part.mean is not None:
+        if n >= LEAST_REPORTS:
+            mean = values @ counts / n
+            spread = math.sqrt(((values - mean) ** 2 @ counts) / (n - 1) / n)
+            z = (mean - part.mean) / spread if spread > 0 else math.copysign(math.inf, mean - part.mean)
+            yield Check(f"mean of the {part.name}", channel, z, math.nan, float(2 * norm.sf(abs(z))), "normal")
+        return
+    if part.law is None and part.size > n:
+        _, index = np.unique(values, return_inverse=True)
+        most = int(np.bincount(index.reshape(-1), counts).max())
+        bound = _log_choose(n, most) - (most - 1) * math.log(part.size)
+        yield Check(f"repeated {part.name}", channel, most, math.nan, math.exp(min(bound, 0.0)), "upper bound", RARE)
+        parts = min(MAX_PARTS, 2 ** int(math.log2(max(n / LEAST_EXPECTED, 1))))
+        values, size, law = (values // -(-part.size // parts)).astype(np.int64), parts, None
+    else:
+        size, law = part.size, part.law
+    expected = n * (np.full(size, 1 / size) if law is None else law)
+    observed, expected = _pooled(np.bincount(values, counts, size), expected)
+    if expected.size > 1:
+        statistic, df = float(((observed - expected) ** 2 / expected).sum()), expected.size - 1
+        yield Check(part.name, channel, statistic, df, float(chi2.sf(statistic, df)), "chi-squared")
+
+
+def _pooled(observed: NDArray, expected: NDArray) -> tuple[NDArray, NDArray]:
+    """Return counts with neighbours pooled until every cell expects LEAST_EXPECTED; what is left joins the last cell."""
+    starts, total = [0], 0.0
+    for i, value in enumerate(expected):
+        total += value
+        if total >= LEAST_EXPECTED and expected[i + 1 :].sum() >= LEAST_EXPECTED:
+            starts.append(i + 1)
+            total = 0.0
+    return np.add.reduceat(observed, starts), np.add.reduceat(expected, starts)
+
+
+def _copies(tally: Tally, most: int) -> Iterator[Check]:
+    """Yield the bound on the probability that some report comes in so often, by counting groups of that many users."""
+    n = float(tally.n_reports)
+    bound = tally.protocol.log_coincidence(most)
+    everybody = tally.protocol.log_coincidence(tally.n_reports)
+    if bound is None or everybody is None or everybody > -20:
+        return
+    p_value = math.exp(min(_log_choose(n, most) + bound, 0.0))
+    yield Check("copies of one report", tally.name, most, math.nan, p_value, "upper bound", RARE)
+
+
+def _log_choose(n: float, m: int) -> float:
+    return float(gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m + 1))

@@ -1,0 +1,242 @@
+"""check() leaves honest reports alone at its level, and sees designs that were not followed and fabricated reports."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.stats import binom, chi2
+
+from ldpbayes import Collection, Tally
+from ldpbayes.errors import ArgumentError
+from ldpbayes.fitness import Check, Fitness, check
+from ldpbayes.fitness.goodness import goodness_of_fit
+from ldpbayes.protocols import GRR, designs
+from ldpbayes.protocols.cohort_rr import CohortRR
+from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.rappor import Rappor
+from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.protocols.unary import UnaryEncoding
+
+
+def zipf(a):
+    return 1 / np.arange(1, a + 1) / (1 / np.arange(1, a + 1)).sum()
+
+
+def collection_of(*tallies):
+    return Collection([f"c{x}" for x in range(tallies[0].protocol.n_categories)], tallies)
+
+
+def honest(protocols, p, n, rng):
+    """Return a collection of n simulated reports through every protocol."""
+    tallies = []
+    for i, protocol in enumerate(protocols):
+        reports, counts = protocol.simulate(rng.multinomial(n, p), rng)
+        tallies.append(Tally(protocol, reports, counts, name=f"channel {i}"))
+    return collection_of(*tallies)
+
+
+#: Name -> (protocols, P, reports a channel).
+DESIGNS = {
+    "oue": ([UnaryEncoding.optimised(4, 1.0)], zipf(4), 2000),
+    "sue, sparse": ([UnaryEncoding.symmetric(8, 1.0)], zipf(8), 1000),
+    "oue, not listed": ([UnaryEncoding.optimised(20, 1.0)], zipf(20), 10_000),
+    "oue, wide": ([UnaryEncoding.optimised(100, 2.0)], zipf(100), 500),
+    "subset": ([SubsetSelection(6, 1.0)], zipf(6), 1000),
+    "subset, 220 reports": ([SubsetSelection(12, 1.0)], zipf(12), 2000),
+    "hadamard": ([HadamardResponse(6, 1.0)], zipf(6), 1000),
+    "hadamard, sparse": ([HadamardResponse(20, 1.0)], zipf(20), 300),
+    "olh": ([LocalHashing(20, 1.0)], zipf(20), 2000),
+    "cohorts": ([CohortRR(10, 1.0, buckets=4, cohorts=8)], zipf(10), 2000),
+    "three epsilons": ([GRR(5, 0.5), GRR(5, 1.0), GRR(5, 2.0)], zipf(5), 1000),
+    "two epsilons, corner": ([GRR(20, 1.0), GRR(20, 2.0)], np.append(0.97, np.full(19, 0.03 / 19)), 1000),
+    "crosswise pair": ([designs.warner(0.2), designs.warner(0.8)], np.array([0.9, 0.1]), 1500),
+    "rappor": ([Rappor.one_time(5, 2.0, 6, 4, 1, candidates=tuple("abcde"))], zipf(5), 2000),
+}
+
+
+def flagged_share(name, size, seed=5):
+    rng = np.random.default_rng(seed)
+    return np.mean([check(honest(*DESIGNS[name], rng), random_seed=i).flagged for i in range(size)])
+
+
+@pytest.mark.parametrize("name", ["oue", "subset", "olh", "cohorts", "three epsilons", "crosswise pair"])
+def test_mend_10_honest_reports_are_flagged_at_the_level(name):
+    """Of 200 honest collections at 5 %, between 1 and 21: a one in a thousand event on either side."""
+    assert 1 <= 200 * flagged_share(name, 200) <= 21
+
+
+@pytest.mark.calibrate
+@pytest.mark.parametrize("name", DESIGNS)
+def test_mend_10_calibration(name):
+    """Share flagged of 2,000 honest collections."""
+    assert 0.005 < flagged_share(name, 2000) < 0.07
+
+
+@pytest.mark.parametrize(
+    "name, df",
+    [
+        ("oue", 15 - 3),
+        ("subset", 14 - 5),
+        ("hadamard", 7 - 5),
+        ("three epsilons", 12 - 4),
+        ("crosswise pair", 2 - 1),
+        ("cohorts", 31 - 9),
+    ],
+)
+def test_degrees_of_freedom_inside_the_simplex(name, df):
+    """Free counts less free parameters; P is well inside, so that no category is at zero."""
+    protocols, p, n = DESIGNS[name]
+    collection = honest(protocols, np.full(p.size, 1 / p.size), 100 * n, np.random.default_rng(1))
+    found = goodness_of_fit(collection, collection.tallies, np.random.default_rng(0))
+    assert found.df == df and found.method == "chi-squared"
+
+
+def test_g_squared_against_a_search():
+    """Two Warner questions: the likelihood ratio of two free shares to one p, found by a scalar search."""
+    tallies = [
+        Tally(designs.warner(0.2), [0, 1], [700, 300], name="a"),
+        Tally(designs.warner(0.8), [0, 1], [560, 440], name="b"),
+    ]
+
+    def deviance(p):
+        shares = [0.2 * p + 0.8 * (1 - p), 0.8 * p + 0.2 * (1 - p)]
+        return 2 * sum(
+            s * np.log(s / 1000 / q)
+            for pair, share in zip(([700, 300], [560, 440]), shares, strict=True)
+            for s, q in zip(pair, (share, 1 - share), strict=True)
+        )
+
+    best = minimize_scalar(deviance, bounds=(0, 1), method="bounded", options={"xatol": 1e-9}).fun
+    found = goodness_of_fit(collection_of(*tallies), tallies, np.random.default_rng(0))
+    assert found.statistic == pytest.approx(best, rel=1e-6)
+    assert found.p_value == pytest.approx(chi2.sf(best, 1), rel=0.01)
+
+
+def test_mend_10_one_sayers_are_seen():
+    """Two-probability crosswise surveys, 10 % of 3,000 always report the second answer: seen in nine of ten."""
+    rng, seen = np.random.default_rng(3), 0
+    for _ in range(60):
+        tallies = []
+        for truth in (0.2, 0.8):
+            followers = rng.binomial(1500, 0.9)
+            reports, counts = designs.warner(truth).simulate(rng.multinomial(followers, [0.8, 0.2]), rng)
+            total = np.bincount(reports, counts, 2) + [0, 1500 - followers]
+            tallies.append(Tally(designs.warner(truth), [0, 1], total.astype(int), name=f"{truth}"))
+        seen += check(collection_of(*tallies)).flagged
+    assert seen >= 50
+
+
+def test_mend_21_a_repeated_seed_is_flagged():
+    rng = np.random.default_rng(8)
+    protocol = LocalHashing(20, 1.0)
+    reports = protocol.privatize(rng.choice(20, 10_000, p=zipf(20)), rng)
+    assert not check(collection_of(Tally(protocol, reports))).flagged
+    reports[:101] = reports[0]
+    found = check(collection_of(Tally(protocol, reports)))
+    assert found.flagged and "repeated seeds" in found.verdict and "copies of one report" in found.verdict
+    twice = protocol.privatize(rng.choice(20, 2000, p=zipf(20)), rng)
+    twice[1, 0] = twice[0, 0]
+    assert "repeated seeds" in check(collection_of(Tally(protocol, twice))).verdict
+
+
+@pytest.mark.parametrize("share", [0.05, 0.01])
+@pytest.mark.parametrize("a", [4, 20, 64])
+def test_mend_21_crafted_reports_of_all_ones_are_flagged(a, share):
+    rng = np.random.default_rng(a)
+    protocol = UnaryEncoding.optimised(a, 1.0)
+    reports = protocol.privatize(rng.choice(a, 10_000, p=zipf(a)), rng)
+    crafted = np.packbits(np.ones((int(10_000 * share), a), dtype=bool), axis=1)
+    reports[: len(crafted), : crafted.shape[1]] = crafted
+    found = check(collection_of(Tally(protocol, reports)))
+    # Of four bits all are set in 1.5 % of honest reports: 1 % more are seen, but not without doubt.
+    assert found.flagged or (a, share) == (4, 0.01)
+
+
+def test_mend_21_copies_of_one_unary_report_are_flagged():
+    rng = np.random.default_rng(2)
+    protocol = UnaryEncoding.optimised(32, 1.0)
+    reports = protocol.privatize(rng.choice(32, 10_000, p=zipf(32)), rng)
+    reports[:100] = reports[0]
+    assert "copies of one report" in check(collection_of(Tally(protocol, reports))).verdict
+
+
+def test_mend_21_seeds_and_cohorts_that_are_not_uniform_are_flagged():
+    rng = np.random.default_rng(6)
+    protocol = LocalHashing(8, 1.0)
+    reports = protocol.privatize(rng.choice(8, 2000), rng)
+    reports[:, 0] = np.arange(2000)
+    assert "seeds of channel" in check(collection_of(Tally(protocol, reports))).verdict
+    cohorts = CohortRR(8, 1.0, buckets=4, cohorts=8)
+    reports = cohorts.privatize(rng.choice(8, 2000), rng)
+    reports = reports[(reports[:, 0] > 0) | (rng.random(2000) < 0.5)]
+    assert "cohorts of channel" in check(collection_of(Tally(cohorts, reports))).verdict
+
+
+def test_mend_21_supports_chosen_large_are_flagged():
+    """Fabricated hashed reports with seeds that let many categories share a bucket."""
+    rng = np.random.default_rng(6)
+    protocol = LocalHashing(20, 1.0)
+    reports = protocol.privatize(rng.choice(20, 5000, p=zipf(20)), rng)
+    tried = protocol.privatize(rng.choice(20, 5000), rng)
+    sizes = protocol.ancillaries()[2].values(tried)
+    reports[:250] = tried[np.argsort(sizes)[-250:]]
+    assert "mean of the support sizes" in check(collection_of(Tally(protocol, reports))).verdict
+
+
+def test_saturated_designs_have_no_test():
+    found = check(collection_of(Tally(designs.warner(0.7), [0, 1], [60, 40])))
+    assert not found.flagged and np.isnan(found.p_value)
+    assert found.verdict.startswith("No test of fit is possible.") and "A second channel" in found.verdict
+    direct = check(collection_of(Tally(designs.direct(3), [0, 1, 2], [5, 0, 3])))
+    assert not direct.checks
+
+
+def test_a_saturated_design_beyond_its_range_is_flagged():
+    """Forced response forces a sixth of each answer: 2 % of yes cannot come from it."""
+    found = check(collection_of(Tally(designs.forced_response(2 / 3, [1, 1]), [0, 1], [980, 20])))
+    assert found.flagged and found.checks[0].df == 1
+
+
+@pytest.mark.parametrize(
+    "protocol", [UnaryEncoding.optimised(5, 1.0), UnaryEncoding.symmetric(3, 2.0), SubsetSelection(6, 1.0, 2)], ids=str
+)
+@pytest.mark.parametrize("m", [2, 3])
+def test_coincidences_against_the_listed_channel(protocol, m):
+    """Σ_y Q[y, x]^m, and Σ_y (Qp)_y^m is below its largest value at every p."""
+    channel = protocol.channel()
+    assert protocol.log_coincidence(m) == pytest.approx(np.log((channel**m).sum(axis=0).max()), rel=1e-12)
+    p = np.random.default_rng(0).dirichlet(np.ones(channel.shape[1]), 50).T
+    assert (np.log(((channel @ p) ** m).sum(axis=0)) <= protocol.log_coincidence(m) + 1e-12).all()
+
+
+def test_coincidences_of_hashed_reports():
+    protocol = LocalHashing(6, 1.0)
+    inner = (protocol.seed_channel(5) ** 3).sum(axis=0).max()
+    assert protocol.log_coincidence(3) == pytest.approx(np.log(inner) - 2 * 63 * np.log(2), rel=1e-12)
+
+
+def test_support_sizes_follow_one_law_for_every_value():
+    protocol = UnaryEncoding.optimised(5, 1.0)
+    (part,) = protocol.ancillaries()
+    sizes, channel = part.values(protocol.all_reports()), protocol.channel()
+    for x in range(5):
+        assert np.bincount(sizes, channel[:, x], 6) == pytest.approx(part.law, rel=1e-12)
+    assert part.law == pytest.approx(np.convolve(binom.pmf(range(5), 4, protocol.lam), [0.5, 0.5]), rel=1e-12)
+
+
+def test_adjusted_p_values_are_those_of_holm():
+    def one(p, weight=1.0):
+        return Check("t", "", 0.0, 1, p, "chi-squared", weight)
+
+    equal = Fitness((one(0.03), one(0.01), one(0.4)))
+    assert equal.adjusted == pytest.approx([0.06, 0.03, 0.4])
+    assert equal.flagged and "2" not in equal.verdict.split("p =")[0]
+    weighted = Fitness((one(0.03), one(1e-6, 0.02)))
+    assert weighted.adjusted == pytest.approx([0.03, 1e-6 / 0.02 * 1.02])
+
+
+def test_bad_arguments():
+    with pytest.raises(ArgumentError, match="collection must be a Collection, got str"):
+        check("data.toml")
+    with pytest.raises(ArgumentError, match="level must be"):
+        check(collection_of(Tally(designs.warner(0.7), [0, 1], [60, 40])), level=0)
