@@ -28,7 +28,7 @@ MAX_DRAWS_BYTES = 2**33
 
 def epsilon(value, name="epsilon"):
     """Return an LDP level in nats as a float in (0, MAX_EPSILON], and not so small that reports say nothing."""
-    number = _real(value, name, f"a number in (0, {MAX_EPSILON:g}]")
+    number = real(value, name, f"a number in (0, {MAX_EPSILON:g}]")
     if not 0 < number <= MAX_EPSILON:
         raise ArgumentError(
             f"{name} must be a number in (0, {MAX_EPSILON:g}], got {shown(value)}"
@@ -95,7 +95,7 @@ def probability(value, name, *, open_low=False, open_high=False):
     """Return a float in [0, 1], or in the interval that the open ends leave."""
     low, high = "(" if open_low else "[", ")" if open_high else "]"
     rule = f"a probability in {low}0, 1{high}"
-    number = _real(value, name, rule)
+    number = real(value, name, rule)
     if not 0 <= number <= 1 or (open_low and number == 0) or (open_high and number == 1):
         raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
     return number
@@ -103,7 +103,7 @@ def probability(value, name, *, open_low=False, open_high=False):
 
 def positive(value, name):
     """Return a finite float above zero."""
-    number = _real(value, name, "a finite number above 0")
+    number = real(value, name, "a finite number above 0")
     if not (number > 0 and math.isfinite(number)):
         raise ArgumentError(f"{name} must be a finite number above 0, got {shown(value)}.")
     return number
@@ -161,7 +161,8 @@ def generator(rng, name="rng"):
     raise ArgumentError(f"{name} must be a numpy Generator, a seed or None, got {type(rng).__name__}.")
 
 
-def _real(value, name, rule):
+def real(value, name="value", rule="a number"):
+    """Return a float; text and booleans are refused, also where they stand for a number."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
     try:

@@ -5,10 +5,10 @@ import inspect
 import pkgutil
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError
-from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.protocols.base import AbstractProtocol, check_entries
 from ldpbayes.protocols.channel import Channel
-from ldpbayes.protocols.combine import COMBINATORS, compose, kronecker, mixture, product
+from ldpbayes.protocols.combine import COMBINATORS, MAX_ENTRIES, compose, kronecker, mixture, product
 from ldpbayes.protocols.designs import DESIGNS
 from ldpbayes.protocols.grr import GRR
 
@@ -52,6 +52,9 @@ def make_protocol(name, categories, parameters=None):
     elif name in COMBINATORS:
         protocol = _combine(name, parameters, len(categories))
     else:
+        stated = parameters.get("n_categories", len(categories))  # before a matrix of that size is made
+        if checks.categories_count(stated) != len(categories):
+            raise ArgumentError(f"n_categories must be the number of categories ({len(categories)}), got {shown(stated)}.")
         protocol = _design(DESIGNS[name], parameters)
     if protocol.n_categories != len(categories):
         raise ArgumentError(
@@ -70,8 +73,8 @@ def describe_protocols():
             for p in inspect.signature(maker).parameters.values()
             if p.name not in ("n_categories", "answers", "design", "settings")
         ]
-        shown = getattr(maker, "file_parameters", None) or ", ".join(known)
-        out.append((name, shown, inspect.getdoc(maker).split("\n\n")[0].replace("\n", " ")))
+        parameters = getattr(maker, "file_parameters", None) or ", ".join(known)
+        out.append((name, parameters, inspect.getdoc(maker).split("\n\n")[0].replace("\n", " ")))
     return out
 
 
@@ -81,7 +84,7 @@ def _design(maker, parameters):
     known = {k: v for k, v in inspect.signature(maker).parameters.items() if k not in ("design", "settings")}
     for key in parameters:
         if key not in known:
-            raise ArgumentError(f"{name} has no parameter {key!r}; it takes {', '.join(known)}.")
+            raise ArgumentError(f"{name} has no parameter {shown(key)}; it takes {', '.join(known)}.")
     for key, parameter in known.items():
         if parameter.default is parameter.empty and key not in parameters:
             raise ArgumentError(f"{name} needs the parameter {key!r}.")
@@ -93,10 +96,12 @@ def _combine(name, parameters, n_categories):
     parameters = dict(parameters)
     # The factors of a product or a mixture share the file's categories; those of kronecker have their own.
     size = None if name == "kronecker" else n_categories
+    if name == "kronecker":
+        _check_kronecker(parameters.get("factors"), n_categories)
     if isinstance(parameters.get("factors"), list):
         parameters["factors"] = [_factor(table, size, f"factor {i}") for i, table in enumerate(parameters["factors"], 1)]
     elif "factors" in parameters:
-        raise ArgumentError(f"factors must be a list of tables, each with a protocol, got {parameters['factors']!r}.")
+        raise ArgumentError(f"factors must be a list of tables, each with a protocol, got {shown(parameters['factors'])}.")
     if "inner" in parameters:
         parameters["inner"] = _factor(parameters["inner"], size, "inner")
         if "outer" in parameters:
@@ -104,20 +109,33 @@ def _combine(name, parameters, n_categories):
     return _design(COMBINATORS[name], parameters)
 
 
+def _check_kronecker(factors, n_categories):
+    """Refuse factors that state more categories than the whole has, before anything of their size is made."""
+    for i, table in enumerate(factors if isinstance(factors, list) else (), 1):
+        stated = table.get("n_categories") if isinstance(table, dict) else None
+        if stated is not None and n_categories is not None and checks.categories_count(stated) > n_categories:
+            raise ArgumentError(
+                f"n_categories of factor {i} must be at most the number of categories ({n_categories}), got {shown(stated)}."
+            )
+
+
 def _factor(table, n_categories, where):
     """Return the protocol of one factor: its table names the protocol, and n_categories where nothing else fixes it."""
     settings = dict(table) if isinstance(table, dict) else {}
     name = settings.pop("protocol", None)
     if name not in protocol_names():
-        raise ArgumentError(f"{where} must name a protocol, got {name!r}; known are {', '.join(protocol_names())}.")
+        raise ArgumentError(f"{where} must name a protocol, got {shown(name)}; known are {', '.join(protocol_names())}.")
     if name in DESIGNS:
         return _design(DESIGNS[name], settings)
     if name == "channel":
         return _design(Channel, settings)
     stated = settings.pop("n_categories", None)
+    if stated is not None and n_categories is not None and stated != n_categories:
+        raise ArgumentError(f"n_categories of {where} must be {n_categories}, got {shown(stated)}.")
     if name in COMBINATORS:
         return _combine(name, settings, n_categories if stated is None else stated)
     size = checks.categories_count(n_categories if stated is None else stated, f"n_categories of {where}")
+    check_entries(size, 1, MAX_ENTRIES)
     return make_protocol(name, [str(x) for x in range(size)], settings)
 
 

@@ -228,6 +228,14 @@ class AbstractProtocol(abc.ABC):
         return cls(len(categories), **parameters)
 
 
+def check_entries(n_rows, n_columns, limit=MAX_CHANNEL_ENTRIES):
+    """Raise an InfeasibleError, before anything is allocated, where a matrix has more entries than the limit."""
+    if n_rows * n_columns > limit:
+        raise InfeasibleError(
+            f"A channel of {n_rows} reports over {n_columns} categories is too large to write out (limit {limit} entries)."
+        )
+
+
 def independent_sizes(n_categories, hit_rates):
     """Return support_sizes where categories enter a support independently: Bernoulli(g) + Binomial(a − 1, h)."""
     g, h = hit_rates

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.protocols.base import AbstractProtocol, check_labels, largest_ratio, log_above, parse_labels
 
@@ -45,7 +45,7 @@ class Channel(AbstractProtocol):
     def __post_init__(self):
         try:
             matrix = np.array(self.matrix, dtype=float)
-        except (TypeError, ValueError) as err:
+        except (TypeError, ValueError, OverflowError) as err:
             raise ArgumentError("matrix must be rectangular and numeric: one row a report, one column a category.") from err
         if matrix.ndim != 2 or matrix.shape[1] < 2 or matrix.shape[0] < 1:
             raise ArgumentError(f"matrix must be (reports, categories) with at least two categories, got {matrix.shape}.")
@@ -55,9 +55,11 @@ class Channel(AbstractProtocol):
         if (np.abs(sums - 1) > 1e-9).any():
             x = int(np.abs(sums - 1).argmax())
             raise ArgumentError(f"matrix must have columns that sum to 1, got {sums[x]:.12g} in column {x}.")
-        answers = tuple(map(str, self.answers if self.answers is not None else range(len(matrix))))
+        answers = check_answers(self.answers if self.answers is not None else range(len(matrix)))
         if len(answers) != len(matrix) or len(set(answers)) != len(answers):
-            raise ArgumentError(f"answers must be {len(matrix)} distinct labels, one per row of matrix, got {answers}.")
+            raise ArgumentError(
+                f"answers must be {len(matrix)} distinct labels, one per row of matrix, got {shown(answers)}."
+            )
         matrix = matrix / sums
         matrix.setflags(write=False)
         object.__setattr__(self, "matrix", matrix)
@@ -202,6 +204,17 @@ class Channel(AbstractProtocol):
             sums = accumulate(column[:-1])
             out.append([int(part * unit / total) for part in sums])
         return bits, out
+
+
+def check_answers(answers):
+    """Return labels of reports as a tuple of str, from a sequence of texts or numbers (one text is not a sequence)."""
+    try:
+        labels = () if isinstance(answers, (str, bytes)) else tuple(answers)
+    except TypeError:
+        labels = ()
+    if not labels or not all(isinstance(label, (str, int, np.integer)) for label in labels):
+        raise ArgumentError(f"answers must be a list of labels, got {shown(answers)}.")
+    return tuple(map(str, labels))
 
 
 def _groups(sorted_values, order):

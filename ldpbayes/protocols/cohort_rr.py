@@ -8,13 +8,15 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits, hashing
-from ldpbayes.protocols.base import AbstractProtocol, Ancillary
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, Ancillary
 from ldpbayes.protocols.grr import GRR
 
 ASSIGNMENTS = ("permutation", "label", "xxhash")
+#: Comparisons after which the rank of a design is not looked at.
+MAX_MEETINGS = 2**30
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class CohortRR(AbstractProtocol):
         super().__post_init__()
         object.__setattr__(self, "buckets", hashing.check_buckets(self.buckets))
         object.__setattr__(self, "cohorts", hashing.check_cohorts(self.cohorts))
+        hashing.check_table(self.cohorts, self.n_categories)
         checks.choice(self.assignment, "assignment", ASSIGNMENTS)
         object.__setattr__(self, "seed", checks.integer(self.seed, "seed", 0, hashing.MAX_SEED - 1))
         if self.assignment != "label" and self.candidates is not None:
@@ -96,9 +99,12 @@ class CohortRR(AbstractProtocol):
     # ---- reports -----------------------------------------------------------------------------------------------------
     @property
     def n_outputs(self):
-        return self.cohorts * self.buckets
+        n_pairs = self.cohorts * self.buckets
+        return n_pairs if n_pairs <= hashing.MAX_TABLE else None
 
     def all_reports(self):
+        if self.n_outputs is None:
+            return super().all_reports()
         pairs = np.indices((self.cohorts, self.buckets)).reshape(2, -1)
         return np.ascontiguousarray(pairs.T)
 
@@ -128,7 +134,12 @@ class CohortRR(AbstractProtocol):
         return np.concatenate([self._indicator(c) for c in range(self.cohorts)])
 
     def identifying_matrix(self):
-        return self.design_matrix()
+        """Return H, or HᵀH where that is smaller: it has the same null space."""
+        if self.cohorts * self.buckets <= self.n_categories:
+            return self.design_matrix()
+        if self.n_categories**2 > MAX_CHANNEL_ENTRIES or self.cohorts * self.n_categories**2 > MAX_MEETINGS:
+            raise InfeasibleError(f"{self.name} with {self.n_categories} categories is too large to check for rank.")
+        return self._meetings
 
     @property
     def rank(self):
@@ -213,6 +224,8 @@ class CohortRR(AbstractProtocol):
     def simulate(self, true_counts, rng):
         """Return (every report, counts): a multinomial over cohorts for each category, then a GRR tally for each cohort."""
         true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
+        if self.n_outputs is None or self.cohorts * self.n_categories > hashing.MAX_TABLE:
+            return super().simulate(true_counts, rng)
         spread = rng.multinomial(true_counts, np.full(self.cohorts, 1 / self.cohorts)).T
         hashed = np.zeros((self.cohorts, self.buckets), dtype=np.int64)
         np.add.at(hashed, (np.arange(self.cohorts)[:, None], self.table), spread)
@@ -237,12 +250,17 @@ class CohortRR(AbstractProtocol):
         return GRR(self.buckets, self.epsilon)
 
     @cached_property
-    def _spectrum(self):
-        """(eigenvalues, eigenvectors, which are not zero) of HᵀH, whose entries count the cohorts where two maps meet."""
+    def _meetings(self):
+        """HᵀH, shape (S, S)."""
         meetings = np.zeros((self.n_categories, self.n_categories))
         for row in self.table:
             meetings += row[:, None] == row[None, :]
-        values, vectors = np.linalg.eigh(meetings)
+        return meetings
+
+    @cached_property
+    def _spectrum(self):
+        """(eigenvalues, eigenvectors, which are not zero) of HᵀH, whose entries count the cohorts where two maps meet."""
+        values, vectors = np.linalg.eigh(self._meetings)
         return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
 
     def _require_rank(self):

@@ -6,9 +6,12 @@ from math import prod
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.protocols.base import AbstractProtocol, check_entries
 from ldpbayes.protocols.channel import Channel
+
+#: Entries of a combined channel: several copies of it are in memory together while it is made.
+MAX_ENTRIES = 2**22
 
 
 def as_channel(protocol):
@@ -21,6 +24,7 @@ def as_channel(protocol):
     """
     if isinstance(protocol, Channel):
         return protocol
+    _check_sizes([protocol])
     matrix = protocol.channel()
     labels = [str(x) for x in range(protocol.n_categories)]
     columns = protocol.format_reports(protocol.all_reports(), labels)
@@ -53,6 +57,7 @@ def compose(outer, inner):
         raise ArgumentError(
             f"outer must have one category per report of inner ({first.n_outputs}), got {second.n_categories}."
         )
+    check_entries(second.n_outputs, first.n_categories, MAX_ENTRIES)
     settings = {"outer": _settings(outer), "inner": _settings(inner)}
     return Channel(second.matrix @ first.matrix, second.answers, "compose", settings)
 
@@ -74,8 +79,9 @@ def product(factors, separator=","):
     ----------
     Lopuhaä-Zwakenberg et al. (2019), §7; spec 1.2.
     """
+    factors = _listed(factors)
+    _check_sizes(factors, factors[0].n_categories)
     channels = _over_same_categories(factors)
-    _check_size(prod(c.n_outputs for c in channels), channels[0].n_categories)
     matrix = reduce(
         lambda left, right: (left[:, None] * right[None]).reshape(-1, left.shape[1]), (c.matrix for c in channels)
     )
@@ -104,6 +110,8 @@ def mixture(weights, factors, separator=":"):
     channels = _over_same_categories(factors)
     w = checks.distribution(weights, "weights", len(channels))
     matrix = np.concatenate([share * c.matrix for share, c in zip(w, channels, strict=True)])
+    if not isinstance(separator, str):
+        raise ArgumentError(f"separator must be text, got {shown(separator)}.")
     answers = tuple(f"{j}{separator}{answer}" for j, c in enumerate(channels, 1) for answer in c.answers)
     settings = {"weights": [float(x) for x in weights]} | _all_settings(factors) | {"separator": separator}
     return Channel(matrix, answers, "mixture", settings)
@@ -124,8 +132,9 @@ def kronecker(factors, separator=","):
     ----------
     Lopuhaä-Zwakenberg et al. (2019), §7; spec 1.2.
     """
+    factors = _listed(factors)
+    _check_sizes(factors, prod(f.n_categories for f in factors))
     channels = _channels(factors)
-    _check_size(prod(c.n_outputs for c in channels), prod(c.n_categories for c in channels))
     matrix = reduce(np.kron, (channel.matrix for channel in channels))
     return Channel(matrix, _joined(channels, separator), "kronecker", _all_settings(factors) | {"separator": separator})
 
@@ -135,10 +144,15 @@ COMBINATORS = {f.__name__: f for f in (compose, product, mixture, kronecker)}
 
 
 def _channels(factors):
-    channels = [as_channel(factor) for factor in factors]
-    if not channels:
-        raise ArgumentError("factors must hold at least one channel, got none.")
-    return channels
+    return [as_channel(factor) for factor in _listed(factors)]
+
+
+def _listed(factors):
+    """Return factors as a list of at least one protocol."""
+    found = list(factors) if isinstance(factors, (list, tuple)) else []
+    if not found or not all(isinstance(factor, AbstractProtocol) for factor in found):
+        raise ArgumentError(f"factors must be a list of protocols with at least one channel, got {shown(factors)}.")
+    return found
 
 
 def _over_same_categories(factors):
@@ -150,17 +164,20 @@ def _over_same_categories(factors):
 
 
 def _joined(channels, separator):
+    if not isinstance(separator, str):
+        raise ArgumentError(f"separator must be text, got {shown(separator)}.")
     return tuple(
         reduce(lambda left, right: [f"{a}{separator}{b}" for a in left for b in right], (c.answers for c in channels))
     )
 
 
-def _check_size(n_outputs, n_categories):
-    if n_outputs * n_categories > MAX_CHANNEL_ENTRIES:
-        raise InfeasibleError(
-            f"A channel of {n_outputs} reports over {n_categories} categories is too large to write out (limit "
-            f"{MAX_CHANNEL_ENTRIES} entries)."
-        )
+def _check_sizes(factors, n_categories=None):
+    """Refuse factors, or their combination over n_categories, too large to write out, before any is."""
+    for factor in factors:
+        if factor.n_outputs is None:
+            raise InfeasibleError(f"{shown(factor)} has too many possible reports to write its channel out.")
+        check_entries(factor.n_outputs, factor.n_categories, MAX_ENTRIES)
+    check_entries(prod(f.n_outputs for f in factors), n_categories or factors[0].n_categories, MAX_ENTRIES)
 
 
 def _all_settings(factors):

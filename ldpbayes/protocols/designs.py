@@ -9,8 +9,9 @@ import math
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError
-from ldpbayes.protocols.channel import Channel
+from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.protocols.base import check_entries
+from ldpbayes.protocols.channel import Channel, check_answers
 
 YES_NO = ("no", "yes")
 #: More cards tell carriers from others ever more surely, and nobody draws as many.
@@ -26,6 +27,7 @@ def direct(n_categories=2, answers=None):
     answers : sequence of str, optional
     """
     size = checks.categories_count(n_categories)
+    check_entries(size, size)
     return _design("direct", np.eye(size), {"n_categories": size}, answers)
 
 
@@ -60,9 +62,13 @@ def forced_response(truth, forced, answers=None):
     answers : sequence of str, optional
     """
     truth = checks.probability(truth, "truth", open_low=True)
-    weights = np.array([float(w) for w in forced])
-    if weights.ndim != 1 or weights.size < 2 or not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum():
+    try:
+        weights = np.array([checks.real(w) for w in forced])
+    except (TypeError, ArgumentError):
+        raise ArgumentError(f"forced must be a list of numbers, one per category, got {shown(forced)}.") from None
+    if weights.size < 2 or not np.isfinite(weights).all() or (weights < 0).any() or not 0 < weights.sum() < np.inf:
         raise ArgumentError("forced must be non-negative with a positive sum, one entry per category.")
+    check_entries(weights.size, weights.size)
     u = (1 - truth) * weights / weights.sum()
     matrix = truth * np.eye(weights.size) + u[:, None]
     return _design("forced_response", matrix, {"truth": truth, "forced": [float(w) for w in forced]}, answers)
@@ -196,7 +202,7 @@ def _design(name, matrix, settings, answers, default=None):
     matrix = np.array(matrix, dtype=float)
     if default is None:
         default = YES_NO if len(matrix) == 2 else tuple(map(str, range(len(matrix))))
-    answers = tuple(map(str, answers)) if answers is not None else tuple(default)
+    answers = tuple(default) if answers is None else check_answers(answers)
     return Channel(matrix, answers, name, settings | ({"answers": list(answers)} if answers != tuple(default) else {}))
 
 

@@ -4,6 +4,7 @@ Arithmetic is modulo 2^64 (our family) or 2^32 (xxHash) on NumPy's unsigned inte
 """
 
 import hashlib
+import math
 
 import numpy as np
 
@@ -17,6 +18,9 @@ FAMILIES = ("ldpbayes", "xxhash")
 MAX_SEED = 2**63
 #: A bucket's share is within this relative distance of 1/g at the largest g: MAX_BUCKETS / 2^32 = 2^-12.
 MAX_BUCKETS = 2**20
+
+#: Most entries of a protocol's table of buckets, one for each cohort, hash and category.
+MAX_TABLE = 2**24
 
 _BLOCK = 2**16  # entries hashed at a time: the working arrays stay in the cache
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -183,6 +187,14 @@ def check_buckets(value, name="buckets"):
 def check_cohorts(value):
     """Return a number of cohorts: an integer from 1 to MAX_BUCKETS."""
     return checks.integer(value, "cohorts", 1, MAX_BUCKETS)
+
+
+def check_table(*sizes):
+    """Refuse a table of buckets, with these numbers of cohorts, hashes and categories, that would take too much memory."""
+    if math.prod(sizes) > MAX_TABLE:
+        raise ArgumentError(
+            f"cohorts times hashes times categories must be at most {MAX_TABLE}, got {' × '.join(map(str, sizes))}."
+        )
 
 
 def check_labels(value, n_categories, name="candidates"):

@@ -100,6 +100,8 @@ class Rappor(AbstractProtocol):
         put("n_bits", checks.integer(self.n_bits, "n_bits", 1, hashing.MAX_BUCKETS))
         put("cohorts", hashing.check_cohorts(self.cohorts))
         put("hashes", checks.integer(self.hashes, "hashes", 1, MAX_HASHES))
+        hashing.check_table(self.cohorts, self.hashes, self.n_categories)
+        hashing.check_table(self.n_bits, self.n_categories)
         put("seed", checks.integer(self.seed, "seed", 0, hashing.MAX_SEED - 1))
         checks.choice(self.assignment, "assignment", ASSIGNMENTS)
         for field, owner in (("candidates", "label"), ("positions", "positions")):

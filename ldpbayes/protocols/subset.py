@@ -66,8 +66,7 @@ class SubsetSelection(AbstractProtocol):
 
     @property
     def n_outputs(self):
-        n_sets = math.comb(self.n_categories, self.size)
-        return n_sets if n_sets <= 2**16 else None
+        return _number_of_sets(self.n_categories, self.size)
 
     def all_reports(self):
         if self.n_outputs is None:
@@ -101,7 +100,7 @@ class SubsetSelection(AbstractProtocol):
 
     def rows(self, reports, counts):
         a, w = self.n_categories, self.size
-        log_constant = math.log(a) - math.log(a + w * self.beta) - math.log(math.comb(a, w))
+        log_constant = math.log(a) - math.log(a + w * self.beta) - _log_number_of_sets(a, w)
         return SupportRows(reports, self.beta, counts, a, log_constant)
 
     def privatize(self, values, rng):
@@ -153,6 +152,23 @@ class SubsetSelection(AbstractProtocol):
         slack = 1 - Fraction(4 * a**2 * (a > 2), 2**entropy.BITS)
         lower = self.size * entropy.exp_below(self.epsilon) * slack
         return entropy.threshold_below(lower / (lower + a - self.size))
+
+
+def _number_of_sets(n, size, most=2**16):
+    """Return C(n, size), or None where it is above ``most``, without making a number of thousands of digits."""
+    number = 1
+    for i in range(min(size, n - size)):
+        number = number * (n - i) // (i + 1)
+        if number > most:
+            return None
+    return number
+
+
+def _log_number_of_sets(n, size):
+    """Return log C(n, size); exact integers would take minutes where n is large."""
+    if n <= 1000:
+        return math.log(math.comb(n, size))
+    return math.lgamma(n + 1) - math.lgamma(size + 1) - math.lgamma(n - size + 1)
 
 
 def variance_optimal_size(n_categories, epsilon):

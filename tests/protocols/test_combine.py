@@ -146,7 +146,11 @@ def test_factors_of_a_file_take_its_categories():
         ("mixture", {"factors": [{"protocol": "grr", "epsilon": 1}], "weights": [0.5]}, "weights must be"),
         ("mixture", {"factors": [{"protocol": "grr", "epsilon": 1}], "weights": [1.0], "w": 1}, "no parameter 'w'"),
         ("kronecker", {"factors": [{"protocol": "grr", "epsilon": 1}]}, "n_categories of factor 1 must be"),
-        ("kronecker", {"factors": [{"protocol": "grr", "epsilon": 1, "n_categories": 3}]}, "categories must match"),
+        (
+            "kronecker",
+            {"factors": [{"protocol": "grr", "epsilon": 1, "n_categories": 3}]},
+            "factor 1 must be at most the number",
+        ),
     ],
 )
 def test_malformed_tables_are_refused(name, parameters, message):
