@@ -120,7 +120,7 @@ def test_mend_10_one_sayers_are_seen():
         for truth in (0.2, 0.8):
             followers = rng.binomial(1500, 0.9)
             reports, counts = designs.warner(truth).simulate(rng.multinomial(followers, [0.8, 0.2]), rng)
-            total = [*np.bincount(reports, counts, 2), 0, 1500 - followers]
+            total = np.bincount(reports, counts, 2) + np.array([0, 1500 - followers])
             tallies.append(Tally(designs.warner(truth), [0, 1], total.astype(int), name=f"{truth}"))
         seen += check(collection_of(*tallies)).flagged
     assert seen >= 50
