@@ -50,7 +50,7 @@ HOMES = {
     "arviz_stats": {"posteriors.diagnostics", "posteriors.surrogate"},
     "matplotlib": {"plots"},
     "narwhals": {"sources.frame"},
-    "typer": {"cli", "cli.crosscheck", "cli.fit", "cli.options", "cli.plan", "cli.simulate", "cli.study"},
+    "typer": {"cli", "cli.check", "cli.crosscheck", "cli.fit", "cli.options", "cli.plan", "cli.simulate", "cli.study"},
 }
 
 

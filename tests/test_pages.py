@@ -176,7 +176,7 @@ def test_mend_29_sentences_begin_with_capitals():
 
 
 def test_mend_28_markup_eats_nothing(capsys):
-    for command in ("fit", "crosscheck", "plan", "simulate", "study", "protocols"):
+    for command in ("fit", "check", "crosscheck", "plan", "simulate", "study", "protocols"):
         _, out, _ = run(capsys, command, "--help")
         assert "Examples:" in out and " [] " not in out and "\\[" not in out
     _, out, _ = run(capsys, "simulate", "--help")
@@ -186,7 +186,7 @@ def test_mend_28_markup_eats_nothing(capsys):
 def test_mend_30_examples_in_help_need_no_checkout(capsys, tmp_path, monkeypatch):
     """Every fit, crosscheck and plan example of a --help runs in an empty folder, or names a file of the reader's."""
     monkeypatch.chdir(tmp_path)
-    for command in ("fit", "crosscheck", "plan", "simulate", "study"):
+    for command in ("fit", "check", "crosscheck", "plan", "simulate", "study"):
         _, out, _ = run(capsys, command, "--help")
         assert "data/" not in out
         for line in re.findall(r"^ *ldpbayes (fit example:.*)$", out, re.M):

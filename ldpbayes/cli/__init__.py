@@ -5,7 +5,7 @@ import re
 
 import typer
 
-from ldpbayes.cli import crosscheck, fit, plan, printing, protocols, simulate, study
+from ldpbayes.cli import check, crosscheck, fit, plan, printing, protocols, simulate, study
 from ldpbayes.errors import LDPBayesError
 
 app = typer.Typer(
@@ -26,7 +26,7 @@ def _help(command):
     return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(command))
 
 
-for _module in (fit, crosscheck, plan, study, simulate, protocols):
+for _module in (fit, check, crosscheck, plan, study, simulate, protocols):
     app.command(_module.__name__.rpartition(".")[2], help=_help(_module.command))(_module.command)
 
 

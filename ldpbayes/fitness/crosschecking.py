@@ -1,10 +1,12 @@
 """Several answers to one question side by side: exact, NUTS, MLE and oracle, and whether the channel fits at all."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.fitness.base import Fitness
+from ldpbayes.fitness.checking import check
 from ldpbayes.fitting import fit, point_estimates
 from ldpbayes.priors import as_prior
 
@@ -20,7 +22,7 @@ MAX_OUTPUTS = 4096
 
 @dataclass(frozen=True)
 class ChannelCheck:
-    """Posterior predictive check of one channel: can these tallies have come from it?
+    """Posterior predictive check of one channel: can these tallies have come from it? Its p-values are conservative.
 
     Attributes
     ----------
@@ -65,6 +67,8 @@ class CrossCheck:
     outcome : str
         NUTS's own diagnostics.
     sampler_converged : bool
+    fitness : Fitness
+        The tests that need no posterior, at the level MIN_P_VALUE.
     """
 
     categories: tuple
@@ -79,12 +83,14 @@ class CrossCheck:
     channels: tuple
     outcome: str
     sampler_converged: bool
+    fitness: Fitness = field(default_factory=lambda: Fitness(()))
 
     @property
     def flagged(self):
         """Whether anything is wrong: a channel that does not fit, posteriors that differ, or a sampler to distrust."""
         apart = (np.abs(self.difference_mcse) > MAX_MCSE).any()
-        return bool(apart or not self.sampler_converged or any(check.flagged for check in self.channels))
+        misfit = self.fitness.flagged or any(check.flagged for check in self.channels)
+        return bool(apart or misfit or not self.sampler_converged)
 
     @property
     def conclusion(self):
@@ -95,6 +101,8 @@ class CrossCheck:
             for check in self.channels
             if check.flagged
         ]
+        if self.fitness.flagged:
+            said.append(self.fitness.verdict)
         if (np.abs(self.difference_mcse) > MAX_MCSE).any():
             said.append(f"NUTS and {self.reference} differ by more than {MAX_MCSE:g} Monte Carlo standard errors.")
         if not self.sampler_converged:
@@ -109,7 +117,7 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
     ----------
     collection : Collection
     prior : as in fit
-    random_seed : int, optional
+    random_seed : int or Generator, optional
     draws, chains : int
         Of both posteriors.
     progressbar : bool
@@ -119,6 +127,9 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
     CrossCheck
     """
     prior = as_prior(prior, collection.n_categories)
+    if isinstance(random_seed, np.random.Generator):
+        random_seed = random_seed.integers(2**31)
+    random_seed = None if random_seed is None else checks.seed(random_seed)
     seed = int(np.random.SeedSequence(random_seed).generate_state(1)[0])
     settings = {"prior": prior, "random_seed": seed, "estimates": False, "progressbar": progressbar}
     reference = fit(collection, exclude=("nuts",), draws=draws, chains=chains, **settings)
@@ -141,6 +152,7 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
         estimates=estimates,
         verdicts=tuple(_verdict(x, in_mcse, estimates) for x in range(collection.n_categories)),
         channels=predictive_check(collection, reference, random_seed=seed),
+        fitness=check(collection, level=MIN_P_VALUE, random_seed=seed),
         outcome=sampled.attrs["outcome"],
         sampler_converged=bool(sampled.attrs["converged"]),
     )
@@ -149,10 +161,11 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
 def predictive_check(collection, tree, *, draws=1000, random_seed=None):
     """Return a ChannelCheck of the whole collection, then one per channel.
 
-    For each draw p of the posterior, the discrepancy Σ_y (S_y − n (Qp)_y)² / (n (Qp)_y) of the observed tally is held
-    against that of a tally simulated from p; protocols with too many possible reports to list are compared by their
-    support counts. The p-value is the share of draws whose replicate is at least as far off (Gelman, Meng, Stern 1996):
-    conservative, so a small one is serious.
+    For each draw p of the posterior, the discrepancy Σ_y (S_y − n (Qp)_y)² / (n (Qp)_y) of the observed tally is compared
+    with that of a tally simulated from p; protocols with too many possible reports to list are compared by their support
+    counts. The p-value is the share of draws whose replicate is at least as far off (Gelman, Meng, Stern 1996). The
+    posterior has seen the reports, so these p-values are conservative: reports from the design have p < .05 in some 1 % of
+    collections, not in 5 %. A small one is serious; a large one means little. ``ldpbayes.fitness.check`` is calibrated.
 
     Parameters
     ----------

@@ -1,5 +1,6 @@
 """The page of a cross-check."""
 
+from ldpbayes.pages.check import facts_of
 from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 from ldpbayes.pages.prose import as_sentences
 
@@ -49,6 +50,7 @@ def _notes(check):
         word = "does not fit" if found.flagged else "fits"
         text = f"Posterior predictive check of {found.name}: p = {found.p_value:.3f} over {found.draws:,} draws: {word}."
         yield Note(Kind.WARNING if found.flagged else Kind.DIAGNOSTIC, text)
+    yield Note(Kind.WARNING if check.fitness.flagged else Kind.DIAGNOSTIC, check.fitness.verdict)
     yield Note(Kind.DIAGNOSTIC if check.sampler_converged else Kind.WARNING, as_sentences(check.outcome))
     yield Note(Kind.WARNING if check.flagged else Kind.VERDICT, as_sentences(check.conclusion))
 
@@ -68,6 +70,7 @@ def _facts(check):
             {"name": c.name, "statistic": c.statistic, "p_value": c.p_value, "draws": c.draws, "flagged": c.flagged}
             for c in check.channels
         ],
+        "fitness": facts_of(check.fitness),
         "flagged": check.flagged,
         "conclusion": check.conclusion,
     }
