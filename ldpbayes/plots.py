@@ -12,7 +12,8 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 
 #: Colours of Okabe & Ito (2008), yellow left out: it is too pale on white.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"
-_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, BLACK)
+#: Colours of curves, in order.
+PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, BLACK)
 _DASHES = ("-", (0, (6, 2)), (0, (3, 1.5)), (0, (6, 2, 1, 2)), (0, (1, 1.2)), (0, (8, 2, 2, 2, 2, 2)), (0, (4, 3)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _STYLE = {"mle": ("D", ORANGE, "MLE"), "oracle": ("x", RED, "oracle")}
@@ -34,8 +35,8 @@ def _style(i):
 
     Later curves are drawn thinner, so that a curve below another one shows on both sides of it.
     """
-    k = i % len(_COLORS)
-    return {"color": _COLORS[k], "ls": _DASHES[k], "marker": _MARKERS[k], "lw": max(3.0 - 0.4 * i, 1.0)}
+    k = i % len(PALETTE)
+    return {"color": PALETTE[k], "ls": _DASHES[k], "marker": _MARKERS[k], "lw": max(3.0 - 0.4 * i, 1.0)}
 
 
 def plot_forest(tree, *, top=40):

@@ -321,3 +321,10 @@ def test_simulated_reports_of_a_nameless_population(capsys, tmp_path):
         capsys, "simulate", tmp_path / "x.toml", "--population", tmp_path / "counts.csv", "-p", "epsilon=1", "--seed", 1
     )
     assert status == 0 and "  " not in out and "100 reports" in out
+
+
+def test_pages_print_nothing_of_their_own_in_a_notebook(monkeypatch, capsys):
+    """Inside a notebook rich displays what it prints: a page must only return it."""
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert "Made by hand." in repr(PAGE) and capsys.readouterr().out == ""
+    assert "--top" not in repr(Page("t", (Table("t", TABLE.columns, TABLE.rows, "Some are left out."),)))

@@ -18,7 +18,7 @@ def display(page, as_json=False):
         sys.stdout.write(JSON().render(page))
         return
     # Where both streams go to one screen, a warning stands there already.
-    Terminal().display(page.without(_said) if sys.stdout.isatty() and sys.stderr.isatty() else page)
+    Terminal(hints=True).display(page.without(_said) if sys.stdout.isatty() and sys.stderr.isatty() else page)
 
 
 def wrote(*paths):

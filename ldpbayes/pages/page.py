@@ -176,6 +176,3 @@ class Page:
         from ldpbayes.pages.renderers import make_renderer
 
         return make_renderer("html", whole=False).render(self)
-
-    def _repr_markdown_(self):
-        return self.render("markdown")

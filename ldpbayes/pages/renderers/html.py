@@ -10,11 +10,7 @@ from ldpbayes.pages.page import Kind, Page
 from ldpbayes.pages.renderers.base import AbstractRenderer
 
 _STYLE = """
-:root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --line: #b8b8b8; --warn: #8a1c00; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #eee; --paper: #16181c; --line: #555; --warn: #ffb199; }
-}
-.ldp { color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+.ldp { --line: #999; --warn: #b3261e; line-height: 1.5; overflow-wrap: anywhere; }
 .ldp .scroll { overflow-x: auto; margin: 1rem 0; }
 .ldp table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 .ldp caption { text-align: left; font-weight: 600; padding-bottom: .4rem; }
@@ -22,16 +18,20 @@ _STYLE = """
 .ldp td { white-space: nowrap; }
 .ldp .text { text-align: left; }
 .ldp td.text, .ldp th.text { white-space: normal; min-width: 6rem; max-width: 24rem; }
-.ldp thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; }
+.ldp thead th { border-bottom: 2px solid; vertical-align: bottom; }
 .ldp tbody th { font-weight: 400; }
-.ldp figure { margin: 1.5rem 0; }
-.ldp img { max-width: 100%; height: auto; background: #fff; }
-.ldp figcaption, .ldp .note { font-size: .9rem; }
-.ldp ul { padding-left: 1.2rem; }
 .ldp .warning { color: var(--warn); font-weight: 600; }
+.ldp .note { font-size: .9rem; }
 """
 _WHOLE = """
-body.ldp { margin: 0 auto; padding: 1rem; max-width: 62rem; background: var(--paper); }
+:root { color-scheme: light dark; }
+body.ldp { margin: 0 auto; padding: 1rem; max-width: 62rem; font: 1rem/1.5 system-ui, sans-serif; color: #1a1a1a;
+  background: #fff; }
+.ldp figure { margin: 1.5rem 0; }
+.ldp img { max-width: 100%; height: auto; background: #fff; }
+.ldp figcaption { font-size: .9rem; }
+.ldp ul { padding-left: 1.2rem; }
+@media (prefers-color-scheme: dark) { body.ldp { color: #eee; background: #16181c; --line: #666; --warn: #ffb199; } }
 @media print { body.ldp { max-width: none; } .ldp .scroll { overflow: visible; } .ldp figure { break-inside: avoid; } }
 """
 

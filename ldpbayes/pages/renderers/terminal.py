@@ -22,8 +22,8 @@ NARROWEST_TEXT = 12
 _STYLES = {Kind.WARNING: "red", Kind.VERDICT: "green"}
 
 #: Labels may hold square brackets, so no markup.
-out = Console(markup=False, highlight=False, soft_wrap=True)
-err = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+out = Console(markup=False, highlight=False, soft_wrap=True, force_jupyter=False)
+err = Console(stderr=True, markup=False, highlight=False, soft_wrap=True, force_jupyter=False)
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,15 @@ class Terminal(AbstractRenderer):
     ----------
     width : int, optional
         Characters a line; that of the terminal by default.
+    hints : bool
+        Name the options of the command line that show what a table leaves out.
     """
 
     name: ClassVar[str] = "terminal"
     suffixes: ClassVar[tuple[str, ...]] = (".txt",)
 
     width: int | None = None
+    hints: bool = False
 
     def render(self, page: Page) -> str:
         """Return the page as plain text."""
@@ -63,9 +66,11 @@ class Terminal(AbstractRenderer):
             console.print(_rich_table(table.only(kept), widths))
             dropped = [column.full_heading for x, column in enumerate(table.columns) if x not in kept]
             if table.note:
-                console.print(f"{table.note} --top N shows more, --json all.", soft_wrap=not wrapped)
+                more = " --top N shows more, --json all." if self.hints else ""
+                console.print(f"{table.note}{more}", soft_wrap=not wrapped)
             if dropped:
-                left_out = f"Left out to fit {width} characters: {', '.join(dropped)}. A wider window or --json shows them."
+                more = " A wider window or --json shows them." if self.hints else ""
+                left_out = f"Left out to fit {width} characters: {', '.join(dropped)}.{more}"
                 console.print(left_out, soft_wrap=not wrapped)
         console = _console(file, width, color)
         for note in page.notes:
@@ -132,4 +137,6 @@ def _rich_table(table, widths):
 
 
 def _console(file, width, color):
-    return Console(file=file, width=width, markup=False, highlight=False, no_color=color is False or None)
+    # Inside a notebook rich would display what it should return.
+    settings = {"markup": False, "highlight": False, "no_color": color is False or None, "force_jupyter": False}
+    return Console(file=file, width=width, **settings)
