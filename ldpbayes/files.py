@@ -240,7 +240,7 @@ def read_toml(path):
         A file of at most MAX_TOML_BYTES, whose document takes at most about MAX_TOML_MEMORY.
     """
     text = read_text(path, MAX_TOML_BYTES)
-    _check_structure(text, path)
+    check_structure(text, path)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as err:
@@ -261,7 +261,7 @@ _QUOTED = re.compile(
 _BETWEEN = re.compile(r"[^=\[\]{},\n]++")
 
 
-def _check_structure(text, path):
+def check_structure(text, path):
     """Raise a DataError where the parser would need much time or memory: long dotted keys, deep nesting, many tables."""
     bare = _QUOTED.sub("s", text)
     dots = 0

@@ -320,3 +320,87 @@ print(pytensor.config.compiledir)
     assert done.returncode == 0, done.stderr
     shape, folder = done.stdout.splitlines()
     assert shape == "(1, 20, 2)" and not pathlib.Path(folder).exists()
+
+
+# ---- the command line ------------------------------------------------------------------------------------------------
+def shell(command, folder=ROOT, **settings):
+    """Run a shell command in which $L is the command line; return (exit status, standard output, standard error)."""
+    environment = os.environ | {"L": f"{sys.executable} -m ldpbayes", "PYTHONPATH": str(ROOT), "N": str(NIGERIA)}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "command, words",
+    [
+        ("$L fit $N --seed 1 > /dev/full", "standard output cannot be written (No space left on device)"),
+        ("$L fit $N --seed 1 --json > /dev/full", "standard output cannot be written (No space left on device)"),
+        ("$L fit $N --seed 1 >&-", "standard output is closed"),
+        ("(sleep 0.1; exec $L fit $N --seed 1) | true", "standard output cannot be written (Broken pipe)"),
+        ("$L fit $N --seed 1 2>&-", ""),
+        ("$L fit nowhere.toml 2>&-", ""),
+        ("$L fit nowhere.toml 2>/dev/full", ""),
+    ],
+)
+def test_mend_18_streams_that_are_closed_or_full(command, words):
+    status, _, err = shell(command)
+    assert status == (0 if command.endswith("--seed 1 2>&-") else 2)
+    assert words in err and "Traceback" not in err and "Exception" not in err
+
+
+def test_mend_18_a_pipe_that_closes_early():
+    _, out, err = shell("$L protocols | head -1")
+    assert out.count("\n") == 1 and "Traceback" not in err and "Exception" not in err
+
+
+def test_mend_18_a_deleted_working_folder(tmp_path):
+    status, _, err = shell(f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir {tmp_path}/gone && $L fit $N --seed 1")
+    assert status == 2 and "the working folder does not exist any more" in err and "Traceback" not in err
+
+
+def test_streams_of_few_characters():
+    status, out, err = shell("PYTHONIOENCODING=ascii $L fit $N --seed 1")
+    assert status == 0 and "mean of P" in out and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "fault, status, words",
+    [
+        (MemoryError(), 2, "needs more memory than there is"),
+        (OSError(errno.EIO, "Input/output error", "x.csv"), 2, "x.csv: Input/output error"),
+        (KeyboardInterrupt(), 130, "interrupted; no file was changed"),
+    ],
+)
+def test_faults_in_the_middle_of_a_command(monkeypatch, capsys, tmp_path, fault, status, words):
+    def broken(*args, **kwargs):
+        raise fault
+
+    (tmp_path / "old.nc").write_text("old")
+    monkeypatch.setattr("ldpbayes.fitting.fit", broken)
+    found, out, err = run(capsys, "fit", NIGERIA, "--output", tmp_path / "old.nc")
+    assert (found, out) == (status, "") and words in err and "Traceback" not in err
+    assert (tmp_path / "old.nc").read_text() == "old" and names(tmp_path) == ["old.nc"]
+
+
+def test_mend_16_a_command_does_not_overwrite_its_input(capsys, tmp_path):
+    for name in ("rr_nigeria.toml", "rr_nigeria.csv"):
+        shutil.copy(ROOT / "data" / name, tmp_path / name)
+    (tmp_path / "plot.png").symlink_to(tmp_path / "rr_nigeria.csv")
+    before = {name: (tmp_path / name).read_bytes() for name in ("rr_nigeria.toml", "rr_nigeria.csv")}
+    file = tmp_path / "rr_nigeria.toml"
+    for arguments in (
+        ("fit", file, "--output", file),
+        ("fit", file, "--output", tmp_path / "rr_nigeria.csv"),
+        ("fit", file, "--plot", tmp_path / "plot.png"),
+    ):
+        status, out, err = run(capsys, *arguments)
+        assert (status, out) == (2, "") and "this command has read it" in " ".join(err.split())
+    (tmp_path / "people.csv").write_text("value,count\na,10\nb,20\n")
+    status, out, err = run(
+        capsys, "simulate", tmp_path / "people.toml", "--population", tmp_path / "people.csv", "-p", "epsilon=1"
+    )
+    assert status == 2 and "this command has read it" in " ".join(err.split())
+    assert (tmp_path / "people.csv").read_text() == "value,count\na,10\nb,20\n"
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before

@@ -213,6 +213,44 @@ def test_a_damaged_cell_is_named(tmp_path):
         run_study(NOTED, output=tmp_path)
 
 
+def test_mend_19_a_cell_holds_itself(tmp_path):
+    """Neither another cell's file, nor another seed's, nor an empty or a foreign table is taken for a finished cell."""
+    run_study(NOTED, output=tmp_path)
+    first, second = sorted((tmp_path / "cells").iterdir())[:2]
+    right = first.read_bytes()
+    table = pq.read_table(first)
+    refused = rf"{first.name}: holds something else than its cell; remove it"
+
+    def assert_refused(path=first):
+        with pytest.raises(DataError, match=refused):
+            run_study(NOTED, output=tmp_path)
+
+    first.write_bytes(second.read_bytes())
+    assert_refused()
+    pq.write_table(table.slice(0, 0), first)
+    assert_refused()
+    pq.write_table(table.replace_schema_metadata(None), first)
+    assert_refused()
+    pq.write_table(table.drop_columns(["value"]), first)
+    assert_refused()
+    other = tmp_path / "other"
+    run_study(NOTED, output=other, random_seed=1)
+    first.write_bytes(next((other / "cells").iterdir()).read_bytes())
+    assert_refused()
+    first.write_bytes(b"")
+    with pytest.raises(DataError, match="is not a finished cell of a study"):
+        run_study(NOTED, output=tmp_path)
+    first.write_bytes(right)
+    CALLS.clear()
+    run_study(NOTED, output=tmp_path)
+    assert CALLS == []
+
+
+def test_mend_18_no_jobs(tmp_path):
+    with pytest.raises(ArgumentError, match="jobs must be a number of processes, or -1"):
+        run_study(NOTED, jobs=0)
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [

@@ -1,10 +1,14 @@
 """The command line: one command a file."""
 
+import functools
 import inspect
+import os
 import re
+import sys
 
 import typer
 
+from ldpbayes import files
 from ldpbayes.cli import check, crosscheck, fit, plan, printing, protocols, simulate, study
 from ldpbayes.errors import LDPBayesError
 
@@ -26,21 +30,61 @@ def _help(command):
     return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(command))
 
 
+class _Interrupted(Exception):
+    """Ctrl-C inside a command; typer would end the process without a word."""
+
+
+def _interruptible(command):
+    @functools.wraps(command)
+    def run(*args, **kwargs):
+        try:
+            return command(*args, **kwargs)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
+
+    return run
+
+
 for _module in (fit, check, crosscheck, plan, study, simulate, protocols):
-    app.command(_module.__name__.rpartition(".")[2], help=_help(_module.command))(_module.command)
+    app.command(_module.__name__.rpartition(".")[2], help=_help(_module.command))(_interruptible(_module.command))
 
 
 def main(arguments=None):
-    """Run the command line; every error of ldpbayes is one sentence on standard error and exit status 2."""
+    """Run the command line.
+
+    Every error of ldpbayes is one sentence on standard error and exit status 2, and so is what the machine refuses: memory,
+    disk space, an output that nobody reads. Ctrl-C is exit status 130. No command replaces a file that it has read.
+    """
+    with printing.standard_streams():
+        try:
+            _run(arguments)
+        except LDPBayesError as error:
+            _stop(str(error))
+        except (_Interrupted, KeyboardInterrupt):
+            printing.complain("ldpbayes: interrupted; no file was changed.", style=None)
+            raise SystemExit(130) from None
+        except MemoryError:
+            _stop("the computation needs more memory than there is; fewer draws or categories need less.")
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            _stop(f"{place}{error.strerror or error}")
+
+
+def _run(arguments):
+    try:
+        os.getcwd()
+    except OSError:
+        _stop("the working folder does not exist any more; change to another one.")
     from threadpoolctl import threadpool_limits
 
     # Small products over two BLAS pools (NumPy's and SciPy's) lose more to waiting than a second thread gains.
-    with printing.warnings_as_sentences(), threadpool_limits(limits=1):
+    with printing.warnings_as_sentences(), files.keeping_inputs(), threadpool_limits(limits=1):
         try:
             app(args=arguments, standalone_mode=True)
-        except LDPBayesError as error:
-            printing.complain(f"ldpbayes: {error}")
-            raise SystemExit(2) from None
-        except KeyboardInterrupt:
-            printing.complain("ldpbayes: interrupted; no file was changed.", style=None)
-            raise SystemExit(130) from None
+        finally:
+            sys.stdout.flush()
+
+
+def _stop(sentence):
+    printing.complain(f"ldpbayes: {sentence}")
+    raise SystemExit(2) from None

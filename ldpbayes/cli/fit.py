@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ldpbayes import files
 from ldpbayes.cli import options, printing
 from ldpbayes.pages.fit import TOP
 
@@ -64,6 +65,11 @@ def command(
         from ldpbayes.plots import check_ending
 
         check_ending(plot)
+    if plot is not None:
+        from ldpbayes.plots import check_ending
+
+        check_ending(plot)
+    files.check_outputs(output, plot, page)
     tree = fit(
         collection,
         belief,

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ldpbayes.errors import ArgumentError
+from ldpbayes import files
+from ldpbayes.checks import MAX_SEED
+from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.fitting import METHODS
 
 #: Posterior methods that --method takes.
@@ -23,7 +25,9 @@ Prior = Annotated[
         "such as 0.5,1,2."
     ),
 ]
-Seed = Annotated[int | None, typer.Option(help="Random seed; the same seed prints the same numbers.", min=0)]
+Seed = Annotated[
+    int | None, typer.Option(help="Random seed; the same seed prints the same numbers.", min=0, max=MAX_SEED - 1)
+]
 Draws = Annotated[int, typer.Option(help="Draws per chain (four chains).", min=1)]
 AsJSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 PagePath = Annotated[
@@ -56,9 +60,20 @@ def parameters(pairs):
     for pair in pairs or []:
         name, equals, text = pair.partition("=")
         if not equals:
-            raise ArgumentError(f"parameter must be name=value, got {pair!r}.")
-        try:
-            found[name.strip()] = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            found[name.strip()] = text
+            raise ArgumentError(f"parameter must be name=value, got {shown(pair)}.")
+        if name.strip() in found:
+            raise ArgumentError(f"parameter {shown(name.strip())} must be given once.")
+        found[name.strip()] = _value(text)
     return found
+
+
+def _value(text):
+    """Return the TOML value that a text writes, or the text."""
+    files.check_structure(f"value = {text}", "parameter")
+    try:
+        document = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    if set(document) != {"value"}:  # a line break followed by another key
+        raise ArgumentError(f"parameter must be name=value with one value, got {shown(text)}.")
+    return document["value"]

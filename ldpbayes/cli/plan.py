@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ldpbayes import files
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError
 
@@ -65,6 +66,7 @@ def command(
         from ldpbayes.plots import check_ending
 
         check_ending(plot)
+        files.check_output(plot)
     from ldpbayes.theory import planning
 
     assumptions = {"kind": kind, "p": _assumed(p), "target": target, "estimator": estimator, "ci_prob": ci}

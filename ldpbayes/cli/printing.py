@@ -1,10 +1,12 @@
 """How commands print: pages on standard output, warnings and errors as sentences on standard error."""
 
 import contextlib
+import io
+import os
 import sys
 import warnings
 
-from ldpbayes.errors import LDPBayesWarning
+from ldpbayes.errors import DataError, LDPBayesWarning
 from ldpbayes.pages.renderers.json import JSON
 from ldpbayes.pages.renderers.terminal import Terminal, err, out
 
@@ -28,8 +30,65 @@ def wrote(*paths):
 
 
 def complain(sentence, style="red"):
-    """Print a sentence on standard error."""
-    err.print(sentence, style=style)
+    """Print a sentence on standard error, where anybody can read it."""
+    with contextlib.suppress(OSError):
+        err.print(sentence, style=style)
+
+
+class _Output:
+    """Standard output whose failures are sentences; typer and rich would end the process without one."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+    def write(self, text):
+        return self._do(self.stream.write, text)
+
+    def writelines(self, lines):
+        return self._do(self.stream.writelines, lines)
+
+    def flush(self):
+        return self._do(self.stream.flush)
+
+    def _do(self, call, *arguments):
+        try:
+            return call(*arguments)
+        except OSError as err:
+            self._drop()
+            raise DataError(f"standard output cannot be written ({err.strerror})") from err
+
+    def _drop(self):
+        """Send what is still in the buffer nowhere, so that the interpreter does not fail again at its end."""
+        with contextlib.suppress(OSError, ValueError, io.UnsupportedOperation):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.stream.fileno())
+            os.close(nowhere)
+
+
+@contextlib.contextmanager
+def standard_streams():
+    """Stand in for closed streams, escape what a stream's encoding lacks, and make failures of output DataErrors."""
+    streams = sys.stdout, sys.stderr
+    with contextlib.ExitStack() as opened:
+        if sys.stderr is None:
+            sys.stderr = opened.enter_context(open(os.devnull, "w"))
+        if sys.stdout is None:  # closed by the caller: what is printed would be lost
+            try:
+                complain("ldpbayes: standard output is closed.")
+                raise SystemExit(2)
+            finally:
+                sys.stdout, sys.stderr = streams
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, io.UnsupportedOperation):
+                stream.reconfigure(errors="backslashreplace")
+        sys.stdout = _Output(sys.stdout)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = streams
 
 
 @contextlib.contextmanager

@@ -198,6 +198,7 @@ class AbstractPosterior(abc.ABC):
         """Check the settings that every method has; a method with more of them calls this first."""
         for name in ("draws", "chains"):
             object.__setattr__(self, name, checks.integer(getattr(self, name), name, minimum=1))
+        checks.draws_size(self.draws, self.chains, 2)
         if self.draws * self.chains < 2:  # one draw has no spread
             raise ArgumentError("draws must be an integer >= 2 with one chain, got 1.")
 
@@ -275,6 +276,7 @@ class AbstractPosterior(abc.ABC):
         """Run a plan and return its Answer, trusted or not; a Refusal becomes an InfeasibleError."""
         if isinstance(plan, Refusal):
             raise InfeasibleError(plan.reason)
+        checks.draws_size(self.draws, self.chains, problem.n_categories)
         rng, watch = np.random.default_rng(random_seed), Watch(progressbar)
         sample = self.run(plan, rng, watch)
         return Answer(self, problem, sample, rng, watch, {"random_seed": random_seed, "ci_prob": ci_prob})
@@ -375,7 +377,7 @@ def seed(random_seed) -> int:
             "random_seed must be an integer >= 0 or None, got a numpy Generator; a result records its seed, so that it can "
             "be made again."
         )
-    return checks.integer(random_seed, "random_seed", minimum=0)
+    return checks.seed(random_seed)
 
 
 def level(ci_prob) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes import checks, files
-from ldpbayes.errors import DataError
+from ldpbayes.errors import ArgumentError, DataError
 
 SETTINGS = ("small", "paper")
 #: What makes a cell; a study uses some of them, the rest are null.
@@ -39,6 +39,10 @@ RESULT_COLUMNS = {
     "expected": "float64",
     "expected_error": "float64",
 }
+
+COLUMNS = {"study": "string"} | CELL_COLUMNS | RESULT_COLUMNS
+#: Key of a cell's file under which the cell itself stands.
+_CELL = b"ldpbayes cell"
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,8 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
 
     study = find_study(study) if isinstance(study, str) else study
     checks.choice(setting, "setting", SETTINGS)
-    checks.integer(jobs, "jobs", minimum=-1)
+    if checks.integer(jobs, "jobs", minimum=-1) == 0:
+        raise ArgumentError("jobs must be a number of processes, or -1 for every core, got 0.")
     random_seed = checks.integer(random_seed, "random_seed", minimum=0)
     cells = study.cells(setting)
     if replications is not None:
@@ -124,9 +129,12 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
     ]
     if folder is not None:
         _make_folder(folder / "cells")
-    tables = [_read(path) if path is not None and path.exists() else None for path in paths]
+    tables = [
+        _read(path, study, cell, random_seed) if path is not None and path.exists() else None
+        for path, cell in zip(paths, cells, strict=True)
+    ]
     todo = [i for i, table in enumerate(tables) if table is None]
-    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    parallel = joblib.Parallel(n_jobs=max(1, min(jobs, len(todo))) if jobs > 0 else jobs, return_as="generator_unordered")
     finished = parallel(joblib.delayed(_run_cell)(study, i, cells[i], random_seed, paths[i]) for i in todo)
     for i, table in _progress(finished, len(cells), len(todo), study, progressbar):
         tables[i] = table
@@ -138,8 +146,12 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
 
 def key(study, cell, random_seed):
     """Return the name of a cell's file: a digest of the study, the cell and the seed."""
-    text = json.dumps([study.name, sorted(cell.items()), random_seed])
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
+    return hashlib.sha256(_identity(study, cell, random_seed)).hexdigest()[:20]
+
+
+def _identity(study, cell, random_seed):
+    """Return what makes a cell, as bytes: it names the cell's file and stands in it."""
+    return json.dumps([study.name, sorted(cell.items()), random_seed]).encode()
 
 
 def _run_cell(study, position, cell, random_seed, path):
@@ -147,7 +159,7 @@ def _run_cell(study, position, cell, random_seed, path):
     rng = np.random.default_rng(np.random.SeedSequence([random_seed, int(key(study, cell, random_seed), 16)]))
     table = _table(study, cell, study.evaluate(cell, rng))
     if path is not None:
-        _write(table, path)
+        _write(table.replace_schema_metadata({_CELL: _identity(study, cell, random_seed)}), path)
     return position, table
 
 
@@ -155,10 +167,14 @@ def _table(study, cell, found):
     """Return the lines that a cell found as a Table with the fixed columns."""
     import pyarrow as pa
 
-    columns = {"study": "string"} | CELL_COLUMNS | RESULT_COLUMNS
     lines = [{"study": study.name} | cell | line for line in found]
-    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns.items()])
-    return pa.Table.from_pylist([{name: line.get(name) for name in columns} for line in lines], schema=schema)
+    return pa.Table.from_pylist([{name: line.get(name) for name in COLUMNS} for line in lines], schema=_schema())
+
+
+def _schema():
+    import pyarrow as pa
+
+    return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in COLUMNS.items()])
 
 
 def _progress(finished, total, left, study, shown):
@@ -180,8 +196,8 @@ def _progress(finished, total, left, study, shown):
 def _make_folder(path):
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as err:
-        raise DataError(f"cannot be made ({err.strerror})", source=path) from err
+    except (OSError, ValueError) as err:  # a NUL character is a ValueError
+        raise DataError(f"cannot be made ({getattr(err, 'strerror', err)})", source=path) from err
 
 
 def _write(table, path):
@@ -193,11 +209,17 @@ def _write(table, path):
     files.write_bytes(path, sink.getvalue())
 
 
-def _read(path):
+def _read(path, study, cell, random_seed):
+    """Return the table of a finished cell, or raise a DataError unless the file holds that very cell."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as err:
+        with files.open_input(path) as handle:
+            table = pq.read_table(handle)
+    except (pa.ArrowException, OSError) as err:
         raise DataError("is not a finished cell of a study; remove it to compute the cell again", source=path) from err
+    stored = (table.schema.metadata or {}).get(_CELL)
+    if stored != _identity(study, cell, random_seed) or not table.schema.equals(_schema()) or not table.num_rows:
+        raise DataError("holds something else than its cell; remove it to compute the cell again", source=path)
+    return table.replace_schema_metadata(None)
