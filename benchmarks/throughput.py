@@ -193,8 +193,6 @@ def cpu(function, repeats):
 def our_server(protocol, reports):
     """Return the oracle of raw reports: validated, merged, decoded."""
     tally = Tally(protocol, reports)
-    if isinstance(protocol, Channel):
-        return protocol.oracle_from_tally(protocol.tally(tally.reports, tally.counts))
     return protocol.oracle(tally.rows)
 
 

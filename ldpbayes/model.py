@@ -282,11 +282,7 @@ def _fresh_support_counts(protocol, users):
 def _fresh(protocol, p, n, rng):
     """Return the support counts of n fresh users at p."""
     true_counts = rng.multinomial(n, p / p.sum())
-    if hasattr(protocol, "simulate_support_counts"):
-        return protocol.simulate_support_counts(true_counts, rng)
-    reports, counts = protocol.simulate(true_counts, rng)
-    seen = counts > 0
-    return protocol.rows(reports[seen], counts[seen]).support_counts()
+    return protocol.simulate_support_counts(true_counts, rng)
 
 
 # ---- cells ---------------------------------------------------------------------------------------------------------------

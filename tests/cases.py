@@ -57,7 +57,7 @@ def weights(epsilon):
 
 def pairs(a, epsilon):
     """Return the joint channel of an attribute with two values and one with the rest."""
-    return kronecker([GRR(2, epsilon / 2), GRR(a // 2, epsilon / 2)] if a > 2 else [GRR(2, epsilon)])
+    return kronecker([GRR(2, epsilon)] if a == 2 else [GRR(2, epsilon / 2), GRR(a // 2, epsilon / 2)])
 
 
 def positions(a):

@@ -16,8 +16,6 @@ MAX_MCSE = 4.0
 MAX_SD = 3.0
 #: A posterior predictive p-value below this flags the channel.
 MIN_P_VALUE = 0.01
-#: Reports of protocols with more possible outputs than this are compared by their support counts.
-MAX_OUTPUTS = 4096
 
 
 @dataclass(frozen=True)
@@ -179,18 +177,19 @@ def predictive_check(collection, tree, *, draws=1000, random_seed=None):
     rng = checks.generator(random_seed, "random_seed")
     flat = tree["posterior"]["distribution"].values.reshape(-1, collection.n_categories)
     chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
-    checked = [tally for tally in collection.tallies if _comparable(tally.protocol)]
+    laws = [(tally, tally.protocol.report_law()) for tally in collection.tallies]
+    checked = [(tally, law) for tally, law in laws if law is not None]
     if not checked:
         return ()
     observed, replicated = np.empty((2, len(chosen), len(checked)))
-    for c, tally in enumerate(checked):
-        tallied = _tallied(tally.protocol, tally.reports, tally.counts)
-        expected = tally.n_reports * _expected(tally.protocol, chosen.T)
+    for c, (tally, law) in enumerate(checked):
+        tallied = law.tally(tally.reports, tally.counts)
+        expected = tally.n_reports * law.expected(chosen.T)
         for s, p in enumerate(chosen):
-            fresh = tally.protocol.simulate(rng.multinomial(tally.n_reports, p / p.sum()), rng)
+            fresh = law.simulate(rng.multinomial(tally.n_reports, p / p.sum()), rng)
             observed[s, c] = _discrepancy(tallied, expected[:, s])
-            replicated[s, c] = _discrepancy(_tallied(tally.protocol, *fresh), expected[:, s])
-    found = [_check(f"channel {t.name}", observed[:, c], replicated[:, c]) for c, t in enumerate(checked)]
+            replicated[s, c] = _discrepancy(fresh, expected[:, s])
+    found = [_check(f"channel {t.name}", observed[:, c], replicated[:, c]) for c, (t, _) in enumerate(checked)]
     return (_check("the collection", observed.sum(axis=1), replicated.sum(axis=1)), *(found if len(found) > 1 else ()))
 
 
@@ -205,31 +204,6 @@ def _check(name, observed, replicated):
     # The replicate counts as one of the draws: a p-value of 0 is never claimed.
     p_value = (1 + (replicated >= observed).sum()) / (1 + observed.size)
     return ChannelCheck(name, float(observed.mean()), float(p_value), observed.size)
-
-
-def _lists_reports(protocol):
-    """Return whether the check can count every possible report: integers, and not too many."""
-    return protocol.n_outputs is not None and protocol.n_outputs <= MAX_OUTPUTS and protocol.all_reports().ndim == 1
-
-
-def _comparable(protocol):
-    return _lists_reports(protocol) or protocol.hit_rates is not None
-
-
-def _tallied(protocol, reports, counts):
-    """Return the vector that the check compares: tallies of all reports, or support counts."""
-    if _lists_reports(protocol):
-        return np.bincount(reports, counts, protocol.n_outputs)
-    seen = counts > 0
-    return protocol.rows(reports[seen], counts[seen]).support_counts()
-
-
-def _expected(protocol, p):
-    """Return the expectation of _tallied per user at distributions p, shape (a, S)."""
-    if _lists_reports(protocol):
-        return protocol.channel() @ p
-    g, h = protocol.hit_rates
-    return h + (g - h) * p
 
 
 def _discrepancy(tallied, expected):

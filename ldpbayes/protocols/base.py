@@ -14,9 +14,13 @@ from scipy.special import gammaln
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.protocols.decoding import AbstractDecoder, SupportDecoder
+from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw, SupportLaw
 
 #: Channels with more entries than this are never written out.
 MAX_CHANNEL_ENTRIES = 2**24
+#: Protocols with more possible reports are compared by support counts: most of their reports are never seen.
+MAX_LISTED = 4096
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -150,6 +154,12 @@ class AbstractProtocol(abc.ABC):
         values = np.repeat(np.arange(self.n_categories), checks.counts(true_counts, "true_counts", self.n_categories))
         return distinct(self.privatize(values, rng))
 
+    def simulate_support_counts(self, true_counts, rng):
+        """Return how many reports of such a population support each category, shape (a,)."""
+        reports, counts = self.simulate(true_counts, rng)
+        seen = counts > 0
+        return self.rows(reports[seen], counts[seen]).support_counts()
+
     # ---- unbiased oracle -----------------------------------------------------------------------------------------
     @property
     def hit_rates(self):
@@ -176,34 +186,35 @@ class AbstractProtocol(abc.ABC):
         """
         return None
 
-    def oracle(self, rows):
-        """Return the unbiased affine estimate of F (and of P), F̂_x = (C_x/n − h)/(g − h), shape (a,).
+    def decoder(self) -> AbstractDecoder | None:
+        """Return what turns reports into the unbiased estimate with its exact variance; None where there is no such thing.
 
-        C_x counts the reports whose support holds x. May be negative; spec 2.1.
+        By default that of the hit rates.
         """
-        g, h = self.hit_rates
-        return (rows.support_counts() / rows.n_reports - h) / (g - h)
+        return None if self.hit_rates is None else SupportDecoder(self.n_categories, *self.hit_rates)
 
-    def oracle_variance(self, p, n, target="frequency"):
-        """Return the exact variance of each coordinate of the oracle at n users, shape (a,).
+    def report_law(self) -> AbstractReportLaw | None:
+        """Return how reports are compared with what a distribution predicts, and simulated for that; None: not at all.
 
-        Parameters
-        ----------
-        p : (a,) array
-            The true frequencies (target "frequency": reports vary, users fixed) or distribution (users vary too).
-        n : int
-        target : {"frequency", "distribution"}
-
-        Notes
-        -----
-        frequency: [p g(1−g) + (1−p) h(1−h)] / (n (g−h)²); distribution: q(1−q) / (n (g−h)²), q = h + (g−h)p. Spec 3.1.
+        By default all reports are counted where these are few integers, else supports by the hit rates.
         """
-        checks.choice(target, "target", ("frequency", "distribution"))
-        g, h = self.hit_rates
-        p = checks.distribution(p, "p", self.n_categories)
-        q = h + (g - h) * p
-        noise = p * g * (1 - g) + (1 - p) * h * (1 - h) if target == "frequency" else q * (1 - q)
-        return noise / (n * (g - h) ** 2)
+        if self.n_outputs is not None and self.n_outputs <= MAX_LISTED and self.all_reports().ndim == 1:
+            return ListLaw(self)
+        return None if self.hit_rates is None else SupportLaw(self)
+
+    def oracle(self, rows) -> np.ndarray:
+        """Return the decoder's unbiased estimate of F and of P, shape (a,); entries may be negative."""
+        return self._decoder().oracle(rows)
+
+    def oracle_variance(self, p, n, target="frequency") -> np.ndarray:
+        """Return the exact variance of each coordinate of the oracle at n users, shape (a,), by the decoder."""
+        return self._decoder().variance(p, n, target)
+
+    def _decoder(self):
+        decoder = self.decoder()
+        if decoder is None:
+            raise ArgumentError(f"The oracle is not defined for {self.name}; use the MLE or a posterior.")
+        return decoder
 
     # ---- parameters ----------------------------------------------------------------------------------------------
     def parameters(self):

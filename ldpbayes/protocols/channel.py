@@ -13,6 +13,7 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.protocols.base import AbstractProtocol, check_labels, largest_ratio, log_above, parse_labels
+from ldpbayes.protocols.decoding import MatrixDecoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +87,14 @@ class Channel(AbstractProtocol):
         ratio = largest_ratio(self.rational_channel())
         return math.inf if ratio == math.inf else log_above(ratio)
 
-    @cached_property
+    @property
     def rank(self):
         """Numerical rank of the matrix."""
-        return int(np.linalg.matrix_rank(self.matrix))
+        return self._matrix_decoder.rank
+
+    @cached_property
+    def _matrix_decoder(self):
+        return MatrixDecoder(self.matrix)
 
     def all_reports(self):
         return np.arange(self.n_outputs)
@@ -109,40 +114,17 @@ class Channel(AbstractProtocol):
     def channel(self):
         return self.matrix
 
-    def tally(self, reports, counts):
-        """Return the full (b,) vector of report counts."""
-        return np.bincount(reports, counts, self.n_outputs)
+    def decoder(self):
+        """Return the weighted least-squares inverse of the matrix."""
+        return self._matrix_decoder
 
     def oracle_matrix(self):
         """Return the left inverse M, shape (a, b), with oracle F̂ = M S/n."""
-        if self.rank < self.n_categories:
-            raise ArgumentError(
-                f"The oracle needs a channel of rank {self.n_categories}, this one has rank {self.rank}; "
-                "use the MLE or a posterior."
-            )
-        # By the QR decomposition of D^(−1/2) Q: the normal equations would square its condition number.
-        mixed = self.matrix.mean(axis=1)
-        scale = np.divide(1.0, np.sqrt(mixed), out=np.zeros_like(mixed), where=mixed > 0)
-        orthogonal, upper = np.linalg.qr(scale[:, None] * self.matrix)
-        return np.linalg.solve(upper, orthogonal.T * scale)
-
-    def oracle_from_tally(self, tally):
-        """Return the oracle for a full (b,) vector of report counts."""
-        return self.oracle_matrix() @ (tally / tally.sum())
+        return self._matrix_decoder.inverse
 
     def oracle_covariance(self, p, n, target="frequency"):
-        """Return the exact covariance of the oracle at n users, shape (a, a).
-
-        M C Mᵀ / n with C = diag(q) − Q diag(p) Qᵀ (frequency) or diag(q) − q qᵀ (distribution), q = Qp.
-        """
-        checks.choice(target, "target", ("frequency", "distribution"))
-        p = checks.distribution(p, "p", self.n_categories)
-        inverse, mean = self.oracle_matrix(), self.matrix @ p
-        spread = np.outer(mean, mean) if target == "distribution" else (self.matrix * p) @ self.matrix.T
-        return inverse @ (np.diag(mean) - spread) @ inverse.T / n
-
-    def oracle_variance(self, p, n, target="frequency"):
-        return np.diag(self.oracle_covariance(p, n, target))
+        """Return the exact covariance of the oracle at n users, shape (a, a); see MatrixDecoder.covariance."""
+        return self._matrix_decoder.covariance(p, n, target)
 
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)

@@ -11,8 +11,10 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits, hashing
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, Ancillary
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol, Ancillary
+from ldpbayes.protocols.decoding import AbstractDecoder
 from ldpbayes.protocols.grr import GRR
+from ldpbayes.protocols.laws import ListLaw
 
 ASSIGNMENTS = ("permutation", "label", "xxhash")
 #: Comparisons after which the rank of a design is not looked at.
@@ -144,7 +146,7 @@ class CohortRR(AbstractProtocol):
     @property
     def rank(self):
         """Rank of H and of the channel: how many independent numbers the reports determine, at most C(k − 1) + 1."""
-        return int(self._spectrum[2].sum())
+        return self._cohort_decoder.rank
 
     def indistinguishable(self):
         """Return the groups of categories (arrays of positions) that share their bucket in every cohort."""
@@ -154,46 +156,15 @@ class CohortRR(AbstractProtocol):
         return [group for group in groups if group.size > 1]
 
     def least_squares(self, rows):
-        """Return the least-squares solution of H p = (C (k + β) S/n − 1)/β, of least norm where H lacks rank, shape (S,).
+        """Return the decoder's solution of least norm, shape (S,), which also exists where H lacks rank."""
+        return self._cohort_decoder.least_squares(rows)
 
-        By the normal equations Hᵀ H p = C ((k + β) N/n − 1)/β, N_x the reports that support x. May be negative and need
-        not sum to one. Kairouz et al. (2016), (22).
-        """
-        values, vectors, kept = self._spectrum
-        hits = rows.support_counts() / rows.n_reports
-        right = self.cohorts * ((self.buckets + self.beta) * hits - 1) / self.beta
-        return vectors[:, kept] @ (vectors[:, kept].T @ right / values[kept])
+    def decoder(self):
+        """Return the least-squares decoder of the paper; see CohortDecoder."""
+        return self._cohort_decoder
 
-    def oracle(self, rows):
-        """Return the least-squares decoder of the paper, unbiased for F and P, shape (S,).
-
-        Raises
-        ------
-        ArgumentError
-            Where H lacks full column rank; least_squares, the MLE and the posterior remain.
-        """
-        self._require_rank()
-        return self.least_squares(rows)
-
-    def oracle_variance(self, p, n, target="frequency"):
-        """Return the exact variance of each coordinate of the oracle at n users, shape (S,).
-
-        With B = C (k + β)/β (HᵀH)⁻¹ Hᵀ and E = B Q:  Var_x = (Σ_y B_xy² q_y − m_x)/n, q = Qp, m = E² p for the target
-        "frequency" and (E p)² for "distribution".
-        """
-        checks.choice(target, "target", ("frequency", "distribution"))
-        self._require_rank()
-        p = checks.distribution(p, "p", self.n_categories)
-        values, vectors, _ = self._spectrum
-        scale = self.cohorts * (self.buckets + self.beta) / self.beta
-        inverse = scale * (vectors / values) @ vectors.T
-        square, mean = np.zeros(self.n_categories), np.zeros((self.n_categories, self.n_categories))
-        for c in range(self.cohorts):
-            decoder = inverse @ self._indicator(c).T
-            channel = (1 + self.beta * self._indicator(c)) / (self.cohorts * (self.buckets + self.beta))
-            square += decoder**2 @ (channel @ p)
-            mean += decoder @ channel
-        return (square - (mean**2 @ p if target == "frequency" else (mean @ p) ** 2)) / n
+    def report_law(self):
+        return ListLaw(self) if self.n_outputs <= MAX_LISTED else None
 
     # ---- client ------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng):
@@ -251,24 +222,15 @@ class CohortRR(AbstractProtocol):
 
     @cached_property
     def _meetings(self):
-        """HᵀH, shape (S, S)."""
+        """HᵀH, shape (S, S): its entries count the cohorts where two maps meet."""
         meetings = np.zeros((self.n_categories, self.n_categories))
         for row in self.table:
             meetings += row[:, None] == row[None, :]
         return meetings
 
     @cached_property
-    def _spectrum(self):
-        """(eigenvalues, eigenvectors, which are not zero) of HᵀH, whose entries count the cohorts where two maps meet."""
-        values, vectors = np.linalg.eigh(self._meetings)
-        return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
-
-    def _require_rank(self):
-        if self.rank < self.n_categories:
-            raise ArgumentError(
-                f"The oracle needs a design of rank {self.n_categories}, these {self.cohorts} cohorts of {self.buckets} "
-                f"buckets have rank {self.rank}; use least_squares, the MLE or a posterior."
-            )
+    def _cohort_decoder(self):
+        return CohortDecoder(self)
 
     def _indicator(self, cohort):
         return (np.arange(self.buckets)[:, None] == self.table[cohort]).astype(float)
@@ -276,6 +238,71 @@ class CohortRR(AbstractProtocol):
     def _label_buckets(self, labels):
         seeds = hashing.derive(self.seed, np.arange(self.cohorts))
         return hashing.key_buckets(seeds[:, None], hashing.label_keys(labels)[None, :], self.buckets)
+
+
+@dataclass(frozen=True, eq=False)
+class CohortDecoder(AbstractDecoder):
+    """Least squares on the design matrix H: H p = (C (k + β) S/n − 1)/β, unbiased where H has full column rank.
+
+    By the normal equations HᵀH p = C ((k + β) N/n − 1)/β, with N_x the reports that support x; Kairouz, Bonawitz, Ramage
+    (2016), (22).
+    """
+
+    protocol: CohortRR
+
+    @property
+    def n_categories(self):
+        """Number of candidates S."""
+        return self.protocol.n_categories
+
+    @property
+    def rank(self):
+        """Rank of H and of the channel."""
+        return int(self._spectrum[2].sum())
+
+    def least_squares(self, rows):
+        """Return the least-squares solution, of least norm where H lacks rank; it may be negative and not sum to one."""
+        protocol = self.protocol
+        values, vectors, kept = self._spectrum
+        hits = rows.support_counts() / rows.n_reports
+        right = protocol.cohorts * ((protocol.buckets + protocol.beta) * hits - 1) / protocol.beta
+        return vectors[:, kept] @ (vectors[:, kept].T @ right / values[kept])
+
+    def oracle(self, rows):
+        self._require_rank()
+        return self.least_squares(rows)
+
+    def variance(self, p, n, target="frequency"):
+        """Return (Σ_y B_xy² q_y − m_x)/n with B = C (k + β)/β (HᵀH)⁻¹ Hᵀ, E = B Q, q = Qp.
+
+        m = E² p for the target "frequency" and (E p)² for "distribution".
+        """
+        p, protocol = self._checked(p, target), self.protocol
+        self._require_rank()
+        values, vectors, _ = self._spectrum
+        scale = protocol.cohorts * (protocol.buckets + protocol.beta) / protocol.beta
+        inverse = scale * (vectors / values) @ vectors.T
+        square, mean = np.zeros(self.n_categories), np.zeros((self.n_categories, self.n_categories))
+        for c in range(protocol.cohorts):
+            indicator = protocol._indicator(c)
+            decoder = inverse @ indicator.T
+            channel = (1 + protocol.beta * indicator) / (protocol.cohorts * (protocol.buckets + protocol.beta))
+            square += decoder**2 @ (channel @ p)
+            mean += decoder @ channel
+        return (square - (mean**2 @ p if target == "frequency" else (mean @ p) ** 2)) / n
+
+    @cached_property
+    def _spectrum(self):
+        """(eigenvalues, eigenvectors, which are not zero) of HᵀH."""
+        values, vectors = np.linalg.eigh(self.protocol._meetings)
+        return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
+
+    def _require_rank(self):
+        if self.rank < self.n_categories:
+            raise ArgumentError(
+                f"The oracle needs a design of rank {self.n_categories}, these {self.protocol.cohorts} cohorts of "
+                f"{self.protocol.buckets} buckets have rank {self.rank}; use least_squares, the MLE or a posterior."
+            )
 
 
 def independent_equations(buckets, cohorts):

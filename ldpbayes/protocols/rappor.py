@@ -14,6 +14,8 @@ from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.likelihoods import LevelRows, StackedRows, SupportRows
 from ldpbayes.protocols import bits, hashing
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, independent_sizes, log_above
+from ldpbayes.protocols.decoding import AbstractDecoder
+from ldpbayes.protocols.laws import BitLaw, SupportLaw
 
 ASSIGNMENTS = ("label", "positions", "direct")
 #: Levels of a row are one byte: (h + 1)² ≤ 256.
@@ -294,52 +296,22 @@ class Rappor(AbstractProtocol):
     @property
     def rank(self):
         """Rank of the stacked filters X; the oracle needs n_categories (the likelihood may tell apart more)."""
-        return int(self._spectrum[2].sum())
+        return self._filter_decoder.rank
 
-    def least_squares(self, rows, scale=1):
-        """Return the least-squares solution of X p = (C N/n − p*)/(q* − p*), of least norm where X lacks rank, shape (a,).
+    def least_squares(self, rows):
+        """Return the decoder's solution of least norm, shape (a,), which also exists where X lacks rank."""
+        return self._filter_decoder.least_squares(rows)
 
-        X stacks the filters of all cohorts, N the counts of their bits. May be negative and need not sum to one.
-        Where n counts single bits, each seen by one in ``scale`` = k of them, N is multiplied by it.
-        """
-        values, vectors, kept = self._spectrum
-        on, off = self.rates
-        sizes = (self.table >= 0).sum(axis=(0, 1))
-        right = (scale * self.cohorts * rows.support_counts() / rows.n_reports - off * sizes) / (on - off)
-        return vectors[:, kept] @ (vectors[:, kept].T @ right / values[kept])
+    def decoder(self):
+        """Return the least squares of bit counts on the filters; see FilterDecoder."""
+        return self._filter_decoder
 
-    def oracle(self, rows, scale=1):
-        """Return the unbiased least-squares estimate of F and P, shape (a,); refused where the filters lack rank."""
-        self._require_rank()
-        return self.least_squares(rows, scale)
+    def report_law(self):
+        return SupportLaw(self) if self.assignment == "direct" else BitLaw(self)
 
-    def oracle_variance(self, p, n, target="frequency"):
-        """Return the exact variance of each coordinate of the oracle at n users, shape (a,).
-
-        A user of category x' in cohort c adds A_c y with A_c = C/(q* − p*) (XᵀX)⁻¹ X_cᵀ and independent bits y of means μ_c:
-        mean over c and x' of Σ_b A²μ(1−μ) + (Aμ)², less the square of the mean given x' ("frequency") or of the whole mean.
-        """
-        checks.choice(target, "target", ("frequency", "distribution"))
-        p = checks.distribution(p, "p", self.n_categories)
-        on, off = self.rates
-        square, mean = np.zeros(self.n_categories), np.zeros((self.n_categories, self.n_categories))
-        for decoder, filters in self.decoders():
-            mu = off + (on - off) * filters
-            centre = decoder @ mu
-            square += decoder**2 @ (mu * (1 - mu) @ p) + centre**2 @ p
-            mean += centre / self.cohorts
-        known = mean**2 @ p if target == "frequency" else (mean @ p) ** 2
-        return (square / self.cohorts - known) / n
-
-    def decoders(self):
-        """Yield (C/(q* − p*) (XᵀX)⁻¹ X_cᵀ, X_c) of every cohort: what a report's bits add to the oracle, and the filters."""
-        self._require_rank()
-        on, off = self.rates
-        values, vectors, _ = self._spectrum
-        inverse = self.cohorts / (on - off) * (vectors / values) @ vectors.T
-        for c in range(self.cohorts):
-            filters = self.filters(c)
-            yield inverse @ filters.T, filters
+    @cached_property
+    def _filter_decoder(self):
+        return FilterDecoder(self)
 
     def bit_counts(self, reports, counts):
         """Return (bit counts, shape (C, k), and cohort sizes, shape (C,)) of whole reports: what composite_rows needs."""
@@ -516,23 +488,6 @@ class Rappor(AbstractProtocol):
         flip, p = (math.ceil(Fraction(x) * scale) for x in (self.f / 2, self.p))
         return flip, p, max(p, entropy.threshold_below(Fraction(self.q)))
 
-    @cached_property
-    def _spectrum(self):
-        """(eigenvalues, eigenvectors, which are not zero) of XᵀX, whose entries count the bits that two filters share."""
-        shared = np.zeros((self.n_categories, self.n_categories))
-        for c in range(self.cohorts):
-            filters = self.filters(c)
-            shared += filters.T @ filters
-        values, vectors = np.linalg.eigh(shared)
-        return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
-
-    def _require_rank(self):
-        if self.rank < self.n_categories:
-            raise ArgumentError(
-                f"The oracle needs filters of rank {self.n_categories}, these {self.cohorts} cohorts of {self.n_bits} bits "
-                f"have rank {self.rank}; use least_squares, the MLE or a posterior."
-            )
-
     def _permanent(self, cohort, positions):
         flip, _, _ = self._thresholds
         filter_bits = np.zeros(self.n_bits + 1, dtype=bool)  # position −1, of a repeated bit, is the last one
@@ -543,6 +498,86 @@ class Rappor(AbstractProtocol):
     def _label_positions(self, labels):
         seeds = hashing.derive(self.seed, np.arange(self.cohorts)[:, None], np.arange(self.hashes))
         return hashing.key_buckets(seeds[:, :, None], hashing.label_keys(labels), self.n_bits)
+
+
+@dataclass(frozen=True, eq=False)
+class FilterDecoder(AbstractDecoder):
+    """Least squares of bit counts on the filters: X p = (C N/n − p*)/(q* − p*), unbiased where X has full column rank.
+
+    X stacks the filters of all cohorts, N the counts of their set bits. With ``single`` a report is one of the k bits, each
+    as likely, and N is multiplied by k.
+    """
+
+    protocol: Rappor
+    single: bool = False
+
+    @property
+    def n_categories(self):
+        """Number of candidates."""
+        return self.protocol.n_categories
+
+    @property
+    def rank(self):
+        """Rank of the stacked filters X."""
+        return int(self._spectrum[2].sum())
+
+    def least_squares(self, rows):
+        """Return the least-squares solution, of least norm where X lacks rank; it may be negative and not sum to one."""
+        values, vectors, kept = self._spectrum
+        on, off = self.protocol.rates
+        sizes = (self.protocol.table >= 0).sum(axis=(0, 1))
+        share = self._bits_per_report * self.protocol.cohorts * rows.support_counts() / rows.n_reports
+        return vectors[:, kept] @ (vectors[:, kept].T @ ((share - off * sizes) / (on - off)) / values[kept])
+
+    def oracle(self, rows):
+        self._require_rank()
+        return self.least_squares(rows)
+
+    def variance(self, p, n, target="frequency"):
+        """Return the exact variance of each coordinate of the oracle at n reports, shape (a,).
+
+        A user of category x' in cohort c adds A_c y with A_c = C/(q* − p*) (XᵀX)⁻¹ X_cᵀ and independent bits y of means μ_c:
+        mean over c and x' of Σ_b A²μ(1−μ) + (Aμ)², less the square of the mean given x' ("frequency") or of the whole mean.
+        With single bits the mean square is that over b of (k A y)².
+        """
+        p = self._checked(p, target)
+        self._require_rank()
+        on, off = self.protocol.rates
+        values, vectors, _ = self._spectrum
+        inverse = self.protocol.cohorts / (on - off) * (vectors / values) @ vectors.T
+        square, mean = np.zeros(self.n_categories), np.zeros((self.n_categories, self.n_categories))
+        for c in range(self.protocol.cohorts):
+            filters = self.protocol.filters(c)
+            decoder, mu = inverse @ filters.T, off + (on - off) * filters
+            centre = decoder @ mu
+            if self.single:
+                square += self._bits_per_report * (decoder**2 @ (mu @ p))
+            else:
+                square += decoder**2 @ (mu * (1 - mu) @ p) + centre**2 @ p
+            mean += centre / self.protocol.cohorts
+        known = mean**2 @ p if target == "frequency" else (mean @ p) ** 2
+        return (square / self.protocol.cohorts - known) / n
+
+    @property
+    def _bits_per_report(self):
+        return self.protocol.n_bits if self.single else 1
+
+    @cached_property
+    def _spectrum(self):
+        """(eigenvalues, eigenvectors, which are not zero) of XᵀX, whose entries count the bits that two filters share."""
+        shared = np.zeros((self.n_categories, self.n_categories))
+        for c in range(self.protocol.cohorts):
+            filters = self.protocol.filters(c)
+            shared += filters.T @ filters
+        values, vectors = np.linalg.eigh(shared)
+        return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
+
+    def _require_rank(self):
+        if self.rank < self.n_categories:
+            raise ArgumentError(
+                f"The oracle needs filters of rank {self.n_categories}, these {self.protocol.cohorts} cohorts of "
+                f"{self.protocol.n_bits} bits have rank {self.rank}; use least_squares, the MLE or a posterior."
+            )
 
 
 def _check_positions(positions, n_categories, cohorts, n_bits, hashes):

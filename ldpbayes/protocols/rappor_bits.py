@@ -1,6 +1,7 @@
 """One bit of a RAPPOR report at a time: the channel behind marginal bit counts, and so their composite likelihood."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -9,8 +10,9 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.likelihoods import LevelRows
 from ldpbayes.protocols import hashing
-from ldpbayes.protocols.base import AbstractProtocol, log_above
-from ldpbayes.protocols.rappor import Rappor
+from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, log_above
+from ldpbayes.protocols.laws import ListLaw
+from ldpbayes.protocols.rappor import FilterDecoder, Rappor
 
 
 @dataclass(frozen=True)
@@ -124,22 +126,16 @@ class RapporBits(AbstractProtocol):
         values = [float(1 - off), float(1 - on), float(off), float(on)]
         return LevelRows(levels, values, counts, [0, 0, 0, 1], -np.log(self.n_outputs / 2))
 
-    def oracle(self, rows):
-        """Return the unbiased least-squares estimate from the counts of set bits, shape (a,); see Rappor.least_squares."""
-        return self.rappor.oracle(rows, scale=self.rappor.n_bits)
+    def decoder(self):
+        """Return the least squares of the counts of set bits on the filters, for reports of one bit; see FilterDecoder."""
+        return self._filter_decoder
 
-    def oracle_variance(self, p, n, target="frequency"):
-        """Return the exact variance of each coordinate of the oracle at n independent bits, shape (a,)."""
-        checks.choice(target, "target", ("frequency", "distribution"))
-        p = checks.distribution(p, "p", self.n_categories)
-        on, off = self.rappor.rates
-        square, mean = np.zeros(self.n_categories), np.zeros((self.n_categories, self.n_categories))
-        for decoder, filters in self.rappor.decoders():
-            chance = (off + (on - off) * filters) / (self.rappor.cohorts * self.rappor.n_bits)
-            decoder = self.rappor.n_bits * decoder
-            square += decoder**2 @ (chance @ p)
-            mean += decoder @ chance
-        return (square - (mean**2 @ p if target == "frequency" else (mean @ p) ** 2)) / n
+    def report_law(self):
+        return ListLaw(self) if self.n_outputs <= MAX_LISTED else None
+
+    @cached_property
+    def _filter_decoder(self):
+        return FilterDecoder(self.rappor, single=True)
 
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)

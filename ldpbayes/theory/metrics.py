@@ -189,8 +189,8 @@ def limits(protocol):
         size = len(channel) + a
         graph = coo_array((np.ones(len(report)), (report, len(channel) + value)), shape=(size, size))
         classes = connected_components(graph, directed=False)[0] - int((channel.max(axis=1) == 0).sum())
-    elif protocol.hit_rates is not None or hasattr(protocol, "rank"):
-        rank, classes = getattr(protocol, "rank", a), 1
+    elif protocol.decoder() is not None:
+        rank, classes = protocol.decoder().rank, 1
     else:
         raise InfeasibleError(f"{protocol} has too many reports for the rank of its channel.")
     return {"distribution": Value((rank - 1) / (a - 1)), "tally": Value((rank + classes - 2) / (2 * a - 2))}

@@ -1,0 +1,158 @@
+"""Decoders: the unbiased estimate of the frequencies that a protocol's reports allow, with its exact variance."""
+
+import abc
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError
+
+#: What an estimate aims at: the frequencies F of these very users, or the distribution P that they were drawn from.
+TARGETS = ("frequency", "distribution")
+
+
+class AbstractDecoder(abc.ABC):
+    """The unbiased affine estimate of F (and of P) from the likelihood rows of a protocol's reports.
+
+    Attributes
+    ----------
+    n_categories : int
+    rank : int
+        How many independent numbers the estimate determines; the oracle exists where it is n_categories.
+    """
+
+    n_categories: int
+    rank: int
+
+    @abc.abstractmethod
+    def oracle(self, rows) -> np.ndarray:
+        """Return the unbiased estimate of F and of P, shape (a,); entries may be negative.
+
+        Parameters
+        ----------
+        rows : Rows
+            Likelihood rows of the protocol's reports, with their counts.
+
+        Raises
+        ------
+        ArgumentError
+            Where rank is below n_categories; the MLE and the posterior remain.
+        """
+
+    @abc.abstractmethod
+    def variance(self, p, n, target="frequency") -> np.ndarray:
+        """Return the exact variance of each coordinate of the oracle at n users, shape (a,).
+
+        Parameters
+        ----------
+        p : (a,) array
+            The true frequencies (target "frequency": reports vary, users fixed) or distribution (users vary too).
+        n : int
+        target : {"frequency", "distribution"}
+
+        Raises
+        ------
+        ArgumentError
+            Where rank is below n_categories, or p is not a distribution.
+        """
+
+    def linear_system(self, reports, counts) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return (channel, shares of all its reports) where several tallies can be solved together, else None.
+
+        The joint least-squares solution of several channels needs only their joint rank.
+        """
+        return None
+
+    def _checked(self, p, target):
+        checks.choice(target, "target", TARGETS)
+        return checks.distribution(p, "p", self.n_categories)
+
+
+@dataclass(frozen=True)
+class SupportDecoder(AbstractDecoder):
+    """F̂_x = (C_x/n − h)/(g − h), with C_x the reports whose support holds x.
+
+    The support of a report holds the true value with probability g and each other value with probability h.
+    """
+
+    n_categories: int
+    hit: float
+    miss: float
+
+    @property
+    def rank(self):
+        """All categories: g is above h."""
+        return self.n_categories
+
+    def oracle(self, rows):
+        return (rows.support_counts() / rows.n_reports - self.miss) / (self.hit - self.miss)
+
+    def variance(self, p, n, target="frequency"):
+        """Return [p g(1−g) + (1−p) h(1−h)] / (n (g−h)²), or q(1−q) / (n (g−h)²) with q = h + (g−h)p for P."""
+        p, g, h = self._checked(p, target), self.hit, self.miss
+        q = h + (g - h) * p
+        noise = p * g * (1 - g) + (1 - p) * h * (1 - h) if target == "frequency" else q * (1 - q)
+        return noise / (n * (g - h) ** 2)
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixDecoder(AbstractDecoder):
+    """F̂ = M S/n with the weighted least-squares inverse M = (Qᵀ D⁻¹ Q)⁻¹ Qᵀ D⁻¹ of an explicit channel, D = diag(Q 1/a).
+
+    The plain inverse where Q is square.
+    """
+
+    matrix: np.ndarray
+
+    @property
+    def n_categories(self):
+        """Number of columns of the matrix."""
+        return self.matrix.shape[1]
+
+    @cached_property
+    def rank(self):
+        """Numerical rank of the matrix."""
+        return int(np.linalg.matrix_rank(self.matrix))
+
+    @cached_property
+    def inverse(self):
+        """M, shape (a, b)."""
+        scale, orthogonal, upper = self._factors
+        return np.linalg.solve(upper, orthogonal.T * scale)
+
+    def oracle(self, rows):
+        # The rows alone suffice: report y adds M_y = (Qᵀ D⁻¹ Q)⁻¹ Q_y / mean(Q_y), in which a row's scale cancels.
+        _, _, upper = self._factors
+        likelihoods = rows.dense()
+        right = (rows.counts / likelihoods.mean(axis=1)) @ likelihoods / rows.n_reports
+        return np.linalg.solve(upper, np.linalg.solve(upper.T, right))
+
+    def covariance(self, p, n, target="frequency"):
+        """Return the exact covariance of the oracle, M C Mᵀ / n, shape (a, a).
+
+        C = diag(q) − Q diag(p) Qᵀ for F, diag(q) − q qᵀ for P, q = Qp.
+        """
+        p = self._checked(p, target)
+        mean = self.matrix @ p
+        spread = np.outer(mean, mean) if target == "distribution" else (self.matrix * p) @ self.matrix.T
+        return self.inverse @ (np.diag(mean) - spread) @ self.inverse.T / n
+
+    def variance(self, p, n, target="frequency"):
+        return np.diag(self.covariance(p, n, target))
+
+    def linear_system(self, reports, counts):
+        return self.matrix, np.bincount(reports, counts, len(self.matrix)) / np.sum(counts)
+
+    @cached_property
+    def _factors(self):
+        """(diagonal of D^(−1/2), the QR decomposition of D^(−1/2) Q): normal equations would square its condition number."""
+        if self.rank < self.n_categories:
+            raise ArgumentError(
+                f"The oracle needs a channel of rank {self.n_categories}, this one has rank {self.rank}; "
+                "use the MLE or a posterior."
+            )
+        mixed = self.matrix.mean(axis=1)
+        scale = np.divide(1.0, np.sqrt(mixed), out=np.zeros_like(mixed), where=mixed > 0)
+        return scale, *np.linalg.qr(scale[:, None] * self.matrix)

@@ -1,0 +1,94 @@
+"""Report laws: the counts by which reports of a protocol are compared with what a distribution predicts."""
+
+import abc
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+
+class AbstractReportLaw(abc.ABC):
+    """A vector of counts that summarizes reports, its expectation at a distribution, and fresh draws of it.
+
+    Attributes
+    ----------
+    kind : {"list", "supports", "bits"}
+        What is counted: every possible report, the reports whose support holds a category, or set bits.
+    """
+
+    kind: ClassVar[str]
+
+    @abc.abstractmethod
+    def tally(self, reports, counts) -> np.ndarray:
+        """Return the counts of distinct reports, shape (m,)."""
+
+    @abc.abstractmethod
+    def expected(self, p) -> np.ndarray:
+        """Return the expectation per user at a distribution (a,) or at several (a, k), shape (m,) or (m, k)."""
+
+    @abc.abstractmethod
+    def simulate(self, true_counts, rng) -> np.ndarray:
+        """Return the counts of a fresh population with these true counts, shape (m,)."""
+
+
+@dataclass(frozen=True)
+class ListLaw(AbstractReportLaw):
+    """Counts of every possible report, in the order of ``all_reports``: a multinomial at Q p."""
+
+    protocol: object
+    kind: ClassVar[str] = "list"
+
+    def tally(self, reports, counts):
+        every = self.protocol.all_reports()
+        if every.ndim == 1:
+            return np.bincount(reports, counts, len(every))
+        order = np.ravel_multi_index(tuple(every.T), spans := tuple(every.max(axis=0) + 1))
+        return np.bincount(np.searchsorted(order, np.ravel_multi_index(tuple(reports.T), spans)), counts, len(every))
+
+    def expected(self, p):
+        every = self.protocol.all_reports()
+        rows = self.protocol.rows(every, np.ones(len(every)))
+        chances = rows.matvec(p)
+        scale = np.broadcast_to(np.exp(rows.log_constants), len(every))
+        return chances * (scale[:, None] if chances.ndim == 2 else scale)
+
+    def simulate(self, true_counts, rng):
+        return self.tally(*self.protocol.simulate(true_counts, rng))
+
+
+@dataclass(frozen=True)
+class SupportLaw(AbstractReportLaw):
+    """Counts of the reports whose support holds each category: expectation h + (g − h) p per user."""
+
+    protocol: object
+    kind: ClassVar[str] = "supports"
+
+    def tally(self, reports, counts):
+        seen = counts > 0
+        return self.protocol.rows(reports[seen], counts[seen]).support_counts()
+
+    def expected(self, p):
+        g, h = self.protocol.hit_rates
+        return h + (g - h) * np.asarray(p)
+
+    def simulate(self, true_counts, rng):
+        return self.protocol.simulate_support_counts(true_counts, rng)
+
+
+@dataclass(frozen=True)
+class BitLaw(AbstractReportLaw):
+    """Counts of set bits of Bloom filters, cohort by cohort: expectation (p* + (q* − p*) X p)/C per user."""
+
+    protocol: object
+    kind: ClassVar[str] = "bits"
+
+    def tally(self, reports, counts):
+        return self.protocol.bit_counts(reports, counts)[0].ravel()
+
+    def expected(self, p):
+        on, off = self.protocol.rates
+        filters = np.concatenate([self.protocol.filters(c) for c in range(self.protocol.cohorts)])
+        return (off + (on - off) * (filters @ np.asarray(p))) / self.protocol.cohorts
+
+    def simulate(self, true_counts, rng):
+        return self.protocol.simulate_bit_counts(true_counts, rng)[0].ravel()
