@@ -1,13 +1,14 @@
 """True populations, and collections simulated from them with the truth kept beside the reports."""
 
 import pathlib
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
 from ldpbayes import checks, files
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.csv import parse_counts, read_table
 
@@ -222,8 +223,13 @@ def _read_population(path):
             counts.append(parse_counts(texts, lines, "count"))
         except DataError as err:
             raise err.at(source=source) from None
-    if len(labels) < 2 or len(set(labels)) != len(labels) or not all(labels):
-        raise DataError("must have at least two distinct, non-empty values", source=source, field="value")
+    if not all(labels):
+        raise DataError("has a row without a value", source=source, field="value")
+    if len(set(labels)) != len(labels):
+        twice = next(label for label, times in Counter(labels).items() if times > 1)
+        raise DataError(f"has the value {shown(twice)} twice; each value needs one row", source=source, field="value")
+    if len(labels) < 2:
+        raise DataError(f"must have at least two values, got {len(labels)}", source=source, field="value")
     counts = np.concatenate(counts)
     for key, actual in (("n", int(counts.sum())), ("n_categories", len(labels))):
         if document.get(key, actual) != actual:

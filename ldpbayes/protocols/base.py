@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 from ldpbayes.protocols.decoding import AbstractDecoder, SupportDecoder
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw, SupportLaw
@@ -336,6 +336,8 @@ def parse_labels(column, labels, what="report"):
                 "holds whole numbers, which could be labels or positions; name the categories (categories=…) to read them "
                 "as labels"
             )
+        if column.boolean:
+            refuse(column, f"a {what} of this protocol is one of the labels {listed(labels, most=8)}")
         column = list(map(str, column.values.tolist()))
     elif isinstance(column, (Bytes, Lists)):
         refuse(column, f"a {what} of this protocol is one label")
@@ -346,8 +348,7 @@ def parse_labels(column, labels, what="report"):
         if position is None:  # blanks around a cell are not part of it, unless a label has them
             position = positions.get(text.strip())
         if position is None:
-            shown = ", ".join(list(labels)[:8]) + (", …" if len(labels) > 8 else "")
-            raise DataError(f"unknown {what} {text!r:.80}; it must be one of {shown}", line=i)
+            raise DataError(f"unknown {what} {shown(text)}; it must be one of {listed(labels, most=8)}", line=i)
         out[i] = position
     return out
 

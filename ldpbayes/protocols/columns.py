@@ -21,13 +21,18 @@ class Integers:
     labelled : bool
         Whether the caller named the categories. If so, a number where a label belongs is that label; if not, it is the
         report as the protocol makes it.
-    what : str
-        What the column holds, for messages.
+    boolean : bool
+        Whether the column held booleans.
     """
 
     values: np.ndarray
     labelled: bool = False
-    what: str = "whole numbers"
+    boolean: bool = False
+
+    @property
+    def what(self):
+        """What the column holds, for messages."""
+        return "booleans" if self.boolean else "whole numbers"
 
     def __len__(self):
         return len(self.values)

@@ -30,6 +30,8 @@ class FrameSource(AbstractSource):
         narwhals = optional("narwhals", "Reading a data frame")
         try:
             self.frame = narwhals.from_native(frame)
+        except narwhals.exceptions.DuplicateError as err:
+            raise DataError("the frame has two columns of the same name; rename one") from err
         except TypeError as err:
             raise ArgumentError(f"frame must be a data frame that narwhals reads, got {type(frame).__name__}.") from err
 
@@ -236,7 +238,7 @@ def _column(nw, series, name, labelled):
         raise DataError("holds missing reports", field=name)
     dtype = series.dtype
     if dtype == nw.Boolean:
-        return Integers(series.to_numpy().astype(np.int64), labelled, "booleans")
+        return Integers(series.to_numpy().astype(np.int64), labelled, boolean=True)
     if dtype.is_integer():
         if dtype == nw.UInt64 and series.max() >= 2**63:
             raise DataError(f"holds whole numbers above 2**63, got {series.max()}", field=name)
@@ -249,6 +251,8 @@ def _column(nw, series, name, labelled):
             raise DataError("holds missing reports", field=name)
         if values and all(isinstance(value, (int, np.integer)) for value in values):  # a dictionary of numbers
             return Integers(np.array(values, dtype=np.int64), labelled)
+        if any(isinstance(value, bytes) for value in values):  # a dictionary of bytes
+            return _from_arrow(series, name, labelled)
         return list(map(str, values))
     return _from_arrow(series, name, labelled)
 
@@ -280,6 +284,8 @@ def _from_arrow(series, name, labelled):
         return Integers(array.to_numpy(zero_copy_only=False).astype(np.int64), labelled)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return array.to_pylist()
+    if pa.types.is_date(kind):
+        return list(map(str, array.to_pylist()))
     raise DataError(f"holds {kind}, which is not read; use texts, numbers, bytes or lists", field=name)
 
 
