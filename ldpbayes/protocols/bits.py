@@ -5,7 +5,7 @@ Category x is bit 7 − x mod 8 of byte ⌊x/8⌋ (``np.packbits`` order); paddi
 
 import numpy as np
 
-from ldpbayes.errors import DataError
+from ldpbayes.errors import DataError, shown
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 
 #: Entries of one unpacked block: what a call works on at a time, whatever the number of reports.
@@ -293,7 +293,7 @@ def _from_lists(column, positions, a):
     if bad.size:
         i = int(bad[0])
         line = int(np.repeat(np.arange(len(lengths)), lengths)[i])
-        raise DataError(f"unknown category {values[i]!s:.80} in report {line}; a list holds members", line=line)
+        raise DataError(f"unknown category {shown(str(values[i]))} in report {line}; a list holds members", line=line)
     packed = _pack(lengths, found, a)
     bad = np.flatnonzero(sizes(packed) != lengths)
     if bad.size:
