@@ -7,6 +7,19 @@ import pytest
 
 from ldpbayes import GRR, NUTS, Collection, Tally, read_collection
 
+#: More skipped tests than this fail the run: a test that skips itself must not hide that nothing is tested.
+MAX_SKIPPED = 60
+
+
+def pytest_sessionfinish(session):
+    """Fail a run that skips too much."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    if len(skipped) > MAX_SKIPPED:
+        reporter.write_line(f"{len(skipped)} tests were skipped; at most {MAX_SKIPPED} may be.", red=True)
+        session.exitstatus = 1
+
+
 DATA = pathlib.Path(__file__).parents[1] / "data"
 
 

@@ -75,19 +75,16 @@ def test_mean_of_the_independent_draws():
         assert abs(g[:, x].mean() - mean) < 4 * g[:, x].std() / np.sqrt(len(g))
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [case for case in CASES if max(case.categories) > 2 and case.name != "direct"], ids=str)
 def test_every_protocol_against_an_exact_method(case):
-    """Small collections of every protocol: accepted answers are right, rejected ones go to another method."""
+    """Small collections of every protocol, on which no weights are rejected."""
     a = max(case.categories)
-    if a < 3:
-        pytest.skip("two categories are always exact")
     collection = collected(case.build(a, 1.0), 40, seed=7)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exact = fit(collection, method="tally_states", random_seed=1, draws=250, estimates=False)["exact"]
     found = Surrogate(draws=1500).weighted(collection, "jeffreys", random_seed=1)
-    if found.problem:
-        pytest.skip(f"rejected: {found.problem}")
+    assert not found.problem
     error = (found.weight @ found.distribution - exact["distribution_mean"].values) / exact["distribution_sd"].values
     assert np.abs(error).max() < 0.1
     assert abs(found.log_evidence - float(exact["log_evidence"])) < 5 * found.log_evidence_error + 5e-3
