@@ -5,11 +5,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from scipy.special import betaln, digamma, expit, gammaln
 
 from ldpbayes import checks
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.priors import Dirichlet
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,11 @@ def jackknife(function, batches, method):
 
 # ---- averages over a Dirichlet prior -------------------------------------------------------------------------------
 def beta_rule(p, q, order):
-    """Return (nodes, weights) of the Gauss–Jacobi rule for E f(B), B ~ Beta(p, q); weights sum to one (Golub–Welsch)."""
+    """Return (nodes, weights) of the Gauss–Jacobi rule for E f(B), B ~ Beta(p, q); weights sum to one.
+
+    By the eigenvectors of the Jacobi matrix (Golub and Welsch 1969), which need no normalizing constant:
+    ``scipy.special.roots_jacobi`` overflows above p + q ≈ 1,000 and loses seven digits of the weights near p = 0.001.
+    """
     a, b, i = q - 1, p - 1, np.arange(order, dtype=float)
     total = 2 * i + a + b
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -135,18 +142,63 @@ def _sticks(prior, order):
 
 
 # ---- reports simulated or listed under a prior -----------------------------------------------------------------------
-def exact_moments(collection, prior):
-    """Return the exact posterior moments (fields mean, variance, log_evidence) by the library's exact method."""
-    # The posterior family stands beside this one: the import is the default of an argument, never a need of the theory.
-    from ldpbayes.posteriors.exact import Exact
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Exact posterior moments of P.
 
-    return Exact().moments(collection, prior)
+    Attributes
+    ----------
+    mean, variance : (a,) arrays
+    log_evidence : float
+        log P(Y) of these ordered reports under the prior.
+    """
+
+    mean: NDArray
+    variance: NDArray
+    log_evidence: float
+
+
+def exact_moments(collection: Collection, prior: Dirichlet) -> Moments:
+    """Return the exact posterior moments: by integrals where every report singles out a category, else over all tallies.
+
+    Parameters
+    ----------
+    collection : Collection
+    prior : Dirichlet
+
+    Returns
+    -------
+    Moments
+
+    Raises
+    ------
+    InfeasibleError
+        Where neither method applies: the true tallies are too many to list.
+    """
+    # Imported lazily: theory must not depend on the posterior package; this is only the default for ``moments``.
+    from ldpbayes.posteriors.exact import Exact
+    from ldpbayes.posteriors.tally_states import TallyStates
+
+    try:
+        found = Exact().moments(collection, prior)
+    except InfeasibleError as not_separable:
+        return _listed_moments(collection, prior, TallyStates(draws=1, chains=2), not_separable)
+    return Moments(found.mean, found.variance, found.log_evidence)
+
+
+def _listed_moments(collection, prior, method, not_separable):
+    """Return the Moments by dynamic programming over the true tallies."""
+    from ldpbayes.posteriors.base import Problem, Watch
+
+    plan = method.prepare(Problem.of(collection, prior))
+    if not plan.feasible:
+        raise InfeasibleError(f"{not_separable} {plan.reason}") from None
+    found = method.run(plan, np.random.default_rng(0), Watch()).exact
+    return Moments(found["distribution_mean"], found["distribution_sd"] ** 2, float(found["log_evidence"]))
 
 
 def collection_of(protocol, reports, counts):
     """Return the one-channel Collection of these reports, with categories "0", "1", …"""
-    from ldpbayes.collections import Collection, Tally
-
     return Collection([str(x) for x in range(protocol.n_categories)], [Tally(protocol, reports, counts)])
 
 

@@ -9,7 +9,7 @@ import pytest
 from cases import CASES
 from mixtures import enumerated_moments
 
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols import GRR, designs
@@ -18,7 +18,7 @@ from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.theory import base, information, risk
+from ldpbayes.theory import base, bounds, information, metrics, risk
 
 P4 = np.array([0.5, 0.3, 0.15, 0.05])
 SMALL = [
@@ -295,3 +295,33 @@ def test_arguments_are_refused():
         risk.bayes_risk(
             GRR(2, 1.0), Dirichlet.flat(2), 2, moments=lambda c, p: SimpleNamespace(mean=0, variance=0, log_evidence=0.0)
         )
+
+
+GENERAL = Channel([[0.6, 0.2, 0.1], [0.3, 0.5, 0.2], [0.1, 0.3, 0.7]])
+
+
+def test_mend_9_a_general_channel_is_served():
+    """3 × 3 without a separable form, n = 3: the library's own moments against the enumeration of the tests."""
+    prior = Dirichlet.jeffreys(3)
+    for function in (risk.bayes_risk, bounds.theorem_4_1, information.reports_information, metrics.distribution_utility):
+        own = function(GENERAL, prior, 3)
+        listed = function(GENERAL, prior, 3, moments=enumerated_moments)
+        assert own.method == "sum over reports"
+        assert own.value == pytest.approx(listed.value, rel=1e-9)
+    own = risk.bayes_risk(GENERAL, prior, 3, "frequency")
+    assert own.value == pytest.approx(risk.bayes_risk(GENERAL, prior, 3, "frequency", moments=enumerated_moments).value)
+
+
+def test_mend_9_too_many_tallies_are_refused_with_both_reasons():
+    wide = Channel(np.random.default_rng(0).dirichlet(np.ones(30), 30).T)
+    with pytest.raises(InfeasibleError, match=r"single out one category.*tally states"):
+        risk.bayes_risk(wide, Dirichlet.flat(30), 500, draws=2)
+
+
+@pytest.mark.parametrize("p, q", [(0.001, 300.0), (0.5, 2000.0), (2.0, 3.0)])
+def test_beta_rule_is_exact_for_moments(p, q):
+    """E B and E B² to rounding, also where SciPy's rule loses digits or overflows."""
+    nodes, weights = base.beta_rule(p, q, 40)
+    assert weights.sum() == pytest.approx(1, rel=1e-13)
+    assert weights @ nodes == pytest.approx(p / (p + q), rel=1e-11)
+    assert weights @ nodes**2 == pytest.approx(p * (p + 1) / ((p + q) * (p + q + 1)), rel=1e-11)
