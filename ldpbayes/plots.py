@@ -227,7 +227,7 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24):
             handles.setdefault(label, handle)
         axes.set_title(", ".join(_value_label(key, value) for key, value in zip(panels, values, strict=True)), fontsize=8)
         axes.set_xlabel(_AXES.get(x, x.replace("_", " ")), fontsize=8)
-        axes.set_ylabel(group[0]["metric"].replace("_", " ") if "metric" not in panels else "", fontsize=8)
+        axes.set_ylabel(_words(group[0]["metric"]) if "metric" not in panels else "", fontsize=8)
         axes.tick_params(labelsize=7)
     for axes in figure.axes[len(shown) :]:
         axes.remove()
@@ -269,8 +269,17 @@ def _study_panel(axes, group, x, lines, styles):
     axes.grid(alpha=0.3, lw=0.5)
 
 
+_WORDS = {"mle": "MLE", "norm_sub": "Norm-Sub", "mse": "mean squared error", "distribution": "P", "frequency": "F"}
+_WORDS |= {"grr": "GRR", "oue": "OUE", "sue": "SUE", "olh": "OLH"}
+
+
+def _words(value):
+    """Return a value of a study's table as people read it."""
+    return _WORDS.get(value, str(value).replace("_", " "))
+
+
 def _curve_name(line, lines):
-    return " ".join(str(line[key]).replace("_", " ") for key in lines)
+    return " ".join(_words(line[key]) for key in lines)
 
 
 def _spread(values, most=5):
@@ -288,7 +297,7 @@ def _value_label(key, value):
     known = {"n_categories": "a", "n_reports": "n"}
     if key == "epsilon":
         return f"ε = {value:g}"
-    return f"{known[key]} = {value:,}" if key in known else str(value).replace("_", " ")
+    return f"{known[key]} = {value:,}" if key in known else _words(value)
 
 
 def save_figure(figure, path):

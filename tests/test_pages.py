@@ -328,3 +328,43 @@ def test_pages_print_nothing_of_their_own_in_a_notebook(monkeypatch, capsys):
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     assert "Made by hand." in repr(PAGE) and capsys.readouterr().out == ""
     assert "--top" not in repr(Page("t", (Table("t", TABLE.columns, TABLE.rows, "Some are left out."),)))
+
+
+def test_mend_29_protocols_are_described_in_plain_words(capsys):
+    _, out, _ = run(capsys, "protocols", "--json")
+    described = [entry["description"] for entry in json.loads(out)["protocols"]]
+    assert len(described) > 15
+    assert not [text for text in described if "designs.py" in text or "`" in text or text.startswith("Return")]
+
+
+# ---- several cells -----------------------------------------------------------------------------------------------------
+def in_cells(tree, cells):
+    """Return a result as one with cells: the same summary and estimates in each of them."""
+    import xarray as xr
+
+    out = tree.copy()
+    for group in ("summary", "estimate"):
+        dataset = tree[group].to_dataset()
+        wide = {k: v.expand_dims(cell=cells) for k, v in dataset.data_vars.items() if v.dtype.kind == "f"}
+        out[group] = xr.DataTree(dataset.assign(wide))
+    return out
+
+
+def test_cells_are_rows_of_the_table_and_panels_of_the_figure(minarets):
+    tree = in_cells(minarets, ["north", "south"])
+    page = of_fit(tree, top=2)
+    first = page.tables[0]
+    assert [column.key for column in first.columns][:3] == ["cell", "category", "distribution_mean"]
+    assert [row[:2] for row in first.rows] == [
+        ("north", "carrier_honest"),
+        ("north", "carrier_lying"),
+        ("south", "carrier_honest"),
+        ("south", "carrier_lying"),
+    ]
+    assert first.rows[0][2:] == of_fit(minarets).tables[0].rows[0][1:]
+    assert [row[:2] for row in page.tables[1].rows] == [(c, q) for c in ("north", "south") for q in ("pi", "t")]
+    facts = json.loads(page.render("json"))
+    assert facts["cells"] == ["north", "south"] and np.shape(facts["distribution"]["mean"]) == (2, 3)
+    assert np.shape(facts["derived"]["pi"]["mle"]) == (2,)
+    figure = page.figures[0].draw()
+    assert [axes.get_title() for axes in figure.axes] == ["north", "south"]

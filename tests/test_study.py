@@ -281,7 +281,7 @@ def test_figure_shows_the_numbers():
     x, y = bars.lines[0].get_data()
     assert list(x) == [0.1, 0.2, 0.5, 1.0, 2.0]
     np.testing.assert_array_equal(y, table["value"].to_pylist())
-    assert axes.get_title() == "grr" and axes.get_xscale() == "log"
+    assert axes.get_title() == "GRR" and axes.get_xscale() == "log"
 
 
 def test_figure_keeps_the_best_of_what_it_leaves_out():

@@ -27,5 +27,6 @@ def command(as_json: options.AsJSON = False):
 
 
 def _plain(text):
-    """Return the first sentence of a docstring without its markup."""
-    return text.replace("``", "").replace("`", "")
+    """Return the first sentence of a docstring without its markup, as a description: "Return the …" becomes "The …"."""
+    text = text.replace("``", "").replace("`", "")
+    return f"The {text.removeprefix('Return the ')}" if text.startswith("Return the ") else text

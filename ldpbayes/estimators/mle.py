@@ -225,7 +225,10 @@ def _error_notes(p, error, exact):
     unknown = int(np.isnan(error).sum()) - zeros
     notes = []
     if zeros:
-        notes.append(f"{zeros} of {p.size} categories are at 0 and have no standard error; the others take them as known.")
+        notes.append(
+            f"{zeros} of {p.size} categories are at 0 and have no standard error; "
+            "the standard errors of the others treat these zeros as known."
+        )
     if unknown > 0:
         notes.append(f"{unknown} more have none because the reports do not identify them.")
     if not exact:

@@ -2,6 +2,7 @@
 
 import functools
 
+from ldpbayes.fitness.base import Fitness
 from ldpbayes.fitness.crosschecking import CrossCheck
 from ldpbayes.pages.page import Page
 
@@ -14,8 +15,8 @@ def show(result, **settings) -> Page:
 
     Parameters
     ----------
-    result : DataTree, CrossCheck or list of Plan
-        From fit(), crosscheck() or theory.planning.plan().
+    result : DataTree, CrossCheck, Fitness or list of Plan
+        From fit(), crosscheck(), fitness.check() or theory.planning.plan().
     **settings
         Of the builder, such as ``top`` (number of categories) for a fit.
 
@@ -43,6 +44,13 @@ def _(result: CrossCheck, **settings):
     from ldpbayes.pages.crosscheck import of_crosscheck
 
     return of_crosscheck(result, **settings)
+
+
+@show.register
+def _(result: Fitness, **settings):
+    from ldpbayes.pages.check import of_check
+
+    return of_check(result, **settings)
 
 
 @show.register(list)

@@ -18,7 +18,7 @@ from ldpbayes.protocols.decoding import MatrixDecoder
 
 @dataclass(frozen=True, eq=False)
 class Channel(AbstractProtocol):
-    """An explicit channel Q[report, category]; every survey design of designs.py is one.
+    """An explicit channel Q[report, category], given as a matrix; every survey design is one.
 
     Parameters
     ----------
