@@ -68,10 +68,11 @@ class Diagnostics:
 def summarise(tree, ci_prob):
     """Add the group ``summary`` to a result and the verdict of its diagnostics to the attrs; return the tree.
 
-    Variables have dims (target, category) with targets distribution and frequency: mean, sd, lower, upper (equal-tailed
-    interval at ci_prob), mcse (Monte Carlo standard error of the mean, 0 where the mean is exact), ess_bulk, ess_tail and
-    r_hat (nan where the draws are independent). Derived quantities have the same variables under ``derived_…``, dim
-    quantity.
+    Variables have dims (target, [cell,] category) with targets distribution and frequency: mean, sd, lower, upper
+    (equal-tailed interval at ci_prob), mcse (Monte Carlo standard error of the mean, 0 where the mean is exact), ess_bulk,
+    ess_tail and r_hat (nan where the draws are independent; all are nan for a frequency that has no draws). Derived
+    quantities have the same variables under ``derived_…``, dims [cell,] quantity; of cells, other numbers per draw under
+    ``parameter_…``.
 
     Parameters
     ----------
@@ -83,18 +84,34 @@ def summarise(tree, ci_prob):
     exact = {name: values.values for name, values in tree["exact"].data_vars.items()} if "exact" in tree.children else {}
     found = Diagnostics.from_attrs(tree.attrs)
     independent, effective = found.sampling == "independent", found.effective_draws
+    first = posterior["distribution"]
+    dims, shape = first.dims[2:], first.shape[2:]
+
+    def summary_of(draws, name, shape):
+        draws = draws.reshape(*draws.shape[:2], -1)
+        return {k: v.reshape(shape) for k, v in _target(draws, exact, name, ci_prob, independent, effective).items()}
+
     parts = [
-        _target(posterior[name].values, exact, name, ci_prob, independent, effective)
+        summary_of(posterior[name].values, name, shape) if name in posterior.data_vars else None
         for name in ("distribution", "frequency")
     ]
-    data = {key: (("target", "category"), np.stack([part[key] for part in parts])) for key in parts[0]}
-    coords = {"target": ["distribution", "frequency"], "category": posterior["category"].values}
-    names = [name for name in posterior.data_vars if name not in coords["target"]]
-    if names:
-        draws = np.stack([posterior[name].values for name in names], axis=-1)
-        derived = _target(draws, {}, "derived", ci_prob, independent, effective)
-        data |= {f"derived_{key}": (("quantity",), value) for key, value in derived.items()}
-        coords["quantity"] = names
+    blank = np.full(shape, np.nan)
+    data = {key: (("target", *dims), np.stack([blank if part is None else part[key] for part in parts])) for key in parts[0]}
+    coords = {"target": ["distribution", "frequency"]} | {
+        name: values for name, values in first.coords.items() if values.dims and set(values.dims) <= set(dims)
+    }
+    names = [name for name in posterior.data_vars if name not in ("distribution", "frequency")]
+    scalars = [name for name in names if posterior[name].ndim == 2]
+    for dim, prefix, chosen in (
+        ("quantity", "derived", scalars if len(dims) == 1 else [name for name in names if name not in scalars]),
+        ("parameter", "parameter", scalars if len(dims) > 1 else []),
+    ):
+        if chosen:
+            draws = np.stack([posterior[name].values for name in chosen], axis=-1)
+            own = () if prefix == "parameter" else dims[:-1]
+            derived = summary_of(draws, prefix, draws.shape[2:])
+            data |= {f"{prefix}_{key}": ((*own, dim), value) for key, value in derived.items()}
+            coords[dim] = chosen
     tree["summary"] = xr.DataTree(xr.Dataset(data, coords, {"ci_prob": ci_prob, "ci_kind": "eti"}))
     tree.attrs |= verdict(tree).to_attrs()
     return tree

@@ -1,8 +1,8 @@
 """The one result: an xarray DataTree with a fixed schema; build, validate, save and load it.
 
-Groups: ``posterior`` (distribution, frequency and derived quantities; dims chain, draw, category), ``exact`` (moments,
-interval ends and log-evidence known without draws), ``estimate`` (point estimates and standard errors), ``summary``
-(what is printed), ``observed_data``, ``constant_data`` and ``sample_stats``.
+Groups: ``posterior`` (distribution, frequency and derived quantities; dims chain, draw, [cell,] category), ``exact``
+(moments, interval ends and log-evidence known without draws), ``estimate`` (point estimates and standard errors),
+``summary`` (what is printed), ``observed_data``, ``constant_data`` and ``sample_stats``.
 """
 
 import io
@@ -14,7 +14,27 @@ import xarray as xr
 from scipy.special import ndtr
 
 from ldpbayes import files
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.result.attaching import add_log_likelihood, attach, expected_tallies
+from ldpbayes.result.cells import select, stack
+from ldpbayes.result.observed import observed_data
+from ldpbayes.result.validation import validate
+
+__all__ = [
+    "EXACT",
+    "LEVELS",
+    "add_estimates",
+    "add_log_likelihood",
+    "attach",
+    "build",
+    "expected_tallies",
+    "into_chains",
+    "load",
+    "save",
+    "select",
+    "stack",
+    "validate",
+]
 
 #: Variables of the group ``exact`` and their dims.
 EXACT = {
@@ -76,14 +96,7 @@ def build(collection, prior, *, method, settings, draws, frequencies, exact=None
         data = {name: (EXACT[name], np.asarray(value)) for name, value in exact.items()}
         used = {dim for name in exact for dim in EXACT[name]}
         tree["exact"] = xr.DataTree(xr.Dataset(data, coords={k: v for k, v in coords.items() if k in used}))
-    observed = {}
-    for tally in collection.tallies:
-        observed[f"counts_{tally.name}"] = ((f"report_{tally.name}",), tally.counts)
-        observed[f"reports_{tally.name}"] = (
-            (f"report_{tally.name}", *(f"part_{tally.name}_{i}" for i in range(1, tally.reports.ndim))),
-            tally.reports,
-        )
-    tree["observed_data"] = xr.DataTree(xr.Dataset(observed))
+    tree["observed_data"] = xr.DataTree(xr.Dataset(observed_data(collection)))
     tree["constant_data"] = xr.DataTree(_settings_of(prior, categories))
     tree.attrs |= {
         "collection": collection.id,
@@ -143,21 +156,6 @@ def add_estimates(tree, estimates):
     return tree
 
 
-def validate(tree):
-    """Raise a DataError unless the tree follows the schema: groups, finite values, draws on the simplex."""
-    for group in ("posterior", "observed_data", "constant_data"):
-        if group not in tree.children:
-            raise DataError(f"result has no group {group!r}")
-    for name in ("distribution", "frequency"):
-        values = tree["posterior"][name]
-        if values.dims != ("chain", "draw", "category"):
-            raise DataError(f"posterior {name} must have dims chain, draw, category, got {values.dims}")
-        if not np.isfinite(values.values).all():
-            raise DataError(f"posterior {name} holds values that are not finite")
-        if np.abs(values.values.sum(axis=-1) - 1).max() > 1e-9:
-            raise DataError(f"posterior {name} does not sum to one")
-
-
 def save(tree, path):
     """Write the tree as NetCDF, whole or not at all.
 
@@ -173,10 +171,28 @@ def save(tree, path):
 
 
 def load(path):
-    """Read a tree that save() wrote and validate it."""
+    """Return a result that save() wrote, with this version or with 0.1.0, and validate it.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    DataTree
+
+    Raises
+    ------
+    DataError
+        Where the file cannot be read as NetCDF, or what it holds is no result.
+    """
     try:
         tree = xr.open_datatree(path, engine="h5netcdf").load()
-    except (OSError, ValueError) as err:
-        raise DataError(f"cannot be read as NetCDF ({err})", source=path) from err
-    validate(tree)
+    except Exception as err:  # a damaged file makes the library below raise almost anything
+        said = str(err).splitlines()[0] if str(err) else type(err).__name__
+        raise DataError(f"cannot be read as NetCDF ({shown(said)})", source=path) from err
+    try:
+        validate(tree)
+    except DataError as err:
+        raise err.at(source=path) from None
     return tree

@@ -1,0 +1,296 @@
+"""From the trace of any PyMC model that used observe() to a result: F, summary, pointwise log-likelihood, data."""
+
+import json
+
+import numpy as np
+import xarray as xr
+
+from ldpbayes import checks
+from ldpbayes.collections import Cells, Collection
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed
+from ldpbayes.result.observed import cell_coords, constant_data, observed_data, observed_of_cells
+from ldpbayes.result.validation import validate
+
+#: Draws of F that would take more seconds than this in all are replaced by its mean.
+LIMIT_SECONDS = 60.0
+#: A pointwise log-likelihood with more entries than this is not written out.
+MAX_POINTWISE = 5 * 10**7
+#: A log-likelihood that varies by less than this over the draws does not depend on P.
+FLAT = 1e-10
+#: Draws whose log-likelihood is computed together.
+BLOCK = 500
+#: Names of variables that every result has.
+TARGETS = ("distribution", "frequency")
+
+
+def attach(
+    trace: xr.DataTree,
+    data: Collection | Cells,
+    *,
+    var_name: str = "p",
+    prior: str = "that of the model",
+    random_seed: int | None = None,
+    ci_prob: float = 0.95,
+    log_likelihood: bool | None = None,
+) -> xr.DataTree:
+    """Return the result of a PyMC model of one's own that used ``observe``.
+
+    Parameters
+    ----------
+    trace : DataTree
+        What ``pm.sample`` returned.
+    data : Collection or Cells
+        What ``observe`` was given; the likelihood of cells may be a Summary.
+    var_name : str
+        The variable of the trace that holds P, with dims chain, draw, [cell,] category.
+    prior : str
+        How to describe the model's prior.
+    random_seed : int, optional
+        Of the draws of F.
+    ci_prob : float
+        Probability of the intervals in the group ``summary``.
+    log_likelihood : bool, optional
+        Whether to add the pointwise log-likelihood; by default unless a collection has too many reports.
+
+    Returns
+    -------
+    DataTree
+        A result as ``fit`` returns it: answers, plots, ``save`` and ``arviz.loo`` take it. Other variables of the trace
+        with one number per draw are kept and summarised as well.
+
+    Raises
+    ------
+    ArgumentError
+        Where the trace has no such variable, or it does not fit the data.
+    DataError
+        Where its draws are no distributions.
+
+    Notes
+    -----
+    Given P, the users behind report j split over the categories as Multinomial(w_j, L_j∘P/(L P)_j): one draw of F for each
+    draw of P. Where the reports were not kept (summaries), or such draws would take too long, only E[T | P] = P∘∇ℓ(P),
+    averaged over the draws, is known: the summary then has the mean of F alone, and the posterior no variable ``frequency``.
+    """
+    from ldpbayes.posteriors import diagnostics
+
+    draws = _draws(trace, data, var_name)
+    if random_seed is None:
+        random_seed = int(np.random.SeedSequence().generate_state(1)[0])
+    random_seed = checks.integer(random_seed, "random_seed", minimum=0)
+    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    many = isinstance(data, Cells)
+    dims = ("chain", "draw", "cell", "category") if many else ("chain", "draw", "category")
+    chains, length = draws.shape[:2]
+    coords = {"chain": np.arange(chains), "draw": np.arange(length), "category": list(data.categories)}
+    coords |= cell_coords(data) if many else {}
+    likelihoods = data.likelihoods if many else (data.likelihood,)
+    cells = draws.reshape(chains * length, len(likelihoods), -1)
+    found, mean, how = _frequencies(likelihoods, cells, np.random.default_rng(random_seed))
+    variables = {"distribution": (dims, draws)}
+    if found is not None:
+        variables["frequency"] = (dims, found.reshape(draws.shape))
+    for item in data.derived:
+        variables[item.name] = (dims[:-1], item.evaluate(draws, data.categories))
+    variables |= {
+        name: (("chain", "draw"), values.values)
+        for name, values in trace["posterior"].data_vars.items()
+        if values.dims == ("chain", "draw") and name not in variables
+    }
+    tree = xr.DataTree()
+    tree["posterior"] = xr.DataTree(xr.Dataset(variables, coords))
+    _copy_statistics(trace, tree)
+    tree["observed_data"] = xr.DataTree(observed_of_cells(data) if many else xr.Dataset(observed_data(data)))
+    sizes = xr.Dataset({"n_reports": ((), data.n_reports)})
+    tree["constant_data"] = xr.DataTree(constant_data(data) if many else sizes)
+    tree.attrs |= {
+        "collection": data.id,
+        "title": data.title,
+        "n_reports": data.n_reports,
+        "prior": prior,
+        "prior_weight": np.nan,
+        "method": "attached",
+        "settings": json.dumps({"var_name": var_name, "random_seed": random_seed, "ci_prob": ci_prob}, sort_keys=True),
+        "random_seed": random_seed,
+        "reason": "Sampled with a model of the caller's own.",
+        "sampling": "mcmc",
+        "interrupted": 0,
+        "frequency_draws": how,
+        "identifiability": data.identifiability(),
+        "caveat": data.caveat(),
+    }
+    diagnostics.summarise(tree, ci_prob)
+    if found is None:
+        _mean_only(tree, mean, many)
+    if log_likelihood or (log_likelihood is None and (many or not _too_many(likelihoods, len(cells)))):
+        add_log_likelihood(tree, data)
+    validate(tree)
+    return tree
+
+
+def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells, *, by: str | None = None) -> xr.DataTree:
+    """Add the group ``log_likelihood``, which leave-one-out comparison (``arviz.loo``, ``arviz.compare``) reads.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result of fit or attach.
+    data : Collection or Cells
+        What it was fitted to.
+    by : {"report", "cell"}, optional
+        What is one observation: a user's report, or all reports of a cell. By default the report, where all reports were
+        kept and the group has at most MAX_POINTWISE entries.
+
+    Returns
+    -------
+    DataTree
+        The same tree, with the variable ``reports``: log P(report | P), where users with the same report have the same
+        value, or log P(reports of the cell | P). Reports whose probability does not depend on P (all bits set, for
+        instance) are left out: they are the same in every model, and Pareto smoothing cannot take a constant.
+
+    Raises
+    ------
+    ArgumentError
+        Where the data do not fit the result.
+    InfeasibleError
+        Where there are too many reports, or they were not kept.
+
+    Notes
+    -----
+    In a model where every cell has its own P, leaving a whole cell out changes the posterior of its P a lot, and the
+    Pareto k of ``arviz.loo`` says so; leaving single reports out does not.
+    """
+    values = tree["posterior"]["distribution"]
+    many = isinstance(data, Cells)
+    size = (len(data), data.n_categories) if many else (data.n_categories,)
+    if values.shape[2:] != size:
+        raise ArgumentError(f"data must be what the result was fitted to, with shape {values.shape[2:]}, got {size}.")
+    checks.choice(by, "by", (None, "report", "cell") if many else (None, "report"))
+    chains, draws = values.shape[:2]
+    flat = values.values.reshape(chains * draws, -1, data.n_categories)
+    likelihoods = data.likelihoods if many else (data.likelihood,)
+    refused = _too_many(likelihoods, len(flat))
+    if refused and (by == "report" or not many):
+        raise InfeasibleError(refused)
+    if many and (by == "cell" or refused):
+        found = np.stack([_log_likelihood(one, flat[:, c]) for c, one in enumerate(likelihoods)], axis=1)
+        dim, coords = "cell", cell_coords(data)
+    else:
+        parts = [_by_report(one.rows(), flat[:, c]) for c, one in enumerate(likelihoods)]
+        found = np.concatenate(parts, axis=1)
+        if not found.shape[1]:
+            raise InfeasibleError("No report depends on P, so that none has a log-likelihood to compare.")
+        dim, coords = "report", {"report": np.arange(found.shape[1])}
+        if many:
+            each = [part.shape[1] for part in parts]
+            coords["report_cell"] = (("report",), np.repeat(np.array(data.labels, dtype=object), each))
+    coords = {"chain": values["chain"].values, "draw": values["draw"].values} | coords
+    array = found.reshape(chains, draws, -1)
+    tree["log_likelihood"] = xr.DataTree(xr.Dataset({"reports": (("chain", "draw", dim), array)}, coords))
+    return tree
+
+
+def _too_many(likelihoods, size):
+    """Return why the log-likelihood of single reports cannot be written out, or an empty string."""
+    if any(one.rows() is None for one in likelihoods):
+        return "Single reports have no log-likelihood: a summary keeps sums only."
+    entries = size * sum(one.n_reports for one in likelihoods)
+    if entries <= MAX_POINTWISE:
+        return ""
+    return (
+        f"The log-likelihood of single reports has {entries:.3g} entries (reports × draws), more than "
+        f"{MAX_POINTWISE:.3g}; thin the draws, or compare cells."
+    )
+
+
+def _by_report(rows, draws):
+    """Return log P(report | p) of every user's report, shape (S, users)."""
+    each = np.repeat(np.arange(rows.n_rows), rows.counts.astype(np.int64))
+    single = np.log(rows.matvec(np.ascontiguousarray(draws.T))).T + rows.log_constants
+    return single[:, each]
+
+
+def expected_tallies(likelihood, draws: np.ndarray) -> np.ndarray:
+    """Return E[T | reports] from draws of P, shape (a,): the mean of P∘∇ℓ(P).
+
+    A summary knows ∇ℓ up to a constant; Σ_x E[T_x | P] = n settles it.
+
+    Parameters
+    ----------
+    likelihood : AbstractLikelihood
+    draws : (S, a) array
+    """
+    total = np.zeros(draws.shape[1])
+    for p in draws:
+        gradient = likelihood.value_and_gradient(p)[1]
+        total += p * (gradient + (likelihood.n_reports - p @ gradient))
+    return total / len(draws)
+
+
+def _draws(trace, data, var_name):
+    """Return the draws of P, (chains, draws, [cells,] a), checked against the data."""
+    if not isinstance(data, (Collection, Cells)):
+        raise ArgumentError(f"data must be the Collection or the Cells that the model observed, got {type(data).__name__}.")
+    try:
+        posterior = trace["posterior"]
+        names = list(posterior.data_vars)
+    except (KeyError, TypeError, AttributeError):
+        raise ArgumentError("trace must have a group 'posterior', as pm.sample returns it.") from None
+    if var_name not in names:
+        raise ArgumentError(f"var_name must be a variable of the trace ({listed(names)}), got {var_name!r}.")
+    values = posterior[var_name]
+    size = (len(data), data.n_categories) if isinstance(data, Cells) else (data.n_categories,)
+    if values.dims[:2] != ("chain", "draw") or values.shape[2:] != size:
+        raise ArgumentError(f"{var_name} must have shape (chains, draws, {', '.join(map(str, size))}), got {values.shape}.")
+    known = (data.labels, data.categories) if len(size) == 2 else (data.categories,)
+    for dim, labels in zip(values.dims[2:], known, strict=True):
+        own = [str(label) for label in values[dim].values] if dim in values.coords else []
+        if own != list(labels) and sorted(own) == sorted(labels):
+            raise ArgumentError(f"{var_name} must have the order of the data along {dim!r}, got {listed(own)}.")
+    draws = np.array(values.values, dtype=float)
+    if not np.isfinite(draws).all() or draws.min() < -1e-9 or np.abs(draws.sum(axis=-1) - 1).max() > 1e-5:
+        raise DataError(f"the draws of {var_name!r} must be distributions: not negative, with sum 1")
+    draws = np.maximum(draws, 0.0)
+    return draws / draws.sum(axis=-1, keepdims=True)
+
+
+def _frequencies(likelihoods, draws, rng):
+    """Return (draws of F (S, cells, a) or None, its mean (cells, a), how): by allocation where every cell allows it."""
+    samplers = [one.sampler() for one in likelihoods]
+    allowed = None not in samplers and len(draws) * sum(sampler.seconds for sampler in samplers) <= LIMIT_SECONDS
+    if allowed:
+        found = np.stack(
+            [np.stack([one.allocate(p, rng) for p in draws[:, c]]) / one.n_reports for c, one in enumerate(samplers)], axis=1
+        )
+        return found, found.mean(axis=0), "allocated"
+    mean = np.stack([expected_tallies(one, draws[:, c]) / one.n_reports for c, one in enumerate(likelihoods)])
+    return None, mean, "mean only"
+
+
+def _mean_only(tree, mean, many):
+    """Write the mean of F into the summary, which has nan for all else."""
+    summary = tree["summary"].to_dataset()
+    place = {"target": "frequency"}
+    summary["mean"].loc[place] = mean if many else mean[0]
+    tree["summary"] = xr.DataTree(summary)
+
+
+def _copy_statistics(trace, tree):
+    """Copy what the sampler says about each draw."""
+    if "sample_stats" not in trace.children:
+        return
+    kept = {
+        name: (("chain", "draw"), values.values)
+        for name, values in trace["sample_stats"].data_vars.items()
+        if values.dims == ("chain", "draw") and values.dtype.kind in "iufb"
+    }
+    if kept:
+        tree["sample_stats"] = xr.DataTree(
+            xr.Dataset(kept, {dim: tree["posterior"][dim].values for dim in ("chain", "draw")})
+        )
+
+
+def _log_likelihood(likelihood, draws):
+    """Return log P(Y | p) of each draw, a block of draws at a time."""
+    starts = range(0, len(draws), BLOCK)
+    parts = [likelihood.log_likelihood(np.ascontiguousarray(draws[start : start + BLOCK].T)) for start in starts]
+    return np.concatenate(parts)

@@ -1,0 +1,236 @@
+"""Results of many cells: one tree made of a tree per cell, and one cell's tree taken out again."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import xarray as xr
+
+from ldpbayes.collections import Cells
+from ldpbayes.errors import ArgumentError, listed
+from ldpbayes.result.observed import cell_coords, constant_data, observed_of_cells
+
+#: Covariance matrices of all cells with more entries than this are left out.
+MAX_COVARIANCES = 10**7
+#: Facts about the fit of each cell that stand in the group ``cells``.
+FACTS = {
+    "method": "",
+    "reason": "",
+    "outcome": "",
+    "problems": "",
+    "converged": 0,
+    "interrupted": 0,
+    "random_seed": 0,
+    "worst_r_hat": np.nan,
+    "least_ess": np.nan,
+    "divergences": 0,
+    "k_hat": np.nan,
+    "effective_draws": np.nan,
+    "frequency_draws": "",
+    "log_evidence": np.nan,
+    "log_evidence_error": np.nan,
+    "effective_open_answers": np.nan,
+    "total_sd": np.nan,
+    "bound_sd": np.nan,
+    "worth": "",
+}
+
+
+def stack(cells: Cells, trees: list[xr.DataTree], settings: dict) -> xr.DataTree:
+    """Return one result of the results of all cells, with the dim ``cell``.
+
+    Parameters
+    ----------
+    cells : Cells
+    trees : list of DataTree
+        The summarised result of each cell, in the order of the cells.
+    settings : dict
+        How all cells were fitted.
+
+    Returns
+    -------
+    DataTree
+        Groups as for one collection, each with the dim cell; the group ``cells`` says for each cell which method was
+        used, why, and what its diagnostics say. Chains and draws are cut to the shortest of all cells.
+    """
+    coords = cell_coords(cells)
+    chains, draws = (min(tree["posterior"].sizes[name] for tree in trees) for name in ("chain", "draw"))
+    tree = xr.DataTree()
+    cut = {"chain": slice(chains), "draw": slice(draws)}
+    for group in ("posterior", "sample_stats"):
+        _join(tree, group, [part[group].isel(cut) if group in part.children else None for part in trees], coords)
+    exact = [part["exact"].to_dataset() if "exact" in part.children else None for part in trees]
+    if len(cells) * cells.n_categories**2 > MAX_COVARIANCES:
+        exact = [None if part is None else part.drop_vars("distribution_cov", errors="ignore") for part in exact]
+    _join(tree, "exact", exact, coords)
+    _join(tree, "summary", [part["summary"] for part in trees], coords)
+    if all("estimate" in part.children for part in trees):
+        tree["estimate"] = xr.DataTree(_estimates([part["estimate"].to_dataset() for part in trees], coords))
+    tree["observed_data"] = xr.DataTree(observed_of_cells(cells))
+    tree["constant_data"] = xr.DataTree(_constants(cells, [part["constant_data"].to_dataset() for part in trees], coords))
+    facts = {
+        name: (("cell",), np.array([_fact(part, name, blank) for part in trees], dtype=_kind(blank)))
+        for name, blank in FACTS.items()
+    }
+    tree["cells"] = xr.DataTree(xr.Dataset(facts, coords))
+    tree.attrs |= _attrs(cells, trees, settings)
+    return tree
+
+
+def select(tree: xr.DataTree, cell) -> xr.DataTree:
+    """Return the result of one cell, without the dim ``cell``.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result with cells.
+    cell : str, tuple or int
+        Label of the cell, its key, or its position.
+
+    Returns
+    -------
+    DataTree
+
+    Raises
+    ------
+    ArgumentError
+        Where the result has no cells, or none of that name.
+    """
+    if "cell" not in tree["posterior"].dims:
+        raise ArgumentError("tree must be a result with cells; this one is of a single collection.")
+    labels = [str(label) for label in tree["posterior"]["cell"].values]
+    label = ", ".join(str(part) for part in cell) if isinstance(cell, tuple) else cell
+    position = labels.index(str(label)) if str(label) in labels else cell
+    if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < len(labels):
+        raise ArgumentError(f"cell must be one of {listed(labels)}, got {cell!r}.")
+    out = xr.DataTree()
+    for group, node in tree.children.items():
+        data = node.to_dataset()
+        if group == "observed_data":
+            out[group] = xr.DataTree(_observed(data, position))
+        elif group != "cells":
+            data = data.isel(cell=position, drop=True) if "cell" in data.dims else data
+            out[group] = xr.DataTree(data.drop_vars([name for name in data.coords if not data[name].dims]))
+    users = int(tree["constant_data"]["n_reports"].values[position])
+    out.attrs |= tree.attrs | {"collection": labels[position], "n_reports": users}
+    if "cells" in tree.children:
+        for name, values in tree["cells"].data_vars.items():
+            value = values.values[position]
+            out.attrs[name] = value.item() if isinstance(value, np.generic) else value
+    return out
+
+
+def _observed(data, position):
+    """Return the observed data of one cell under the names that a collection's have."""
+    start = f"cell_{position}_"
+    held = {name: data[name] for name in data.data_vars if str(name).startswith(start)}
+    renamed = {dim: str(dim).replace(start, "") for values in held.values() for dim in values.dims}
+    return xr.Dataset(
+        {str(name).removeprefix(start): values.rename(_only(values, renamed)) for name, values in held.items()}
+    )
+
+
+def _only(values, renamed):
+    return {dim: new for dim, new in renamed.items() if dim in values.dims}
+
+
+def _join(tree, group, parts, coords):
+    """Add a group with the variables that all cells have, along the dim cell."""
+    if any(part is None for part in parts):
+        return
+    datasets = [part if isinstance(part, xr.Dataset) else part.to_dataset() for part in parts]
+    shared = [name for name in datasets[0].data_vars if all(name in other.data_vars for other in datasets)]
+    first = datasets[0]
+    alike = [name for name in shared if all(other[name].sizes == first[name].sizes for other in datasets)]
+    data = {name: _stacked([other[name] for other in datasets]) for name in alike}
+    used = {dim for _, (dims, _) in data.items() for dim in dims}
+    kept = {name: first.coords[name] for name in first.coords if set(first.coords[name].dims) <= used}
+    if data:
+        tree[group] = xr.DataTree(xr.Dataset(data, kept | coords, first.attrs))
+
+
+def _stacked(values):
+    """Return (dims, array) of one variable of all cells; the cells come after chain, draw and target."""
+    dims = values[0].dims
+    place = sum(dim in ("chain", "draw", "target") for dim in dims)
+    return (*dims[:place], "cell", *dims[place:]), np.stack([one.values for one in values], axis=place)
+
+
+def _estimates(parts, coords):
+    """Return the point estimates of all cells; an estimator that some cell lacks has nan there."""
+    names = list(dict.fromkeys(str(name) for part in parts for name in part["estimator"].values))
+    data = {}
+    for variable, values in parts[0].data_vars.items():
+        text = values.dtype.kind in "OUS"
+        rest = values.shape[1:]
+        stacked = np.full((len(names), len(parts), *rest), "" if text else np.nan, dtype=object if text else float)
+        for c, part in enumerate(parts):
+            for e, name in enumerate(map(str, part["estimator"].values)):
+                stacked[names.index(name), c] = part[variable].values[e]
+        data[variable] = (("estimator", "cell", *values.dims[1:]), stacked)
+    others = {name: parts[0].coords[name] for name in parts[0].coords if name != "estimator"}
+    return xr.Dataset(data, others | {"estimator": names} | coords)
+
+
+def _constants(cells, parts, coords):
+    """Return sizes, covariates and the settings of the prior, the same in every cell."""
+    data = constant_data(cells)
+    for name in parts[0].data_vars:
+        if name not in data.data_vars:
+            data[name] = _stacked([part[name] for part in parts])
+    if "category" in data.dims:
+        data = data.assign_coords(category=list(cells.categories))
+    return data.assign_coords(coords)
+
+
+def _fact(part, name, blank):
+    if name == "log_evidence" and "exact" in part.children and name in part["exact"].data_vars:
+        return float(part["exact"][name])
+    return part.attrs.get(name, blank)
+
+
+def _kind(blank):
+    return {str: object, int: np.int64, float: float}[type(blank)]
+
+
+def _attrs(cells, trees, settings):
+    methods = Counter(part.attrs["method"] for part in trees)
+    bad = [label for label, part in zip(cells.labels, trees, strict=True) if not part.attrs.get("converged", 1)]
+    independent = all(part.attrs.get("sampling") == "independent" for part in trees)
+    if bad:
+        first = trees[cells.labels.index(bad[0])].attrs.get("problems", "")
+        outcome = f"Do not trust the cells {listed(bad)} yet: the first of them says {first}"
+    else:
+        outcome = f"All {len(cells)} cells were accepted by their own methods; see the group cells."
+    kinds = ", ".join(f"{name} ({count} cells)" for name, count in methods.most_common())
+    first = trees[0].attrs
+    attrs = {
+        "collection": cells.id,
+        "title": cells.title,
+        "n_reports": cells.n_reports,
+        "n_cells": len(cells),
+        "by": ", ".join(cells.by),
+        "prior": f"{first['prior']}, independent in every cell",
+        "prior_weight": first.get("prior_weight", np.nan),
+        "method": next(iter(methods)) if len(methods) == 1 else "several",
+        "reason": f"Cells without a shared prior are fitted one by one: {kinds}.",
+        "settings": json.dumps(settings, sort_keys=True, default=float),
+        "random_seed": settings["random_seed"],
+        "sampling": "independent" if independent else "mcmc",
+        "converged": int(not bad),
+        "interrupted": int(any(part.attrs.get("interrupted") for part in trees)),
+        "problems": "" if not bad else outcome,
+        "outcome": outcome,
+        "identifiability": cells.identifiability(),
+        "caveat": cells.caveat(),
+    }
+    kinds = {part.attrs.get("frequency_draws", "") for part in trees}
+    attrs["frequency_draws"] = kinds.pop() if len(kinds) == 1 else "several"
+    effective = [part.attrs["effective_draws"] for part in trees if "effective_draws" in part.attrs]
+    if effective:
+        attrs["effective_draws"] = float(min(effective))
+    for name, worst in (("worst_r_hat", max), ("least_ess", min), ("divergences", sum)):
+        values = [part.attrs[name] for part in trees if name in part.attrs]
+        if values:
+            attrs[name] = worst(values)
+    return attrs

@@ -1,0 +1,117 @@
+"""What a result must look like: groups, variables, dimensions, draws on the simplex. Every violation is one sentence."""
+
+import json
+
+import numpy as np
+import xarray as xr
+
+from ldpbayes.errors import DataError
+
+#: Variables whose draws must be distributions.
+TARGETS = ("distribution", "frequency")
+#: Attributes that every result has, also one written by version 0.1.0.
+ATTRS = ("collection", "n_reports", "prior", "method", "settings")
+#: Variables of the group summary.
+SUMMARY = ("mean", "sd", "lower", "upper", "mcse", "ess_bulk", "ess_tail", "r_hat")
+#: How far a sum of shares may be from one.
+TOLERANCE = 1e-9
+
+
+def validate(tree: xr.DataTree) -> None:
+    """Raise a DataError unless the tree follows the schema of a result.
+
+    Parameters
+    ----------
+    tree : DataTree
+
+    Raises
+    ------
+    DataError
+        Naming the group and the variable that are missing or damaged.
+    """
+    for group in ("posterior", "observed_data", "constant_data"):
+        if group not in tree.children:
+            raise DataError(f"result has no group {group!r}")
+    posterior = tree["posterior"]
+    if "distribution" not in posterior.data_vars:
+        raise DataError("the group 'posterior' has no variable 'distribution'")
+    dims = _dims(posterior["distribution"])
+    if "category" not in posterior.coords or posterior.sizes["category"] < 2:
+        raise DataError("the group 'posterior' has no labels for at least two categories")
+    labels = [str(label) for label in posterior["category"].values]
+    if len(set(labels)) != len(labels):
+        raise DataError("the group 'posterior' has two categories with the same label")
+    if "cell" in dims and "cell" not in posterior.coords:
+        raise DataError("the group 'posterior' has no labels for its cells")
+    only_mean = tree.attrs.get("frequency_draws") == "mean only"
+    for name in TARGETS:
+        if name in posterior.data_vars:
+            _distributions(posterior[name], name, dims)
+        elif not only_mean:
+            raise DataError(f"the group 'posterior' has no variable {name!r}")
+    _attrs(tree)
+    if "summary" in tree.children:
+        _summary(tree, dims)
+    for group in ("summary", "estimate", "exact", "constant_data"):
+        if group in tree.children and "category" in tree[group].coords:
+            found = [str(label) for label in tree[group]["category"].values]
+            if found != labels:
+                raise DataError(f"the group {group!r} has other categories than the group 'posterior'")
+
+
+def _dims(values):
+    """Return the dims of the draws, one of the two that a result may have."""
+    allowed = (("chain", "draw", "category"), ("chain", "draw", "cell", "category"))
+    if values.dims not in allowed:
+        raise DataError(
+            f"posterior distribution must have dims chain, draw, category or chain, draw, cell, category, got {values.dims}"
+        )
+    if not values.size:
+        raise DataError("posterior distribution has no draws")
+    return values.dims
+
+
+def _distributions(values, name, dims):
+    """Check that every draw is a distribution."""
+    if values.dims != dims:
+        raise DataError(f"posterior {name} must have dims {', '.join(dims)}, got {values.dims}")
+    if not np.issubdtype(values.dtype, np.floating):
+        raise DataError(f"posterior {name} must hold floating-point numbers, got {values.dtype}")
+    array = values.values
+    if not np.isfinite(array).all():
+        raise DataError(f"posterior {name} holds values that are not finite")
+    if array.min() < -TOLERANCE:
+        raise DataError(f"posterior {name} holds negative shares, such as {array.min():.3g}")
+    if np.abs(array.sum(axis=-1) - 1).max() > TOLERANCE:
+        raise DataError(f"posterior {name} does not sum to one")
+
+
+def _attrs(tree):
+    for name in ATTRS:
+        if name not in tree.attrs:
+            raise DataError(f"result has no attribute {name!r}")
+    try:
+        settings = json.loads(tree.attrs["settings"])
+        users = float(tree.attrs["n_reports"])
+    except (TypeError, ValueError):
+        raise DataError("the attributes 'settings' and 'n_reports' must be JSON and a number") from None
+    if not isinstance(settings, dict) or not users > 0:
+        raise DataError("the attributes 'settings' and 'n_reports' must be a JSON object and a number above 0")
+
+
+def _summary(tree, dims):
+    summary = tree["summary"]
+    wanted = ("target", *dims[2:])
+    for name in SUMMARY:
+        if name not in summary.data_vars:
+            raise DataError(f"the group 'summary' has no variable {name!r}")
+        values = summary[name]
+        if set(values.dims) != set(wanted):
+            raise DataError(f"summary {name} must have dims {', '.join(wanted)}, got {values.dims}")
+    if "target" not in summary.coords or set(map(str, summary["target"].values)) != set(TARGETS):
+        raise DataError("the group 'summary' must have the targets distribution and frequency")
+    if summary.sizes["category"] != tree["posterior"].sizes["category"]:
+        raise DataError("the group 'summary' has another number of categories than the group 'posterior'")
+    known = summary["mean"].sel(target="distribution").values
+    if not np.isfinite(known).all() or known.min() < -1e-6 or known.max() > 1 + 1e-6:
+        raise DataError("summary mean of the distribution must be shares from 0 to 1")
