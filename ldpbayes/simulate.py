@@ -192,7 +192,10 @@ def _true_values(truth, n, n_categories, rng):
             raise ArgumentError("truth must hold at least one user, got only zeros.")
         return None, counts
     n = checks.integer(n, "n", minimum=1, maximum=checks.MAX_COUNT)
-    weights = np.array(truth.distribution if isinstance(truth, Population) else truth, dtype=float)
+    try:
+        weights = np.array(truth.distribution if isinstance(truth, Population) else truth, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(f"truth must be a distribution or counts, got {shown(truth)}.") from None
     if np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0:
         weights = weights / weights.sum()
     distribution = checks.distribution(weights, "truth", n_categories)

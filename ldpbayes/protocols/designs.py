@@ -66,7 +66,7 @@ def forced_response(truth, forced, answers=None):
         weights = np.array([checks.real(w) for w in forced])
     except (TypeError, ArgumentError):
         raise ArgumentError(f"forced must be a list of numbers, one per category, got {shown(forced)}.") from None
-    if weights.size < 2 or not np.isfinite(weights).all() or (weights < 0).any() or not 0 < weights.sum() < np.inf:
+    if weights.size < 2 or not (0 <= weights).all() or not 0 < math.fsum(weights / len(weights)) < 1e300:
         raise ArgumentError("forced must be non-negative with a positive sum, one entry per category.")
     check_entries(weights.size, weights.size)
     u = (1 - truth) * weights / weights.sum()

@@ -34,6 +34,8 @@ class FrameSource(AbstractSource):
             raise DataError("the frame has two columns of the same name; rename one") from err
         except TypeError as err:
             raise ArgumentError(f"frame must be a data frame that narwhals reads, got {type(frame).__name__}.") from err
+        except narwhals.exceptions.NarwhalsError as err:
+            raise DataError(f"the frame cannot be read: {str(err).splitlines()[0]}") from err
 
     def distinct(self, columns, *, count=None, where=None, by=(), labelled=True):
         import narwhals as nw
