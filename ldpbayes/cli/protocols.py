@@ -18,7 +18,7 @@ def command(as_json: options.AsJSON = False):
         Column("parameters", "parameters", "text"),
         Column("description", "what it is", "text"),
     )
-    rows = tuple((name, parameters, _plain(text)) for name, parameters, text in describe_protocols())
+    rows = tuple((x.name, x.stated, x.summary + _also(x.aliases)) for x in describe_protocols())
     use = Note(Kind.METHOD, 'In a collection file write protocol = "NAME"; parameters go under [channels.parameters].')
     facts = {"protocols": [dict(zip(("protocol", "parameters", "description"), row, strict=True)) for row in rows]}
     printing.display(
@@ -26,7 +26,7 @@ def command(as_json: options.AsJSON = False):
     )
 
 
-def _plain(text):
-    """Return the first sentence of a docstring without its markup, as a description: "Return the …" becomes "The …"."""
-    text = text.replace("``", "").replace("`", "")
-    return f"The {text.removeprefix('Return the ')}" if text.startswith("Return the ") else text
+def _also(aliases):
+    """Return a sentence that names the aliases, if any; the British spellings are left out."""
+    shown = [alias for alias in aliases if "optimised" not in alias]
+    return f" Also named {', '.join(shown)}." if shown else ""

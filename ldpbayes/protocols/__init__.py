@@ -3,14 +3,24 @@
 import importlib
 import inspect
 import pkgutil
+from dataclasses import dataclass
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.protocols.base import AbstractProtocol, check_entries
 from ldpbayes.protocols.channel import Channel
+from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.combine import COMBINATORS, MAX_ENTRIES, compose, kronecker, mixture, product
+from ldpbayes.protocols.decoding import AbstractDecoder
 from ldpbayes.protocols.designs import DESIGNS
 from ldpbayes.protocols.grr import GRR
+from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.protocols.laws import AbstractReportLaw
+from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.rappor import Rappor
+from ldpbayes.protocols.rappor_bits import RapporBits
+from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.protocols.unary import UnaryEncoding
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
@@ -19,9 +29,85 @@ for _module in pkgutil.iter_modules(__path__):
 PROTOCOLS = {cls.name: cls for cls in AbstractProtocol.__subclasses__()}
 
 
-def protocol_names():
-    """Return every name that make_protocol knows, sorted."""
-    return sorted({*PROTOCOLS, *DESIGNS, *COMBINATORS})
+#: Other names of protocols, with the parameters that they fix.
+ALIASES = {
+    "oue": ("unary", {"variant": "optimized"}),
+    "optimized_unary": ("unary", {"variant": "optimized"}),
+    "optimised_unary": ("unary", {"variant": "optimized"}),
+    "sue": ("unary", {"variant": "symmetric"}),
+    "symmetric_unary": ("unary", {"variant": "symmetric"}),
+    "olh": ("local_hashing", {}),
+    "optimized_local_hashing": ("local_hashing", {}),
+    "optimised_local_hashing": ("local_hashing", {}),
+    "blh": ("local_hashing", {"buckets": 2}),
+    "binary_local_hashing": ("local_hashing", {"buckets": 2}),
+    # The extended design asks two groups with p and 1 − p: two channels of one collection, each a crosswise model.
+    "extended_crosswise": ("crosswise", {}),
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a protocol, as a collection file states it.
+
+    Attributes
+    ----------
+    name : str
+    required : bool
+    default : object
+        None where the parameter is required.
+    """
+
+    name: str
+    required: bool = True
+    default: object = None
+
+    def __str__(self):
+        return self.name if self.required else f"{self.name}={self.default!r}"
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a collection file may say about a protocol.
+
+    Attributes
+    ----------
+    name : str
+    parameters : tuple of Parameter
+    stated : str
+        The parameters in words: alternatives where not all of them go together.
+    summary : str
+        What the protocol is, without markup.
+    aliases : tuple of str
+        Its other names.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    stated: str
+    summary: str
+    aliases: tuple[str, ...]
+
+
+def protocol_names() -> list[str]:
+    """Return every name that make_protocol knows, aliases included, sorted."""
+    return sorted({*PROTOCOLS, *DESIGNS, *COMBINATORS, *ALIASES})
+
+
+def resolve(name: str, parameters: dict | None = None) -> tuple[str, dict]:
+    """Return the registered name behind a name or alias, and the parameters with those that the alias fixes.
+
+    Raises
+    ------
+    ArgumentError
+        Where the parameters state one that the alias fixes otherwise.
+    """
+    name, fixed = ALIASES.get(alias := name, (name, {}))
+    parameters = dict(parameters or {})
+    for key, value in fixed.items():
+        if parameters.setdefault(key, value) != value:
+            raise ArgumentError(f"{alias} is {name} with {key} {value!r}; leave {key} out, got {parameters[key]!r}.")
+    return name, parameters
 
 
 def make_protocol(name, categories, parameters=None):
@@ -30,7 +116,7 @@ def make_protocol(name, categories, parameters=None):
     Parameters
     ----------
     name : str
-        A protocol ("grr", …), a survey design ("warner", …), "channel" or a combinator ("compose", …).
+        A protocol ("grr", …), a survey design ("warner", …), "channel", a combinator ("compose", …) or an alias ("oue", …).
     categories : sequence of str
         Category labels, in order.
     parameters : dict, optional
@@ -45,8 +131,7 @@ def make_protocol(name, categories, parameters=None):
     ArgumentError
         On an unknown name, an unknown, missing or invalid parameter, or a wrong number of categories.
     """
-    checks.choice(name, "protocol", protocol_names())
-    parameters = dict(parameters or {})
+    name, parameters = resolve(checks.choice(name, "protocol", protocol_names()), parameters)
     if name in PROTOCOLS:
         protocol = PROTOCOLS[name].from_parameters(tuple(categories), parameters)
     elif name in COMBINATORS:
@@ -63,18 +148,20 @@ def make_protocol(name, categories, parameters=None):
     return protocol
 
 
-def describe_protocols():
-    """Return (name, parameters as a file states them, first docstring sentence) of every protocol and design."""
+def describe_protocols() -> list[Description]:
+    """Return the Description of every protocol, survey design and combinator, by name."""
     out = []
-    for name in protocol_names():
+    for name in sorted({*PROTOCOLS, *DESIGNS, *COMBINATORS}):
         maker = PROTOCOLS.get(name) or DESIGNS.get(name) or COMBINATORS[name]
-        known = [
-            str(p.replace(annotation=inspect.Parameter.empty))
+        parameters = tuple(
+            Parameter(p.name) if p.default is p.empty else Parameter(p.name, False, p.default)
             for p in inspect.signature(maker).parameters.values()
             if p.name not in ("n_categories", "answers", "design", "settings")
-        ]
-        parameters = getattr(maker, "file_parameters", None) or ", ".join(known)
-        out.append((name, parameters, inspect.getdoc(maker).split("\n\n")[0].replace("\n", " ")))
+        )
+        stated = maker.file_parameters if name in PROTOCOLS else None
+        summary = " ".join(inspect.getdoc(maker).split("\n\n")[0].replace("`", "").split())
+        aliases = tuple(alias for alias, (registered, _) in ALIASES.items() if registered == name)
+        out.append(Description(name, parameters, stated or ", ".join(map(str, parameters)), summary, aliases))
     return out
 
 
@@ -125,6 +212,7 @@ def _factor(table, n_categories, where):
     name = settings.pop("protocol", None)
     if name not in protocol_names():
         raise ArgumentError(f"{where} must name a protocol, got {shown(name)}; known are {', '.join(protocol_names())}.")
+    name, settings = resolve(name, settings)
     if name in DESIGNS:
         return _design(DESIGNS[name], settings)
     if name == "channel":
@@ -140,11 +228,24 @@ def _factor(table, n_categories, where):
 
 
 __all__ = [
+    "ALIASES",
+    "COMBINATORS",
     "DESIGNS",
     "GRR",
     "PROTOCOLS",
+    "AbstractDecoder",
     "AbstractProtocol",
+    "AbstractReportLaw",
     "Channel",
+    "CohortRR",
+    "Description",
+    "HadamardResponse",
+    "LocalHashing",
+    "Parameter",
+    "Rappor",
+    "RapporBits",
+    "SubsetSelection",
+    "UnaryEncoding",
     "compose",
     "describe_protocols",
     "kronecker",
@@ -152,4 +253,5 @@ __all__ = [
     "mixture",
     "product",
     "protocol_names",
+    "resolve",
 ]

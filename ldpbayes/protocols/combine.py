@@ -32,7 +32,7 @@ def as_channel(protocol):
 
 
 def compose(outer, inner):
-    """Return the channel of a report that goes through a second channel: the matrix product R Q.
+    """Composition: the report goes through a second channel, which gives the matrix product R Q.
 
     Q is the inner channel, R the outer one, whose categories are the inner one's reports, in order. LDP(R∘Q) ≤ LDP(Q), and
     ≤ LDP(R); ``epsilon`` of the result is the exact level of the product.
@@ -63,7 +63,7 @@ def compose(outer, inner):
 
 
 def product(factors, separator=","):
-    """Return the channel of several reports on one value, drawn independently: Q[(y₁, …, y_k), x] = Π_j Q^j[y_j, x].
+    """Product: several reports on one value, drawn independently, with Q[(y₁, …, y_k), x] = Π_j Q^j[y_j, x].
 
     Columns are Kronecker products of the factors' columns (Khatri–Rao); the last report varies fastest. Budgets add up at
     most: LDP ≤ Σ_j LDP(Q^j), with equality where the same pair of values is the worst of every factor.
@@ -89,7 +89,7 @@ def product(factors, separator=","):
 
 
 def mixture(weights, factors, separator=":"):
-    """Return the channel that draws one of several by public weights; the report says which: rows w_j Q^j, stacked.
+    """Mixture: one of several channels is drawn by public weights and named in the report, with rows w_j Q^j.
 
     LDP is the largest of the factors with a weight above zero. Users whose channel is known are better held as several
     channels of one Collection, which has the same posterior.
@@ -118,7 +118,7 @@ def mixture(weights, factors, separator=":"):
 
 
 def kronecker(factors, separator=","):
-    """Return the joint channel of several attributes, each answered through its own channel.
+    """Kronecker product: the joint channel of several attributes, each answered through its own channel.
 
     Q = Q¹ ⊗ … ⊗ Qᵏ on the product alphabet; the last attribute varies fastest, and answers are joined by the separator.
     ε is the sum of the attributes' ε.

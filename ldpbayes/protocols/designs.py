@@ -48,7 +48,7 @@ def warner(p, answers=None):
 
 
 def forced_response(truth, forced, answers=None):
-    """Forced response: the truth with probability ``truth``, else answer y with probability forced_y/Σ forced.
+    """Forced response: the truth with a fixed probability, else answer y with probability forced_y/Σ forced.
 
     Q = truth·I + u 1ᵀ with u = (1 − truth) forced/Σforced. Two categories: Boruch (1971), Fox & Tracy (1986);
     several: Eriksson (1973), where categories that are never forced have u = 0.

@@ -1,4 +1,4 @@
-"""Unary encoding: symmetric (SUE, basic one-time RAPPOR), optimised (OUE), κ-dual, or any (κ, λ)."""
+"""Unary encoding: symmetric (SUE, basic one-time RAPPOR), optimized (OUE), κ-dual, or any (κ, λ)."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ldpbayes.likelihoods import SeparableRows, SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol, Ancillary, independent_sizes
 
-VARIANTS = ("symmetric", "optimised", "dual")
+VARIANTS = ("symmetric", "optimized", "dual")
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class UnaryEncoding(AbstractProtocol):
     epsilon : float
         LDP level in nats, log[κ(1 − λ) / (λ(1 − κ))], in [1e-9, 50].
     lam : float
-        λ, in (0, 1); the constructors symmetric, optimised, dual and from_rates choose it.
+        λ, in (0, 1); the constructors symmetric, optimized, dual and from_rates choose it.
 
     Notes
     -----
     Reports are (m, ⌈a/8⌉) packed bits; (m, a) zeros and ones are accepted too. In a collection file the parameters are
-    {epsilon, variant} with variant "symmetric", "optimised" or "dual", {kappa, lam}, or {epsilon, lam}.
+    {epsilon, variant} with variant "symmetric", "optimized" or "dual", {kappa, lam}, or {epsilon, lam}.
     A tally of whole reports has no law simpler than its users, so ``simulate`` draws every user, vectorised;
     the bit counts alone do, and ``simulate_support_counts`` draws them in O(a).
 
@@ -56,7 +56,7 @@ class UnaryEncoding(AbstractProtocol):
     epsilon: float
     lam: float
     name: ClassVar[str] = "unary"
-    file_parameters: ClassVar[str] = "epsilon, variant (symmetric, optimised or dual); or kappa, lam; or epsilon, lam"
+    file_parameters: ClassVar[str] = "epsilon, variant (symmetric, optimized or dual); or kappa, lam; or epsilon, lam"
 
     def __post_init__(self):
         super().__post_init__()
@@ -69,9 +69,11 @@ class UnaryEncoding(AbstractProtocol):
         return cls(n_categories, epsilon, _lam("symmetric", checks.epsilon(epsilon)))
 
     @classmethod
-    def optimised(cls, n_categories, epsilon):
+    def optimized(cls, n_categories, epsilon):
         """Return OUE: κ = 1/2, λ = 1/(e^ε + 1), the least variance of rare categories."""
-        return cls(n_categories, epsilon, _lam("optimised", checks.epsilon(epsilon)))
+        return cls(n_categories, epsilon, _lam("optimized", checks.epsilon(epsilon)))
+
+    optimised = optimized  # the spelling of version 0.1.0
 
     @classmethod
     def dual(cls, n_categories, epsilon):
@@ -96,7 +98,7 @@ class UnaryEncoding(AbstractProtocol):
 
     @property
     def variant(self):
-        """ "symmetric", "optimised" or "dual" where λ is theirs, else None."""
+        """ "symmetric", "optimized" or "dual" where λ is theirs, else None."""
         return next((name for name in VARIANTS if _lam(name, self.epsilon) == self.lam), None)
 
     @property
@@ -211,7 +213,8 @@ class UnaryEncoding(AbstractProtocol):
     def from_parameters(cls, categories, parameters):
         given = set(parameters)
         if given == {"epsilon", "variant"}:
-            variant = checks.choice(parameters["variant"], "variant", VARIANTS)
+            stated = parameters["variant"]
+            variant = checks.choice("optimized" if stated == "optimised" else stated, "variant", VARIANTS)
             return getattr(cls, variant)(len(categories), parameters["epsilon"])
         if given == {"kappa", "lam"}:
             return cls.from_rates(len(categories), **parameters)

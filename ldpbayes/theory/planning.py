@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
-from ldpbayes.protocols import describe_protocols, make_protocol, protocol_names
+from ldpbayes.protocols import describe_protocols, make_protocol, protocol_names, resolve
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
@@ -442,9 +442,9 @@ def named_makers(names, parameters=None):
 
 def has_free_epsilon(name, parameters=None):
     """Return whether a protocol of this name takes ε as a parameter; the ε of a survey design follows from its devices."""
-    given = {*(parameters or {})}
-    stated = {known: shown for known, shown, _ in describe_protocols()}.get(name, "epsilon")
-    return name in PROTOCOLS or ("epsilon" in stated and not given & {"epsilon", "kappa"})
+    known, given = resolve(name, parameters)
+    stated = {protocol.name: protocol.stated for protocol in describe_protocols()}.get(known, "epsilon")
+    return name in PROTOCOLS or ("epsilon" in stated and not {*given} & {"epsilon", "kappa"})
 
 
 def plan_design(

@@ -15,7 +15,7 @@ from ldpbayes.likelihoods import require_sampler
 from ldpbayes.protocols import bits, make_protocol
 from ldpbayes.protocols.unary import UnaryEncoding
 
-VARIANTS = ("symmetric", "optimised", "dual")
+VARIANTS = ("symmetric", "optimized", "dual")
 
 
 @given(epsilon=st.floats(0.01, 40))
@@ -23,7 +23,7 @@ def test_named_rates(epsilon):
     half, e = math.exp(epsilon / 2), math.exp(epsilon)
     for variant, kappa, lam in [
         ("symmetric", half / (half + 1), 1 / (half + 1)),
-        ("optimised", 0.5, 1 / (e + 1)),
+        ("optimized", 0.5, 1 / (e + 1)),
         ("dual", e / (e + 1), 0.5),
     ]:
         protocol = getattr(UnaryEncoding, variant)(4, epsilon)
@@ -50,7 +50,7 @@ def test_any_rates(kappa, share):
     [
         ({"epsilon": 1.0}, "epsilon and variant"),
         ({"kappa": 0.7}, "kappa and lam"),
-        ({"epsilon": 1.0, "variant": "sue"}, "symmetric, optimised, dual"),
+        ({"epsilon": 1.0, "variant": "sue"}, "symmetric, optimized, dual"),
         ({"kappa": 0.3, "lam": 0.3}, "less than kappa"),
         ({"kappa": 0.2, "lam": 0.3}, "less than kappa"),
         ({"kappa": 1.0, "lam": 0.3}, "kappa must be"),

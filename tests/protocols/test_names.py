@@ -1,0 +1,93 @@
+"""Names of protocols: aliases, descriptions and the public door (mend 25, 27, 29)."""
+
+import pytest
+
+import ldpbayes as lb
+from ldpbayes.errors import ArgumentError
+from ldpbayes.protocols import (
+    ALIASES,
+    COMBINATORS,
+    DESIGNS,
+    GRR,
+    PROTOCOLS,
+    LocalHashing,
+    UnaryEncoding,
+    describe_protocols,
+    designs,
+    make_protocol,
+    protocol_names,
+    resolve,
+)
+from ldpbayes.sources import read_collection
+
+ABC = ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("oue", UnaryEncoding.optimized(3, 1.0)),
+        ("sue", UnaryEncoding.symmetric(3, 1.0)),
+        ("olh", LocalHashing(3, 1.0)),
+        ("blh", LocalHashing(3, 1.0, buckets=2)),
+        ("optimised_local_hashing", LocalHashing(3, 1.0)),
+        ("optimised_unary", UnaryEncoding.optimized(3, 1.0)),
+    ],
+)
+def test_mend_25_aliases_build_what_they_name(name, expected):
+    assert make_protocol(name, ABC, {"epsilon": 1.0}) == expected
+
+
+def test_mend_25_the_extended_crosswise_model_is_crosswise_in_each_group():
+    assert make_protocol("extended_crosswise", ("no", "yes"), {"p": 0.2}) == designs.crosswise(0.2)
+
+
+def test_mend_25_what_an_alias_fixes_cannot_be_stated_otherwise():
+    assert make_protocol("blh", ABC, {"epsilon": 1.0, "buckets": 2}).buckets == 2
+    with pytest.raises(ArgumentError, match="blh is local_hashing with buckets 2; leave buckets out, got 3"):
+        make_protocol("blh", ABC, {"epsilon": 1.0, "buckets": 3})
+
+
+def test_mend_25_every_alias_leads_to_a_registered_name_and_hides_none():
+    registered = {*PROTOCOLS, *DESIGNS, *COMBINATORS}
+    assert not set(ALIASES) & registered
+    assert {resolve(alias)[0] for alias in ALIASES} <= registered
+    assert set(protocol_names()) == registered | set(ALIASES)
+
+
+def test_mend_25_aliases_stand_in_files_and_factors(tmp_path):
+    (tmp_path / "x.csv").write_text("report\n110\n011\n")
+    (tmp_path / "x.toml").write_text(
+        'categories = ["a", "b", "c"]\n[[channels]]\nprotocol = "oue"\nfile = "x.csv"\nreport = ["report"]\n'
+        "[channels.parameters]\nepsilon = 1.0\n"
+    )
+    assert read_collection(tmp_path / "x.toml").tallies[0].protocol == UnaryEncoding.optimized(3, 1.0)
+    factors = {"weights": [0.5, 0.5], "factors": [{"protocol": "oue", "epsilon": 1.0}, {"protocol": "grr", "epsilon": 1.0}]}
+    mixed = make_protocol("mixture", ABC, factors)
+    assert mixed == lb.protocols.mixture([0.5, 0.5], [UnaryEncoding.optimized(3, 1.0), GRR(3, 1.0)])
+
+
+def test_the_old_spelling_is_still_read():
+    assert make_protocol("unary", ABC, {"epsilon": 1.0, "variant": "optimised"}).variant == "optimized"
+    assert UnaryEncoding.optimised(3, 1.0) == UnaryEncoding.optimized(3, 1.0)
+
+
+def test_mend_27_every_protocol_class_is_found_at_the_public_door():
+    for cls in PROTOCOLS.values():
+        assert getattr(lb.protocols, cls.__name__) is cls
+
+
+@pytest.mark.parametrize("described", describe_protocols(), ids=lambda described: described.name)
+def test_mend_29_descriptions_are_plain_words(described):
+    assert described.summary.endswith((".", "?")) and not described.summary.startswith("Return")
+    assert not [word for word in ("`", ".py", "spec ", "  ") if word in described.summary + described.stated]
+
+
+def test_parameters_are_described_one_by_one():
+    described = {x.name: x for x in describe_protocols()}
+    assert [(p.name, p.required, p.default) for p in described["kuk"].parameters] == [
+        ("p_carrier", True, None),
+        ("p_other", True, None),
+        ("cards", False, 1),
+    ]
+    assert "olh" in described["local_hashing"].aliases and "variant" in described["unary"].stated
