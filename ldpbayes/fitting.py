@@ -9,7 +9,7 @@ from ldpbayes import checks
 from ldpbayes.collections import as_collection
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Answer, Plan, Problem, Refusal, level, seed
-from ldpbayes.sources.reports import read_collection
+from ldpbayes.sources import read_collection
 
 #: Posterior methods in the order in which ``auto`` considers them, by module and class (imported when needed).
 METHODS = {
@@ -135,7 +135,7 @@ def select_method(collection, prior="jeffreys", *, exclude=(), **settings) -> Ch
     InfeasibleError
         Where no method applies; the sentence says why for each.
     """
-    selection = _Selection(Problem.of(collection, prior), exclude, settings)
+    selection = _Selection(Problem.of(as_collection(collection), prior), exclude, settings)
     choice = selection.choose()
     if choice is None:
         raise selection.refusal({})

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import ldpbayes as lb
 from ldpbayes import sources
-from ldpbayes.collections import Cells, Collection, Tally, as_collection
+from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collection
 from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.protocols import GRR, bits, designs, make_protocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
@@ -303,6 +303,9 @@ def test_mend_27_fit_takes_the_tally_of_a_frame_with_its_labels():
     assert as_collection(Tally(GRR(3, 1.0), [0, 1])).categories == ("0", "1", "2")
     assert Collection(ABC, tally).n_reports == 3
     assert "read_frame makes a Tally of a data frame" in sentence(lb.fit, frame, kind=ArgumentError)
+    assert lb.select_method(tally).method.name == lb.select_method(Collection(ABC, tally)).method.name
+    for estimator in (lb.MLE(), lb.Oracle()):
+        assert estimator(tally).distribution.tolist() == estimator(Collection(ABC, tally)).distribution.tolist()
 
 
 @pytest.mark.parametrize(
@@ -389,6 +392,36 @@ def test_channels_of_different_formats_share_their_cells(tmp_path):
     (tmp_path / "x.toml").write_text(text)
     cells = read_collection(tmp_path / "x.toml")
     assert list(cells) == [(2,), (10,)] and all(len(cell.tallies) == 2 for cell in cells.values())
+
+
+def test_cells_survive_a_file(tmp_path):
+    a, b = designs.warner(0.7), GRR(2, 1.0)
+    groups = {
+        (2, "x"): [Tally(a, [0, 1], [3, 4]), Tally(b, [0, 1], [5, 6], "second")],
+        (10, "x"): [Tally(a, [1], [7])],
+        (10, "y, z"): [Tally(b, [0], [8], "second")],
+    }
+    derived = (Derived("odds", ("yes",), ("no", "yes")),)
+    facts = {"id": "waves", "title": "Waves", "derived": derived, "question": "Really?", "published": ({"what": "x"},)}
+    cells = Cells.from_groups(groups, ("no", "yes"), ["wave", "region"], **facts)
+    write_collection(cells, tmp_path / "x.toml")
+    again = read_collection(tmp_path / "x.toml")
+    assert again == cells and (again.id, again.title, again.derived) == ("waves", "Waves", derived)
+    write_collection(cells[10, "x"].tallies[0], tmp_path / "tally.toml")
+    assert read_collection(tmp_path / "tally.toml").categories == ("0", "1")
+
+
+def test_cells_that_no_file_can_hold(tmp_path):
+    groups = {key: [Tally(designs.warner(p), [0, 1])] for key, p in (("a", 0.7), ("b", 0.8))}
+    cells = Cells.from_groups(groups, ("no", "yes"), "region")
+    assert "different protocols in different cells" in sentence(
+        write_collection, cells, tmp_path / "x.toml", kind=ArgumentError
+    )
+    same = Cells.from_groups({"a": groups["a"]}, ("no", "yes"), "count")
+    assert "by must not contain 'count'" in sentence(write_collection, same, tmp_path / "x.toml", kind=ArgumentError)
+    summaries = Cells.from_groups({"a": groups["a"]}, ("no", "yes"), "region").summaries([0.5, 0.5])
+    assert "summaries have no reports" in sentence(write_collection, summaries, tmp_path / "x.toml", kind=ArgumentError)
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---- readers ------------------------------------------------------------------------------------------------------

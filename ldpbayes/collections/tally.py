@@ -1,6 +1,6 @@
 """Tally: distinct reports and their counts under one protocol."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -104,7 +104,8 @@ class Tally:
         if self.protocol != other.protocol:
             raise ArgumentError("tallies must have the same protocol to be added; put them in one Collection instead.")
         reports = np.concatenate([self.reports, other.reports])
-        return replace(self, reports=reports, counts=np.concatenate([self.counts, other.counts]))
+        counts = np.concatenate([self.counts, other.counts])
+        return Tally.trusted(self.protocol, reports, counts, self.name, self.categories)
 
     def __radd__(self, other: int) -> "Tally":
         """Return the tally itself where ``sum`` adds it to zero."""

@@ -7,6 +7,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ldpbayes import checks
+from ldpbayes.collections import as_collection
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning
 from ldpbayes.estimators.base import standard_errors
 from ldpbayes.estimators.estimate import Estimate
@@ -80,7 +81,7 @@ class MLE:
             raise ArgumentError('constraints must come without a prior and with method "auto" or "cvxpy".')
 
     def __call__(self, collection):
-        """Return the Estimate for a Collection.
+        """Return the Estimate for a Collection or a Tally.
 
         Raises
         ------
@@ -96,6 +97,7 @@ class MLE:
         DiagnosticWarning
             Where the certificate stays above the tolerance.
         """
+        collection = as_collection(collection)
         rows = collection.rows
         mass = prior_mass(self.prior, collection.n_categories)
         name = "mle" if mass is None else "map"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ldpbayes.collections import as_collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.base import project
 from ldpbayes.estimators.estimate import Estimate
@@ -32,13 +33,14 @@ class Oracle:
     name = "oracle"
 
     def __call__(self, collection):
-        """Return the Estimate.
+        """Return the Estimate for a Collection or a Tally.
 
         Raises
         ------
         ArgumentError
             Where the channels leave some combination of categories undetermined.
         """
+        collection = as_collection(collection)
         tallies = collection.tallies
         decoders = [_decoder(tally.protocol) for tally in tallies]
         systems = [decoder.linear_system(t.reports, t.counts) for decoder, t in zip(decoders, tallies, strict=True)]

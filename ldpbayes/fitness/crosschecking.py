@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.collections import as_collection
 from ldpbayes.fitness.base import Fitness
 from ldpbayes.fitness.checking import check
 from ldpbayes.fitting import fit, point_estimates
@@ -113,7 +114,7 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
 
     Parameters
     ----------
-    collection : Collection
+    collection : Collection or Tally
     prior : as in fit
     random_seed : int or Generator, optional
     draws, chains : int
@@ -124,6 +125,7 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
     -------
     CrossCheck
     """
+    collection = as_collection(collection)
     prior = as_prior(prior, collection.n_categories)
     if isinstance(random_seed, np.random.Generator):
         random_seed = random_seed.integers(2**31)

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from ldpbayes import files
-from ldpbayes.collections import Cells, Collection, Derived
+from ldpbayes.collections import Cells, Collection, Derived, as_collection
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import make_protocol
 from ldpbayes.sources.base import is_whole, open_table, read_tallies, sorted_keys
@@ -63,6 +63,8 @@ def read_collection(path):
     categories = document.get("categories")
     if not isinstance(categories, list) or not all(isinstance(c, str) for c in categories):
         raise DataError('must be a list of labels, such as ["no", "yes"]', source=path, field="categories")
+    if len(categories) < 2:
+        raise DataError(f"must be at least two labels, got {len(categories)}", source=path, field="categories")
     channels = document.get("channels")
     if not isinstance(channels, list) or not channels or not all(isinstance(c, dict) for c in channels):
         raise DataError("needs at least one [[channels]] table", source=path, field="channels")
@@ -90,18 +92,20 @@ def read_collection(path):
 
 
 def write_collection(collection, path):
-    """Write a collection as a TOML file and one CSV beside it; reading it back gives the same collection.
+    """Write a collection or cells as a TOML file and one CSV beside it; reading it back gives the same collection.
 
     Parameters
     ----------
-    collection : Collection
+    collection : Collection, Tally or Cells
+        The keys of cells are written as text, and their covariates are not written.
     path : path-like
         Ends in ``.toml``; the tallies go to the same name with ``.csv``.
 
     Raises
     ------
     ArgumentError
-        Where path does not end in ``.toml``.
+        Where path does not end in ``.toml``; on cells that are summaries, whose channels differ between cells, or whose
+        grouping columns have a name that the table needs.
     DataError
         Where it cannot be written.
     """
@@ -111,46 +115,81 @@ def write_collection(collection, path):
     if path.suffix != ".toml":
         raise ArgumentError(f"path must end in .toml, got {str(path)!r}; the tallies go to a .csv file beside it.")
     table = path.with_suffix(".csv")
-    single = len(collection.tallies) == 1
-    document = {key: getattr(collection, key) for key in _TEXTS if getattr(collection, key)}
+    by, parts = _parts(collection)
+    if not by:
+        collection = as_collection(collection)
+    channels = {}
+    for _, tally in parts:
+        channels.setdefault(tally.name, []).append(tally)
+    single = len(channels) == 1
+    document = {key: _shared(collection, key, by) for key in _TEXTS if _shared(collection, key, by)}
+    document |= {"by": list(by)} if by else {}
     document["categories"] = list(collection.categories)
-    document["channels"] = [_channel_entry(tally, table.name, single) for tally in collection.tallies]
+    document["channels"] = [_channel_entry(tallies, table.name, single) for tallies in channels.values()]
     if collection.derived:
         document["derived"] = {
             item.name: {"of": list(item.of)} | ({"given": list(item.given)} if item.given else {})
             for item in collection.derived
         }
-    if collection.published:
-        document["published"] = list(collection.published)
+    if _shared(collection, "published", by):
+        document["published"] = list(_shared(collection, "published", by))
     described = tomli_w.dumps(document, multiline_strings=True)
     if tomllib.loads(described) != document:  # carriage returns survive only in one-line strings
         described = tomli_w.dumps(document)
     # Both are finished before either takes its place: an interrupted run leaves the old pair.
     with files.replacing(table) as rows, files.replacing(path) as description:
         with open(rows, "w", encoding="utf-8", newline="") as handle:
-            csv.writer(handle, lineterminator="\n").writerows(_table_lines(collection, single))
+            csv.writer(handle, lineterminator="\n").writerows(_table_lines(collection.categories, by, parts, single))
         description.write_text(described, encoding="utf-8", newline="\n")
 
 
-def _channel_entry(tally, table, single):
-    """Return the [[channels]] table of one tally."""
+def _parts(collection):
+    """Return the grouping columns and the list of (key, tally) of a collection, which has none, or of cells."""
+    if not isinstance(collection, Cells):
+        return (), [((), tally) for tally in as_collection(collection).tallies]
+    keys, parts = list(collection), []
+    for name, held in collection.channels().items():
+        if any(tally.protocol != held[0][1].protocol for _, tally in held):
+            raise ArgumentError(f"channel {shown(name)} has another protocol in another cell; write the cells one by one.")
+        parts += [(tuple(map(str, keys[position])), tally) for position, tally in held]
+    if len({key for key, _ in parts}) < len(keys):
+        raise ArgumentError("cells that are summaries have no reports to write.")
+    taken = {"channel", "count", *(field for _, tally in parts for field in tally.protocol.report_fields)}
+    for name in collection.by:
+        if name in taken:
+            raise ArgumentError(f"by must not contain {shown(name)}, which is a column of the table; rename that column.")
+    return collection.by, parts
+
+
+def _shared(collection, name, by):
+    """Return a field of a collection; of cells, their own, or the one that all of them share, else None."""
+    if not by or name in ("id", "title"):
+        return getattr(collection, name)
+    first, *others = (getattr(cell, name) for cell in collection.values())
+    return first if all(other == first for other in others) else None
+
+
+def _channel_entry(tallies, table, single):
+    """Return the [[channels]] table of one channel: a tally, or the tallies of its cells."""
+    tally = tallies[0]
     entry = {"name": tally.name, "protocol": tally.protocol.design, "file": table}
     entry |= {} if single else {"where": {"channel": tally.name}}
     fields = tally.protocol.report_fields
-    entry |= {"report": fields[0] if len(fields) == 1 else list(fields), "count": "count", "n": tally.n_reports}
+    entry |= {"report": fields[0] if len(fields) == 1 else list(fields), "count": "count"}
+    entry |= {"n": sum(tally.n_reports for tally in tallies)}
     parameters = _canonical(tally.protocol.parameters())
     return entry | ({"parameters": parameters} if parameters else {})
 
 
-def _table_lines(collection, single):
+def _table_lines(categories, by, parts, single):
     """Yield the lines of the table: channels share the columns of the same name and leave the others empty."""
-    fields = list(dict.fromkeys(field for tally in collection.tallies for field in tally.protocol.report_fields))
-    yield [*([] if single else ["channel"]), *fields, "count"]
-    for tally in collection.tallies:
-        columns = tally.protocol.format_reports(tally.reports, collection.categories)
+    fields = list(dict.fromkeys(field for _, tally in parts for field in tally.protocol.report_fields))
+    yield [*by, *([] if single else ["channel"]), *fields, "count"]
+    for key, tally in parts:
+        columns = tally.protocol.format_reports(tally.reports, categories)
         texts = dict(zip(tally.protocol.report_fields, columns, strict=True))
         cells = [texts.get(field, itertools.repeat("")) for field in fields]
-        names = [] if single else [itertools.repeat(tally.name)]
+        names = [itertools.repeat(text) for text in (*key, *([] if single else [tally.name]))]
         yield from zip(*names, *cells, tally.counts.tolist(), strict=False)
 
 
