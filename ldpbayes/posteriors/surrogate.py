@@ -28,6 +28,8 @@ LEAST_WEIGHED = 25
 BLOCK = 500
 #: The expansion point is settled when the mean moves by less than this many posterior sd.
 SETTLED = 1e-3
+#: Nodes of the integral over the radius of a proposal.
+RADII = 161
 _HERMITE = np.polynomial.hermite_e.hermegauss(7)
 
 
@@ -100,6 +102,22 @@ class Proposal(TiltedFactors):
         mean = nodes.centre + nodes.mean_offset + (v * third.sum() / v.sum() - third) / (2 * v.sum())
         mean = np.maximum(mean, 1e-3 * nodes.centre)
         return mean / mean.sum(), v * (1 - v / v.sum())
+
+    def saddle_log_evidence(self):
+        """Return log ∫ Π φ_x(g_x) over Σ g = 1 to second order in the saddle point.
+
+        With cumulants κ of the tilted sum and δ = (1 − κ₁)/√κ₂, λ₃ = κ₃/κ₂^{3/2}, λ₄ = κ₄/κ₂²:
+        t + Σ log ∫ φ_x e^{−tg} dg − ½ log(2π κ₂) − δ²/2 + log[1 + λ₃ (δ³ − 3δ)/6 + λ₄/8 − 5 λ₃²/24].
+        """
+        nodes = self.coarse
+        offset = nodes.offset - nodes.mean_offset[:, None]
+        second, third, fourth = ((nodes.weight * offset**k).sum(axis=1) for k in (2, 3, 4))
+        k2, k3, k4 = second.sum(), third.sum(), (fourth - 3 * second**2).sum()
+        delta = (1 - (nodes.centre + nodes.mean_offset).sum()) / math.sqrt(k2)
+        skew = k3 / k2**1.5
+        correction = skew * (delta**3 - 3 * delta) / 6 + k4 / k2**2 / 8 - 5 * skew**2 / 24
+        density = -0.5 * (math.log(2 * math.pi * k2) + delta**2) + math.log1p(max(correction, -0.9))
+        return float(self.tilt + nodes.log_mass.sum() + density)
 
     def independent_draws(self, size, rng):
         """Return draws of the tilted factors, shape (size, a), by their inverse cdf on a fine grid.
@@ -245,11 +263,10 @@ class Surrogate(AbstractPosterior):
     def _weighted(self, problem, rng, watch):
         alpha = problem.alpha
         engine, expansions = expand(problem.rows, alpha, self.max_expansions, watch=watch)
-        distribution, log_radius = _propose(engine, self.draws * self.chains, rng)
-        log_likelihood = _log_likelihood(problem.rows, distribution, watch)
+        distribution, log_surrogate = proposals(engine, self.draws * self.chains, rng)
+        log_likelihood = log_likelihood_of(problem.rows, distribution, watch)
         kept, size = log_likelihood.size, len(distribution)
-        log_ratio = log_likelihood - log_radius[:kept]
-        log_ratio += gammaln(alpha.sum()) - gammaln(alpha).sum() + engine.factor_log_mass.sum()
+        log_ratio = log_likelihood - log_surrogate[:kept]
         return replace(weigh(distribution[:kept], log_ratio, expansions), interrupted=kept < size)
 
 
@@ -281,16 +298,12 @@ def quadratic(rows, mean, spread):
     centre = rows.matvec(mean)
     first, second = rows.counts / centre, rows.counts / centre**2
     if spread.any():
-        variance = rows.square_matvec(spread) - rows.matvec(spread) ** 2 / spread.sum()
-        noise = np.sqrt(np.maximum(variance, 0.0))
         first, second = np.zeros_like(centre), np.zeros_like(centre)
-        for node, weight in zip(*_HERMITE, strict=True):
-            # A Gaussian can reach below what any distribution gives a report; a tenth of the mean is far in that tail.
-            inverse = 1 / np.maximum(centre + noise * node, 0.1 * centre)
-            first += weight * inverse
-            second += weight * inverse**2
-        first *= rows.counts / _HERMITE[1].sum()
-        second *= rows.counts / _HERMITE[1].sum()
+        for weight, value in _spread_over(rows, centre, spread):
+            first += weight / value
+            second += weight / value**2
+        first *= rows.counts
+        second *= rows.counts
     gradient, diagonal = rows.rmatvec(first), rows.gram_diagonal(second)
     others = rows.rmatvec(second * rows.matvec(np.ones_like(mean))) - diagonal
     a = mean.size
@@ -300,29 +313,65 @@ def quadratic(rows, mean, spread):
     return gradient + curvature * mean, curvature
 
 
+def constant_term(rows, mean, spread, linear, curvature):
+    """Return c so that c + b·p − Σ D p²/2 has the log-likelihood's average over the spread about the mean."""
+    centre, total = rows.matvec(mean), max(spread.sum(), np.finfo(float).tiny)
+    logs = np.log(centre)
+    if spread.any():
+        logs = sum(weight * np.log(value) for weight, value in _spread_over(rows, centre, spread))
+    inside = spread * (1 - spread / total)  # variances given that the sum is one
+    return float(rows.log_constant + rows.counts @ logs - linear @ mean + 0.5 * curvature @ (mean**2 + inside))
+
+
+def _spread_over(rows, centre, spread):
+    """Yield (weight, values) of (L p)_j, Gaussian about the centre as the spread of p makes it."""
+    variance = rows.square_matvec(spread) - rows.matvec(spread) ** 2 / spread.sum()
+    noise = np.sqrt(np.maximum(variance, 0.0))
+    for node, weight in zip(*_HERMITE, strict=True):
+        # A Gaussian can reach below what any distribution gives a report; a tenth of the mean is far in that tail.
+        yield weight / _HERMITE[1].sum(), np.maximum(centre + noise * node, 0.1 * centre)
+
+
+def proposals(engine, size, rng):
+    """Return (draws of p, log of their density over that of the prior), for weights on the true likelihood.
+
+    Parameters
+    ----------
+    engine : Proposal
+    size : int
+    rng : numpy.random.Generator
+    """
+    alpha = engine.family.alpha
+    p, log_radius = _propose(engine, size, rng)
+    return p, log_radius - (gammaln(alpha.sum()) - gammaln(alpha).sum() + engine.factor_log_mass.sum())
+
+
 def _propose(engine, size, rng):
     """Return (draws of p, log ∫ r^{Σα−1} exp(r·B − r²C/2) dr): normalised independent factors, and their radius.
 
     The density of p = g/Σg is Π_x p^{α_x−1}/Z_x times that integral, with B = Σ(b − t)p and C = ΣDp²; the powers of p
-    are the prior's and cancel in the weights.
+    are the prior's and cancel in the weights. In log r the integrand has one mode and no singularity, however small Σα
+    is; its left tail dies out like r^{Σα}, so that the steps grow exponentially on both sides.
     """
     g = engine.independent_draws(size, rng)
     p = g / g.sum(axis=1, keepdims=True)
     family = engine.family
     linear, square = p @ (family.linear - engine.tilt), p**2 @ family.curvature
-    power = family.alpha.sum() - 1
-    mode = (linear + np.sqrt(linear**2 + 4 * square * power)) / (2 * square)
-    scale = 1 / np.sqrt(power / mode**2 + square)
-    steps = np.linspace(-12, 12, 129)
-    radius = np.maximum(mode[:, None] + scale[:, None] * steps, 1e-300)
-    log_density = power * np.log(radius / mode[:, None]) + linear[:, None] * (radius - mode[:, None])
-    log_density -= 0.5 * square[:, None] * (radius**2 - mode[:, None] ** 2)
-    top = power * np.log(mode) + linear * mode - 0.5 * square * mode**2
-    inside = mode[:, None] + scale[:, None] * steps > 0
-    return p, top + np.log((np.exp(log_density) * inside).sum(axis=1) * scale * (steps[1] - steps[0]))
+    total = family.alpha.sum()
+    mode = (linear + np.sqrt(linear**2 + 4 * square * total)) / (2 * square)
+    scale = 1 / np.sqrt(total + square * mode**2)
+    # Both ends reach 45 nats down: on the left at the slower of the two rates, on the right as a Gaussian in r.
+    s = np.linspace(-1.0, 1.0, RADII) * np.arcsinh(12 + 45 / (total * scale))[:, None]
+    log_growth_of_r = np.minimum(scale[:, None] * np.sinh(s), 20.0)
+    growth = np.expm1(log_growth_of_r)
+    log_density = total * log_growth_of_r + (linear * mode)[:, None] * growth
+    log_density -= 0.5 * (square * mode**2)[:, None] * growth * (growth + 2)
+    top = total * np.log(mode) + linear * mode - 0.5 * square * mode**2
+    step = (s[:, -1] - s[:, 0]) / (RADII - 1)
+    return p, top + np.log((np.exp(log_density) * np.cosh(s)).sum(axis=1) * scale * step)
 
 
-def _log_likelihood(rows, distribution, watch):
+def log_likelihood_of(rows, distribution, watch):
     """Return the log-likelihood of each draw; after Ctrl-C of the first of them, in whole blocks."""
     starts = watch.track(range(0, len(distribution), BLOCK), "Likelihood of the draws")
     blocks = (rows.log_likelihood(np.ascontiguousarray(distribution[start : start + BLOCK].T)) for start in starts)

@@ -125,3 +125,22 @@ def test_weights_beyond_hope_are_rejected_in_silence(scale):
     found = weigh(rng.dirichlet(np.ones(4), 2000), scale * rng.standard_cauchy(2000))
     assert found.k_hat == np.inf and "k-hat inf" in found.problem
     assert found.weight.sum() == pytest.approx(1) and not np.isnan([found.shift, found.effective_sample]).any()
+
+
+@pytest.mark.parametrize("alpha", [0.001, 0.01, 0.1, 0.5])
+def test_mend_05_evidence_where_the_prior_weighs_little(alpha):
+    """The density of a proposal integrates r^(Σα−1) over the radius r, singular at 0 where Σα < 1."""
+    rng = np.random.default_rng(5)
+    protocol = UnaryEncoding.optimised(3, 1.0)
+    reports, counts = protocol.simulate(np.array([40, 30, 10]), rng)
+    rows = protocol.rows(reports[counts > 0], counts[counts > 0].astype(float))
+    engine, _ = expand(rows, np.full(3, alpha))
+    p, log_radius = _propose(engine, 8, rng)
+    total, family = 3 * alpha, engine.family
+    for draw, found in zip(p, log_radius, strict=True):
+        b, c = draw @ (family.linear - engine.tilt), draw**2 @ family.curvature
+        mode = (b + np.sqrt(b**2 + 4 * c * total)) / (2 * c)
+        top = total * np.log(mode) + b * mode - 0.5 * c * mode**2
+        u = np.concatenate([-np.geomspace(60 / total + 20, 1e-7, 100_001), np.geomspace(1e-7, 20, 100_001)])
+        values = np.exp(total * u + b * mode * np.expm1(u) - 0.5 * c * mode**2 * np.expm1(2 * np.minimum(u, 10)))
+        assert found == pytest.approx(np.log(integrate.simpson(values, x=u)) + top, abs=1e-8)
