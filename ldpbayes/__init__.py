@@ -47,6 +47,8 @@ __version__ = "0.2.0"
 _LAZY = {
     "MAP": "estimators.mle",
     "MLE": "estimators.mle",
+    "Mixture": "posteriors.mixture",
+    "Laplace": "posteriors.laplace",
     "NUTS": "posteriors.nuts",
     "Augmentation": "posteriors.augmentation",
     "Exact": "posteriors.exact",

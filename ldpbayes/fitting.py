@@ -19,6 +19,8 @@ METHODS = {
     "surrogate": ("ldpbayes.posteriors.surrogate", "Surrogate"),
     "augmentation": ("ldpbayes.posteriors.augmentation", "Augmentation"),
     "pair_slice": ("ldpbayes.posteriors.pair_slice", "PairSlice"),
+    "mixture": ("ldpbayes.posteriors.mixture", "Mixture"),
+    "laplace": ("ldpbayes.posteriors.laplace", "Laplace"),
     "nuts": ("ldpbayes.posteriors.nuts", "NUTS"),
 }
 

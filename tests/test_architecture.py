@@ -39,11 +39,13 @@ SHARED = {
 BUILT_ON = {
     "theory.planning": {"theory.risk", "theory.bounds"},
     "posteriors.nuts": {"posteriors.surrogate"},
+    "posteriors.laplace": {"posteriors.surrogate"},
+    "posteriors.mixture": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
 }
 HOMES = {
     "numba": {"compiling"},
-    "pymc": {"model", "posteriors.nuts", "priors.dirichlet"},
-    "pytensor": {"compiling", "model", "posteriors.nuts", "priors.base", "priors.dirichlet"},
+    "pymc": {"model", "posteriors.nuts", "priors.dirichlet", "priors.learnt"},
+    "pytensor": {"compiling", "model", "posteriors.nuts", "priors.base", "priors.dirichlet", "priors.learnt"},
     "nutpie": {"posteriors.nuts"},
     "cvxpy": {"estimators.solvers.convex"},
     "arviz_base": {"result"},

@@ -129,6 +129,8 @@ class Sample:
     stats : mapping of (chains, draws) arrays
     facts : mapping
         Further attrs of the result.
+    hyperparameters : mapping of (chains, draws) arrays
+        Draws of the prior's hyperparameters, by name.
     interleaved : bool
         Whether F is drawn for the first draw of every chain first, so that an interruption leaves equally long chains.
     """
@@ -144,6 +146,7 @@ class Sample:
     intervals: Callable[[float], Mapping[str, np.ndarray]] | None = None
     stats: Mapping[str, np.ndarray] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+    hyperparameters: Mapping[str, np.ndarray] = field(default_factory=dict)
     interleaved: bool = False
 
     @property
@@ -300,12 +303,13 @@ class Answer:
 
         method, problem, sample = self.method, self.problem, self.sample
         draws, frequencies, stats, facts = sample.distribution, None, dict(sample.stats), dict(sample.facts)
-        share = 1.0
+        hyper, share = dict(sample.hyperparameters), 1.0
         if sample.tallies is None:
             place, frequencies, facts["frequency_draws"] = self._frequencies()
             share = place.size / (draws.shape[0] * draws.shape[1])
             draws = draws.reshape(-1, draws.shape[2])[place]
             stats = {name: np.asarray(values).reshape(-1)[place] for name, values in stats.items()}
+            hyper = {name: np.asarray(values).reshape(-1)[place] for name, values in hyper.items()}
         else:
             frequencies = sample.tallies / problem.n_users
         exact = dict(sample.exact) | (dict(sample.intervals(self.asked["ci_prob"])) if sample.intervals else {})
@@ -327,6 +331,7 @@ class Answer:
             frequencies=frequencies,
             exact=exact,
             sample_stats=stats,
+            hyperparameters=hyper,
             attrs=verdict.to_attrs() | facts | {"random_seed": self.asked["random_seed"], "reason": "Chosen by the caller."},
         )
         return diagnostics.summarise(tree, self.asked["ci_prob"])
@@ -342,7 +347,7 @@ class Answer:
         if "frequency_mean" in sample.exact:
             known = sample.exact["frequency_mean"], sample.exact["frequency_sd"]
         else:
-            known = frequency.frequency_moments(mean, variance, problem.alpha, problem.n_users)
+            known = self._known_moments(flat, mean, variance)
         found, how = frequency.frequency_draws_within(
             problem.rows, flat, self.rng, *known, watch=self.watch, least=LEAST_KEPT
         )
@@ -358,6 +363,13 @@ class Answer:
         rank = np.empty(order.size, dtype=int)
         rank[order] = np.arange(order.size)
         return place, found[rank[place]], how
+
+    def _known_moments(self, flat, mean, variance):
+        """Return (mean, sd) of F: by conjugacy, or for any other prior from draws of P."""
+        problem = self.problem
+        if problem.alpha is not None:
+            return frequency.frequency_moments(mean, variance, problem.alpha, problem.n_users)
+        return frequency.moments_from_draws(problem.likelihood, flat[: frequency.AVERAGED])
 
 
 def _left(shape, method):

@@ -84,7 +84,7 @@ class Exact(AbstractPosterior):
 
     References
     ----------
-    Spec 2.2 and 2.3; Lopuhaä-Zwakenberg et al. 2020, App. A.
+    Lopuhaä-Zwakenberg et al. 2020, App. A.
     """
 
     draws: int = 1000
@@ -110,7 +110,7 @@ class Exact(AbstractPosterior):
 
     def run(self, plan, rng, watch):
         problem, form = plan.state
-        moments = _moments(form, problem.alpha, problem.n_users)
+        moments = moments_of(form, problem.alpha, problem.n_users)
         flat, acceptance = moments.engine.draws(self.chains * self.draws, rng)
         exact = {
             "distribution_mean": moments.mean,
@@ -145,10 +145,25 @@ def exact_moments(rows, prior):
     rows : Rows
     prior : Dirichlet
     """
-    return _moments(_singling(rows.separable()), prior.concentrations(), rows.n_reports)
+    return moments_of(_singling(rows.separable()), prior.concentrations(), rows.n_reports)
 
 
-def _moments(form, alpha, n):
+def evidence_of(form, alpha):
+    """Return log P(Y) of separable reports under Dirichlet(α), without the moments."""
+    engine, log_scale = separable_product(form, alpha)
+    return float(engine.log_evidence + log_scale + gammaln(alpha.sum()) - gammaln(alpha).sum())
+
+
+def moments_of(form, alpha, n):
+    """Return the ExactMoments of a separable form under Dirichlet(α).
+
+    Parameters
+    ----------
+    form : Separable
+    alpha : (a,) array
+    n : int
+        Number of users.
+    """
     engine, log_scale = separable_product(form, alpha)
     mean, variance = engine.mean, engine.variance
     log_evidence = engine.log_evidence + log_scale + gammaln(alpha.sum()) - gammaln(alpha).sum()

@@ -11,6 +11,33 @@ from ldpbayes.priors.dirichlet import frequency_moments as frequency_moments
 LIMIT_SECONDS = 20.0
 #: Var(F) from the moments of P is a difference, which the noise of sampled moments drowns below this share of Var(P).
 LEAST_SHARE = 0.25
+#: So many draws of P give the moments of F to a few percent of its sd.
+AVERAGED = 500
+
+
+def moments_from_draws(likelihood, distribution):
+    """Return (mean, sd) of F given the reports, from draws of P under any prior.
+
+    Given P, E[T_x] = P_x g_x and Var(T_x) = P_x g_x − P_x² D_x, where g is the gradient of the log-likelihood at P and D
+    minus the diagonal of its Hessian: T_x is a sum of independent choices with probabilities L_jx P_x/(L P)_j. Averages
+    over P follow by the laws of total expectation and variance; F = T/n.
+
+    Parameters
+    ----------
+    likelihood : AbstractLikelihood
+    distribution : (S, a) array
+        Draws of P.
+
+    Returns
+    -------
+    tuple of two (a,) arrays
+    """
+    mean, variance = np.empty_like(distribution), np.empty_like(distribution)
+    for i, p in enumerate(distribution):
+        mean[i] = p * likelihood.value_and_gradient(p)[1]
+        variance[i] = mean[i] - p**2 * likelihood.curvature(p)
+    spread = mean.var(axis=0) + variance.mean(axis=0)
+    return mean.mean(axis=0) / likelihood.n_reports, np.sqrt(np.maximum(spread, 0.0)) / likelihood.n_reports
 
 
 def frequency_draws(rows, distribution, rng, *, watch=None, least=math.inf):

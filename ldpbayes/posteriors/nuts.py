@@ -54,6 +54,7 @@ class NUTS(AbstractPosterior):
     cores: int | None = None
     likelihood: str = "full"
     name: ClassVar[str] = "nuts"
+    needs: ClassVar[tuple[str, ...]] = ("rows",)
 
     def __post_init__(self):
         for field, least in (("draws", 4), ("tune", 50), ("chains", 1)):
@@ -71,6 +72,8 @@ class NUTS(AbstractPosterior):
         if self.likelihood == "surrogate":
             if a < 3:
                 return Refusal("The surrogate needs three categories.")
+            if problem.alpha is None:
+                return Refusal(f"The surrogate is expanded under a Dirichlet prior; this one is {problem.prior.describe()}.")
             entries, reason = a, "NUTS on the surrogate with weights on the true likelihood; see its k-hat."
             weights = self.chains * self.draws * problem.rows.n_rows * a * 2.5e-11
         else:
@@ -94,11 +97,14 @@ class NUTS(AbstractPosterior):
         draws = tree["posterior"]["distribution"].values[chains, :length]
         draws = draws / draws.sum(axis=-1, keepdims=True)
         statistics = {name: values[chains, :length] for name, values in _statistics(tree["sample_stats"]).items()}
+        names = [name for name in problem.prior.hyperparameter_names if name in tree["posterior"]]
+        hyper = {name: tree["posterior"][name].values[chains, :length] for name in names}
         facts, mended = {"sampler": self.sampler}, {}
         if self.likelihood == "surrogate":
             draws, statistics, more, mended = _mend(model, problem.rows, draws, statistics, rng)
             facts |= more
-        return Sample(draws, independent=False, stats=statistics, facts=facts, interleaved=True, **mended)
+        kept = {"stats": statistics, "facts": facts, "hyperparameters": hyper, "interleaved": True}
+        return Sample(draws, independent=False, **kept, **mended)
 
     def _nutpie(self, model, seed, progressbar):
         import nutpie
@@ -173,14 +179,16 @@ def _compile(model):
     import nutpie
 
     data = {variable.name: variable.get_value() for variable in model.data_vars}
+    kept = [variable.name for variable in model.deterministics]
     latent = [(variable.name, type(variable.owner.op).__name__) for variable in model.free_RVs]
     key = (
         len(model.coords["category"]),
+        *kept,
         *latent,
         *sorted((name, value.ndim, value.dtype.str) for name, value in data.items()),
     )
     if key not in _compiled:
-        _compiled[key] = nutpie.compile_pymc_model(model, var_names=["distribution"])
+        _compiled[key] = nutpie.compile_pymc_model(model, var_names=kept)
     compiled = _compiled[key]
     known = {variable.name for variable in compiled.shared_var_keys}
     return compiled.with_data(**{name: value for name, value in data.items() if name in known})

@@ -31,6 +31,8 @@ class Nodes:
         log ∫ (evidence given the hyperparameter) × (its prior).
     log_evidences : (k,) array
         The log-evidence given each node.
+    seen, seen_log_evidences : (m,) arrays
+        All values of the hyperparameter that were looked at, in order, and the log-evidences there.
     """
 
     values: np.ndarray
@@ -38,6 +40,8 @@ class Nodes:
     weights: np.ndarray
     log_evidence: float
     log_evidences: np.ndarray
+    seen: np.ndarray
+    seen_log_evidences: np.ndarray
 
 
 class AbstractMixture(abc.ABC):
@@ -79,6 +83,8 @@ class AbstractPrior(abc.ABC):
     """
 
     n_categories: int
+    #: What hyperparameters() returns, and the names of their PyMC variables.
+    hyperparameter_names: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def named(cls) -> "Mapping[str, Callable[[int], AbstractPrior]]":

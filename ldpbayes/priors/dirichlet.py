@@ -152,7 +152,12 @@ class Dirichlet(AbstractPrior):
             return z**2 / (z**2).sum()
         if size > MAX_STICKS:
             log_gamma = pm.CustomDist(
-                name, pm.Data("alpha", alpha), dist=_log_gamma, logp=_log_gamma_logp, shape=size, initval=np.zeros(size)
+                name,
+                pm.Data("alpha", alpha),
+                dist=log_gamma_variable,
+                logp=_log_gamma_logp,
+                shape=size,
+                initval=np.zeros(size),
             )
             return pm.math.softmax(log_gamma)
         logit = pm.CustomDist(
@@ -209,7 +214,8 @@ def _log_gamma_logp(value, alpha):
     return alpha * value - pt.exp(value) - pt.gammaln(alpha)
 
 
-def _log_gamma(alpha, size):
+def log_gamma_variable(alpha, size):
+    """Return log g, g ~ Gamma(α), as a PyMC variable, accurate for small α."""
     import pymc as pm
     import pytensor.tensor as pt
 
@@ -225,4 +231,4 @@ def _logit_beta_logp(value, alpha, beta):
 
 
 def _logit_beta(alpha, beta, size):
-    return _log_gamma(alpha, size) - _log_gamma(beta, size)
+    return log_gamma_variable(alpha, size) - log_gamma_variable(beta, size)

@@ -55,7 +55,19 @@ EXACT = {
 LEVELS = ndtr(np.array([-5.6, -5.0, -4.4, -3.8, -3.2, -2.6, -2.0, -1.4, -0.7, 0.7, 1.4, 2.0, 2.6, 3.2, 3.8, 4.4, 5.0, 5.6]))
 
 
-def build(collection, prior, *, method, settings, draws, frequencies, exact=None, sample_stats=None, attrs=None):
+def build(
+    collection,
+    prior,
+    *,
+    method,
+    settings,
+    draws,
+    frequencies,
+    exact=None,
+    sample_stats=None,
+    hyperparameters=None,
+    attrs=None,
+):
     """Return the DataTree of a posterior.
 
     Parameters
@@ -71,6 +83,8 @@ def build(collection, prior, *, method, settings, draws, frequencies, exact=None
     exact : dict, optional
         Entries of EXACT, as arrays.
     sample_stats : dict of (chains, draws) arrays, optional
+    hyperparameters : dict of (chains, draws) arrays, optional
+        Draws of what a prior learns, such as its concentration.
     attrs : dict, optional
         Further facts: diagnostics of the method, outcome sentences.
     """
@@ -80,6 +94,7 @@ def build(collection, prior, *, method, settings, draws, frequencies, exact=None
     variables = {"distribution": draws, "frequency": frequencies}
     for item in collection.derived:
         variables[item.name] = item.evaluate(np.asarray(draws), collection.categories)
+    variables |= hyperparameters or {}
     groups = {
         "posterior": variables,
         "sample_stats": sample_stats or {},

@@ -166,7 +166,8 @@ def calibrate(engine, case, replications, stage):
 
 
 def test_the_table_of_methods_is_complete():
-    assert ENGINES.keys() == METHODS.keys()
+    """Methods for priors that are not Dirichlet are calibrated under their own priors, in tests/posteriors."""
+    assert ENGINES.keys() | {"mixture", "laplace"} == METHODS.keys()
 
 
 @pytest.mark.calibrate

@@ -1,0 +1,231 @@
+"""A symmetric Dirichlet whose concentration is learnt from the reports: how uneven is this population?"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.optimize import minimize_scalar
+from scipy.special import digamma, gammaln, log_expit
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError
+from ldpbayes.priors.base import AbstractMixture, AbstractPrior, Nodes
+from ldpbayes.priors.dirichlet import Dirichlet, log_gamma_variable
+
+if TYPE_CHECKING:
+    from pytensor.tensor.variable import TensorVariable
+
+#: Nodes of the Gauss–Hermite rule in log α.
+NODES = 7
+#: The rule is placed anew until its mean and sd move by less than this share of the sd …
+SETTLED = 0.15
+#: … or so many times.
+MAX_PLACINGS = 4
+#: Prior sd of log α within which its mode is looked for.
+REACH = 8.0
+#: Least sd of the rule, and what a log-evidence that cannot be computed counts as.
+NARROWEST, LEAST = 0.01, -1e300
+
+
+@dataclass(frozen=True)
+class Learnt(AbstractPrior):
+    """P | α ~ Dirichlet(α, …, α) with log α ~ N(log median, sd²), integrated over.
+
+    Parameters
+    ----------
+    median : float
+        Median of α a priori; ½ is Jeffreys.
+    sd : float
+        Prior standard deviation of log α.
+    n_categories : int, optional
+        Filled in by the collection.
+
+    Notes
+    -----
+    The unknowns are t = (log α − log median)/sd and the sticks of Dirichlet(α). A flat prior of log α would be harmful:
+    where the reports say little, it puts weight on values of α for which one category has everything.
+    """
+
+    median: float = 0.5
+    sd: float = 1.0
+    n_categories: int | None = None
+    hyperparameter_names: ClassVar[tuple[str, ...]] = ("alpha",)
+
+    def __post_init__(self):
+        for name in ("median", "sd"):
+            object.__setattr__(self, name, checks.positive(getattr(self, name), name))
+        if not (1e-3 <= self.median <= 1e3 and self.sd <= 3):
+            raise ArgumentError(f"median must be from 0.001 to 1000 and sd at most 3, got {self.median:g} and {self.sd:g}.")
+        if self.n_categories is not None:
+            object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
+
+    @classmethod
+    def named(cls) -> Mapping[str, Callable[[int], "Learnt"]]:
+        return {"learnt": lambda n_categories: cls(n_categories=n_categories)}
+
+    def sized(self, n_categories: int, n_cells: int | None) -> "Learnt":
+        return self if self.n_categories is not None else replace(self, n_categories=n_categories)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_categories,)
+
+    @property
+    def n_unknowns(self) -> int:
+        return self.n_categories
+
+    def alpha(self, t):
+        """Return α at t prior standard deviations of log α above its median."""
+        return self.median * np.exp(self.sd * np.asarray(t, dtype=float))
+
+    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        shape = self.alpha(rng.standard_normal(size))[:, None]
+        # Gamma(α) = Gamma(α + 1) U^(1/α), in logs: a small α underflows otherwise.
+        log_gamma = np.log(rng.standard_gamma(np.broadcast_to(shape + 1, (size, self.n_categories))))
+        log_gamma += np.log(rng.random((size, self.n_categories))) / shape
+        p = np.exp(log_gamma - log_gamma.max(axis=1, keepdims=True))
+        return p / p.sum(axis=1, keepdims=True)
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        z = np.asarray(z, dtype=float)
+        alpha, count = self.alpha(z[..., 0]), self._after
+        logit = z[..., 1:] - np.log(count)
+        taken, rest = log_expit(logit).sum(axis=-1), log_expit(-logit) @ count
+        a = self.n_categories
+        constant = gammaln(a * alpha) - a * gammaln(alpha)
+        return constant + alpha * (taken + rest) - 0.5 * z[..., 0] ** 2 - 0.5 * math.log(2 * math.pi)
+
+    def gradient(self, z: np.ndarray) -> np.ndarray:
+        alpha, count, a = float(self.alpha(z[0])), self._after, self.n_categories
+        logit = z[1:] - np.log(count)
+        share = np.exp(log_expit(logit))
+        slope = a * digamma(a * alpha) - a * digamma(alpha) + log_expit(logit).sum() + log_expit(-logit) @ count
+        return np.concatenate([[self.sd * alpha * slope - z[0]], alpha * (1 - share) - alpha * count * share])
+
+    @property
+    def _after(self):
+        """Return the number of categories after each stick, shape (a − 1,)."""
+        return np.arange(self.n_categories - 1, 0, -1.0)
+
+    @property
+    def _sticks(self):
+        return Dirichlet.flat(self.n_categories)  # the map from sticks to P does not depend on α
+
+    def to_simplex(self, z: np.ndarray) -> np.ndarray:
+        return self._sticks.to_simplex(np.asarray(z, dtype=float)[..., 1:])
+
+    def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
+        return np.concatenate([[0.0], self._sticks.pullback(z[1:], dp)])
+
+    def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        return {"alpha": self.alpha(z[..., 0])}
+
+    def pymc(self, name: str) -> "TensorVariable":
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        t = pm.Normal(f"{name}_t", 0.0, 1.0)
+        alpha = pm.Deterministic("alpha", self.median * pt.exp(self.sd * t))
+        count = self._after
+        # α stays above what a logit of float64 can express; the prior gives less than 1e-9 of its mass there.
+        floor = pt.maximum(alpha, 1e-3)
+        logit = pm.CustomDist(
+            name,
+            floor,
+            pm.Data("categories_after", count),
+            logp=_stick_logp,
+            dist=_stick,
+            shape=count.size,
+            initval=-np.log(count),
+        )
+        taken, left = -pt.softplus(-logit), -pt.cumsum(pt.softplus(logit))
+        return pt.exp(pt.concatenate([taken[:1], taken[1:] + left[:-1], left[-1:]]))
+
+    def describe(self) -> str:
+        return f"learnt, symmetric Dirichlet with log alpha ~ N(log {self.median:g}, {self.sd:g}²)"
+
+    def to_dict(self) -> dict[str, np.ndarray]:
+        return {"median": np.array(self.median), "sd": np.array(self.sd)}
+
+    def mixture(self) -> "Concentration":
+        return Concentration(self)
+
+
+def _stick_logp(value, alpha, after):
+    import pytensor.tensor as pt
+
+    normaliser = pt.gammaln(alpha) + pt.gammaln(alpha * after) - pt.gammaln(alpha * (1 + after))
+    return -alpha * pt.softplus(-value) - alpha * after * pt.softplus(value) - normaliser
+
+
+def _stick(alpha, after, size):
+    return log_gamma_variable(alpha + 0 * after, size) - log_gamma_variable(alpha * after, size)
+
+
+@dataclass(frozen=True, eq=False)
+class Concentration(AbstractMixture):
+    """The mixture of symmetric Dirichlet priors over t = (log α − log median)/sd ~ N(0, 1)."""
+
+    prior: Learnt
+    parameter: ClassVar[str] = "alpha"
+
+    def at(self, value: float) -> Dirichlet:
+        return Dirichlet(np.full(self.prior.n_categories, float(value)))
+
+    def nodes(self, log_evidence: Callable[[Dirichlet], float]) -> Nodes:
+        """Return Gauss–Hermite nodes in log α about the posterior's mean, with its sd.
+
+        The first rule stands about the mode with the curvature's sd; its mean and sd place the next.
+        """
+        known = {}
+
+        def log_density(t):
+            if t not in known:
+                value = float(log_evidence(self.at(self.prior.alpha(t))))
+                known[t] = value if math.isfinite(value) else LEAST
+            return known[t] - 0.5 * t**2
+
+        found = minimize_scalar(
+            lambda t: -log_density(float(t)), bounds=(-REACH, REACH), method="bounded", options={"xatol": 0.2}
+        )
+        mean, sd = float(found.x), 0.5
+        for _ in range(2):  # the step follows the sd that it finds
+            bend = 2 * log_density(mean) - log_density(mean - sd) - log_density(mean + sd)
+            sd = min(max(sd / math.sqrt(max(bend, 0.05)), NARROWEST), 1.0)
+        x, w = np.polynomial.hermite_e.hermegauss(NODES)
+        for _ in range(MAX_PLACINGS):
+            t = mean + sd * x
+            log_weight = np.log(w) + np.array([log_density(float(one)) for one in t]) + 0.5 * x**2
+            top = log_weight.max()
+            weight = np.exp(log_weight - top)
+            log_total = top + math.log(weight.sum()) + math.log(sd) - 0.5 * math.log(2 * math.pi)
+            weight /= weight.sum()
+            before = mean, sd
+            mean = float(weight @ t)
+            sd = max(math.sqrt(float(weight @ (t - mean) ** 2)), NARROWEST)
+            if max(abs(mean - before[0]), abs(sd - before[1])) < SETTLED * sd:
+                break
+        values = self.prior.alpha(t)
+        every = np.array(sorted(known))
+        return Nodes(
+            values,
+            tuple(self.at(value) for value in values),
+            weight,
+            log_total,
+            np.array([known[float(one)] for one in t]),
+            self.prior.alpha(every),
+            np.array([known[one] for one in every]),
+        )
+
+    def quantile(self, nodes: Nodes, levels: np.ndarray) -> np.ndarray:
+        """Return posterior quantiles of α; between the values looked at, the log-evidence is interpolated."""
+        seen = (np.log(nodes.seen) - math.log(self.prior.median)) / self.prior.sd
+        curve = CubicSpline(seen, nodes.seen_log_evidences)
+        t = np.linspace(seen[0], seen[-1], 4001)
+        log_density = curve(t) - 0.5 * t**2
+        density = np.exp(log_density - log_density.max())
+        cdf = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])
+        return self.prior.alpha(np.interp(np.asarray(levels) * cdf[-1], cdf, t))

@@ -1,0 +1,171 @@
+"""Weighted draws about the mode, for priors that no exact engine serves."""
+
+import numpy as np
+import pytest
+from priorcases import CellsApart, Hidden, LogisticNormal
+from scipy.special import logsumexp
+
+from ldpbayes import Collection, Tally, fit
+from ldpbayes.errors import ConvergenceError, InfeasibleError
+from ldpbayes.likelihoods import Summary
+from ldpbayes.posteriors.laplace import Laplace, StudentT, Target, find_mode, weighted_draws
+from ldpbayes.posteriors.nuts import NUTS
+from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.protocols.designs import warner
+from ldpbayes.protocols.grr import GRR
+from ldpbayes.protocols.unary import UnaryEncoding
+
+
+def collected(protocol, n, p, seed=3):
+    rng = np.random.default_rng(seed)
+    tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng))
+    return Collection([f"c{x}" for x in range(len(p))], [tally])
+
+
+SMALL = {
+    "warner": collected(warner(0.7), 300, [0.8, 0.2]),
+    "grr": collected(GRR(3, 1.0), 200, [0.6, 0.3, 0.1]),
+    "oue": collected(UnaryEncoding.optimised(3, 1.5), 80, [0.6, 0.3, 0.1]),
+}
+
+
+@pytest.mark.parametrize("alpha", [0.5, 2.0])
+@pytest.mark.parametrize("name", SMALL)
+def test_agrees_with_quadrature(name, alpha):
+    """P, F and the evidence of a Dirichlet prior that does not say it is one."""
+    collection = SMALL[name]
+    alphas = np.linspace(alpha, 1.5 * alpha, collection.n_categories)
+    exact = Quadrature(draws=2, chains=1).posterior(collection, alphas, random_seed=0)["exact"]
+    tree = Laplace().posterior(collection, Hidden(alphas), random_seed=1)
+    effective = tree.attrs["effective_draws"]
+    for target in ("distribution", "frequency"):
+        mean, sd = exact[f"{target}_mean"].values, exact[f"{target}_sd"].values
+        draws = tree["posterior"][target].values.reshape(-1, collection.n_categories)
+        assert (np.abs(draws.mean(axis=0) - mean) < 5 * sd / np.sqrt(effective)).all()
+        assert (np.abs(draws.std(axis=0) / sd - 1) < 5 / np.sqrt(effective)).all()
+    error = tree.attrs["log_evidence"] - float(exact["log_evidence"])
+    assert abs(error) < 5 * tree.attrs["log_evidence_error"] < 0.2
+
+
+def test_a_prior_in_one_file_is_served():
+    """The engine is found by its capabilities; P agrees with a grid over the two unknowns of the toy prior."""
+    collection, prior = SMALL["oue"], LogisticNormal(3, 1.5)
+    tree = fit(collection, prior=prior, random_seed=2, estimates=False)
+    assert tree.attrs["method"] == "laplace" and tree.attrs["converged"]
+    assert tree.attrs["prior"] == "logistic-normal with scale 1.5"
+    assert float(tree["constant_data"]["scale"]) == 1.5
+    axis = np.linspace(-7, 7, 281)
+    z = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    p = prior.to_simplex(z)
+    log_density = prior.log_density(z) + collection.rows.log_likelihood(np.ascontiguousarray(p.T))
+    weight = np.exp(log_density - logsumexp(log_density))
+    mean = weight @ p
+    sd = np.sqrt(weight @ (p - mean) ** 2)
+    found = tree["summary"].sel(target="distribution")
+    assert (np.abs(found["mean"].values - mean) < 5 * sd / np.sqrt(tree.attrs["effective_draws"])).all()
+    evidence = logsumexp(log_density) + 2 * np.log(axis[1] - axis[0])
+    assert abs(tree.attrs["log_evidence"] - evidence) < 5 * tree.attrs["log_evidence_error"]
+
+
+@pytest.mark.parametrize("method", ["exact", "quadrature", "tally_states", "surrogate", "augmentation", "pair_slice"])
+def test_a_prior_that_no_such_engine_can_serve_is_refused_in_a_true_sentence(method):
+    words = rf"^The method {method} needs a Dirichlet prior; this one is logistic-normal with scale 1\.$"
+    with pytest.raises(InfeasibleError, match=words):
+        fit(SMALL["grr"], prior=LogisticNormal(3), method=method)
+
+
+def test_conjugate_priors_are_left_to_their_engines():
+    with pytest.raises(InfeasibleError, match="laplace is for priors that are not Dirichlet"):
+        fit(SMALL["grr"], prior="flat", method="laplace")
+
+
+def test_too_many_unknowns_are_refused_before_time_is_spent():
+    collection = collected(GRR(500, 1.0), 1000, np.full(500, 1 / 500))
+    with pytest.raises(InfeasibleError, match="takes at most 400 unknowns; logistic-normal with scale 1 has 499"):
+        fit(collection, prior=LogisticNormal(500), method="laplace")
+
+
+def test_agrees_with_nuts():
+    collection, prior = collected(UnaryEncoding.optimised(5, 1.0), 600, [0.5, 0.25, 0.15, 0.07, 0.03]), LogisticNormal(5)
+    ours = Laplace().posterior(collection, prior, random_seed=1)
+    theirs = NUTS().posterior(collection, prior, random_seed=1)
+    mean, sd = (theirs["posterior"]["distribution"].reduce(f, ("chain", "draw")).values for f in (np.mean, np.std))
+    errors = theirs["summary"]["mcse"].sel(target="distribution").values + sd / np.sqrt(ours.attrs["effective_draws"])
+    draws = ours["posterior"]["distribution"].values.reshape(-1, 5)
+    assert (np.abs(draws.mean(axis=0) - mean) < 5 * errors).all()
+    assert (np.abs(draws.std(axis=0) / sd - 1) < 0.15).all()
+    frequency = [tree["summary"].sel(target="frequency") for tree in (ours, theirs)]
+    assert (np.abs(frequency[0]["mean"] - frequency[1]["mean"]).values < 5 * frequency[1]["mcse"].values + 5 * errors).all()
+
+
+def test_cells_at_once_equal_cells_apart():
+    """P of shape (cells, categories): with a prior under which cells are independent, each is as if alone."""
+    one, names = LogisticNormal(3), ("grr", "oue")
+    parts = [SMALL[name].rows for name in names]
+    rng = np.random.default_rng(4)
+    joint = Target(CellsApart(one, 2), tuple(parts))
+    _, p, found = weighted_draws(joint, StudentT.at_mode(*find_mode(joint, np.zeros(4))), 4000, rng)
+    assert not found.problem and p.shape == (4000, 2, 3)
+    evidence, error = 0.0, found.log_evidence_error
+    for c, rows in enumerate(parts):
+        alone = Target(one, (rows,))
+        _, q, apart = weighted_draws(alone, StudentT.at_mode(*find_mode(alone, np.zeros(2))), 4000, rng)
+        sd = np.sqrt(apart.weight @ (q - apart.weight @ q) ** 2)
+        assert (np.abs(found.weight @ p[:, c] - apart.weight @ q) < 6 * sd / np.sqrt(found.effective_sample)).all()
+        evidence, error = evidence + apart.log_evidence, error + apart.log_evidence_error
+    assert abs(found.log_evidence - evidence) < 4 * error
+
+
+def test_summaries_are_served_like_rows():
+    rows = collected(UnaryEncoding.optimised(4, 1.0), 20_000, [0.4, 0.3, 0.2, 0.1]).rows
+    prior, rng = LogisticNormal(4), np.random.default_rng(5)
+    target = Target(prior, (rows,))
+    mode = find_mode(target, np.zeros(3))
+    _, p, exact = weighted_draws(target, StudentT.at_mode(*mode), 4000, rng)
+    mean = exact.weight @ p
+    sd = np.sqrt(exact.weight @ (p - mean) ** 2)
+    summed = Target(prior, (Summary.of(rows, mean, sd**2),))
+    _, q, short = weighted_draws(summed, StudentT.at_mode(*find_mode(summed, np.zeros(3))), 4000, rng)
+    assert not short.problem
+    assert (np.abs(short.weight @ q - mean) < 0.15 * sd).all()
+
+
+class Saddle:
+    """A log-density with a saddle at 0 and modes at (±1, 0)."""
+
+    def value_and_gradient(self, z):
+        x, y = z
+        return -((x**2 - 1) ** 2) - y**2, np.array([-4 * x * (x**2 - 1), -2 * y])
+
+    hessian = Target.hessian
+
+
+def test_a_saddle_point_is_left():
+    mode, eigenvalues, _ = find_mode(Saddle(), np.zeros(2))
+    np.testing.assert_allclose(np.abs(mode), [1, 0], atol=1e-6)
+    np.testing.assert_allclose(eigenvalues, [2, 8], rtol=1e-5)
+
+
+def test_draws_of_the_proposal_have_its_density():
+    rng = np.random.default_rng(0)
+    root = np.array([[1.0, 0.0], [0.5, 2.0]])
+    proposal = StudentT(np.array([1.0, -1.0]), root, float(np.log(2.0)))
+    z, log_density = proposal.draw(200_000, rng)
+    from scipy import stats
+
+    reference = stats.multivariate_t([1.0, -1.0], root @ root.T, df=8).logpdf(z[:100])
+    np.testing.assert_allclose(log_density[:100], reference, rtol=1e-10)
+    np.testing.assert_allclose(np.cov(z.T), root @ root.T * 8 / 6, rtol=0.05, atol=0.03)
+
+
+def test_an_answer_that_cannot_be_trusted_is_rejected():
+    """Forty categories of which most are empty: the posterior is far from any t distribution."""
+    p = np.r_[np.full(3, 1 / 3), np.zeros(37)]
+    collection = collected(GRR(40, 4.0), 300, p)
+    with pytest.raises(ConvergenceError, match="cannot be trusted: Pareto k-hat"):
+        Laplace(draws=500).posterior(collection, LogisticNormal(40, 4.0), random_seed=0)
+
+
+def test_same_seed_same_draws():
+    runs = [Laplace(draws=100).posterior(SMALL["oue"], LogisticNormal(3), random_seed=9) for _ in range(2)]
+    assert np.array_equal(*(run["posterior"]["distribution"].values for run in runs))

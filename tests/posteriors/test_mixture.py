@@ -1,0 +1,194 @@
+"""The learnt prior: nodes against brute force over α, answers of the three engines, and calibration."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+from ldpbayes import Collection, Tally, fit
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.posteriors.base import Problem
+from ldpbayes.posteriors.exact import exact_moments
+from ldpbayes.posteriors.mixture import Mixture, _Few, _Weighted, shares
+from ldpbayes.posteriors.tally_states import TallyStates
+from ldpbayes.priors import Dirichlet
+from ldpbayes.priors.learnt import Learnt
+from ldpbayes.protocols.grr import GRR
+from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.protocols.unary import UnaryEncoding
+
+GRID = np.linspace(-6, 6, 81)
+
+
+def collected(protocol, n, p, seed=3):
+    rng = np.random.default_rng(seed)
+    tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng))
+    return Collection([f"c{x}" for x in range(len(p))], [tally])
+
+
+def brute_force(moments, a):
+    """Return log-evidence, mean and sd of α, mean and sd of P and mean of F by a fine grid over log α."""
+    prior = Learnt(n_categories=a)
+    alphas = prior.alpha(GRID)
+    found = [moments(Dirichlet(np.full(a, alpha))) for alpha in alphas]
+    log_weight = np.array([one[0] for one in found]) + stats.norm.logpdf(GRID)
+    weight = np.exp(log_weight - logsumexp(log_weight))
+    means, variances, frequencies = (np.array([one[k] for one in found]) for k in (1, 2, 3))
+    mean = weight @ means
+    alpha_mean = weight @ alphas
+    return {
+        "log_evidence": logsumexp(log_weight) + np.log(GRID[1] - GRID[0]),
+        "alpha_mean": alpha_mean,
+        "alpha_sd": np.sqrt(weight @ (alphas - alpha_mean) ** 2),
+        "mean": mean,
+        "sd": np.sqrt(weight @ (variances + (means - mean) ** 2)),
+        "frequency": weight @ frequencies,
+        "cdf": np.cumsum(weight) - weight / 2,
+    }
+
+
+def by_exact(collection):
+    def moments(prior):
+        found = exact_moments(collection.rows, prior)
+        return found.log_evidence, found.mean, found.variance, found.frequency_mean
+
+    return brute_force(moments, collection.n_categories)
+
+
+def by_tallies(collection):
+    def moments(prior):
+        exact = TallyStates(draws=2, chains=1).posterior(collection, prior, random_seed=0)["exact"]
+        values = (exact[f"{name}"].values for name in ("distribution_mean", "distribution_sd", "frequency_mean"))
+        mean, sd, frequency = values
+        return float(exact["log_evidence"]), mean, sd**2, frequency
+
+    return brute_force(moments, collection.n_categories)
+
+
+@pytest.mark.parametrize(
+    "collection",
+    [
+        collected(GRR(3, 1.0), 60, [0.7, 0.2, 0.1]),
+        collected(GRR(8, 2.0), 3000, [0.5, 0.3, 0.2, 0, 0, 0, 0, 0]),
+        collected(GRR(10, 0.5), 300, np.full(10, 0.1)),
+        collected(GRR(60, 2.0), 20_000, np.arange(60, 0, -1) / 1830),
+    ],
+    ids=["three", "sparse", "even", "sixty"],
+)
+def test_nodes_agree_with_brute_force(collection):
+    truth, tree = by_exact(collection), Mixture(draws=500).posterior(collection, "learnt", random_seed=1)
+    exact = {name: values.values for name, values in tree["exact"].data_vars.items()}
+    assert exact["log_evidence"] == pytest.approx(truth["log_evidence"], abs=1e-3)
+    np.testing.assert_allclose(exact["distribution_mean"], truth["mean"], rtol=1e-3)
+    np.testing.assert_allclose(exact["distribution_sd"], truth["sd"], rtol=1e-3)
+    np.testing.assert_allclose(exact["frequency_mean"], truth["frequency"], rtol=2e-3, atol=1e-6)
+    assert tree.attrs["alpha_mean"] == pytest.approx(truth["alpha_mean"], rel=1e-3)
+    ends = Learnt(n_categories=2).alpha(np.interp([0.025, 0.975], truth["cdf"], GRID))
+    assert [tree.attrs["alpha_lower"], tree.attrs["alpha_upper"]] == pytest.approx(ends, rel=0.03)
+    alpha = tree["posterior"]["alpha"].values.ravel()
+    assert alpha.mean() == pytest.approx(truth["alpha_mean"], abs=5 * truth["alpha_sd"] / np.sqrt(alpha.size))
+    draws = tree["posterior"]["distribution"].values.reshape(-1, collection.n_categories)
+    assert (np.abs(draws.mean(axis=0) - truth["mean"]) < 5 * truth["sd"] / np.sqrt(len(draws))).all()
+
+
+def test_log_bayes_factor_against_jeffreys():
+    collection = collected(GRR(8, 2.0), 3000, [0.5, 0.3, 0.2, 0, 0, 0, 0, 0])
+    tree = Mixture(draws=50).posterior(collection, "learnt", random_seed=1)
+    jeffreys = exact_moments(collection.rows, Dirichlet.jeffreys(8)).log_evidence
+    factor = tree.attrs["log_bayes_factor_jeffreys"]
+    assert factor == pytest.approx(float(tree["exact"]["log_evidence"]) - jeffreys, abs=1e-9)
+    assert tree["summary"]["derived_mean"].sel(quantity="alpha") == pytest.approx(tree.attrs["alpha_mean"], rel=0.3)
+
+
+SMALL = {
+    "oue": collected(UnaryEncoding.optimised(3, 1.0), 60, [0.6, 0.3, 0.1]),
+    "subset": collected(SubsetSelection(4, 1.0, size=2), 40, [0.6, 0.2, 0.2, 0.0]),
+}
+
+
+@pytest.mark.parametrize("server", ["surrogate", "quadrature"])
+@pytest.mark.parametrize("name", SMALL)
+def test_other_reports_agree_with_brute_force(name, server, monkeypatch):
+    """The evidence of every α by dynamic programming over the tallies."""
+    collection = SMALL[name]
+    monkeypatch.setattr("ldpbayes.posteriors.mixture.QUICK", 100.0 if server == "quadrature" else 0.0)
+    truth, tree = by_tallies(collection), Mixture().posterior(collection, "learnt", random_seed=1)
+    effective = tree.attrs.get("effective_draws") or 4000
+    for target, mean in (("distribution", truth["mean"]), ("frequency", truth["frequency"])):
+        draws = tree["posterior"][target].values.reshape(-1, collection.n_categories)
+        assert (np.abs(draws.mean(axis=0) - mean) < 5 * draws.std(axis=0) / np.sqrt(effective)).all()
+    sd = tree["posterior"]["distribution"].values.reshape(-1, collection.n_categories).std(axis=0)
+    np.testing.assert_allclose(sd, truth["sd"], rtol=5 / np.sqrt(effective))
+    if server == "quadrature":
+        assert float(tree["exact"]["log_evidence"]) == pytest.approx(truth["log_evidence"], abs=1e-3)
+        assert tree.attrs["alpha_mean"] == pytest.approx(truth["alpha_mean"], rel=1e-3)
+    else:
+        assert abs(tree.attrs["log_evidence"] - truth["log_evidence"]) < 5 * tree.attrs["log_evidence_error"]
+        assert tree.attrs["alpha_mean"] == pytest.approx(truth["alpha_mean"], abs=6 * truth["alpha_sd"] / np.sqrt(effective))
+
+
+def test_the_surrogates_evidence_is_near_that_of_exact_engines():
+    """Before the weights mend it: within a tenth of a nat over the values of α that the reports leave."""
+    collection = collected(GRR(10, 1.0), 2000, np.arange(10, 0, -1) / 55)
+    server = _Weighted(Problem.of(collection, "learnt"), 100)
+    for alpha in (0.5, 1.0, 3.0):
+        prior = Dirichlet(np.full(10, alpha))
+        assert server.log_evidence(prior) == pytest.approx(exact_moments(collection.rows, prior).log_evidence, abs=0.1)
+
+
+def test_fit_serves_the_learnt_prior_by_name():
+    tree = fit(SMALL["oue"], prior="learnt", random_seed=1, draws=200)
+    assert tree.attrs["method"] == "mixture" and tree.attrs["converged"]
+    assert tree.attrs["prior"].startswith("learnt, symmetric Dirichlet")
+    assert float(tree["constant_data"]["median"]) == 0.5
+    assert tree["posterior"]["alpha"].dims == ("chain", "draw")
+
+
+def test_only_mixtures_are_served():
+    with pytest.raises(InfeasibleError, match="mixture is for priors that mix Dirichlet priors, such as learnt"):
+        fit(SMALL["oue"], prior="jeffreys", method="mixture")
+    with pytest.raises(InfeasibleError, match="The method exact needs a Dirichlet prior; this one is learnt"):
+        fit(collected(GRR(3, 1.0), 60, [0.7, 0.2, 0.1]), prior="learnt", method="exact")
+    problem = Problem.of(collected(UnaryEncoding.optimised(6, 1.5), 40, np.full(6, 1 / 6)), "learnt")
+    with pytest.raises(InfeasibleError, match=r"Quadrature at every node|for quadrature"):
+        _Few(problem, 10)
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 4001])
+def test_shares_are_in_proportion(size):
+    weights = np.random.default_rng(size).dirichlet(np.ones(7))
+    counts = shares(weights, size)
+    assert counts.sum() == size and (np.abs(counts - weights * size) <= 1).all()
+
+
+def ranks(protocol, n, replications, seed):
+    """Return the ranks in (0, 1) of true P_0 and α among the draws of fits to simulated reports."""
+    rng, a = np.random.default_rng(seed), protocol.n_categories
+    prior, out = Learnt(n_categories=a), []
+    for _ in range(replications):
+        alpha = float(prior.alpha(rng.standard_normal()))
+        p = rng.dirichlet(np.full(a, alpha))
+        reports, counts = protocol.simulate(rng.multinomial(n, p), rng)
+        collection = Collection([f"c{x}" for x in range(a)], [Tally(protocol, reports, counts)])
+        tree = Mixture(draws=200, chains=1).posterior(collection, prior, random_seed=int(rng.integers(2**31)))
+        drawn = tree["posterior"]
+        below = (drawn["distribution"].values[0, :, 0] < p[0]).mean(), (drawn["alpha"].values[0] < alpha).mean()
+        out.append(below)
+    return np.array(out)
+
+
+def uniform_enough(found):
+    """Ranks of a calibrated posterior are uniform: chi-square over bins of at least eight, at one in ten thousand."""
+    for column in found.T:
+        counts = np.histogram(column, min(len(found) // 8, 20), (0, 1))[0]
+        assert stats.chisquare(counts).pvalue > 1e-4, counts
+
+
+def test_calibrated_in_short():
+    uniform_enough(ranks(GRR(4, 1.5), 100, 40, 1))
+
+
+@pytest.mark.calibrate
+@pytest.mark.parametrize("protocol, n", [(GRR(4, 1.5), 200), (UnaryEncoding.optimised(4, 1.0), 400)], ids=["grr", "oue"])
+def test_calibrated(protocol, n):
+    uniform_enough(ranks(protocol, n, 200, 2))
