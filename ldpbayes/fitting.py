@@ -1,14 +1,25 @@
 """The front door: select_method says which posterior method suits a collection and why, fit runs it."""
 
 import importlib
+import json
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections import as_collection
-from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
+from ldpbayes.collections import Cells, as_collection
+from ldpbayes.errors import (
+    ArgumentError,
+    ConvergenceError,
+    DiagnosticWarning,
+    InfeasibleError,
+    LDPBayesWarning,
+    listed,
+)
 from ldpbayes.posteriors.base import AbstractPosterior, Answer, Plan, Problem, Refusal, level, seed
+from ldpbayes.priors import as_prior
 from ldpbayes.sources import read_collection
 
 #: Posterior methods in the order in which ``auto`` considers them, by module and class (imported when needed).
@@ -161,8 +172,8 @@ def fit(
 
     Parameters
     ----------
-    collection : Collection, Tally or path-like
-        Reports, or a collection file.
+    collection : Collection, Tally, Cells or path-like
+        Reports, or a collection file. Cells without a prior over all of them are fitted one by one.
     prior : {"jeffreys", "flat"}, float, (a,) array or AbstractPrior
         Prior of P; a number is a symmetric concentration, an array the concentrations of a Dirichlet.
     method : str or AbstractPosterior
@@ -213,9 +224,18 @@ def fit(
 
     if isinstance(collection, (str, os.PathLike)):
         collection = read_collection(collection)
+    elif isinstance(collection, Cells):
+        collection.warn_if_unidentified()
     else:
         collection = as_collection(collection)
         collection.warn_if_unidentified()
+    if isinstance(collection, Cells):
+        settings = {"method": method, "draws": draws, "chains": chains, "estimates": estimates, "exclude": exclude}
+        run = {"random_seed": seed(random_seed), "ci_prob": level(ci_prob), "progressbar": progressbar}
+        tree = _fit_cells(collection, as_prior(prior, collection.n_categories, len(collection)), settings, run)
+        if not tree.attrs["converged"]:
+            warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
+        return tree
     random_seed, ci_prob = seed(random_seed), level(ci_prob)
     run = {"random_seed": random_seed, "ci_prob": ci_prob, "progressbar": progressbar}
     settings = {"draws": 1000 if draws is None else draws, "chains": 4 if chains is None else chains}
@@ -241,6 +261,78 @@ def fit(
         tree.attrs |= answers.worth(tree, collection)
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
+    return tree
+
+
+def _fit_cells(cells, prior, settings, run):
+    """Return one result of all cells: with a prior over all of them by NUTS, else each cell on its own."""
+    from ldpbayes import result
+
+    if len(prior.shape) > 1:
+        return _fit_together(cells, prior, settings, run)
+    kept = [label for label, one in zip(cells.labels, cells.likelihoods, strict=True) if one.rows() is None]
+    if kept:
+        raise InfeasibleError(
+            f"Cells that are fitted one by one need their reports; of the cells {listed(kept)} only summaries were kept. "
+            "Use a prior over all cells, or a PyMC model with observe."
+        )
+    seeds = np.random.SeedSequence(run["random_seed"]).spawn(len(cells))
+    trees = []
+    for label, cell, own in zip(cells.labels, cells.values(), seeds, strict=True):
+        one = run | {"random_seed": int(own.generate_state(1)[0])}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
+                trees.append(fit(cell, prior, **settings, **one))
+        except InfeasibleError as err:
+            raise InfeasibleError(f"Cell {label}: {err}") from err
+        except ConvergenceError as err:
+            raise ConvergenceError(f"Cell {label}: {err}", err.result) from err
+    name = settings["method"] if isinstance(settings["method"], str) else settings["method"].name
+    chosen = {key: value for key, value in settings.items() if value is not None} | {"method": name} | run
+    chosen["exclude"] = list(_names(settings["exclude"]))
+    tree = result.stack(cells, trees, {key: value for key, value in chosen.items() if key != "progressbar"})
+    result.validate(tree)
+    return tree
+
+
+def _fit_together(cells, prior, settings, run):
+    """Return the result of all cells under a prior over all of them."""
+    from ldpbayes import result
+    from ldpbayes.model import sample_cells
+
+    method = make_method("nuts") if settings["method"] in ("auto", "nuts") else settings["method"]
+    name = method if isinstance(method, str) else method.name
+    if name != "nuts":
+        raise InfeasibleError(f"A prior over all cells needs the method nuts, got {name}.")
+    sizes = {key: settings[key] for key in ("draws", "chains") if settings[key] is not None}
+    method = replace(method, **sizes)
+    trace = sample_cells(
+        cells,
+        prior,
+        draws=method.draws,
+        tune=method.tune,
+        chains=method.chains,
+        target_accept=method.target_accept,
+        random_seed=run["random_seed"],
+        progressbar=run["progressbar"],
+    )
+    tree = result.attach(
+        trace,
+        cells,
+        var_name="distribution",
+        prior=prior.describe(),
+        random_seed=run["random_seed"],
+        ci_prob=run["ci_prob"],
+        log_likelihood=False,
+    )
+    asked = asdict(method) | {"random_seed": run["random_seed"], "ci_prob": run["ci_prob"]}
+    tree.attrs |= {
+        "method": method.name,
+        "settings": json.dumps(asked, sort_keys=True, default=float),
+        "reason": "The prior joins all cells, so that they are sampled together.",
+        "prior_weight": prior.weight(),
+    }
     return tree
 
 

@@ -40,8 +40,8 @@ def observe(name, p, data, *, dims=None, likelihood="full", prior="jeffreys", pi
 
     The *surrogate* log-likelihood c + Σ_x b_x p_x − D_x p_x²/2 costs O(a) whatever the number of reports, and takes reports
     whose rows no PyMC model could hold. It is an approximation, good near the pilot at which the likelihood is expanded:
-    weigh the draws by the true likelihood over it before relying on them (``NUTS(likelihood="surrogate")`` and
-    ``sample_surrogate`` do).
+    weigh the draws by the true likelihood over it before relying on them (``NUTS(likelihood="surrogate")``
+    does).
 
     Parameters
     ----------
@@ -150,6 +150,52 @@ def build_model(collection, prior="jeffreys", *, likelihood="full"):
         distribution = pm.Deterministic("distribution", prior.pymc("latent"), dims="category")
         observe("reports", distribution, collection, likelihood=likelihood, prior=prior)
     return model
+
+
+def sample_cells(
+    cells,
+    prior,
+    *,
+    draws=1000,
+    tune=1000,
+    chains=4,
+    target_accept=0.9,
+    random_seed=None,
+    progressbar=False,
+):
+    """Return the trace of a model of all cells under a prior over all of them, sampled with nutpie.
+
+    Parameters
+    ----------
+    cells : Cells
+    prior : AbstractPrior
+        With P of shape (cells, categories).
+    draws, tune, chains : int
+        Draws kept and discarded per chain, and chains.
+    target_accept : float
+    random_seed : int, optional
+    progressbar : bool
+
+    Returns
+    -------
+    DataTree
+        With the variable ``distribution``, dims chain, draw, cell, category.
+    """
+    with pm.Model(coords={"cell": cells.labels, "category": list(cells.categories)}):
+        distribution = pm.Deterministic("distribution", prior.pymc("latent"), dims=("cell", "category"))
+        observe("reports", distribution, cells, dims=("cell", "category"))
+        return pm.sample(
+            draws=draws,
+            tune=tune,
+            chains=chains,
+            cores=1,
+            random_seed=random_seed,
+            nuts_sampler="nutpie",
+            nuts={"target_accept": target_accept},
+            progressbar=progressbar,
+            quiet=not progressbar,
+            compute_convergence_checks=False,
+        )
 
 
 def dirichlet(name, alpha):

@@ -282,7 +282,7 @@ def test_leave_one_out_compares_two_models(groups, trace):
     one = result.attach(trace, groups, random_seed=1)
     two = result.attach(hierarchical(groups, pooled=True), groups, random_seed=1)
     found = one["log_likelihood"]["reports"]
-    assert found.dims == ("chain", "draw", "report") and 0.8 * groups.n_reports < found.sizes["report"] < groups.n_reports
+    assert found.dims == ("chain", "draw", "report") and 0.4 * groups.n_reports < found.sizes["report"] < groups.n_reports
     draws = one["posterior"]["distribution"].values[1, 7]
     expected = [likelihood.log_likelihood(p) for likelihood, p in zip(groups.likelihoods, draws, strict=True)]
     for c, label in enumerate(groups.labels):

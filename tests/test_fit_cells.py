@@ -1,0 +1,171 @@
+"""fit() of cells: each on its own, or together under a prior over all of them."""
+
+import json
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from priorcases import CellsApart, LogisticNormal
+
+from ldpbayes import (
+    GRR,
+    NUTS,
+    Cells,
+    Channel,
+    Collection,
+    Derived,
+    InfeasibleError,
+    Tally,
+    answers,
+    fit,
+    load,
+    result,
+    save,
+)
+from ldpbayes.errors import DiagnosticWarning, RankDeficientWarning
+from ldpbayes.protocols.unary import UnaryEncoding
+
+LABELS = ["a", "b", "c"]
+
+
+def survey(counts, protocol=None, **facts):
+    return Collection(LABELS, [Tally(protocol or GRR(3, 1.0), [0, 1, 2], counts)], **facts)
+
+
+@pytest.fixture(scope="module")
+def cells():
+    derived = (Derived("ab", ("a", "b")),)
+    keys = {("north", 2024): [400, 300, 300], ("north", 2025): [80, 70, 50], ("south", 2025): [5, 3, 2]}
+    found = {key: survey(counts, derived=derived) for key, counts in keys.items()}
+    return Cells(found, by=["region", "year"], covariates={"rural": [0.2, 0.3, 0.4]}, title="Three cells")
+
+
+@pytest.fixture(scope="module")
+def tree(cells):
+    return fit(cells, "flat", random_seed=3)
+
+
+def test_one_result_has_all_cells(cells, tree):
+    for name in ("distribution", "frequency"):
+        assert tree["posterior"][name].dims == ("chain", "draw", "cell", "category")
+    assert tree["posterior"]["ab"].dims == ("chain", "draw", "cell")
+    assert tree["posterior"]["cell"].values.tolist() == ["north, 2024", "north, 2025", "south, 2025"]
+    assert tree["posterior"]["region"].values.tolist() == ["north", "north", "south"]
+    assert tree["posterior"]["year"].values.tolist() == [2024, 2025, 2025]
+    assert tree["summary"]["mean"].dims == ("target", "cell", "category")
+    assert tree["summary"]["derived_mean"].dims == ("cell", "quantity")
+    assert tree["estimate"]["value"].dims == ("estimator", "cell", "category")
+    assert tree["constant_data"]["n_reports"].values.tolist() == [1000, 200, 10]
+    assert tree["constant_data"]["rural"].values.tolist() == [0.2, 0.3, 0.4]
+    assert tree["constant_data"]["alpha"].shape == (3, 3)
+    assert tree["cells"]["method"].values.tolist() == ["exact"] * 3 and tree.attrs["method"] == "exact"
+    assert tree.attrs["n_cells"] == 3 and tree.attrs["title"] == "Three cells" and tree.attrs["converged"] == 1
+    assert json.loads(tree.attrs["settings"])["random_seed"] == 3
+
+
+def test_each_cell_is_the_fit_of_its_collection(cells, tree):
+    for key, cell in cells.items():
+        seed = int(result.select(tree, key).attrs["random_seed"])
+        alone, part = fit(cell, "flat", random_seed=seed), result.select(tree, key)
+        for group in ("posterior", "summary", "exact", "estimate"):
+            one, other = alone[group].to_dataset(), part[group].to_dataset()
+            assert set(one.data_vars) == set(other.data_vars), group
+            for name in one.data_vars:
+                np.testing.assert_array_equal(one[name].values, other[name].values, err_msg=name)
+        np.testing.assert_array_equal(alone["observed_data"]["counts_all"], part["observed_data"]["counts_all"])
+        assert part.attrs["n_reports"] == cell.n_reports and part.attrs["worth"] == alone.attrs["worth"]
+        result.validate(part)
+
+
+def test_cells_have_seeds_of_their_own(tree):
+    same = survey([30, 20, 10])
+    twins = fit(Cells({"x": same, "y": same}), "flat", random_seed=1)
+    draws = twins["posterior"]["distribution"].values
+    assert not np.array_equal(draws[:, :, 0], draws[:, :, 1])
+    again = fit(Cells({"x": same, "y": same}), "flat", random_seed=1)
+    np.testing.assert_array_equal(draws, again["posterior"]["distribution"].values)
+
+
+def test_one_cell_has_the_dim_and_a_collection_never_has(cells):
+    one = fit(Cells({"x": survey([30, 20, 10])}), "flat", random_seed=1)
+    assert one["posterior"]["distribution"].sizes["cell"] == 1
+    assert "cell" not in fit(survey([30, 20, 10]), "flat", random_seed=1)["posterior"].dims
+
+
+def test_results_of_cells_are_saved_and_answer(cells, tree, tmp_path):
+    save(tree, tmp_path / "cells.nc")
+    again = load(tmp_path / "cells.nc")
+    for group in tree.children:
+        assert again[group].to_dataset().equals(tree[group].to_dataset()), group
+    share = answers.category_sum(again, ["a", "b"], cell=("north", 2025))
+    assert share["mean"] == pytest.approx(float(tree["summary"]["derived_mean"][1, 0]), abs=0.02)
+    assert answers.poststratify(again, cells.sizes)["mean"].sum() == pytest.approx(1)
+
+
+def test_sums_over_many_weakly_informed_cells_warn():
+    rng, p = np.random.default_rng(5), np.array([0.9, 0.05, 0.05])
+    protocol = GRR(3, 0.7)
+
+    def many(n_cells, n):
+        found = {}
+        for i in range(n_cells):
+            found[i] = Collection(LABELS, [Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng))])
+        return Cells(found)
+
+    weak, strong = many(60, 30), many(3, 400_000)
+    with pytest.warns(DiagnosticWarning, match="independent priors of 60 cells displace this sum"):
+        pulled = answers.poststratify(fit(weak, "flat", random_seed=1, draws=200, estimates=False), weak.sizes)
+    assert abs(float(pulled["mean"][0]) - 0.9) > 3 * float(pulled["sd"][0])  # which is why it must be said
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        answers.poststratify(fit(strong, "flat", random_seed=1, draws=200, estimates=False), strong.sizes)
+
+
+def test_different_methods_stand_in_one_result():
+    unary = UnaryEncoding.optimised(3, 1.0)
+    reports = unary.simulate(np.array([30, 20, 10]), np.random.default_rng(0))
+    mixed = Cells({"grr": survey([30, 20, 10]), "unary": Collection(LABELS, [Tally(unary, *reports)])})
+    tree = fit(mixed, "flat", random_seed=1, draws=100)
+    assert tree["cells"]["method"].values.tolist() == ["exact", "quadrature"] and tree.attrs["method"] == "several"
+    assert "exact (1 cells), quadrature (1 cells)" in tree.attrs["reason"]
+    result.validate(result.select(tree, "unary"))
+
+
+def test_one_warning_for_all_cells():
+    blind = Channel([[0.6, 0.6, 0.2], [0.1, 0.1, 0.5], [0.3, 0.3, 0.3]])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(Cells({k: survey([5, 3, 2], blind) for k in range(4)}), "flat", random_seed=1, draws=50)
+    assert [w.category for w in caught if issubclass(w.category, RankDeficientWarning)] == [RankDeficientWarning]
+
+
+def test_summaries_alone_cannot_be_fitted_one_by_one(cells):
+    with pytest.raises(InfeasibleError, match="only summaries were kept"):
+        fit(cells.summaries(np.ones(3) / 3), "flat")
+
+
+def test_a_prior_over_all_cells_samples_them_together(cells):
+    prior = CellsApart(LogisticNormal(3), 3)
+    tree = fit(cells, prior, NUTS(draws=500, tune=500, chains=2), random_seed=1)
+    assert tree.attrs["method"] == "nuts" and tree["posterior"]["distribution"].dims[2] == "cell"
+    single = Cells({"x": cells["north", 2024]})
+    alone = fit(single, CellsApart(LogisticNormal(3), 1), NUTS(draws=500, tune=500, chains=2), random_seed=1)
+    one, other = (
+        t["summary"].sel(target="distribution") for t in (result.select(tree, ("north", 2024)), result.select(alone, "x"))
+    )
+    error = np.hypot(one["mcse"].values, other["mcse"].values)
+    assert np.abs((one["mean"].values - other["mean"].values) / error).max() < 4.5
+    with pytest.raises(InfeasibleError, match="needs the method nuts"):
+        fit(cells, prior, "exact")
+
+
+def test_exact_fits_of_cells_are_light():
+    code = (
+        "import sys; from ldpbayes import GRR, Cells, Collection, Tally, fit;"
+        "c = Collection(['a', 'b'], [Tally(GRR(2, 1.0), [0, 1], [30, 20])]);"
+        "fit(Cells({1: c, 2: c}), 'flat', random_seed=1, estimates=False);"
+        "assert not {'pymc', 'nutpie', 'cvxpy', 'matplotlib', 'numba'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
