@@ -8,6 +8,8 @@ from ldpbayes.errors import ArgumentError
 EXACT_INFORMATION_OPERATIONS = 4e9
 #: Information below this share of the largest counts as none: the reports do not identify that direction.
 RANK_TOLERANCE = 1e-10
+#: Relative rounding error of the information matrix, per category.
+ROUNDING = 4 * np.finfo(float).eps
 
 
 def project(values, weights=None):
@@ -97,9 +99,6 @@ def information_covariance(rows, p, mass=None):
     -------
     (a, a) array
 
-    References
-    ----------
-    Spec 2.1.
     """
     size = rows.n_categories
     out = np.full((size, size), np.nan)
@@ -119,7 +118,8 @@ def information_covariance(rows, p, mass=None):
     basis = (np.eye(free.size) - np.outer(reflected, reflected) * (2 / (reflected @ reflected)))[:, 1:]
     values, vectors = np.linalg.eigh(basis.T @ (scale[:, None] * information * scale) @ basis)
     directions = scale[:, None] * (basis @ vectors)
-    known = values > RANK_TOLERANCE * max(values[-1], 0.0)
+    # The scaled information has a unit diagonal: what lies below its rounding is no information, even where it is all.
+    known = values > max(RANK_TOLERANCE * values[-1], ROUNDING * free.size)
     covariance = (directions[:, known] / values[known]) @ directions[:, known].T
     lost = (np.abs(directions[:, ~known]) > 1e-6 * scale[:, None]).any(axis=1)
     covariance[lost, :] = covariance[:, lost] = np.nan

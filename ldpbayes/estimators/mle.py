@@ -232,7 +232,8 @@ def _error_notes(p, error, exact):
             "the standard errors of the others treat these zeros as known."
         )
     if unknown > 0:
-        notes.append(f"{unknown} more have none because the reports do not identify them.")
+        which = f"{unknown} more have" if zeros else f"{unknown} of {p.size} categories have"
+        notes.append(f"{which} no standard error because the reports do not identify them.")
     if not exact:
         notes.append("Standard errors are diagonal-plus-rank-one approximations.")
     return notes

@@ -1,5 +1,6 @@
 """Maximum likelihood: certified, equal to cvxpy and to the closed form, and the numbers that others published."""
 
+import math
 import pathlib
 import subprocess
 import sys
@@ -461,3 +462,20 @@ def test_exact_methods_load_no_cvxpy():
         "assert not {'cvxpy', 'pymc', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("matrix", [[[0.3, 0.3], [0.7, 0.7]], [[0.3, 0.3, 0.3], [0.7, 0.7, 0.7]]])
+def test_mend_9_unidentified_channels_have_no_standard_error(matrix):
+    """Two categories got one of 5.7e14: the rounding of an information that is zero."""
+    survey = Collection("abc"[: len(matrix[0])], [Tally(Channel(matrix), [0, 1], [30, 70])])
+    estimate = MLE()(survey)
+    assert np.isnan(estimate.standard_error).all()
+    assert "categories have no standard error because the reports do not identify them" in estimate.outcome
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1e-5, 1e-6])
+def test_mend_9_weak_channels_keep_their_standard_error(epsilon):
+    """(a + β)/β times the binomial error, as long as double precision can tell the information from none."""
+    estimate = MLE()(Collection("ab", [Tally(GRR(2, epsilon), [0, 1], [5000, 5000])]))
+    expected = (2 + math.expm1(epsilon)) / math.expm1(epsilon) * 0.005
+    assert estimate.standard_error == pytest.approx([expected, expected], rel=1e-3)
