@@ -152,3 +152,73 @@ def test_models_do_not_import_ldpbayes():
     for path in (ROOT / "models").glob("*.py"):
         used = {name.split(".")[0] for name in imports(ast.parse(path.read_text()), None)}
         assert path.name in richer or "ldpbayes" not in used, path.name
+
+
+#: Families whose concrete members nobody else asks for: a capability is a method that returns the object or None.
+CAPABLE = ("protocols", "likelihoods", "priors", "posteriors")
+#: Containers of data and outcomes, which a function takes beside each other: what these are may be asked.
+DOOR = {"Summary", "Integers", "Bytes", "Lists", "Answer"}
+#: Converters, constructors that check their arguments, and what is still to become a capability.
+MAY_ASK = {
+    ("protocols.combine", "Channel"),  # as_channel returns a Channel as it is
+    ("protocols.rappor_bits", "Rappor"),  # its constructor takes nothing else
+    ("theory.planning", "Dirichlet"),  # a prior beside the word for a worst case
+    ("estimators.mle", "IdentityRows"),  # to do: the closed form as a capability of rows
+    ("posteriors.conditioned_product.factors", "hasattr"),  # to do: powers as a method of every family of factors
+}
+#: Values of foreign libraries, of which no capability can be asked.
+FOREIGN = {"pages.renderers.json", "study.runner"}
+
+
+def concrete_members():
+    """Return the names of the concrete classes of the capable families, and the modules that define them."""
+    return {
+        (name, node.name)
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and name.split(".")[0] in CAPABLE and not node.name.startswith("Abstract")
+    }
+
+
+def asked(tree):
+    """Yield the class names of every isinstance, and the words "hasattr" and "override" for other questions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("isinstance", "issubclass"):
+                yield from (part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name))
+                yield from (part.attr for part in ast.walk(node.args[1]) if isinstance(part, ast.Attribute))
+            elif node.func.id == "hasattr" or (node.func.id == "getattr" and len(node.args) == 3):
+                yield "hasattr"
+        if isinstance(node, ast.Compare) and any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            sides = [side for side in (node.left, *node.comparators) if isinstance(side, ast.Attribute)]
+            if any(isinstance(side.value, ast.Call) and ast.unparse(side.value.func) == "type" for side in sides):
+                yield "override"
+
+
+def test_nobody_asks_what_an_object_can_do_by_its_class():
+    """No isinstance of a concrete member outside its module, no hasattr, no "is it overridden"; exceptions are listed."""
+    members = concrete_members()
+    names = {cls for _, cls in members} - DOOR | {"hasattr", "override"}
+    found = {
+        (name, word)
+        for name, tree in modules()
+        for word in asked(tree)
+        if word in names and (name, word) not in members and name not in FOREIGN
+    }
+    assert found <= MAY_ASK, f"ask for a capability instead: {sorted(found - MAY_ASK)}"
+    assert MAY_ASK <= found, f"take these off the list, nobody asks them any more: {sorted(MAY_ASK - found)}"
+
+
+@pytest.mark.parametrize(
+    "code, words",
+    [
+        ("isinstance(x, GRR)", ["GRR"]),
+        ("isinstance(x, (str, grr.GRR))", ["str", "grr", "GRR"]),
+        ("hasattr(x, 'rank')", ["hasattr"]),
+        ("getattr(x, 'rank', 3)", ["hasattr"]),
+        ("type(x).oracle is AbstractProtocol.oracle", ["override"]),
+        ("x.oracle is None", []),
+    ],
+)
+def test_the_rule_sees_every_way_to_ask(code, words):
+    assert list(asked(ast.parse(code))) == words

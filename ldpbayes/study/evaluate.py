@@ -225,9 +225,11 @@ def cohort_losses(cell, rng):
     """
     protocol, losses = protocol_of(cell), {}
     a, n = cell["n_categories"], cell["n_reports"]
+    law = protocol.report_law()
+    only_bits = law is not None and law.kind == "bits"
     for _ in range(cell["replications"]):
         p, true_counts = truth(cell, rng)
-        if isinstance(protocol, Rappor):
+        if only_bits:
             found = {
                 "projected": project_to_simplex(_decode_bits(protocol, *protocol.simulate_bit_counts(true_counts, rng)))
             }

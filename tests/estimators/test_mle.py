@@ -253,7 +253,7 @@ def test_unidentified_categories_have_no_standard_error():
     estimate = MLE()(survey(Channel(matrix), [300, 400]))
     assert estimate.gap <= 1e-6
     assert np.isnan(estimate.standard_error[:2]).all() and np.isfinite(estimate.standard_error[2])
-    assert "2 more have none because the reports do not identify them" in estimate.outcome
+    assert "2 of 3 categories have no standard error because the reports do not identify them" in estimate.outcome
     assert estimate.distribution[0] == pytest.approx(estimate.distribution[1], abs=1e-6)  # the analytic centre
 
 
