@@ -76,7 +76,7 @@ def beta_expectation(function, p, q, scale=1.0):
     """Return E f(B), B ~ Beta(p, q), for f with a singularity at −1/scale; the Value's error is that to a coarser rule.
 
     Gauss–Jacobi of an order that grows with √scale, geometric in the order; where that would be long, the trapezoidal
-    rule in logit B, which sees the singularity at distance π from the real line whatever the scale.
+    rule in logit B, which sees the singularity at distance π from the real line at any scale.
     """
     order = int(max(24, 12 + 6 * math.sqrt(scale)))
     if order <= 150:

@@ -1,4 +1,4 @@
-"""Lower bounds on the error of any estimator, for one protocol or for every ε-LDP protocol (spec 3.2 and 3.3).
+"""Lower bounds on the error of any estimator, for one protocol or for every ε-LDP protocol.
 
 Squared errors are sums over the categories. Each function says for which n it holds. ``draws``, ``reports`` and
 ``random_seed`` are those of the Monte Carlo where quadrature over P or a sum over the reports is too large.
@@ -32,7 +32,7 @@ def delta(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     """Return δ_μ(Q) = γ_μ(Q) + ½ E log(det G_P/Π_y (QP)_y) = lim H(F|Y⃗) − ((a−1)/2) log n.
 
     Large n. The (b−1)-dimensional determinant is never formed: det G_p/Π(Qp)_y = det(I − ST), with T the tangent
-    information of one report and S = Uᵀ(diag p − ppᵀ)U, whatever the number of reports. −inf where the reports give the
+    information of one report and S = Uᵀ(diag p − ppᵀ)U, so the cost does not grow with the number of reports. −inf where the reports give the
     values away (2020, (40)).
     """
     free, rng = protocol.n_categories - 1, checks.generator(random_seed)
@@ -82,8 +82,8 @@ def theorem_4_1(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
     moments : callable, optional
         (collection, prior) -> object with log_evidence; the library's exact posterior by default.
     """
-    told = information.reports_information(protocol, prior, n, draws=draws, random_seed=random_seed, moments=moments)
-    entropy = Value(base.dirichlet_entropy(prior.alpha) - told.value, told.standard_error, told.method)
+    gained = information.reports_information(protocol, prior, n, draws=draws, random_seed=random_seed, moments=moments)
+    entropy = Value(base.dirichlet_entropy(prior.alpha) - gained.value, gained.standard_error, gained.method)
     return _entropy_power(entropy, protocol.n_categories)
 
 
@@ -216,9 +216,9 @@ def _log_frequency_dets(fisher, p):
     faithful = log_det > -np.inf
     root = np.linalg.cholesky(np.where(faithful[:, None, None], fisher, np.eye(fisher.shape[1])))
     values = np.linalg.eigvalsh(np.swapaxes(root, 1, 2) @ spread @ root)
-    told = values[:, -1] >= 1 - 1e-12
-    out = np.log1p(-np.where(told[:, None], 0.0, values)).sum(axis=1) - np.where(faithful, log_det, 0.0)
-    return np.where(faithful, np.where(told, -np.inf, out), np.inf)
+    revealed = values[:, -1] >= 1 - 1e-12
+    out = np.log1p(-np.where(revealed[:, None], 0.0, values)).sum(axis=1) - np.where(faithful, log_det, 0.0)
+    return np.where(faithful, np.where(revealed, -np.inf, out), np.inf)
 
 
 def _entropy_power(entropy, n_categories):

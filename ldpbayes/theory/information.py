@@ -1,6 +1,6 @@
 """The information of one report: Fisher's about P on the simplex tangent, Shannon's about its user's value.
 
-Protocols whose reports are exchangeable sets have both in closed form up to one quadrature, whatever their size.
+Protocols whose reports are exchangeable sets have both in closed form up to one quadrature, at any size.
 """
 
 import math
@@ -309,7 +309,7 @@ def value_entropy(prior):
 
 
 def conditional_information(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
-    """Return I(Y;X|P) in nats: what one report tells about its user beyond the population.
+    """Return I(Y;X|P) in nats: the information of one report about its user, P known.
 
     One-dimensional quadrature where the reports are exchangeable sets and α is symmetric (the support's mass is
     Beta(kα, (a−k)α) given its size k), and where every row of a listed channel has two levels; an average over P for
@@ -349,13 +349,13 @@ def reports_information(protocol, prior, n, *, draws=200, random_seed=0, moments
         known = 0.0 if p is None else collection.rows.log_likelihood(p)
         return float(known - found.log_evidence)
 
-    told = base.over_reports(protocol, prior, n, log_ratio, draws=draws, random_seed=random_seed, moments=moments)
-    if told.method == "Monte Carlo":
-        return told
+    found = base.over_reports(protocol, prior, n, log_ratio, draws=draws, random_seed=random_seed, moments=moments)
+    if found.method == "Monte Carlo":
+        return found
     channel = protocol.channel()
     noise = prior.mean @ -xlogy(channel, channel).sum(axis=0)
     single = conditional_information(protocol, prior, random_seed=random_seed)
-    return Value(told.value - n * float(single.value + noise), n * single.standard_error, told.method)
+    return Value(found.value - n * float(single.value + noise), n * single.standard_error, found.method)
 
 
 def _information_of_supports(law, alpha):

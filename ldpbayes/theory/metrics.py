@@ -1,4 +1,4 @@
-"""Information-theoretic privacy and utility under a Dirichlet prior (Lopuhaä-Zwakenberg et al. 2019; spec 4).
+"""Information-theoretic privacy and utility under a Dirichlet prior (Lopuhaä-Zwakenberg et al. 2019).
 
 Where they appear, ``draws`` counts draws of P, each with its n reports where n is an argument, ``reports`` those simulated
 where a channel is too large to sum over, and ``random_seed`` (int, SeedSequence or Generator) seeds both. They matter only
@@ -82,7 +82,7 @@ def subset_information(n_categories, epsilon, size):
 
 
 def optimal_subset_size(n_categories, epsilon):
-    """Return (k, I_k): the support size that tells most about one uniform value, the maximum over ε-LDP protocols.
+    """Return (k, I_k): the support size whose reports carry the most information about one uniform value, the maximum over ε-LDP protocols.
 
     k = ⌊β*⌋ or ⌈β*⌉ (at least 1), β* = (εe^ε − e^ε + 1) a/(e^ε − 1)² (Wang et al. 2016, Thm 2.1).
     """

@@ -35,7 +35,7 @@ def oracle_risk(protocol, p, n, target="distribution", norm="l2"):
 
     References
     ----------
-    Kairouz, Bonawitz, Ramage (2016), Prop. 3 and 4; spec 3.1.
+    Kairouz, Bonawitz, Ramage (2016), Prop. 3 and 4.
     """
     checks.choice(target, "target", TARGETS)
     variance = np.asarray(protocol.oracle_variance(p, checks.positive(n, "n"), target))
@@ -114,7 +114,7 @@ def mle_risk(protocol, p, n, target="distribution", norm="l2", *, reports=20_000
 
     References
     ----------
-    Spec 3.3; van der Vaart (1998), ch. 5 and 8.
+    van der Vaart (1998), ch. 5 and 8.
     """
     checks.choice(target, "target", TARGETS)
     n = checks.positive(n, "n")
@@ -179,7 +179,7 @@ def bayes_risk(protocol, prior, n, target="distribution", *, draws=200, random_s
 
     References
     ----------
-    Lopuhaä-Zwakenberg et al. (2020), Thm 3.1 and (87); spec 2.2 and 3.2.
+    Lopuhaä-Zwakenberg et al. (2020), Thm 3.1 and (87).
     """
     checks.choice(target, "target", TARGETS)
 
