@@ -37,6 +37,8 @@ METHODS = {
 
 #: ``auto`` prefers an exact method only where its predicted time stays below this many seconds.
 PATIENCE = 10.0
+#: Simulated tables for the test of fit where reports are sparse: a fit should not wait for more.
+QUICK_REPLICATIONS = 199
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,8 @@ def fit(
     progressbar : bool
         Show progress on standard error.
     estimates : bool
-        Add MLE and oracle in the group ``estimate``, and what the reports are worth to the attrs.
+        Add MLE and oracle in the group ``estimate``, and to the attrs what the reports are worth and whether they fit the
+        design (``fitness.check``).
     exclude : str or sequence of str
         Methods that "auto" leaves out.
 
@@ -221,6 +224,7 @@ def fit(
     ('exact', [0.741, 0.259])
     """
     from ldpbayes import answers, result
+    from ldpbayes.fitness.checking import check
 
     if isinstance(collection, (str, os.PathLike)):
         collection = read_collection(collection)
@@ -259,6 +263,8 @@ def fit(
     if estimates:
         result.add_estimates(tree, point_estimates(collection))
         tree.attrs |= answers.worth(tree, collection)
+        fitness = check(collection, replications=QUICK_REPLICATIONS)
+        tree.attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged)}
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
     return tree

@@ -8,7 +8,7 @@ from ldpbayes import checks
 from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.fitness.base import Fitness
-from ldpbayes.fitness.goodness import goodness_of_fit, listed
+from ldpbayes.fitness.goodness import REPLICATIONS, goodness_of_fit, listed
 from ldpbayes.fitness.structural import structural_checks
 
 SATURATED = (
@@ -17,7 +17,13 @@ SATURATED = (
 )
 
 
-def check(collection: Collection, *, level: float = 0.05, random_seed: int | np.random.Generator | None = 0) -> Fitness:
+def check(
+    collection: Collection,
+    *,
+    level: float = 0.05,
+    random_seed: int | np.random.Generator | None = 0,
+    replications: int = REPLICATIONS,
+) -> Fitness:
     """Return whether the reports can have come from their design, without a prior and without sampling.
 
     Two kinds of tests: the counts of all possible reports against those expected at the maximum-likelihood estimate, where
@@ -31,6 +37,9 @@ def check(collection: Collection, *, level: float = 0.05, random_seed: int | np.
         Probability with which honest reports may be flagged.
     random_seed : int or Generator, optional
         Of the simulated tables for sparse counts; the same tables each time by default.
+
+    replications : int
+        Simulated tables where counts are sparse.
 
     Returns
     -------
@@ -53,11 +62,14 @@ def check(collection: Collection, *, level: float = 0.05, random_seed: int | np.
     if not isinstance(collection, Collection):
         raise ArgumentError(f"collection must be a Collection, got {type(collection).__name__}.")
     rng = checks.generator(random_seed, "random_seed")
+    replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
     found, notes = [], []
     tallies = [tally for tally in collection.tallies if listed(tally)]
     if tallies:
-        counted = goodness_of_fit(collection, tallies, rng)
-        if counted is not None:
+        counted = goodness_of_fit(collection, tallies, rng, replications)
+        if isinstance(counted, str):
+            notes.append(counted)
+        elif counted is not None:
             found.append(counted)
         elif len(tallies) == len(collection.tallies):
             notes.append(SATURATED)

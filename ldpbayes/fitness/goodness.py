@@ -15,10 +15,11 @@ from ldpbayes.fitness.base import Check
 MAX_OUTPUTS, MAX_ENTRIES = 4096, 2**22
 #: G² is χ² where every cell expects so many; X² where every cell expects one, and few less than that (Cochran 1954).
 LEAST_EXPECTED, FEW = 5.0, 0.2
-#: Simulated tables, and the multiplications that all of them may take.
-REPLICATIONS, MAX_WORK = 499, 2e9
-#: A category at zero whose multiplier is below one by this much is a parameter that the data have fixed.
-MULTIPLIER_SLACK = 1e-3
+#: Simulated tables, and the most cells that they may have.
+REPLICATIONS, MAX_SPARSE = 499, 1024
+#: The log-likelihood falls by so many nats per unit of p_x from the estimate on: then p_x is zero and no free parameter. A
+#: positive p_x falls by at most TOLERANCE/p_x.
+MULTIPLIER_SLACK = 1e-2
 #: Certified log-likelihood gap of the estimate: a thousandth of what would move a p-value.
 TOLERANCE = 1e-6
 
@@ -30,8 +31,10 @@ def listed(tally: Tally) -> bool:
     return size is not None and size <= MAX_OUTPUTS and size * protocol.n_categories <= MAX_ENTRIES and not protocol.caveat
 
 
-def goodness_of_fit(collection: Collection, tallies: Sequence[Tally], rng: np.random.Generator) -> Check | None:
-    """Return the test of the report counts against the channels at the estimate; None without degrees of freedom.
+def goodness_of_fit(
+    collection: Collection, tallies: Sequence[Tally], rng: np.random.Generator, replications: int = REPLICATIONS
+) -> Check | str | None:
+    """Return the test of the report counts at the estimate, or why there is none; None without degrees of freedom.
 
     G² = 2 Σ S log(S/E), E = n Qp̂ within every channel, with df = Σ_channels (reports − 1) − (rank of the stacked Q − 1). A
     category at zero whose multiplier Σ_j w_j L_jx/(Lp̂)_j / n is below one is a parameter less: its column of Q is left out.
@@ -45,10 +48,12 @@ def goodness_of_fit(collection: Collection, tallies: Sequence[Tally], rng: np.ra
     tallies : sequence of Tally
         Its channels whose reports can be listed.
     rng : numpy.random.Generator
+    replications : int
+        Simulated tables where tables are sparse.
 
     Returns
     -------
-    Check or None
+    Check, str or None
     """
     part = collection if len(tallies) == len(collection.tallies) else replace(collection, tallies=tuple(tallies))
     if sum(tally.protocol.n_outputs - 1 for tally in tallies) < 1:
@@ -64,7 +69,7 @@ def goodness_of_fit(collection: Collection, tallies: Sequence[Tally], rng: np.ra
     possible = expected > 1e-12 * weights
     ratio = np.divide(counts, expected, out=np.zeros_like(expected), where=possible)
     multipliers = stacked.T @ (ratio * weights) / sizes.sum()
-    fixed = (p < 1e-9) & (multipliers < 1 - MULTIPLIER_SLACK)
+    fixed = sizes.sum() * (1 - multipliers) > MULTIPLIER_SLACK
     df = int(possible.sum()) - len(tallies) - (_rank(tallies, stacked[possible][:, ~fixed], possible.all()) - 1)
     if df < 1:
         return None
@@ -83,15 +88,15 @@ def goodness_of_fit(collection: Collection, tallies: Sequence[Tally], rng: np.ra
     )
     if expected.min() >= 1 and (expected < LEAST_EXPECTED).mean() <= FEW:
         return chi_squared
+    if expected.size > MAX_SPARSE:
+        return f"{expected.size:,} possible reports are too many for {int(sizes.sum()):,} users: counts were not compared."
     used = stacked[possible][:, ~fixed] * (weights[possible] / np.sqrt(expected))[:, None]
-    if REPLICATIONS * used.size > MAX_WORK:
-        return chi_squared
     basis, singular, _ = np.linalg.svd(used, full_matrices=False)
     basis = basis[:, singular > singular[0] * max(used.shape) * np.finfo(float).eps]
-    tables = [rng.multinomial(int(n), share / share.sum(), REPLICATIONS) for n, share in zip(sizes, shares, strict=True)]
+    tables = [rng.multinomial(int(n), share / share.sum(), replications) for n, share in zip(sizes, shares, strict=True)]
     residuals = (np.concatenate(tables, axis=1)[:, possible] - expected) / np.sqrt(expected)
     simulated = (residuals**2).sum(axis=1) - ((residuals @ basis) ** 2).sum(axis=1)
-    p_value = (1 + (simulated >= statistic).sum()) / (1 + REPLICATIONS)
+    p_value = (1 + (simulated >= statistic).sum()) / (1 + replications)
     return replace(chi_squared, p_value=float(p_value), method="bootstrap")
 
 

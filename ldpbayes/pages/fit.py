@@ -123,6 +123,7 @@ def _notes(tree):
         (Kind.WARNING, "identifiability"),
         (Kind.WARNING, "caveat"),
         (Kind.WORTH, "worth"),
+        (Kind.WARNING if tree.attrs.get("fitness_flagged") else Kind.DIAGNOSTIC, "fitness"),
     ):
         if attrs.get(name):
             yield Note(found, as_sentences(attrs[name]))

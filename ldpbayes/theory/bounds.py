@@ -32,7 +32,7 @@ def delta(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     """Return δ_μ(Q) = γ_μ(Q) + ½ E log(det G_P/Π_y (QP)_y) = lim H(F|Y⃗) − ((a−1)/2) log n.
 
     Large n. The (b−1)-dimensional determinant is never formed: det G_p/Π(Qp)_y = det(I − ST), with T the tangent
-    information of one report and S = Uᵀ(diag p − ppᵀ)U, so the cost does not grow with the number of reports. −inf where the reports give the
+    information of one report and S = Uᵀ(diag p − ppᵀ)U, so the cost does not grow with b. −inf where the reports give the
     values away (2020, (40)).
     """
     free, rng = protocol.n_categories - 1, checks.generator(random_seed)

@@ -82,7 +82,9 @@ def subset_information(n_categories, epsilon, size):
 
 
 def optimal_subset_size(n_categories, epsilon):
-    """Return (k, I_k): the support size whose reports carry the most information about one uniform value, the maximum over ε-LDP protocols.
+    """Return (k, I_k): the support size whose reports carry the most information about one uniform value.
+
+    No ε-LDP protocol carries more.
 
     k = ⌊β*⌋ or ⌈β*⌉ (at least 1), β* = (εe^ε − e^ε + 1) a/(e^ε − 1)² (Wang et al. 2016, Thm 2.1).
     """

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import binom, chi2
 
-from ldpbayes import Collection, Tally
+from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ArgumentError
 from ldpbayes.fitness import Check, Fitness, check
 from ldpbayes.fitness.goodness import goodness_of_fit
@@ -251,3 +251,17 @@ def test_bad_arguments():
         check("data.toml")
     with pytest.raises(ArgumentError, match="level must be"):
         check(collection_of(Tally(designs.warner(0.7), [0, 1], [60, 40])), level=0)
+
+
+def test_categories_at_zero_are_counted_at_large_n():
+    """A saturated GRR design with some three hundred categories at zero: multipliers are below one by less than 1e-3."""
+    rng = np.random.default_rng(0)
+    found = check(honest([GRR(1000, epsilon=3.0)], np.full(1000, 1e-3), 10**6, rng))
+    assert found.checks[0].df > 200 and found.p_value > 0.001
+
+
+def test_a_fit_states_whether_the_reports_fit():
+    bad = fit(collection_of(Tally(designs.forced_response(2 / 3, [1, 1]), [0, 1], [980, 20])), random_seed=1)
+    assert bad.attrs["fitness_flagged"] == 1 and "do not fit the design" in bad.attrs["fitness"]
+    good = fit(collection_of(Tally(designs.warner(0.7), [0, 1], [600, 400])), random_seed=1)
+    assert good.attrs["fitness_flagged"] == 0 and good.attrs["fitness"].startswith("No test of fit is possible.")
