@@ -239,8 +239,11 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24):
 
 
 _AXES = {"epsilon": "ε (nats)", "n_reports": "reports n", "n_categories": "categories a"}
-_BOUNDS = (("bound", "floor, this protocol, large n"), ("bound_any", "floor, any protocol, large n"))
-_BOUNDS += (("bound_finite", "floor, this protocol, this n"),)
+_BOUNDS = (
+    ("bound", "floor, this protocol, large n"),
+    ("bound_any", "floor, any protocol, large n"),
+    ("bound_finite", "floor, this protocol, this n"),
+)
 
 
 def _study_panel(axes, group, x, lines, styles):

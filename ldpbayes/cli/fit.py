@@ -10,12 +10,14 @@ from ldpbayes import files
 from ldpbayes.cli import options, printing
 from ldpbayes.pages.fit import TOP
 
+AUTO = options.Method("auto")
+
 
 def command(
     file: options.File,
     method: Annotated[
         options.Method, typer.Option(help="Posterior method; [bold]auto[/bold] picks one and explains its choice.")
-    ] = options.Method.auto,
+    ] = AUTO,
     prior: options.Prior = "jeffreys",
     ci: Annotated[float, typer.Option(help="Probability of the equal-tailed intervals.")] = 0.95,
     draws: options.Draws = 1000,

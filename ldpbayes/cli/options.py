@@ -13,7 +13,7 @@ from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.fitting import METHODS
 
 #: Posterior methods that --method takes.
-Method = enum.StrEnum("Method", {name: name for name in ("auto", *METHODS)})
+Method = enum.StrEnum("Method", {name: name for name in ("auto", *METHODS)})  # type: ignore[misc]
 
 File = Annotated[
     str, typer.Argument(metavar="FILE", help="Collection file (.toml), or a shipped one such as example:nigeria.")

@@ -54,7 +54,7 @@ def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", ci_prob: float
     ]
     hopeless = [plan for plan in plans if not plan.feasible]
     notes += [Note(Kind.WARNING, f"{plan.protocol}: {plan.note}") for plan in hopeless]
-    figures = ()
+    figures: tuple[Figure, ...] = ()
     if draw is not None:
         best = plans[0]
         alt = f"Curves of the error of each protocol; {best.protocol} is best, with error {best.error:.3g} at the plan."
