@@ -21,6 +21,7 @@ from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.renderers import make_renderer, renderer_of, renderers
 from ldpbayes.pages.renderers.base import AbstractRenderer
 from ldpbayes.pages.renderers.terminal import layout, visible
+from ldpbayes.result import attach
 
 #: Every renderer, and a text that its output must hold for the page below.
 RENDERERS = {
@@ -222,6 +223,11 @@ def test_csv_holds_every_digit(minarets):
     assert [line["quantity"] for line in lines[3:]] == ["pi", "t"]
 
 
+def test_an_interval_that_is_not_known_is_empty():
+    column = Column("i", "i", "interval")
+    assert column.text((float("nan"), float("nan"))) == "" and column.text((0.25, 0.5)) == "0.2500 to 0.5000"
+
+
 def test_markdown_and_latex_escape():
     table = Table("", (Column("c", "a|b_c", "text"),), (("x|y & 5 % of {z}",),))
     page = Page("T", (table,))
@@ -348,6 +354,26 @@ def in_cells(tree, cells):
         wide = {k: v.expand_dims(cell=cells) for k, v in dataset.data_vars.items() if v.dtype.kind == "f"}
         out[group] = xr.DataTree(dataset.assign(wide))
     return out
+
+
+def test_models_of_ones_own_have_pages():
+    """A trace that was attached: cells, derived quantities, and a table of the model's other unknowns."""
+    import arviz_base
+
+    rng = np.random.default_rng(1)
+    derived = (lb.Derived("ab", ("a", "b")),)
+    groups = {
+        name: lb.Collection(["a", "b", "c"], lb.Tally(lb.GRR(3, 1.0), [0, 1, 2], counts), derived=derived)
+        for name, counts in {"north": [40, 30, 30], "south": [8, 7, 5]}.items()
+    }
+    draws = {"p": rng.dirichlet([3, 2, 1], size=(4, 500, 2)), "sigma": rng.normal(size=(4, 500)) ** 2}
+    coords = {"cell": ["north", "south"], "category": ["a", "b", "c"]}
+    trace = arviz_base.from_dict({"posterior": draws}, coords=coords, dims={"p": ["cell", "category"]})
+    page = show(attach(trace, lb.Cells(groups), random_seed=1))
+    assert [len(table.rows) for table in page.tables] == [6, 2, 1]
+    assert page.tables[2].rows[0][:2] == ("sigma", pytest.approx(draws["sigma"].mean()))
+    assert page.facts["parameters"]["sigma"]["mean"] == pytest.approx(draws["sigma"].mean())
+    assert "sigma" in str(page)
 
 
 def test_cells_are_rows_of_the_table_and_panels_of_the_figure(minarets):

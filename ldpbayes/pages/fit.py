@@ -31,7 +31,8 @@ def of_fit(tree, *, top: int = TOP) -> Page:
     title = tree.attrs["title"] or tree.attrs["collection"]
     summary = tree["summary"]
     derived = _derived_table(tree) if "quantity" in summary.coords else None
-    tables = [_category_table(tree, title, top), *([derived] if derived else [])]
+    parameters = _parameter_table(summary) if "parameter" in summary.coords else None
+    tables = [_category_table(tree, title, top), *filter(None, (derived, parameters))]
     return Page(title, tuple(tables), tuple(_notes(tree)), (_forest(tree, title, top),), _facts(tree))
 
 
@@ -108,6 +109,26 @@ def _derived_table(tree):
     return Table("Derived quantities", tuple(columns), tuple(rows))
 
 
+def _parameter_table(summary):
+    """Return the table of the other unknowns of a model of one's own, such as the scale of a prior."""
+    spec, level = ".4g", f"{summary.attrs['ci_prob'] * 100:g} % interval"
+    columns = (
+        Column("parameter", "parameter", "text"),
+        Column("mean", "mean", spec=spec),
+        Column("sd", "sd", spec=spec),
+        Column("interval", level, "interval", spec),
+        Column("r_hat", "R-hat", spec=".3f", priority=1),
+        Column("ess_bulk", "effective draws", spec=",.0f", priority=2),
+    )
+    rows = []
+    for i, name in enumerate(summary["parameter"].values):
+        mean, sd, low, high, r_hat, ess = (
+            float(summary[f"parameter_{key}"].values[i]) for key in ("mean", "sd", "lower", "upper", "r_hat", "ess_bulk")
+        )
+        rows.append((str(name), mean, sd, (low, high), r_hat, ess))
+    return Table("Other unknowns of the model", columns, tuple(rows))
+
+
 def _notes(tree):
     """Yield the notes of a fit, in the order in which they are read."""
     attrs = tree.attrs
@@ -179,6 +200,7 @@ def _facts(tree):
             for target in ("distribution", "frequency")
         },
         "derived": _derived_facts(tree),
+        **_parameter_facts(summary),
         "mle": None,
         "oracle": None,
         **estimates,
@@ -198,6 +220,12 @@ def _derived_facts(tree):
             entry[f"{estimator}_standard_error"] = tree["estimate"]["derived_standard_error"].sel(at).values
         found[str(name)] = entry
     return found
+
+
+def _parameter_facts(summary):
+    names = summary["parameter"].values if "parameter" in summary.coords else ()
+    found = {str(n): {key: summary[f"parameter_{key}"].sel(parameter=n).values for key in _KEYS} for n in names}
+    return {"parameters": found} if found else {}
 
 
 def _estimators(tree):

@@ -67,7 +67,8 @@ class Column:
     def text(self, value: Any) -> str:
         """Return a value as people read it; missing values are empty."""
         if self.kind == "interval":
-            return "" if value is None else f"{self._number(value[0])} to {self._number(value[1])}"
+            ends = [] if value is None else [self._number(end) for end in value]
+            return " to ".join(ends) if all(ends) else ""
         return ("" if value is None else str(value)) if self.kind == "text" else self._number(value)
 
     @property
