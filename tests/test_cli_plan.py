@@ -151,3 +151,23 @@ def test_simulate_refuses_in_one_sentence(capsys, tmp_path, arguments, words):
     status, out, err = run(capsys, "simulate", tmp_path / "x.toml", *arguments)
     assert status == 2 and out == "" and words in " ".join(err.split())
     assert not list(tmp_path.iterdir())
+
+
+def test_mend_25_names_that_plan_prints_are_accepted_everywhere(capsys, tmp_path):
+    _, out, _ = run(capsys, "plan", "--categories", 4, "--epsilon", 1, "--users", 1000, "--json")
+    names = [line["protocol"] for line in json.loads(out)["plans"]]
+    assert set(names) == set(planning.PROTOCOLS)
+    for name in names:
+        file = tmp_path / f"{name}.toml"
+        given = ["--categories", 4, "--users", 200, "--protocol", name, "-p", "epsilon=1", "--seed", 1]
+        status, _, err = run(capsys, "simulate", file, *given)
+        assert status == 0, (name, err)
+        assert read_collection(file).n_reports == 200
+        file.write_text(re.sub('protocol = "[a-z_]+"', f'protocol = "{name}"', file.read_text()))
+        assert read_collection(file).n_reports == 200
+
+
+@pytest.mark.parametrize("name, parameters", [("blh", ["--epsilon", 1]), ("extended_crosswise", ["-p", "p=0.2"])])
+def test_mend_25_plan_knows_aliases(capsys, name, parameters):
+    status, _, err = run(capsys, "plan", "--categories", 2, "--users", 1000, "--protocol", name, *parameters)
+    assert status == 0, (name, err)

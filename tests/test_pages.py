@@ -332,7 +332,8 @@ def test_simulated_reports_of_a_nameless_population(capsys, tmp_path):
 def test_pages_print_nothing_of_their_own_in_a_notebook(monkeypatch, capsys):
     """Inside a notebook rich displays what it prints: a page must only return it."""
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    assert "Made by hand." in repr(PAGE) and capsys.readouterr().out == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as kernels do
+    assert "Made by hand." in repr(PAGE) and "\x1b" not in repr(PAGE) and capsys.readouterr().out == ""
     assert "--top" not in repr(Page("t", (Table("t", TABLE.columns, TABLE.rows, "Some are left out."),)))
 
 

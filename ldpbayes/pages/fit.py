@@ -106,7 +106,9 @@ def _derived_table(tree):
                 value, error = _estimate(tree, name, c, "derived", "derived_standard_error")
                 row += [float(value[i]), *([float(error[i])] if name == "mle" else [])]
             rows.append(tuple(row))
-    return Table("Derived quantities", tuple(columns), tuple(rows))
+    # A model of one's own has other scalars beside the quantities of the collection.
+    title = "Other quantities" if tree.attrs["method"] == "attached" else "Derived quantities"
+    return Table(title, tuple(columns), tuple(rows))
 
 
 def _parameter_table(summary):

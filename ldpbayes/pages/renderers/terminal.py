@@ -137,6 +137,6 @@ def _rich_table(table, widths):
 
 
 def _console(file, width, color):
-    # Inside a notebook rich would display what it should return.
-    settings = {"markup": False, "highlight": False, "no_color": color is False or None, "force_jupyter": False}
+    # Inside a notebook rich would display what it should return, and colour it.
+    settings = {"markup": False, "highlight": False, "force_terminal": color, "force_jupyter": False}
     return Console(file=file, width=width, **settings)
