@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Processes that share the tests.
 WORKERS ?= 2
 
-.PHONY: demo test docs calibrate notebooks lint bench clean help
+.PHONY: demo test docs fuzz calibrate notebooks lint bench clean help
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -19,6 +19,9 @@ demo: $(VENV)/.ready  ## Fit a real survey and print its posterior, then cross-c
 
 test: $(VENV)/.ready  ## Run the tests (the slow calibrations and notebooks have targets of their own).
 	$(BIN)/python -m pytest -m "not calibrate and not notebook" -n $(WORKERS) --dist loadgroup --durations 10
+
+fuzz: $(VENV)/.ready  ## Read many mutated files (FUZZ_EXAMPLES of them; 20,000 where not set).
+	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest tests/test_fuzz.py
 
 calibrate: $(VENV)/.ready  ## Run the slow statistical calibrations.
 	$(BIN)/python -m pytest -m calibrate

@@ -59,10 +59,7 @@ def integer(value, name, minimum=None, maximum=None):
 
 def categories_count(value, name="n_categories"):
     """Return the number of categories: an integer from 2 to MAX_CATEGORIES."""
-    number = integer(value, name, minimum=2)
-    if number > MAX_CATEGORIES:
-        raise ArgumentError(f"{name} must be at most {MAX_CATEGORIES}, got {shown(value)}.")
-    return number
+    return integer(value, name, minimum=2, maximum=MAX_CATEGORIES)
 
 
 def seed(value, name="random_seed"):
