@@ -4,7 +4,7 @@ import importlib
 import json
 import os
 import warnings
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ldpbayes.errors import (
     LDPBayesWarning,
     listed,
 )
-from ldpbayes.posteriors.base import AbstractPosterior, Answer, Plan, Problem, Refusal, level, seed
+from ldpbayes.posteriors.base import AbstractPosterior, Answer, Plan, Problem, Refusal, Watch, level, seed
 from ldpbayes.priors import as_prior
 from ldpbayes.sources import read_collection
 
@@ -303,43 +303,87 @@ def _fit_cells(cells, prior, settings, run):
 
 
 def _fit_together(cells, prior, settings, run):
-    """Return the result of all cells under a prior over all of them."""
+    """Return the result of all cells under a prior over all of them: about the mode, else by NUTS."""
     from ldpbayes import result
+    from ldpbayes.posteriors.laplace import MAX_UNKNOWNS
+
+    method, why = settings["method"], ""
+    sizes = {key: settings[key] for key in ("draws", "chains") if settings[key] is not None}
+    if not isinstance(method, str):
+        method, sizes = method.name, {name: getattr(method, name) for name in ("draws", "chains")}
+    if method not in ("auto", "laplace", "nuts"):
+        raise InfeasibleError(f"A prior over all cells needs the methods laplace or nuts, got {method}.")
+    attached = {"prior": prior.describe(), "random_seed": run["random_seed"], "ci_prob": run["ci_prob"]}
+    attached |= {"var_name": "distribution", "log_likelihood": False}
+    common = {"prior_weight": prior.weight()}
+    if method != "nuts" and "laplace" not in _names(settings["exclude"]):
+        chosen = make_method("laplace", **sizes)
+        if prior.n_unknowns <= MAX_UNKNOWNS:
+            trace, found = _about_the_mode(cells, prior, chosen, run)
+            if not found.problem or method == "laplace":
+                facts = {
+                    "method": "laplace",
+                    "reason": "The prior joins all cells: weighted draws about the mode of all unknowns.",
+                    "settings": _settings_text(chosen, run),
+                    "sampling": "independent",
+                    "effective_draws": found.effective_sample,
+                    "checked": "" if found.problem else found.checked,
+                    "problem": found.problem,
+                    "k_hat": found.k_hat,
+                    "shift_by_weights": found.shift,
+                    "log_evidence": found.log_evidence,
+                    "log_evidence_error": found.log_evidence_error,
+                }
+                tree = result.attach(trace, cells, attrs=common | facts, **attached)
+                if found.problem:
+                    raise ConvergenceError(f"The weights of the draws cannot be trusted: {found.problem}.", tree)
+                return tree
+            why = f" Before it, laplace ran first and was rejected: {found.problem}."
+        elif method == "laplace":
+            raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {prior.n_unknowns}.")
     from ldpbayes.model import sample_cells
 
-    method = make_method("nuts") if settings["method"] in ("auto", "nuts") else settings["method"]
-    name = method if isinstance(method, str) else method.name
-    if name != "nuts":
-        raise InfeasibleError(f"A prior over all cells needs the method nuts, got {name}.")
-    sizes = {key: settings[key] for key in ("draws", "chains") if settings[key] is not None}
-    method = replace(method, **sizes)
+    chosen = (
+        settings["method"] if method == "nuts" and not isinstance(settings["method"], str) else make_method("nuts", **sizes)
+    )
+    names = ("draws", "tune", "chains", "target_accept")
     trace = sample_cells(
         cells,
         prior,
-        draws=method.draws,
-        tune=method.tune,
-        chains=method.chains,
-        target_accept=method.target_accept,
         random_seed=run["random_seed"],
         progressbar=run["progressbar"],
+        **{name: getattr(chosen, name) for name in names},
     )
-    tree = result.attach(
-        trace,
-        cells,
-        var_name="distribution",
-        prior=prior.describe(),
-        random_seed=run["random_seed"],
-        ci_prob=run["ci_prob"],
-        log_likelihood=False,
-    )
-    asked = asdict(method) | {"random_seed": run["random_seed"], "ci_prob": run["ci_prob"]}
-    tree.attrs |= {
-        "method": method.name,
-        "settings": json.dumps(asked, sort_keys=True, default=float),
-        "reason": "The prior joins all cells, so that they are sampled together.",
-        "prior_weight": prior.weight(),
+    facts = {
+        "method": "nuts",
+        "reason": f"The prior joins all cells, so that they are sampled together.{why}",
+        "settings": _settings_text(chosen, run),
     }
-    return tree
+    return result.attach(trace, cells, attrs=common | facts, **attached)
+
+
+def _about_the_mode(cells, prior, method, run):
+    """Return (trace, Weighted): resampled draws of all cells about the mode of the prior's unknowns."""
+    import xarray as xr
+
+    from ldpbayes.posteriors.laplace import StudentT, Target, find_mode, weighted_draws
+    from ldpbayes.posteriors.surrogate import resample
+
+    rng, watch = np.random.default_rng(run["random_seed"]), Watch(run["progressbar"])
+    target = Target(prior, cells.likelihoods)
+    proposal = StudentT.at_mode(*find_mode(target, np.zeros(prior.n_unknowns), watch))
+    z, p, found = weighted_draws(target, proposal, method.draws * method.chains, rng, watch)
+    chosen = rng.permutation(resample(found.weight, rng))
+    split = (method.chains, method.draws)
+    data = {"distribution": (("chain", "draw", "cell", "category"), p[chosen].reshape(*split, *prior.shape))}
+    for name, values in prior.hyperparameters(z[chosen]).items():
+        data[name] = (("chain", "draw"), values.reshape(split))
+    return xr.DataTree.from_dict({"posterior": xr.Dataset(data)}), found
+
+
+def _settings_text(method, run):
+    asked = asdict(method) | {"random_seed": run["random_seed"], "ci_prob": run["ci_prob"]}
+    return json.dumps(asked, sort_keys=True, default=float)
 
 
 def _run_automatic(selection, run):

@@ -146,19 +146,36 @@ def test_summaries_alone_cannot_be_fitted_one_by_one(cells):
         fit(cells.summaries(np.ones(3) / 3), "flat")
 
 
-def test_a_prior_over_all_cells_samples_them_together(cells):
+def test_a_prior_over_all_cells_serves_them_together(cells):
     prior = CellsApart(LogisticNormal(3), 3)
-    tree = fit(cells, prior, NUTS(draws=500, tune=500, chains=2), random_seed=1)
-    assert tree.attrs["method"] == "nuts" and tree["posterior"]["distribution"].dims[2] == "cell"
-    single = Cells({"x": cells["north", 2024]})
-    alone = fit(single, CellsApart(LogisticNormal(3), 1), NUTS(draws=500, tune=500, chains=2), random_seed=1)
-    one, other = (
-        t["summary"].sel(target="distribution") for t in (result.select(tree, ("north", 2024)), result.select(alone, "x"))
-    )
+    tree = fit(cells, prior, random_seed=1)
+    assert tree.attrs["method"] == "laplace" and tree.attrs["converged"] and tree.attrs["k_hat"] < 0.7
+    assert tree["posterior"]["distribution"].dims == ("chain", "draw", "cell", "category")
+    # With a prior under which the cells are independent, every cell is as if it were alone.
+    for key in cells:
+        alone = fit(cells[key], LogisticNormal(3), "laplace", random_seed=2)
+        one, other = (part["summary"] for part in (result.select(tree, key), alone))
+        for target in ("distribution", "frequency"):
+            left, right = one.sel(target=target), other.sel(target=target)
+            error = np.hypot(left["mcse"].values, right["mcse"].values)
+            assert np.abs((left["mean"].values - right["mean"].values) / error).max() < 4.5, (key, target)
+    sampled = fit(cells, prior, NUTS(draws=500, tune=500, chains=2), random_seed=1)
+    assert sampled.attrs["method"] == "nuts"
+    one, other = (part["summary"].sel(target="distribution") for part in (tree, sampled))
     error = np.hypot(one["mcse"].values, other["mcse"].values)
     assert np.abs((one["mean"].values - other["mean"].values) / error).max() < 4.5
-    with pytest.raises(InfeasibleError, match="needs the method nuts"):
+    with pytest.raises(InfeasibleError, match="needs the methods laplace or nuts"):
         fit(cells, prior, "exact")
+
+
+def test_summaries_are_served_by_a_prior_over_all_cells(cells):
+    prior = CellsApart(LogisticNormal(3), 3)
+    full = fit(cells, prior, "laplace", random_seed=1)
+    pilots = full["summary"]["mean"].sel(target="distribution").values
+    tree = fit(cells.summaries(pilots), prior, "laplace", random_seed=1)
+    one, other = (part["summary"].sel(target="distribution").isel(cell=[0, 1]) for part in (full, tree))
+    assert (np.abs(one["mean"] - other["mean"]) < 0.2 * one["sd"]).all()
+    assert tree.attrs["frequency_draws"] == "mean only"
 
 
 def test_exact_fits_of_cells_are_light():

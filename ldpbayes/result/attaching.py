@@ -32,6 +32,7 @@ def attach(
     random_seed: int | None = None,
     ci_prob: float = 0.95,
     log_likelihood: bool | None = None,
+    attrs: dict | None = None,
 ) -> xr.DataTree:
     """Return the result of a PyMC model of one's own that used ``observe``.
 
@@ -51,6 +52,8 @@ def attach(
         Probability of the intervals in the group ``summary``.
     log_likelihood : bool, optional
         Whether to add the pointwise log-likelihood; by default unless a collection has too many reports.
+    attrs : dict, optional
+        Facts that replace those of the result, such as ``{"sampling": "independent"}``.
 
     Returns
     -------
@@ -117,7 +120,7 @@ def attach(
         "frequency_draws": how,
         "identifiability": data.identifiability(),
         "caveat": data.caveat(),
-    }
+    } | (attrs or {})
     diagnostics.summarise(tree, ci_prob)
     if found is None:
         _mean_only(tree, mean, many)
