@@ -178,7 +178,7 @@ def test_where_without_a_match_says_what_it_looked_for(survey):
         (('"A small survey"', "3"), "field 'title': title must be text, got 3"),
         (('["no", "yes"]', '"no, yes"'), "field 'categories': must be a list of labels"),
         (('["no", "yes"]', "[0, 1]"), "field 'categories': must be a list of labels"),
-        (('["no", "yes"]', '["no"]'), "categories must match the warner channel, which has 2 of them, got 1"),
+        (('["no", "yes"]', '["no"]'), "field 'categories': must be at least two labels, got 1"),
         (('["no", "yes"]', '["no", "no"]'), "categories must be distinct"),
         (('categories = ["no", "yes"]\n', ""), "field 'categories': must be a list of labels"),
         (("[[channels]]", "[channels]"), "field 'channels': needs at least one [[channels]] table"),

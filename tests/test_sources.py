@@ -414,9 +414,8 @@ def test_cells_survive_a_file(tmp_path):
 def test_cells_that_no_file_can_hold(tmp_path):
     groups = {key: [Tally(designs.warner(p), [0, 1])] for key, p in (("a", 0.7), ("b", 0.8))}
     cells = Cells.from_groups(groups, ("no", "yes"), "region")
-    assert "different protocols in different cells" in sentence(
-        write_collection, cells, tmp_path / "x.toml", kind=ArgumentError
-    )
+    text = sentence(write_collection, cells, tmp_path / "x.toml", kind=ArgumentError)
+    assert "channel 'all' has another protocol in another cell" in text
     same = Cells.from_groups({"a": groups["a"]}, ("no", "yes"), "count")
     assert "by must not contain 'count'" in sentence(write_collection, same, tmp_path / "x.toml", kind=ArgumentError)
     summaries = Cells.from_groups({"a": groups["a"]}, ("no", "yes"), "region").summaries([0.5, 0.5])
