@@ -370,7 +370,7 @@ def check_labels(reports, n_outputs):
 
 
 def largest_ratio(channel):
-    """Return the exact largest ratio Q[y,x]/Q[y,x'] of a rational channel as a Fraction, or inf (spec 1.1)."""
+    """Return the exact largest ratio Q[y,x]/Q[y,x'] of a rational channel as a Fraction, or inf."""
     largest = Fraction(1)
     for row in channel:
         high, low = max(row), min(row)

@@ -34,7 +34,7 @@ class Channel(AbstractProtocol):
     Notes
     -----
     The oracle is the weighted least-squares inverse (Qᵀ D⁻¹ Q)⁻¹ Qᵀ D⁻¹ S/n with D = diag(Q 1/a): affine and unbiased,
-    the plain inverse when Q is square. It needs rank a. Spec 1.2 and 2.1.
+    the plain inverse when Q is square. It needs rank a.
     """
 
     matrix: np.ndarray

@@ -54,7 +54,7 @@ class CohortRR(AbstractProtocol):
 
     References
     ----------
-    Kairouz, Bonawitz, Ramage (2016), §5.1 and (19)–(22), App. G; spec 1.2 and errata.
+    Kairouz, Bonawitz, Ramage (2016), §5.1 and (19)–(22), App. G.
 
     Examples
     --------
@@ -306,7 +306,7 @@ class CohortDecoder(AbstractDecoder):
 
 
 def independent_equations(buckets, cohorts):
-    """Return C(k − 1) + 1, how many independent numbers C cohorts of k buckets can determine (errata to App. G)."""
+    """Return C(k − 1) + 1, how many independent numbers C cohorts of k buckets can determine."""
     return hashing.check_cohorts(cohorts) * (hashing.check_buckets(buckets) - 1) + 1
 
 

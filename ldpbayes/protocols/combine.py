@@ -43,7 +43,7 @@ def compose(outer, inner):
 
     References
     ----------
-    Lopuhaä-Zwakenberg et al. (2019), §7; spec 1.2.
+    Lopuhaä-Zwakenberg et al. (2019), §7.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def product(factors, separator=","):
 
     References
     ----------
-    Lopuhaä-Zwakenberg et al. (2019), §7; spec 1.2.
+    Lopuhaä-Zwakenberg et al. (2019), §7.
     """
     factors = _listed(factors)
     _check_sizes(factors, factors[0].n_categories)
@@ -105,7 +105,7 @@ def mixture(weights, factors, separator=":"):
 
     References
     ----------
-    Lopuhaä-Zwakenberg et al. (2019), §7; spec 1.2.
+    Lopuhaä-Zwakenberg et al. (2019), §7.
     """
     channels = _over_same_categories(factors)
     w = checks.distribution(weights, "weights", len(channels))
@@ -130,7 +130,7 @@ def kronecker(factors, separator=","):
 
     References
     ----------
-    Lopuhaä-Zwakenberg et al. (2019), §7; spec 1.2.
+    Lopuhaä-Zwakenberg et al. (2019), §7.
     """
     factors = _listed(factors)
     _check_sizes(factors, prod(f.n_categories for f in factors))

@@ -29,7 +29,7 @@ class GRR(AbstractProtocol):
 
     References
     ----------
-    Kairouz, Bonawitz, Ramage (2016), §3 and §4.1; Warner (1965) for a = 2; spec 1.2.
+    Kairouz, Bonawitz, Ramage (2016), §3 and §4.1; Warner (1965) for a = 2.
 
     Examples
     --------

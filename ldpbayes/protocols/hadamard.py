@@ -33,7 +33,7 @@ class HadamardResponse(AbstractProtocol):
 
     References
     ----------
-    Acharya, Sun, Zhang (2019); spec 1.2.
+    Acharya, Sun, Zhang (2019).
 
     Examples
     --------

@@ -43,7 +43,7 @@ class LocalHashing(AbstractProtocol):
 
     References
     ----------
-    Wang et al. (2017), BLH and OLH; Lopuhaä-Zwakenberg et al. (2019), Example 7.4; spec 1.2.
+    Wang et al. (2017), BLH and OLH; Lopuhaä-Zwakenberg et al. (2019), Example 7.4.
 
     Examples
     --------

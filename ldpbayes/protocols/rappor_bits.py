@@ -42,7 +42,7 @@ class RapporBits(AbstractProtocol):
 
     References
     ----------
-    Kairouz, Bonawitz, Ramage (2016), Proposition 7; spec 1.2 and errata.
+    Kairouz, Bonawitz, Ramage (2016), Proposition 7.
     """
 
     rappor: Rappor

@@ -15,6 +15,9 @@ from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol
 
+#: Level below which the best share of categories is taken from its series: both errors are some 1e-11 there.
+SMALL_EPSILON = 1e-5
+
 
 @dataclass(frozen=True)
 class SubsetSelection(AbstractProtocol):
@@ -38,7 +41,7 @@ class SubsetSelection(AbstractProtocol):
 
     References
     ----------
-    Wang et al. (2016), Algorithm 1 and Theorem 2.1; Ye and Barg (2018); spec 1.2.
+    Wang et al. (2016), Algorithm 1 and Theorem 2.1; Ye and Barg (2018).
 
     Examples
     --------
@@ -172,7 +175,7 @@ def _log_number_of_sets(n, size):
 
 
 def variance_optimal_size(n_categories, epsilon):
-    """Return the set size with the least total oracle variance (spec 1.2): next to a/(e^ε + 1), at least one."""
+    """Return the set size with the least total oracle variance: next to a/(e^ε + 1), at least one."""
     best = n_categories / (math.exp(epsilon) + 1)
 
     def variance(size):
@@ -182,26 +185,34 @@ def variance_optimal_size(n_categories, epsilon):
     return min(_neighbours(best, n_categories), key=variance)
 
 
-def mutual_information_size(n_categories, epsilon):
-    """Return the set size with the most mutual information between a uniform value and its report.
+def mutual_information(n_categories, epsilon, size):
+    """Return I_w, the mutual information in nats of a uniform value and its report of size w; 0 at w = 0 and w = a.
 
-    The better of ⌊⌋ and ⌈⌉ of (ε e^ε − e^ε + 1) a / (e^ε − 1)², by
     I_w = [w e^ε log(a e^ε/z) + (a − w) log(a/z)] / z with z = w e^ε + a − w.
 
     References
     ----------
-    Wang et al. (2016), Theorem 2.1; spec 1.2 and 4.
+    Wang et al. (2016), Theorem 2.1.
+    """
+    beta = math.expm1(epsilon)
+    scale = 1 + beta * size / n_categories
+    return size / n_categories * (1 + beta) * epsilon / scale - math.log(scale)
+
+
+def mutual_information_size(n_categories, epsilon):
+    """Return the set size with the most mutual information between a uniform value and its report.
+
+    The better of ⌊⌋ and ⌈⌉ of (ε e^ε − e^ε + 1) a / (e^ε − 1)², from 1 to a − 1.
+
+    References
+    ----------
+    Wang et al. (2016), Theorem 2.1.
     """
     a, epsilon = checks.categories_count(n_categories), checks.epsilon(epsilon)
-    e, beta = math.exp(epsilon), math.expm1(epsilon)
-    # εe^ε − β cancels below ε of about 1e-4, where the ratio is 1/2 − ε/6.
-    share = (epsilon * e - beta) / beta**2 if epsilon > 1e-4 else 0.5 - epsilon / 6
-
-    def information(size):
-        z = a + size * beta
-        return size * e / z * epsilon - math.log1p(size * beta / a)
-
-    return max(_neighbours(share * a, a), key=information)
+    beta = math.expm1(epsilon)
+    # The numerator cancels at small ε, where the ratio is 1/2 − ε/6.
+    share = (epsilon * (1 + beta) - beta) / beta**2 if epsilon > SMALL_EPSILON else 0.5 - epsilon / 6
+    return max(_neighbours(share * a, a), key=lambda size: mutual_information(a, epsilon, size))
 
 
 def _hit_rates(a, epsilon, size):

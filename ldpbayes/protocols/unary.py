@@ -41,7 +41,7 @@ class UnaryEncoding(AbstractProtocol):
 
     References
     ----------
-    Lopuhaä-Zwakenberg et al. (2019), §10.2; Wang et al. (2017) for OUE; Erlingsson et al. (2014); spec 1.2.
+    Lopuhaä-Zwakenberg et al. (2019), §10.2; Wang et al. (2017) for OUE; Erlingsson et al. (2014).
 
     Examples
     --------
@@ -160,7 +160,7 @@ class UnaryEncoding(AbstractProtocol):
 
         References
         ----------
-        Kairouz, Bonawitz, Ramage (2016), Proposition 7; spec 1.2 and errata.
+        Kairouz, Bonawitz, Ramage (2016), Proposition 7.
         """
         held = checks.counts(support_counts, "support_counts", self.n_categories)
         n = checks.integer(n_reports, "n_reports", 1)

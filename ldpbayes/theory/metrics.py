@@ -14,6 +14,7 @@ from scipy.special import digamma, gammaln, xlogy
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.protocols import subset
 from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
 from ldpbayes.theory.information import conditional_information, reports_information, value_entropy
@@ -76,9 +77,7 @@ def subset_information(n_categories, epsilon, size):
     I_k = [k e^ε log(a e^ε/(k e^ε + a − k)) + (a − k) log(a/(k e^ε + a − k))]/(k e^ε + a − k) (Wang et al. 2016, Thm 2.1).
     """
     a, k = checks.categories_count(n_categories), checks.integer(size, "size", 0, n_categories)
-    beta = math.expm1(checks.epsilon(epsilon))
-    scale = 1 + beta * k / a
-    return Value((k / a * (1 + beta) * epsilon) / scale - math.log(scale))
+    return Value(subset.mutual_information(a, checks.epsilon(epsilon), k))
 
 
 def optimal_subset_size(n_categories, epsilon):
@@ -88,12 +87,8 @@ def optimal_subset_size(n_categories, epsilon):
 
     k = ⌊β*⌋ or ⌈β*⌉ (at least 1), β* = (εe^ε − e^ε + 1) a/(e^ε − 1)² (Wang et al. 2016, Thm 2.1).
     """
-    a, epsilon = checks.categories_count(n_categories), checks.epsilon(epsilon)
-    beta = math.expm1(epsilon)
-    share = 0.5 - epsilon / 6 if epsilon < 1e-5 else (epsilon * (1 + beta) - beta) / beta**2
-    sizes = {min(max(1, k), a - 1) for k in (math.floor(share * a), math.ceil(share * a))}
-    best = max(sorted(sizes), key=lambda k: subset_information(a, epsilon, k).value)
-    return best, subset_information(a, epsilon, best)
+    best = subset.mutual_information_size(n_categories, epsilon)
+    return best, subset_information(n_categories, epsilon, best)
 
 
 # ---- many reports ---------------------------------------------------------------------------------------------------

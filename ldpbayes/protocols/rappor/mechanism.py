@@ -1,4 +1,4 @@
-"""RAPPOR: cohorts of Bloom filters whose bits are randomised once for good and again for every report."""
+"""RAPPOR's mechanism: its parameters, levels and client."""
 
 import math
 from dataclasses import dataclass
@@ -11,16 +11,15 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
-from ldpbayes.likelihoods import LevelRows, StackedRows, SupportRows
 from ldpbayes.protocols import bits, hashing
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, independent_sizes, log_above
-from ldpbayes.protocols.decoding import AbstractDecoder
 from ldpbayes.protocols.laws import BitLaw, SupportLaw
+from ldpbayes.protocols.rappor import codec, filters, likelihood
+from ldpbayes.protocols.rappor.decoder import FilterDecoder
 
 ASSIGNMENTS = ("label", "positions", "direct")
 #: Levels of a row are one byte: (h + 1)² ≤ 256.
 MAX_HASHES = 15
-_COHORT_BYTES = 4
 _FLOOR = Context(prec=60, rounding=ROUND_FLOOR)
 
 
@@ -68,7 +67,7 @@ class Rappor(AbstractProtocol):
 
     References
     ----------
-    Erlingsson, Pihur, Korolova (2014), Theorems 1 and 2; Kairouz, Bonawitz, Ramage (2016), §5.2; spec 1.2.
+    Erlingsson, Pihur, Korolova (2014), Theorems 1 and 2; Kairouz, Bonawitz, Ramage (2016), §5.2.
 
     Examples
     --------
@@ -112,7 +111,10 @@ class Rappor(AbstractProtocol):
         if self.assignment == "label":
             put("candidates", hashing.check_labels(self.candidates, self.n_categories))
         elif self.assignment == "positions":
-            put("positions", _check_positions(self.positions, self.n_categories, self.cohorts, self.n_bits, self.hashes))
+            put(
+                "positions",
+                filters.check_positions(self.positions, self.n_categories, self.cohorts, self.n_bits, self.hashes),
+            )
         elif (self.n_bits, self.cohorts, self.hashes) != (self.n_categories, 1, 1):
             raise ArgumentError('n_bits must be n_categories, cohorts and hashes 1 where assignment is "direct".')
         if self._ratio is None or not self.epsilon <= checks.MAX_EPSILON:
@@ -149,14 +151,7 @@ class Rappor(AbstractProtocol):
         lines : sequence of (candidate, indices)
             Indices count from one through the cohorts: bit b of cohort c, both from zero, is 1 + c·n_bits + b.
         """
-        positions = []
-        for candidate, indices in lines:
-            cells = [[] for _ in range(cohorts)]
-            for index in indices:
-                if not 1 <= index <= cohorts * n_bits:
-                    raise DataError(f"index {index} of candidate {candidate!r} is outside 1..{cohorts * n_bits}")
-                cells[(index - 1) // n_bits].append((index - 1) % n_bits)
-            positions.append(cells)
+        positions = filters.map_positions(lines, n_bits, cohorts)
         return cls(len(positions), p, q, f, n_bits, cohorts, hashes, "positions", positions=positions)
 
     # ---- privacy -----------------------------------------------------------------------------------------------------
@@ -200,11 +195,8 @@ class Rappor(AbstractProtocol):
         elif self.assignment == "label":
             table = self._label_positions(self.candidates)
         else:
-            table = np.full((self.cohorts, self.hashes, self.n_categories), -1)
-            for x, cells in enumerate(self.positions):
-                for c, cell in enumerate(cells):
-                    table[c, : len(cell), x] = cell
-        table = _without_repeats(table)
+            table = filters.stated_positions(self.positions, self.cohorts, self.hashes)
+        table = filters.without_repeats(table)
         table.setflags(write=False)
         return table
 
@@ -235,28 +227,11 @@ class Rappor(AbstractProtocol):
         if self.n_outputs is None:
             return super().all_reports()
         sets = bits.every_set(self.n_bits)
-        return _join(np.repeat(np.arange(self.cohorts), len(sets)), np.tile(sets, (self.cohorts, 1)))
+        return codec.join(np.repeat(np.arange(self.cohorts), len(sets)), np.tile(sets, (self.cohorts, 1)))
 
     def check_reports(self, reports):
         """Return canonical reports from canonical ones or from a pair (cohorts, bits), bits packed or zeros and ones."""
-        if isinstance(reports, tuple) and len(reports) == 2:
-            cohorts, packed = np.asarray(reports[0]), bits.check(reports[1], self.n_bits)
-            if cohorts.shape != (len(packed),) or not np.issubdtype(cohorts.dtype, np.integer):
-                raise DataError(f"cohorts must be {len(packed)} integers, one per report, got shape {cohorts.shape}")
-        else:
-            array = np.asarray(reports)
-            expected = _COHORT_BYTES + bits.width(self.n_bits)
-            if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != expected:
-                raise DataError(
-                    f"reports must be (m, {expected}) bytes or a pair (cohorts, bits), got {array.shape} of {array.dtype}"
-                )
-            cohorts, packed = _split(array)
-            packed = _check_packed(packed, self.n_bits)
-        bad = np.flatnonzero((cohorts < 0) | (cohorts >= self.cohorts))
-        if bad.size:
-            i = int(bad[0])
-            raise DataError(f"cohort {cohorts[i]} is outside 0..{self.cohorts - 1}", line=i, field="cohort")
-        return _join(cohorts, packed)
+        return codec.check(reports, self.cohorts, self.n_bits)
 
     def parse_reports(self, columns, categories):
         cohorts = hashing.parse_integers(columns[0], "cohort", self.cohorts)
@@ -264,34 +239,15 @@ class Rappor(AbstractProtocol):
             packed = bits.parse(columns[1], [f"bit {b}" for b in range(self.n_bits)])
         except DataError as err:
             raise err.at(field="bits") from None
-        return _join(cohorts, packed)
+        return codec.join(cohorts, packed)
 
     def format_reports(self, reports, categories):
-        cohorts, packed = _split(reports)
+        cohorts, packed = codec.split(reports)
         return [[str(c) for c in cohorts.tolist()], bits.format(packed, self.n_bits)]
 
     # ---- server ------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
-        cohorts, packed = _split(reports)
-        log_one, log_zero, held_gain, missed = self._logs
-        ones = bits.sizes(packed)
-        log_constants = ones * log_one + (self.n_bits - ones) * log_zero - math.log(self.cohorts)
-        held = np.empty((len(reports), self.n_categories), dtype=np.uint8)
-        for c, users in _by_cohort(cohorts):
-            members = np.zeros((users.size, self.n_bits + 1), dtype=np.uint8)  # position −1 is the last, empty column
-            members[:, :-1] = np.unpackbits(packed[users], axis=1, count=self.n_bits)
-            held[users] = sum(members[:, positions] for positions in self.table[c])
-        # A bit of the candidate moves the log of the row by held_gain where the report holds it, else by missed.
-        gain = held_gain - missed
-        if self.hashes == 1:
-            support = np.packbits(held, axis=1)
-            return SupportRows(support, math.expm1(gain), counts, self.n_categories, log_constants + missed)
-        sizes = (self.table >= 0).sum(axis=1)  # (C, a)
-        levels = held + (self.hashes + 1) * sizes.astype(np.uint8)[cohorts]
-        level = np.arange((self.hashes + 1) ** 2)
-        hits, size = level % (self.hashes + 1), level // (self.hashes + 1)
-        values = np.exp(hits * gain + (size - self.hashes) * missed)
-        return LevelRows(levels, values, counts, hits, log_constants + self.hashes * missed)
+        return likelihood.report_rows(self, reports, counts)
 
     @property
     def rank(self):
@@ -315,54 +271,11 @@ class Rappor(AbstractProtocol):
 
     def bit_counts(self, reports, counts):
         """Return (bit counts, shape (C, k), and cohort sizes, shape (C,)) of whole reports: what composite_rows needs."""
-        cohorts, packed = _split(reports)
-        totals = np.zeros((self.cohorts, self.n_bits), dtype=np.int64)
-        for c, users in _by_cohort(cohorts):
-            totals[c] = counts[users] @ np.unpackbits(packed[users], axis=1, count=self.n_bits).astype(np.int64)
-        return totals, np.bincount(cohorts, counts, self.cohorts).astype(np.int64)
+        return likelihood.bit_counts(self, reports, counts)
 
     def composite_rows(self, bit_counts, cohort_sizes):
-        """Return the composite likelihood of marginal bit counts: a stand-in for the likelihood, not the likelihood.
-
-        Π_cb r_cb^{N_cb} (1 − r_cb)^{n_c − N_cb} with r_cb = p* + (q* − p*) Σ_{x: b ∈ B_c(x)} p_x: the bits' own likelihoods
-        multiplied as if independent. The bits of one report are dependent given p, so its maximiser is the *composite* MLE
-        and its curvature is not the information. It is all that counts such as those of RAPPOR's servers allow.
-
-        Parameters
-        ----------
-        bit_counts : (C, k) array
-            Reports of cohort c with bit b set.
-        cohort_sizes : (C,) array
-            Reports of cohort c.
-
-        Returns
-        -------
-        StackedRows
-            At most two rows per bit and cohort; their counts add up to n·k, one for every bit.
-
-        References
-        ----------
-        Kairouz, Bonawitz, Ramage (2016), Proposition 7; spec 1.2 and errata.
-        """
-        n = checks.counts(cohort_sizes, "cohort_sizes", self.cohorts)
-        array = np.asarray(bit_counts)
-        if array.shape != (self.cohorts, self.n_bits):
-            raise ArgumentError(f"bit_counts must be of shape {(self.cohorts, self.n_bits)}, got {array.shape}.")
-        held = checks.counts(array.ravel(), "bit_counts").reshape(array.shape)
-        if (held > n[:, None]).any():
-            c, b = np.argwhere(held > n[:, None])[0]
-            raise ArgumentError(
-                f"bit_counts must be at most the cohort's size {n[c]}, got {held[c, b]} in cohort {c}, bit {b}."
-            )
-        members = np.concatenate([self.filters(c).astype(bool) for c in range(self.cohorts)])
-        on, off = self.exact_rates
-        parts = []
-        for counts, support, low, high in ((held, members, off, on), (n[:, None] - held, ~members, 1 - on, 1 - off)):
-            seen = counts.ravel() > 0
-            beta = float((high - low) / low)
-            packed = np.packbits(support[seen], axis=1)
-            parts.append(SupportRows(packed, beta, counts.ravel()[seen], self.n_categories, math.log(low)))
-        return StackedRows([part for part in parts if part.n_rows])
+        """Return the composite likelihood of marginal bit counts; see ``likelihood.composite_rows``."""
+        return likelihood.composite_rows(self, bit_counts, cohort_sizes)
 
     # ---- client ------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng):
@@ -375,7 +288,7 @@ class Rappor(AbstractProtocol):
             # A repeated bit is drawn anew where it first stood, which leaves its law as it is.
             position = np.where(position >= 0, position, self.table[cohorts, 0, values])
             bits.assign(packed, position, rng.random(values.size) < on)
-        return _join(cohorts, packed)
+        return codec.join(cohorts, packed)
 
     def permanent_one(self, value):
         """Return a value's permanent report, to be memoised: a random cohort, each bit a fair coin with probability f."""
@@ -394,11 +307,11 @@ class Rappor(AbstractProtocol):
 
     def instantaneous_one(self, permanent):
         """Return one report on a memoised permanent one: set bits stay with probability q, clear ones turn with p."""
-        cohorts, packed = _split(self.check_reports(np.asarray(permanent)[None]))
+        cohorts, packed = codec.split(self.check_reports(np.asarray(permanent)[None]))
         _, p, q = self._thresholds
         members = np.unpackbits(packed[0], count=self.n_bits)
         reported = np.packbits([entropy.bernoulli((p, q)[bit]) for bit in members.tolist()])
-        return _join(cohorts, reported[None])[0]
+        return codec.join(cohorts, reported[None])[0]
 
     def privatize_one(self, value):
         return self.instantaneous_one(self.permanent_one(value))
@@ -474,13 +387,6 @@ class Rappor(AbstractProtocol):
         return on * (1 - off) / (off * (1 - on)) if off and on < 1 else None
 
     @cached_property
-    def _logs(self):
-        """Logs of p*, 1 − p*, q*/p* and (1 − q*)/(1 − p*), without cancellation where the rates are close to 0 or 1."""
-        on, off = self.exact_rates
-        clear, set_ = (math.log(off), math.log(1 - off)), (math.log(on), math.log(1 - on))
-        return *clear, set_[0] - clear[0], set_[1] - clear[1]
-
-    @cached_property
     def _thresholds(self):
         # Rounded towards more noise (flips and p up, q down); exact unless a probability is below 2^-75;
         # below 2^-128 they meet, for a q under p would be a channel of its own, and not the more private one.
@@ -493,142 +399,7 @@ class Rappor(AbstractProtocol):
         filter_bits = np.zeros(self.n_bits + 1, dtype=bool)  # position −1, of a repeated bit, is the last one
         filter_bits[positions] = True
         members = [entropy.bernoulli(flip) ^ bit for bit in filter_bits[:-1].tolist()]
-        return _join(np.array([cohort]), np.packbits(members)[None])[0]
+        return codec.join(np.array([cohort]), np.packbits(members)[None])[0]
 
     def _label_positions(self, labels):
-        seeds = hashing.derive(self.seed, np.arange(self.cohorts)[:, None], np.arange(self.hashes))
-        return hashing.key_buckets(seeds[:, :, None], hashing.label_keys(labels), self.n_bits)
-
-
-@dataclass(frozen=True, eq=False)
-class FilterDecoder(AbstractDecoder):
-    """Least squares of bit counts on the filters: X p = (C N/n − p*)/(q* − p*), unbiased where X has full column rank.
-
-    X stacks the filters of all cohorts, N the counts of their set bits. With ``single`` a report is one of the k bits, each
-    as likely, and N is multiplied by k.
-    """
-
-    protocol: Rappor
-    single: bool = False
-
-    @property
-    def n_categories(self):
-        """Number of candidates."""
-        return self.protocol.n_categories
-
-    @property
-    def rank(self):
-        """Rank of the stacked filters X."""
-        return int(self._spectrum[2].sum())
-
-    def least_squares(self, rows):
-        """Return the least-squares solution, of least norm where X lacks rank; it may be negative and not sum to one."""
-        values, vectors, kept = self._spectrum
-        on, off = self.protocol.rates
-        sizes = (self.protocol.table >= 0).sum(axis=(0, 1))
-        share = self._bits_per_report * self.protocol.cohorts * rows.support_counts() / rows.n_reports
-        return vectors[:, kept] @ (vectors[:, kept].T @ ((share - off * sizes) / (on - off)) / values[kept])
-
-    def oracle(self, rows):
-        self._require_rank()
-        return self.least_squares(rows)
-
-    def variance(self, p, n, target="frequency"):
-        """Return the exact variance of each coordinate of the oracle at n reports, shape (a,).
-
-        A user of category x' in cohort c adds A_c y with A_c = C/(q* − p*) (XᵀX)⁻¹ X_cᵀ and independent bits y of means μ_c:
-        mean over c and x' of Σ_b A²μ(1−μ) + (Aμ)², less the square of the mean given x' ("frequency") or of the whole mean.
-        With single bits the mean square is that over b of (k A y)².
-        """
-        p = self._checked(p, target)
-        self._require_rank()
-        on, off = self.protocol.rates
-        values, vectors, _ = self._spectrum
-        inverse = self.protocol.cohorts / (on - off) * (vectors / values) @ vectors.T
-        square, mean = np.zeros(self.n_categories), np.zeros((self.n_categories, self.n_categories))
-        for c in range(self.protocol.cohorts):
-            filters = self.protocol.filters(c)
-            decoder, mu = inverse @ filters.T, off + (on - off) * filters
-            centre = decoder @ mu
-            if self.single:
-                square += self._bits_per_report * (decoder**2 @ (mu @ p))
-            else:
-                square += decoder**2 @ (mu * (1 - mu) @ p) + centre**2 @ p
-            mean += centre / self.protocol.cohorts
-        known = mean**2 @ p if target == "frequency" else (mean @ p) ** 2
-        return (square / self.protocol.cohorts - known) / n
-
-    @property
-    def _bits_per_report(self):
-        return self.protocol.n_bits if self.single else 1
-
-    @cached_property
-    def _spectrum(self):
-        """(eigenvalues, eigenvectors, which are not zero) of XᵀX, whose entries count the bits that two filters share."""
-        shared = np.zeros((self.n_categories, self.n_categories))
-        for c in range(self.protocol.cohorts):
-            filters = self.protocol.filters(c)
-            shared += filters.T @ filters
-        values, vectors = np.linalg.eigh(shared)
-        return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
-
-    def _require_rank(self):
-        if self.rank < self.n_categories:
-            raise ArgumentError(
-                f"The oracle needs filters of rank {self.n_categories}, these {self.protocol.cohorts} cohorts of "
-                f"{self.protocol.n_bits} bits have rank {self.rank}; use least_squares, the MLE or a posterior."
-            )
-
-
-def _check_positions(positions, n_categories, cohorts, n_bits, hashes):
-    """Return an explicit map, nested or as texts "0 5;2 7" (cohorts by semicolons), as nested tuples."""
-    try:
-        lists = [
-            [cell.split() for cell in cells.split(";")] if isinstance(cells, str) else cells for cells in positions or ()
-        ]
-        out = tuple(tuple(tuple(int(b) for b in cell) for cell in cells) for cells in lists)
-    except (TypeError, ValueError) as err:
-        raise ArgumentError(f"positions must be nested lists of whole numbers or texts such as '0 5;2 7': {err}.") from err
-    if len(out) != n_categories or any(len(cells) != cohorts for cells in out):
-        raise ArgumentError(f"positions must be lists of bits for {n_categories} categories in {cohorts} cohorts each.")
-    for x, cells in enumerate(out):
-        for c, cell in enumerate(cells):
-            if not 1 <= len(cell) <= hashes or not all(0 <= b < n_bits for b in cell):
-                raise ArgumentError(
-                    f"positions must list 1 to {hashes} bits from 0 to {n_bits - 1}, "
-                    f"got {list(cell)} for category {x}, cohort {c}."
-                )
-    return out
-
-
-def _without_repeats(table):
-    """Return the table with −1 in place of a bit that an earlier hash of the same filter set."""
-    table = np.array(table)
-    for j in range(1, table.shape[1]):
-        table[:, j][(table[:, :j] == table[:, j : j + 1]).any(axis=1)] = -1
-    return table
-
-
-def _join(cohorts, packed):
-    heads = np.ascontiguousarray(cohorts, dtype=">u4").view(np.uint8).reshape(-1, _COHORT_BYTES)
-    return np.concatenate([heads, packed], axis=1)
-
-
-def _split(reports):
-    heads = np.ascontiguousarray(reports[:, :_COHORT_BYTES]).view(">u4").ravel()
-    return heads.astype(np.int64), np.ascontiguousarray(reports[:, _COHORT_BYTES:])
-
-
-def _check_packed(packed, n_bits):
-    padding = np.uint8((1 << (8 * packed.shape[1] - n_bits)) - 1)
-    bad = np.flatnonzero(packed[:, -1] & padding)
-    if bad.size:
-        raise DataError(f"report {bad[0]} has bits set beyond its {n_bits} bits", line=int(bad[0]), field="bits")
-    return packed
-
-
-def _by_cohort(cohorts):
-    """Yield (cohort, positions of its reports)."""
-    order = np.argsort(cohorts, kind="stable")
-    present, starts = np.unique(cohorts[order], return_index=True)
-    yield from zip(present.tolist(), np.split(order, starts[1:]), strict=True)
+        return filters.label_positions(labels, self.seed, self.cohorts, self.hashes, self.n_bits)

@@ -1,0 +1,63 @@
+"""Bloom filters: which bits each category sets in each cohort."""
+
+import numpy as np
+
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.protocols import hashing
+
+
+def label_positions(labels, seed, cohorts, hashes, n_bits):
+    """Return the bits that strings set, shape (C, h, number of strings); a bit may stand twice."""
+    seeds = hashing.derive(seed, np.arange(cohorts)[:, None], np.arange(hashes))
+    return hashing.key_buckets(seeds[:, :, None], hashing.label_keys(labels), n_bits)
+
+
+def stated_positions(positions, cohorts, hashes):
+    """Return an explicit map as an array (C, h, a), filled up with −1."""
+    table = np.full((cohorts, hashes, len(positions)), -1)
+    for x, cells in enumerate(positions):
+        for c, cell in enumerate(cells):
+            table[c, : len(cell), x] = cell
+    return table
+
+
+def map_positions(lines, n_bits, cohorts):
+    """Return the positions of a map as RAPPOR's own tools write it; see Rappor.from_map."""
+    positions = []
+    for candidate, indices in lines:
+        cells = [[] for _ in range(cohorts)]
+        for index in indices:
+            if not 1 <= index <= cohorts * n_bits:
+                raise DataError(f"index {index} of candidate {candidate!r} is outside 1..{cohorts * n_bits}")
+            cells[(index - 1) // n_bits].append((index - 1) % n_bits)
+        positions.append(cells)
+    return positions
+
+
+def check_positions(positions, n_categories, cohorts, n_bits, hashes):
+    """Return an explicit map, nested or as texts "0 5;2 7" (cohorts by semicolons), as nested tuples."""
+    try:
+        lists = [
+            [cell.split() for cell in cells.split(";")] if isinstance(cells, str) else cells for cells in positions or ()
+        ]
+        out = tuple(tuple(tuple(int(b) for b in cell) for cell in cells) for cells in lists)
+    except (TypeError, ValueError) as err:
+        raise ArgumentError(f"positions must be nested lists of whole numbers or texts such as '0 5;2 7': {err}.") from err
+    if len(out) != n_categories or any(len(cells) != cohorts for cells in out):
+        raise ArgumentError(f"positions must be lists of bits for {n_categories} categories in {cohorts} cohorts each.")
+    for x, cells in enumerate(out):
+        for c, cell in enumerate(cells):
+            if not 1 <= len(cell) <= hashes or not all(0 <= b < n_bits for b in cell):
+                raise ArgumentError(
+                    f"positions must list 1 to {hashes} bits from 0 to {n_bits - 1}, "
+                    f"got {list(cell)} for category {x}, cohort {c}."
+                )
+    return out
+
+
+def without_repeats(table):
+    """Return the table with −1 in place of a bit that an earlier hash of the same filter set."""
+    table = np.array(table)
+    for j in range(1, table.shape[1]):
+        table[:, j][(table[:, :j] == table[:, j : j + 1]).any(axis=1)] = -1
+    return table
