@@ -467,6 +467,10 @@ OPTIONS = [
     (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10", "-p", "epsilon=" + "9" * 5000], "epsilon must be"),
     (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10", "-p", "epsilon=" + "[" * 5000], "nested"),
     (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10000000000000", "-p", "epsilon=1"], "n must be"),
+    (
+        ["simulate", "/tmp/x.toml", "--categories", "4", "--users", "1000000000000", "--protocol", "olh", "-p", "epsilon=1"],
+        "draws the report of every user",
+    ),
     (["simulate", "/tmp/x.txt", "--categories", "4", "--users", "10", "-p", "epsilon=1"], "must end in .toml"),
     (["simulate", "/no/such/x.toml", "--categories", "4", "--users", "10", "-p", "epsilon=1"], "cannot be written"),
 ]

@@ -19,6 +19,8 @@ from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw, SupportLaw
 
 #: Channels with more entries than this are never written out.
 MAX_CHANNEL_ENTRIES = 2**24
+#: More users than this are not drawn one by one.
+MAX_DRAWN_USERS = 2**27
 #: Protocols with more possible reports are compared by support counts: most of their reports are never seen.
 MAX_LISTED = 4096
 
@@ -151,8 +153,13 @@ class AbstractProtocol(abc.ABC):
 
     def simulate(self, true_counts, rng):
         """Return (distinct reports, counts) of a population with the given true counts; vectorised over users."""
-        values = np.repeat(np.arange(self.n_categories), checks.counts(true_counts, "true_counts", self.n_categories))
-        return distinct(self.privatize(values, rng))
+        true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
+        if true_counts.sum() > MAX_DRAWN_USERS:
+            raise InfeasibleError(
+                f"Simulating {self.design} draws the report of every user, of {MAX_DRAWN_USERS:,} at most; got "
+                f"{true_counts.sum():,} users."
+            )
+        return distinct(self.privatize(np.repeat(np.arange(self.n_categories), true_counts), rng))
 
     def simulate_support_counts(self, true_counts, rng):
         """Return how many reports of such a population support each category, shape (a,)."""
