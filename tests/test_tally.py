@@ -132,7 +132,7 @@ def test_one_group_of_the_lie_detector_cannot_tell_its_three_categories_apart():
     assert collection.unidentified() == [["honest", "lying", "others"]]
     with pytest.warns(RankDeficientWarning, match="honest, lying, others cannot be told apart") as caught:
         collection.warn_if_unidentified()
-    assert "along the others the posterior is the prior, whatever n is" in str(caught[0].message)
+    assert "the posterior equals the prior at any sample size" in str(caught[0].message)
 
 
 def test_a_second_group_identifies_them():

@@ -247,7 +247,7 @@ class Collection:
         named = "; ".join(", ".join(group[:12]) + (", …" if len(group) > 12 else "") for group in groups)
         return (
             f"The channels do not have full rank: {named} cannot be told apart by any number of reports. Combinations the "
-            "reports do determine are estimated; along the others the posterior is the prior, whatever n is."
+            "reports do determine are estimated; in the other directions the posterior equals the prior at any sample size."
         )
 
     def caveat(self):

@@ -98,7 +98,8 @@ class Quadrature(AbstractPosterior):
         return Sample(
             distribution.reshape(shape),
             tallies.reshape(shape),
-            detail=f"{nodes} nodes a stick agree with {math.ceil(COARSER * nodes)} to {error:.1e} posterior sd.",
+            detail=f"Integrals with {nodes} and {math.ceil(COARSER * nodes)} nodes per dimension agree to {error:.1e} "
+            "posterior sd.",
             exact={
                 "distribution_mean": mean,
                 "distribution_sd": sd,
@@ -122,7 +123,7 @@ class Quadrature(AbstractPosterior):
         nodes = nodes or min(USUAL_NODES, _exact_nodes(merged))
         passes = g + 1  # one for the moments, about one for the coarser ones and the draws, one for each further margin
         seconds = START_SECONDS + passes * FIRST_STICK * float(nodes) ** (g - 1) * (NODE_SECONDS + ROW_SECONDS * m)
-        size = f"{g} distinguishable categories, {nodes} nodes a stick, {m} distinct rows"
+        size = f"{g} distinguishable categories, {nodes} nodes per dimension, {m} distinct rows"
         if seconds > self.limit_seconds:
             reason = f"Predicted cost {seconds:.3g} s must be at most limit_seconds = {self.limit_seconds:g} s ({size})."
             return Refusal(reason, seconds)
@@ -146,8 +147,8 @@ class Quadrature(AbstractPosterior):
             plan = self._plan(merged, wanted)
             if not plan.feasible:
                 raise ConvergenceError(
-                    f"Quadrature is not resolved: {nodes} nodes a stick differ by {error:.1e} from 0.8 as many, tolerance "
-                    f"{self.tolerance:g}. {plan.reason}"
+                    f"Quadrature is not resolved: {nodes} nodes per dimension differ by {error:.1e} from 0.8 as many, "
+                    f"tolerance {self.tolerance:g}. {plan.reason}"
                 )
             nodes, coarse = wanted, fine
 
@@ -390,7 +391,7 @@ def _integrate(target, nodes, watch):
     density, first_sum, second_sum = np.zeros(FIRST_STICK * nodes), np.zeros(g), np.zeros((g, g))
     batches = watch.track(
         _nodes(target, nodes),
-        f"Quadrature, {nodes} nodes a stick",
+        f"Quadrature, {nodes} nodes per dimension",
         FIRST_STICK * nodes ** (g - 1),
         weight=lambda batch: len(batch[1]),
     )
