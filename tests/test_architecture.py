@@ -44,8 +44,16 @@ BUILT_ON = {
 }
 HOMES = {
     "numba": {"compiling"},
-    "pymc": {"model", "posteriors.nuts", "priors.dirichlet", "priors.learnt"},
-    "pytensor": {"compiling", "model", "posteriors.nuts", "priors.base", "priors.dirichlet", "priors.learnt"},
+    "pymc": {"model", "posteriors.nuts", "priors.dirichlet", "priors.learnt", "priors.smooth"},
+    "pytensor": {
+        "compiling",
+        "model",
+        "posteriors.nuts",
+        "priors.base",
+        "priors.dirichlet",
+        "priors.learnt",
+        "priors.smooth",
+    },
     "nutpie": {"posteriors.nuts"},
     "cvxpy": {"estimators.solvers.convex"},
     "arviz_base": {"result"},

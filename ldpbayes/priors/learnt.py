@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.interpolate import CubicSpline
-from scipy.optimize import minimize_scalar
 from scipy.special import digamma, gammaln, log_expit
 
 from ldpbayes import checks
@@ -180,6 +178,8 @@ class Concentration(AbstractMixture):
 
         The first rule stands about the mode with the curvature's sd; its mean and sd place the next.
         """
+        from scipy.optimize import minimize_scalar
+
         known = {}
 
         def log_density(t):
@@ -222,6 +222,8 @@ class Concentration(AbstractMixture):
 
     def quantile(self, nodes: Nodes, levels: np.ndarray) -> np.ndarray:
         """Return posterior quantiles of α; between the values looked at, the log-evidence is interpolated."""
+        from scipy.interpolate import CubicSpline
+
         seen = (np.log(nodes.seen) - math.log(self.prior.median)) / self.prior.sd
         curve = CubicSpline(seen, nodes.seen_log_evidences)
         t = np.linspace(seen[0], seen[-1], 4001)
