@@ -262,7 +262,8 @@ def fit(
     tree.attrs |= {"identifiability": collection.identifiability(), "caveat": collection.caveat()}
     if estimates:
         result.add_estimates(tree, point_estimates(collection))
-        tree.attrs |= answers.worth(tree, collection)
+        if np.isfinite(tree.attrs["prior_weight"]):
+            tree.attrs |= answers.worth(tree, collection)
         fitness = check(collection, replications=QUICK_REPLICATIONS)
         tree.attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged)}
     if not tree.attrs["converged"]:

@@ -80,6 +80,7 @@ class Mixture(AbstractPosterior):
             f"{name}_lower": float(ends[0]),
             f"{name}_upper": float(ends[1]),
             f"{name}_nodes": nodes.values.size,
+            "prior_weight": float(nodes.weights @ [prior.total for prior in nodes.priors]),
             "log_bayes_factor_jeffreys": float(mixed - jeffreys),
         }
         rows = len(order) // self.chains * self.chains

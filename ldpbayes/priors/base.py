@@ -162,14 +162,8 @@ class AbstractPrior(abc.ABC):
         return {}
 
     def weight(self) -> float:
-        """Return how many open answers the prior weighs: A in Σ_x Var(P_x) = (1 − Σ_x E[P_x]²)/(A + 1).
-
-        Σα for a Dirichlet; by a thousand draws for a family that does not say. For cells, that of the average cell.
-        """
-        draws = self.sample(1000, np.random.default_rng(0))
-        mean, variance = draws.mean(axis=0), draws.var(axis=0)
-        ratio = (1 - (mean**2).sum(axis=-1)) / np.maximum(variance.sum(axis=-1), np.finfo(float).tiny)
-        return float(np.mean(np.maximum(ratio - 1, 0.0)))
+        """Return how many open answers the prior weighs: Σα of a Dirichlet; nan where no number of answers says it."""
+        return float("nan")
 
     # ---- capabilities: the object, or None -----------------------------------------------------------------------------
     def concentrations(self) -> np.ndarray | None:
