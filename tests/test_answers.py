@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 from scipy import special, stats
 
-from ldpbayes import Collection, Tally, answers, fit, result
+from ldpbayes import Cells, Collection, Tally, answers, fit, result
 from ldpbayes.errors import ArgumentError, DiagnosticWarning
 from ldpbayes.posteriors.diagnostics import summarise
 from ldpbayes.posteriors.exact import Exact
@@ -179,6 +179,24 @@ def test_answers_ask_one_cell():
         answers.entropy(tree)
     with pytest.raises(ArgumentError, match="cell must be one of day 0"):
         answers.entropy(tree, cell="monday")
+
+
+def test_answers_to_a_fit_of_cells():
+    """Cells that were fitted: keys and labels name them, exact quantiles are those of the cell, and sizes weigh them."""
+    surveys = {("north", 2020): [60, 40], ("south", 2021): [30, 70]}
+    one = {key: Collection(["no", "yes"], [Tally(designs.warner(0.8), [0, 1], n)]) for key, n in surveys.items()}
+    tree = fit(Cells(one, by=("region", "year")), random_seed=1)
+    alone = fit(one["south", 2021], random_seed=2)
+    expected = float(alone["summary"]["mean"].sel(target="distribution", category="yes"))
+    for cell in (("south", 2021), "south, 2021"):
+        found = answers.category_sum(tree, "yes", cell=cell)
+        assert float(found["mean"]) == pytest.approx(expected, abs=5 * float(found["mcse"]))
+    band = answers.simultaneous_intervals(tree, cell=("south", 2021))
+    assert band["lower"].values == pytest.approx(answers.simultaneous_intervals(alone)["lower"].values, abs=0.01)
+    parts = answers.interval_parts(tree, cell=("south", 2021))
+    assert parts["privacy_share"].values == pytest.approx(answers.interval_parts(alone)["privacy_share"].values, rel=1e-6)
+    mixed = answers.poststratify(tree, {("south", 2021): 1, ("north", 2020): 0})
+    assert float(mixed["mean"].sel(category="yes")) == pytest.approx(expected, abs=0.01)
 
 
 def test_poststratify_mixes_cells():

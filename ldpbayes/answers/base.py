@@ -85,7 +85,8 @@ def exact_part(tree: xr.DataTree, name: str, cell: str | tuple[str, ...] | None 
     if "exact" not in tree.children or name not in tree["exact"]:
         return None
     values, position = tree["exact"][name], cell_position(tree, cell)
-    return (values.isel(cell=position) if "cell" in values.dims else values).values
+    found = (values.isel(cell=position) if "cell" in values.dims else values).values
+    return found if np.isfinite(found).all() else None
 
 
 def positions(categories: str | Iterable[str], known: NDArray, name: str = "categories") -> list[int]:

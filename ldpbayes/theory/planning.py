@@ -60,8 +60,8 @@ class Plan:
     solved : str
         Which of n_categories, epsilon, n, error was the unknown.
     bound : float
-        No ε-LDP protocol and estimator goes below this error in the limit of many reports (Theorem 4.5), nor do open
-        answers; nan where the kind has no such bound.
+        No ε-LDP protocol goes below this error in the limit of many reports (at uniform p the exact floor, elsewhere
+        Theorem 4.5), nor do open answers; nan where the kind has no such bound.
     open_answers : float
         The error that n open answers would have.
     bytes_per_report : int
@@ -170,8 +170,8 @@ def expected_error(protocol, n, *, kind="l2", p="uniform", target="distribution"
 def curves(along, values, *, n_categories, epsilon=None, n=None, protocols=None, kind="l2", **assumptions):
     """Return the errors to plot against ε or n: a dict of (len(values),) arrays, one curve per name.
 
-    Beside the protocols' own names: "bound" (Theorem 4.5 with the floor of open answers; nan where the kind has none) and
-    "open answers". Where a protocol does not exist at some value its curve has nan.
+    Beside the protocols' own names: "bound" (the least error of any protocol, and of open answers; nan where the kind has
+    none) and "open answers". Where a protocol does not exist at some value its curve has nan.
 
     Parameters
     ----------
@@ -253,11 +253,16 @@ class _Question:
         return risk.spread(variance, self.kind if self.kind in ("l2", "l1") else "max") * self.width(a)
 
     def floors(self, a, epsilon, n):
-        """Return (bound, error of n open answers): the bound is Theorem 4.5's or the open answers', whichever is higher."""
+        """Return (bound, error of n open answers): the higher of the open answers' error and that of every ε-LDP protocol.
+
+        At uniform p the second is the exact floor, which subset selection attains; elsewhere that of Theorem 4.5.
+        """
         open_answers = _scale(self.open_answers(a), self.kind, n)
         if self.kind != "l2":
             return math.nan, open_answers
-        return max(bounds.theorem_4_5(a, epsilon, self.target).value / n, open_answers), open_answers
+        uniform = isinstance(self.p, str) and self.p == "uniform"
+        floor = bounds.exact_floor if uniform else bounds.theorem_4_5
+        return max(floor(a, epsilon, self.target).value / n, open_answers), open_answers
 
 
 def _solve(name, maker, unknown, known, question):
