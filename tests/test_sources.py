@@ -701,3 +701,22 @@ def test_parquet_in_batches_uses_bounded_memory(tmp_path):
     pyarrow.parquet.write_table(table, path, row_group_size=10_000)
     groups = list(ParquetSource(path).distinct(["report"]))
     assert sum(len(part.counts) for part in groups) == 3
+
+
+def test_mutated_parquet_files_are_read_or_refused_in_a_sentence(tmp_path):
+    rng = np.random.default_rng(8)
+    write_table({"report": list("abc") * 20, "n": range(60), "g": list("xyz") * 20}, tmp_path / "whole.parquet")
+    whole = np.frombuffer((tmp_path / "whole.parquet").read_bytes(), dtype=np.uint8)
+    path = describe(tmp_path, "t.parquet", "grr", {"epsilon": 1.0}, by="g", count="n")
+    refused = 0
+    for _ in range(200):
+        mutated = whole.copy()
+        mutated[rng.integers(mutated.size, size=rng.integers(1, 6))] = rng.integers(256)
+        mutated = mutated[: rng.integers(mutated.size)] if rng.random() < 0.1 else mutated
+        (tmp_path / "t.parquet").write_bytes(mutated.tobytes())
+        try:
+            read_collection(path)
+        except DataError as err:
+            assert "\n" not in str(err)
+            refused += 1
+    assert refused > 50
