@@ -26,7 +26,7 @@ from ldpbayes.simulate import population, simulate_collection
 from ldpbayes.sources import read_collection, read_frame, write_collection
 
 if TYPE_CHECKING:  # so that editors complete the names that load on first use
-    from ldpbayes import answers, plots, theory
+    from ldpbayes import answers, plots, result, theory
     from ldpbayes.estimators.mle import MAP, MLE
     from ldpbayes.estimators.oracle import Oracle
     from ldpbayes.examples import list_examples, load_example
@@ -34,6 +34,8 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.pages import show
     from ldpbayes.posteriors.augmentation import Augmentation
     from ldpbayes.posteriors.exact import Exact
+    from ldpbayes.posteriors.laplace import Laplace
+    from ldpbayes.posteriors.mixture import Mixture
     from ldpbayes.posteriors.nuts import NUTS
     from ldpbayes.posteriors.pair_slice import PairSlice
     from ldpbayes.posteriors.quadrature import Quadrature
@@ -64,6 +66,7 @@ _LAZY = {
     "load_example": "examples",
     "observe": "model",
     "plots": "plots",
+    "result": "result",
     "save": "result",
     "show": "pages",
     "theory": "theory",
@@ -87,6 +90,8 @@ __all__ = [
     "InfeasibleError",
     "LDPBayesError",
     "LDPBayesWarning",
+    "Laplace",
+    "Mixture",
     "Oracle",
     "PairSlice",
     "Quadrature",
@@ -108,6 +113,7 @@ __all__ = [
     "protocols",
     "read_collection",
     "read_frame",
+    "result",
     "save",
     "select_method",
     "show",

@@ -161,16 +161,6 @@ class Rows(AbstractLikelihood):
         """Number of users, Σ_j w_j."""
         return float(self.counts.sum())
 
-    def allocate(self, p, rng):
-        return require_sampler(self).allocate(p, rng)
-
-    def signal(self, p, rng):
-        return require_sampler(self).signal(p, rng)
-
-    @property
-    def allocation_seconds(self):
-        return require_sampler(self).seconds
-
     @final
     @cached_property
     def log_constant(self):
