@@ -13,7 +13,7 @@ import secrets
 import stat
 import tomllib
 
-from ldpbayes.errors import DataError
+from ldpbayes.errors import ArgumentError, DataError, shown
 
 #: Longest TOML file, in bytes, and the memory that its document may take.
 MAX_TOML_BYTES = 2**26
@@ -173,6 +173,25 @@ def _is_special(path):
 
 def _reason(err):
     return err.strerror or str(err) or type(err).__name__
+
+
+def as_path(path):
+    """Return a path-like object, text or bytes as a pathlib.Path, or raise an ArgumentError.
+
+    Raises
+    ------
+    ArgumentError
+        On anything that names no file.
+    """
+    try:
+        return pathlib.Path(os.fsdecode(path))
+    except TypeError:
+        raise ArgumentError(f"path must be the name of a file, got {shown(path)}.") from None
+
+
+def stem(path):
+    """Return the name of a file without its ending, as text; bytes that are not UTF-8 become replacement characters."""
+    return path.stem.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------

@@ -240,4 +240,4 @@ def _read_population(path):
     if not counts.sum():
         raise DataError("holds nobody: every count is zero", source=source, field="count")
     texts = {key: document[key] for key in ("title", "citation", "licence") if key in document}
-    return Population(tuple(labels), counts / counts.sum(), counts, document.get("id", path.stem), **texts)
+    return Population(tuple(labels), counts / counts.sum(), counts, document.get("id", files.stem(path)), **texts)

@@ -4,6 +4,7 @@ Every one must raise an LDPBayesError, or end a command with status 2 and a sent
 """
 
 import math
+import os
 import pathlib
 
 import pandas
@@ -109,6 +110,7 @@ COLLECTIONS = [
     ('count = "count"', 'count = "times"', "no column 'times'"),
     ('count = "count"', 'count = "answer"', "count must be a whole number, got 'no'"),
     ('count = "count"', "count = 1", "count must be text"),
+    ('count = "count"', 'count = ""', "count must name a column"),
     ("n = 100", "n = 99", "add up to 100, but n says 99"),
     ("n = 100", "n = 100.0", "n must be a whole number"),
     ("n = 100", "n = true", "n must be a whole number"),
@@ -412,6 +414,8 @@ CALLS = {
         "same name",
     ),
     "a frame of integer columns": (lambda: read_frame(pandas.DataFrame({0: ["no"]}), WARNER), "no column"),
+    "a path of a number": (lambda: read_collection(3), "path must be the name of a file"),
+    "a path of none": (lambda: read_collection(None), "path must be the name of a file"),
     "a file of a folder": (lambda: files.read_toml(ROOT), "Is a directory"),
 }
 
@@ -523,6 +527,15 @@ def test_there_are_two_hundred():
 def test_mend_23_sentences_are_short_and_steer_no_terminal():
     error = DataError("label \x1b[31m and \u202e and " + "x" * 10_000, source="a\nb.csv", field="f" * 10_000)
     assert str(error).isprintable() and len(str(error)) <= 2000
+
+
+def test_file_names_that_are_not_utf8_are_served(tmp_path):
+    read(tmp_path)
+    path = os.fsencode(tmp_path) + b"/\xff.toml"
+    pathlib.Path(os.fsdecode(path)).write_text(TOML.replace('id = "small"', ""))
+    collection = read_collection(path)
+    assert collection.id == "\ufffd"
+    result.save(lb.fit(collection, draws=10, random_seed=1), tmp_path / "r.nc")
 
 
 def test_counts_of_ten_to_the_twelve_are_served(tmp_path):

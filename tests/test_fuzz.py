@@ -245,7 +245,7 @@ def strict_count(path, channel, fields):
         assert len(row) == len(header)
         if all(row[i].strip() == value for i, value in wanted.items()):
             count = 1
-            if channel.get("count"):
+            if "count" in channel:
                 cell = row[header.index(channel["count"])].strip()
                 assert re.fullmatch(r"\+?[0-9]+|-0+", cell)
                 count = int(cell)

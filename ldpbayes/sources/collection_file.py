@@ -3,7 +3,6 @@
 import csv
 import datetime
 import itertools
-import pathlib
 import tomllib
 from fractions import Fraction
 
@@ -56,7 +55,7 @@ def read_collection(path):
     RankDeficientWarning
         Where the channels together cannot tell some categories apart.
     """
-    path = pathlib.Path(path)
+    path = files.as_path(path)
     document = files.read_toml(path)
     _known(document, _COLLECTION_KEYS, path)
     texts = {key: _typed(document, key, str, path) for key in _TEXTS if key in document}
@@ -75,7 +74,7 @@ def read_collection(path):
     by = _grouping(document, path)
     try:
         facts = {"derived": tuple(_derived(name, entry) for name, entry in derived.items()), "published": tuple(published)}
-        facts |= {"id": path.stem, **texts}
+        facts |= {"id": files.stem(path), **texts}
         channels = _plain([_read_channel(path, categories, channel, i, by) for i, channel in enumerate(channels)])
         if by:
             keys = sorted_keys({key for tallies in channels for key in tallies})
@@ -111,7 +110,7 @@ def write_collection(collection, path):
     """
     import tomli_w
 
-    path = pathlib.Path(path)
+    path = files.as_path(path)
     if path.suffix != ".toml":
         raise ArgumentError(f"path must end in .toml, got {str(path)!r}; the tallies go to a .csv file beside it.")
     table = path.with_suffix(".csv")
@@ -223,6 +222,8 @@ def _read_channel(path, categories, channel, position, by):
         fields = ", ".join(protocol.report_fields)
         raise DataError(f"report must name {len(protocol.report_fields)} columns ({fields})", source=path, field=field)
     count = _typed(channel, "count", str, path, field)
+    if count is not None and not count.strip():
+        raise DataError("count must name a column; leave it out where every row is one report", source=path, field=field)
     where = _typed(channel, "where", dict, path, field, default={})
     file = path.parent / channel["file"]
     try:
