@@ -195,8 +195,8 @@ def mutual_information(n_categories, epsilon, size):
     Wang et al. (2016), Theorem 2.1.
     """
     beta = math.expm1(epsilon)
-    scale = 1 + beta * size / n_categories
-    return size / n_categories * (1 + beta) * epsilon / scale - math.log(scale)
+    excess = beta * size / n_categories
+    return size * math.exp(epsilon) / (n_categories * (1 + excess)) * epsilon - math.log1p(excess)
 
 
 def mutual_information_size(n_categories, epsilon):
