@@ -413,7 +413,8 @@ def _run_automatic(selection, run):
             continue
         tree = answer.tree()
         tree.attrs["reason"] = reason
-        if tree.attrs["converged"] or tree.attrs["interrupted"]:
+        undefined = "undefined" in tree.attrs and answer.sample.independent  # no other method would define it
+        if tree.attrs["converged"] or tree.attrs["interrupted"] or undefined:
             return tree
         rejected[name], kept = tree.attrs["problems"], (tree, reason)
     if kept is None:

@@ -64,7 +64,10 @@ class Derived:
     def evaluate(self, p, categories):
         """Return the quantity for p of shape (..., a)."""
         total = p[..., [categories.index(c) for c in self.of]].sum(axis=-1)
-        return total / p[..., [categories.index(c) for c in self.given]].sum(axis=-1) if self.given else total
+        if not self.given:
+            return total
+        with np.errstate(invalid="ignore"):  # nan where no category of given has any share; fit() warns of that
+            return total / p[..., [categories.index(c) for c in self.given]].sum(axis=-1)
 
     def weights(self, categories):
         """Return the 0/1 vector of the numerator."""
@@ -241,6 +244,10 @@ class Collection:
 
     def identifiability(self):
         """Return the sentence that says which categories cannot be told apart, or an empty string."""
+        return self._identifiability
+
+    @cached_property
+    def _identifiability(self):
         groups = self.unidentified()
         if not groups:
             return ""
@@ -262,9 +269,8 @@ class Collection:
         """
         if self.__dict__.get("_announced"):
             return
-        sentence = self.identifiability()
-        if sentence:
-            warnings.warn(sentence, RankDeficientWarning, stacklevel=3)
+        if self._identifiability:
+            warnings.warn(self._identifiability, RankDeficientWarning, stacklevel=3)
         if self.caveat():
             warnings.warn(self.caveat(), CompositeWarning, stacklevel=3)
 

@@ -18,6 +18,8 @@ from ldpbayes.priors import as_prior
 
 #: After an interruption so many draws of F are worth keeping.
 LEAST_KEPT = 200
+#: Concentrations outside are refused: below, a draw of P is one category, to rounding; above, P is the prior's mean.
+CONCENTRATIONS = 1e-9, 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +54,13 @@ class Problem:
 
     @cached_property
     def alpha(self) -> np.ndarray | None:
-        """The prior's concentrations, or None where it is no Dirichlet."""
-        return self.prior.concentrations()
+        """The prior's concentrations, or None where it is no Dirichlet; refused where they are beyond CONCENTRATIONS."""
+        alpha = self.prior.concentrations()
+        if alpha is not None and not (alpha.min() >= CONCENTRATIONS[0] and alpha.max() <= CONCENTRATIONS[1]):
+            low, high = CONCENTRATIONS
+            found = alpha.min() if alpha.min() < low else alpha.max()
+            raise ArgumentError(f"prior must have concentrations between {low:g} and {high:g}, got {found:g}.")
+        return alpha
 
     @cached_property
     def separable(self):
@@ -122,6 +129,9 @@ class Sample:
         What was checked, or what is wrong; without the full stop where something is wrong.
     moments : pair of (a,) arrays, optional
         Mean and variance of P, where they are known better than from the draws.
+    weighted : pair of (S, a) and (S,) arrays, optional
+        The draws that ``distribution`` was resampled from, and their normalised weights: moments and Monte Carlo errors
+        come from these.
     exact : mapping, optional
         Entries of result.EXACT.
     intervals : callable, optional
@@ -142,6 +152,7 @@ class Sample:
     status: Status = Status.ACCEPTED
     detail: str = ""
     moments: tuple[np.ndarray, np.ndarray] | None = None
+    weighted: tuple[np.ndarray, np.ndarray] | None = None
     exact: Mapping[str, Any] = field(default_factory=dict)
     intervals: Callable[[float], Mapping[str, np.ndarray]] | None = None
     stats: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -334,7 +345,13 @@ class Answer:
             hyperparameters=hyper,
             attrs=verdict.to_attrs() | facts | {"random_seed": self.asked["random_seed"], "reason": "Chosen by the caller."},
         )
-        return diagnostics.summarise(tree, self.asked["ci_prob"])
+        undefined = [name for name, values in tree["posterior"].data_vars.items() if np.isnan(values.values).any()]
+        if undefined:
+            named = ", ".join(map(repr, undefined))
+            sentence = f"the derived quantity {named} is 0/0 in some draws, which give its categories no share at all"
+            tree.attrs |= verdict.adding(sentence).to_attrs() | {"undefined": named}
+        effective = None if sample.weighted is None else _effective(*sample.weighted, problem.collection, share)
+        return diagnostics.summarise(tree, self.asked["ci_prob"], effective)
 
     def _frequencies(self):
         """Return (places of the draws of P that are kept, as (chains, draws), their F, how F was drawn)."""
@@ -343,13 +360,13 @@ class Answer:
         order = np.arange(chains * length).reshape(chains, length)
         order = order.T.ravel() if sample.interleaved else order.ravel()
         flat = sample.distribution.reshape(-1, a)[order]
-        mean, variance = sample.moments or (flat.mean(axis=0), flat.var(axis=0))
         if "frequency_mean" in sample.exact:
             known = sample.exact["frequency_mean"], sample.exact["frequency_sd"]
         else:
-            known = self._known_moments(flat, mean, variance)
+            moments = sample.moments or (_moments(*sample.weighted) if sample.weighted else None)
+            known = self._known_moments(flat, *(moments or (flat.mean(axis=0), flat.var(axis=0))))
         found, how = frequency.frequency_draws_within(
-            problem.rows, flat, self.rng, *known, watch=self.watch, least=LEAST_KEPT
+            problem.rows, flat, self.rng, known, watch=self.watch, least=LEAST_KEPT
         )
         if len(found) == len(flat):
             place = np.arange(len(flat)).reshape(chains, length)
@@ -370,6 +387,27 @@ class Answer:
         if problem.alpha is not None:
             return frequency.frequency_moments(mean, variance, problem.alpha, problem.n_users)
         return frequency.moments_from_draws(problem.likelihood, flat[: frequency.AVERAGED])
+
+
+def _moments(values, weight):
+    """Return the weighted mean and variance of values (S, k), two (k,) arrays."""
+    mean = weight @ values
+    return mean, weight @ (values - mean) ** 2
+
+
+def _effective(values, weight, collection, share):
+    """Return how many independent draws weighted ones are worth for each quantity, by the name of its variable.
+
+    The variance of Σ w x is Σ w² (x − μ)² (delta method): weights that go with a quantity make its error larger than 1/Σw²
+    says. F follows P. ``share`` of the draws was kept.
+    """
+    quantities = {item.name: item.evaluate(values, collection.categories)[:, None] for item in collection.derived}
+    out = {}
+    for name, x in {"distribution": values, **quantities}.items():
+        mean, variance = _moments(x, weight)
+        error = weight**2 @ (x - mean) ** 2
+        out[name] = share * np.divide(variance, error, out=np.full(error.size, float(len(x))), where=error > 0)
+    return out | {"frequency": out["distribution"]}
 
 
 def _left(shape, method):

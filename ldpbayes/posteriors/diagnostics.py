@@ -65,7 +65,7 @@ class Diagnostics:
         return replace(self, problem="; ".join(filter(None, (self.problem, problem))))
 
 
-def summarise(tree, ci_prob):
+def summarise(tree, ci_prob, effective=None):
     """Add the group ``summary`` to a result and the verdict of its diagnostics to the attrs; return the tree.
 
     Variables have dims (target, [cell,] category) with targets distribution and frequency: mean, sd, lower, upper
@@ -79,20 +79,23 @@ def summarise(tree, ci_prob):
     tree : DataTree
         From result.build.
     ci_prob : float
+    effective : mapping, optional
+        Independent draws that weighted ones are worth, by variable and category; by default the attr ``effective_draws``.
     """
     posterior = tree["posterior"]
     exact = {name: values.values for name, values in tree["exact"].data_vars.items()} if "exact" in tree.children else {}
     found = Diagnostics.from_attrs(tree.attrs)
-    independent, effective = found.sampling == "independent", found.effective_draws
+    independent, worth = found.sampling == "independent", effective or {}
     first = posterior["distribution"]
     dims, shape = first.dims[2:], first.shape[2:]
 
-    def summary_of(draws, name, shape):
+    def summary_of(draws, name, shape, variables):
         draws = draws.reshape(*draws.shape[:2], -1)
-        return {k: v.reshape(shape) for k, v in _target(draws, exact, name, ci_prob, independent, effective).items()}
+        each = np.concatenate([worth[one] for one in variables]) if worth else found.effective_draws
+        return {k: v.reshape(shape) for k, v in _target(draws, exact, name, ci_prob, independent, each).items()}
 
     parts = [
-        summary_of(posterior[name].values, name, shape) if name in posterior.data_vars else None
+        summary_of(posterior[name].values, name, shape, [name]) if name in posterior.data_vars else None
         for name in ("distribution", "frequency")
     ]
     blank = np.full(shape, np.nan)
@@ -109,7 +112,7 @@ def summarise(tree, ci_prob):
         if chosen:
             draws = np.stack([posterior[name].values for name in chosen], axis=-1)
             own = () if prefix == "parameter" else dims[:-1]
-            derived = summary_of(draws, prefix, draws.shape[2:])
+            derived = summary_of(draws, prefix, draws.shape[2:], chosen)
             data |= {f"{prefix}_{key}": ((*own, dim), value) for key, value in derived.items()}
             coords[dim] = chosen
     tree["summary"] = xr.DataTree(xr.Dataset(data, coords, {"ci_prob": ci_prob, "ci_kind": "eti"}))
@@ -174,8 +177,8 @@ def _target(draws, exact, name, ci_prob, independent, effective=None):
     blank = np.full(size, np.nan)
     out = {"mean": flat.mean(axis=0), "sd": sd, "lower": lower, "upper": upper}
     if independent:
-        n = effective or float(chains * per_chain)
-        out |= {"mcse": sd / np.sqrt(n), "ess_bulk": np.full(size, n), "ess_tail": np.full(size, n), "r_hat": blank}
+        n = np.broadcast_to(float(chains * per_chain) if effective is None else effective, size)
+        out |= {"mcse": sd / np.sqrt(n), "ess_bulk": n, "ess_tail": n, "r_hat": blank}
     else:
         out |= _chain_diagnostics(draws)
     for key in ("mean", "sd", "lower", "upper"):

@@ -95,7 +95,7 @@ class Exact(AbstractPosterior):
         form = _singling(problem.separable)
         _refuse_large(form)
         a = problem.n_categories
-        seconds = 0.02 + 1e-4 * a + self.draws * self.chains * a * 1.2e-6
+        seconds = 0.02 + 1e-4 * a + self.draws * self.chains * a * 1.2e-6 + 1e-7 * _tables(form)
         return Plan("Every report singles out one category: the posterior is exact at any size.", seconds, (problem, form))
 
     def moments(self, collection, prior):
@@ -226,9 +226,14 @@ def _singling(form):
     return form
 
 
-def _refuse_large(form):
+def _tables(form):
+    """Return the numbers in the tables that draws are made from."""
     named = np.bincount(form.index, form.counts)
-    size = np.minimum(named, 20 * np.sqrt(named)).sum()
+    return np.minimum(named, 20 * np.sqrt(named)).sum()
+
+
+def _refuse_large(form):
+    size = _tables(form)
     if size > MAX_TABLES:
         raise InfeasibleError(
             f"Exact draws need tables of at most {MAX_TABLES:.0e} numbers, got {size:.2g}; Exact().moments gives the "

@@ -11,6 +11,8 @@ from ldpbayes.priors.dirichlet import frequency_moments as frequency_moments
 LIMIT_SECONDS = 20.0
 #: Var(F) from the moments of P is a difference, which the noise of sampled moments drowns below this share of Var(P).
 LEAST_SHARE = 0.25
+#: Sds of draws of F that are moved to known moments are matched to this relative error, in at most so many rounds.
+MATCHED, MATCHING_ROUNDS = 1e-3, 30
 #: So many draws of P give the moments of F to a few percent of its sd.
 AVERAGED = 500
 
@@ -62,28 +64,39 @@ def frequency_draws(rows, distribution, rng, *, watch=None, least=math.inf):
     return np.stack(watch.finished((sampler.allocate(p, rng) for p in shown), least)) / rows.n_reports
 
 
-def frequency_draws_within(rows, distribution, rng, mean, sd, *, limit_seconds=LIMIT_SECONDS, **watching):
+def frequency_draws_within(rows, distribution, rng, known, *, limit_seconds=LIMIT_SECONDS, **watching):
     """Return (draws of F, how): exact ones where they are cheap enough, else draws of P moved to F's moments.
 
-    The second kind is E[F] + (P − E[P])·sd(F)/sd(P), cut at 0 and divided by its sum: accurate when n is large, because
-    then both posteriors have the same shape, and exact draws would be expensive. Where the reports nearly give the values
-    away, so that F is much narrower than P, draws are exact whatever they cost.
+    The second kind is E[F] + (P − E[P])·s, cut at 0 and divided by its sum, with s such that every F_x has its sd: accurate
+    when n is large, because then both posteriors have the same shape, and exact draws would be expensive. Where the reports
+    nearly give the values away, so that F is much narrower than P, draws are exact whatever they cost.
 
     Parameters
     ----------
     rows, distribution, rng
         As in frequency_draws.
-    mean, sd : (a,) arrays
-        Moments of F given the reports (frequency_moments).
+    known : pair of (a,) arrays, or None
+        Mean and sd of F given the reports (frequency_moments); with None draws are exact whatever they cost.
     limit_seconds : float
         Predicted time above which the second kind is used.
     **watching
         watch and least, as in frequency_draws.
     """
-    spread = distribution.std(axis=0)
-    told = (sd**2 < LEAST_SHARE * spread**2).any()
-    if told or require_sampler(rows).seconds * len(distribution) <= limit_seconds:
+    narrow = known is None or (known[1] ** 2 < LEAST_SHARE * distribution.var(axis=0)).any()
+    if narrow or require_sampler(rows).seconds * len(distribution) <= limit_seconds:
         return frequency_draws(rows, distribution, rng, **watching), "allocated"
-    scale = np.divide(sd, spread, out=np.zeros_like(sd), where=spread > 0)
-    moved = np.maximum(mean + (distribution - distribution.mean(axis=0)) * scale, 0.0)
-    return moved / moved.sum(axis=1, keepdims=True), "moment-matched"
+    return _moved(distribution - distribution.mean(axis=0), *known), "moment-matched"
+
+
+def _moved(centred, mean, sd):
+    """Return mean + centred·s on the simplex, with s such that the sds are ``sd``: the division by the sum changes them."""
+    scale = np.ones_like(sd)
+    for _ in range(MATCHING_ROUNDS):
+        moved = np.maximum(mean + centred * scale, 0.0)
+        moved /= moved.sum(axis=1, keepdims=True)
+        spread = moved.std(axis=0)
+        ratio = np.divide(sd, spread, out=np.ones_like(sd), where=spread > 0)
+        if np.abs(ratio - 1).max() < MATCHED:
+            break
+        scale *= ratio
+    return moved

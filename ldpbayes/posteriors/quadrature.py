@@ -442,12 +442,16 @@ class Margin:
         return np.where(exact.any(axis=-1), self.values[exact.argmax(axis=-1)], value)
 
     def below(self, t):
-        """Return P(T ≤ t)."""
+        """Return P(T ≤ t), from the other end where t is past the middle: the upper end may be singular."""
+        if t > 0.5:
+            return 1 - self.above(t)
         x, w = _jacobi(max(64, self.values.size), self.low, 1.0)
         return t**self.low * float(w @ ((1 - t * x) ** (self.high - 1) * self.density(t * x)))
 
     def above(self, t):
-        """Return P(T > t)."""
+        """Return P(T > t), from the other end where t is before the middle."""
+        if t <= 0.5:
+            return 1 - self.below(t)
         x, w = _jacobi(max(64, self.values.size), self.high, 1.0)
         gap = 1 - t
         return gap**self.high * float(w @ ((1 - gap * x) ** (self.low - 1) * self.density(1 - gap * x)))

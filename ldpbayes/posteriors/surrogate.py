@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, softmax
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
@@ -119,8 +119,8 @@ class Proposal(TiltedFactors):
         density = -0.5 * (math.log(2 * math.pi * k2) + delta**2) + math.log1p(max(correction, -0.9))
         return float(self.tilt + nodes.log_mass.sum() + density)
 
-    def independent_draws(self, size, rng):
-        """Return draws of the tilted factors, shape (size, a), by their inverse cdf on a fine grid.
+    def independent_log_draws(self, size, rng):
+        """Return the logs of draws of the tilted factors, shape (size, a), by their inverse cdf on a fine grid.
 
         Between the grid's points u is uniform given its cell: relative to the factor's density an error of order 1e-5.
         """
@@ -130,7 +130,7 @@ class Proposal(TiltedFactors):
         out = np.empty((size, low.size))
         for x in range(low.size):
             u = low[x] + nodes.step[x] * np.interp(rng.random(size), cumulative[x], edges)
-            out[:, x] = self.centre[x] * np.exp(log_growth(u))
+            out[:, x] = math.log(self.centre[x]) + log_growth(u)
         return out
 
 
@@ -229,14 +229,13 @@ class Surrogate(AbstractPosterior):
         if found.problem and watch.interrupted:
             raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {found.problem}")
         flat = found.distribution[rng.permutation(resample(found.weight, rng))]
-        mean = found.weight @ found.distribution
         draws = len(flat) // self.chains
         return Sample(
             flat[: self.chains * draws].reshape(self.chains, draws, -1),
             effective=found.effective_sample,
             status=Status.NOT_TRUSTED if found.problem else Status.ACCEPTED,
             detail=found.problem or found.checked,
-            moments=(mean, found.weight @ (found.distribution - mean) ** 2),
+            weighted=(found.distribution, found.weight),
             facts={
                 "k_hat": found.k_hat,
                 "shift_by_weights": found.shift,
@@ -353,8 +352,8 @@ def _propose(engine, size, rng):
     are the prior's and cancel in the weights. In log r the integrand has one mode and no singularity, however small Σα
     is; its left tail dies out like r^{Σα}, so that the steps grow exponentially on both sides.
     """
-    g = engine.independent_draws(size, rng)
-    p = g / g.sum(axis=1, keepdims=True)
+    log_g = engine.independent_log_draws(size, rng)  # under small concentrations all of g may underflow
+    p = softmax(log_g, axis=1)
     family = engine.family
     linear, square = p @ (family.linear - engine.tilt), p**2 @ family.curvature
     total = family.alpha.sum()

@@ -63,7 +63,7 @@ def test_mean_of_the_independent_draws():
     """Draws by the inverse cdf on a grid have the factors' moments by adaptive quadrature."""
     family = GaussianFactors(np.array([0.5, 0.5, 2.0]), np.array([0.0, 30.0, 5.0]), np.array([4.0, 90.0, 9.0]))
     engine = Proposal(family)
-    g = engine.independent_draws(50_000, np.random.default_rng(1))
+    g = np.exp(engine.independent_log_draws(50_000, np.random.default_rng(1)))
     for x in range(3):
 
         def density(v, x=x):  # in v = g^α, which takes the singularity at zero away

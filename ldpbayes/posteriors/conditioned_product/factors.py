@@ -7,6 +7,8 @@ import numpy as np
 
 #: exp(−DROP) is the relative mass that windows may leave out.
 DROP = 45.0
+#: The tails are over within so much of u on the left and on the right; steps of the bisection that finds their ends.
+LONGEST = (20, 14), (60, 15)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,9 +216,23 @@ def _window(family, tilt, centre):
     def inside(sign):
         return lambda u: _log_density(family, tilt, centre, sign * u[:, None])[0][:, 0] > -DROP
 
-    zero = np.zeros_like(centre)
-    # An end wants no digits: the tail beyond it is negligible, and quadrature converges for any window.
-    return -bisect(inside(-1), zero, zero + 20, 14), bisect(inside(1), zero, zero + 60, 15)
+    return -_far_end(inside(-1), centre, *LONGEST[0]), _far_end(inside(1), centre, *LONGEST[1])
+
+
+def _far_end(inside, centre, longest, steps):
+    """Return where ``inside`` ends: a few steps, and more where the end is so near that its first digit needs them.
+
+    An end wants no more digits: the tail beyond it is negligible, and quadrature converges for any window.
+    """
+    low, high = np.zeros_like(centre), np.full_like(centre, longest)
+    for step in range(80):
+        rough = high - low > 0.25 * high
+        if step >= steps and not rough.any():
+            break
+        middle = 0.5 * (low + high)
+        yes, go = inside(middle), rough | (step < steps)
+        low, high = np.where(yes & go, middle, low), np.where(~yes & go, middle, high)
+    return 0.5 * (low + high)
 
 
 def _trapezoid(family, tilt, centre, low, high, size):
