@@ -206,9 +206,10 @@ def _too_many(likelihoods, size):
 
 
 def _by_report(rows, draws):
-    """Return log P(report | p) of every user's report, shape (S, users)."""
-    each = np.repeat(np.arange(rows.n_rows), rows.counts.astype(np.int64))
+    """Return log P(report | P) of every user's report that depends on P, shape (S, users)."""
     single = np.log(rows.matvec(np.ascontiguousarray(draws.T))).T + rows.log_constants
+    depends = np.ptp(single, axis=0) > FLAT
+    each = np.repeat(np.flatnonzero(depends), rows.counts[depends].astype(np.int64))
     return single[:, each]
 
 
