@@ -184,7 +184,7 @@ PROTOCOLS = [
     ("compose", {"outer": FACTOR}, 2, "compose needs the parameter 'inner'"),
     ("product", {"factors": [FACTOR] * 30}, 2, "too large to write out"),
     ("product", {"factors": [{"protocol": ["grr"]}]}, 2, "factor 1 must name a protocol"),
-    ("product", {"factors": [{"protocol": "olh", "epsilon": 1}]}, 2, "factor 1"),
+    ("product", {"factors": [{"protocol": "olh", "epsilon": 1}]}, 2, "too many possible reports"),
     ("mixture", {"factors": [FACTOR], "weights": "abc"}, 2, "weights must be"),
     ("mixture", {"factors": [FACTOR], "weights": [-1.0]}, 2, "weights must be"),
     ("mixture", {"factors": [FACTOR, FACTOR], "weights": [[0.5, 0.5]]}, 2, "weights must be"),
