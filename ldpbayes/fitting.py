@@ -100,7 +100,9 @@ class _Selection:
         """Return the InfeasibleError of a problem that nothing served, with every reason."""
         reasons = [f"{name}: {why}" for name, why in rejected.items()]
         reasons += [plan.reason for name in self.names if name not in rejected for _, plan in [self.consider(name)]]
-        return InfeasibleError("No posterior method applies: " + (" ".join(reasons) or "all of them are excluded."))
+        return InfeasibleError(
+            "No posterior method applies: " + (" ".join(dict.fromkeys(reasons)) or "all of them are excluded.")
+        )
 
 
 def _names(exclude):

@@ -18,6 +18,8 @@ from ldpbayes.priors import as_prior
 
 #: After an interruption so many draws of F are worth keeping.
 LEAST_KEPT = 200
+#: Draws of P hold at most so many numbers; P, F and their summary take some ten times the bytes of one such array.
+MAX_DRAWN = 2e8
 #: Concentrations outside are refused: below, a draw of P is one category, to rounding; above, P is the prior's mean.
 CONCENTRATIONS = 1e-9, 1e12
 
@@ -236,6 +238,12 @@ class AbstractPosterior(abc.ABC):
     @final
     def plan(self, problem: Problem) -> Plan | Refusal:
         """Return prepare(problem), after the needs of the engine are checked."""
+        drawn = self.draws * self.chains * problem.n_categories
+        if drawn > MAX_DRAWN:
+            return Refusal(
+                f"Draws must hold at most {MAX_DRAWN:.0e} numbers (chains × draws × categories), got {drawn:.2g}; ask for "
+                "fewer draws, or for Exact().moments, which needs none."
+            )
         if "concentrations" in self.needs and problem.alpha is None:
             return Refusal(f"The method {self.name} needs a Dirichlet prior; this one is {problem.prior.describe()}.")
         if "rows" in self.needs and problem.rows is None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ldpbayes.collections import Collection, Derived, Tally
-from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning
+from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
 from ldpbayes.fitting import METHODS, fit, make_method, select_method
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.frequency import _moved
@@ -169,6 +169,15 @@ def test_mend_14_priors_beyond_are_refused_in_a_sentence(prior):
     for method in ("auto", "exact", "quadrature", "tally_states", "surrogate", "augmentation", "pair_slice"):
         with pytest.raises(ArgumentError, match="prior must have concentrations between 1e-09 and 1e"):
             fit(WARNER, prior, method=method)
+
+
+@pytest.mark.parametrize("a", [10**5, 10**6])
+def test_mend_22_draws_that_no_memory_holds_are_refused_before_time_is_spent(a):
+    protocol = GRR(a, 5.0)
+    collection = Collection([f"c{x}" for x in range(a)], [Tally(protocol, [0, 1, 2], [500, 300, 200])])
+    with pytest.raises(InfeasibleError, match="ask for fewer draws, or for Exact") as caught:
+        fit(collection, estimates=False)
+    assert str(caught.value).count("fewer draws") == 1
 
 
 def test_mend_29_sentences_of_a_hand_over_start_in_upper_case():
