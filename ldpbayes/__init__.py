@@ -20,7 +20,7 @@ from ldpbayes.errors import (
 )
 from ldpbayes.fitness.crosschecking import crosscheck
 from ldpbayes.fitting import fit, select_method
-from ldpbayes.priors import Dirichlet
+from ldpbayes.priors import Dirichlet, Learnt, Smooth
 from ldpbayes.protocols import GRR, Channel, kronecker, make_protocol
 from ldpbayes.simulate import population, simulate_collection
 from ldpbayes.sources import read_collection, read_frame, write_collection
@@ -91,10 +91,12 @@ __all__ = [
     "LDPBayesError",
     "LDPBayesWarning",
     "Laplace",
+    "Learnt",
     "Mixture",
     "Oracle",
     "PairSlice",
     "Quadrature",
+    "Smooth",
     "Surrogate",
     "Tally",
     "TallyStates",

@@ -10,6 +10,8 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.priors.dirichlet import Dirichlet
+from ldpbayes.priors.learnt import Learnt
+from ldpbayes.priors.smooth import Smooth
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
@@ -139,4 +141,4 @@ def _named(value):
     return "a fitted result" if kind == "DataTree" else f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
 
 
-__all__ = ["PRIORS", "AbstractPrior", "Dirichlet", "as_dirichlet", "as_prior", "parse_prior"]
+__all__ = ["PRIORS", "AbstractPrior", "Dirichlet", "Learnt", "Smooth", "as_dirichlet", "as_prior", "parse_prior"]
