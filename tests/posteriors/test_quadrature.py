@@ -10,9 +10,10 @@ from scipy import special, stats
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
-from ldpbayes.posteriors import quadrature
 from ldpbayes.posteriors.merging import merge
 from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.posteriors.quadrature import draws as drawing
+from ldpbayes.posteriors.quadrature import target as targets
 from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel, designs
@@ -197,18 +198,18 @@ def test_windows_never_cut_off_what_they_must_keep():
     """Random points within depth of the maximum lie inside the windows, level by level."""
     rng = np.random.default_rng(4)
     collection, alpha = SURVEYS["two channels"]
-    problem = quadrature.Target.of(merge(collection.rows, Dirichlet(np.array(alpha) * 3)))
+    problem = targets.Target.of(merge(collection.rows, Dirichlet(np.array(alpha) * 3)))
     p = problem.centre + rng.normal(0, 0.1, (4000, 3)) @ (np.eye(3) - 1 / 3)
     p = p[(p > 0).all(axis=1)]
     value = np.log(p @ problem.matrix.T) @ problem.counts
     assert value.max() <= problem.top
     p = p[value > problem.top - problem.depth]
     assert len(p) > 100
-    low, high = quadrature._windows(problem, problem.matrix[None, :, 0], problem.matrix[None, :, 1:])
+    low, high = targets.windows(problem, problem.matrix[None, :, 0], problem.matrix[None, :, 1:])
     assert (p[:, 0] >= low).all() and (p[:, 0] <= high).all()
     images, rest = p[:, :1] * problem.matrix[:, 0], 1 - p[:, :1]
     head, tail = images + rest * problem.matrix[:, 1], images + rest * problem.matrix[:, 2]
-    low, high = quadrature._windows(problem, head, tail[:, :, None])
+    low, high = targets.windows(problem, head, tail[:, :, None])
     stick = p[:, 1] / rest[:, 0]
     assert (stick >= low).all() and (stick <= high).all()
 
@@ -224,7 +225,7 @@ def test_nodes_computed_twice_give_the_draws_of_nodes_kept(monkeypatch):
     collection, alpha = SURVEYS["five categories"]
     method, draws = Quadrature(draws=50), []
     for keep in (2**22, 0):
-        monkeypatch.setattr(quadrature, "KEEP", keep)
+        monkeypatch.setattr(drawing, "KEEP", keep)
         draws.append(method.posterior(collection, Dirichlet(alpha), random_seed=9)["posterior"]["distribution"])
     np.testing.assert_array_equal(*draws)
 

@@ -1,0 +1,9 @@
+"""Deterministic posterior at few distinguishable categories: nested Gauss–Jacobi rules on the sticks of the simplex.
+
+target.py finds where the likelihood is; rules.py makes the product rule; integrals.py, margins.py and draws.py turn it into
+moments, quantiles and draws; engine.py chooses the number of nodes.
+"""
+
+from ldpbayes.posteriors.quadrature.engine import Quadrature
+
+__all__ = ["Quadrature"]

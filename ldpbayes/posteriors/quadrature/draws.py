@@ -1,0 +1,100 @@
+"""Independent draws: nodes by their weights, then one exact move along every stick."""
+
+import dataclasses
+from functools import lru_cache
+
+import numpy as np
+from scipy import special
+
+from ldpbayes.posteriors.quadrature.margins import Margin
+from ldpbayes.posteriors.quadrature.rules import BATCH, jacobi, product_nodes, remainder, stick_rule
+from ldpbayes.posteriors.quadrature.target import windows
+
+#: Nodes kept in memory to draw from; beyond them batches are computed a second time.
+KEEP = 2**22
+#: Nodes a stick, and cells of the distribution function, of the densities that draws come from.
+DRAW_NODES, DRAW_CELLS = 48, 512
+
+
+def draw(target, nodes, size, rng, watch):
+    """Return i.i.d. draws of the group sums, shape (size, g): nodes by their weights, then one exact move a stick."""
+    g = target.alpha.size
+    if g == 1:
+        return np.ones((size, 1))
+    keep, totals = [], []
+    for _, p, log_weight in product_nodes(target, nodes):
+        weight = np.exp(log_weight)
+        totals.append(weight.sum())
+        keep.append((p, weight) if len(p) * len(totals) <= KEEP else None)
+    chosen = rng.multinomial(size, np.array(totals) / sum(totals))
+    p = np.concatenate(list(_pick(target, nodes, keep, chosen, rng)))
+    rng.shuffle(p)
+    for stick in watch.track(range(g - 1), "Draws"):
+        for start in range(0, size, BATCH):
+            s = slice(start, start + BATCH)
+            p[s] = _move(target, p[s], stick, rng)
+    return p
+
+
+def _pick(target, nodes, keep, chosen, rng):
+    """Yield the chosen number of nodes of every batch; batches that were not kept are computed again."""
+    again = (None for _ in chosen) if all(k is not None for k in keep) else product_nodes(target, nodes)
+    for kept, count, batch in zip(keep, chosen, again, strict=True):
+        if count:
+            p, weight = kept if kept is not None else (batch[1], np.exp(batch[2]))
+            yield p[rng.choice(len(p), size=count, p=weight / weight.sum())]
+
+
+def _move(target, p, stick, rng):
+    """Return p with one stick drawn from its conditional given the others."""
+    rest = p[:, stick:].sum(axis=1)
+    tail = p[:, stick + 1 :] / np.maximum(p[:, stick + 1 :].sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    prefix = p[:, :stick] @ target.matrix[:, :stick].T
+    head = prefix + rest[:, None] * target.matrix[:, stick]
+    foot = prefix + rest[:, None] * (tail @ target.matrix[:, stick + 1 :].T)
+    low, high = windows(target, head, foot[:, :, None])
+    alpha, after = target.alpha[stick], target.alpha[stick + 1 :].sum()
+    _, v, complement, log_weight = stick_rule(low, high, alpha, after, DRAW_NODES)
+    image = foot[:, None, :] * complement[:, :, None] + head[:, None, :] * v[:, :, None]
+    with np.errstate(divide="ignore"):
+        log_weight += np.log(image) @ target.counts
+    weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
+    t = np.empty(len(p))
+    for at_low in (False, True):
+        for at_high in (False, True):
+            rows = np.flatnonzero(((low == 0) == at_low) & ((high == 1) == at_high))
+            if rows.size:
+                ends = (float(alpha) if at_low else 1.0, remainder(float(after)) if at_high else 1.0)
+                t[rows] = _invert(weight[rows], *ends, rng)
+    v = low + (high - low) * t
+    out = p.copy()
+    out[:, stick] = rest * v
+    out[:, stick + 1 :] = (rest * (1 - high + (high - low) * (1 - t)))[:, None] * tail
+    return out
+
+
+@lru_cache(maxsize=16)
+def _cumulative(nodes, low, high, cells):
+    """Return the (nodes, cells + 1) matrix that takes weights at the nodes to the distribution function.
+
+    Columns are equally spaced in the distribution function s of Beta(low, high), where the density is smooth.
+    """
+    margin = Margin(0.0, 1.0, low, high, np.eye(nodes))
+    x, w = np.polynomial.legendre.leggauss(4)
+    s = (np.arange(cells)[:, None] + (1 + x) / 2) / cells
+    basis = np.stack(
+        [dataclasses.replace(margin, values=row).density(special.betaincinv(low, high, s)) for row in np.eye(nodes)]
+    )
+    _, weights = jacobi(nodes, low, high)
+    parts = basis @ (w / 2 / cells) * special.beta(low, high) / weights[:, None]
+    return np.concatenate([np.zeros((nodes, 1)), np.cumsum(parts, axis=1)], axis=1)
+
+
+def _invert(weight, low, high, rng):
+    """Return one draw in [0, 1] for each row of weights at the Gauss nodes of (low, high)."""
+    cdf = np.maximum.accumulate(weight @ _cumulative(DRAW_NODES, low, high, DRAW_CELLS), axis=1)
+    level = rng.random(len(weight)) * cdf[:, -1]
+    cell = np.clip((cdf <= level[:, None]).sum(axis=1) - 1, 0, DRAW_CELLS - 1)
+    row = np.arange(len(weight))
+    inside = (level - cdf[row, cell]) / np.maximum(cdf[row, cell + 1] - cdf[row, cell], np.finfo(float).tiny)
+    return special.betaincinv(low, high, (cell + inside) / DRAW_CELLS)

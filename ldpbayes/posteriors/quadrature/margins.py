@@ -1,0 +1,80 @@
+"""The density of one category or of its share of a group: distribution function and quantiles."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from ldpbayes.posteriors.merging import quantile
+from ldpbayes.posteriors.quadrature.rules import jacobi, remainder
+from ldpbayes.posteriors.quadrature.target import windows
+
+
+@dataclass(frozen=True, eq=False)
+class Margin:
+    """Density t^{low − 1} (1 − t)^{high − 1} h(t) of t = (P_x − start)/width on [0, 1], with h known at Gauss nodes."""
+
+    start: float
+    width: float
+    low: float
+    high: float
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, target, probability):
+        """Return the margin of the first category from the probabilities of the first stick's nodes."""
+        head, tails = target.matrix[:, 0], target.matrix[:, 1:]
+        start, end = (float(x[0]) for x in windows(target, head[None], tails[None]))
+        low = float(target.alpha[0]) if start == 0 else 1.0
+        high = remainder(float(target.alpha[1:].sum())) if end == 1 else 1.0
+        return cls(start, end - start, low, high, probability / jacobi(probability.size, low, high)[1])
+
+    def density(self, t):
+        """Return h(t) by barycentric interpolation."""
+        nodes, _ = jacobi(self.values.size, self.low, self.high)
+        gaps = nodes[:, None] - nodes + np.eye(nodes.size)
+        log_size = -np.log(np.abs(gaps)).sum(axis=1)
+        weights = np.sign(gaps).prod(axis=1) * np.exp(log_size - log_size.max())
+        away = np.asarray(t)[..., None] - nodes
+        exact = away == 0
+        share = weights / np.where(exact, 1.0, away)
+        value = (share @ self.values) / share.sum(axis=-1)
+        return np.where(exact.any(axis=-1), self.values[exact.argmax(axis=-1)], value)
+
+    def below(self, t):
+        """Return P(T ≤ t), from the other end where t is past the middle: the upper end may be singular."""
+        if t > 0.5:
+            return 1 - self.above(t)
+        x, w = jacobi(max(64, self.values.size), self.low, 1.0)
+        return t**self.low * float(w @ ((1 - t * x) ** (self.high - 1) * self.density(t * x)))
+
+    def above(self, t):
+        """Return P(T > t), from the other end where t is before the middle."""
+        if t <= 0.5:
+            return 1 - self.below(t)
+        x, w = jacobi(max(64, self.values.size), self.high, 1.0)
+        gap = 1 - t
+        return gap**self.high * float(w @ ((1 - gap * x) ** (self.low - 1) * self.density(1 - gap * x)))
+
+    def quantile(self, level):
+        """Return the quantile of P_x, integrating from the nearer end."""
+        if level <= 0.5:
+            t = quantile(lambda t: self.below(t) - level)
+        else:
+            t = quantile(lambda t: (1 - level) - self.above(t))
+        return self.start + self.width * t
+
+    def share_quantile(self, level, alpha, rest):
+        """Return the quantile of P_x u with u ~ Beta(alpha, rest) independent: a category that shares its group."""
+        x, w = jacobi(200, 1.0, self.high)
+        powers = sum(x**k for k in range(6))  # 1 − x⁶ = (1 − x) powers: the upper end stays in the weight
+
+        def below(c):
+            t0 = min(max((c - self.start) / self.width, 0.0), 1.0)
+            t = t0 + (1 - t0) * x**6  # the sixth power smooths the edge at P_x = c
+            jacobian = 6 * x**5 * (1 - t0) ** self.high * powers ** (self.high - 1)
+            inside = special.betainc(alpha, rest, np.minimum(1.0, c / (self.start + self.width * t)))
+            part = float(w @ (jacobian * t ** (self.low - 1) * self.density(t) * inside))
+            return part + (self.below(t0) if t0 > 0 else 0.0) - level
+
+        return quantile(below, self.start + self.width)

@@ -1,0 +1,154 @@
+"""What is integrated, and the windows of a stick outside which the likelihood is negligible."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Σ_j w_j log (L_j p) under Dirichlet(α), α ≤ 1: whole prior counts above that have become reports of a category.
+
+    Attributes
+    ----------
+    matrix, counts : (m, g), (m,) arrays
+    alpha : (g,) array
+        In (0, 1] up to rounding.
+    log_factor : float
+        Log of the constant by which the change of prior multiplies the evidence.
+    top : float
+        An upper bound on the log-likelihood.
+    centre : (g,) array
+        Where it is nearly reached.
+    depth : float
+        Windows leave out points whose log-likelihood is this far below ``top``.
+    """
+
+    matrix: np.ndarray
+    counts: np.ndarray
+    alpha: np.ndarray
+    log_factor: float
+    top: float
+    centre: np.ndarray
+    depth: float
+
+    @classmethod
+    def of(cls, merged):
+        """Return the target of merged rows."""
+        whole = np.ceil(merged.alpha - 1e-9) - 1
+        extra = np.flatnonzero(whole > 0)
+        matrix = np.concatenate([merged.matrix, np.eye(merged.n_groups)[extra]])
+        counts = np.concatenate([merged.counts, whole[extra]])
+        alpha = merged.alpha - whole
+        log_factor = _log_beta(alpha) - _log_beta(merged.alpha)
+        bound, centre = _maximise(matrix[None], counts)
+        depth = 22 + 0.5 * (merged.n_groups - 1) * math.log1p(counts.sum())
+        return cls(matrix, counts, alpha, log_factor, float(bound[0]), centre[0], depth)
+
+    def deeper(self, nats):
+        """Return the same target with wider windows."""
+        return dataclasses.replace(self, depth=self.depth + nats)
+
+    def ordered(self, order):
+        """Return the same target with the categories in another order."""
+        return dataclasses.replace(self, matrix=self.matrix[:, order], alpha=self.alpha[order], centre=self.centre[order])
+
+
+def _maximise(images, counts, iterations=60):
+    """Return (upper bound on max_u Σ w log(Y u) over the simplex, u) for a batch of Y, shapes (N,), (N, k).
+
+    Damped Newton on the self-concordant Σ w log(Y u) + Σ log u, whose maximiser is within k nats of the maximum; the bound
+    is the certificate value + max_x (Yᵀ(w/Yu))_x − Σ w, valid at any u.
+    """
+    size, _, k = images.shape
+    u = np.full((size, k), 1 / k)
+    if k == 1:
+        with np.errstate(divide="ignore"):
+            return np.log(images[:, :, 0]) @ counts, u
+    total = counts.sum()
+    active = np.arange(size)
+    for _ in range(iterations):
+        y = images[active]
+        v = u[active]
+        ratio = y / np.einsum("nmk,nk->nm", y, v)[:, :, None]
+        gradient = np.einsum("nmk,m->nk", ratio, counts) + 1 / v
+        hessian = np.swapaxes(ratio, 1, 2) @ (counts[:, None] * ratio)
+        hessian[:, np.arange(k), np.arange(k)] += 1 / v**2
+        solved = np.linalg.solve(hessian, np.stack([gradient, np.ones_like(gradient)], axis=2))
+        multiplier = solved[:, :, 0].sum(axis=1) / solved[:, :, 1].sum(axis=1)
+        step = solved[:, :, 0] - multiplier[:, None] * solved[:, :, 1]
+        decrement = np.sqrt(np.maximum(np.einsum("nk,nk->n", step, gradient - multiplier[:, None]), 0))
+        far = decrement > 0.25
+        length = np.ones(active.size)
+        if far.any():
+            length[far] = _step_length(ratio[far], counts, step[far] / v[far], step[far], decrement[far])
+        u[active] = v + length[:, None] * step
+        u[active] /= u[active].sum(axis=1, keepdims=True)
+        active = active[decrement > 0.1]
+        if not active.size:
+            break
+    fitted = np.einsum("nmk,nk->nm", images, u)
+    slopes = np.einsum("nmk,nm->nk", images, counts / fitted)
+    return np.log(fitted) @ counts + slopes.max(axis=1) - total, u
+
+
+def _step_length(ratio, counts, relative, step, decrement):
+    """Return step lengths between the one that is safe for self-concordant functions and the one that maximises."""
+    rise = np.einsum("nmk,nk->nm", ratio, step)
+    short = 1 / (1 + decrement)
+    long = np.maximum(np.minimum(0.99 / np.maximum(-relative.min(axis=1), 1e-300), 2.0), short)
+    for _ in range(6):
+        t = np.sqrt(short * long)[:, None]
+        uphill = (rise / np.maximum(1 + t * rise, 1e-300)) @ counts + (relative / (1 + t * relative)).sum(axis=1) > 0
+        short, long = np.where(uphill, t[:, 0], short), np.where(uphill, long, t[:, 0])
+    return short
+
+
+def windows(target, head, tails):
+    """Return (low, high): the range of c outside which max_u ℓ(c head + (1 − c) tails u) is below top − depth, (N,) each.
+
+    Parameters
+    ----------
+    head : (N, m) array
+        L p where the stick is the whole rest.
+    tails : (N, m, k) array
+        L p where each of the k later categories is the whole rest.
+    """
+    size = len(head)
+    low, high = np.zeros(size), np.ones(size)
+    level = np.full(size, target.top - target.depth)
+    with np.errstate(divide="ignore"):
+        cut_low = np.log(tails.mean(axis=2)) @ target.counts < level
+        cut_high = np.log(head) @ target.counts < level
+    cut = np.flatnonzero(cut_low | cut_high)
+    if not cut.size:
+        return low, high
+    bound, best = _maximise(np.concatenate([head[cut][:, :, None], tails[cut]], axis=2), target.counts)
+    level[cut] = np.minimum(level[cut], bound - 4 - 2 * tails.shape[2])
+    peak = np.full(size, 0.5)
+    peak[cut] = best[:, 0]
+    for side, rows in ((-1, np.flatnonzero(cut_low)), (1, np.flatnonzero(cut_high))):
+        if not rows.size:
+            continue
+        reach = peak[rows] if side < 0 else 1 - peak[rows]
+        inner, outer = np.full(rows.size, -23.0), np.zeros(rows.size)  # logs of distances from the peak, over the reach
+        for _ in range(7):
+            middle = (inner + outer) / 2
+            c = (peak[rows] + side * reach * np.exp(middle))[:, None]
+            mixed = (c * head[rows])[:, :, None] + (1 - c)[:, :, None] * tails[rows]
+            inside = _maximise(mixed, target.counts)[0] >= level[rows]
+            inner, outer = np.where(inside, middle, inner), np.where(inside, outer, middle)
+        distance = np.exp(outer)
+        end = np.where(distance > 0.8, 1.0, distance) * reach  # near the end go to it: the prior is singular there
+        if side < 0:
+            low[rows] = np.where(distance > 0.8, 0.0, peak[rows] - end)
+        else:
+            high[rows] = np.where(distance > 0.8, 1.0, peak[rows] + end)
+    return low, high
+
+
+def _log_beta(alpha):
+    return float(special.gammaln(alpha).sum() - special.gammaln(alpha.sum()))
