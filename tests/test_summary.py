@@ -8,8 +8,9 @@ from ldpbayes import ArgumentError, Tally
 from ldpbayes.likelihoods import SeparableRows, StackedRows, Summary
 from ldpbayes.posteriors import surrogate
 
-#: Few public hash functions or filters: over the simplex such a Hessian is not nearly a diagonal.
-ROUGH = {"cohort-permutation", "cohort-label", "rappor", "rappor-bloom", "hadamard"}
+#: Protocols whose supports are exchangeable, or nearly: over the simplex their Hessian is nearly a diagonal. With few public
+#: hash functions, filters or attributes it is not, and the expansion is only right at the pilot.
+SMOOTH = {"grr", "warner", "sue", "oue", "dual", "unary-rates", "subset", "olh", "blh", "olh-xxhash", "mixture"}
 PAIRS = [(case, a) for case in CASES for a in case.categories]
 
 
@@ -46,7 +47,7 @@ def test_every_protocol_at_and_near_the_pilot(case, a):
     np.testing.assert_array_equal(summary.support_counts(), rows.support_counts())
     draws = nearby(rows, p)
     error = summary.log_likelihood(draws) - rows.log_likelihood(draws)
-    if case.name not in ROUGH:  # log weights of importance sampling: a sd of 0.1 costs one draw in a hundred
+    if case.name in SMOOTH:  # log weights of importance sampling: a sd of 0.1 costs one draw in a hundred
         assert error.std() < 0.06 < 0.5 < rows.log_likelihood(draws).std()
 
 
