@@ -20,6 +20,7 @@ from ldpbayes.errors import (
 )
 from ldpbayes.fitness.crosschecking import crosscheck
 from ldpbayes.fitting import fit, select_method
+from ldpbayes.likelihoods import Summary
 from ldpbayes.priors import Dirichlet, Learnt, Smooth
 from ldpbayes.protocols import GRR, Channel, kronecker, make_protocol
 from ldpbayes.simulate import population, simulate_collection
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.estimators.mle import MAP, MLE
     from ldpbayes.estimators.oracle import Oracle
     from ldpbayes.examples import list_examples, load_example
+    from ldpbayes.fitness import check
     from ldpbayes.model import build_model, observe
     from ldpbayes.pages import show
     from ldpbayes.posteriors.augmentation import Augmentation
@@ -41,26 +43,28 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.posteriors.quadrature import Quadrature
     from ldpbayes.posteriors.surrogate import Surrogate
     from ldpbayes.posteriors.tally_states import TallyStates
-    from ldpbayes.result import load, save
+    from ldpbayes.result import attach, load, save
 
 __version__ = "0.2.0"
 
 #: Names that load on first use, and the module that has them; a module's own name stands for the module.
 _LAZY = {
+    "Augmentation": "posteriors.augmentation",
+    "Exact": "posteriors.exact",
+    "Laplace": "posteriors.laplace",
     "MAP": "estimators.mle",
     "MLE": "estimators.mle",
     "Mixture": "posteriors.mixture",
-    "Laplace": "posteriors.laplace",
     "NUTS": "posteriors.nuts",
-    "Augmentation": "posteriors.augmentation",
-    "Exact": "posteriors.exact",
     "Oracle": "estimators.oracle",
     "PairSlice": "posteriors.pair_slice",
     "Quadrature": "posteriors.quadrature",
     "Surrogate": "posteriors.surrogate",
     "TallyStates": "posteriors.tally_states",
     "answers": "answers",
+    "attach": "result",
     "build_model": "model",
+    "check": "fitness",
     "list_examples": "examples",
     "load": "result",
     "load_example": "examples",
@@ -97,11 +101,14 @@ __all__ = [
     "PairSlice",
     "Quadrature",
     "Smooth",
+    "Summary",
     "Surrogate",
     "Tally",
     "TallyStates",
     "answers",
+    "attach",
     "build_model",
+    "check",
     "crosscheck",
     "fit",
     "kronecker",

@@ -3,12 +3,13 @@
 import importlib
 import json
 import os
+import pkgutil
 import warnings
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from ldpbayes import checks
+from ldpbayes import checks, posteriors
 from ldpbayes.collections import Cells, as_collection
 from ldpbayes.errors import (
     ArgumentError,
@@ -22,18 +23,12 @@ from ldpbayes.posteriors.base import AbstractPosterior, Answer, Plan, Problem, R
 from ldpbayes.priors import as_prior
 from ldpbayes.sources import read_collection
 
-#: Posterior methods in the order in which ``auto`` considers them, by module and class (imported when needed).
-METHODS = {
-    "exact": ("ldpbayes.posteriors.exact", "Exact"),
-    "quadrature": ("ldpbayes.posteriors.quadrature", "Quadrature"),
-    "tally_states": ("ldpbayes.posteriors.tally_states", "TallyStates"),
-    "surrogate": ("ldpbayes.posteriors.surrogate", "Surrogate"),
-    "augmentation": ("ldpbayes.posteriors.augmentation", "Augmentation"),
-    "pair_slice": ("ldpbayes.posteriors.pair_slice", "PairSlice"),
-    "mixture": ("ldpbayes.posteriors.mixture", "Mixture"),
-    "laplace": ("ldpbayes.posteriors.laplace", "Laplace"),
-    "nuts": ("ldpbayes.posteriors.nuts", "NUTS"),
-}
+for _module in pkgutil.iter_modules(posteriors.__path__):
+    if not _module.name.startswith("_"):  # modules with an underscore load compilers
+        importlib.import_module(f"{posteriors.__name__}.{_module.name}")
+
+#: Posterior methods by name, in the order in which ``auto`` considers them: every subclass in a file of posteriors/.
+METHODS = {cls.name: cls for cls in sorted(AbstractPosterior.__subclasses__(), key=lambda cls: cls.order)}
 
 #: ``auto`` prefers an exact method only where its predicted time stays below this many seconds.
 PATIENCE = 10.0
@@ -122,9 +117,8 @@ def make_method(name, **settings) -> AbstractPosterior:
         On an unknown name or setting.
     """
     checks.choice(name, "method", tuple(METHODS))
-    module, cls = METHODS[name]
     try:
-        return getattr(importlib.import_module(module), cls)(**settings)
+        return METHODS[name](**settings)
     except TypeError as err:
         raise ArgumentError(f"method {name!r} does not take these settings: {err}.") from err
 

@@ -30,7 +30,7 @@ SHARED = {
     "posteriors.conditioned_product",
     "posteriors.diagnostics",
     "posteriors.frequency",
-    "posteriors.kernels",
+    "posteriors._kernels",
     "posteriors.merging",
     "theory.base",
     "theory.information",

@@ -50,6 +50,7 @@ class Augmentation(AbstractPosterior):
     thin: int | None = None
     limit_seconds: float = 600.0
     name: ClassVar[str] = "augmentation"
+    order: ClassVar[float] = 12
 
     def __post_init__(self):
         super().__post_init__()
@@ -167,7 +168,7 @@ class _GeneralSplit:
         few = self.counts <= SINGLE
         signal = np.zeros(p.shape, dtype=np.int64)
         if few.any():
-            from ldpbayes.posteriors import kernels  # loads numba, which GRR never needs
+            from ldpbayes.posteriors import _kernels as kernels  # loads numba, which GRR never needs
 
             kernels.allocate_users(self.excess, np.flatnonzero(few), users, lifted, p, rng, signal)
         many = np.flatnonzero(~few)

@@ -204,6 +204,8 @@ class AbstractPosterior(abc.ABC):
     """
 
     name: ClassVar[str]
+    #: Place among the methods that ``auto`` considers: exact ones below 10, sampled ones below 20, any prior below 30.
+    order: ClassVar[float]
     #: What the engine cannot do without: "rows" (distinct reports), "concentrations" (a Dirichlet prior).
     needs: ClassVar[tuple[str, ...]] = ("rows", "concentrations")
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-import xarray as xr
 
 #: A sampled posterior is accepted below this split R-hat (Vehtari et al. 2021) …
 MAX_R_HAT = 1.01
@@ -82,6 +81,8 @@ def summarise(tree, ci_prob, effective=None):
     effective : mapping, optional
         Independent draws that weighted ones are worth, by variable and category; by default the attr ``effective_draws``.
     """
+    import xarray as xr
+
     posterior = tree["posterior"]
     exact = {name: values.values for name, values in tree["exact"].data_vars.items()} if "exact" in tree.children else {}
     found = Diagnostics.from_attrs(tree.attrs)

@@ -90,6 +90,7 @@ class Exact(AbstractPosterior):
     draws: int = 1000
     chains: int = 4
     name: ClassVar[str] = "exact"
+    order: ClassVar[float] = 1
 
     def prepare(self, problem):
         form = _singling(problem.separable)

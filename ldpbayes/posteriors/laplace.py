@@ -224,6 +224,7 @@ class Laplace(AbstractPosterior):
     draws: int = 1000
     chains: int = 4
     name: ClassVar[str] = "laplace"
+    order: ClassVar[float] = 22
     needs: ClassVar[tuple[str, ...]] = ()
 
     def prepare(self, problem):

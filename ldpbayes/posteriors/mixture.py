@@ -45,6 +45,7 @@ class Mixture(AbstractPosterior):
     draws: int = 1000
     chains: int = 4
     name: ClassVar[str] = "mixture"
+    order: ClassVar[float] = 21
     needs: ClassVar[tuple[str, ...]] = ("rows",)
 
     def prepare(self, problem):

@@ -54,6 +54,7 @@ class NUTS(AbstractPosterior):
     cores: int | None = None
     likelihood: str = "full"
     name: ClassVar[str] = "nuts"
+    order: ClassVar[float] = 23
     needs: ClassVar[tuple[str, ...]] = ("rows",)
 
     def __post_init__(self):

@@ -67,6 +67,7 @@ class PairSlice(AbstractPosterior):
     route: str = "auto"
     limit_seconds: float = 600.0
     name: ClassVar[str] = "pair_slice"
+    order: ClassVar[float] = 13
 
     def __post_init__(self):
         super().__post_init__()
@@ -171,7 +172,7 @@ class _Exact:
 
     def draw(self, chains):
         """Move every chain; return which moved (all)."""
-        from ldpbayes.posteriors import kernels
+        from ldpbayes.posteriors import _kernels as kernels
 
         for p in chains.p:
             kernels.slice_pairs(p, p @ self.columns, self.columns, self.counts, chains.alpha, chains.pairs, chains.rng)
@@ -201,7 +202,7 @@ class _Quadratic:
 
     def propose(self, chains):
         """Return the chains' places after their sweeps on the stand-in."""
-        from ldpbayes.posteriors import kernels
+        from ldpbayes.posteriors import _kernels as kernels
 
         new = chains.p.copy()
         for p in new:

@@ -212,6 +212,7 @@ class Surrogate(AbstractPosterior):
     chains: int = 4
     max_expansions: int = 12
     name: ClassVar[str] = "surrogate"
+    order: ClassVar[float] = 11
 
     def __post_init__(self):
         super().__post_init__()

@@ -46,6 +46,7 @@ class TallyStates(AbstractPosterior):
     chains: int = 4
     limit_seconds: float = 60.0
     name: ClassVar[str] = "tally_states"
+    order: ClassVar[float] = 3
 
     def __post_init__(self):
         super().__post_init__()
@@ -121,7 +122,7 @@ def tally_law(merged, watch=None):
 
 def _averages(merged, watch):
     """Return (U_n over all states, divided by its scale, log of that scale), in parts between which Ctrl-C is heard."""
-    from ldpbayes.posteriors import kernels
+    from ldpbayes.posteriors import _kernels as kernels
 
     matrix, n = np.ascontiguousarray(merged.matrix), merged.n_reports
     users = np.repeat(np.arange(len(matrix)), np.rint(merged.counts).astype(np.int64))
@@ -138,7 +139,7 @@ def tally_states(n, g):
 
     With partial sums s_k = T_1 + … + T_k the position of T is Σ_{k<g} C(s_k + k − 1, k).
     """
-    from ldpbayes.posteriors import kernels
+    from ldpbayes.posteriors import _kernels as kernels
 
     size = math.comb(n + g - 1, g - 1)
     return kernels.fill_tallies(np.empty((size, g), dtype=np.int16 if n < 2**15 else np.int32), n)

@@ -5,6 +5,7 @@ import importlib
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,7 +38,10 @@ class Groups:
 
 
 class AbstractSource(abc.ABC):
-    """A table of reports. A reader is a subclass in a file and an entry in ``READERS``."""
+    """A table of reports. A reader of files is a subclass, in a file of this package, that states its suffixes."""
+
+    #: Suffixes of the files that ``cls(path)`` reads; none for sources that are no files.
+    suffixes: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
     def distinct(
@@ -73,7 +77,7 @@ class AbstractSource(abc.ABC):
         """
 
 
-#: Readers of tables by the suffix of the file; an entry is a callable from the path to an AbstractSource.
+#: Readers of tables by the suffix of the file; filled where the package is imported.
 READERS: dict[str, Callable[[pathlib.Path], AbstractSource]] = {}
 
 

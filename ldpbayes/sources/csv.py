@@ -5,6 +5,7 @@ import io
 import itertools
 import re
 from collections import Counter
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +28,8 @@ class CsvSource(AbstractSource):
     ----------
     path : path-like
     """
+
+    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
 
     def __init__(self, path):
         self.path = path

@@ -2,6 +2,7 @@
 
 import glob
 import pathlib
+from typing import ClassVar
 
 from ldpbayes import files
 from ldpbayes.errors import DataError, listed, shown
@@ -18,6 +19,8 @@ class ParquetSource(AbstractSource):
     ----------
     path : path-like
     """
+
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 
     def __init__(self, path):
         self.path = pathlib.Path(path)

@@ -62,6 +62,7 @@ class Quadrature(AbstractPosterior):
     tolerance: float = 1e-6
     limit_seconds: float = 60.0
     name: ClassVar[str] = "quadrature"
+    order: ClassVar[float] = 2
 
     def __post_init__(self):
         super().__post_init__()

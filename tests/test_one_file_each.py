@@ -1,0 +1,222 @@
+"""A protocol, a prior, a method, a reader and an output format are one file each: a copy of the package gets a toy of all.
+
+Nothing else in the copy changes. The tables of the tests (``tests/cases.py``, ``tests/priorcases.py``, the engines of
+``test_engines_agree.py``, ``test_sources.py``, ``test_pages.py``) each take one line for a real one, and fail without it.
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+PROTOCOL = '''
+"""Randomised response that is asked for by another name."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.grr import GRR
+
+
+@dataclass(frozen=True)
+class Toy(AbstractProtocol):
+    """Randomised response, delegated."""
+
+    n_categories: int
+    epsilon: float
+    name: ClassVar[str] = "toy"
+
+    @property
+    def inner(self):
+        return GRR(self.n_categories, self.epsilon)
+
+    hit_rates = property(lambda self: self.inner.hit_rates)
+    n_outputs = property(lambda self: self.n_categories)
+
+    def all_reports(self):
+        return self.inner.all_reports()
+
+    def check_reports(self, reports):
+        return self.inner.check_reports(reports)
+
+    def parse_reports(self, columns, categories):
+        return self.inner.parse_reports(columns, categories)
+
+    def format_reports(self, reports, categories):
+        return self.inner.format_reports(reports, categories)
+
+    def rows(self, reports, counts):
+        return self.inner.rows(reports, counts)
+
+    def privatize(self, values, rng):
+        return self.inner.privatize(values, rng)
+
+    def privatize_one(self, value):
+        return self.inner.privatize_one(value)
+
+    def rational_channel(self):
+        return self.inner.rational_channel()
+'''
+
+PRIOR_NAMED = """
+    @classmethod
+    def named(cls):
+        return {"toy": cls}
+"""
+
+ENGINE = '''
+"""Draws from the prior, weighted by the likelihood: the simplest method for any prior."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Sample
+
+
+@dataclass(frozen=True)
+class Toy(AbstractPosterior):
+    """Sampling-importance-resampling from the prior."""
+
+    draws: int = 1000
+    chains: int = 4
+    name: ClassVar[str] = "toy"
+    order: ClassVar[float] = 99
+    needs: ClassVar[tuple[str, ...]] = ("rows",)
+
+    def prepare(self, problem):
+        return Plan("Draws from the prior, weighted.", 1.0, problem)
+
+    def run(self, plan, rng, watch):
+        problem = plan.state
+        p = problem.prior.sample(20_000, rng)
+        log_weight = problem.likelihood.log_likelihood(p.T)
+        weight = np.exp(log_weight - log_weight.max())
+        chosen = rng.choice(len(p), self.chains * self.draws, p=weight / weight.sum())
+        return Sample(p[chosen].reshape(self.chains, self.draws, -1), effective=weight.sum() ** 2 / (weight**2).sum())
+'''
+
+READER = '''
+"""Files with one report a line."""
+
+import collections
+import pathlib
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes.sources.base import AbstractSource, Groups
+
+
+class ToySource(AbstractSource):
+    """One report a line, without a header."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".toy",)
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+
+    def distinct(self, columns, *, count=None, where=None, by=(), labelled=True):
+        counts = collections.Counter(self.path.read_text().split())
+        yield Groups((list(counts),), np.array(list(counts.values())))
+'''
+
+RENDERER = '''
+"""Pages in capitals."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ldpbayes.pages.renderers.base import AbstractRenderer
+
+
+@dataclass(frozen=True)
+class Toy(AbstractRenderer):
+    """The title, in capitals."""
+
+    name: ClassVar[str] = "toy"
+    suffixes: ClassVar[tuple[str, ...]] = (".toy",)
+
+    def render(self, page):
+        return page.title.upper()
+'''
+
+USE = '''
+import pathlib
+import numpy as np
+import ldpbayes as lb
+from ldpbayes import pages
+
+here = pathlib.Path.cwd()
+(here / "answers.toy").write_text("a\\nb\\na\\nc\\na\\n")
+(here / "survey.toml").write_text("""
+title = "A survey"
+categories = ["a", "b", "c"]
+
+[[channels]]
+protocol = "toy"
+file = "answers.toy"
+parameters = { epsilon = 1.0 }
+""")
+survey = lb.read_collection(here / "survey.toml")
+assert survey.tallies[0].protocol.name == "toy" and survey.tallies[0].counts.tolist() == [3, 1, 1]
+same = lb.Collection(["a", "b", "c"], lb.Tally(lb.GRR(3, 1.0), [0, 0, 0, 1, 2]))
+assert np.array_equal(lb.MLE()(survey).distribution, lb.MLE()(same).distribution)
+
+general = lb.fit(survey, "toy", random_seed=1)
+toy = lb.fit(survey, "toy", "toy", random_seed=1)
+assert general.attrs["prior"] == toy.attrs["prior"] == "logistic-normal with scale 1"
+assert general.attrs["method"] == "laplace" and toy.attrs["method"] == "toy"
+apart = general["summary"]["mean"] - toy["summary"]["mean"]
+assert float(abs(apart).max()) < 0.02, apart
+try:
+    lb.fit(survey, "toy", "exact")
+except lb.InfeasibleError as err:
+    assert "needs a Dirichlet prior" in str(err)
+else:
+    raise AssertionError("exact served a prior that is no Dirichlet")
+
+pages.write(lb.show(toy), here / "page.toy")
+assert (here / "page.toy").read_text() == "A SURVEY"
+print("all five serve")
+'''
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the package with one new file in each family."""
+    folder = tmp_path_factory.mktemp("copy")
+    package = folder / "ldpbayes"
+    shutil.copytree(ROOT / "ldpbayes", package, ignore=shutil.ignore_patterns("__pycache__"))
+    prior = (ROOT / "tests" / "priorcases.py").read_text()
+    start, stop = (
+        prior.index("@dataclass(frozen=True)\nclass LogisticNormal"),
+        prior.index("@dataclass(frozen=True, eq=False)"),
+    )
+    header = (
+        "from dataclasses import dataclass\n\nimport numpy as np\n\nfrom ldpbayes.priors.base import AbstractPrior\n\n\n"
+    )
+    files = {
+        "protocols/toy.py": PROTOCOL,
+        "priors/toy.py": f'"""A logistic-normal prior."""\n\n{header}{prior[start:stop].rstrip()}\n{PRIOR_NAMED}',
+        "posteriors/toy.py": ENGINE,
+        "sources/toy.py": READER,
+        "pages/renderers/toy.py": RENDERER,
+    }
+    for name, text in files.items():
+        assert not (package / name).exists()
+        (package / name).write_text(textwrap.dedent(text))
+    return folder
+
+
+def test_a_toy_of_each_is_one_file(copy):
+    done = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True, cwd=copy)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "all five serve"
