@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from ldpbayes import Collection, Tally, fit
-from ldpbayes.errors import InfeasibleError
+from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.exact import exact_moments
 from ldpbayes.posteriors.mixture import Mixture, _Few, _Weighted, shares
@@ -164,16 +164,20 @@ def test_shares_are_in_proportion(size):
 def ranks(protocol, n, replications, seed):
     """Return the ranks in (0, 1) of true P_0 and α among the draws of fits to simulated reports."""
     rng, a = np.random.default_rng(seed), protocol.n_categories
-    prior, out = Learnt(n_categories=a), []
+    prior, out, rejected = Learnt(n_categories=a), [], 0
     for _ in range(replications):
         alpha = float(prior.alpha(rng.standard_normal()))
         p = rng.dirichlet(np.full(a, alpha))
         reports, counts = protocol.simulate(rng.multinomial(n, p), rng)
         collection = Collection([f"c{x}" for x in range(a)], [Tally(protocol, reports, counts)])
-        tree = Mixture(draws=200, chains=1).posterior(collection, prior, random_seed=int(rng.integers(2**31)))
+        try:
+            tree = Mixture(draws=500, chains=1).posterior(collection, prior, random_seed=int(rng.integers(2**31)))
+        except ConvergenceError as err:  # kept: leaving out what is hard would make the ranks uniform by selection
+            tree, rejected = err.result, rejected + 1
         drawn = tree["posterior"]
         below = (drawn["distribution"].values[0, :, 0] < p[0]).mean(), (drawn["alpha"].values[0] < alpha).mean()
         out.append(below)
+    assert rejected <= 0.1 * replications
     return np.array(out)
 
 
