@@ -12,14 +12,13 @@ import pytest
 from scipy import special, stats
 
 import ldpbayes.model
-import ldpbayes.protocols.rappor
 from ldpbayes import GRR, ArgumentError, Channel, Collection, InfeasibleError, Tally
 from ldpbayes.model import build_model, dirichlet, observe
 from ldpbayes.protocols import hashing
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
-from ldpbayes.protocols.rappor import Rappor
+from ldpbayes.protocols.rappor import Rappor, codec
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -109,7 +108,7 @@ def textbook_of(collection, alpha=0.5):
             table = hashing.buckets(protocol.family, seeds[:, None], np.arange(a)[None, :], protocol.buckets)
             return textbook("local_hashing")(table, values, protocol.buckets, protocol.epsilon, alpha)
         case "rappor":
-            cohorts, bits = ldpbayes.protocols.rappor._split(people)
+            cohorts, bits = codec.split(people)
             bits = np.unpackbits(bits, axis=1, count=protocol.n_bits).astype(int)
             filters = np.stack([protocol.filters(c).T for c in range(protocol.cohorts)])
             return textbook("rappor")(filters, cohorts, bits, *protocol.rates, alpha)
@@ -158,7 +157,7 @@ def test_textbook_predicts_what_the_protocol_sends(protocol):
         error = np.sqrt(expected * (1 - expected) / (50 * n))
         assert np.abs((draws.mean(axis=(0, 1)) - expected) / error).max() < 4
     elif protocol.name == "rappor":
-        cohorts = ldpbayes.protocols.rappor._split(np.repeat(tally.reports, tally.counts, axis=0))[0]
+        cohorts = codec.split(np.repeat(tally.reports, tally.counts, axis=0))[0]
         on, off = protocol.rates
         expected = np.stack([off + (on - off) * protocol.filters(c) @ p for c in range(protocol.cohorts)])[cohorts]
         error = np.sqrt((expected * (1 - expected)).sum(axis=0) / 50)
