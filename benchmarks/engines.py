@@ -1,4 +1,4 @@
-"""Effective draws per CPU second of every posterior method beside full NUTS, and the surrogate at full size."""
+"""Effective draws per CPU second of every posterior method and of full NUTS, and the surrogate at full size."""
 
 import argparse
 import time
@@ -20,7 +20,7 @@ from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 
-PROTOCOLS = {"OUE": UnaryEncoding.optimised, "SS": SubsetSelection, "OLH": LocalHashing, "HR": HadamardResponse}
+PROTOCOLS = {"OUE": UnaryEncoding.optimized, "SS": SubsetSelection, "OLH": LocalHashing, "HR": HadamardResponse}
 #: Settings under which every method takes seconds to a minute; NUTS's compilation is timed apart.
 METHODS = {
     "exact": {"draws": 1000},
@@ -116,8 +116,8 @@ def main():
     parser.add_argument("--sizes", type=int, nargs="*", default=[100, 1024], help="Categories of the second table.")
     arguments = parser.parse_args()
     console = Console(width=130)
-    settings = [(GRR, "GRR", 100, 10_000), (UnaryEncoding.optimised, "OUE", 10, 1000)]
-    settings += [(UnaryEncoding.optimised, "OUE", 100, 10_000)]
+    settings = [(GRR, "GRR", 100, 10_000), (UnaryEncoding.optimized, "OUE", 10, 1000)]
+    settings += [(UnaryEncoding.optimized, "OUE", 100, 10_000)]
     with threadpool_limits(1):
         compare(settings, arguments.epsilon, console)
         full_size(arguments.sizes, 100_000, arguments.epsilon, console)

@@ -1,4 +1,4 @@
-"""How the exact GRR posterior's cost grows with n and a, beside convolution by FFT in the same run."""
+"""How the exact GRR posterior's cost grows with n and a, compared with convolution by FFT in the same run."""
 
 import argparse
 import math
@@ -26,7 +26,7 @@ def survey(a, n, epsilon, seed=1):
 
 
 def convolution_evidence(collection, epsilon):
-    """Return Σ_k Π h_x(k_x) W(|k|) by convolving whole polynomials in pairs: O(n log² n) with FFTs (spec 2.3 (i))."""
+    """Return Σ_k Π h_x(k_x) W(|k|) by convolving whole polynomials in pairs: O(n log² n) with FFTs."""
     a, beta = collection.n_categories, math.expm1(epsilon)
     tally = collection.tallies[0]
     counts = np.bincount(tally.reports, tally.counts, a).astype(int)

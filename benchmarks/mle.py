@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from ldpbayes.collections import Tally
-from ldpbayes.estimators.mle import maximise
+from ldpbayes.estimators.mle import maximize
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -41,8 +41,8 @@ def against_cvxpy(size=256, n=10_000, epsilon=1.0):
     print(f"\nagainst cvxpy (Clarabel), a = {size}, n = {n:,}, epsilon = {epsilon:g}")
     for name in PROTOCOLS:
         rows = simulate(name, size, n, epsilon)
-        found, fast = timed(lambda rows=rows: maximise(rows), 5)
-        reference, slow = timed(lambda rows=rows: maximise(rows, method="cvxpy"))
+        found, fast = timed(lambda rows=rows: maximize(rows), 5)
+        reference, slow = timed(lambda rows=rows: maximize(rows, method="cvxpy"))
         difference = rows.log_likelihood(found.p) - rows.log_likelihood(reference.p)
         print(
             f"  {name:14} ours {fast:.4f} s, gap {found.gap:.1e}, {found.passes:.1f} passes; cvxpy {slow:.1f} s, "
@@ -56,8 +56,8 @@ def million(size=1024, n=1_000_000, levels=(0.5, 1.0, 2.0, 4.0)):
     for name in PROTOCOLS:
         for epsilon in levels:
             rows = simulate(name, size, n, epsilon)
-            maximise(simulate(name, size, 3000, epsilon), method="quasi-newton")  # compiles the kernels
-            found, seconds = timed(lambda rows=rows: maximise(rows))
+            maximize(simulate(name, size, 3000, epsilon), method="quasi-newton")  # compiles the kernels
+            found, seconds = timed(lambda rows=rows: maximize(rows))
             print(
                 f"  {name:14} epsilon {epsilon:3g}: {seconds:.2f} s, {found.passes:.1f} passes, "
                 f"{found.iterations} iterations, gap {found.gap:.1e}",
@@ -76,7 +76,7 @@ def stress(sizes=(3, 64, 256), numbers=(1, 50, 10_000)):
                     gaps, cpu = [], 0.0
                     for epsilon in (0.01, 0.1, 1.0, 4.0, 8.0, 20.0):
                         rows = simulate(name, size, n, epsilon, p)
-                        found, seconds = timed(lambda rows=rows: maximise(rows))
+                        found, seconds = timed(lambda rows=rows: maximize(rows))
                         gaps.append(found.gap)
                         cpu = max(cpu, seconds)
                     shape = "99 % in one" if point else "Dirichlet  "

@@ -169,7 +169,7 @@ def protocols(a):
     return [
         ("GRR", GRR(a, EPSILON), GRRYardstick),
         ("SUE", UnaryEncoding.symmetric(a, EPSILON), BitsYardstick),
-        ("OUE", UnaryEncoding.optimised(a, EPSILON), BitsYardstick),
+        ("OUE", UnaryEncoding.optimized(a, EPSILON), BitsYardstick),
         ("SS", SubsetSelection(a, EPSILON), SubsetYardstick),
         ("OLH", LocalHashing(a, EPSILON), HashYardstick),
         ("OLH xxhash", LocalHashing(a, EPSILON, family="xxhash"), None),

@@ -1,4 +1,4 @@
-"""Validators: each returns the cleaned value or raises an ArgumentError that says rule, value and remedy."""
+"""Validators: each returns the cleaned value or raises an ArgumentError that states the rule, the value and the remedy."""
 
 import math
 import numbers
@@ -162,7 +162,7 @@ def generator(rng, name="rng"):
 
 
 def real(value, name="value", rule="a number"):
-    """Return a float; text and booleans are refused, also where they stand for a number."""
+    """Return a float; text and booleans are refused."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
     try:

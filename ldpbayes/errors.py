@@ -18,7 +18,7 @@ _UNPRINTABLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Return text with control characters as their escapes, so that it can move no cursor and colour no terminal.
+    """Return text with control characters escaped, so that it cannot move the cursor or change colours in a terminal.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class RankDeficientWarning(LDPBayesWarning):
 
 
 class CompositeWarning(LDPBayesWarning):
-    """The counts are marginal: a composite likelihood stands in for the likelihood."""
+    """The counts are marginal: a composite likelihood replaces the likelihood."""
 
 
 class DiagnosticWarning(LDPBayesWarning):

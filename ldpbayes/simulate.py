@@ -1,4 +1,4 @@
-"""True populations, and collections simulated from them with the truth kept beside the reports."""
+"""True populations, and collections simulated from them with the truth kept."""
 
 import pathlib
 from collections import Counter
@@ -106,7 +106,7 @@ def population(source, n_categories=None, *, exponent=1.0, mean=None, alpha=1.0,
         mean = checks.positive(a / 5 if mean is None else mean, "mean")
         log_weights, title = -x * np.log1p(1 / mean), f"geometric law of mean {mean:g}, cut off"
     else:
-        # A stream of its own: simulate_collection with the same seed must not reuse these random numbers.
+        # A separate stream, because simulate_collection with the same seed must not reuse these random numbers.
         (rng,) = checks.generator(random_seed, "random_seed").spawn(1)
         p = rng.dirichlet(np.full(a, checks.positive(alpha, "alpha")))
         with np.errstate(divide="ignore"):
@@ -212,7 +212,7 @@ def _truth_entries(categories, distribution, true_counts):
 
 
 def _read_population(path):
-    """Read value,count from a CSV file, with the facts of the TOML file of the same name where there is one."""
+    """Read value,count from a CSV file, with the facts of the TOML file of the same name if it exists."""
     described = path.with_suffix(".toml")
     document = files.read_toml(described) if path.suffix == ".toml" or described.exists() else {}
     for key in document:

@@ -6,8 +6,8 @@ randomised response on buckets. With β = e^ε − 1, in cohort c bucket v comes
 
     P(v | c) = (1 + β Σ_{x: hash_c(x) = v} p_x) / (k + β),
 
-so the counts of each cohort are multinomial. Two categories that collide in one cohort are told apart by another; one that
-collides with the same ones in every cohort cannot be told apart from them by any number of reports.
+so the counts of each cohort are multinomial. Two categories that collide in one cohort are distinguished by another.
+Categories that collide in every cohort cannot be distinguished by any number of reports.
 
 This file does not import ldpbayes. It is documentation, and a second opinion: a test holds the two to the same numbers.
 """

@@ -6,7 +6,7 @@ probability e^ε/(1 + e^ε), uniform within it, else one from the other half:
 
     Q[y, x] = (2/K) e^ε/(1 + e^ε) if H[x + 1, y] = +1, else (2/K)/(1 + e^ε).
 
-Rows of H agree on exactly half of the reports, so every category is told apart from every other one equally well. There
+Rows of H agree on exactly half of the reports, so every pair of categories is distinguished equally well. There
 are only K reports: their counts are multinomial with probabilities Q p.
 
 This file does not import ldpbayes. It is documentation, and a second opinion: a test holds the two to the same numbers.

@@ -26,7 +26,7 @@ def noted(cell, rng):
         raise KeyboardInterrupt
     CALLS.append(cell["epsilon"])
     values = rng.standard_normal(cell["replications"]) ** 2
-    return evaluate.summarise_losses({("oracle", "distribution", "mse"): values})
+    return evaluate.summarize_losses({("oracle", "distribution", "mse"): values})
 
 
 def five_cells(setting):

@@ -1,6 +1,6 @@
 """Questions to a posterior: joint intervals, rankings, contrasts, sums over categories or cells, and what reports are worth.
 
-Each function takes a result of fit(). Most return an xarray.Dataset with a Monte Carlo standard error beside every
+Each function takes a result of fit(). Most return an xarray.Dataset with a Monte Carlo standard error for every
 probability and mean; ``total`` returns draws and ``worth`` a dictionary. A result with cells is asked about one of them,
 named by ``cell=``; ``poststratify`` combines them.
 """

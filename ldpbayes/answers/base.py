@@ -153,7 +153,7 @@ def summary(tree: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> xr.
 
 
 def prior_weight(tree: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> float:
-    """Return how many unprotected answers the prior weighs: Σα of a Dirichlet.
+    """Return the weight of the prior in unprotected answers: Σα of a Dirichlet.
 
     Raises
     ------

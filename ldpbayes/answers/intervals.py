@@ -73,7 +73,7 @@ def interval_parts(tree: xr.DataTree, *, cell: str | tuple[str, ...] | None = No
     """Return the posterior variance of P split into a sampling part and a privacy part.
 
     Var(P_x|Y) = E[Var(P_x|T)|Y] + Var(E[P_x|T]|Y): what would remain had the true tallies T been seen, and what the
-    randomisation adds, (n/A)² Var(F_x|Y) with A = Σα + n (law of total variance under a Dirichlet(α) prior).
+    randomization adds, (n/A)² Var(F_x|Y) with A = Σα + n (law of total variance under a Dirichlet(α) prior).
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ class Worth(TypedDict):
     bound_sd : float
         Square root of the least total variance of any protocol with the same ε; nan where no comparison is valid.
     worth : str
-        The sentence that says so.
+        The comparison as a sentence.
     """
 
     effective_open_answers: float
@@ -34,8 +34,8 @@ def worth(tree: xr.DataTree, collection: Collection) -> Worth:
 
     m unprotected answers would leave (1 − Σp²)/(Σα + m + 1) = Σ_x Var(P_x|Y), p = E[P|Y]: what the prior contributes is not
     counted. The least error is that of the best protocol with the largest ε of the channels at uniform P
-    (``theory.bounds.exact_floor``), the worst case over P for large n. It says nothing about a posterior that is narrower
-    than it, because P is far from uniform or because the prior is informative: then it is left out.
+    (``theory.bounds.exact_floor``), the worst case over P for large n. A posterior can be narrower, because P is far from
+    uniform or because the prior is informative; then the comparison is left out.
 
     Parameters
     ----------

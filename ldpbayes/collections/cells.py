@@ -234,7 +234,7 @@ class Cells(Mapping):
         return Cells(found, self.by, self.covariates, self.categories, id=self.id, title=self.title)
 
     def identifiability(self) -> str:
-        """Return the sentences that say which categories cannot be told apart, and in which cells; empty if none."""
+        """Return one sentence per group of cells whose reports do not identify all categories; empty if there is none."""
         return self._said("identifiability")
 
     def caveat(self) -> str:

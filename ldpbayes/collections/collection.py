@@ -108,7 +108,7 @@ class Collection:
     id, title, question, citation, licence, notes : str
         What a reader should know.
     derived : sequence of Derived
-        Quantities to report beside the categories.
+        Quantities to report in addition to the categories.
     published : sequence of dict
         Numbers that others printed for these data, kept with them.
 
@@ -243,7 +243,7 @@ class Collection:
         return groups
 
     def identifiability(self):
-        """Return the sentence that says which categories cannot be told apart, or an empty string."""
+        """Return a sentence that names the categories the channels cannot distinguish, or an empty string."""
         return self._identifiability
 
     @cached_property
@@ -253,19 +253,20 @@ class Collection:
             return ""
         named = "; ".join(", ".join(group[:12]) + (", …" if len(group) > 12 else "") for group in groups)
         return (
-            f"The channels do not have full rank: {named} cannot be told apart by any number of reports. Combinations the "
-            "reports do determine are estimated; in the other directions the posterior equals the prior at any sample size."
+            f"The channels do not have full rank: {named} cannot be told apart by any number of reports. Combinations "
+            "that the reports determine are estimated; in the other directions the posterior equals the prior at any sample "
+            "size."
         )
 
     def caveat(self):
-        """Return what the protocols say every reader of a fit must know, or an empty string."""
+        """Return the caveats of the protocols that apply to every fit, or an empty string."""
         named = (tally.protocol.caveat.format(name=repr(tally.name)) for tally in self.tallies)
         return " ".join(filter(None, named))
 
     def warn_if_unidentified(self):
-        """Warn where the channels cannot tell some categories apart, and of what a protocol says every fit must know.
+        """Warn if the channels cannot distinguish some categories, or if a protocol has a caveat that applies to every fit.
 
-        A collection that was read has warned when it was read, and does not warn again.
+        A collection that was read from a file or frame has already warned, and does not warn again.
         """
         if self.__dict__.get("_announced"):
             return
@@ -275,7 +276,7 @@ class Collection:
             warnings.warn(self.caveat(), CompositeWarning, stacklevel=3)
 
     def announce(self):
-        """Warn as ``warn_if_unidentified`` does, once for this object: readers call it."""
+        """Warn as ``warn_if_unidentified`` does, but only once for this object. Readers call it."""
         self.warn_if_unidentified()
         object.__setattr__(self, "_announced", True)
 

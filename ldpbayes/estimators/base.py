@@ -13,7 +13,7 @@ ROUNDING = 4 * np.finfo(float).eps
 
 
 def project(values, weights=None):
-    """Return the point q of the simplex that minimises Σ_x weights_x (q_x − values_x)².
+    """Return the point q of the simplex that minimizes Σ_x weights_x (q_x − values_x)².
 
     q_x = max(0, values_x − τ/weights_x) with τ such that Σq = 1, found by dropping the entries that turn negative until
     none does (the sum is convex and piecewise linear in τ, so this is Newton's method and ends exactly).

@@ -1,4 +1,4 @@
-"""The outcome of a point estimator: a value beside its error and its certificate."""
+"""The outcome of a point estimator: a value with its standard error and its certificate."""
 
 from dataclasses import dataclass
 

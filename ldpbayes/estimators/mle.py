@@ -29,7 +29,7 @@ class MLE:
     """The maximum of Σ_j w_j log (Lp)_j over the simplex, or with a prior that of the posterior density.
 
     It stops on the certificate log-likelihood* − log-likelihood(p) ≤ max_x (Lᵀ(w/Lp))_x − n, which is computed afresh for
-    every answer, whichever method gave it (spec 2.1).
+    the answer of every method. See docs/theory/estimators.md.
 
     Parameters
     ----------
@@ -37,15 +37,15 @@ class MLE:
         Largest certified gap in nats, absolute; 0.01 is already 1e-4 of a standard error.
     max_iterations : int
     method : {"auto", "closed", "quasi-newton", "newton", "cvxpy"}
-        "closed" is for GRR without a prior; "quasi-newton" needs some ten passes over the rows; "newton" (interior point
+        "closed" is for GRR without a prior; "quasi-newton" needs about ten passes over the rows; "newton" (interior point
         with the full Hessian) is for few categories or awkward rows; "cvxpy" is the slow independent reference. "auto"
         takes the cheapest that applies, and "newton" where "quasi-newton" stops early.
     prior : optional
         Dirichlet, vector, number or "flat" with every α ≥ 1: the posterior mode (MAP). None is maximum likelihood.
     constraints : callable, optional
         p (a cvxpy Variable) -> list of convex cvxpy constraints, such as ``lambda p: [p[:-1] >= p[1:]]``. Solved by
-        sequential quadratic programs through cvxpy, usually two to five, about a second for 100 categories whatever n
-        is, with the maximum of the linearised likelihood over the constrained set (a linear program) as certificate.
+        sequential quadratic programs through cvxpy, usually two to five; 100 categories take about a second at any n.
+        The certificate is the maximum of the linearized likelihood over the constrained set (a linear program).
         No standard errors; not with a prior.
     strict : bool
         Raise a ConvergenceError instead of a DiagnosticWarning where the tolerance is not reached.
@@ -61,7 +61,7 @@ class MLE:
 
     References
     ----------
-    Lopuhaä-Zwakenberg, Škorić, Li (2020), (22) and Appendix B; spec 2.1.
+    Lopuhaä-Zwakenberg, Škorić, Li (2020), (22) and Appendix B.
     """
 
     tolerance: float = 1e-6
@@ -104,7 +104,7 @@ class MLE:
         if self.constraints is not None:
             solution = constrained(rows, self.constraints, self.tolerance, self.max_iterations)
         else:
-            solution = maximise(rows, mass, self.tolerance, self.max_iterations, self.method)
+            solution = maximize(rows, mass, self.tolerance, self.max_iterations, self.method)
         certified = solution.gap <= self.tolerance
         parts = [_verdict(solution, self.tolerance, certified)]
         if self.constraints is not None:
@@ -135,7 +135,7 @@ def MAP(prior, **settings):
     return MLE(prior=prior, **settings)
 
 
-def maximise(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto"):
+def maximize(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto"):
     """Return the Solution of max Σ_j w_j log (Lp)_j + Σ_x mass_x log p_x over the simplex.
 
     Parameters
@@ -177,8 +177,8 @@ def maximise(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
         if name == "newton":
             found = newton(rows, mass, tolerance, max_iterations)
         else:
-            # A hundred steps say whether it will do, where another solver is left. Its matrices have some twenty columns:
-            # threads would cost more than they compute.
+            # A hundred steps show whether quasi-Newton will converge; after them the next solver takes over. The matrices
+            # have about twenty columns, so threads would cost more than they save.
             with threadpool_limits(1, user_api="blas"):
                 found = quasi_newton(
                     rows, mass, tolerance, max_iterations if name == order[-1] else min(max_iterations, 100)
@@ -187,6 +187,9 @@ def maximise(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
         if best.gap <= tolerance:
             break
     return best
+
+
+maximise = maximize  # the spelling of version 0.1.0
 
 
 def _order(rows):

@@ -1,6 +1,6 @@
 """Post-processing of an unbiased estimate towards the simplex; each function is pure and returns a new array.
 
-Where no entry is positive there is nothing to keep, and the Euclidean projection is returned: never zeros.
+If no entry is positive, the Euclidean projection is returned instead of zeros.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.base import estimate_array, project
 
 
-def truncate_and_renormalise(estimate):
+def truncate_and_renormalize(estimate):
     """Return max(0, F̂) divided by its sum: a point on the simplex.
 
     Parameters
@@ -23,6 +23,9 @@ def truncate_and_renormalise(estimate):
     """
     positive = _positive_part(estimate)
     return positive / positive.sum()
+
+
+truncate_and_renormalise = truncate_and_renormalize  # the spelling of version 0.1.0
 
 
 def project_to_simplex(estimate):
@@ -67,7 +70,7 @@ def norm_sub(estimate):
     Wang, Li, Li, Jha (2020), Locally differentially private frequency estimation with consistency.
     """
     estimate = estimate_array(estimate)
-    # Entries more than one below the largest end at 0 whatever they are: cut there, nothing overflows.
+    # Entries more than one below the largest end at 0. Cutting them there avoids an overflow.
     point = np.maximum(estimate - estimate.max(), -1.0)
     point += (1 - point.sum()) / point.size
     while (point < 0).any():
@@ -134,7 +137,7 @@ def base_pos(estimate):
 def power_law(estimate, standard_error, n_reports, *, exponent=None, nodes=512):
     """Return the posterior mean of each frequency under a power-law prior, moved onto the simplex by Norm-Sub.
 
-    F̂_x | F_x ~ N(F_x, se_x²) and F_x has density ∝ f^{−s} on [1/n, 1]. The exponent s maximises the marginal likelihood
+    F̂_x | F_x ~ N(F_x, se_x²) and F_x has density ∝ f^{−s} on [1/n, 1]. The exponent s maximizes the marginal likelihood
     Π_x ∫ N(F̂_x; f, se_x²) f^{−s} df / ∫ f^{−s} df of all categories together, unless it is given.
 
     Parameters

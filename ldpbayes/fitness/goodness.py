@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, xlogy
 
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.estimators.mle import maximise
+from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.base import Check
 
 #: Channels with more possible reports than this, or more entries, are not tested by their counts.
@@ -58,7 +58,7 @@ def goodness_of_fit(
     part = collection if len(tallies) == len(collection.tallies) else replace(collection, tallies=tuple(tallies))
     if sum(tally.protocol.n_outputs - 1 for tally in tallies) < 1:
         return None
-    p = maximise(part.rows, tolerance=TOLERANCE).p
+    p = maximize(part.rows, tolerance=TOLERANCE).p
     channels = [tally.protocol.channel() for tally in tallies]
     observed = [_counted(tally) for tally in tallies]
     sizes = np.array([float(tally.n_reports) for tally in tallies])

@@ -49,11 +49,11 @@ class AbstractLikelihood(abc.ABC):
 
     @abc.abstractmethod
     def separable(self) -> "Separable | None":
-        """Return the Separable form, or None where some report weighs several categories differently."""
+        """Return the Separable form, or None if some report gives several categories different weights."""
 
     @abc.abstractmethod
     def sampler(self) -> "AbstractSampler | None":
-        """Return what draws the true tallies given p, or None where the likelihood does not hold users one by one."""
+        """Return the sampler of the true tallies given p, or None if the likelihood does not hold users one by one."""
 
 
 class AbstractSampler(abc.ABC):
@@ -216,13 +216,13 @@ def require_separable(likelihood):
     Raises
     ------
     InfeasibleError
-        Where some report weighs several categories differently.
+        If some report gives several categories different weights.
     """
     form = likelihood.separable()
     if form is None:
         raise InfeasibleError(
             "The separable exact posterior needs reports that each single out one category (GRR, forced response, any "
-            "two-category design); these reports weigh several categories differently. Use another method."
+            "two-category design); these reports give several categories different weights. Use another method."
         )
     return form
 

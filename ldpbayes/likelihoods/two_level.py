@@ -99,9 +99,9 @@ class IdentityRows(ByProducts, TwoLevelRows):
 class SupportRows(TwoLevelRows):
     """Supports as packed bits: unary encoding, subset selection, local hashing.
 
-    Sums over supports are byte tables: 256 partial sums for each byte column, looked up (kernels.py); sparse supports list
-    their members beside the bits. Small matrices are unpacked and multiplied instead, so that they load no compiler;
-    matrices of several columns go through BLAS in blocks.
+    Sums over supports are byte tables: 256 partial sums for each byte column, looked up (kernels.py); sparse supports also
+    list their members. Small matrices are unpacked and multiplied instead, so that the compiler is not loaded; matrices of
+    several columns go through BLAS in blocks.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class SupportRows(TwoLevelRows):
         return self._members(slice(None))
 
     def _blocks(self, n_columns=1):
-        """Yield (slice of rows, their membership matrix); with n_columns numbers a row beside it, 16 MB at a time."""
+        """Yield (slice of rows, their membership matrix), 16 MB at a time; n_columns numbers per row are allowed for."""
         if self.is_small:
             yield slice(None), self._all_members
             return

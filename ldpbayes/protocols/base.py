@@ -1,4 +1,4 @@
-"""The interface of a protocol, whole on one screen: client, server and format of one privatised report."""
+"""The interface of a protocol: client, server and format of one privatized report."""
 
 import abc
 import dataclasses
@@ -27,7 +27,7 @@ MAX_LISTED = 4096
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Ancillary:
-    """A function of one report that an honest collection must follow in a known way, whatever the distribution P.
+    """A function of one report whose law under an honest collection is known for every distribution P.
 
     Attributes
     ----------

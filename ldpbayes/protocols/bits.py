@@ -8,7 +8,7 @@ import numpy as np
 from ldpbayes.errors import DataError, shown
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 
-#: Entries of one unpacked block: what a call works on at a time, whatever the number of reports.
+#: Entries of one unpacked block. A call works on one block at a time, so its memory does not grow with the reports.
 BLOCK = 2**23
 
 #: The value of each ASCII hexadecimal digit; 255 for every other byte.

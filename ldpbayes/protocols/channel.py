@@ -147,7 +147,7 @@ class Channel(AbstractProtocol):
         return [[Fraction(column[y + 1] - column[y], 2**bits) for column in columns] for y in range(self.n_outputs)]
 
     def simulate(self, true_counts, rng):
-        """Return (every report, counts): one multinomial per category, O(a b) whatever the number of users."""
+        """Return (every report, counts): one multinomial per category, O(a b) for any number of users."""
         true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
         return self.all_reports(), rng.multinomial(true_counts, self.matrix.T).sum(axis=0)
 

@@ -34,7 +34,7 @@ class CohortRR(AbstractProtocol):
     epsilon : float
         LDP level in nats, in [1e-9, 50].
     buckets, cohorts : int
-        k ≥ 2 and C ≥ 1. All S categories can be told apart only if C(k − 1) + 1 ≥ S; see ``rank``.
+        k ≥ 2 and C ≥ 1. All S categories can be identified only if C(k − 1) + 1 ≥ S; see ``rank``.
     assignment : {"permutation", "label", "xxhash"}
         How a cohort maps categories to buckets. "permutation" (closed alphabet): position in the cohort's own permutation,
         mod k, so that buckets are filled evenly. "label" (open alphabet): hash of the candidate string; anyone may report
@@ -50,7 +50,7 @@ class CohortRR(AbstractProtocol):
     Reports are (m, 2) integers (cohort, value), both counted from zero. The oracle is the least-squares decoder of the
     paper, unbiased when the design matrix H has full column rank; ``least_squares`` also answers when it has not.
     Tallies have a known law: users of a category spread over cohorts multinomially and each cohort is a GRR, so
-    ``simulate`` costs O(C (S + k)) whatever the number of users.
+    ``simulate`` costs O(C (S + k)) for any number of users.
 
     References
     ----------
@@ -313,7 +313,8 @@ def independent_equations(buckets, cohorts):
 def distinguishable_share(buckets, cohorts, n_candidates):
     """Return the expected share of candidates that share their buckets in all cohorts with no other: (1 − k^−C)^(S−1).
 
-    Under independent uniform hashes; Kairouz et al. (2016), App. G, with its erratum.
+    Under independent uniform hashes. Kairouz et al. (2016), App. G, print k^−C as the probability that two candidates are
+    distinguishable; it is the probability that they are not.
     """
     together = float(hashing.check_buckets(buckets)) ** -hashing.check_cohorts(cohorts)
     return math.exp((checks.categories_count(n_candidates, "n_candidates") - 1) * math.log1p(-together))

@@ -94,7 +94,7 @@ class HadamardResponse(AbstractProtocol):
         """Return (every report, counts): one multinomial of noise, and per category one over its half, O(a K) at most.
 
         A user is noise (uniform over all K reports) with probability 2/(1 + e^ε), else uniform over the value's half;
-        where there are fewer such users than a·K their reports are drawn one by one instead, vectorised.
+        where there are fewer such users than a·K their reports are drawn one by one instead, vectorized.
         """
         true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
         k = self.n_outputs

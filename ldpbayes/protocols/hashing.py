@@ -111,7 +111,23 @@ def supports(family, seeds, values, n_categories, n_buckets):
 
 
 def permutations(seed, count, size):
-    """Return ``count`` permutations of range(size), shape (count, size): ranks of derived keys, so no stream of NumPy's."""
+    """Return ``count`` permutations of range(size), shape (count, size).
+
+    They are the ranks of hashed keys, so the result does not depend on NumPy's generator.
+
+    Parameters
+    ----------
+    seed : int
+        Part of the protocol, from 0 to 2^63 − 1.
+    count : int
+        Number of permutations.
+    size : int
+        Number of elements of each.
+
+    Returns
+    -------
+    (count, size) int64 array
+    """
     order = np.argsort(derive(seed, np.arange(count)[:, None], np.arange(size)), axis=1, kind="stable")
     ranks = np.empty((count, size), dtype=np.int64)
     np.put_along_axis(ranks, order, np.broadcast_to(np.arange(size), order.shape), axis=1)
@@ -167,7 +183,7 @@ def parse_integers(column, name, limit):
     out = np.empty(len(column), dtype=np.int64)
     for i, text in enumerate(column):
         text = text.strip()
-        # int() refuses thousands of digits with an error of its own: no limit has as many as forty.
+        # int() raises a ValueError for thousands of digits; no limit has as many as forty.
         if not (text.isascii() and text.isdecimal()) or len(text) > 40 or int(text) >= limit:
             raise DataError(f"{name} must be a whole number from 0 to {limit - 1}, got {text!r:.80}", line=i, field=name)
         out[i] = int(text)

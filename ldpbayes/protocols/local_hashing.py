@@ -1,4 +1,4 @@
-"""Local hashing: each user hashes the value with a public seed of their own and randomises the bucket."""
+"""Local hashing: each user draws a public seed, hashes the value with it and randomizes the bucket."""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class LocalHashing(AbstractProtocol):
     """Local hashing LH(g): the report is (seed, value), value = GRR_g(hash_seed(x)) with a uniform public seed.
 
     P(value | seed, x) = (1 + β[hash_seed(x) = value]) / (g + β), β = e^ε − 1. Given its seed every report is exactly
-    ε-private, whatever the hash does; the hash decides only how well categories are told apart.
+    ε-private for any hash function; the hash only affects how well categories are distinguished.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class LocalHashing(AbstractProtocol):
     epsilon : float
         LDP level in nats, in [1e-9, 50].
     buckets : int, optional
-        g, from 2 to 2^20; 2 is binary local hashing (BLH), the default round(e^ε) + 1 is optimised (OLH).
+        g, from 2 to 2^20; 2 is binary local hashing (BLH), the default round(e^ε) + 1 is optimized (OLH).
     family : {"ldpbayes", "xxhash"}
         Hash family, part of the protocol. "ldpbayes" is multiply-shift (see ``hashing.key_buckets``); "xxhash" is
         xxh32(str(category), seed) mod g, with which pure-ldp and multi-freq-ldpy collect.
@@ -127,8 +127,9 @@ class LocalHashing(AbstractProtocol):
     def rational_channel(self, seed=0):
         """Return the exact channel of privatize_one given its seed, as nested lists of Fraction, [value][category].
 
-        The seed is drawn uniformly from 2^63 whatever the value, so the realised ε is the largest over seeds of that of
-        this channel: that of the inner randomised response on buckets, reached wherever two categories differ in theirs.
+        The seed is drawn uniformly from 2^63, independently of the value. The realized ε is therefore the largest ε of
+        this channel over seeds, which is that of the inner randomized response on buckets. Every seed that sends two
+        categories to different buckets reaches it.
         """
         inner = self._bucket_protocol.rational_channel()
         return [[row[self._hash(seed, x)] for x in range(self.n_categories)] for row in inner]

@@ -153,7 +153,7 @@ class RapporBits(AbstractProtocol):
         return np.array([int.from_bytes(report[:4].tobytes(), "big"), bit, held], dtype=np.int64)
 
     def rational_channel(self):
-        on, off = self.rappor.realised_rates
+        on, off = self.rappor.realized_rates
         bit_shares, channel = entropy.shares(self.rappor.n_bits), []
         for c, cohort_share in enumerate(entropy.shares(self.rappor.cohorts)):
             for filters, bit_share in zip(self.rappor.filters(c).tolist(), bit_shares, strict=True):

@@ -144,7 +144,7 @@ class UnaryEncoding(AbstractProtocol):
         """Return the composite likelihood of the bit counts: a separable stand-in for the likelihood, not the likelihood.
 
         Π_x q_x^{C_x} (1 − q_x)^{n − C_x} with q_x = λ + (κ − λ) p_x: the product of the bits' own likelihoods. The bits of
-        one report are dependent given p, so its maximiser is the *composite* MLE; all that marginal counts allow.
+        one report are dependent given p, so its maximizer is the *composite* MLE, the best that marginal counts allow.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What happens in a cell: reports simulated again and again, estimators held against the truth, risks beside bounds."""
+"""One cell of a study: repeated simulation, comparison of the estimators with the truth, risks and bounds."""
 
 import functools
 import math
@@ -10,7 +10,7 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
-from ldpbayes.estimators.postprocess import norm_sub, project_to_simplex, truncate_and_renormalise
+from ldpbayes.estimators.postprocess import norm_sub, project_to_simplex, truncate_and_renormalize
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.frequency import frequency_moments
@@ -32,11 +32,11 @@ TARGETS = ("distribution", "frequency")
 #: Weighted draws of the surrogate: the Monte Carlo error adds about 1/1,000 to the posterior mean's risk.
 SURROGATE = Surrogate(draws=1000, chains=1)
 #: Post-processing of the oracle, by the word that the tables use.
-DECODERS = {"norm_sub": norm_sub, "projected": project_to_simplex, "normalised": truncate_and_renormalise}
+DECODERS = {"norm_sub": norm_sub, "projected": project_to_simplex, "normalised": truncate_and_renormalize}
 _PROTOCOLS = {
     "grr": GRR,
     "sue": UnaryEncoding.symmetric,
-    "oue": UnaryEncoding.optimised,
+    "oue": UnaryEncoding.optimized,
     "subset": SubsetSelection,
     "subset_information": lambda a, e: SubsetSelection(a, e, mutual_information_size(a, e)),
     "blh": lambda a, e: LocalHashing(a, e, 2),
@@ -122,7 +122,7 @@ def estimate_all(collection, names, prior, rng):
 
 
 def simulate_risks(cell, rng, *, estimators, targets=TARGETS, metrics=("mse",), with_bounds=False):
-    """Return the lines of a cell: Monte Carlo risks of the estimators, beside their formulas and the bounds.
+    """Return the lines of a cell: Monte Carlo risks of the estimators, with their formulas and the bounds.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def simulate_risks(cell, rng, *, estimators, targets=TARGETS, metrics=("mse",), 
                 losses.setdefault((name, target, "l1"), []).append(np.abs(error).sum())
         for target in targets if spread else ():
             spreads[target].append(spread[target])
-    found = summarise_losses(losses)
+    found = summarize_losses(losses)
     lines = [line for metric in metrics for line in found if line["metric"] == metric]  # the figure shows the first
     floors = {target: _bounds(cell, protocol, prior, target) for target in targets} if with_bounds else {}
     for line in lines:
@@ -159,7 +159,7 @@ def simulate_risks(cell, rng, *, estimators, targets=TARGETS, metrics=("mse",), 
     return lines
 
 
-def summarise_losses(losses):
+def summarize_losses(losses):
     """Return one line for each (estimator, target, metric): the mean loss and what it exceeds the posterior mean's by."""
     lines = []
     for (name, target, metric), values in losses.items():
@@ -241,7 +241,7 @@ def cohort_losses(cell, rng):
         for name, value in found.items():
             losses.setdefault((name, "distribution", "l1"), []).append(np.abs(value - p).sum())
             losses.setdefault((name, "distribution", "mse"), []).append(((value - p) ** 2).sum())
-    return summarise_losses(losses)
+    return summarize_losses(losses)
 
 
 def _decode_bits(protocol, bit_counts, cohort_sizes):

@@ -1,4 +1,4 @@
-"""What reports can and cannot tell, before and after collecting them: risk, bounds, information metrics, planning."""
+"""How much reports can reveal, before and after they are collected: risk, bounds, information metrics, planning."""
 
 import importlib
 

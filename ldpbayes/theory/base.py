@@ -1,4 +1,4 @@
-"""What the theory shares: a number with its error, averages over a Dirichlet prior, sums and means over reports."""
+"""Shared parts of the theory: a number with its error, averages over a Dirichlet prior, sums and means over reports."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ from ldpbayes.priors import Dirichlet
 
 @dataclass(frozen=True)
 class Value:
-    """A number of the theory and how far to trust it.
+    """A number with its Monte Carlo or quadrature error.
 
     Attributes
     ----------
@@ -222,7 +222,7 @@ def log_multinomial(counts):
 def over_reports(protocol, prior, n, function, *, draws, random_seed, moments, limit=1_000):
     """Return E f(collection, posterior moments, P) over P ~ prior and the reports of n users, as a Value.
 
-    Every tally is listed where there are at most ``limit`` of them (then P is None), else P, the values and the reports
+    If there are at most ``limit`` tallies, all of them are listed and P is None. Otherwise P, the values and the reports
     are simulated.
     """
     checks.integer(n, "n", minimum=1)

@@ -185,7 +185,7 @@ def duchi(n_categories, epsilon, n):
 
 
 def duchi_attainable(n_categories, epsilon, n):
-    """Return 4a/(n ε²), the leading ℓ2 risk of unary encoding and optimised local hashing; large n, small ε."""
+    """Return 4a/(n ε²), the leading ℓ2 risk of unary encoding and optimized local hashing; large n, small ε."""
     return Value(4 * checks.categories_count(n_categories) / _effective(epsilon, n))
 
 

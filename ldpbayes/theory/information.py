@@ -214,7 +214,7 @@ def _fixed_size(a, k, shrink, weight):
     theta = k / a
     angles = 2 * np.pi * np.arange((a + 1) // 2 + 1) / (a + 1)
     mirrored = np.where((angles == 0) | np.isclose(angles, np.pi), 1.0, 2.0)
-    log_normaliser = (
+    log_normalizer = (
         gammaln(a + 1) - gammaln(k + 1) - gammaln(a - k + 1) + k * math.log(theta) + (a - k) * math.log1p(-theta)
     )
     angles, mirrored = angles[angles <= np.pi + 1e-12], mirrored[angles <= np.pi + 1e-12]
@@ -223,7 +223,7 @@ def _fixed_size(a, k, shrink, weight):
         turned = theta * np.exp(1j * angle) * shrink
         factors = 1 - theta + turned
         with np.errstate(divide="ignore"):
-            mass = np.exp(np.log(factors).sum(axis=0) - 1j * angle * k - log_normaliser) * copies / (a + 1) * weight
+            mass = np.exp(np.log(factors).sum(axis=0) - 1j * angle * k - log_normalizer) * copies / (a + 1) * weight
         keep = np.abs(mass) > 1e-18
         if keep.any():
             out += _pairs(turned[:, keep] / factors[:, keep], mass[keep]).real
@@ -294,7 +294,7 @@ def log_det_gram(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
 
 
 def _given_away(protocol):
-    """Return the categories that some report excludes all others of, shape (a,) of bool."""
+    """Return the categories that at least one report identifies with certainty, shape (a,) of bool."""
     out = np.zeros(protocol.n_categories, dtype=bool)
     if not math.isfinite(protocol.epsilon) and dense_feasible(protocol):
         possible = protocol.channel() > 0
@@ -304,7 +304,7 @@ def _given_away(protocol):
 
 # ---- Shannon information ----------------------------------------------------------------------------------------------
 def value_entropy(prior):
-    """Return H(X|P) = ψ(Σα + 1) − Σ_x (α_x/Σα) ψ(α_x + 1) in nats: what one value says, P known."""
+    """Return H(X|P) = ψ(Σα + 1) − Σ_x (α_x/Σα) ψ(α_x + 1) in nats: the information of one value when P is known."""
     return Value(float(digamma(prior.total + 1) - prior.mean @ digamma(prior.alpha + 1)))
 
 

@@ -45,9 +45,9 @@ def worst_case_privacy(protocol):
 
 def average_privacy(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     """Return S_μ(Q) = H(X|Y,P)/H(X|P) = 1 − I(Y;X|P)/H(X|P), in [S^wc, 1]; independent of n (2019, Def. 4.3)."""
-    told = conditional_information(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
+    found = conditional_information(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
     entropy = value_entropy(prior).value
-    return Value(1 - told.value / entropy, told.standard_error / entropy, told.method)
+    return Value(1 - found.value / entropy, found.standard_error / entropy, found.method)
 
 
 # ---- one report ----------------------------------------------------------------------------------------------------
@@ -107,16 +107,16 @@ def tally_entropy(prior, n):
 
 def distribution_utility(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
     """Return U^distr = I(Y⃗;P)/I(X⃗;P) at n users, in [0, 1] (2019, §4)."""
-    told = reports_information(protocol, prior, n, draws=draws, random_seed=random_seed, moments=moments)
+    found = reports_information(protocol, prior, n, draws=draws, random_seed=random_seed, moments=moments)
     full = values_information(prior, n).value
-    return Value(told.value / full, told.standard_error / full, told.method)
+    return Value(found.value / full, found.standard_error / full, found.method)
 
 
 def digit_utility(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
     """Return U^digit = (I(Y⃗;P) − h(P))/(a − 1) at n users, in nats per free coordinate; U^digit − ½log n → U^as."""
-    told = reports_information(protocol, prior, n, draws=draws, random_seed=random_seed, moments=moments)
+    found = reports_information(protocol, prior, n, draws=draws, random_seed=random_seed, moments=moments)
     free = prior.n_categories - 1
-    return Value((told.value - base.dirichlet_entropy(prior.alpha)) / free, told.standard_error / free, told.method)
+    return Value((found.value - base.dirichlet_entropy(prior.alpha)) / free, found.standard_error / free, found.method)
 
 
 def tally_utility(protocol, prior, n, *, limit=4_000_000):
@@ -144,8 +144,8 @@ def tally_utility(protocol, prior, n, *, limit=4_000_000):
     weights = np.exp(base.log_multinomial(tallies) + _log_dirichlet_ratio(prior.alpha, tallies))
     stacked = np.array([law.ravel() for law in given.values()])
     mixed = weights @ stacked
-    told = -xlogy(mixed, mixed).sum() + weights @ xlogy(stacked, stacked).sum(axis=1)
-    return Value(float(told / tally_entropy(prior, n).value), 0.0, "sum over reports")
+    found = -xlogy(mixed, mixed).sum() + weights @ xlogy(stacked, stacked).sum(axis=1)
+    return Value(float(found / tally_entropy(prior, n).value), 0.0, "sum over reports")
 
 
 # ---- large n --------------------------------------------------------------------------------------------------------
@@ -166,7 +166,10 @@ def open_answers_utility(prior):
 
 
 def participation_factor(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
-    """Return F_μ = e^{2U^as − 2C_μ} in (0, 1]: n reports tell what F n open answers would, n large; 0 if rank Q < a."""
+    """Return F_μ = e^{2U^as − 2C_μ} in (0, 1]; 0 if rank Q < a.
+
+    For large n, n reports carry as much information as F_μ n open answers.
+    """
     utility = asymptotic_utility(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
     ceiling = open_answers_utility(prior).value
     factor = math.exp(2 * (utility.value - ceiling))

@@ -23,7 +23,7 @@ from ldpbayes.theory import bounds, information, risk
 PROTOCOLS = {
     "grr": GRR,
     "subset": SubsetSelection,
-    "oue": UnaryEncoding.optimised,
+    "oue": UnaryEncoding.optimized,
     "sue": UnaryEncoding.symmetric,
     "olh": LocalHashing,
     "hadamard": HadamardResponse,
@@ -170,8 +170,8 @@ def expected_error(protocol, n, *, kind="l2", p="uniform", target="distribution"
 def curves(along, values, *, n_categories, epsilon=None, n=None, protocols=None, kind="l2", **assumptions):
     """Return the errors to plot against ε or n: a dict of (len(values),) arrays, one curve per name.
 
-    Beside the protocols' own names: "bound" (the least error of any protocol, and of open answers; nan where the kind has
-    none) and "open answers". Where a protocol does not exist at some value its curve has nan.
+    Two curves are added to those of the protocols: "bound" (the least error of any protocol, and of open answers; nan if
+    the kind has no bound) and "open answers". A curve is nan at values for which the protocol does not exist.
 
     Parameters
     ----------
@@ -298,7 +298,8 @@ def _least_epsilon(maker, known, question):
     low, high = math.log(SMALLEST_EPSILON), math.log(12.0)
     if excess(high) > 0:
         raise InfeasibleError(
-            f"Even epsilon = 12 leaves an error above {known['error']:.3g} with {known['n']:.6g} reports; ask more users."
+            f"Even epsilon = 12 leaves an error above {known['error']:.3g} with {known['n']:.6g} reports; "
+            "recruit more users."
         )
     if excess(low) <= 0:
         return SMALLEST_EPSILON

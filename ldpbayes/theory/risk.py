@@ -73,7 +73,7 @@ def mle_covariance(protocol, p, n, target="distribution", *, reports=20_000, ran
     Raises
     ------
     ArgumentError
-        If some categories cannot be told apart: the covariance is infinite.
+        If the channel does not identify all categories; the covariance is then infinite.
     """
     checks.choice(target, "target", TARGETS)
     p = checks.distribution(p, "p", protocol.n_categories)
@@ -144,8 +144,8 @@ def mle_risk(protocol, p, n, target="distribution", norm="l2", *, reports=20_000
 def balanced_mle_risk(protocol, p, n, target="distribution", norm="l2"):
     """Return mle_risk from the trace of the information alone, O(a b): exact where it is a multiple of I, else a floor.
 
-    (a−1)²/tr T ≤ tr T⁻¹. For Hadamard response at uniform p the gap is below 0.2 % from a = 30 on. Where the channel
-    cannot be listed it is the oracle's risk, an upper bound, which the method then says.
+    (a−1)²/tr T ≤ tr T⁻¹. For Hadamard response at uniform p the gap is below 0.2 % from a = 30 on. If the channel
+    cannot be listed, the result is the oracle's risk, an upper bound; the field ``method`` of the Value states this.
     """
     p = checks.distribution(p, "p", protocol.n_categories)
     a, b = p.size, protocol.n_outputs
@@ -226,7 +226,7 @@ def average_risk(protocol, prior, n, target="distribution", norm="l2", *, estima
 
 
 def effective_open_answers(variance_sum, p_mean, n=None):
-    """Return how many open answers would tell as much: the m with (1 − Σp²)/m = Σ Var.
+    """Return how many open answers carry as much information: the m with (1 − Σp²)/m = Σ Var.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def effective_open_answers(variance_sum, p_mean, n=None):
     p_mean : (a,) array
         Posterior mean or estimate of P.
     n : int, optional
-        Reports in hand; the answer is capped at n where given, since reports never tell more than the values do.
+        Reports in hand; the result is at most n, because reports never carry more information than the values.
 
     Returns
     -------

@@ -15,7 +15,7 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
 from ldpbayes.estimators import base, mle
 from ldpbayes.estimators.base import information_covariance
-from ldpbayes.estimators.mle import MAP, MLE, maximise
+from ldpbayes.estimators.mle import MAP, MLE, maximize
 from ldpbayes.estimators.solvers import convex
 from ldpbayes.estimators.solvers.base import certificate
 from ldpbayes.likelihoods import DenseRows, IdentityRows, StackedRows
@@ -58,7 +58,7 @@ def random_rows(draw):
 @given(rows=random_rows(), method=st.sampled_from(["newton", "quasi-newton"]))
 @settings(max_examples=60, deadline=None)
 def test_random_rows_agree_with_cvxpy(rows, method):
-    found, reference = maximise(rows, method=method), maximise(rows, method="cvxpy")
+    found, reference = maximize(rows, method=method), maximize(rows, method="cvxpy")
     assert found.gap <= 1e-6
     assert found.p.sum() == pytest.approx(1, abs=1e-12) and (found.p >= 0).all()
     # Each certificate bounds its own shortfall from any other point.
@@ -73,9 +73,9 @@ def test_grr_closed_form_equals_the_iterations(seed, size, n, epsilon):
     tally = rng.multinomial(n, rng.dirichlet(np.full(size, 0.5)))
     seen = np.flatnonzero(tally)
     rows = IdentityRows(seen, np.expm1(epsilon), tally[seen], size)
-    closed = maximise(rows)
+    closed = maximize(rows)
     assert closed.method == "closed" and closed.gap <= 1e-9 * n
-    generic = maximise(rows, method="newton", tolerance=1e-7)
+    generic = maximize(rows, method="newton", tolerance=1e-7)
     assert generic.gap <= 1e-7
     assert abs(rows.log_likelihood(closed.p) - rows.log_likelihood(generic.p)) <= 1e-7 + 1e-12 * n
     assert closed.p == pytest.approx(generic.p, abs=1e-3)
@@ -87,7 +87,7 @@ def test_the_certificate_is_the_bound_of_the_specification():
     matrix = rows.dense()
     by_hand = (rows.counts[:, None] * matrix / (matrix @ p)[:, None]).sum(axis=0).max() - rows.n_reports
     assert certificate(rows, p) == pytest.approx(by_hand, rel=1e-12)
-    assert rows.log_likelihood(maximise(rows).p) - rows.log_likelihood(p) <= by_hand
+    assert rows.log_likelihood(maximize(rows).p) - rows.log_likelihood(p) <= by_hand
 
 
 def test_the_certificate_with_a_prior_is_the_best_linearised_value():
@@ -130,7 +130,7 @@ def test_random_posterior_modes_agree_with_cvxpy(rows, seed, method):
         some = mass > 0
         return rows.log_likelihood(p) + mass[some] @ np.log(p[some])
 
-    found, reference = maximise(rows, mass, method=method), maximise(rows, mass, method="cvxpy")
+    found, reference = maximize(rows, mass, method=method), maximize(rows, mass, method="cvxpy")
     assert found.gap <= 1e-6
     gain = objective(reference.p) - objective(found.p)
     assert -reference.gap - 1e-9 * rows.n_reports <= gain <= found.gap + 1e-9 * rows.n_reports
@@ -139,7 +139,7 @@ def test_random_posterior_modes_agree_with_cvxpy(rows, seed, method):
 def test_map_without_data_worth_speaking_of_is_the_mode_of_the_prior():
     rows, alpha = DenseRows(np.ones((1, 3)), [5]), np.array([2.0, 4.0, 3.0])
     for method in ("newton", "quasi-newton"):
-        assert maximise(rows, alpha - 1, method=method).p == pytest.approx([1 / 6, 1 / 2, 1 / 3], abs=1e-4)
+        assert maximize(rows, alpha - 1, method=method).p == pytest.approx([1 / 6, 1 / 2, 1 / 3], abs=1e-4)
 
 
 def test_map_refuses_concentrations_below_one():
@@ -214,7 +214,7 @@ def test_minarets():
 # ---- standard errors --------------------------------------------------------------------------------------------------
 def test_covariance_is_the_inverse_of_the_curvature_along_free_directions():
     rows = unary_rows(5, 4000, 2.0, 3)
-    p = maximise(rows, tolerance=1e-10).p
+    p = maximize(rows, tolerance=1e-10).p
     basis = np.linalg.qr(np.eye(5)[:, :4] - 0.2)[0]
     curvature, h = np.zeros((4, 4)), 1e-4
     for i in range(4):
@@ -228,7 +228,7 @@ def test_covariance_is_the_inverse_of_the_curvature_along_free_directions():
 
 def test_approximate_errors_are_close_and_said_to_be_approximate(monkeypatch):
     rows = unary_rows(30, 30_000, 1.0, 4)
-    p = maximise(rows).p
+    p = maximize(rows).p
     exact, is_exact = base.standard_errors(rows, p)
     monkeypatch.setattr(base, "EXACT_INFORMATION_OPERATIONS", 0)
     near, near_exact = base.standard_errors(rows, p)
@@ -240,7 +240,7 @@ def test_approximate_errors_are_close_and_said_to_be_approximate(monkeypatch):
 def test_separable_errors_are_exact_at_any_size():
     tally = np.random.default_rng(0).multinomial(50_000, np.full(50, 0.02))
     rows = IdentityRows(np.arange(50), 3.0, tally, 50)
-    p = maximise(rows).p
+    p = maximize(rows).p
     quick, is_exact = base.standard_errors(rows, p)
     assert is_exact
     assert quick == pytest.approx(np.sqrt(np.diag(information_covariance(rows, p))), rel=1e-9, nan_ok=True)
@@ -280,7 +280,7 @@ def test_stress_set_is_certified(epsilon, size, n, concentrated):
     p[0] += 1 - p.sum()
     rows = unary_rows(size, n, epsilon, 7, p)
     for method in ("auto", "newton", "quasi-newton"):
-        solution = maximise(rows, method=method)
+        solution = maximize(rows, method=method)
         assert solution.gap <= 1e-6, method
 
 
@@ -291,7 +291,7 @@ def test_rank_deficient_cohorts_are_certified(epsilon):
     support = np.concatenate([np.stack([m, ~m]) for m in member])
     rows = DenseRows(1 + np.expm1(epsilon) * support, rng.integers(1, 5000, len(support)))
     for method in ("auto", "newton", "quasi-newton"):
-        assert maximise(rows, method=method).gap <= 1e-6, method
+        assert maximize(rows, method=method).gap <= 1e-6, method
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 6.0])
@@ -301,7 +301,7 @@ def test_fewer_rows_than_categories_are_solved_in_the_space_of_the_rows(epsilon,
     rows = DenseRows(1 + np.expm1(epsilon) * (rng.random((12, 200)) < 0.3), rng.integers(1, 3000, 12))
     mass = None if mass is None else np.full(200, mass)
     assert mle._order(rows)[0] == "newton"
-    solution = maximise(rows, mass, method="newton")
+    solution = maximize(rows, mass, method="newton")
     assert solution.gap <= 1e-6 and solution.gap == pytest.approx(certificate(rows, solution.p, mass), abs=1e-9)
     if mass is None:
         assert np.isnan(base.standard_errors(rows, solution.p)[0]).any()
@@ -321,7 +321,7 @@ def test_stacked_levels_of_privacy_agree_with_cvxpy():
         protocol = GRR(6, epsilon)
         parts.append(protocol.rows(np.arange(6), np.maximum(rng.multinomial(n, protocol.channel() @ p), 1)))
     rows = StackedRows(parts)
-    found, reference = maximise(rows), maximise(rows, method="cvxpy")
+    found, reference = maximize(rows), maximize(rows, method="cvxpy")
     assert found.gap <= 1e-6
     assert found.p == pytest.approx(reference.p, abs=1e-4)
 
@@ -335,12 +335,12 @@ def test_every_protocol(case):
     data = collection(Tally(protocol, reports, counts))
     estimate = MLE()(data)
     assert estimate.gap <= 1e-6 and "Certified" in estimate.outcome
-    reference = maximise(data.rows, method="cvxpy")
+    reference = maximize(data.rows, method="cvxpy")
     assert estimate.log_likelihood == pytest.approx(data.rows.log_likelihood(reference.p), abs=1e-4)
 
 
 def test_quasi_newton_on_a_few_thousand_reports_needs_few_passes():
-    solution = maximise(unary_rows(128, 10_000, 1.0, 5), method="quasi-newton")
+    solution = maximize(unary_rows(128, 10_000, 1.0, 5), method="quasi-newton")
     assert solution.gap <= 1e-6 and solution.passes <= 16
 
 
@@ -349,16 +349,16 @@ def test_auto_falls_back_on_newton(monkeypatch):
     poor = mle.Solution(np.full(20, 0.05), 1.0, "quasi-newton", 1, 2.0)
     monkeypatch.setattr(mle, "SMALL_NEWTON_OPERATIONS", 0)
     monkeypatch.setattr(mle, "quasi_newton", lambda *args: poor)
-    assert maximise(rows).method == "newton"
+    assert maximize(rows).method == "newton"
     monkeypatch.setattr(mle, "LARGE_NEWTON_OPERATIONS", 0)
-    assert maximise(rows) is poor
+    assert maximize(rows) is poor
 
 
 def test_auto_falls_back_from_newton(monkeypatch):
     rows = unary_rows(20, 50, 1.0, 3)
     poor = mle.Solution(np.full(20, 0.05), 1.0, "newton", 1, 2.0)
     monkeypatch.setattr(mle, "newton", lambda *args: poor)
-    solution = maximise(rows)
+    solution = maximize(rows)
     assert solution.method == "quasi-newton" and solution.gap <= 1e-6
 
 

@@ -8,10 +8,10 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.estimators import base, postprocess
+from ldpbayes.estimators import base, mle, postprocess
 
 estimates = st.lists(st.floats(-3, 3, allow_subnormal=False), min_size=2, max_size=30).map(np.array)
-TO_SIMPLEX = [postprocess.truncate_and_renormalise, postprocess.project_to_simplex, postprocess.norm_sub]
+TO_SIMPLEX = [postprocess.truncate_and_renormalize, postprocess.project_to_simplex, postprocess.norm_sub]
 ALL = [*TO_SIMPLEX, postprocess.norm_cut, postprocess.base_pos]
 
 
@@ -58,7 +58,7 @@ def test_nothing_positive_does_not_become_zeros(function, estimate):
 
 
 def test_truncation_divides_by_the_positive_sum():
-    assert postprocess.truncate_and_renormalise([0.6, 0.9, -0.5]).tolist() == pytest.approx([0.4, 0.6, 0])
+    assert postprocess.truncate_and_renormalize([0.6, 0.9, -0.5]).tolist() == pytest.approx([0.4, 0.6, 0])
 
 
 def test_norm_cut_keeps_the_largest_up_to_one():
@@ -109,3 +109,8 @@ def test_power_law_refuses_impossible_errors():
         postprocess.power_law([0.5, 0.5], 0.0, 10)
     with pytest.raises(ArgumentError, match="n_reports must be"):
         postprocess.power_law([0.5, 0.5], 0.1, 0)
+
+
+def test_the_spelling_of_0_1_0_is_accepted():
+    assert postprocess.truncate_and_renormalise is postprocess.truncate_and_renormalize
+    assert mle.maximise is mle.maximize

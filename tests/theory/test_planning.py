@@ -168,8 +168,8 @@ def test_own_protocols():
 def test_what_cannot_be_reached():
     lines = plan(n_categories=10, n=100, error=1e-4)
     assert not any(line.feasible for line in lines)
-    assert "ask more users" in lines[0].note
-    with pytest.raises(InfeasibleError, match="ask more users"):
+    assert "recruit more users" in lines[0].note
+    with pytest.raises(InfeasibleError, match="recruit more users"):
         planning.best(lines)
     assert not plan(epsilon=0.1, n=10, error=1e-3)[0].feasible
     assert planning.best(plan(n_categories=4, epsilon=1.0, n=10)).n == 10

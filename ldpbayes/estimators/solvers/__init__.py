@@ -1,1 +1,1 @@
-"""The solvers behind the MLE, one idea a module; base.py holds the certificate that all of them answer to."""
+"""The solvers behind the MLE, one method per module; base.py holds the certificate that all of them share."""

@@ -6,8 +6,8 @@ import numpy as np
 def closed_form(rows):
     """Return the MLE under GRR: p_x = max(0, (s_x/S_A)(|A|/β + 1) − 1/β), S_A the sum of the kept tallies.
 
-    The kept set A holds the largest tallies. Lopuhaä-Zwakenberg et al. (2020), Algorithm 1 with spec 5's correction;
-    Kairouz et al. (2016), Prop. 6.
+    The kept set A holds the largest tallies. Lopuhaä-Zwakenberg et al. (2020), Algorithm 1, without the n − k and the mixed
+    indices of its printed last loop; Kairouz et al. (2016), Prop. 6. See docs/theory/estimators.md.
     """
     tally = np.bincount(rows.index, rows.counts, rows.n_categories)
     ordered = np.sort(tally)[::-1]

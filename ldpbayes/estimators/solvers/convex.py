@@ -1,4 +1,4 @@
-"""The solvers that stand on cvxpy: the independent reference, and maxima under the user's constraints."""
+"""The solvers built on cvxpy: the independent reference, and maxima under the user's constraints."""
 
 import warnings
 

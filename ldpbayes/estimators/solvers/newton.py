@@ -11,7 +11,7 @@ LARGEST_MATRIX = 3000
 def newton(rows, mass, tolerance, max_iterations):
     """Primal-dual interior point with the full Hessian; then the coordinates that vanish are set to 0.
 
-    Σ_j w_j log (Lp)_j + Σ m log p is maximised over p ≥ 0 with the penalty (n + Σm) Σp instead of Σp = 1: since the
+    Σ_j w_j log (Lp)_j + Σ m log p is maximized over p ≥ 0 with the penalty (n + Σm) Σp instead of Σp = 1: since the
     objective rises by (n + Σm) log c when p is multiplied by c, its maximum sums to one by itself. Conditions:
     z = n + Σm − g − m/p and p z = μ → 0. The Newton matrix Lᵀ diag(w/(Lp)²) L + diag(m/p² + z/p) is positive definite for
     any rows, rank-deficient ones included; there the answer is near the analytic centre of the maxima.

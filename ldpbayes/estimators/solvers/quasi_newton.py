@@ -1,4 +1,4 @@
-"""Proximal quasi-Newton on the simplex: some ten passes over the rows, no a × a matrix."""
+"""Proximal quasi-Newton on the simplex: about ten passes over the rows, no a × a matrix."""
 
 import numpy as np
 
@@ -12,9 +12,9 @@ MEMORY = 20
 def quasi_newton(rows, mass, tolerance, max_iterations):
     """Proximal quasi-Newton: steps of the model diag(D) + BFGS on the simplex, from the uniform distribution.
 
-    The first step is Norm-Sub of a one-step estimate. Gradients are centred, g − p·g: their own size, n, would drown what
-    is left of them near the maximum. D is taken afresh where it does not fit the curvature that a step met, or where
-    progress is slow.
+    The first step is Norm-Sub of a one-step estimate. Gradients are centred, g − p·g: near the
+    maximum their size n would hide the differences that remain. D is recomputed when it does not fit the curvature along
+    a step, or when progress is slow.
     """
     size = rows.n_categories
     p = np.full(size, 1 / size)
@@ -23,7 +23,7 @@ def quasi_newton(rows, mass, tolerance, max_iterations):
     here = Point(p, float(rows.counts @ np.log(u)) + prior_value(p, mass), gradient, mass)
     # At the uniform distribution L·1 is a u, so that H·1 is a g.
     curvature = _Curvature(tangent_diagonal(rows, rows.counts / u**2, size * gradient))
-    # Reports are a sample: off-diagonal curvature of this relative size is there whatever D is.
+    # The reports are a sample, so off-diagonal curvature of this relative size remains for every D.
     noise = 0.05 + 4 * np.sqrt(size / rows.n_reports)
     row_sums = size * u
     # Steps since D was taken afresh, the misfit that asked for it, and the best gap after every step.
@@ -42,7 +42,7 @@ def quasi_newton(rows, mass, tolerance, max_iterations):
         misfit = np.inf if there is None else curvature.add(there.p - here.p, here.centred - there.centred)
         age, here = age + 1, there or here
         if age == 1 and misfit > 0.7 * before:
-            noise = max(noise, 2 * misfit)  # what a fresh D did not mend is not for another one to mend
+            noise = max(noise, 2 * misfit)  # a new D did not reduce the misfit, and another will not
         lows.append(best.gap)
         slow = len(lows) > 10 and lows[-1] > 0.5 * lows[-6]
         if there is None or (age >= 2 and (misfit > noise or slow)):
@@ -104,7 +104,7 @@ class _Curvature:
 
 
 def _model_step(p, gradient, curvature, mass, accuracy):
-    """Return the q of the simplex that maximises g·(q − p) − ½ (q − p)ᵀB(q − p) + Σ m log q.
+    """Return the q of the simplex that maximizes g·(q − p) − ½ (q − p)ᵀB(q − p) + Σ m log q.
 
     Accelerated proximal gradient in the metric D with constant momentum, restarted where it turns back.
     """
@@ -125,7 +125,7 @@ def _model_step(p, gradient, curvature, mass, accuracy):
 
 
 def _prior_projection(values, weights, mass):
-    """Return the q > 0 of the simplex that minimises ½ Σ weights (q − values)² − Σ mass log q.
+    """Return the q > 0 of the simplex that minimizes ½ Σ weights (q − values)² − Σ mass log q.
 
     q = (t + √(t² + 4 mass/weights))/2 with t = values − τ/weights; Newton on τ from the side where Σq ≥ 1.
     """

@@ -48,7 +48,7 @@ def composite_rows(protocol, bit_counts, cohort_sizes):
     """Return the composite likelihood of marginal bit counts: a stand-in for the likelihood, not the likelihood.
 
     Π_cb r_cb^{N_cb} (1 − r_cb)^{n_c − N_cb} with r_cb = p* + (q* − p*) Σ_{x: b ∈ B_c(x)} p_x: the bits' own likelihoods
-    multiplied as if independent. The bits of one report are dependent given p, so its maximiser is the *composite* MLE
+    multiplied as if independent. The bits of one report are dependent given p, so its maximizer is the *composite* MLE
     and its curvature is not the information. It is all that counts such as those of RAPPOR's servers allow.
 
     Parameters

@@ -37,7 +37,7 @@ class Rappor(AbstractProtocol):
     n_categories : int
         Size of the alphabet or of the set of candidates, at least two.
     p, q, f : float
-        0 ≤ p < q ≤ 1 and 0 ≤ f < 1. f = 0 has no permanent randomisation; p = 0, q = 1 no instantaneous one.
+        0 ≤ p < q ≤ 1 and 0 ≤ f < 1. f = 0 has no permanent randomization; p = 0, q = 1 no instantaneous one.
     n_bits, cohorts, hashes : int
         Bits k of a filter, cohorts C, hashes h ≤ 15.
     assignment : {"label", "positions", "direct"}
@@ -55,7 +55,7 @@ class Rappor(AbstractProtocol):
     ----------
     epsilon : float
         That of one report, the same as ``epsilon_one_time``; ``epsilon_longitudinal`` bounds any number of reports.
-        Both are worst cases over all pairs of strings (filters that differ in 2h bits), whatever the candidates are.
+        Both are worst cases over all pairs of strings (filters that differ in 2h bits), for any candidates.
 
     Notes
     -----
@@ -319,7 +319,7 @@ class Rappor(AbstractProtocol):
     def rational_channel(self):
         if self.n_outputs is None:
             raise InfeasibleError(f"{self.name} with {self.n_bits} bits has too many possible reports for an exact channel.")
-        on, off = self.realised_rates
+        on, off = self.realized_rates
         sets = np.unpackbits(bits.every_set(self.n_bits), axis=1, count=self.n_bits).tolist()
         channel = []
         for c, share in enumerate(entropy.shares(self.cohorts)):
@@ -333,10 +333,12 @@ class Rappor(AbstractProtocol):
         return channel
 
     @property
-    def realised_rates(self):
+    def realized_rates(self):
         """Exact (q*, p*) of privatize_one, as Fractions."""
         flip, p, q = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
         return (1 - flip) * q + flip * p, flip * q + (1 - flip) * p
+
+    realised_rates = realized_rates  # the spelling of version 0.1.0
 
     def simulate_bit_counts(self, true_counts, rng):
         """Return (bit counts (C, k), cohort sizes (C,)) of a population; given the values all bits are independent."""
@@ -388,8 +390,8 @@ class Rappor(AbstractProtocol):
 
     @cached_property
     def _thresholds(self):
-        # Rounded towards more noise (flips and p up, q down); exact unless a probability is below 2^-75;
-        # below 2^-128 they meet, for a q under p would be a channel of its own, and not the more private one.
+        # Rounded towards more noise (flips and p up, q down); exact unless a probability is below 2^-75. When both
+        # probabilities are below 2^-128, q = p: a q rounded below p would invert the channel and weaken its privacy.
         scale = 2**entropy.BITS
         flip, p = (math.ceil(Fraction(x) * scale) for x in (self.f / 2, self.p))
         return flip, p, max(p, entropy.threshold_below(Fraction(self.q)))
