@@ -27,7 +27,23 @@ MAX_DRAWS_BYTES = 2**33
 
 
 def epsilon(value, name="epsilon"):
-    """Return an LDP level in nats as a float in (0, MAX_EPSILON], and not so small that reports say nothing."""
+    """Return an LDP level in nats as a float in (0, MAX_EPSILON], and not so small that reports say nothing.
+
+    Parameters
+    ----------
+    value : object
+    name : str
+        Name of the argument, for the message.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ArgumentError
+        If the value breaks the rule; the message names it, the value and the rule.
+    """
     number = real(value, name, f"a number in (0, {MAX_EPSILON:g}]")
     if not 0 < number <= MAX_EPSILON:
         raise ArgumentError(
@@ -42,7 +58,24 @@ def epsilon(value, name="epsilon"):
 
 
 def integer(value, name, minimum=None, maximum=None):
-    """Return an int within the bounds (booleans and fractional floats are refused)."""
+    """Return an int within the bounds (booleans and fractional floats are refused).
+
+    Parameters
+    ----------
+    value : object
+    name : str
+        Name of the argument, for the message.
+    minimum, maximum : int, optional
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ArgumentError
+        If the value breaks the rule; the message names it, the value and the rule.
+    """
     rule = "an integer"
     if minimum is not None:
         rule += f" >= {minimum}"
@@ -92,7 +125,27 @@ def draws_size(draws, chains, n_categories):
 
 
 def probability(value, name, *, open_low=False, open_high=False):
-    """Return a float in [0, 1], or in the interval that the open ends leave."""
+    """Return a float in [0, 1], or in the interval that the open ends leave.
+
+    Parameters
+    ----------
+    value : object
+    name : str
+        Name of the argument, for the message.
+    open_low : bool
+        Whether 0 is refused.
+    open_high : bool
+        Whether 1 is refused.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ArgumentError
+        If the value breaks the rule; the message names it, the value and the rule.
+    """
     low, high = "(" if open_low else "[", ")" if open_high else "]"
     rule = f"a probability in {low}0, 1{high}"
     number = real(value, name, rule)
@@ -110,14 +163,50 @@ def positive(value, name):
 
 
 def choice(value, name, options):
-    """Return value if it is one of the options."""
+    """Return value if it is one of the options.
+
+    Parameters
+    ----------
+    value : object
+    name : str
+        Name of the argument, for the message.
+    options : collection
+
+    Returns
+    -------
+    object
+        The value.
+
+    Raises
+    ------
+    ArgumentError
+        If the value breaks the rule; the message names it, the value and the rule.
+    """
     if value not in options:
         raise ArgumentError(f"{name} must be one of {listed(options, most=40)}, got {shown(value)}.")
     return value
 
 
 def counts(value, name="counts", size=None):
-    """Return a one-dimensional int64 copy of non-negative whole numbers."""
+    """Return a one-dimensional int64 copy of non-negative whole numbers.
+
+    Parameters
+    ----------
+    value : array-like
+    name : str
+        Name of the argument, for the message.
+    size : int, optional
+        Required length.
+
+    Returns
+    -------
+    (m,) int64 array
+
+    Raises
+    ------
+    ArgumentError
+        If the value breaks the rule; the message names it, the value and the rule.
+    """
     array = _array(value, name, "non-negative whole numbers", size)
     if array.dtype == bool or not (np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)):
         raise ArgumentError(f"{name} must be non-negative whole numbers, got dtype {array.dtype}.")
@@ -132,7 +221,27 @@ def counts(value, name="counts", size=None):
 
 
 def distribution(value, name="p", size=None, atol=1e-9):
-    """Return a float64 copy of a probability vector, divided by its sum."""
+    """Return a float64 copy of a probability vector, divided by its sum.
+
+    Parameters
+    ----------
+    value : array-like
+    name : str
+        Name of the argument, for the message.
+    size : int, optional
+        Required length.
+    atol : float
+        Largest difference of the sum from one.
+
+    Returns
+    -------
+    (a,) float64 array
+
+    Raises
+    ------
+    ArgumentError
+        If the value breaks the rule; the message names it, the value and the rule.
+    """
     array = _array(value, name, "probabilities", size, dtype=float)
     if not np.isfinite(array).all() or (array < 0).any() or abs(array.sum() - 1) > atol:
         raise ArgumentError(f"{name} must be non-negative and sum to 1, got a sum of {array.sum():.12g}.")
@@ -140,7 +249,26 @@ def distribution(value, name="p", size=None, atol=1e-9):
 
 
 def values(value, n_categories, name="values"):
-    """Return private values as an int64 array in 0..n_categories-1; nothing wraps around."""
+    """Return private values as an int64 array in 0..n_categories-1; nothing wraps around.
+
+    Parameters
+    ----------
+    value : array-like
+        A single integer is taken as an array of one.
+    n_categories : int
+        Number of categories, a ≥ 2.
+    name : str
+        Name of the argument, for the message.
+
+    Returns
+    -------
+    (m,) int64 array
+
+    Raises
+    ------
+    ArgumentError
+        If the value breaks the rule; the message names it, the value and the rule.
+    """
     array = np.atleast_1d(_array(value, name, "a one-dimensional array of integers"))
     if array.ndim != 1 or array.dtype == bool or not np.issubdtype(array.dtype, np.integer):
         raise ArgumentError(f"{name} must be a one-dimensional array of integers, got shape {array.shape} of {array.dtype}.")
@@ -162,7 +290,25 @@ def generator(rng, name="rng"):
 
 
 def real(value, name="value", rule="a number"):
-    """Return a float; text and booleans are refused."""
+    """Return a float; text and booleans are refused.
+
+    Parameters
+    ----------
+    value : object
+    name : str
+        Name of the argument, for the message.
+    rule : str
+        The rule, for the message.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ArgumentError
+        If the value breaks the rule; the message names it, the value and the rule.
+    """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
     try:

@@ -133,7 +133,20 @@ class DataError(LDPBayesError, ValueError):
         super().__init__(f"{', '.join(where)}: {message}" if where else message)
 
     def at(self, *, source=None, line=None, field=None):
-        """Return the same error with the location filled in where it was missing."""
+        """Return the same error with the location filled in where it was missing.
+
+        Parameters
+        ----------
+        source : path-like, optional
+        line : int, optional
+            Counted from one.
+        field : str, optional
+            Column or key.
+
+        Returns
+        -------
+        DataError
+        """
         return DataError(
             self.message,
             source=self.source if self.source is not None else source,

@@ -81,7 +81,26 @@ def draws_of(tree: xr.DataTree, target: str, cell: str | tuple[str, ...] | None 
 
 
 def exact_part(tree: xr.DataTree, name: str, cell: str | tuple[str, ...] | None = None) -> NDArray | None:
-    """Return a variable of the group ``exact`` for one cell, or None if the method does not know it exactly."""
+    """Return a variable of the group ``exact`` for one cell, or None if the method does not know it exactly.
+
+    Parameters
+    ----------
+    tree : DataTree
+        Result of fit().
+    name : str
+        A variable of the group ``exact``.
+    cell : str or tuple of str, optional
+        The cell of a result of cells.
+
+    Returns
+    -------
+    array or None
+
+    Raises
+    ------
+    ArgumentError
+        As cell_position.
+    """
     if "exact" not in tree.children or name not in tree["exact"]:
         return None
     values, position = tree["exact"][name], cell_position(tree, cell)
@@ -138,7 +157,27 @@ def mcse(tree: xr.DataTree, flat: NDArray) -> NDArray:
 
 
 def scalar(draws: NDArray, ci_prob: float, error: float) -> xr.Dataset:
-    """Return mean, sd, the ends of the equal-tailed interval and the given Monte Carlo error as a Dataset."""
+    """Return mean, sd, the ends of the equal-tailed interval and the given Monte Carlo error as a Dataset.
+
+    Parameters
+    ----------
+    draws : (n,) array
+        Draws of one quantity.
+    ci_prob : float
+        Probability of the interval.
+    error : float
+        Monte Carlo standard error of the mean.
+
+    Returns
+    -------
+    Dataset
+        Variables mean, sd, lower, upper and mcse.
+
+    Raises
+    ------
+    ArgumentError
+        If ci_prob is not between 0 and 1.
+    """
     ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
     lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2])
     facts = {"mean": draws.mean(), "sd": draws.std(ddof=1), "lower": lower, "upper": upper}

@@ -253,7 +253,20 @@ def require_sampler(likelihood):
 
 
 def scatter(index, r, size):
-    """Return Σ_j r_j [index_j = x] for r of shape (m,) or (m, k), shape (size, …)."""
+    """Return Σ_j r_j [index_j = x] for r of shape (m,) or (m, k), shape (size, …).
+
+    Parameters
+    ----------
+    index : (m,) int array
+        Below size.
+    r : (m,) or (m, k) array
+    size : int
+        Number of categories.
+
+    Returns
+    -------
+    (size,) or (size, k) array
+    """
     if r.ndim == 1:
         return np.bincount(index, r, size)
     out = np.zeros((size, *r.shape[1:]))

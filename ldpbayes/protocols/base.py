@@ -214,7 +214,26 @@ class AbstractProtocol(abc.ABC):
         return self._decoder().oracle(rows)
 
     def oracle_variance(self, p, n, target="frequency") -> np.ndarray:
-        """Return the exact variance of each coordinate of the oracle at n users, shape (a,), by the decoder."""
+        """Return the exact variance of each coordinate of the oracle at n users, shape (a,), by the decoder.
+
+        Parameters
+        ----------
+        p : (a,) array
+            On the simplex.
+        n : int
+            Number of users.
+        target : {"frequency", "distribution"}
+            Whether only the reports vary, or the users too.
+
+        Returns
+        -------
+        (a,) array
+
+        Raises
+        ------
+        ArgumentError
+            If the protocol has no decoder, or p is not a distribution.
+        """
         return self._decoder().variance(p, n, target)
 
     def _decoder(self):
@@ -247,7 +266,22 @@ class AbstractProtocol(abc.ABC):
 
 
 def check_entries(n_rows, n_columns, limit=MAX_CHANNEL_ENTRIES):
-    """Raise an InfeasibleError, before anything is allocated, where a matrix has more entries than the limit."""
+    """Raise an InfeasibleError, before anything is allocated, where a matrix has more entries than the limit.
+
+    Parameters
+    ----------
+    n_rows : int
+        Reports.
+    n_columns : int
+        Categories.
+    limit : int
+        Most entries.
+
+    Raises
+    ------
+    InfeasibleError
+        If n_rows · n_columns is above the limit.
+    """
     if n_rows * n_columns > limit:
         raise InfeasibleError(
             f"A channel of {n_rows} reports over {n_columns} categories is too large to write out (limit {limit} entries)."

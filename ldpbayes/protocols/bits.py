@@ -40,6 +40,20 @@ def bernoulli(n, n_categories, probability, rng):
     """Return n packed reports whose bits are independent with the given probability, exact to double precision.
 
     Sixteen random bits settle all but one bit in 65,536; those ties are settled by a double.
+
+    Parameters
+    ----------
+    n : int
+        Number of reports.
+    n_categories : int
+        Number of categories, a ≥ 2.
+    probability : float
+        In [0, 1).
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    (n, ⌈a/8⌉) uint8 array
     """
     threshold, remainder = divmod(probability * 65536, 1)
     out = np.empty((n, width(n_categories)), dtype=np.uint8)
@@ -54,7 +68,17 @@ def bernoulli(n, n_categories, probability, rng):
 
 
 def assign(bits, categories, member):
-    """Set, in place, the bit of categories[i] in report i to member[i]."""
+    """Set, in place, the bit of categories[i] in report i to member[i].
+
+    Parameters
+    ----------
+    bits : (m, ⌈a/8⌉) uint8 array
+        Packed reports.
+    categories : (m,) int array
+        One category per report.
+    member : (m,) bool array
+        Whether the report shall hold it.
+    """
     byte, mask = _place(categories)
     users = np.arange(len(bits))
     bits[users, byte] = np.where(member, bits[users, byte] | mask, bits[users, byte] & ~mask)
@@ -64,6 +88,18 @@ def resize(bits, fixed, size, n_categories, rng):
     """Add or remove, in place, uniformly chosen members other than fixed[i] until every report has ``size`` of them.
 
     Exchangeable bits stay exchangeable, so the result is a uniform set of that size given whether it holds fixed[i].
+
+    Parameters
+    ----------
+    bits : (m, ⌈a/8⌉) uint8 array
+        Packed reports.
+    fixed : (m,) int array
+        The category of each report that stays as it is.
+    size : int or (m,) array
+        Members that every report shall have.
+    n_categories : int
+        Number of categories, a ≥ 2.
+    rng : numpy.random.Generator
     """
     missing = size - sizes(bits)
     active = np.flatnonzero(missing)
@@ -174,6 +210,20 @@ def format(bits, n_categories, labels=()):
     """Return one text per packed report: a bit string up to 64 categories, packed bytes in hexadecimal beyond.
 
     Bit strings begin with 0b where some label could be taken for one.
+
+    Parameters
+    ----------
+    bits : (m, ⌈a/8⌉) uint8 array
+        Packed reports.
+    n_categories : int
+        Number of categories, a ≥ 2.
+    labels : sequence of str
+        Labels of the categories.
+
+    Returns
+    -------
+    list of str
+        One text per report.
     """
     if n_categories > 64:
         return [f"0x{row.tobytes().hex()}" for row in bits]

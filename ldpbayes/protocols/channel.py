@@ -123,7 +123,26 @@ class Channel(AbstractProtocol):
         return self._matrix_decoder.inverse
 
     def oracle_covariance(self, p, n, target="frequency"):
-        """Return the exact covariance of the oracle at n users, shape (a, a); see MatrixDecoder.covariance."""
+        """Return the exact covariance of the oracle at n users, shape (a, a); see MatrixDecoder.covariance.
+
+        Parameters
+        ----------
+        p : (a,) array
+            On the simplex.
+        n : int
+            Number of users.
+        target : {"frequency", "distribution"}
+            Whether only the reports vary, or the users too.
+
+        Returns
+        -------
+        (a, a) array
+
+        Raises
+        ------
+        ArgumentError
+            If the channel does not have full column rank, or p is not a distribution.
+        """
         return self._matrix_decoder.covariance(p, n, target)
 
     def privatize(self, values, rng):

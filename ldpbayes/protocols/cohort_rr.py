@@ -276,6 +276,24 @@ class CohortDecoder(AbstractDecoder):
         """Return (Σ_y B_xy² q_y − m_x)/n with B = C (k + β)/β (HᵀH)⁻¹ Hᵀ, E = B Q, q = Qp.
 
         m = E² p for the target "frequency" and (E p)² for "distribution".
+
+        Parameters
+        ----------
+        p : (a,) array
+            On the simplex.
+        n : int
+            Number of users.
+        target : {"frequency", "distribution"}
+            Whether only the reports vary, or the users too.
+
+        Returns
+        -------
+        (a,) array
+
+        Raises
+        ------
+        ArgumentError
+            If rank is below n_categories, or p is not a distribution.
         """
         p, protocol = self._checked(p, target), self.protocol
         self._require_rank()
@@ -315,6 +333,24 @@ def distinguishable_share(buckets, cohorts, n_candidates):
 
     Under independent uniform hashes. Kairouz et al. (2016), App. G, print k^−C as the probability that two candidates are
     distinguishable; it is the probability that they are not.
+
+    Parameters
+    ----------
+    buckets : int
+        Number of buckets k.
+    cohorts : int
+        Number of cohorts C.
+    n_candidates : int
+        Number of candidates S.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ArgumentError
+        If an argument breaks its rule.
     """
     together = float(hashing.check_buckets(buckets)) ** -hashing.check_cohorts(cohorts)
     return math.exp((checks.categories_count(n_candidates, "n_candidates") - 1) * math.log1p(-together))

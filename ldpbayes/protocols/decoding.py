@@ -90,7 +90,26 @@ class SupportDecoder(AbstractDecoder):
         return (rows.support_counts() / rows.n_reports - self.miss) / (self.hit - self.miss)
 
     def variance(self, p, n, target="frequency"):
-        """Return [p g(1−g) + (1−p) h(1−h)] / (n (g−h)²), or q(1−q) / (n (g−h)²) with q = h + (g−h)p for P."""
+        """Return [p g(1−g) + (1−p) h(1−h)] / (n (g−h)²), or q(1−q) / (n (g−h)²) with q = h + (g−h)p for P.
+
+        Parameters
+        ----------
+        p : (a,) array
+            On the simplex.
+        n : int
+            Number of users.
+        target : {"frequency", "distribution"}
+            Whether only the reports vary, or the users too.
+
+        Returns
+        -------
+        (a,) array
+
+        Raises
+        ------
+        ArgumentError
+            If p is not a distribution.
+        """
         p, g, h = self._checked(p, target), self.hit, self.miss
         q = h + (g - h) * p
         noise = p * g * (1 - g) + (1 - p) * h * (1 - h) if target == "frequency" else q * (1 - q)
@@ -133,6 +152,24 @@ class MatrixDecoder(AbstractDecoder):
         """Return the exact covariance of the oracle, M C Mᵀ / n, shape (a, a).
 
         C = diag(q) − Q diag(p) Qᵀ for F, diag(q) − q qᵀ for P, q = Qp.
+
+        Parameters
+        ----------
+        p : (a,) array
+            On the simplex.
+        n : int
+            Number of users.
+        target : {"frequency", "distribution"}
+            Whether only the reports vary, or the users too.
+
+        Returns
+        -------
+        (a, a) array
+
+        Raises
+        ------
+        ArgumentError
+            If rank is below n_categories, or p is not a distribution.
         """
         p = self._checked(p, target)
         mean = self.matrix @ p

@@ -74,6 +74,20 @@ def key_buckets(seeds, keys, n_buckets):
     (A, A', B) are three successive SplitMix64 outputs of the seed. For uniform coefficients the 32 high bits are exactly
     uniform and pairwise independent over the keys (multiply-shift, Dietzfelbinger 1996), so a bucket's share is within
     g/2^32 of 1/g (relative) and two keys meet with probability 1/g·(1 + δ), 0 ≤ δ ≤ (g/2^32)².
+
+    Parameters
+    ----------
+    seeds : int array
+        Public seeds.
+    keys : uint64 array
+        Keys of the categories.
+    n_buckets : int
+        Number of buckets g.
+
+    Returns
+    -------
+    int64 array
+        Buckets from 0 to g − 1, of the broadcast shape.
     """
     first, second, offset = _coefficients(seeds)
     keys = np.asarray(keys, dtype=np.uint64)
@@ -82,7 +96,23 @@ def key_buckets(seeds, keys, n_buckets):
 
 
 def buckets(family, seeds, categories, n_buckets):
-    """Return the bucket of categories[i] under seeds[i], int64 (the two broadcast)."""
+    """Return the bucket of categories[i] under seeds[i], int64 (the two broadcast).
+
+    Parameters
+    ----------
+    family : {"ldpbayes", "xxhash"}
+        Hash family.
+    seeds : int array
+        Public seeds.
+    categories : int array
+    n_buckets : int
+        Number of buckets g.
+
+    Returns
+    -------
+    int64 array
+        Buckets from 0 to g − 1, of the broadcast shape.
+    """
     if family == "ldpbayes":
         categories = np.asarray(categories)
         return key_buckets(seeds, category_keys(categories.ravel()).reshape(categories.shape), n_buckets)
@@ -99,6 +129,24 @@ def supports(family, seeds, values, n_categories, n_buckets):
     """Return the packed supports {x : bucket of x under seeds[j] is values[j]}, shape (m, ⌈a/8⌉).
 
     One pass of a few integer operations per entry, in blocks: memory is that of the result.
+
+    Parameters
+    ----------
+    family : {"ldpbayes", "xxhash"}
+        Hash family.
+    seeds : (m,) int array
+        Public seeds.
+    values : (m,) int array
+        Reported buckets.
+    n_categories : int
+        Number of categories, a ≥ 2.
+    n_buckets : int
+        Number of buckets g.
+
+    Returns
+    -------
+    (m, ⌈a/8⌉) uint8 array
+        Packed as in ``bits``.
     """
     out = np.empty((len(seeds), -(-n_categories // 8)), dtype=np.uint8)
     make = _multiply_shift_members if family == "ldpbayes" else _xx_members
@@ -136,6 +184,20 @@ def permutations(seed, count, size):
 
 def check_pairs(reports, first, n_first, n_values):
     """Return reports as an (m, 2) int64 array of (first, value) with first < n_first and value < n_values.
+
+    Parameters
+    ----------
+    reports : (m, 2) int array
+    first : str
+        Name of the first column, for messages.
+    n_first : int
+        The first column is below it.
+    n_values : int
+        The second column is below it.
+
+    Returns
+    -------
+    (m, 2) int64 array
 
     Raises
     ------
@@ -191,7 +253,28 @@ def parse_integers(column, name, limit):
 
 
 def parse_pairs(columns, first, n_first, n_values):
-    """Return the (m, 2) array of two text columns, as check_pairs does for numbers."""
+    """Return the (m, 2) array of two text columns, as check_pairs does for numbers.
+
+    Parameters
+    ----------
+    columns : pair of columns
+        As for parse_integers.
+    first : str
+        Name of the first column, for messages.
+    n_first : int
+        The first column is below it.
+    n_values : int
+        The second column is below it.
+
+    Returns
+    -------
+    (m, 2) int64 array
+
+    Raises
+    ------
+    DataError
+        Naming the first row that is not a number within its limit.
+    """
     return np.stack([parse_integers(columns[0], first, n_first), parse_integers(columns[1], "value", n_values)], axis=1)
 
 

@@ -190,6 +190,20 @@ def mutual_information(n_categories, epsilon, size):
 
     I_w = [w e^ε log(a e^ε/z) + (a − w) log(a/z)] / z with z = w e^ε + a − w.
 
+    Parameters
+    ----------
+    n_categories : int
+        Number of categories, a ≥ 2.
+    epsilon : float
+        LDP level in nats.
+    size : int
+        w, from 0 to a.
+
+    Returns
+    -------
+    float
+        In nats.
+
     References
     ----------
     Wang et al. (2016), Theorem 2.1.

@@ -82,7 +82,26 @@ class UnaryEncoding(AbstractProtocol):
 
     @classmethod
     def from_rates(cls, n_categories, kappa, lam):
-        """Return UE(κ, λ) with 0 < λ < κ < 1; ε follows."""
+        """Return UE(κ, λ) with 0 < λ < κ < 1; ε follows.
+
+        Parameters
+        ----------
+        n_categories : int
+            Number of categories, a ≥ 2.
+        kappa : float
+            Probability that the bit of the value is reported as one.
+        lam : float
+            Probability that any other bit is reported as one.
+
+        Returns
+        -------
+        UnaryEncoding
+
+        Raises
+        ------
+        ArgumentError
+            If an argument breaks its rule.
+        """
         kappa = checks.probability(kappa, "kappa", open_low=True, open_high=True)
         lam = checks.probability(lam, "lam", open_low=True, open_high=True)
         if not lam < kappa:

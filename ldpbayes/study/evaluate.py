@@ -85,7 +85,18 @@ def census(name):
 
 
 def posterior_moments(collection, prior, rng):
-    """Return (mean, variance) of P: exact, else the surrogate's where its weights are good, else the next method's."""
+    """Return (mean, variance) of P: exact, else the surrogate's where its weights are good, else the next method's.
+
+    Parameters
+    ----------
+    collection : Collection
+    prior : Dirichlet
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    (a,) array, (a,) array
+    """
     try:
         found = Exact().moments(collection, prior)
         return found.mean, found.variance
@@ -106,6 +117,23 @@ def estimate_all(collection, names, prior, rng):
     """Return {(estimator, target): estimate} and {target: Σ posterior variance} for the estimators named.
 
     Point estimates serve both targets, as in the papers; the posterior has a mean for each.
+
+    Parameters
+    ----------
+    collection : Collection
+    names : sequence of str
+        Names of estimators.
+    prior : Dirichlet
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    dict, dict
+
+    Raises
+    ------
+    ArgumentError
+        If an estimator does not apply to the collection.
     """
     found, spread = {}, {}
     oracle = Oracle()(collection).distribution if {"oracle", *DECODERS} & set(names) else None

@@ -145,7 +145,20 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
 
 
 def key(study, cell, random_seed):
-    """Return the name of a cell's file: a digest of the study, the cell and the seed."""
+    """Return the name of a cell's file: a digest of the study, the cell and the seed.
+
+    Parameters
+    ----------
+    study : Study
+    cell : dict
+        Settings of the cell.
+    random_seed : int
+
+    Returns
+    -------
+    str
+        Twenty hexadecimal digits.
+    """
     return hashlib.sha256(_identity(study, cell, random_seed)).hexdigest()[:20]
 
 

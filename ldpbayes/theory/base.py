@@ -43,7 +43,21 @@ class Value:
 
 
 def jackknife(function, batches, method):
-    """Return function(mean of batches) as a Value, bias-corrected and with a delete-one standard error if m > 1."""
+    """Return function(mean of batches) as a Value, bias-corrected and with a delete-one standard error if m > 1.
+
+    Parameters
+    ----------
+    function : callable
+        Takes the mean of some batches, returns a number or an array.
+    batches : (m, …) array
+        Independent estimates.
+    method : str
+        Recorded in the Value.
+
+    Returns
+    -------
+    Value
+    """
     whole, m = function(batches.mean(axis=0)), len(batches)
     if m == 1 or not np.isfinite(whole).all():
         return Value(whole, 0.0 * np.nan_to_num(whole, posinf=0.0, neginf=0.0), method)
@@ -59,6 +73,20 @@ def beta_rule(p, q, order):
 
     By the eigenvectors of the Jacobi matrix (Golub and Welsch 1969), which need no normalizing constant:
     ``scipy.special.roots_jacobi`` overflows above p + q ≈ 1,000 and loses seven digits of the weights near p = 0.001.
+
+    Parameters
+    ----------
+    p : float
+        First parameter of the Beta law, above 0.
+    q : float
+        Second parameter, above 0.
+    order : int
+        Number of nodes.
+
+    Returns
+    -------
+    (order,) array, (order,) array
+        Nodes in [0, 1] and weights.
     """
     a, b, i = q - 1, p - 1, np.arange(order, dtype=float)
     total = 2 * i + a + b
@@ -77,6 +105,21 @@ def beta_expectation(function, p, q, scale=1.0):
 
     Gauss–Jacobi of an order that grows with √scale, geometric in the order; where that would be long, the trapezoidal
     rule in logit B, which sees the singularity at distance π from the real line at any scale.
+
+    Parameters
+    ----------
+    function : callable
+        Takes an array of nodes, returns their values.
+    p : float
+        First parameter of the Beta law, above 0.
+    q : float
+        Second parameter, above 0.
+    scale : float
+        The singularity of f lies at −1/scale.
+
+    Returns
+    -------
+    Value
     """
     order = int(max(24, 12 + 6 * math.sqrt(scale)))
     if order <= 150:
@@ -125,7 +168,19 @@ def average(prior, function, *, draws=400, random_seed=0, pointwise=False):
 
 
 def draw_distributions(prior, draws, rng):
-    """Return draws of P, shape (draws, a), none exactly on the boundary."""
+    """Return draws of P, shape (draws, a), none exactly on the boundary.
+
+    Parameters
+    ----------
+    prior : Dirichlet
+    draws : int
+        Number of draws.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    (draws, a) array
+    """
     p = np.maximum(rng.dirichlet(prior.alpha, draws), 1e-300)
     return p / p.sum(axis=1, keepdims=True)
 
@@ -198,7 +253,20 @@ def _listed_moments(collection, prior, method, not_separable):
 
 
 def collection_of(protocol, reports, counts):
-    """Return the one-channel Collection of these reports, with categories "0", "1", …"""
+    """Return the one-channel Collection of these reports, with categories "0", "1", …
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    reports : array
+        Reports in the canonical form of the protocol.
+    counts : (m,) array
+        How many users sent each report.
+
+    Returns
+    -------
+    Collection
+    """
     return Collection([str(x) for x in range(protocol.n_categories)], [Tally(protocol, reports, counts)])
 
 
@@ -224,6 +292,33 @@ def over_reports(protocol, prior, n, function, *, draws, random_seed, moments, l
 
     If there are at most ``limit`` tallies, all of them are listed and P is None. Otherwise P, the values and the reports
     are simulated.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    n : int
+        Number of users.
+    function : callable
+        (collection, moments, P or None) -> float.
+    draws : int
+        Simulated collections.
+    random_seed : int, SeedSequence or Generator
+    moments : callable, optional
+        (collection, prior) -> object with mean, variance and log_evidence; the exact posterior by default.
+    limit : int
+        Most report tallies that are listed.
+
+    Returns
+    -------
+    Value
+
+    Raises
+    ------
+    InfeasibleError
+        If the tallies are too many to list and draws is below 2.
+    ArgumentError
+        If the evidences of ``moments`` do not sum to one.
     """
     checks.integer(n, "n", minimum=1)
     moments = moments or exact_moments
@@ -256,6 +351,20 @@ def dirichlet_entropy(alpha):
 
 
 def beta_binomial_logpmf(n, p, q):
-    """Return log P(K = 0..n), K ~ BetaBinomial(n, p, q)."""
+    """Return log P(K = 0..n), K ~ BetaBinomial(n, p, q).
+
+    Parameters
+    ----------
+    n : int
+        Number of trials.
+    p : float
+        First parameter of the Beta law, above 0.
+    q : float
+        Second parameter, above 0.
+
+    Returns
+    -------
+    (n + 1,) array
+    """
     k = np.arange(n + 1)
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + betaln(k + p, n - k + q) - betaln(p, q)

@@ -22,6 +22,21 @@ def gamma(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     """Return γ_μ(Q) = ((a−1)/2) log 2πe − ½ E log det Qᵀ diag(QP)⁻¹ Q = lim h(P|Y⃗) + ((a−1)/2) log n; +inf if rank Q < a.
 
     Large n. Equals −(a−1) U^as (Lopuhaä-Zwakenberg et al. 2020, (39) and Thm 4.2).
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    draws : int
+        Draws of P where no quadrature is feasible.
+    reports : int
+        Reports simulated where the channel is too large to sum over.
+    random_seed : int, SeedSequence or Generator
+
+    Returns
+    -------
+    Value
+        In nats.
     """
     found = information.log_det_gram(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
     free = protocol.n_categories - 1
@@ -34,6 +49,21 @@ def delta(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     Large n. The (b−1)-dimensional determinant is never formed: det G_p/Π(Qp)_y = det(I − ST), with T the tangent
     information of one report and S = Uᵀ(diag p − ppᵀ)U, so the cost does not grow with b. −inf where the reports give the
     values away (2020, (40)).
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    draws : int
+        Draws of P where no quadrature is feasible.
+    reports : int
+        Reports simulated where the channel is too large to sum over.
+    random_seed : int, SeedSequence or Generator
+
+    Returns
+    -------
+    Value
+        In nats.
     """
     free, rng = protocol.n_categories - 1, checks.generator(random_seed)
     channel = information.explicit_channel(protocol)
@@ -57,6 +87,28 @@ def corollary_4_3(protocol, prior, target="distribution", *, draws=400, reports=
     """Return (a/2πe) e^{2γ/(a−1)} (distribution) or (a/2πe) e^{2δ/(a−1)} (frequency): a floor under lim n·MSE.
 
     Holds as n → ∞, for this protocol and prior and any estimator (2020, Cor. 4.3).
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    target : {"distribution", "frequency"}
+        Error in P, or in the users' own frequencies F.
+    draws : int
+        Draws of P where no quadrature is feasible.
+    reports : int
+        Reports simulated where the channel is too large to sum over.
+    random_seed : int, SeedSequence or Generator
+
+    Returns
+    -------
+    Value
+        Squared error of one user; divide by n.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument breaks its rule.
     """
     checks.choice(target, "target", TARGETS)
     entropy = (gamma if target == "distribution" else delta)(
@@ -180,12 +232,49 @@ def duchi(n_categories, epsilon, n):
     """Return a/(64 n ε²), a floor of the worst-case ℓ2 risk for P over ε-LDP protocols; n large enough, ε ≤ 1.
 
     Duchi, Jordan, Wainwright (2013), Prop. 6, with the constant read off its proof by Lopuhaä-Zwakenberg et al. (2020).
+
+    Parameters
+    ----------
+    n_categories : int
+        Number of categories, a ≥ 2.
+    epsilon : float
+        LDP level in nats.
+    n : int
+        Number of users.
+
+    Returns
+    -------
+    Value
+
+    Raises
+    ------
+    ArgumentError
+        If an argument breaks its rule.
     """
     return Value(checks.categories_count(n_categories) / (64 * _effective(epsilon, n)))
 
 
 def duchi_attainable(n_categories, epsilon, n):
-    """Return 4a/(n ε²), the leading ℓ2 risk of unary encoding and optimized local hashing; large n, small ε."""
+    """Return 4a/(n ε²), the leading ℓ2 risk of unary encoding and optimized local hashing; large n, small ε.
+
+    Parameters
+    ----------
+    n_categories : int
+        Number of categories, a ≥ 2.
+    epsilon : float
+        LDP level in nats.
+    n : int
+        Number of users.
+
+    Returns
+    -------
+    Value
+
+    Raises
+    ------
+    ArgumentError
+        If an argument breaks its rule.
+    """
     return Value(4 * checks.categories_count(n_categories) / _effective(epsilon, n))
 
 
@@ -194,6 +283,26 @@ def kairouz_order(n_categories, epsilon, n, norm="l2"):
 
     ℓ2: min(1, 1/√(nε²), a/(nε²)) and min(1, a/(nε²)); ℓ1: min(1, a/√(nε²)) for both. Any n, ε ≤ 1 (Kairouz, Bonawitz,
     Ramage 2016, Prop. 1).
+
+    Parameters
+    ----------
+    n_categories : int
+        Number of categories, a ≥ 2.
+    epsilon : float
+        LDP level in nats.
+    n : int
+        Number of users.
+    norm : {"l2", "l1"}
+
+    Returns
+    -------
+    tuple of two Values
+        The lower and the upper order.
+
+    Raises
+    ------
+    ArgumentError
+        If epsilon is above 1, or an argument breaks its rule.
     """
     checks.choice(norm, "norm", ("l2", "l1"))
     a, effective = checks.categories_count(n_categories), _effective(epsilon, n)

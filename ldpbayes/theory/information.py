@@ -242,6 +242,19 @@ def log_det_informations(protocol, p, *, reports=20_000, random_seed=0):
     """Return log det T at each p of shape (m, a), T the tangent information; −inf where the channel does not have full rank.
 
     det Qᵀ diag(Qp)⁻¹ Q = a det T.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    p : (m, a) array
+        Distributions.
+    reports : int
+        Reports simulated where the channel is too large to sum over.
+    random_seed : int, SeedSequence or Generator
+
+    Returns
+    -------
+    (m,) array
     """
     channel = explicit_channel(protocol)
     if channel is not None:
@@ -272,6 +285,20 @@ def log_det_gram(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
 
     Closed up to one quadrature for GRR under a symmetric prior (2019, Prop. 10.1): the determinant is
     β^{2(a−1)} (a+β)^{2−a} / Π_x (1 + βp_x).
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    draws : int
+        Draws of P where no quadrature is feasible.
+    reports : int
+        Reports simulated where the channel is too large to sum over.
+    random_seed : int, SeedSequence or Generator
+
+    Returns
+    -------
+    Value
     """
     a = protocol.n_categories
     law = support_law(protocol)
@@ -315,6 +342,21 @@ def conditional_information(protocol, prior, *, draws=400, reports=20_000, rando
     Beta(kα, (a−k)α) given its size k), and where every row of a listed channel has two levels; an average over P for
     other listed channels; simulation of reports otherwise.
 
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    draws : int
+        Draws of P where no quadrature is feasible.
+    reports : int
+        Reports simulated where the channel is too large to sum over.
+    random_seed : int, SeedSequence or Generator
+
+    Returns
+    -------
+    Value
+        In nats.
+
     References
     ----------
     Lopuhaä-Zwakenberg et al. (2019), Def. 4.3, Prop. 10.1 and 10.3.
@@ -343,6 +385,28 @@ def reports_information(protocol, prior, n, *, draws=200, random_seed=0, moments
 
     Holds at every n; ``moments`` as for risk.bayes_risk. GRR: Prop. D.10 of the 2019 paper through the exact evidence,
     which costs the same at any n.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    n : int
+        Number of users.
+    draws : int
+        Simulated collections.
+    random_seed : int, SeedSequence or Generator
+    moments : callable, optional
+        (collection, prior) -> object with mean, variance and log_evidence; the exact posterior by default.
+
+    Returns
+    -------
+    Value
+        In nats.
+
+    Raises
+    ------
+    InfeasibleError
+        If the sum over reports is too long and draws is below 2.
     """
 
     def log_ratio(collection, found, p):
@@ -419,7 +483,21 @@ def _simulated_information(protocol, prior, draws, reports, random_seed):
 
 
 def log_ratios(protocol, p, size, rng):
-    """Return log Q[y,x]/(Qp)_y of simulated users."""
+    """Return log Q[y,x]/(Qp)_y of simulated users.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    p : (a,) array
+        On the simplex.
+    size : int
+        Number of simulated users.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    (size,) array
+    """
     values = rng.choice(p.size, size, p=p)
     reports = protocol.check_reports(protocol.privatize(values, rng))
     rows = protocol.rows(reports, np.ones(size))

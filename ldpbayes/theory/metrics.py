@@ -44,7 +44,22 @@ def worst_case_privacy(protocol):
 
 
 def average_privacy(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
-    """Return S_μ(Q) = H(X|Y,P)/H(X|P) = 1 − I(Y;X|P)/H(X|P), in [S^wc, 1]; independent of n (2019, Def. 4.3)."""
+    """Return S_μ(Q) = H(X|Y,P)/H(X|P) = 1 − I(Y;X|P)/H(X|P), in [S^wc, 1]; independent of n (2019, Def. 4.3).
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    draws : int
+        Draws of P where no quadrature is feasible.
+    reports : int
+        Reports simulated where the channel is too large to sum over.
+    random_seed : int, SeedSequence or Generator
+
+    Returns
+    -------
+    Value
+    """
     found = conditional_information(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
     entropy = value_entropy(prior).value
     return Value(1 - found.value / entropy, found.standard_error / entropy, found.method)
@@ -56,6 +71,25 @@ def report_information(protocol, p=None, *, reports=20_000, random_seed=0):
 
     Σ_k W_k I_k for exchangeable supports at uniform p (Wang et al. 2016, Thm 2.1 and (8)); a sum over the reports, or
     simulation, otherwise.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    p : (a,) array, optional
+        Distribution of the value; uniform by default.
+    reports : int
+        Reports simulated where the channel is too large to sum over.
+    random_seed : int, SeedSequence or Generator
+
+    Returns
+    -------
+    Value
+        In nats.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument breaks its rule.
     """
     a = protocol.n_categories
     p = np.full(a, 1 / a) if p is None else checks.distribution(p, "p", a)
@@ -75,6 +109,25 @@ def subset_information(n_categories, epsilon, size):
     """Return I_k, the mutual information in nats of one report of SS(k) under a uniform prior; 0 at k = 0 and k = a.
 
     I_k = [k e^ε log(a e^ε/(k e^ε + a − k)) + (a − k) log(a/(k e^ε + a − k))]/(k e^ε + a − k) (Wang et al. 2016, Thm 2.1).
+
+    Parameters
+    ----------
+    n_categories : int
+        Number of categories, a ≥ 2.
+    epsilon : float
+        LDP level in nats.
+    size : int
+        k, from 0 to a.
+
+    Returns
+    -------
+    Value
+        In nats.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument breaks its rule.
     """
     a, k = checks.categories_count(n_categories), checks.integer(size, "size", 0, n_categories)
     return Value(subset.mutual_information(a, checks.epsilon(epsilon), k))
@@ -106,14 +159,49 @@ def tally_entropy(prior, n):
 
 
 def distribution_utility(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
-    """Return U^distr = I(Y⃗;P)/I(X⃗;P) at n users, in [0, 1] (2019, §4)."""
+    """Return U^distr = I(Y⃗;P)/I(X⃗;P) at n users, in [0, 1] (2019, §4).
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    n : int
+        Number of users.
+    draws : int
+        Simulated collections.
+    random_seed : int, SeedSequence or Generator
+    moments : callable, optional
+        (collection, prior) -> object with mean, variance and log_evidence; the exact posterior by default.
+
+    Returns
+    -------
+    Value
+    """
     found = reports_information(protocol, prior, n, draws=draws, random_seed=random_seed, moments=moments)
     full = values_information(prior, n).value
     return Value(found.value / full, found.standard_error / full, found.method)
 
 
 def digit_utility(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
-    """Return U^digit = (I(Y⃗;P) − h(P))/(a − 1) at n users, in nats per free coordinate; U^digit − ½log n → U^as."""
+    """Return U^digit = (I(Y⃗;P) − h(P))/(a − 1) at n users, in nats per free coordinate; U^digit − ½log n → U^as.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    n : int
+        Number of users.
+    draws : int
+        Simulated collections.
+    random_seed : int, SeedSequence or Generator
+    moments : callable, optional
+        (collection, prior) -> object with mean, variance and log_evidence; the exact posterior by default.
+
+    Returns
+    -------
+    Value
+        In nats.
+    """
     found = reports_information(protocol, prior, n, draws=draws, random_seed=random_seed, moments=moments)
     free = prior.n_categories - 1
     return Value((found.value - base.dirichlet_entropy(prior.alpha)) / free, found.standard_error / free, found.method)
@@ -124,9 +212,23 @@ def tally_utility(protocol, prior, n, *, limit=4_000_000):
 
     I(Y⃗;T) = I(S;T), S the tallies of the reports; P(S|T) is built up one user at a time.
 
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    n : int
+        Number of users.
+    limit : int
+        Largest number of pairs (tallies, report tallies) that is computed.
+
+    Returns
+    -------
+    Value
+
     Raises
     ------
     InfeasibleError
+        If the numbers needed are more than ``limit``.
     """
     n = checks.integer(n, "n", minimum=1)
     a, b = prior.n_categories, protocol.n_outputs
@@ -153,6 +255,21 @@ def asymptotic_utility(protocol, prior, *, draws=400, reports=20_000, random_see
     """Return U^as = −½log(2πe) + E log det(Qᵀ diag(QP)⁻¹ Q)/(2a − 2); −inf where rank Q < a (2019, Def. 6.5).
 
     The limit of U^digit − ½ log n as n → ∞.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    draws : int
+        Draws of P where no quadrature is feasible.
+    reports : int
+        Reports simulated where the channel is too large to sum over.
+    random_seed : int, SeedSequence or Generator
+
+    Returns
+    -------
+    Value
+        In nats.
     """
     found = information.log_det_gram(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
     free = 2 * (prior.n_categories - 1)
@@ -169,6 +286,20 @@ def participation_factor(protocol, prior, *, draws=400, reports=20_000, random_s
     """Return F_μ = e^{2U^as − 2C_μ} in (0, 1]; 0 if rank Q < a.
 
     For large n, n reports carry as much information as F_μ n open answers.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    prior : Dirichlet
+    draws : int
+        Draws of P where no quadrature is feasible.
+    reports : int
+        Reports simulated where the channel is too large to sum over.
+    random_seed : int, SeedSequence or Generator
+
+    Returns
+    -------
+    Value
     """
     utility = asymptotic_utility(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
     ceiling = open_answers_utility(prior).value

@@ -162,7 +162,32 @@ def plan(
 
 
 def expected_error(protocol, n, *, kind="l2", p="uniform", target="distribution", estimator="mle", ci_prob=0.95):
-    """Return the error of this kind at n reports of a protocol; parameters as for plan."""
+    """Return the error of this kind at n reports of a protocol; parameters as for plan.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    n : float
+        Number of reports.
+    kind : {"l2", "l1", "max", "half_width"}
+        What the error is; see KINDS.
+    p : "uniform", (a,) array, or Dirichlet, "jeffreys", "flat", number
+        Assumption about the distribution.
+    target : {"distribution", "frequency"}
+        Error in P, or in the users' own frequencies F.
+    estimator : {"mle", "oracle"}
+    ci_prob : float
+        For "max" and "half_width".
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ArgumentError
+        If an argument breaks its rule.
+    """
     checks.choice(kind, "kind", tuple(KINDS))
     return _scale(_Question(kind, p, target, estimator, ci_prob).unit(protocol)[0], kind, checks.positive(n, "n"))
 

@@ -146,6 +146,27 @@ def balanced_mle_risk(protocol, p, n, target="distribution", norm="l2"):
 
     (a−1)²/tr T ≤ tr T⁻¹. For Hadamard response at uniform p the gap is below 0.2 % from a = 30 on. If the channel
     cannot be listed, the result is the oracle's risk, an upper bound; the field ``method`` of the Value states this.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    p : (a,) array
+        On the simplex.
+    n : int
+        Number of users.
+    target : {"distribution", "frequency"}
+        Error in P, or in the users' own frequencies F.
+    norm : {"l2", "l1", "max"}
+        As for oracle_risk.
+
+    Returns
+    -------
+    Value
+
+    Raises
+    ------
+    ArgumentError
+        If an argument breaks its rule.
     """
     p = checks.distribution(p, "p", protocol.n_categories)
     a, b = p.size, protocol.n_outputs

@@ -70,7 +70,22 @@ def certificate(rows, p, mass=None):
 
 
 def duality_gap(gradient, p, mass=None):
-    """Return the certificate for the gradient (a,) of the log-likelihood at p."""
+    """Return the certificate for the gradient (a,) of the log-likelihood at p.
+
+    Parameters
+    ----------
+    gradient : (a,) array
+        Gradient of the log-likelihood at p.
+    p : (a,) array
+        On the simplex.
+    mass : (a,) array or None
+        m = α − 1 ≥ 0; None without a prior.
+
+    Returns
+    -------
+    float
+        In nats; inf if p gives a report, or a category with mass, probability zero.
+    """
     if not np.isfinite(gradient).all():
         return float("inf")
     level = float(gradient @ p)  # n, with the same rounding as the gradient
@@ -117,6 +132,21 @@ def line_search(rows, here, q, mass):
 
     A point is accepted when the objective rises (Armijo), or, where the difference is lost to rounding, when the slope
     along the step has not turned back by more than 0.8 of itself or the certificate has become smaller.
+
+    Parameters
+    ----------
+    rows : Rows
+    here : Point
+        Current point.
+    q : (a,) array
+        Proposed point of the simplex.
+    mass : (a,) array or None
+        m = α − 1 ≥ 0; None without a prior.
+
+    Returns
+    -------
+    Point or None, float
+        The accepted point, and the passes over the rows.
     """
     direction = q - here.p
     t, passes = 1.0, 0.0

@@ -42,6 +42,29 @@ def constrained(rows, constraints, tolerance, max_iterations):
 
     The quadratic model has the full Hessian where it is affordable, else the tangent diagonal; the certificate is the
     linear program max g·q − n over the same set, to the precision of its solver.
+
+    Parameters
+    ----------
+    rows : Rows
+    constraints : callable
+        p (a cvxpy Variable) -> list of convex cvxpy constraints.
+    tolerance : float
+        Certified gap in nats at which the solver stops.
+    max_iterations : int
+
+    Returns
+    -------
+    Solution
+        The best point, whose gap may be above the tolerance.
+
+    Raises
+    ------
+    InfeasibleError
+        If no distribution satisfies the constraints, or they exclude every category behind some report.
+    ArgumentError
+        If the constraints are not convex cvxpy constraints.
+    ConvergenceError
+        If cvxpy finds no solution.
     """
     import cvxpy as cp
 

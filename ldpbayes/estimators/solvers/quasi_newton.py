@@ -15,6 +15,20 @@ def quasi_newton(rows, mass, tolerance, max_iterations):
     The first step is Norm-Sub of a one-step estimate. Gradients are centred, g − p·g: near the
     maximum their size n would hide the differences that remain. D is recomputed when it does not fit the curvature along
     a step, or when progress is slow.
+
+    Parameters
+    ----------
+    rows : Rows
+    mass : (a,) array or None
+        m = α − 1 ≥ 0; None without a prior.
+    tolerance : float
+        Certified gap in nats at which the solver stops.
+    max_iterations : int
+
+    Returns
+    -------
+    Solution
+        The best point, whose gap may be above the tolerance.
     """
     size = rows.n_categories
     p = np.full(size, 1 / size)

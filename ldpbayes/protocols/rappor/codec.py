@@ -11,6 +11,18 @@ COHORT_BYTES = 4
 def check(reports, n_cohorts, n_bits):
     """Return canonical reports from canonical ones or from a pair (cohorts, bits), bits packed or zeros and ones.
 
+    Parameters
+    ----------
+    reports : (m, 4 + ⌈k/8⌉) uint8 array, or pair (cohorts, bits)
+    n_cohorts : int
+        Number of cohorts C.
+    n_bits : int
+        Bits per filter, k.
+
+    Returns
+    -------
+    (m, 4 + ⌈k/8⌉) uint8 array
+
     Raises
     ------
     DataError

@@ -49,6 +49,24 @@ class FilterDecoder(AbstractDecoder):
         A user of category x' in cohort c adds A_c y with A_c = C/(q* − p*) (XᵀX)⁻¹ X_cᵀ and independent bits y of means μ_c:
         mean over c and x' of Σ_b A²μ(1−μ) + (Aμ)², less the square of the mean given x' ("frequency") or of the whole mean.
         With single bits the mean square is that over b of (k A y)².
+
+        Parameters
+        ----------
+        p : (a,) array
+            On the simplex.
+        n : int
+            Number of users.
+        target : {"frequency", "distribution"}
+            Whether only the reports vary, or the users too.
+
+        Returns
+        -------
+        (a,) array
+
+        Raises
+        ------
+        ArgumentError
+            If rank is below n_categories, or p is not a distribution.
         """
         p = self._checked(p, target)
         self._require_rank()

@@ -7,13 +7,45 @@ from ldpbayes.protocols import hashing
 
 
 def label_positions(labels, seed, cohorts, hashes, n_bits):
-    """Return the bits that strings set, shape (C, h, number of strings); a bit may stand twice."""
+    """Return the bits that strings set, shape (C, h, number of strings); a bit may stand twice.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        The strings.
+    seed : int
+        Seed of the hash functions.
+    cohorts : int
+        Number of cohorts C.
+    hashes : int
+        Hash functions per filter, h.
+    n_bits : int
+        Bits per filter, k.
+
+    Returns
+    -------
+    (C, h, a) int array
+    """
     seeds = hashing.derive(seed, np.arange(cohorts)[:, None], np.arange(hashes))
     return hashing.key_buckets(seeds[:, :, None], hashing.label_keys(labels), n_bits)
 
 
 def stated_positions(positions, cohorts, hashes):
-    """Return an explicit map as an array (C, h, a), filled up with −1."""
+    """Return an explicit map as an array (C, h, a), filled up with −1.
+
+    Parameters
+    ----------
+    positions : nested sequence of int
+        Bits by category, cohort and hash.
+    cohorts : int
+        Number of cohorts C.
+    hashes : int
+        Hash functions per filter, h.
+
+    Returns
+    -------
+    (C, h, a) int array
+    """
     table = np.full((cohorts, hashes, len(positions)), -1)
     for x, cells in enumerate(positions):
         for c, cell in enumerate(cells):
@@ -22,7 +54,26 @@ def stated_positions(positions, cohorts, hashes):
 
 
 def map_positions(lines, n_bits, cohorts):
-    """Return the positions of a map as RAPPOR's own tools write it; see Rappor.from_map."""
+    """Return the positions of a map as RAPPOR's own tools write it; see Rappor.from_map.
+
+    Parameters
+    ----------
+    lines : sequence of (candidate, indices)
+    n_bits : int
+        Bits per filter, k.
+    cohorts : int
+        Number of cohorts C.
+
+    Returns
+    -------
+    list
+        Bits by candidate and cohort, counted from zero.
+
+    Raises
+    ------
+    DataError
+        If an index is outside 1 … C k.
+    """
     positions = []
     for candidate, indices in lines:
         cells = [[] for _ in range(cohorts)]
@@ -35,7 +86,30 @@ def map_positions(lines, n_bits, cohorts):
 
 
 def check_positions(positions, n_categories, cohorts, n_bits, hashes):
-    """Return an explicit map, nested or as texts "0 5;2 7" (cohorts by semicolons), as nested tuples."""
+    """Return an explicit map, nested or as texts "0 5;2 7" (cohorts by semicolons), as nested tuples.
+
+    Parameters
+    ----------
+    positions : nested sequence of int, or sequence of str
+    n_categories : int
+        Number of categories, a ≥ 2.
+    cohorts : int
+        Number of cohorts C.
+    n_bits : int
+        Bits per filter, k.
+    hashes : int
+        Hash functions per filter, h.
+
+    Returns
+    -------
+    nested tuples of int
+        Bits by category, cohort and hash.
+
+    Raises
+    ------
+    ArgumentError
+        If the map is malformed or a bit is out of range.
+    """
     try:
         lists = [
             [cell.split() for cell in cells.split(";")] if isinstance(cells, str) else cells for cells in positions or ()

@@ -12,7 +12,20 @@ from ldpbayes.protocols.rappor.codec import by_cohort, split
 
 
 def report_rows(protocol, reports, counts):
-    """Return the likelihood rows of whole reports: of two levels with one hash, of several with more."""
+    """Return the likelihood rows of whole reports: of two levels with one hash, of several with more.
+
+    Parameters
+    ----------
+    protocol : Rappor
+    reports : (m, 4 + ⌈k/8⌉) uint8 array
+        Canonical reports.
+    counts : (m,) array
+        How many users sent each report.
+
+    Returns
+    -------
+    SupportRows or LevelRows
+    """
     cohorts, packed = split(reports)
     log_one, log_zero, held_gain, missed = _logs(protocol)
     ones = bits.sizes(packed)
@@ -36,7 +49,20 @@ def report_rows(protocol, reports, counts):
 
 
 def bit_counts(protocol, reports, counts):
-    """Return (bit counts, shape (C, k), and cohort sizes, shape (C,)) of whole reports: what composite_rows needs."""
+    """Return (bit counts, shape (C, k), and cohort sizes, shape (C,)) of whole reports: what composite_rows needs.
+
+    Parameters
+    ----------
+    protocol : Rappor
+    reports : (m, 4 + ⌈k/8⌉) uint8 array
+        Canonical reports.
+    counts : (m,) array
+        How many users sent each report.
+
+    Returns
+    -------
+    (C, k) int64 array, (C,) int64 array
+    """
     cohorts, packed = split(reports)
     totals = np.zeros((protocol.cohorts, protocol.n_bits), dtype=np.int64)
     for c, users in by_cohort(cohorts):

@@ -129,6 +129,30 @@ class Rappor(AbstractProtocol):
         """Return O-RAPPOR(k, C, h): every bit kept with probability e^{ε/2h}/(1 + e^{ε/2h}), once and for good.
 
         p = 0, q = 1, f = 2/(1 + e^{ε/2h}) rounded up: sending the same report again costs no further privacy.
+
+        Parameters
+        ----------
+        n_categories : int
+            Number of categories, a ≥ 2.
+        epsilon : float
+            LDP level in nats.
+        n_bits : int
+            Bits per filter, k.
+        cohorts : int
+            Number of cohorts C.
+        hashes : int
+            Hash functions per filter, h.
+        **settings
+            Other fields.
+
+        Returns
+        -------
+        Rappor
+
+        Raises
+        ------
+        ArgumentError
+            If an argument breaks its rule.
         """
         epsilon = checks.epsilon(epsilon)
         hashes = checks.integer(hashes, "hashes", 1, MAX_HASHES)
@@ -139,7 +163,28 @@ class Rappor(AbstractProtocol):
 
     @classmethod
     def direct(cls, n_categories, p, q, f):
-        """Return basic RAPPOR: one bit per category, no hashing; unary encoding UE(q*, p*) in its rows."""
+        """Return basic RAPPOR: one bit per category, no hashing; unary encoding UE(q*, p*) in its rows.
+
+        Parameters
+        ----------
+        n_categories : int
+            Number of categories, a ≥ 2.
+        p : float
+            Probability of reporting a one where the permanent bit is zero.
+        q : float
+            Probability of reporting a one where the permanent bit is one.
+        f : float
+            Noise of the permanent bits.
+
+        Returns
+        -------
+        Rappor
+
+        Raises
+        ------
+        ArgumentError
+            If an argument breaks its rule.
+        """
         return cls(n_categories, p, q, f, n_categories, 1, 1, "direct")
 
     @classmethod
