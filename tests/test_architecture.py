@@ -166,13 +166,11 @@ def test_models_do_not_import_ldpbayes():
 CAPABLE = ("protocols", "likelihoods", "priors", "posteriors")
 #: Containers of data and outcomes, which a function takes beside each other: what these are may be asked.
 DOOR = {"Summary", "Integers", "Bytes", "Lists", "Answer"}
-#: Converters, constructors that check their arguments, and what is still to become a capability.
+#: Converters, constructors that check their arguments, and a prior beside a word.
 MAY_ASK = {
     ("protocols.combine", "Channel"),  # as_channel returns a Channel as it is
     ("protocols.rappor_bits", "Rappor"),  # its constructor takes nothing else
     ("theory.planning", "Dirichlet"),  # a prior beside the word for a worst case
-    ("estimators.mle", "IdentityRows"),  # to do: the closed form as a capability of rows
-    ("posteriors.conditioned_product.factors", "hasattr"),  # to do: powers as a method of every family of factors
 }
 #: Values of foreign libraries, of which no capability can be asked.
 FOREIGN = {"pages.renderers.json", "study.runner"}

@@ -221,7 +221,7 @@ class Collection:
         The null space of the stacked channels; empty where the channels together have full rank, and where some
         protocol has too many possible reports to write its channel out.
         """
-        if any(tally.protocol.hit_rates is not None for tally in self.tallies):
+        if any(tally.protocol.has_full_rank() for tally in self.tallies):
             return []
         try:
             stacked = np.concatenate([tally.protocol.identifying_matrix() for tally in self.tallies])

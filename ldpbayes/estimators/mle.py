@@ -12,11 +12,9 @@ from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning
 from ldpbayes.estimators.base import standard_errors
 from ldpbayes.estimators.estimate import Estimate
 from ldpbayes.estimators.solvers.base import LARGE_NEWTON_OPERATIONS, Solution, certificate
-from ldpbayes.estimators.solvers.closed_form import closed_form
 from ldpbayes.estimators.solvers.convex import conic, constrained
 from ldpbayes.estimators.solvers.newton import newton
 from ldpbayes.estimators.solvers.quasi_newton import quasi_newton
-from ldpbayes.likelihoods import IdentityRows
 from ldpbayes.priors import as_dirichlet
 
 METHODS = ("auto", "closed", "quasi-newton", "newton", "cvxpy")
@@ -161,13 +159,12 @@ def maximize(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
     InfeasibleError
         Where cvxpy is asked for a problem above its limit.
     """
-    closed = isinstance(rows, IdentityRows) and mass is None
-    if method == "closed" and not closed:
+    p = rows.closed_form() if mass is None and method in ("auto", "closed") else None
+    if method == "closed" and p is None:
         raise ArgumentError(
             'method must be other than "closed" here: the closed form is for one GRR channel without a prior.'
         )
-    if method == "closed" or (method == "auto" and closed):
-        p = closed_form(rows)
+    if p is not None:
         return Solution(p, certificate(rows, p), "closed", 0, 1.0)
     if method == "cvxpy":
         return conic(rows, mass)

@@ -114,6 +114,6 @@ def _counted(tally: Tally) -> NDArray:
 
 def _rank(tallies: Sequence[Tally], stacked: NDArray, whole: bool) -> int:
     """Return the rank of the stacked channels: full where some protocol has an oracle and all its reports are there."""
-    if whole and any(tally.protocol.hit_rates is not None for tally in tallies):
+    if whole and any(tally.protocol.has_full_rank() for tally in tallies):
         return stacked.shape[1]
     return int(np.linalg.matrix_rank(stacked))

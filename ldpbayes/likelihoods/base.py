@@ -141,6 +141,10 @@ class Rows(AbstractLikelihood):
         Rows of more than two levels have no supports; a report then counts for x by its share L_jx / Σ_x' L_jx'.
         """
 
+    def closed_form(self) -> np.ndarray | None:
+        """Return the p of largest likelihood, shape (a,), or None where only iterations find it."""
+        return None
+
     @final
     def rows(self):
         return self

@@ -52,6 +52,10 @@ class GaussianFactors:
         """Return the family of these factors only."""
         return GaussianFactors(self.alpha[index], self.linear[index], self.curvature[index])
 
+    def polynomials(self):
+        """Return None: the factors are no polynomials."""
+        return None
+
     def log_smooth(self, g):
         """Return b g − D g²/2 for g of shape (a,)."""
         return (self.linear - 0.5 * self.curvature * g) * g

@@ -133,6 +133,13 @@ class AbstractProtocol(abc.ABC):
         """
         return self.channel()
 
+    def has_full_rank(self) -> bool:
+        """Return whether the channel is known to tell all categories apart, without being written out.
+
+        By default where there are hit rates: g is above h.
+        """
+        return self.hit_rates is not None
+
     # ---- client ------------------------------------------------------------------------------------------------
     @abc.abstractmethod
     def privatize(self, values, rng):

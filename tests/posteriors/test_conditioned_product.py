@@ -21,6 +21,9 @@ class QuadraticFactors:
     def take(self, index):
         return QuadraticFactors(self.alpha[index], self.linear[index], self.curvature[index])
 
+    def polynomials(self):
+        return None
+
     def log_smooth(self, g):
         return self.linear * g - self.curvature * g**2 / 2
 

@@ -15,8 +15,8 @@ LONGEST = (20, 14), (60, 15)
 class PowerFactors:
     """Factors φ_x(g) = g^{α_x−1} Π_j (1 + c_xj g)^{w_xj}, the separable likelihoods.
 
-    A family of factors supplies ``alpha``, ``log_smooth``, ``slope``, ``log_remainder``, ``take`` and ``lowest_tilt``;
-    all else is the engine's. The polynomial route is for families with ``slopes`` and ``powers``.
+    A family of factors supplies ``alpha``, ``log_smooth``, ``slope``, ``log_remainder``, ``take``, ``lowest_tilt`` and
+    ``polynomials``; all else is the engine's.
 
     Attributes
     ----------
@@ -33,6 +33,10 @@ class PowerFactors:
     def take(self, index):
         """Return the family of these factors only."""
         return PowerFactors(self.alpha[index], self.slopes[index], self.powers[index])
+
+    def polynomials(self):
+        """Return (slopes, powers), by which every factor is a power times a polynomial; other families return None."""
+        return self.slopes, self.powers
 
     def log_smooth(self, g):
         """Return log φ(g) − (α − 1) log g for g of shape (G,)."""
@@ -112,7 +116,7 @@ class TiltedFactors:
     @property
     def is_polynomial(self):
         """Whether the factors are powers times polynomials, so that the polynomial route applies."""
-        return hasattr(self.family, "powers")
+        return self.family.polynomials() is not None
 
     @property
     def alpha_total(self):

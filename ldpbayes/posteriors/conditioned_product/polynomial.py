@@ -22,7 +22,7 @@ class PolynomialRoute:
     Parameters
     ----------
     factors : TiltedFactors
-        Of a family with ``slopes`` and ``powers``.
+        Of a family with ``polynomials``.
     """
 
     name = "polynomial"
@@ -37,7 +37,7 @@ class PolynomialRoute:
         """([(lowest k, pmf of k)] per factor, log ∫ φ(g) e^{−tg} dg of each)."""
         family, tilt = self.factors.family, self.factors.tilt
         tables, log_mass = [], np.empty(family.alpha.size)
-        parts = zip(family.alpha, family.slopes, family.powers, *self.factors.window_values, strict=True)
+        parts = zip(family.alpha, *family.polynomials(), *self.factors.window_values, strict=True)
         for x, (alpha, slopes, powers, low, high) in enumerate(parts):
             first, log_first, ratio = coefficient_ratios(slopes, powers, low, high)
             k = first + np.arange(ratio.size)
