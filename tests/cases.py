@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpbayes.protocols import GRR, Channel, compose, designs, kronecker, mixture, product
+from ldpbayes.protocols import GRR, Channel, Noncompliance, compose, designs, kronecker, mixture, product
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
@@ -60,6 +60,11 @@ def pairs(a, epsilon):
     return kronecker([GRR(2, epsilon)] if a == 2 else [GRR(2, epsilon / 2), GRR(a // 2, epsilon / 2)])
 
 
+def ignored(a, epsilon):
+    """Return unary encoding with respondents who set no bits."""
+    return Noncompliance(UnaryEncoding.symmetric(a - 1, epsilon), ("no bits",))
+
+
 def positions(a):
     """Return a map of RAPPOR: each category sets one bit in each of two cohorts of six bits."""
     return [(f"c{x}", [1 + x, 7 + 2 * x % 6]) for x in range(a)]
@@ -107,4 +112,5 @@ CASES = [
     given("kuk-2", lambda a, epsilon: designs.kuk(kept(epsilon / 2), 1 - kept(epsilon / 2), cards=2)),
     given("christofides", lambda a, epsilon: designs.christofides(weights(epsilon))),
     given("stochastic-lie-detector", lambda a, epsilon: designs.stochastic_lie_detector(1 - kept(epsilon)), (3,)),
+    given("noncompliance", ignored, (3, 5), tight=False),
 ]

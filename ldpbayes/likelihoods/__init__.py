@@ -13,6 +13,7 @@ from ldpbayes.likelihoods.base import (
     require_sampler,
     require_separable,
 )
+from ldpbayes.likelihoods.extended import ExtendedRows
 from ldpbayes.likelihoods.kinds import DenseRows, LevelRows, SeparableRows, StackedRows
 from ldpbayes.likelihoods.summary import Summary
 from ldpbayes.likelihoods.two_level import HadamardRows, IdentityRows, SupportRows, TwoLevelRows, walsh_hadamard
@@ -21,6 +22,7 @@ __all__ = [
     "AbstractLikelihood",
     "AbstractSampler",
     "DenseRows",
+    "ExtendedRows",
     "HadamardRows",
     "IdentityRows",
     "LevelRows",

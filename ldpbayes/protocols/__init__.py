@@ -17,6 +17,7 @@ from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.laws import AbstractReportLaw
 from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.noncompliance import Noncompliance
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
 from ldpbayes.protocols.subset import SubsetSelection
@@ -241,6 +242,7 @@ __all__ = [
     "Description",
     "HadamardResponse",
     "LocalHashing",
+    "Noncompliance",
     "Parameter",
     "Rappor",
     "RapporBits",

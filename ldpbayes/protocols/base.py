@@ -114,6 +114,10 @@ class AbstractProtocol(abc.ABC):
         """Number of possible reports b, or None where there are too many (or infinitely many) to list."""
         return None
 
+    def report_dtype(self):
+        """Return the type of the entries of a canonical report."""
+        return np.dtype(np.uint8 if self.free_bits() else np.int64)
+
     def all_reports(self):
         """Return every possible report, in the order of the rows of channel()."""
         raise InfeasibleError(f"{self} has too many possible reports to list.")
@@ -187,6 +191,14 @@ class AbstractProtocol(abc.ABC):
         Exchangeable: given its size, a support holding x is uniform over those sets, and so is one that does not. Then
         closed forms of the theory follow from these sizes alone (they do not depend on the value).
         """
+        return None
+
+    def free_bits(self) -> int | None:
+        """Return how many bits a report has, where every set of them is a report; else None."""
+        return None
+
+    def noncompliance(self) -> "AbstractProtocol | None":
+        """Return this protocol where its last categories are respondents who ignore the device; else None."""
         return None
 
     def ancillaries(self) -> tuple[Ancillary, ...]:

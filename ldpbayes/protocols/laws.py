@@ -42,7 +42,7 @@ class ListLaw(AbstractReportLaw):
         every = self.protocol.all_reports()
         if every.ndim == 1:
             return np.bincount(reports, counts, len(every))
-        order = np.ravel_multi_index(tuple(every.T), spans := tuple(every.max(axis=0) + 1))
+        order = np.ravel_multi_index(tuple(every.T), spans := tuple(every.max(axis=0).astype(int) + 1))
         return np.bincount(np.searchsorted(order, np.ravel_multi_index(tuple(reports.T), spans)), counts, len(every))
 
     def expected(self, p):

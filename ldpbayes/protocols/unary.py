@@ -128,6 +128,9 @@ class UnaryEncoding(AbstractProtocol):
     def support_sizes(self):
         return independent_sizes(self.n_categories, self.hit_rates)
 
+    def free_bits(self):
+        return self.n_categories
+
     def ancillaries(self):
         return (Ancillary("support sizes", bits.sizes, self.n_categories + 1, self.support_sizes),)
 

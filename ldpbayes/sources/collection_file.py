@@ -18,7 +18,7 @@ from ldpbayes.sources.numbers import number
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 _COLLECTION_KEYS = {*_TEXTS, "by", "categories", "channels", "derived", "published"}
 _CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n"}
-_LABELS = {"answers", "candidates", "separator"}  # parameters that are texts even where they look like "1/2"
+_LABELS = {"answers", "candidates", "laws", "separator"}  # parameters that are texts even where they look like "1/2"
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
 
 
