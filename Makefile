@@ -32,8 +32,8 @@ notebooks: $(VENV)/.ready  ## Execute the notebooks, in a temporary copy.
 docs: $(VENV)/.docs  ## Build the site into docs/_build.
 	$(BIN)/python -m sphinx -W --keep-going -j 2 -b html docs docs/_build
 
-lint: $(VENV)/.ready  ## Check style.
-	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+lint: $(VENV)/.ready  ## Check style and types.
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 bench: $(VENV)/.ready  ## Run every benchmark.
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.examples import list_examples, load_example
     from ldpbayes.fitness import check
     from ldpbayes.model import build_model, observe
-    from ldpbayes.pages import show
+    from ldpbayes.pages import show  # type: ignore[no-redef]  # a function and its module have one name
     from ldpbayes.posteriors.augmentation import Augmentation
     from ldpbayes.posteriors.exact import Exact
     from ldpbayes.posteriors.laplace import Laplace

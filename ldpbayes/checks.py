@@ -2,9 +2,13 @@
 
 import math
 import numbers
+from collections.abc import Collection
+from typing import cast
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.errors import ArgumentError, listed, shown
 
 #: Above this a report equals the value to within e^-50 < 2e-22, and e^epsilon leaves no room in double precision.
@@ -26,7 +30,7 @@ MAX_SEED = 2**63
 MAX_DRAWS_BYTES = 2**33
 
 
-def epsilon(value, name="epsilon"):
+def epsilon(value: object, name: str = "epsilon") -> float:
     """Return an LDP level in nats as a float in (0, MAX_EPSILON], and not so small that reports say nothing.
 
     Parameters
@@ -57,7 +61,7 @@ def epsilon(value, name="epsilon"):
     return number
 
 
-def integer(value, name, minimum=None, maximum=None):
+def integer(value: object, name: str, minimum: int | None = None, maximum: int | None = None) -> int:
     """Return an int within the bounds (booleans and fractional floats are refused).
 
     Parameters
@@ -84,23 +88,23 @@ def integer(value, name, minimum=None, maximum=None):
     whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, (bool, np.bool_)) or not whole:
         raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
-    number = int(value)
+    number = int(cast(int, value))
     if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
         raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
     return number
 
 
-def categories_count(value, name="n_categories"):
+def categories_count(value: object, name: str = "n_categories") -> int:
     """Return the number of categories: an integer from 2 to MAX_CATEGORIES."""
     return integer(value, name, minimum=2, maximum=MAX_CATEGORIES)
 
 
-def seed(value, name="random_seed"):
+def seed(value: object, name: str = "random_seed") -> int | None:
     """Return a random seed: an integer from 0 to 2^63 − 1, or None, where one is chosen."""
     return None if value is None else integer(value, name, minimum=0, maximum=MAX_SEED - 1)
 
 
-def draws_size(draws, chains, n_categories):
+def draws_size(draws: int, chains: int, n_categories: int) -> None:
     """Raise an ArgumentError where the draws of P and F would not fit in MAX_DRAWS_BYTES.
 
     Parameters
@@ -124,7 +128,7 @@ def draws_size(draws, chains, n_categories):
         )
 
 
-def probability(value, name, *, open_low=False, open_high=False):
+def probability(value: object, name: str, *, open_low: bool = False, open_high: bool = False) -> float:
     """Return a float in [0, 1], or in the interval that the open ends leave.
 
     Parameters
@@ -154,7 +158,7 @@ def probability(value, name, *, open_low=False, open_high=False):
     return number
 
 
-def positive(value, name):
+def positive(value: object, name: str) -> float:
     """Return a finite float above zero."""
     number = real(value, name, "a finite number above 0")
     if not (number > 0 and math.isfinite(number)):
@@ -162,7 +166,7 @@ def positive(value, name):
     return number
 
 
-def choice(value, name, options):
+def choice[T](value: T, name: str, options: Collection) -> T:
     """Return value if it is one of the options.
 
     Parameters
@@ -187,7 +191,7 @@ def choice(value, name, options):
     return value
 
 
-def counts(value, name="counts", size=None):
+def counts(value: ArrayLike, name: str = "counts", size: int | None = None) -> IntArray:
     """Return a one-dimensional int64 copy of non-negative whole numbers.
 
     Parameters
@@ -220,7 +224,7 @@ def counts(value, name="counts", size=None):
     return array.astype(np.int64)
 
 
-def distribution(value, name="p", size=None, atol=1e-9):
+def distribution(value: ArrayLike, name: str = "p", size: int | None = None, atol: float = 1e-9) -> FloatArray:
     """Return a float64 copy of a probability vector, divided by its sum.
 
     Parameters
@@ -248,7 +252,7 @@ def distribution(value, name="p", size=None, atol=1e-9):
     return array / array.sum()
 
 
-def values(value, n_categories, name="values"):
+def values(value: ArrayLike, n_categories: int, name: str = "values") -> IntArray:
     """Return private values as an int64 array in 0..n_categories-1; nothing wraps around.
 
     Parameters
@@ -278,7 +282,7 @@ def values(value, n_categories, name="values"):
     return array.astype(np.int64)
 
 
-def generator(rng, name="rng"):
+def generator(rng: object, name: str = "rng") -> np.random.Generator:
     """Return a numpy Generator from a Generator, a seed or None."""
     if isinstance(rng, np.random.Generator):
         return rng
@@ -289,7 +293,7 @@ def generator(rng, name="rng"):
     raise ArgumentError(f"{name} must be a numpy Generator, a seed or None, got {type(rng).__name__}.")
 
 
-def real(value, name="value", rule="a number"):
+def real(value: object, name: str = "value", rule: str = "a number") -> float:
     """Return a float; text and booleans are refused.
 
     Parameters
@@ -320,7 +324,7 @@ def real(value, name="value", rule="a number"):
 _ANY = object()
 
 
-def _array(value, name, rule, size=_ANY, dtype=None):
+def _array(value: ArrayLike, name: str, rule: str, size: object = _ANY, dtype: type | None = None) -> NDArray:
     """Return an array of one dimension (and size, unless None), or of any dimension where size is not given."""
     try:
         array = np.asarray(value, dtype=dtype)

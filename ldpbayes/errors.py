@@ -7,6 +7,7 @@ import math
 import reprlib
 import unicodedata
 from collections.abc import Iterable
+from datetime import date
 
 #: Longest sentence of an error, in characters; the middle of a longer one is left out.
 MAX_SENTENCE = 2000
@@ -51,34 +52,34 @@ def listed(names: Iterable[object], most: int = 12) -> str:
     >>> listed("abcd", most=3)
     'a, b, c, … (4 in all)'
     """
-    names = [str(name) if len(str(name)) <= MAX_SHOWN else shown(name) for name in names]
-    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])}, … ({len(names)} in all)"
+    texts = [str(name) if len(str(name)) <= MAX_SHOWN else shown(name) for name in names]
+    return ", ".join(texts) if len(texts) <= most else f"{', '.join(texts[:most])}, … ({len(texts)} in all)"
 
 
 class _Short(reprlib.Repr):
     """Quotations of at most MAX_SHOWN characters; ``repr`` alone refuses integers of thousands of digits."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.maxstring = self.maxother = MAX_SHOWN
         self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = self.maxarray = 6
         self.maxlevel = 3
 
-    def repr(self, x):
+    def repr(self, x: object) -> str:
         text = super().repr(x)
         return text if len(text) <= 2 * MAX_SHOWN else f"{text[: 2 * MAX_SHOWN - 20]} … {text[-17:]}"
 
-    def repr_int(self, x, level):
+    def repr_int(self, x: int, level: int) -> str:
         if x.bit_length() < 130:
             return repr(x)
         return f"an integer of {int(x.bit_length() * math.log10(2)) + 1} digits"
 
-    def repr_date(self, x, level):
+    def repr_date(self, x: date, level: int) -> str:
         return x.isoformat()
 
     repr_datetime = repr_time = repr_date
 
-    def repr_instance(self, x, level):
+    def repr_instance(self, x: object, level: int) -> str:
         try:
             return super().repr_instance(x, level)
         except Exception:  # a foreign __repr__ must not hide the sentence that quotes it
@@ -88,7 +89,7 @@ class _Short(reprlib.Repr):
 _SHORT = _Short()
 
 
-def _sentence(message):
+def _sentence(message: object) -> str:
     text = printable(str(message))
     return text if len(text) <= MAX_SENTENCE else f"{text[: MAX_SENTENCE - 500]} … {text[-480:]}"
 
@@ -102,7 +103,7 @@ class LDPBayesError(Exception):
         The sentence; control characters in it are escaped, and more than MAX_SENTENCE characters are cut.
     """
 
-    def __init__(self, message: str = ""):
+    def __init__(self, message: str = "") -> None:
         super().__init__(_sentence(message))
 
 
@@ -125,14 +126,14 @@ class DataError(LDPBayesError, ValueError):
         Column or key.
     """
 
-    def __init__(self, message, *, source=None, line=None, field=None):
+    def __init__(self, message: str, *, source: object = None, line: int | None = None, field: str | None = None) -> None:
         self.message, self.source, self.line, self.field = message, source, line, field
         where = [str(source)] if source is not None else []
         where += [f"line {line}"] if line is not None else []
         where += [f"field {shown(field)}"] if field is not None else []
         super().__init__(f"{', '.join(where)}: {message}" if where else message)
 
-    def at(self, *, source=None, line=None, field=None):
+    def at(self, *, source: object = None, line: int | None = None, field: str | None = None) -> "DataError":
         """Return the same error with the location filled in where it was missing.
 
         Parameters
@@ -162,7 +163,7 @@ class InfeasibleError(LDPBayesError, ValueError):
 class ConvergenceError(LDPBayesError, RuntimeError):
     """An iteration or a sampler stopped before its criterion was met; ``result`` holds what it had."""
 
-    def __init__(self, message, result=None):
+    def __init__(self, message: str, result: object = None) -> None:
         super().__init__(message)
         self.result = result
 

@@ -57,7 +57,7 @@ class Choice:
     @property
     def plan(self) -> Plan:
         """The chosen method's plan, ready to run."""
-        return dict(self.considered)[self.method.name]
+        return dict(self.considered)[self.method.name]  # type: ignore[return-value]
 
 
 class _Selection:

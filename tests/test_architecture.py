@@ -10,7 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "ldpbayes"
 LAYERS = [
-    {"checks", "compiling", "entropy", "errors", "files", "progress"},
+    {"arrays", "checks", "compiling", "entropy", "errors", "files", "progress"},
     {"protocols", "likelihoods"},
     {"collections"},
     {"priors", "simulate", "sources"},

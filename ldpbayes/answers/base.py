@@ -1,6 +1,7 @@
 """What the answers share: the draws of a result, the positions of labels, Monte Carlo errors and the summary of a number."""
 
 from collections.abc import Iterable
+from typing import cast
 
 import numpy as np
 import xarray as xr
@@ -11,6 +12,21 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.posteriors.diagnostics import mcse_of_mean
 
 TARGETS = ("distribution", "frequency")
+
+
+def variable(tree: xr.DataTree, group: str, name: str) -> xr.DataArray:
+    """Return a variable of a group of a result.
+
+    Parameters
+    ----------
+    tree : DataTree
+    group, name : str
+
+    Returns
+    -------
+    DataArray
+    """
+    return cast(xr.DataArray, tree[group][name])  # for type checkers, which cannot know that it is no group
 
 
 def cell_position(tree: xr.DataTree, cell: str | tuple[str, ...] | None) -> int | None:
@@ -31,7 +47,7 @@ def cell_position(tree: xr.DataTree, cell: str | tuple[str, ...] | None) -> int 
     ArgumentError
         If the result has cells and none of them is named, if the name is unknown, or if there are no cells.
     """
-    values = tree["posterior"]["distribution"]
+    values = variable(tree, "posterior", "distribution")
     if "cell" not in values.dims:
         if cell is not None:
             raise ArgumentError(f"cell must be left out for the result of a single collection, got {cell!r}.")
@@ -103,7 +119,7 @@ def exact_part(tree: xr.DataTree, name: str, cell: str | tuple[str, ...] | None 
     """
     if "exact" not in tree.children or name not in tree["exact"]:
         return None
-    values, position = tree["exact"][name], cell_position(tree, cell)
+    values, position = variable(tree, "exact", name), cell_position(tree, cell)
     found = (values.isel(cell=position) if "cell" in values.dims else values).values
     return found if np.isfinite(found).all() else None
 
@@ -214,4 +230,4 @@ def n_reports(tree: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> f
     position = cell_position(tree, cell)
     if position is None:
         return float(tree.attrs["n_reports"])
-    return float(tree["constant_data"]["n_reports"].values[position])
+    return float(variable(tree, "constant_data", "n_reports").values[position])

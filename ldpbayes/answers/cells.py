@@ -99,7 +99,7 @@ def _shares(tree: xr.DataTree, weights: Mapping | ArrayLike, size: int) -> NDArr
                 raise ArgumentError(f"weights must be numbers, got {weight!r} for {cell!r}.")
             found[base.cell_position(tree, cell)] = weight
         if np.isnan(found).any():
-            label = tree["posterior"]["cell"].values[int(np.flatnonzero(np.isnan(found))[0])]
+            label = base.variable(tree, "posterior", "cell").values[int(np.flatnonzero(np.isnan(found))[0])]
             raise ArgumentError(f"weights must name every cell, got none for {str(label)!r}.")
     else:
         try:
@@ -117,7 +117,7 @@ def _pull(tree: xr.DataTree, share: NDArray, sd: NDArray) -> NDArray:
     """Return the displacement of each share by the cells' priors in units of sd; nan where they are not Dirichlet."""
     if "alpha" not in tree["constant_data"]:
         return np.full(sd.size, np.nan)
-    alpha = np.broadcast_to(tree["constant_data"]["alpha"].values, (share.size, sd.size))
+    alpha = np.broadcast_to(base.variable(tree, "constant_data", "alpha").values, (share.size, sd.size))
     total = alpha.sum(axis=1, keepdims=True)
     summary = tree["summary"].to_dataset().sel(target="distribution").transpose("cell", "category", ...)
     mean, variance = summary["mean"].values, summary["sd"].values ** 2

@@ -61,7 +61,9 @@ def simultaneous_intervals(
     if quantiles is None:
         lower, upper, probability, error = _from_draws(tree, draws, ci_prob)
     else:
-        lower, upper, probability, error = _from_quantiles(tree, draws, tree["exact"]["level"].values, quantiles, ci_prob)
+        lower, upper, probability, error = _from_quantiles(
+            tree, draws, base.variable(tree, "exact", "level").values, quantiles, ci_prob
+        )
     return xr.Dataset(
         {"lower": (("category",), lower), "upper": (("category",), upper)},
         {"category": category},
@@ -111,11 +113,11 @@ def _from_quantiles(
     rare, usual = np.exp(curve([-2.0, 0.7]))
     touching = rare < TOUCHING * usual
 
-    def band(gamma):
+    def band(gamma: float) -> tuple[NDArray, NDArray]:
         one_sided, low, high = np.exp(curve(-ndtri([gamma, 1 - gamma / 2, gamma / 2])))
         return np.where(touching, 0.0, low), np.where(touching, one_sided, high)
 
-    def missed(gamma):
+    def missed(gamma: float) -> tuple[float, float]:
         """Return (P(N ≥ 1), its standard error) at this level."""
         lower, upper = band(gamma)
         outside = ((draws < lower) | (draws > upper)).sum(axis=1).astype(float)

@@ -130,7 +130,7 @@ class Cells(Mapping):
         same = self.by == other.by and self.categories == other.categories and list(self) == list(other)
         return same and all(self[key] == other[key] for key in self)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         kinds = " × ".join(self.by)
@@ -181,7 +181,7 @@ class Cells(Mapping):
 
     def channels(self) -> dict[str, list[tuple[int, Tally]]]:
         """Return (position of the cell, tally) by channel name; cells that are summaries have no channels."""
-        found = {}
+        found: dict[str, list[tuple[int, Tally]]] = {}
         for position, cell in enumerate(self.values()):
             for tally in _part(cell, "tallies"):
                 found.setdefault(tally.name, []).append((position, tally))
@@ -200,7 +200,7 @@ class Cells(Mapping):
             raise ArgumentError("cells that are summaries cannot be pooled; add the summaries up instead.")
         tallies = []
         for name, held in self.channels().items():
-            kinds = {}
+            kinds: dict[object, list[Tally]] = {}
             for _, tally in held:
                 kinds.setdefault(tally.protocol, []).append(tally)
             for i, same in enumerate(kinds.values()):
@@ -208,7 +208,7 @@ class Cells(Mapping):
                 reports = np.concatenate([tally.reports for tally in same])
                 counts = np.concatenate([tally.counts for tally in same])
                 tallies.append(replace(same[0], reports=reports, counts=counts, name=label))
-        return Collection(self.categories, tallies, id=self.id, title=self.title, derived=self.derived)
+        return Collection(self.categories, tuple(tallies), id=self.id, title=self.title, derived=self.derived)
 
     def summaries(self, pilot, spread=None) -> Cells:
         """Return these cells with the likelihood of each expanded at a pilot.

@@ -36,7 +36,7 @@ class Tally:
 
     protocol: AbstractProtocol
     reports: np.ndarray
-    counts: np.ndarray | None = None
+    counts: np.ndarray = None  # type: ignore[assignment]  # None stands for ones, in the constructor alone
     name: str = "all"
     categories: tuple[str, ...] | None = None
 
@@ -56,7 +56,14 @@ class Tally:
         self._settle(reports, counts)
 
     @classmethod
-    def trusted(cls, protocol, reports, counts, name="all", categories=None):
+    def trusted(
+        cls,
+        protocol: AbstractProtocol,
+        reports: np.ndarray,
+        counts: np.ndarray,
+        name: str = "all",
+        categories: tuple[str, ...] | None = None,
+    ) -> "Tally":
         """Return a tally of reports that a reader has parsed: canonical reports and int64 counts, not checked again.
 
         Parameters

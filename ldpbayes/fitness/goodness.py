@@ -70,7 +70,7 @@ def goodness_of_fit(
     ratio = np.divide(counts, expected, out=np.zeros_like(expected), where=possible)
     multipliers = stacked.T @ (ratio * weights) / sizes.sum()
     fixed = sizes.sum() * (1 - multipliers) > MULTIPLIER_SLACK
-    df = int(possible.sum()) - len(tallies) - (_rank(tallies, stacked[possible][:, ~fixed], possible.all()) - 1)
+    df = int(possible.sum()) - len(tallies) - (_rank(tallies, stacked[possible][:, ~fixed], bool(possible.all())) - 1)
     if df < 1:
         return None
     expected, counts, ratio = expected[possible], counts[possible], ratio[possible]

@@ -3,10 +3,12 @@
 import abc
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.errors import InfeasibleError
 
 
@@ -24,23 +26,27 @@ class AbstractLikelihood(abc.ABC):
         Number of users.
     """
 
-    n_categories: int
-    n_reports: float
+    if TYPE_CHECKING:  # a field of some members and a property of others
+
+        @property
+        def n_categories(self) -> int: ...
+        @property
+        def n_reports(self) -> float: ...
 
     @abc.abstractmethod
-    def value_and_gradient(self, p: np.ndarray) -> tuple[float, np.ndarray]:
+    def value_and_gradient(self, p: FloatArray) -> tuple[float, FloatArray]:
         """Return the log-likelihood of p, shape (a,), without its constants, and its gradient."""
 
     @abc.abstractmethod
-    def curvature(self, p: np.ndarray) -> np.ndarray:
+    def curvature(self, p: FloatArray) -> FloatArray:
         """Return minus the diagonal of the log-likelihood's Hessian at p, shape (a,)."""
 
     @abc.abstractmethod
-    def log_likelihood(self, p: np.ndarray) -> float | np.ndarray:
+    def log_likelihood(self, p: FloatArray) -> float | FloatArray:
         """Return log P(Y | p) (ordered reports: no multinomial coefficient) for p of shape (a,) or (a, k)."""
 
     @abc.abstractmethod
-    def support_counts(self) -> np.ndarray | None:
+    def support_counts(self) -> FloatArray | None:
         """Return C_x, how many reports have x in their support, shape (a,); None where they were not kept."""
 
     @abc.abstractmethod
@@ -75,7 +81,7 @@ class AbstractSampler(abc.ABC):
     writes_rows: bool = False
 
     @abc.abstractmethod
-    def signal(self, p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def signal(self, p: FloatArray, rng: np.random.Generator) -> IntArray:
         """Return one draw of the signal tallies k given p, shape (a,)."""
 
     @property
@@ -84,7 +90,7 @@ class AbstractSampler(abc.ABC):
         """Predicted time of one draw on one core."""
 
     @final
-    def allocate(self, p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def allocate(self, p: FloatArray, rng: np.random.Generator) -> IntArray:
         """Return one draw of the true tallies T given p: Σ_j Multinomial(w_j, L_j∘p / (L p)_j), shape (a,).
 
         Signal users take their category; noise users take any category, by p.
@@ -105,37 +111,41 @@ class Rows(AbstractLikelihood):
     n_categories : int
     """
 
-    def __init__(self, counts, n_categories, log_constants):
+    counts: FloatArray
+    log_constants: FloatArray
+    n_categories: int
+
+    def __init__(self, counts: ArrayLike, n_categories: int, log_constants: ArrayLike) -> None:
         self.counts = np.asarray(counts, dtype=float)
         self.n_categories = int(n_categories)
         self.log_constants = np.broadcast_to(np.asarray(log_constants, dtype=float), self.counts.shape)
 
     @abc.abstractmethod
-    def matvec(self, p):
+    def matvec(self, p: FloatArray) -> FloatArray:
         """Return L @ p for p of shape (a,) or (a, k)."""
 
     @abc.abstractmethod
-    def rmatvec(self, r):
+    def rmatvec(self, r: FloatArray) -> FloatArray:
         """Return L.T @ r for r of shape (n_rows,) or (n_rows, k)."""
 
     @abc.abstractmethod
-    def gram(self, v):
+    def gram(self, v: FloatArray) -> FloatArray:
         """Return L.T @ diag(v) @ L, shape (a, a)."""
 
     @abc.abstractmethod
-    def gram_diagonal(self, v):
+    def gram_diagonal(self, v: FloatArray) -> FloatArray:
         """Return the diagonal of L.T @ diag(v) @ L, shape (a,)."""
 
     @abc.abstractmethod
-    def square_matvec(self, p):
+    def square_matvec(self, p: FloatArray) -> FloatArray:
         """Return (L∘L) @ p for p of shape (a,)."""
 
     @abc.abstractmethod
-    def dense(self):
+    def dense(self) -> FloatArray:
         """Return L as an (n_rows, a) array; tests compare the fast products with it."""
 
     @abc.abstractmethod
-    def support_counts(self):
+    def support_counts(self) -> FloatArray:
         """Return C_x, how many reports have x in their support, shape (a,).
 
         Rows of more than two levels have no supports; a report then counts for x by its share L_jx / Σ_x' L_jx'.
@@ -146,28 +156,28 @@ class Rows(AbstractLikelihood):
         return None
 
     @final
-    def rows(self):
+    def rows(self) -> "Rows":
         return self
 
     @final
-    def curvature(self, p):
+    def curvature(self, p: FloatArray) -> FloatArray:
         return self.gram_diagonal(self.counts / self.matvec(p) ** 2)
 
     @final
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         """Number of distinct reports."""
         return len(self.counts)
 
     @final
     @property
-    def n_reports(self):
+    def n_reports(self) -> float:
         """Number of users, Σ_j w_j."""
         return float(self.counts.sum())
 
     @final
     @cached_property
-    def log_constant(self):
+    def log_constant(self) -> float:
         """Σ_j w_j log_constants_j."""
         return float(self.counts @ self.log_constants)
 
@@ -175,11 +185,11 @@ class Rows(AbstractLikelihood):
 class ByProducts:
     """Value, gradient and log-likelihood of rows by their products; mixed into the kinds that have no faster way."""
 
-    def log_likelihood(self, p):
+    def log_likelihood(self: Rows, p: FloatArray) -> float | FloatArray:  # type: ignore[misc]
         with np.errstate(divide="ignore"):
             return self.log_constant + self.counts @ np.log(self.matvec(p))
 
-    def value_and_gradient(self, p):
+    def value_and_gradient(self: Rows, p: FloatArray) -> tuple[float, FloatArray]:  # type: ignore[misc]
         u = self.matvec(p)
         with np.errstate(divide="ignore"):
             return float(self.counts @ np.log(u)), self.rmatvec(self.counts / u)
@@ -199,14 +209,14 @@ class Separable:
         Report counts and the row constants log c_j, so that log P(report j) = log c_j + log(base + slope p).
     """
 
-    index: np.ndarray
-    base: np.ndarray
-    slope: np.ndarray
-    counts: np.ndarray
-    log_constants: np.ndarray
+    index: IntArray
+    base: FloatArray
+    slope: FloatArray
+    counts: FloatArray
+    log_constants: FloatArray
 
 
-def require_separable(likelihood):
+def require_separable(likelihood: AbstractLikelihood) -> Separable:
     """Return likelihood.separable().
 
     Parameters
@@ -231,7 +241,7 @@ def require_separable(likelihood):
     return form
 
 
-def require_sampler(likelihood):
+def require_sampler(likelihood: AbstractLikelihood) -> AbstractSampler:
     """Return likelihood.sampler().
 
     Parameters
@@ -256,7 +266,7 @@ def require_sampler(likelihood):
     return sampler
 
 
-def scatter(index, r, size):
+def scatter(index: IntArray, r: FloatArray, size: int) -> FloatArray:
     """Return Σ_j r_j [index_j = x] for r of shape (m,) or (m, k), shape (size, …).
 
     Parameters

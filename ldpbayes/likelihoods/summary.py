@@ -178,17 +178,19 @@ class Summary(AbstractLikelihood):
         """
         if type(other) is not Summary:
             return NotImplemented
-        same = np.array_equal(self.pilot, other.pilot) and (self.spread is None) == (other.spread is None)
-        if not (same and (self.spread is None or np.array_equal(self.spread, other.spread))):
+        if self.spread is None or other.spread is None:
+            same = self.spread is other.spread
+        else:
+            same = np.array_equal(self.spread, other.spread)
+        if not (same and np.array_equal(self.pilot, other.pilot)):
             raise ArgumentError(
                 "summaries add up only where they have the same pilot and spread: expand both sets of reports at one pilot, "
                 "in a second pass over them."
             )
         names = ("n_reports", "value", "gradient", "square", "cross", "log_constant")
-        kept = self.supports is not None and other.supports is not None
         return replace(
             self,
-            supports=self.supports + other.supports if kept else None,
+            supports=None if self.supports is None or other.supports is None else self.supports + other.supports,
             **{name: getattr(self, name) + getattr(other, name) for name in names},
         )
 

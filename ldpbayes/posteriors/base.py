@@ -437,7 +437,7 @@ def seed(random_seed) -> int:
             "random_seed must be an integer >= 0 or None, got a numpy Generator; a result records its seed, so that it can "
             "be made again."
         )
-    return checks.seed(random_seed)
+    return checks.seed(random_seed)  # type: ignore[return-value]  # None was answered above
 
 
 def level(ci_prob) -> float:

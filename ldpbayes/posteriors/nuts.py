@@ -16,7 +16,7 @@ COMPILATION, GRADIENT, ENTRY = 15.0, 3e-6, 1.5e-9
 #: Gradients per draw, between the 7 of strong data and the 40 of badly scaled ones.
 GRADIENTS_PER_DRAW = 15
 
-_compiled = {}
+_compiled: dict = {}
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class Dirichlet(AbstractPrior):
         return self.alpha.shape
 
     @property
-    def n_categories(self) -> int:
+    def n_categories(self) -> int:  # type: ignore[override]
         """Number of categories, a."""
         return self.alpha.size
 

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ldpbayes import checks
@@ -31,7 +32,7 @@ PROTOCOLS = {cls.name: cls for cls in AbstractProtocol.__subclasses__()}
 
 
 #: Other names of protocols, with the parameters that they fix.
-ALIASES = {
+ALIASES: dict[str, tuple[str, dict]] = {
     "oue": ("unary", {"variant": "optimized"}),
     "optimized_unary": ("unary", {"variant": "optimized"}),
     "optimised_unary": ("unary", {"variant": "optimized"}),
@@ -111,7 +112,7 @@ def resolve(name: str, parameters: dict | None = None) -> tuple[str, dict]:
     return name, parameters
 
 
-def make_protocol(name, categories, parameters=None):
+def make_protocol(name: str, categories: Sequence[str], parameters: dict | None = None) -> AbstractProtocol:
     """Return the protocol that a collection file names.
 
     Parameters
@@ -159,8 +160,8 @@ def describe_protocols() -> list[Description]:
             for p in inspect.signature(maker).parameters.values()
             if p.name not in ("n_categories", "answers", "design", "settings")
         )
-        stated = maker.file_parameters if name in PROTOCOLS else None
-        summary = " ".join(inspect.getdoc(maker).split("\n\n")[0].replace("`", "").split())
+        stated = PROTOCOLS[name].file_parameters if name in PROTOCOLS else None
+        summary = " ".join((inspect.getdoc(maker) or "").split("\n\n")[0].replace("`", "").split())
         aliases = tuple(alias for alias, (registered, _) in ALIASES.items() if registered == name)
         out.append(Description(name, parameters, stated or ", ".join(map(str, parameters)), summary, aliases))
     return out

@@ -38,7 +38,7 @@ class Channel(AbstractProtocol):
     """
 
     matrix: np.ndarray
-    answers: tuple[str, ...] = None
+    answers: tuple[str, ...] | None = None
     design: str = "channel"
     settings: dict = field(default_factory=dict)
     name: ClassVar[str] = "channel"

@@ -68,7 +68,7 @@ class CohortRR(AbstractProtocol):
     buckets: int
     cohorts: int
     assignment: str = "permutation"
-    candidates: tuple[str, ...] = None
+    candidates: tuple[str, ...] | None = None
     seed: int = 0
     name: ClassVar[str] = "cohort_rr"
     report_fields: ClassVar[tuple[str, ...]] = ("cohort", "value")

@@ -56,7 +56,7 @@ class LocalHashing(AbstractProtocol):
 
     n_categories: int
     epsilon: float
-    buckets: int = None
+    buckets: int | None = None
     family: str = "ldpbayes"
     name: ClassVar[str] = "local_hashing"
     report_fields: ClassVar[tuple[str, ...]] = ("seed", "value")

@@ -51,7 +51,7 @@ class SubsetSelection(AbstractProtocol):
 
     n_categories: int
     epsilon: float
-    size: int = None
+    size: int | None = None
     name: ClassVar[str] = "subset"
 
     def __post_init__(self):

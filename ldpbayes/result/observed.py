@@ -8,7 +8,7 @@ from ldpbayes.collections import Cells, Collection
 
 def observed_data(collection: Collection, prefix: str = "") -> dict:
     """Return the reports and counts of a collection as variables of a Dataset, their names starting with a prefix."""
-    observed = {}
+    observed: dict = {}
     for tally in collection.tallies:
         name = tally.name
         report = f"{prefix}report_{name}"
@@ -20,7 +20,7 @@ def observed_data(collection: Collection, prefix: str = "") -> dict:
 
 def observed_of_cells(cells: Cells) -> xr.Dataset:
     """Return the reports and counts of all cells; names start with ``cell_{position}_``. Summaries keep support counts."""
-    observed = {}
+    observed: dict = {}
     for position, cell in enumerate(cells.values()):
         prefix = f"cell_{position}_"
         if cell.likelihood.rows() is not None:

@@ -117,7 +117,8 @@ def read_tallies(
     """
     labels = [str(i) for i in range(protocol.n_categories)] if categories is None else list(categories)
     columns = dict(zip(protocol.report_fields, report, strict=True))
-    found, total = {}, 0
+    found: dict[tuple, list] = {}
+    total = 0
     for groups in source.distinct(report, count=count, where=where, by=by, labelled=categories is not None):
         total += int(groups.counts.sum())
         if total > MAX_COUNT:
@@ -132,10 +133,12 @@ def read_tallies(
             continue
         for key, here in _positions(groups.keys):
             found.setdefault(key, []).append((reports[here], groups.counts[here]))
-    return {
-        key: Tally.trusted(protocol, *map(np.concatenate, zip(*parts, strict=True)), name, categories=categories)
-        for key, parts in found.items()
-    }
+
+    def joined(parts):
+        reports, counts = map(np.concatenate, zip(*parts, strict=True))
+        return Tally.trusted(protocol, reports, counts, name, categories)
+
+    return {key: joined(parts) for key, parts in found.items()}
 
 
 def _positions(keys):

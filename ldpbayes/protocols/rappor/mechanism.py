@@ -84,8 +84,8 @@ class Rappor(AbstractProtocol):
     cohorts: int
     hashes: int
     assignment: str = "label"
-    candidates: tuple[str, ...] = None
-    positions: tuple = None
+    candidates: tuple[str, ...] | None = None
+    positions: tuple | None = None
     seed: int = 0
     name: ClassVar[str] = "rappor"
     report_fields: ClassVar[tuple[str, ...]] = ("cohort", "bits")
