@@ -1,6 +1,7 @@
 """Nothing that was right has moved: outputs recorded with version 0.1.0 are reproduced.
 
-Methods without chance to 1e-12, sampled ones from the same seed; see tests/net/record.py.
+Methods without chance to 1e-12, sampled ones from the same seed; see tests/net/record.py. NUTS is compared within its
+Monte Carlo errors: PyMC draws from seeds that depend on the names of the model's variables, which have changed since.
 """
 
 import json
@@ -30,6 +31,11 @@ def test_outputs_are_those_of_the_first_version(name):
     new = ENTRIES[name]()
     assert new is not None, "refused now"
     assert new.get("method") == old.get("method")
+    if old.get("method") == "nuts":
+        mean, mcse, sd = ([np.array(one[key], dtype=float) for one in (old, new)] for key in ("mean", "mcse", "sd"))
+        assert (np.abs(mean[1] - mean[0]) < 4 * np.hypot(*mcse)).all()
+        np.testing.assert_allclose(sd[1], sd[0], rtol=0.25)
+        return
     for key, values in old.items():
         if key in ("method", "mcse") or values is None:
             continue
