@@ -92,7 +92,9 @@ def summarise(tree, ci_prob, effective=None):
 
     def summary_of(draws, name, shape, variables):
         draws = draws.reshape(*draws.shape[:2], -1)
-        each = np.concatenate([worth[one] for one in variables]) if worth else found.effective_draws
+        each = found.effective_draws
+        if worth:  # of a prior's hyperparameters only the draws that were kept are known, not their weights
+            each = np.concatenate([worth.get(one, [found.effective_draws]) for one in variables])
         return {k: v.reshape(shape) for k, v in _target(draws, exact, name, ci_prob, independent, each).items()}
 
     parts = [

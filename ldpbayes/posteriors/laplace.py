@@ -253,6 +253,7 @@ class Laplace(AbstractPosterior):
             effective=found.effective_sample,
             status=Status.NOT_TRUSTED if found.problem else Status.ACCEPTED,
             detail=found.problem or found.checked,
+            weighted=(p, found.weight),
             hyperparameters={name: values.reshape(split) for name, values in hyper.items()},
             facts={
                 "k_hat": found.k_hat,

@@ -92,6 +92,7 @@ class Mixture(AbstractPosterior):
             status=found.status,
             detail=found.detail,
             moments=found.moments,
+            weighted=found.weighted,
             exact=found.exact | ({"log_evidence": nodes.log_evidence} if found.exact else {}),
             facts=facts | found.facts,
             hyperparameters={name: parameter[:rows].reshape(shape)},
@@ -109,6 +110,7 @@ class Drawn:
     nodes: Nodes | None = None
     moments: tuple[np.ndarray, np.ndarray] | None = None
     effective: float | None = None
+    weighted: tuple[np.ndarray, np.ndarray] | None = None
     status: Status = Status.ACCEPTED
     detail: str = ""
 
@@ -230,7 +232,6 @@ class _Weighted:
         if found.problem and watch.interrupted:
             raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {found.problem}")
         chosen = surrogate.resample(found.weight, rng)
-        mean = found.weight @ found.distribution
         corrected = _corrected(nodes, np.bincount(node[:kept], found.weight, counts.size), counts, found.log_evidence)
         facts = {
             "k_hat": found.k_hat,
@@ -243,8 +244,8 @@ class _Weighted:
             node[:kept][chosen],
             {},
             facts,
-            moments=(mean, found.weight @ (found.distribution - mean) ** 2),
             effective=found.effective_sample,
+            weighted=(found.distribution, found.weight),
             status=Status.NOT_TRUSTED if found.problem else Status.ACCEPTED,
             detail=found.problem or found.checked,
             nodes=corrected,

@@ -5,12 +5,16 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from priorcases import LogisticNormal
 
 from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
 from ldpbayes.fitting import METHODS, fit, make_method, select_method
+from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.frequency import _moved
+from ldpbayes.posteriors.laplace import Laplace
+from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.posteriors.tally_states import TallyStates
@@ -64,6 +68,25 @@ def test_mend_7_the_error_of_weighted_means_counts_weights_that_go_with_the_quan
         errors.append(summary["mcse"].values)
     ratio = np.std(means, axis=0, ddof=1) / np.mean(errors, axis=0)
     assert 0.8 < np.sqrt(np.mean(ratio**2)) < 1.18  # 6 correlated ratios, each known to 9 %; 1/Σw² alone gives 1.28
+
+
+@pytest.mark.parametrize(
+    "method, prior",
+    [(Laplace(draws=250), LogisticNormal(4, 1.5)), (Mixture(draws=250), "learnt")],
+    ids=["laplace", "mixture"],
+)
+def test_mend_7_other_engines_that_resample_by_weights_have_that_error_too(method, prior, monkeypatch):
+    """The bootstrap of (value, weight) pairs is the second way; 1/Σw² alone misses it by up to an eighth."""
+    monkeypatch.setattr("ldpbayes.posteriors.mixture.QUICK", 0.0)  # so that the mixture weights draws
+    problem = Problem.of(collected(UnaryEncoding.optimised(4, 2.0), 60, seed=2), prior)
+    answer = method.answer(problem, method.plan(problem), random_seed=1, ci_prob=0.95)
+    summary = answer.tree()["summary"].sel(target="distribution")
+    values, weight = answer.sample.weighted
+    rng, size = np.random.default_rng(1), len(weight)
+    times = rng.multinomial(size, np.full(size, 1 / size), 4000) * weight
+    error = ((times @ values) / times.sum(axis=1, keepdims=True)).std(axis=0)
+    sd = np.sqrt(weight @ (values - weight @ values) ** 2)
+    np.testing.assert_allclose(summary["mcse"] / summary["sd"], error / sd, rtol=0.05)
 
 
 def test_mend_8_moved_draws_have_the_known_sd():
