@@ -5,8 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ldpbayes.collections.collection import Collection
 from ldpbayes.collections.tally import Tally
@@ -50,7 +52,7 @@ class Cells(Mapping):
         self,
         cells: Mapping,
         by: str | Sequence[str] | None = None,
-        covariates: Mapping[str, Sequence] | None = None,
+        covariates: Mapping[str, ArrayLike] | None = None,
         categories: Sequence[str] | None = None,
         *,
         id: str = "cells",
@@ -86,8 +88,8 @@ class Cells(Mapping):
         groups: Mapping,
         categories: Sequence[str],
         by: str | Sequence[str] | None = None,
-        covariates: Mapping[str, Sequence] | None = None,
-        **texts,
+        covariates: Mapping[str, ArrayLike] | None = None,
+        **texts: Any,
     ) -> Cells:
         """Return the cells of tallies that are already grouped, as a reader finds them.
 
@@ -115,7 +117,7 @@ class Cells(Mapping):
         return cls(cells, by, covariates, **own)
 
     # ---- the mapping -------------------------------------------------------------------------------------------------
-    def __getitem__(self, key) -> Collection | Summary:
+    def __getitem__(self, key: object) -> Collection | Summary:
         return self._cells[_key(key)]
 
     def __iter__(self) -> Iterator[tuple]:
@@ -124,7 +126,7 @@ class Cells(Mapping):
     def __len__(self) -> int:
         return len(self._cells)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Cells):
             return NotImplemented
         same = self.by == other.by and self.categories == other.categories and list(self) == list(other)
@@ -210,7 +212,7 @@ class Cells(Mapping):
                 tallies.append(replace(same[0], reports=reports, counts=counts, name=label))
         return Collection(self.categories, tuple(tallies), id=self.id, title=self.title, derived=self.derived)
 
-    def summaries(self, pilot, spread=None) -> Cells:
+    def summaries(self, pilot: ArrayLike, spread: ArrayLike | None = None) -> Cells:
         """Return these cells with the likelihood of each expanded at a pilot.
 
         Parameters
@@ -247,9 +249,9 @@ class Cells(Mapping):
             if sentence:
                 warnings.warn(sentence, kind, stacklevel=3)
 
-    def _said(self, name):
+    def _said(self, name: str) -> str:
         """Return the sentences of a method of Collection, each with the cells it is true of."""
-        found = {}
+        found: dict[str, list[str]] = {}
         for label, cell in zip(self.labels, self.values(), strict=True):
             if isinstance(cell, Collection) and (sentence := getattr(cell, name)()):
                 found.setdefault(sentence, []).append(label)
@@ -259,7 +261,7 @@ class Cells(Mapping):
             said.append(sentence if len(labels) == len(self) else f"Cells {named}: {sentence}")
         return " ".join(said)
 
-    def _aligned(self, table):
+    def _aligned(self, table: Any) -> dict[str, np.ndarray]:
         """Return the covariates as columns in the order of the cells."""
         try:
             columns = {str(name): np.asarray(table[name]) for name in table.keys()}
@@ -271,7 +273,7 @@ class Cells(Mapping):
             if values.ndim != 1:
                 raise ArgumentError(f"covariate {name!r} must have one value per cell, got shape {values.shape}.")
         if set(self.by) <= set(columns):
-            places = {}
+            places: dict[tuple, int] = {}
             for place, key in enumerate(zip(*(columns[name].tolist() for name in self.by), strict=True)):
                 if places.setdefault(key, place) != place:
                     raise DataError(f"covariates have two rows for the cell {key}")
@@ -286,13 +288,13 @@ class Cells(Mapping):
         return columns
 
 
-def _key(key):
+def _key(key: object) -> tuple:
     """Return a key as a tuple of plain values."""
     parts = key if isinstance(key, tuple) else (key,)
     return tuple(part.item() if isinstance(part, np.generic) else part for part in parts)
 
 
-def _names(by, width):
+def _names(by: str | Sequence[str] | None, width: int) -> tuple[str, ...]:
     """Return the names of the grouping columns."""
     if by is None:
         return ("cell",) if width == 1 else tuple(f"key_{i + 1}" for i in range(width))
@@ -305,7 +307,7 @@ def _names(by, width):
     return names
 
 
-def _categories(items, categories):
+def _categories(items: Mapping, categories: Sequence[str] | None) -> tuple[str, ...]:
     """Return the categories that all cells share."""
     labels = None if categories is None else tuple(categories)
     for key, cell in items.items():
@@ -323,12 +325,12 @@ def _categories(items, categories):
     return labels
 
 
-def _part(cell, name):
+def _part(cell: Collection | Summary, name: str) -> tuple:
     """Return a tuple field of a collection; a summary has none."""
     return getattr(cell, name) if isinstance(cell, Collection) else ()
 
 
-def _column(values):
+def _column(values: Sequence) -> np.ndarray:
     """Return key values as an array: numbers stay numbers, all else becomes text."""
     array = np.array(values)
     return array if array.dtype.kind in "iufM" else np.array([str(value) for value in values], dtype=object)

@@ -1,6 +1,7 @@
 """Collection: tallies over the same categories, and the quantities derived from them."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -9,7 +10,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, InfeasibleError, RankDeficientWarning, listed, shown
-from ldpbayes.likelihoods import AbstractLikelihood, StackedRows
+from ldpbayes.likelihoods import AbstractLikelihood, Rows, StackedRows
 
 #: Names of variables and dimensions of a result, which no derived quantity may take.
 RESERVED = {"distribution", "frequency", "chain", "draw", "cell", "category", "category_bis"}
@@ -38,7 +39,7 @@ class Derived:
     of: tuple[str, ...]
     given: tuple[str, ...] = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_name(self.name, "derived quantity")
         if self.name in RESERVED:
             raise DataError(f"a derived quantity must not be called {self.name!r}; the result has one of that name")
@@ -61,7 +62,7 @@ class Derived:
                 field=where,
             )
 
-    def evaluate(self, p, categories):
+    def evaluate(self, p: np.ndarray, categories: Sequence[str]) -> np.ndarray:
         """Return the quantity for p of shape (..., a)."""
         total = p[..., [categories.index(c) for c in self.of]].sum(axis=-1)
         if not self.given:
@@ -69,7 +70,7 @@ class Derived:
         with np.errstate(invalid="ignore"):  # nan where no category of given has any share; fit() warns of that
             return total / p[..., [categories.index(c) for c in self.given]].sum(axis=-1)
 
-    def weights(self, categories):
+    def weights(self, categories: Sequence[str]) -> np.ndarray:
         """Return the 0/1 vector of the numerator."""
         return np.isin(categories, self.of).astype(float)
 
@@ -78,7 +79,7 @@ class Derived:
 TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 
 
-def check_text(value, name):
+def check_text(value: object, name: str) -> str:
     """Return a text that a result can store, or raise a DataError: no NUL character, no half of a surrogate pair."""
     if not isinstance(value, str):
         raise DataError(f"{name} must be text, got {shown(value)}")
@@ -87,9 +88,9 @@ def check_text(value, name):
     return value
 
 
-def check_name(value, what):
+def check_name(value: object, what: str) -> str:
     """Return the name of a channel or of a derived quantity, which names variables of the result: text without "/"."""
-    check_text(value, f"the name of a {what}")
+    value = check_text(value, f"the name of a {what}")
     if not value.strip(" .") or "/" in value:
         raise DataError(f"the name of a {what} must not be empty, dots, or hold '/', got {shown(value)}")
     return value
@@ -131,7 +132,7 @@ class Collection:
     derived: tuple[Derived, ...] = ()
     published: tuple[dict, ...] = field(default=(), repr=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         categories = tuple(self.categories)
         if len(categories) < 2:
             raise DataError(f"categories must be at least two labels, got {len(categories)}")
@@ -171,7 +172,7 @@ class Collection:
         object.__setattr__(self, "derived", tuple(self.derived))
         object.__setattr__(self, "published", tuple(self.published))
 
-    def __add__(self, other):
+    def __add__(self, other: "Collection") -> "Collection":
         """Return the union: channels of the same name and protocol are added, others stand side by side."""
         if not isinstance(other, Collection):
             return NotImplemented
@@ -186,26 +187,26 @@ class Collection:
         """Return the collection itself where ``sum`` adds it to zero."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((self.categories, self.tallies, self.id))
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Collection):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__)
 
     @property
-    def n_categories(self):
+    def n_categories(self) -> int:
         """Number of categories, a."""
         return len(self.categories)
 
     @property
-    def n_reports(self):
+    def n_reports(self) -> int:
         """Number of users over all channels."""
         return sum(tally.n_reports for tally in self.tallies)
 
     @cached_property
-    def rows(self):
+    def rows(self) -> Rows:
         """Likelihood rows of all channels."""
         parts = [tally.rows for tally in self.tallies]
         return parts[0] if len(parts) == 1 else StackedRows(parts)
@@ -215,7 +216,7 @@ class Collection:
         """The likelihood of these reports."""
         return self.rows
 
-    def unidentified(self):
+    def unidentified(self) -> list[list[str]]:
         """Return groups of category labels that no number of reports through these channels could tell apart.
 
         The null space of the stacked channels; empty where the channels together have full rank, and where some
@@ -237,17 +238,17 @@ class Collection:
             group, new = set(), {min(left)}
             while new:
                 group |= new
-                new = {y for x in new for y in np.flatnonzero(linked[x])} - group
+                new = {y for x in new for y in np.flatnonzero(linked[x]).tolist()} - group
             left -= group
             groups.append([self.categories[x] for x in sorted(group)])
         return groups
 
-    def identifiability(self):
+    def identifiability(self) -> str:
         """Return a sentence that names the categories the channels cannot distinguish, or an empty string."""
         return self._identifiability
 
     @cached_property
-    def _identifiability(self):
+    def _identifiability(self) -> str:
         groups = self.unidentified()
         if not groups:
             return ""
@@ -258,12 +259,12 @@ class Collection:
             "size."
         )
 
-    def caveat(self):
+    def caveat(self) -> str:
         """Return the caveats of the protocols that apply to every fit, or an empty string."""
         named = (tally.protocol.caveat.format(name=repr(tally.name)) for tally in self.tallies)
         return " ".join(filter(None, named))
 
-    def warn_if_unidentified(self):
+    def warn_if_unidentified(self) -> None:
         """Warn if the channels cannot distinguish some categories, or if a protocol has a caveat that applies to every fit.
 
         A collection that was read from a file or frame has already warned, and does not warn again.
@@ -275,13 +276,13 @@ class Collection:
         if self.caveat():
             warnings.warn(self.caveat(), CompositeWarning, stacklevel=3)
 
-    def announce(self):
+    def announce(self) -> None:
         """Warn as ``warn_if_unidentified`` does, but only once for this object. Readers call it."""
         self.warn_if_unidentified()
         object.__setattr__(self, "_announced", True)
 
 
-def as_collection(value):
+def as_collection(value: object) -> Collection:
     """Return value as a Collection: itself, or a Tally with its labels ("0", "1", … where it has none).
 
     Raises
@@ -292,7 +293,7 @@ def as_collection(value):
     if isinstance(value, Collection):
         return value
     if isinstance(value, Tally):
-        return Collection(value.categories or tuple(map(str, range(value.protocol.n_categories))), value)
+        return Collection(value.categories or tuple(map(str, range(value.protocol.n_categories))), (value,))
     raise ArgumentError(
         f"collection must be a Collection, a Tally or a path, got {type(value).__name__}; read_frame makes a Tally of a "
         "data frame."

@@ -7,6 +7,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.likelihoods import Rows
 from ldpbayes.protocols.base import AbstractProtocol, distinct
 
 
@@ -40,7 +41,7 @@ class Tally:
     name: str = "all"
     categories: tuple[str, ...] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.protocol, AbstractProtocol):
             raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(self.protocol).__name__}.")
         if np.asarray(self.reports).dtype.kind in "US" and len(self.protocol.report_fields) == 1:
@@ -87,7 +88,7 @@ class Tally:
         self._settle(reports, counts)
         return self
 
-    def _settle(self, reports, counts):
+    def _settle(self, reports: np.ndarray, counts: np.ndarray | None) -> None:
         """Merge the reports and keep them, and the labels, as they will stay."""
         if counts is not None and counts.sum(dtype=float) > checks.MAX_COUNT:
             raise DataError(f"channel {self.name!r} has more than 10**12 reports")
@@ -118,10 +119,10 @@ class Tally:
         """Return the tally itself where ``sum`` adds it to zero."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((self.protocol.name, self.name, self.reports.shape, self.counts.tobytes()))
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Tally)
             and (self.protocol, self.name) == (other.protocol, other.name)
@@ -130,12 +131,12 @@ class Tally:
         )
 
     @property
-    def n_reports(self):
+    def n_reports(self) -> int:
         """Number of users."""
         return int(self.counts.sum())
 
     @cached_property
-    def rows(self):
+    def rows(self) -> Rows:
         """Likelihood rows of the reports that came in at least once."""
         seen = self.counts > 0
         if seen.all():  # large tallies of distinct reports are not copied

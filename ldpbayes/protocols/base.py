@@ -3,12 +3,13 @@
 import abc
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from ldpbayes import checks
@@ -16,6 +17,9 @@ from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, s
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 from ldpbayes.protocols.decoding import AbstractDecoder, SupportDecoder
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw, SupportLaw
+
+if TYPE_CHECKING:
+    from ldpbayes.likelihoods import Rows
 
 #: Channels with more entries than this are never written out.
 MAX_CHANNEL_ENTRIES = 2**24
@@ -76,37 +80,37 @@ class AbstractProtocol(abc.ABC):
     file_parameters: ClassVar[str | None] = None  # what a file may state, where that is not the constructor's parameters
     caveat: ClassVar[str] = ""  # a sentence that every fit must warn with; "{name}" is the channel's name
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         """Check the two fields that most protocols start with; a protocol with more of them calls this first."""
         object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
 
     @property
-    def design(self):
+    def design(self) -> str:
         """The name under which make_protocol builds this one: ``name``, or for an explicit channel that of its design."""
         return self.name
 
     @property
-    def beta(self):
+    def beta(self) -> float:
         """β = e^ε − 1, without cancellation at small ε."""
         return math.expm1(self.epsilon)
 
     # ---- reports -----------------------------------------------------------------------------------------------
     @abc.abstractmethod
-    def check_reports(self, reports):
+    def check_reports(self, reports: ArrayLike) -> np.ndarray:
         """Return reports as a canonical array, or raise a DataError that names the first malformed one."""
 
     @abc.abstractmethod
-    def parse_reports(self, columns, categories):
+    def parse_reports(self, columns: Sequence, categories: Sequence[str]) -> np.ndarray:
         """Return the canonical array for one column per report field: texts, or a class of ``protocols.columns``."""
 
     @abc.abstractmethod
-    def format_reports(self, reports, categories):
+    def format_reports(self, reports: np.ndarray, categories: Sequence[str]) -> Sequence[Sequence[str]]:
         """Return the text columns that parse_reports reads back."""
 
     # ---- server ------------------------------------------------------------------------------------------------
     @abc.abstractmethod
-    def rows(self, reports, counts):
+    def rows(self, reports: np.ndarray, counts: np.ndarray) -> "Rows":
         """Return the likelihood Rows of distinct canonical reports with counts above zero."""
 
     @property
@@ -118,11 +122,11 @@ class AbstractProtocol(abc.ABC):
         """Return the type of the entries of a canonical report."""
         return np.dtype(np.uint8 if self.free_bits() else np.int64)
 
-    def all_reports(self):
+    def all_reports(self) -> np.ndarray:
         """Return every possible report, in the order of the rows of channel()."""
         raise InfeasibleError(f"{self} has too many possible reports to list.")
 
-    def channel(self):
+    def channel(self) -> np.ndarray:
         """Return the dense channel Q[report, category], shape (b, a); columns sum to one."""
         if self.n_outputs is None or self.n_outputs * self.n_categories > MAX_CHANNEL_ENTRIES:
             raise InfeasibleError(f"{self} has too many possible reports for a dense channel; use rows().")
@@ -130,7 +134,7 @@ class AbstractProtocol(abc.ABC):
         rows = self.rows(reports, np.ones(len(reports)))
         return np.exp(rows.log_constants)[:, None] * rows.dense()
 
-    def identifying_matrix(self):
+    def identifying_matrix(self) -> np.ndarray:
         """Return a matrix with the null space of the channel, shape (any, a): what no number of reports can tell apart.
 
         The channel itself unless a protocol knows a smaller one.
@@ -146,7 +150,7 @@ class AbstractProtocol(abc.ABC):
 
     # ---- client ------------------------------------------------------------------------------------------------
     @abc.abstractmethod
-    def privatize(self, values, rng):
+    def privatize(self, values: ArrayLike, rng: np.random.Generator) -> np.ndarray:
         """Return one report per value, drawn with a numpy Generator: for simulation, not for protecting people."""
 
     @abc.abstractmethod
@@ -159,10 +163,10 @@ class AbstractProtocol(abc.ABC):
         """
 
     @abc.abstractmethod
-    def rational_channel(self):
+    def rational_channel(self) -> list[list[Fraction]]:
         """Return the exact channel of privatize_one as nested lists of Fraction, [report][category] (small b only)."""
 
-    def simulate(self, true_counts, rng):
+    def simulate(self, true_counts: ArrayLike, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return (distinct reports, counts) of a population with the given true counts; vectorised over users."""
         true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
         if true_counts.sum() > MAX_DRAWN_USERS:
@@ -172,7 +176,7 @@ class AbstractProtocol(abc.ABC):
             )
         return distinct(self.privatize(np.repeat(np.arange(self.n_categories), true_counts), rng))
 
-    def simulate_support_counts(self, true_counts, rng):
+    def simulate_support_counts(self, true_counts: ArrayLike, rng: np.random.Generator) -> np.ndarray:
         """Return how many reports of such a population support each category, shape (a,)."""
         reports, counts = self.simulate(true_counts, rng)
         seen = counts > 0
@@ -180,12 +184,12 @@ class AbstractProtocol(abc.ABC):
 
     # ---- unbiased oracle -----------------------------------------------------------------------------------------
     @property
-    def hit_rates(self):
+    def hit_rates(self) -> tuple[float, float] | None:
         """(g, h) where the support of a report holds the true value w.p. g and each other one w.p. h; else None."""
         return None
 
     @property
-    def support_sizes(self):
+    def support_sizes(self) -> np.ndarray | None:
         """P(|support| = k), k = 0..a, where reports are exchangeable sets with rows ∝ 1 + β[x ∈ S]; else None.
 
         Exchangeable: given its size, a support holding x is uniform over those sets, and so is one that does not. Then
@@ -228,11 +232,11 @@ class AbstractProtocol(abc.ABC):
             return ListLaw(self)
         return None if self.hit_rates is None else SupportLaw(self)
 
-    def oracle(self, rows) -> np.ndarray:
+    def oracle(self, rows: "Rows") -> np.ndarray:
         """Return the decoder's unbiased estimate of F and of P, shape (a,); entries may be negative."""
         return self._decoder().oracle(rows)
 
-    def oracle_variance(self, p, n, target="frequency") -> np.ndarray:
+    def oracle_variance(self, p: ArrayLike, n: float, target: str = "frequency") -> np.ndarray:
         """Return the exact variance of each coordinate of the oracle at n users, shape (a,), by the decoder.
 
         Parameters
@@ -255,7 +259,7 @@ class AbstractProtocol(abc.ABC):
         """
         return self._decoder().variance(p, n, target)
 
-    def _decoder(self):
+    def _decoder(self) -> AbstractDecoder:
         decoder = self.decoder()
         if decoder is None:
             raise ArgumentError(f"The oracle is not defined for {self.name}; use the MLE or a posterior.")
@@ -284,7 +288,7 @@ class AbstractProtocol(abc.ABC):
         return cls(len(categories), **parameters)
 
 
-def check_entries(n_rows, n_columns, limit=MAX_CHANNEL_ENTRIES):
+def check_entries(n_rows: int, n_columns: int, limit: int = MAX_CHANNEL_ENTRIES) -> None:
     """Raise an InfeasibleError, before anything is allocated, where a matrix has more entries than the limit.
 
     Parameters
