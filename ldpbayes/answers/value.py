@@ -65,7 +65,8 @@ def worth(tree: xr.DataTree, collection: Collection) -> Worth:
     epsilon = max(tally.protocol.epsilon for tally in collection.tallies)
     sentence = f"These {n:,} reports carry as much information about P as {open_answers:,.0f} unprotected answers."
     bound = float("nan")
-    if 0 < epsilon < float("inf") and not collection.unidentified() and alpha_total <= open_answers:
+    unidentified = tree.attrs["identifiability"] if "identifiability" in tree.attrs else collection.identifiability()
+    if 0 < epsilon < float("inf") and not unidentified and alpha_total <= open_answers:
         least = exact_floor(collection.n_categories, min(epsilon, 50.0)).value / n
         if least <= variance:
             bound = least**0.5

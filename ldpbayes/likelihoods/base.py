@@ -151,13 +151,26 @@ class Rows(AbstractLikelihood):
         Rows of more than two levels have no supports; a report then counts for x by its share L_jx / Σ_x' L_jx'.
         """
 
-    def closed_form(self) -> np.ndarray | None:
+    @abc.abstractmethod
+    def find_separable(self) -> "Separable | None":
+        """Return what separable() returns, computed anew."""
+
+    def closed_form(self) -> FloatArray | None:
         """Return the p of largest likelihood, shape (a,), or None where only iterations find it."""
         return None
 
     @final
     def rows(self) -> "Rows":
         return self
+
+    @final
+    def separable(self) -> "Separable | None":
+        return self._separable
+
+    @final
+    @cached_property
+    def _separable(self) -> "Separable | None":
+        return self.find_separable()
 
     @final
     def curvature(self, p: FloatArray) -> FloatArray:

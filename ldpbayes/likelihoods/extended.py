@@ -59,5 +59,5 @@ class ExtendedRows(ByProducts, Rows):
     def sampler(self):
         return None if self.inner.sampler() is None else DenseSampler(self)
 
-    def separable(self):
+    def find_separable(self):
         return None

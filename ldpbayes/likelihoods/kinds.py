@@ -43,7 +43,7 @@ class DenseRows(ByProducts, Rows):
     def sampler(self):
         return DenseSampler(self)
 
-    def separable(self):
+    def find_separable(self):
         """Detect rows with at most one coordinate that differs from the others (two categories: always)."""
         low, high = self.matrix.min(axis=1), self.matrix.max(axis=1)
         tolerance = 4 * np.finfo(float).eps * high
@@ -96,7 +96,7 @@ class LevelRows(ByProducts, Rows):
     def dense(self):
         return self.values[self.levels]
 
-    def separable(self):
+    def find_separable(self):
         return None
 
     def sampler(self):
@@ -172,7 +172,7 @@ class SeparableRows(ByProducts, Rows):
     def sampler(self):
         return None
 
-    def separable(self):
+    def find_separable(self):
         return Separable(self.index, self.base, self.slope, self.counts, self.log_constants)
 
 
@@ -223,7 +223,7 @@ class StackedRows(Rows):
         values, gradients = zip(*(part.value_and_gradient(p) for part in self.parts), strict=True)
         return sum(values), sum(gradients)
 
-    def separable(self):
+    def find_separable(self):
         forms = [part.separable() for part in self.parts]
         if any(form is None for form in forms):
             return None

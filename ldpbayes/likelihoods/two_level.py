@@ -108,7 +108,7 @@ class IdentityRows(ByProducts, TwoLevelRows):
     def sampler(self):
         return IdentitySampler(self)
 
-    def separable(self):
+    def find_separable(self):
         ones = np.ones(self.n_rows)
         return Separable(self.index, ones, self.beta * ones, self.counts, self.log_constants)
 
@@ -201,7 +201,7 @@ class SupportRows(TwoLevelRows):
             out += _log_sum(u, self.counts[part])
         return out
 
-    def separable(self):
+    def find_separable(self):
         return None
 
     def sampler(self):
@@ -281,7 +281,7 @@ class HadamardRows(ByProducts, TwoLevelRows):
     def dense(self):
         return self._packed.dense()
 
-    def separable(self):
+    def find_separable(self):
         return None
 
     def sampler(self):

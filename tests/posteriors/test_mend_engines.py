@@ -217,19 +217,19 @@ def test_mend_29_the_reason_of_a_rejection_is_kept_when_nothing_is_left():
 
 
 def test_mend_32_one_fit_looks_once():
-    """as_prior, separable and identifiability are called once each in a fit of one GRR collection."""
-    watched = {"as_prior", "separable", "identifiability", "unidentified"}
+    """The prior, the separable form and identifiability are worked out once each in a default fit of a GRR collection."""
+    watched = {"as_prior", "find_separable", "identifiability", "unidentified"}
     seen = Counter()
 
     def profile(frame, event, _):
         if event == "call" and frame.f_code.co_name in watched and "ldpbayes" in frame.f_code.co_filename:
-            seen[frame.f_code.co_name] += "posteriors/base" not in frame.f_code.co_filename  # not the cache of separable
+            seen[frame.f_code.co_name] += 1
 
     collection = collected(GRR(3, 1.0), 100)
-    fit(collection, random_seed=1, draws=10, estimates=False)
+    fit(collection, random_seed=1, draws=10)
     sys.setprofile(profile)
     try:
-        fit(collected(GRR(3, 1.0), 100), random_seed=1, draws=10, estimates=False)
+        fit(collected(GRR(3, 1.0), 100), random_seed=1, draws=10)
     finally:
         sys.setprofile(None)
     assert dict(seen) == dict.fromkeys(watched, 1)
