@@ -17,7 +17,7 @@ demo: $(VENV)/.ready  ## Fit a real survey and print its posterior, then cross-c
 	$(BIN)/ldpbayes fit data/rr_nigeria.toml --seed 1
 	$(BIN)/ldpbayes crosscheck data/rr_nigeria.toml --seed 1
 
-test: $(VENV)/.ready  ## Run the tests (the slow calibrations and notebooks have targets of their own).
+test: $(VENV)/.ready  ## Run the tests (the slow calibrations and notebooks have their own targets).
 	$(BIN)/python -m pytest -m "not calibrate and not notebook" -n $(WORKERS) --dist loadgroup --durations 10
 
 fuzz: $(VENV)/.ready  ## Read many mutated files (FUZZ_EXAMPLES of them; 20,000 where not set).

@@ -2,7 +2,9 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +12,11 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.special import betaln, digamma, expit, gammaln
 
 from ldpbayes import checks
+from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors import Dirichlet
+from ldpbayes.protocols import AbstractProtocol
 
 
 @dataclass(frozen=True)
@@ -29,20 +33,20 @@ class Value:
         "closed form", "sum over reports", "quadrature", "Monte Carlo", …
     """
 
-    value: float
-    standard_error: float = 0.0
+    value: Any  # a float, or an array for a covariance
+    standard_error: Any = 0.0
     method: str = "closed form"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("value", "standard_error"):
             if np.ndim(getattr(self, name)) == 0:
                 object.__setattr__(self, name, float(getattr(self, name)))
 
-    def __float__(self):
+    def __float__(self) -> float:
         return float(self.value)
 
 
-def jackknife(function, batches, method):
+def jackknife(function: Callable[[FloatArray], Any], batches: FloatArray, method: str) -> Value:
     """Return function(mean of batches) as a Value, bias-corrected and with a delete-one standard error if m > 1.
 
     Parameters
@@ -68,7 +72,7 @@ def jackknife(function, batches, method):
 
 
 # ---- averages over a Dirichlet prior -------------------------------------------------------------------------------
-def beta_rule(p, q, order):
+def beta_rule(p: float, q: float, order: int) -> tuple[FloatArray, FloatArray]:
     """Return (nodes, weights) of the Gauss–Jacobi rule for E f(B), B ~ Beta(p, q); weights sum to one.
 
     By the eigenvectors of the Jacobi matrix (Golub and Welsch 1969), which need no normalizing constant:
@@ -100,7 +104,7 @@ def beta_rule(p, q, order):
     return np.clip((1 + nodes) / 2, 0.0, 1.0), vectors[0] ** 2
 
 
-def beta_expectation(function, p, q, scale=1.0):
+def beta_expectation(function: Callable[[FloatArray], FloatArray], p: float, q: float, scale: float = 1.0) -> Value:
     """Return E f(B), B ~ Beta(p, q), for f with a singularity at −1/scale; the Value's error is that to a coarser rule.
 
     Gauss–Jacobi of an order that grows with √scale, geometric in the order; where that would be long, the trapezoidal
@@ -131,7 +135,7 @@ def beta_expectation(function, p, q, scale=1.0):
     return Value(fine, abs(fine - coarse), "quadrature")
 
 
-def _logit_rule(p, q, step):
+def _logit_rule(p: float, q: float, step: float) -> tuple[FloatArray, FloatArray]:
     """Return (nodes, weights) of the trapezoidal rule for Beta(p, q) on the logit scale, out to tails below e^−40."""
     # Exponential, Gaussian and double-exponential parts of each tail, about the middle log(p/q).
     below = 40 / p + 12 / math.sqrt(p) + math.log1p(45 / q)
@@ -141,7 +145,14 @@ def _logit_rule(p, q, step):
     return expit(x), step * np.exp(log_density)
 
 
-def average(prior, function, *, draws=400, random_seed=0, pointwise=False):
+def average(
+    prior: Dirichlet,
+    function: Callable[[FloatArray], FloatArray],
+    *,
+    draws: int = 400,
+    random_seed: object = 0,
+    pointwise: bool = False,
+) -> Value:
     """Return E f(P) for P ~ prior: product Gauss–Jacobi rules for up to four categories, else Monte Carlo.
 
     Parameters
@@ -167,7 +178,7 @@ def average(prior, function, *, draws=400, random_seed=0, pointwise=False):
     return Value(float(values.mean()), float(values.std(ddof=1) / math.sqrt(draws)), "Monte Carlo")
 
 
-def draw_distributions(prior, draws, rng):
+def draw_distributions(prior: Dirichlet, draws: int, rng: np.random.Generator) -> FloatArray:
     """Return draws of P, shape (draws, a), none exactly on the boundary.
 
     Parameters
@@ -185,9 +196,10 @@ def draw_distributions(prior, draws, rng):
     return p / p.sum(axis=1, keepdims=True)
 
 
-def _sticks(prior, order):
+def _sticks(prior: Dirichlet, order: int) -> tuple[FloatArray, FloatArray]:
     """Return (nodes (m, a), weights (m,)) of the stick-breaking product rule."""
-    alpha, left, weights, columns = prior.alpha, np.ones(1), np.ones(1), []
+    alpha, left, weights = prior.alpha, np.ones(1), np.ones(1)
+    columns: list[FloatArray] = []
     for i in range(alpha.size - 1):
         nodes, w = beta_rule(alpha[i], alpha[i + 1 :].sum(), order)
         columns = [np.repeat(c, order) for c in columns] + [np.multiply.outer(left, nodes).ravel()]
@@ -241,7 +253,7 @@ def exact_moments(collection: Collection, prior: Dirichlet) -> Moments:
     return Moments(found.mean, found.variance, found.log_evidence)
 
 
-def _listed_moments(collection, prior, method, not_separable):
+def _listed_moments(collection: Collection, prior: Dirichlet, method: Any, not_separable: Exception) -> Moments:
     """Return the Moments by dynamic programming over the true tallies."""
     from ldpbayes.posteriors.base import Problem, Watch
 
@@ -252,7 +264,7 @@ def _listed_moments(collection, prior, method, not_separable):
     return Moments(found["distribution_mean"], found["distribution_sd"] ** 2, float(found["log_evidence"]))
 
 
-def collection_of(protocol, reports, counts):
+def collection_of(protocol: AbstractProtocol, reports: np.ndarray, counts: np.ndarray) -> Collection:
     """Return the one-channel Collection of these reports, with categories "0", "1", …
 
     Parameters
@@ -267,27 +279,37 @@ def collection_of(protocol, reports, counts):
     -------
     Collection
     """
-    return Collection([str(x) for x in range(protocol.n_categories)], [Tally(protocol, reports, counts)])
+    return Collection(tuple(map(str, range(protocol.n_categories))), (Tally(protocol, reports, counts),))
 
 
-def n_tallies(protocol, n):
+def n_tallies(protocol: AbstractProtocol, n: int) -> float:
     """Return how many report tallies n users can produce, C(n+b−1, b−1); inf where reports cannot be listed."""
     return math.comb(n + protocol.n_outputs - 1, n) if protocol.n_outputs is not None else math.inf
 
 
-def every_tally(n, size):
+def every_tally(n: int, size: int) -> IntArray:
     """Return all non-negative integer vectors of this size that sum to n, shape (C(n+size−1, n), size)."""
     bars = np.array(list(itertools.combinations(range(n + size - 1), size - 1)), dtype=np.int64).reshape(-1, size - 1)
     edges = np.hstack([np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), n + size - 1)])
     return np.diff(edges, axis=1) - 1
 
 
-def log_multinomial(counts):
+def log_multinomial(counts: np.ndarray) -> FloatArray:
     """Return log n!/Π counts! along the last axis."""
     return gammaln(counts.sum(axis=-1) + 1) - gammaln(counts + 1).sum(axis=-1)
 
 
-def over_reports(protocol, prior, n, function, *, draws, random_seed, moments, limit=1_000):
+def over_reports(
+    protocol: AbstractProtocol,
+    prior: Dirichlet,
+    n: int,
+    function: Callable[[Collection, Any, FloatArray | None], float],
+    *,
+    draws: int,
+    random_seed: object,
+    moments: Callable[[Collection, Dirichlet], Any] | None,
+    limit: int = 1_000,
+) -> Value:
     """Return E f(collection, posterior moments, P) over P ~ prior and the reports of n users, as a Value.
 
     If there are at most ``limit`` tallies, all of them are listed and P is None. Otherwise P, the values and the reports
@@ -344,13 +366,13 @@ def over_reports(protocol, prior, n, function, *, draws, random_seed, moments, l
     return Value(float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(draws)), "Monte Carlo")
 
 
-def dirichlet_entropy(alpha):
+def dirichlet_entropy(alpha: FloatArray) -> float:
     """Return h(P) in nats for P ~ Dirichlet(α), with respect to Lebesgue measure on the first a − 1 coordinates."""
     log_norm = gammaln(alpha).sum() - gammaln(alpha.sum())
     return float(log_norm + (alpha.sum() - alpha.size) * digamma(alpha.sum()) - ((alpha - 1) * digamma(alpha)).sum())
 
 
-def beta_binomial_logpmf(n, p, q):
+def beta_binomial_logpmf(n: int, p: float, q: float) -> FloatArray:
     """Return log P(K = 0..n), K ~ BetaBinomial(n, p, q).
 
     Parameters
