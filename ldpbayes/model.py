@@ -11,7 +11,7 @@ from ldpbayes.collections import Cells, Collection
 from ldpbayes.compiling import give_pytensor_a_folder
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import StackedRows, Summary
-from ldpbayes.priors import Dirichlet, as_dirichlet, as_prior
+from ldpbayes.priors import Dirichlet, as_dirichlet, prior_for
 from ldpbayes.protocols.base import distinct
 
 #: Protocols with at most this many possible reports are observed as one multinomial over all of them (GRR: any number).
@@ -145,7 +145,7 @@ def build_model(collection, prior="jeffreys", *, likelihood="full"):
     -------
     pymc.Model
     """
-    prior = as_prior(prior, collection.n_categories)
+    prior = prior_for(prior, collection)
     with pm.Model(coords={"category": list(collection.categories)}) as model:
         distribution = pm.Deterministic("distribution", prior.pymc("latent"), dims="category")
         observe("reports", distribution, collection, likelihood=likelihood, prior=prior)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpbayes.priors import PRIORS, AbstractPrior, Dirichlet
+from ldpbayes.priors import PRIORS, AbstractPrior, Compliance, Dirichlet
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,19 @@ class Hidden(Dirichlet):
         return {}
 
 
+def compliance(a, gamma):
+    """Return Jeffreys for the compliers with one law, or two where the categories allow; at a = 2 the prior of γ alone."""
+    if a == 2:
+        return Dirichlet(np.array(gamma))
+    return Compliance(np.full(a - 1 - (a > 3), 0.5), gamma, 1 + (a > 3), a)
+
+
 #: name → prior over so many categories.
 PRIOR_CASES = {
     **{name: maker for name, maker in PRIORS.items()},
     "uneven Dirichlet": lambda a: Dirichlet(np.linspace(0.3, 4.0, a)),
     "logistic-normal": lambda a: LogisticNormal(a, 1.5),
+    "compliance": lambda a: compliance(a, (2.0, 7.0)),
+    "conjugate compliance": lambda a: compliance(a, (1.0, 0.5 * (a - 1 - (a > 3)))),
     "cells apart": lambda a: CellsApart(LogisticNormal(a), 3),
 }

@@ -44,12 +44,13 @@ BUILT_ON = {
 }
 HOMES = {
     "numba": {"compiling"},
-    "pymc": {"model", "posteriors.nuts", "priors.dirichlet", "priors.learnt", "priors.smooth"},
+    "pymc": {"model", "posteriors.nuts", "priors.compliance", "priors.dirichlet", "priors.learnt", "priors.smooth"},
     "pytensor": {
         "compiling",
         "model",
         "posteriors.nuts",
         "priors.base",
+        "priors.compliance",
         "priors.dirichlet",
         "priors.learnt",
         "priors.smooth",

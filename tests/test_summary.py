@@ -10,20 +10,7 @@ from ldpbayes.posteriors import surrogate
 
 #: Protocols whose supports are exchangeable, or nearly: over the simplex their Hessian is nearly a diagonal. With few public
 #: hash functions, filters or attributes it is not, and the expansion is only right at the pilot.
-SMOOTH = {
-    "grr",
-    "warner",
-    "sue",
-    "oue",
-    "dual",
-    "unary-rates",
-    "subset",
-    "olh",
-    "blh",
-    "olh-xxhash",
-    "mixture",
-    "noncompliance",
-}
+SMOOTH = {"grr", "warner", "sue", "oue", "dual", "unary-rates", "subset", "olh", "blh", "olh-xxhash", "mixture"}
 PAIRS = [(case, a) for case in CASES for a in case.categories]
 
 

@@ -32,6 +32,13 @@ def command(
     exclude: Annotated[
         list[options.Method] | None, typer.Option(help="A method that auto must not choose; may be repeated.")
     ] = None,
+    noncompliance: Annotated[
+        list[str] | None,
+        typer.Option(help="Respondents who ignore the device, name=law, such as no-sayer=no; may be repeated."),
+    ] = None,
+    noncompliance_prior: Annotated[
+        str | None, typer.Option(help="b,c of the Beta prior of the share who ignore the device; 1,9 by default.")
+    ] = None,
     explain: Annotated[bool, typer.Option(help="Only print which method auto would choose, and why.")] = False,
 ):
     """Infer the distribution P and the users' own frequencies F from a collection.
@@ -52,6 +59,8 @@ def command(
     from ldpbayes.fitting import fit
 
     collection, belief = options.read(file), options.prior(prior)
+    if noncompliance or noncompliance_prior:
+        collection, belief = options.noncompliant(collection, belief, noncompliance, noncompliance_prior)
     excluded = tuple(name.value for name in exclude or ())
     if explain:
         from ldpbayes.fitting import select_method

@@ -54,6 +54,29 @@ def prior(text):
     return parse_prior(text)
 
 
+def noncompliant(collection, belief, pairs, beta):
+    """Return (collection, prior) with the respondents who ignore the device that name=law texts and b,c state."""
+    from ldpbayes.collections import Collection
+    from ldpbayes.priors import Compliance, parse_prior
+
+    if not isinstance(collection, Collection):
+        raise ArgumentError("noncompliance must be asked of one collection, not of cells.")
+    laws = {}
+    for pair in pairs or ():
+        name, equals, law = (part.strip() for part in pair.partition("="))
+        if not equals or name in laws:
+            raise ArgumentError(f"noncompliance must be name=law, each name once, got {shown(pair)}.")
+        laws[name] = law
+    if laws:
+        collection = collection.with_noncompliers(laws)
+    if beta is None:
+        return collection, belief
+    numbers = parse_prior(beta)
+    if not collection.n_laws:
+        raise ArgumentError("noncompliance-prior needs respondents who ignore the device; state them with --noncompliance.")
+    return collection, Compliance(belief, tuple(numbers) if isinstance(numbers, list) else numbers)
+
+
 def parameters(pairs):
     """Return a dict from name=value texts; values are TOML where they parse, else text."""
     found = {}

@@ -216,6 +216,55 @@ class Collection:
         """The likelihood of these reports."""
         return self.rows
 
+    @property
+    def n_laws(self) -> int:
+        """Number of the last categories that are respondents who ignore the device, by ``with_noncompliers``."""
+        wrapped = {tally.protocol.noncompliance() for tally in self.tallies}
+        numbers = {0 if protocol is None else len(protocol.laws) for protocol in wrapped}
+        return numbers.pop() if len(numbers) == 1 else 0
+
+    def with_noncompliers(self, laws) -> "Collection":
+        """Return this collection with respondents who ignore the device: one more category for each law of their reports.
+
+        P(report) = (1 − γ) Q p + γ q in every channel, with the same γ. The result's quantity ``noncompliance`` is γ, and
+        "LABEL among compliers" are the shares of those who follow the device; that the others have the same distribution is
+        an assumption that no report can test.
+
+        Parameters
+        ----------
+        laws : mapping of str to law
+            Name of the category → how its people report: a label that they always report ("no"), "always LABEL", "uniform",
+            for unary encodings also "fair coins", "no bits" and "all bits"; or a mapping from the channels' names to these.
+
+        Raises
+        ------
+        ArgumentError
+            On a name that is taken, or a law that a channel's reports cannot follow.
+        """
+        from ldpbayes.collections.noncompliance import with_noncompliers
+
+        return with_noncompliers(self, laws)
+
+    def noncompliance(self, gamma: float = 0.1):
+        """Return whether the reports identify the share γ of respondents who ignore the device, and how well.
+
+        γ is identified where the rank of [Q₁ q₁; Q₂ q₂; …] is above that of the stacked Q. Otherwise the interval of the γ
+        that have the reports that came in follows from p′ ≥ 0.
+
+        Parameters
+        ----------
+        gamma : float
+            The share at which the sd is stated.
+
+        Returns
+        -------
+        Identification
+            identified, low, high, sd and sentence.
+        """
+        from ldpbayes.collections.noncompliance import identification
+
+        return identification(self, gamma)
+
     def unidentified(self) -> list[list[str]]:
         """Return groups of category labels that no number of reports through these channels could tell apart.
 

@@ -9,7 +9,7 @@ from ldpbayes.collections import as_collection
 from ldpbayes.fitness.base import Fitness
 from ldpbayes.fitness.checking import check
 from ldpbayes.fitting import fit, point_estimates
-from ldpbayes.priors import as_prior
+from ldpbayes.priors import prior_for
 
 #: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
 MAX_MCSE = 4.0
@@ -126,7 +126,7 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
     CrossCheck
     """
     collection = as_collection(collection)
-    prior = as_prior(prior, collection.n_categories)
+    prior = prior_for(prior, collection)
     if isinstance(random_seed, np.random.Generator):
         random_seed = random_seed.integers(2**31)
     random_seed = None if random_seed is None else checks.seed(random_seed)

@@ -14,7 +14,7 @@ import numpy as np
 from ldpbayes import checks, progress
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.posteriors import frequency, merging
-from ldpbayes.priors import as_prior
+from ldpbayes.priors import prior_for
 
 #: After an interruption so many draws of F are worth keeping.
 LEAST_KEPT = 200
@@ -46,7 +46,7 @@ class Problem:
     @classmethod
     def of(cls, collection, prior):
         """Return the problem of a collection under a prior, or what as_prior makes one of."""
-        prior = as_prior(prior, collection.n_categories)
+        prior = prior_for(prior, collection)
         return cls(collection.rows, prior, collection.n_reports, collection.n_categories, collection)
 
     @cached_property

@@ -9,6 +9,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors.base import AbstractPrior
+from ldpbayes.priors.compliance import Compliance
 from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.priors.smooth import Smooth
@@ -56,6 +57,38 @@ def as_prior(prior, n_categories: int, n_cells: int | None = None) -> AbstractPr
     if concentrations.size != n_categories:
         raise ArgumentError(f"prior must have one concentration per category ({n_categories}), got {concentrations.size}.")
     return Dirichlet(concentrations)
+
+
+def prior_for(prior, collection) -> AbstractPrior:
+    """Return the prior over a collection's categories that a user means.
+
+    Where respondents may ignore the device (``with_noncompliers``), a word, a number, concentrations of the compliers'
+    categories and a prior over these are for the compliers, and γ ~ Beta(1, 9); a prior over all categories stays as it is.
+
+    Parameters
+    ----------
+    prior : as in as_prior
+    collection : Collection
+
+    Raises
+    ------
+    InfeasibleError
+        Where the reports do not identify γ and the user gave no prior of it.
+    """
+    n_laws, size = collection.n_laws, collection.n_categories
+    if not n_laws:
+        return as_prior(prior, size)
+    if isinstance(prior, AbstractPrior):
+        prior = prior.beside(n_laws) or prior
+        whole = prior.n_categories == size or prior.beside(n_laws) is not None
+    else:
+        whole = not isinstance(prior, str) and np.size(prior) == size
+    if whole:
+        return as_prior(prior, size)
+    found = collection.noncompliance()
+    if not found.identified:
+        raise InfeasibleError(found.sentence)
+    return Compliance(prior, n_laws=n_laws, n_categories=size)
 
 
 def as_dirichlet(prior, n_categories: int, what: str) -> Dirichlet:
@@ -141,4 +174,15 @@ def _named(value):
     return "a fitted result" if kind == "DataTree" else f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
 
 
-__all__ = ["PRIORS", "AbstractPrior", "Dirichlet", "Learnt", "Smooth", "as_dirichlet", "as_prior", "parse_prior"]
+__all__ = [
+    "PRIORS",
+    "AbstractPrior",
+    "Compliance",
+    "Dirichlet",
+    "Learnt",
+    "Smooth",
+    "as_dirichlet",
+    "as_prior",
+    "parse_prior",
+    "prior_for",
+]

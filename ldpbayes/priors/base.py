@@ -120,6 +120,10 @@ class AbstractPrior(abc.ABC):
         """Return a copy with the numbers filled in, for a family that can be written down without them."""
         return self
 
+    def beside(self, n_laws: int) -> "AbstractPrior | None":
+        """Return this prior for so many laws of respondents who ignore the device; None where it is for compliers only."""
+        return None
+
     @abc.abstractmethod
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
         """Return independent draws of P from the prior, shape (size, *shape)."""

@@ -118,10 +118,6 @@ class AbstractProtocol(abc.ABC):
         """Number of possible reports b, or None where there are too many (or infinitely many) to list."""
         return None
 
-    def report_dtype(self):
-        """Return the type of the entries of a canonical report."""
-        return np.dtype(np.uint8 if self.free_bits() else np.int64)
-
     def all_reports(self) -> np.ndarray:
         """Return every possible report, in the order of the rows of channel()."""
         raise InfeasibleError(f"{self} has too many possible reports to list.")

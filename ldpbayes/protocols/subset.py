@@ -88,9 +88,6 @@ class SubsetSelection(AbstractProtocol):
             np.logaddexp(m * math.log(g) - (m - 1) * inside, m * math.log1p(-g) - (m - 1) * outside if k < a else -math.inf)
         )
 
-    def report_dtype(self):
-        return np.dtype(np.uint8)
-
     def check_reports(self, reports):
         packed = bits.check(reports, self.n_categories)
         bits.check_size(packed, self.size)

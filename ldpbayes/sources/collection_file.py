@@ -16,7 +16,7 @@ from ldpbayes.sources.base import is_whole, open_table, read_tallies, sorted_key
 from ldpbayes.sources.numbers import number
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
-_COLLECTION_KEYS = {*_TEXTS, "by", "categories", "channels", "derived", "published"}
+_COLLECTION_KEYS = {*_TEXTS, "by", "categories", "channels", "derived", "noncompliance", "published"}
 _CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n"}
 _LABELS = {"answers", "candidates", "laws", "separator"}  # parameters that are texts even where they look like "1/2"
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
@@ -31,6 +31,9 @@ def read_collection(path):
     ``where`` (column = value: the rows of this channel), ``report`` (the column or columns of one report), ``count`` (the
     column of counts; without it every row is one report) and ``n`` (the total that the counts must add up to). Numbers may
     be written as fractions, "1/6", and logarithms, "ln(3)" or "2*ln(3)/5".
+
+    A table ``[noncompliance]`` with lines ``name = "law"`` adds respondents who ignore the device; the laws are those of
+    ``Collection.with_noncompliers``.
 
     A key ``by``, a column or a list of columns that the tables of all channels have, splits the reports into cells: the
     result has one collection for every combination that occurs.
@@ -72,6 +75,9 @@ def read_collection(path):
         raise DataError("must be [[published]] tables", source=path, field="published")
     derived = _typed(document, "derived", dict, path, default={})
     by = _grouping(document, path)
+    laws = _typed(document, "noncompliance", dict, path, default={})
+    if laws and by:
+        raise DataError("goes with one cell only; leave out by", source=path, field="noncompliance")
     try:
         facts = {"derived": tuple(_derived(name, entry) for name, entry in derived.items()), "published": tuple(published)}
         facts |= {"id": files.stem(path), **texts}
@@ -82,6 +88,8 @@ def read_collection(path):
             named = {"id": facts.pop("id"), "title": facts.pop("title", "")}
             return Cells.from_groups(groups, categories, by, **named, **facts)
         collection = Collection(tuple(categories), tuple(tallies[()] for tallies in channels), **facts)
+        if laws:
+            collection = collection.with_noncompliers(laws)
     except DataError as err:
         raise err.at(source=path) from err.__cause__
     except LDPBayesError as err:

@@ -1,0 +1,203 @@
+"""Collections whose respondents may ignore the device: how they are made, and what their reports can say of the share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import linprog, nnls
+
+from ldpbayes.collections.tally import Tally
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
+from ldpbayes.protocols.laws import ListLaw
+from ldpbayes.protocols.noncompliance import Noncompliance, as_law
+
+if TYPE_CHECKING:
+    from ldpbayes.collections.collection import Collection
+
+#: Shares of the compliers are derived quantities up to so many categories.
+MAX_SHARES = 100
+#: Reports drawn to stand for a channel that cannot be written out.
+SAMPLED = 4000
+#: The share at which the sd of the design is stated: the mean of its default prior.
+GAMMA = 0.1
+
+
+@dataclass(frozen=True)
+class Identification:
+    """What the reports of a design can say of the share γ of respondents who ignore the device.
+
+    Attributes
+    ----------
+    identified : bool
+        Whether two different γ never have the same reports.
+    low, high : float
+        The γ between which the reports do not decide, found from these reports; both nan where γ is identified.
+    sd : float
+        The sd of γ that the design gives at this number of reports; inf where it is not identified.
+    sentence : str
+    """
+
+    identified: bool
+    low: float
+    high: float
+    sd: float
+    sentence: str
+
+
+def with_noncompliers(collection: Collection, laws: Mapping) -> Collection:
+    """Return the collection over its categories and one more for each law; see Collection.with_noncompliers."""
+    if not isinstance(laws, Mapping) or not laws:
+        raise ArgumentError(
+            f'laws must be a mapping such as {{"no-sayer": "no"}} from names to laws of reports, got {shown(laws)}.'
+        )
+    if collection.n_laws:
+        raise ArgumentError("with_noncompliers must be called once, with all laws.")
+    for name in laws:
+        if not isinstance(name, str) or not name or name in collection.categories:
+            raise ArgumentError(f"laws must have names that are no category, got {shown(name)}.")
+    tallies = []
+    for tally in collection.tallies:
+        found = [law[tally.name] if isinstance(law, Mapping) else law for law in laws.values()]
+        found = tuple(as_law(law, tally.protocol, collection.categories) for law in found)
+        tallies.append(Tally.trusted(Noncompliance(tally.protocol, found), tally.reports, tally.counts, tally.name))
+    return replace(
+        collection,
+        categories=(*collection.categories, *laws),
+        tallies=tuple(tallies),
+        derived=_derived(collection, tuple(laws)),
+    )
+
+
+def _derived(collection, names):
+    """Return γ, the compliers' shares, and the derived quantities of the collection as shares of the compliers."""
+    from ldpbayes.collections.collection import Derived
+
+    own = tuple(replace(item, given=item.given or collection.categories) for item in collection.derived)
+    taken = {item.name for item in own}
+    out = [Derived("noncompliance", names)] if "noncompliance" not in taken else []
+    if collection.n_categories <= MAX_SHARES:
+        for label in collection.categories:
+            name = f"{label.replace('/', '∕')} among compliers"
+            if name not in taken:
+                out.append(Derived(name, (label,), collection.categories))
+    return (*out, *own)
+
+
+def identification(collection: Collection, gamma: float = GAMMA) -> Identification:
+    """Return what the reports can say of γ; see Collection.noncompliance."""
+    n_laws, size = collection.n_laws, collection.n_categories
+    if not n_laws:
+        raise ArgumentError("noncompliance needs a collection made by with_noncompliers.")
+    a, n = size - n_laws, collection.n_reports
+    listable = all(tally.protocol.decoder() is not None for tally in collection.tallies)
+    parts = [_design(tally, listable, a, gamma) for tally in collection.tallies]
+    null = null_space(np.concatenate([part for part, _ in parts]))
+    ignoring = np.append(np.zeros(a), np.ones(n_laws))
+    identified = bool((np.abs(null @ ignoring) < 1e-7).all())
+    fitted = _fitted(collection, parts) if listable else _improved(collection)
+    if identified:
+        sd = _sd(parts, fitted, ignoring, a, gamma)
+        sentence = (
+            f"The share γ of respondents who ignore the device is identified; at γ = {gamma:g} these {n:,} reports "
+            f"determine it to a standard deviation of {sd:.2g}."
+        )
+        if sd > gamma:
+            sentence += " That is more than γ itself: the prior of γ decides."
+        return Identification(True, float("nan"), float("nan"), sd, sentence)
+    low, high = _bounds(fitted, null, ignoring)
+    sentence = (
+        "No number of reports through these channels identifies the share γ of respondents who ignore the device: every γ "
+        f"from {low:.3g} to {high:.3g} gives the reports that came in. A second channel with another ε, or asking some "
+        "of the respondents directly, may identify it; with an informative prior, such as Compliance(gamma=(2, 18)), "
+        "a fit is possible whose γ follows the prior within that interval."
+    )
+    return Identification(False, low, high, float("inf"), sentence)
+
+
+def _design(tally, listable, a, gamma):
+    """Return ((reports, a + m) probabilities, their number of users): the channel, or rows of sampled reports."""
+    protocol = tally.protocol
+    if listable:
+        return protocol.channel(), tally.n_reports
+    rng, size = np.random.default_rng(0), protocol.n_categories
+    if size > 2000:
+        raise InfeasibleError(f"Identification of γ is worked out for at most 2,000 categories here, got {size:,}.")
+    p = _centre(np.full(a, 1 / a), size - a, gamma)
+    reports, counts = protocol.simulate(rng.multinomial(max(SAMPLED, 4 * size), p), rng)
+    rows = protocol.rows(reports[counts > 0], counts[counts > 0])
+    dense = rows.dense()
+    # As importance samples of all reports: E over reports of f(y) is their mean.
+    return dense / (dense @ p)[:, None] * (rows.counts / rows.counts.sum())[:, None], tally.n_reports
+
+
+def _centre(p, n_laws, gamma):
+    return np.append((1 - gamma) * p, np.full(n_laws, gamma / n_laws))
+
+
+def null_space(matrix):
+    """Return an orthonormal basis, shape (k, columns), of what a matrix maps to zero."""
+    scale = matrix.max(axis=1, keepdims=True)
+    rows = np.divide(matrix, scale, out=np.zeros_like(matrix), where=scale > 0)
+    _, singular, vt = np.linalg.svd(np.linalg.qr(rows, mode="r"), full_matrices=True)
+    small = singular <= singular[0] * 1e-11
+    return np.concatenate([vt[: singular.size][small], vt[singular.size :]])
+
+
+def _fitted(collection, parts):
+    """Return p′ with the least Σ (share − expected)²/share, by non-negative least squares."""
+    blocks, right = [np.full((1, collection.n_categories), 1e4)], [[1e4]]
+    for (channel, n), tally in zip(parts, collection.tallies, strict=True):
+        share = ListLaw(tally.protocol).tally(tally.reports, tally.counts) / n
+        weight = np.sqrt(n / collection.n_reports / (share + 0.5 / n))
+        blocks.append(weight[:, None] * channel)
+        right.append(weight * share)
+    p, _ = nnls(np.concatenate(blocks), np.concatenate(right))
+    return p / p.sum()
+
+
+def _improved(collection):
+    """Return p′ after a hundred steps of expectation and maximisation from the uniform one."""
+    rows, p = collection.rows, np.full(collection.n_categories, 1 / collection.n_categories)
+    for _ in range(100):
+        p = p * rows.rmatvec(rows.counts / rows.matvec(p)) / rows.n_reports
+    return p / p.sum()
+
+
+def _bounds(p, null, ignoring):
+    """Return the least and the largest γ of p + Nᵀz ≥ 0, which all have the same reports, by two linear programmes."""
+    direction = null @ ignoring
+    ends = []
+    for sign in (1.0, -1.0):
+        found = linprog(sign * direction, A_ub=-null.T, b_ub=p, bounds=(None, None), method="highs")
+        if found.status != 0:
+            raise DataError("the interval of γ could not be worked out from these reports")
+        ends.append(float(np.clip(p @ ignoring + direction @ found.x, 0.0, 1.0)))
+    return ends[0], ends[1]
+
+
+def _sd(parts, fitted, ignoring, a, gamma):
+    """Return the root of the entry of the inverse information that belongs to γ, at that γ and the fitted compliers."""
+    p, n = fitted[:a], sum(size for _, size in parts)
+    p = (n * p + 0.5) / (n * p.sum() + 0.5 * a)
+    p = _centre(p, len(fitted) - a, gamma)
+    information = np.zeros((p.size, p.size))
+    for channel, size in parts:
+        mixed = channel @ p
+        weight = np.divide(size, mixed, out=np.zeros_like(mixed), where=mixed > 0)
+        information += channel.T @ (weight[:, None] * channel)
+    basis = np.linalg.svd(np.ones((1, p.size)))[2][1:]
+    along = basis @ ignoring
+    return float(np.sqrt(along @ np.linalg.pinv(basis @ information @ basis.T, rcond=1e-13, hermitian=True) @ along))
+
+
+def refuse(collection: Collection) -> None:
+    """Raise an InfeasibleError where γ is not identified, for a prior of γ that nobody chose."""
+    found = identification(collection)
+    if not found.identified:
+        raise InfeasibleError(found.sentence)
+
+
+__all__ = ["Identification", "identification", "null_space", "refuse", "with_noncompliers"]

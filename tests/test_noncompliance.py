@@ -1,0 +1,188 @@
+"""Respondents who ignore the device: identification, prior, and fits."""
+
+import math
+
+import numpy as np
+import pytest
+from cases import CASES
+
+from ldpbayes import (
+    GRR,
+    ArgumentError,
+    Collection,
+    InfeasibleError,
+    Tally,
+    fit,
+    load_example,
+    read_collection,
+    select_method,
+    write_collection,
+)
+from ldpbayes.estimators.mle import maximise
+from ldpbayes.priors import Compliance, Dirichlet, prior_for
+from ldpbayes.protocols import HadamardResponse, LocalHashing, UnaryEncoding, designs
+
+LABELS = "abcde"
+
+
+def collected(protocols, laws, gamma, n=10_000, p=None, seed=1):
+    """Return a collection with noncompliers of simulated reports, gamma of them by the first law."""
+    rng = np.random.default_rng(seed)
+    a = protocols[0].n_categories
+    p = np.full(a, 1 / a) if p is None else np.asarray(p)
+    plain = Collection(LABELS[:a], [Tally(q, *q.simulate([1] * a, rng), f"c{i}") for i, q in enumerate(protocols)])
+    tallies = []
+    truth = np.concatenate([(1 - gamma) * p, [gamma], np.zeros(len(laws) - 1)])
+    for tally in plain.with_noncompliers(laws).tallies:
+        counts = rng.multinomial(n // len(protocols), truth)
+        tallies.append(Tally(tally.protocol.compliers, *tally.protocol.simulate(counts, rng), tally.name))
+    return Collection(LABELS[:a], tallies).with_noncompliers(laws)
+
+
+# ---- identification ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("case", [case for case in CASES if not case.name.startswith("noncompliance")], ids=str)
+def test_identified_where_the_law_adds_a_dimension(case):
+    """The rank rule, over every protocol whose reports can be listed, one ε and two."""
+    a = case.categories[-1]
+    for levels in ((1.0,), (0.7, 1.4)):
+        protocols = [case.build(a, level) for level in levels]
+        if protocols[0].n_outputs is None or protocols[0].n_outputs > 4096 or protocols[0].caveat:
+            pytest.skip("reports that cannot be listed, or are not those of single users")
+        laws = ["uniform", {f"c{i}": q.all_reports()[0].tolist() for i, q in enumerate(protocols)}]
+        rng = np.random.default_rng(3)
+        tallies = [Tally(q, *q.simulate(np.full(a, 40), rng), f"c{i}") for i, q in enumerate(protocols)]
+        for law in laws:
+            wrapped = Collection(LABELS[:a] if a <= 5 else "abcdef", tallies).with_noncompliers({"other": law})
+            stacked = np.concatenate([tally.protocol.channel() for tally in wrapped.tallies])
+            rank, inner = (np.linalg.matrix_rank(part, tol=1e-10) for part in (stacked, stacked[:, :a]))
+            found = wrapped.noncompliance()
+            assert found.identified == (rank == inner + 1), (case.name, law)
+            assert math.isfinite(found.sd) == found.identified
+            if not found.identified:
+                assert 0 <= found.low <= found.high <= 1
+
+
+def test_grr_at_one_level_has_the_interval_of_its_closed_form():
+    a, protocol = 4, GRR(4, 1.2)
+    counts = np.array([420, 250, 180, 150])
+    found = Collection(LABELS[:a], Tally(protocol, np.arange(a), counts)).with_noncompliers({"o": "a"}).noncompliance()
+    r, weight = counts / counts.sum(), a + protocol.beta
+    assert not found.identified and math.isinf(found.sd)
+    # Solve (1 − γ) q_x = r_x − γ[x = 0] for p ≥ 0, with q_x = (1 + βp_x)/(a + β).
+    assert found.low == pytest.approx(max(0.0, 1 - weight * r[1:].min()), abs=1e-8)
+    assert found.high == pytest.approx((weight * r[0] - 1) / (weight - 1), abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "protocols, law, sd",
+    [
+        ([GRR(5, 0.5), GRR(5, 2.0)], "a", 0.010),
+        ([GRR(5, 1.0), GRR(5, 2.0)], "a", 0.016),
+        ([UnaryEncoding.optimised(5, 1.0)], "no bits", 0.005),
+        ([UnaryEncoding.optimised(5, 1.0)], "fair coins", 0.011),
+        ([UnaryEncoding.optimised(5, 1.0)], "all bits", 0.003),
+        ([GRR(5, 0.5), GRR(5, 1.0), GRR(5, 2.0)], "uniform", math.inf),
+    ],
+)
+def test_sd_that_a_design_can_give(protocols, law, sd):
+    found = collected(protocols, {"other": law}, 0.1).noncompliance()
+    assert found.sd == pytest.approx(sd, rel=0.15) if sd < math.inf else not found.identified
+
+
+def test_reports_too_many_to_list_are_judged_by_a_sample():
+    assert collected([UnaryEncoding.optimised(5, 1.0)], {"o": "no bits"}, 0.1).noncompliance().sd > 0
+    wide = UnaryEncoding.optimised(20, 1.0)
+    rng = np.random.default_rng(5)
+    tally = Tally(wide, *wide.simulate(np.full(20, 100), rng))
+    labels = [f"x{i}" for i in range(20)]
+    found = Collection(labels, tally).with_noncompliers({"o": "no bits"}).noncompliance()
+    assert found.identified and 0 < found.sd < 0.1
+    assert not Collection(labels, tally).with_noncompliers({"o": "fair coins"}).noncompliance().sd > 1
+
+
+# ---- the collection, its file and its prior ------------------------------------------------------------------------
+def test_file_and_collection_agree(tmp_path):
+    wrapped = collected([GRR(3, 0.5), GRR(3, 2.0)], {"a-sayer": "a"}, 0.1)
+    assert [item.name for item in wrapped.derived][:2] == ["noncompliance", "a among compliers"]
+    write_collection(wrapped, tmp_path / "x.toml")
+    assert read_collection(tmp_path / "x.toml") == wrapped
+    plain = Collection(LABELS[:3], [Tally(t.protocol.compliers, t.reports, t.counts, t.name) for t in wrapped.tallies])
+    write_collection(plain, tmp_path / "y.toml")
+    text = (tmp_path / "y.toml").read_text()
+    (tmp_path / "x.toml").write_text(text + '\n[noncompliance]\na-sayer = "a"\n')
+    found = read_collection(tmp_path / "x.toml")
+    assert found.categories == wrapped.categories and found.derived == wrapped.derived
+
+
+@pytest.mark.parametrize("laws", [{}, "no", {"a": "b"}, {"": "a"}, {"o": "nobody"}])
+def test_laws_that_cannot_be_are_refused(laws):
+    with pytest.raises(ArgumentError):
+        Collection("ab", Tally(GRR(2, 1.0), [0, 1])).with_noncompliers(laws)
+
+
+def test_the_default_prior_is_for_the_compliers():
+    wrapped = collected([GRR(3, 0.5), GRR(3, 2.0)], {"o": "a"}, 0.1)
+    prior = prior_for("jeffreys", wrapped)
+    draws = prior.sample(50_000, np.random.default_rng(1))
+    assert draws[:, -1].mean() == pytest.approx(0.1, abs=0.003)
+    assert (draws[:, -1] > 0.25).mean() == pytest.approx(0.75**9, abs=0.004)
+    assert prior.concentrations() is None
+    conjugate = prior_for(Compliance("jeffreys", (2.0, 1.5)), wrapped)
+    assert conjugate.concentrations().tolist() == [0.5, 0.5, 0.5, 2.0]
+    assert prior_for(Dirichlet(np.ones(4)), wrapped).describe() == "flat, Dirichlet(1)"
+
+
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning")
+def test_what_is_not_identified_is_refused_before_time_is_spent():
+    wrapped = collected([GRR(3, 1.0)], {"o": "a"}, 0.1)
+    with pytest.raises(InfeasibleError, match="identifies the share γ"):
+        fit(wrapped, random_seed=1)
+    assert select_method(wrapped, Compliance("jeffreys", (2, 18))).method.name
+
+
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning")
+def test_without_data_gamma_has_its_prior():
+    """A direct question of one person who said b: an a-sayer did not, and uniform answers say nothing about γ."""
+    wrapped = Collection("ab", Tally(GRR(2, 0.0001), [0, 1], [1, 1])).with_noncompliers({"o": "uniform"})
+    tree = fit(wrapped, Compliance("jeffreys", (2.0, 8.0)), draws=2000, random_seed=3, estimates=False)
+    gamma = tree["posterior"]["noncompliance"].values.ravel()
+    assert gamma.mean() == pytest.approx(0.2, abs=0.01)
+    assert gamma.std() == pytest.approx(math.sqrt(0.2 * 0.8 / 11), rel=0.06)
+
+
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning")
+def test_minarets_as_a_stochastic_lie_detector():
+    """Carriers who deny are an extra category: likelihood, maximum and posterior are those of the named design."""
+    survey = load_example("minarets")
+    order = [0, 2]  # honest carriers and the others; those who lie always say no
+    tallies = [
+        Tally(designs.Channel(t.protocol.matrix[:, order], t.protocol.answers), t.reports, t.counts, t.name)
+        for t in survey.tallies
+    ]
+    labels = [survey.categories[x] for x in order]
+    wrapped = Collection(labels, tallies).with_noncompliers({survey.categories[1]: "no"})
+    p = maximise(wrapped.rows, tolerance=1e-10).p
+    assert p[[0, 2, 1]] == pytest.approx(maximise(survey.rows, tolerance=1e-10).p, abs=1e-5)
+    assert 1 - p[1] == pytest.approx(0.870695, abs=2e-5)
+    settings = {"draws": 1000, "random_seed": 1, "estimates": False}
+    ours = fit(wrapped, Compliance("jeffreys", (0.5, 1.0)), **settings)["summary"]["mean"].values
+    assert ours[..., [0, 2, 1]] == pytest.approx(fit(survey, "jeffreys", **settings)["summary"]["mean"].values, abs=1e-3)
+
+
+def test_crosswise_with_one_sayers_is_recovered():
+    protocols = [designs.crosswise(0.15), designs.crosswise(0.85)]
+    truth = np.array([0.8, 0.2])
+    seen = 0
+    for seed in range(20):
+        wrapped = collected(protocols, {"one-sayer": [1][0]}, 0.1, n=4000, p=truth, seed=seed)
+        tree = fit(wrapped, draws=250, random_seed=seed, ci_prob=0.9, estimates=False)
+        for name, value in (("noncompliance", 0.1), ("b among compliers", 0.2)):
+            low, high = np.quantile(tree["posterior"][name].values, [0.05, 0.95])
+            seen += low <= value <= high
+    assert 30 <= seen <= 40  # 36 of 40 are expected; 30 or fewer have probability 0.005
+
+
+def test_hadamard_identifies_uniform_reports_and_local_hashing_is_served():
+    assert collected([HadamardResponse(5, 1.0)], {"o": "uniform"}, 0.1).noncompliance().identified
+    with pytest.raises(ArgumentError, match="listed"):
+        collected([LocalHashing(5, 1.0)], {"o": "uniform"}, 0.1)
