@@ -126,7 +126,7 @@ class AbstractPrior(abc.ABC):
 
     @abc.abstractmethod
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Return independent draws of P from the prior, shape (size, *shape)."""
+        """Return independent draws of P from the prior, shape ``(size, *shape)``."""
 
     @property
     @abc.abstractmethod
@@ -143,7 +143,7 @@ class AbstractPrior(abc.ABC):
 
     @abc.abstractmethod
     def to_simplex(self, z: np.ndarray) -> np.ndarray:
-        """Return P, shape (*shape) or (k, *shape), for z of shape (n_unknowns,) or (k, n_unknowns)."""
+        """Return P, shape ``(*shape)`` or ``(k, *shape)``, for z of shape (n_unknowns,) or (k, n_unknowns)."""
 
     @abc.abstractmethod
     def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:

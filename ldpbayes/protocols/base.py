@@ -186,7 +186,7 @@ class AbstractProtocol(abc.ABC):
 
     @property
     def support_sizes(self) -> np.ndarray | None:
-        """P(|support| = k), k = 0..a, where reports are exchangeable sets with rows ∝ 1 + β[x ∈ S]; else None.
+        """P(size of the support = k), k = 0..a, where reports are exchangeable sets with rows ∝ 1 + β[x ∈ S]; else None.
 
         Exchangeable: given its size, a support holding x is uniform over those sets, and so is one that does not. Then
         closed forms of the theory follow from these sizes alone (they do not depend on the value).
