@@ -1,5 +1,6 @@
 """Fits that several test files share: NUTS is compiled once per structure and every collection sampled once."""
 
+import os
 import pathlib
 
 import numpy as np
@@ -19,6 +20,9 @@ def pytest_sessionfinish(session):
         reporter.write_line(f"{len(skipped)} tests were skipped; at most {MAX_SKIPPED} may be.", red=True)
         session.exitstatus = 1
 
+
+#: Tables of the command line are as wide as they need to be, also where the terminal states another width.
+os.environ["COLUMNS"] = "160"
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
 

@@ -325,7 +325,7 @@ def test_eriksson_mean(read):
 
 def wada_margins(tally):
     """Return the (one, both_or_none) counts of each item."""
-    table = tally.protocol.tally(tally.reports, tally.counts).astype(int).reshape((2,) * 4)
+    table = np.bincount(tally.reports, tally.counts, tally.protocol.n_outputs).astype(int).reshape((2,) * 4)
     return [table.sum(axis=tuple(k for k in range(4) if k != axis)) for axis in range(4)]
 
 
