@@ -209,6 +209,10 @@ def test_the_same_seed_attaches_the_same_frequencies():
     np.testing.assert_array_equal(one, two)
 
 
+#: One process compiles the models that several tests look at.
+pytestmark = pytest.mark.xdist_group("result")
+
+
 @pytest.fixture(scope="module")
 def groups():
     """Five groups with their reports under OUE, by region and year."""

@@ -189,7 +189,7 @@ def uniform_enough(found):
 
 
 def test_calibrated_in_short():
-    uniform_enough(ranks(GRR(4, 1.5), 100, 40, 1))
+    uniform_enough(ranks(GRR(4, 1.5), 100, 20, 1))
 
 
 @pytest.mark.calibrate
