@@ -233,6 +233,8 @@ def fit(
         settings = {"method": method, "draws": draws, "chains": chains, "estimates": estimates, "exclude": exclude}
         run = {"random_seed": seed(random_seed), "ci_prob": level(ci_prob), "progressbar": progressbar}
         tree = _fit_cells(collection, as_prior(prior, collection.n_categories, len(collection)), settings, run)
+        if estimates:
+            tree.attrs |= _fitness_of_cells(collection, tree)
         if not tree.attrs["converged"]:
             warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
         return tree
@@ -261,7 +263,7 @@ def fit(
         if np.isfinite(tree.attrs["prior_weight"]):
             tree.attrs |= answers.worth(tree, collection)
         fitness = check(collection, replications=QUICK_REPLICATIONS)
-        tree.attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged)}
+        tree.attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged), "fitness_p": fitness.p_value}
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
     return tree
@@ -297,6 +299,22 @@ def _fit_cells(cells, prior, settings, run):
     tree = result.stack(cells, trees, {key: value for key, value in chosen.items() if key != "progressbar"})
     result.validate(tree)
     return tree
+
+
+def _fitness_of_cells(cells, tree):
+    """Return the facts about the fit of the reports of all cells; cells that are summaries cannot be tested."""
+    from ldpbayes.fitness.checking import check, verdict_of_cells
+
+    if "cells" in tree.children:
+        p = tree["cells"]["fitness_p"].values
+    else:
+        whole = [one.rows() is not None for one in cells.likelihoods]
+        p = [
+            check(cell, replications=QUICK_REPLICATIONS).p_value if held else np.nan
+            for cell, held in zip(cells.values(), whole, strict=True)
+        ]
+    sentence, flagged = verdict_of_cells(cells.labels, p)
+    return {"fitness": sentence, "fitness_flagged": int(flagged)}
 
 
 def _fit_together(cells, prior, settings, run):

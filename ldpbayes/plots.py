@@ -18,7 +18,7 @@ _DASHES = ("-", (0, (6, 2)), (0, (3, 1.5)), (0, (6, 2, 1, 2)), (0, (1, 1.2)), (0
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _STYLE = {"mle": ("D", ORANGE, "MLE"), "oracle": ("x", RED, "oracle")}
 #: Panels of a forest plot, one per cell.
-_MOST_CELLS = 12
+PANELS = 12
 
 
 def _new_figure(**settings):
@@ -51,7 +51,7 @@ def plot_forest(tree, *, top=40):
     tree : DataTree
         From fit().
     top : int
-        Number of categories shown: those with the largest posterior means.
+        Number of categories shown: those with the largest posterior means. At most PANELS cells are drawn.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def plot_forest(tree, *, top=40):
     shown = np.sort(np.argsort(-order, kind="stable")[:top])
     quantities = list(summary["quantity"].values) if "quantity" in summary.coords else []
     lines = shown.size + len(quantities)
-    cells = list(summary["cell"].values)[:_MOST_CELLS] if "cell" in summary.dims else [None]
+    cells = list(summary["cell"].values)[:PANELS] if "cell" in summary.dims else [None]
     columns = min(len(cells), 3)
     rows = -(-len(cells) // columns)
     figure = _new_figure(figsize=(max(7.5, 4.2 * columns), rows * (1.2 + 0.36 * lines) + 0.9))
@@ -79,6 +79,8 @@ def plot_forest(tree, *, top=40):
     for axes in figure.axes[len(cells) :]:
         axes.remove()
     title = tree.attrs["title"] or tree.attrs["collection"]
+    if cells != [None] and len(cells) < summary.sizes["cell"]:
+        title += f" (the first {len(cells)} of {summary.sizes['cell']:,} cells)"
     figure.suptitle("\n".join(textwrap.wrap(title, 80)), fontsize=11)
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     return figure

@@ -12,6 +12,7 @@ from priorcases import CellsApart, LogisticNormal
 from ldpbayes import (
     GRR,
     NUTS,
+    ArgumentError,
     Cells,
     Channel,
     Collection,
@@ -25,6 +26,7 @@ from ldpbayes import (
     save,
 )
 from ldpbayes.errors import DiagnosticWarning, RankDeficientWarning
+from ldpbayes.fitness.checking import verdict_of_cells
 from ldpbayes.protocols.unary import UnaryEncoding
 
 LABELS = ["a", "b", "c"]
@@ -102,6 +104,43 @@ def test_results_of_cells_are_saved_and_answer(cells, tree, tmp_path):
     share = answers.category_sum(again, ["a", "b"], cell=("north", 2025))
     assert share["mean"] == pytest.approx(float(tree["summary"]["derived_mean"][1, 0]), abs=0.02)
     assert answers.poststratify(again, cells.sizes)["mean"].sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "data, n_cells, words",
+    [
+        ("one", 3, "prior must be for one distribution, got one for 3 cells at once"),
+        ("one", 1, "prior must be for one distribution, got one for 1 cells at once"),
+        ("cells", 4, "prior must be for 3 cells like the data, got 4"),
+    ],
+)
+def test_a_prior_over_several_cells_needs_as_many(cells, data, n_cells, words):
+    with pytest.raises(ArgumentError, match=words):
+        fit(cells if data == "cells" else cells["north", 2024], CellsApart(LogisticNormal(3), n_cells))
+
+
+@pytest.mark.parametrize("prior", ["flat", "together"])
+def test_the_fit_of_the_reports_of_all_cells_is_said(prior):
+    blind, counts = UnaryEncoding.optimised(3, 1.0), np.array([90, 60, 50])
+    reports, weights = blind.simulate(counts, np.random.default_rng(0))
+    good = Collection(LABELS, [Tally(blind, reports, weights)])
+    full = Collection(LABELS, [Tally(blind, np.array([[True] * 3, [False] * 3]), [100, 100])])
+    belief = prior if prior == "flat" else CellsApart(LogisticNormal(3), 2)
+    tree = fit(Cells({"x": good, "y": good}), belief, random_seed=1, draws=100)
+    assert tree.attrs["fitness"].startswith("The reports of all 2 cells fit the design")
+    bad = fit(Cells({"x": good, "y": full}), belief, random_seed=1, draws=100)
+    assert "all 2 cells do not fit the design, least well in y (" in bad.attrs["fitness"] and bad.attrs["fitness_flagged"]
+    assert bad.attrs["identifiability"] == "" and bad.attrs["caveat"] == ""
+    unknown = fit(Cells({"x": survey([40, 35, 25])}), "flat", random_seed=1, draws=100)
+    assert unknown.attrs["fitness"] == "No test of fit is possible in any cell."
+
+
+def test_honest_cells_are_rarely_flagged_and_a_shared_fault_is_seen():
+    rng = np.random.default_rng(2)
+    honest = [verdict_of_cells([""] * 60, rng.random(60))[1] for _ in range(2000)]
+    assert 0.03 < np.mean(honest) < 0.065
+    sentence, flagged = verdict_of_cells([str(c) for c in range(60)], np.r_[np.full(59, 0.2), np.nan])
+    assert flagged and "the 59 of 60 cells" in sentence and "least well" not in sentence
 
 
 def test_sums_over_many_weakly_informed_cells_warn():

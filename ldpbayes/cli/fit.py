@@ -8,6 +8,8 @@ import typer
 
 from ldpbayes import files
 from ldpbayes.cli import options, printing
+from ldpbayes.collections import Cells
+from ldpbayes.errors import ArgumentError
 from ldpbayes.pages.fit import TOP
 
 AUTO = options.Method("auto")
@@ -27,8 +29,20 @@ def command(
     page: options.PagePath = None,
     as_json: options.AsJSON = False,
     top: Annotated[
-        int, typer.Option(help="Number of categories to print and plot: those with the largest posterior means.", min=1)
+        int,
+        typer.Option(
+            help="Number of categories to print and plot: those with the largest posterior means. With [bold]by[/bold], "
+            "number of rows of a table.",
+            min=1,
+        ),
     ] = TOP,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A column of the tables: one posterior for each of its values (replaces [bold]by[/bold] of the file); may "
+            "be repeated."
+        ),
+    ] = None,
     exclude: Annotated[
         list[options.Method] | None, typer.Option(help="A method that auto must not choose; may be repeated.")
     ] = None,
@@ -55,14 +69,20 @@ def command(
       ldpbayes fit example:cheating --method nuts --seed 1 --json
 
       ldpbayes fit my_survey.toml --page my_survey.html
+
+      ldpbayes fit my_survey.toml --by region --by year
     """
     from ldpbayes.fitting import fit
 
-    collection, belief = options.read(file), options.prior(prior)
+    collection, belief = options.read(file, by), options.prior(prior)
     if noncompliance or noncompliance_prior:
+        if isinstance(collection, Cells):
+            raise ArgumentError("noncompliance goes with one cell only; leave out by.")
         collection, belief = options.noncompliant(collection, belief, noncompliance, noncompliance_prior)
     excluded = tuple(name.value for name in exclude or ())
     if explain:
+        if isinstance(collection, Cells):
+            raise ArgumentError("explain needs a collection without cells; the method is chosen for every cell by itself.")
         from ldpbayes.fitting import select_method
         from ldpbayes.pages.choice import of_choice
 
@@ -72,10 +92,6 @@ def command(
         from ldpbayes.pages.renderers import renderer_of
 
         renderer_of(page)  # a wrong suffix is refused before the fit takes its time
-    if plot is not None:
-        from ldpbayes.plots import check_ending
-
-        check_ending(plot)
     if plot is not None:
         from ldpbayes.plots import check_ending
 

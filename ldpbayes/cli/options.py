@@ -38,13 +38,17 @@ Parameters = Annotated[
 ]
 
 
-def read(file):
-    """Return the Collection that a FILE argument names."""
+def read(file, by=None):
+    """Return the Collection or, where columns split its reports, the Cells that a FILE argument names."""
     from ldpbayes.examples import load_example
     from ldpbayes.sources import read_collection
 
     prefix, colon, name = file.partition(":")
-    return load_example(name) if colon and prefix == "example" else read_collection(file)
+    if colon and prefix == "example":
+        if by:
+            raise ArgumentError("by must be left out: the shipped collections have no grouping columns.")
+        return load_example(name)
+    return read_collection(file, by=by)
 
 
 def prior(text):

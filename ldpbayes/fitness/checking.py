@@ -1,8 +1,11 @@
 """check(): can these reports have come from their design?"""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import chi2
 
 from ldpbayes import checks
 from ldpbayes.collections import Collection
@@ -11,6 +14,8 @@ from ldpbayes.fitness.base import Fitness
 from ldpbayes.fitness.goodness import REPLICATIONS, goodness_of_fit, listed
 from ldpbayes.fitness.structural import structural_checks
 
+#: Cells whose names a verdict lists.
+NAMED = 8
 SATURATED = (
     "The channels have as many parameters as free report counts, so that every table of reports fits. A second channel with "
     "another epsilon, or asking some of the respondents directly, would allow a test."
@@ -79,3 +84,39 @@ def check(
     for tally in collection.tallies:
         found += structural_checks(tally)
     return Fitness(tuple(c for c in found if math.isfinite(c.p_value)), level, tuple(notes))
+
+
+def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, level: float = 0.05) -> tuple[str, bool]:
+    """Return (one sentence, whether the reports do not fit) of the p-values of many cells.
+
+    Half of the level goes to the least p-value, adjusted by the number of cells, and half to Fisher's combination
+    −2 Σ log p ~ χ² with two degrees of freedom per cell, which sees a fault that all cells share.
+
+    Parameters
+    ----------
+    labels : sequence of str
+    p_values : (cells,) array
+        ``Fitness.p_value`` of every cell; nan where no test was possible.
+    level : float
+        Probability with which honest reports may be flagged.
+    """
+    p = np.asarray(p_values, dtype=float)
+    tested = np.isfinite(p)
+    if not tested.any():
+        return "No test of fit is possible in any cell.", False
+    known = np.clip(p[tested], 1e-300, 1.0)
+    together = float(chi2.sf(-2 * np.log(known).sum(), 2 * known.size))
+    least = min(1.0, float(known.min()) * known.size)
+    which = f"all {p.size} cells"
+    if known.size < p.size:
+        which = f"the {known.size} of {p.size} cells in which a test is possible"
+    numbers = f"all together p = {together:.3g}, the least of the adjusted p-values {least:.3g}"
+    if 2 * min(together, least) > level:
+        return f"The reports of {which} fit the design ({numbers}).", False
+    bad = [labels[c] for c in np.flatnonzero(tested & (2 * p * known.size <= level))]
+    where = f", least well in {', '.join(bad[:NAMED])}{', …' if len(bad) > NAMED else ''}" if bad else ""
+    return (
+        f"The reports of {which} do not fit the design{where} ({numbers}). Respondents did not follow the device, reports "
+        "were fabricated or copied, or the design, its parameters or the categories are wrong.",
+        True,
+    )

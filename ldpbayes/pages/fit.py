@@ -6,11 +6,14 @@ import numpy as np
 
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import as_sentences
+from ldpbayes.plots import PANELS
 
 #: Categories that a table shows unless the caller wants another number.
 TOP = 40
 _LABELS = {"mle": "MLE", "oracle": "oracle"}
 _KEYS = ("mean", "sd", "lower", "upper", "mcse")
+#: Keys of columns, which a grouping column of the same name must not hide.
+_TAKEN = {"table", "mean", "sd", "lower", "upper", "mle", "oracle", "mle_standard_error", "oracle_standard_error"}
 
 
 def of_fit(tree, *, top: int = TOP) -> Page:
@@ -20,7 +23,8 @@ def of_fit(tree, *, top: int = TOP) -> Page:
     ----------
     tree : DataTree
     top : int
-        Categories in table and figure: those with the largest posterior means.
+        Categories in table and figure: those with the largest posterior means. Of a result with cells, every table has at
+        most this many rows (or the rows of one cell): those of the first cells.
 
     Returns
     -------
@@ -30,7 +34,7 @@ def of_fit(tree, *, top: int = TOP) -> Page:
     """
     title = tree.attrs["title"] or tree.attrs["collection"]
     summary = tree["summary"]
-    derived = _derived_table(tree) if "quantity" in summary.coords else None
+    derived = _derived_table(tree, top) if "quantity" in summary.coords else None
     parameters = _parameter_table(summary) if "parameter" in summary.coords else None
     tables = [_category_table(tree, title, top), *filter(None, (derived, parameters))]
     return Page(title, tuple(tables), tuple(_notes(tree)), (_forest(tree, title, top),), _facts(tree))
@@ -40,8 +44,7 @@ def _category_table(tree, title, top):
     summary = tree["summary"]
     spec = f".{_digits(summary)}f"
     level = f"{summary.attrs['ci_prob'] * 100:g} % interval"
-    cells = "cell" in summary.dims
-    columns = [*([Column("cell", "cell", "text")] if cells else []), Column("category", "category", "text")]
+    columns = [*_key_columns(summary), Column("category", "category", "text")]
     for target, letter, order in (("distribution", "P", (0, 5, 0)), ("frequency", "F", (6, 8, 7))):
         columns += [
             Column(f"{target}_mean", f"mean of {letter}", spec=spec, priority=order[0]),
@@ -64,13 +67,13 @@ def _category_table(tree, title, top):
                 )
             )
     rows, total, kept = [], summary.sizes["category"], 0
-    for c in range(summary.sizes["cell"]) if cells else [None]:
+    places = _shown_cells(summary, min(total, top), top)
+    for c in places:
         here = summary if c is None else summary.isel(cell=c)
         shown = _largest(here["mean"].sel(target="distribution").values, top)
         kept = len(shown)
         for x in shown:
-            row = [] if c is None else [str(here["cell"].values)]
-            row.append(str(summary["category"].values[x]))
+            row = [*_keys(here), str(summary["category"].values[x])]
             for target in ("distribution", "frequency"):
                 mean, sd, low, high = (float(here[key].sel(target=target).values[x]) for key in _KEYS[:4])
                 row += [mean, sd, (low, high)]
@@ -78,16 +81,15 @@ def _category_table(tree, title, top):
                 value, error = _estimate(tree, name, c)
                 row += [float(value[x]), *([float(error[x])] if _has_errors(tree, name) else [])]
             rows.append(tuple(row))
-    note = f"The {kept} largest of {total:,} categories are shown." if kept < total else ""
-    return Table(title, tuple(columns), tuple(rows), note)
+    parts = [f"the {kept} largest of {total:,} categories"] if kept < total else []
+    return Table(title, tuple(columns), tuple(rows), _left_out(parts, summary, places))
 
 
-def _derived_table(tree):
+def _derived_table(tree, top):
     summary, level = tree["summary"], f"{tree['summary'].attrs['ci_prob'] * 100:g} % interval"
     sd = summary["derived_sd"].values
     spec = f".{_decimals(sd)}f"
-    cells = "cell" in summary["derived_mean"].dims
-    columns = [*([Column("cell", "cell", "text")] if cells else []), Column("quantity", "quantity", "text")]
+    columns = [*_key_columns(summary), Column("quantity", "quantity", "text")]
     columns += [Column("mean", "mean", spec=spec), Column("sd", "sd", spec=spec, priority=5)]
     columns.append(Column("interval", level, "interval", spec))
     known = "estimate" in tree.children and "derived" in tree["estimate"]
@@ -96,19 +98,50 @@ def _derived_table(tree):
         columns.append(Column(name, _LABELS.get(name, name), spec=spec, priority=3 if name == "mle" else 9))
         if name == "mle":
             columns.append(Column("mle_standard_error", "s.e.", spec=spec, priority=4, full="s.e. of the MLE"))
-    rows = []
-    for c in range(summary.sizes["cell"]) if cells else [None]:
+    rows, places = [], _shown_cells(summary, summary.sizes["quantity"], top)
+    for c in places:
         here = summary if c is None else summary.isel(cell=c)
         for i, quantity in enumerate(summary["quantity"].values):
             mean, sd, low, high = (float(here[f"derived_{key}"].values[i]) for key in _KEYS[:4])
-            row = [*([] if c is None else [str(here["cell"].values)]), str(quantity), mean, sd, (low, high)]
+            row = [*_keys(here), str(quantity), mean, sd, (low, high)]
             for name in names:
                 value, error = _estimate(tree, name, c, "derived", "derived_standard_error")
                 row += [float(value[i]), *([float(error[i])] if name == "mle" else [])]
             rows.append(tuple(row))
     # A model of one's own has other scalars beside the quantities of the collection.
     title = "Other quantities" if tree.attrs["method"] == "attached" else "Derived quantities"
-    return Table(title, tuple(columns), tuple(rows))
+    return Table(title, tuple(columns), tuple(rows), _left_out([], summary, places))
+
+
+def _key_columns(summary):
+    """Return one text column per grouping column; none for a single collection."""
+    return [Column(f"cell_{name}" if name in _TAKEN else name, name, "text") for name in _by(summary)]
+
+
+def _keys(here):
+    """Return the key of one cell as texts."""
+    return [str(here[name].values) for name in _by(here)]
+
+
+def _by(summary):
+    """Return the names of the grouping columns, with "cell" for keys that have no name; none for a single collection."""
+    if "cell" not in summary.coords:
+        return []
+    own = [str(name) for name, values in summary.coords.items() if name != "cell" and values.dims == summary["cell"].dims]
+    return own or ["cell"]
+
+
+def _shown_cells(summary, rows, top):
+    """Return the positions of the cells that a table shows, with ``rows`` rows each; [None] for a single collection."""
+    return range(min(summary.sizes["cell"], max(top // rows, 1))) if "cell" in summary.dims else [None]
+
+
+def _left_out(parts, summary, places):
+    """Return the sentence that says which part of a table is shown; empty where it is all of it."""
+    if "cell" in summary.dims and len(places) < summary.sizes["cell"]:
+        parts = [*parts, f"the first {len(places)} of {summary.sizes['cell']:,} cells"]
+    text = " of ".join(parts)
+    return f"{text[0].upper()}{text[1:]} are shown." if text else ""
 
 
 def _parameter_table(summary):
@@ -169,6 +202,8 @@ def _forest(tree, title, top):
 
     level = f"{summary.attrs['ci_prob'] * 100:g} %"
     caption = f"Posterior means and {level} intervals of P and of F, with the point estimates."
+    if "cell" in summary.dims and summary.sizes["cell"] > PANELS:
+        caption += f" The first {PANELS} of {summary.sizes['cell']:,} cells are drawn."
     alt = f"Forest plot: {caption}"
     if "cell" not in summary.dims:
         p = summary.sel(target="distribution")
@@ -188,7 +223,10 @@ def _facts(tree):
     for name in _estimators(tree):
         estimates[name] = tree["estimate"]["value"].sel(estimator=name).values
         estimates[f"{name}_standard_error"] = tree["estimate"]["standard_error"].sel(estimator=name).values
-    cells = {"cells": [str(c) for c in summary["cell"].values]} if "cell" in summary.dims else {}
+    cells = {}
+    if "cell" in summary.dims:
+        keys = {name: summary[name].values for name in _by(summary)}
+        cells = {"cells": [str(c) for c in summary["cell"].values], "by": keys}
     return {
         "collection": tree.attrs["collection"],
         "method": tree.attrs["method"],

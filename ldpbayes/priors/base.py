@@ -107,9 +107,16 @@ class AbstractPrior(abc.ABC):
         Raises
         ------
         ArgumentError
-            Where the prior is for another number.
+            Where the prior is for another number, or for several cells where there are none.
         """
         sized = self.sized(n_categories, n_cells)
+        if len(sized.shape) > 1 and n_cells is None:
+            raise ArgumentError(
+                f"prior must be for one distribution, got one for {sized.shape[0]} cells at once; it needs Cells, which "
+                "hold a collection for each."
+            )
+        if len(sized.shape) > 1 and sized.shape[0] != n_cells:
+            raise ArgumentError(f"prior must be for {n_cells} cells like the data, got {sized.shape[0]}.")
         if sized.n_categories != n_categories:
             raise ArgumentError(
                 f"prior must be for {n_categories} categories like the collection, got {sized.n_categories}."

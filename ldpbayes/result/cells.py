@@ -33,6 +33,9 @@ FACTS = {
     "total_sd": np.nan,
     "bound_sd": np.nan,
     "worth": "",
+    "fitness": "",
+    "fitness_flagged": 0,
+    "fitness_p": np.nan,
 }
 
 

@@ -22,7 +22,7 @@ _LABELS = {"answers", "candidates", "laws", "separator"}  # parameters that are 
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
 
 
-def read_collection(path):
+def read_collection(path, *, by=None):
     """Read a collection file and the tables that it names.
 
     The file holds ``id``, ``title``, ``question``, ``citation``, ``licence``, ``notes``, ``categories`` and one
@@ -41,6 +41,8 @@ def read_collection(path):
     Parameters
     ----------
     path : path-like
+    by : str or sequence of str, optional
+        Grouping columns, instead of those of the file.
 
     Returns
     -------
@@ -74,7 +76,7 @@ def read_collection(path):
     if not all(isinstance(entry, dict) for entry in published):
         raise DataError("must be [[published]] tables", source=path, field="published")
     derived = _typed(document, "derived", dict, path, default={})
-    by = _grouping(document, path)
+    by = _grouping(document if by is None else {"by": by if isinstance(by, str) else list(by)}, path)
     laws = _typed(document, "noncompliance", dict, path, default={})
     if laws and by:
         raise DataError("goes with one cell only; leave out by", source=path, field="noncompliance")

@@ -1,0 +1,107 @@
+"""Collection files with grouping columns on the command line: every table has the keys, every output works."""
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+from commands import run
+
+from ldpbayes import answers, fit, read_collection, result
+from ldpbayes.errors import DiagnosticWarning
+
+SURVEY = """
+title = "Regions"
+categories = ["a", "b", "c", "d"]
+{by}
+
+[[channels]]
+protocol = "grr"
+file = "counts.csv"
+report = "report"
+count = "count"
+parameters = {{ epsilon = 1.0 }}
+
+[derived.ab]
+of = ["a", "b"]
+"""
+
+
+@pytest.fixture
+def survey(tmp_path):
+    def write(n_cells, by="by = ['region', 'year']", n=400):
+        rng = np.random.default_rng(1)
+        lines = ["region,year,report,count"]
+        for c in range(n_cells):
+            counts = rng.multinomial(n, [0.37, 0.25, 0.21, 0.17])
+            lines += [f"r{c:02d},{2020 + c % 2},{x},{k}" for x, k in zip("abcd", counts, strict=True)]
+        (tmp_path / "counts.csv").write_text("\n".join(lines) + "\n")
+        (tmp_path / "survey.toml").write_text(SURVEY.format(by=by))
+        return tmp_path / "survey.toml"
+
+    return write
+
+
+def test_every_output_of_a_file_with_groups_has_the_keys(capsys, tmp_path, survey):
+    file, names = survey(3), ("p.md", "p.html", "p.csv", "f.png", "r.nc")
+    paths = [tmp_path / name for name in names]
+    options = ["--page", paths[0], "--plot", paths[3], "--output", paths[4]]
+    status, out, err = run(capsys, "fit", file, "--seed", 1, "--draws", 100, *options)
+    assert status == 0 and err == "" and out.count("│ r02    │ 2020 │") == 4 + 1
+    assert "No test of fit is possible in any cell." in out
+    for page in paths[1:3]:
+        assert run(capsys, "fit", file, "--seed", 1, "--draws", 100, "--page", page)[0] == 0
+    assert paths[0].read_text().count("| r01 ") == 5 and paths[1].read_text().count(">r01</t") == 5
+    rows = list(csv.DictReader(paths[2].read_text().splitlines()))
+    rows_of_categories = [(row["region"], row["year"], row["category"]) for row in rows if row["category"]]
+    assert rows_of_categories[3:5] == [("r00", "2020", "d"), ("r01", "2021", "a")]
+    assert [row["year"] for row in rows if row["quantity"]] == ["2020", "2021", "2020"]
+    assert paths[3].read_bytes()[1:4] == b"PNG"
+    tree = result.load(paths[4])
+    assert tree["posterior"]["year"].values.tolist() == [2020, 2021, 2020]
+    status, out, _ = run(capsys, "fit", file, "--seed", 1, "--draws", 100, "--json")
+    found = json.loads(out)
+    assert found["cells"] == ["r00, 2020", "r01, 2021", "r02, 2020"]
+    assert found["by"] == {"region": ["r00", "r01", "r02"], "year": [2020, 2021, 2020]}
+    assert found["distribution"]["mean"] == tree["summary"]["mean"].sel(target="distribution").values.tolist()
+    assert np.shape(found["mle"]) == (3, 4) and np.shape(found["derived"]["ab"]["mean"]) == (3,)
+
+
+def test_many_cells_fit_on_a_screen(capsys, monkeypatch, survey):
+    monkeypatch.setenv("COLUMNS", "80")
+    file = survey(60)
+    status, out, _ = run(capsys, "fit", file, "--seed", 1, "--draws", 50)
+    assert status == 0 and "The first 10 of 60 cells are shown." in out and "The first 40 of 60 cells are shown." in out
+    assert max(len(line) for line in out.splitlines() if line.startswith(("│", "┃", "┏"))) <= 80
+    status, out, _ = run(capsys, "fit", file, "--seed", 1, "--draws", 50, "--top", 240)
+    assert status == 0 and "are shown" not in out and len(re.findall(r"^│ r\d\d ", out, re.M)) == 300
+    status, out, _ = run(capsys, "fit", file, "--seed", 1, "--draws", 50, "--top", 2)
+    assert "The 2 largest of 4 categories of the first 1 of 60 cells are shown." in out
+
+
+def test_by_splits_a_file_on_the_command_line(capsys, survey):
+    file = survey(4, by="")
+    status, out, _ = run(capsys, "fit", file, "--by", "year", "--seed", 1, "--json")
+    found = json.loads(out)
+    assert status == 0 and found["by"] == {"year": [2020, 2021]} and found["n_reports"] == 1600
+    assert next(iter(read_collection(file, by=("year", "region")))) == (2020, "r00")
+    for arguments, words in (
+        ([file, "--by", "month"], "no column 'month'"),
+        ([file, "--by", "year", "--explain"], "explain needs a collection without cells"),
+        (["example:nigeria", "--by", "year"], "shipped collections have no grouping columns"),
+    ):
+        status, out, err = run(capsys, "fit", *arguments)
+        assert status == 2 and out == "" and words in " ".join(err.split())
+
+
+def test_answers_on_a_file_with_groups(survey):
+    tree = fit(read_collection(survey(60, n=40)), random_seed=1, draws=100, estimates=False)
+    share = answers.category_sum(tree, ["a", "b"], cell=("r01", 2021))
+    assert float(share["mean"]) == pytest.approx(float(tree["summary"]["derived_mean"][1, 0]), abs=0.03)
+    joint = answers.simultaneous_intervals(tree, cell="r01, 2021")
+    means = tree["summary"]["mean"].sel(target="distribution").values[1]
+    assert (joint["lower"].values <= means).all() and (means <= joint["upper"].values).all()
+    with pytest.warns(DiagnosticWarning, match="independent priors of 60 cells displace this sum"):
+        pooled = answers.poststratify(tree, np.ones(60))
+    assert float(pooled["mean"].sum()) == pytest.approx(1)
