@@ -1,0 +1,59 @@
+"""The test of full compliance, its Bayes factor and the sensitivity curve."""
+
+import numpy as np
+import pytest
+
+from ldpbayes import GRR, ArgumentError, Collection, InfeasibleError, Tally
+from ldpbayes.fitness.noncompliance import compliance_test, compliers_only, log_bayes_factor, sensitivity
+from ldpbayes.protocols import designs
+
+
+def crosswise(gamma, n, rng, share=0.2):
+    """Return two crosswise channels with one-sayers."""
+    tallies = []
+    for i, p in enumerate((0.2, 0.8)):
+        q = designs.crosswise(p)
+        law = (1 - gamma) * q.matrix @ [1 - share, share] + gamma * np.array([0, 1])
+        tallies.append(Tally(q, [0, 1], rng.multinomial(n // 2, law), f"c{i}"))
+    return Collection(["no", "yes"], tallies).with_noncompliers({"one-sayer": 1})
+
+
+def test_size_under_full_compliance():
+    rng = np.random.default_rng(4)
+    found = [compliance_test(crosswise(0.0, 2000, rng)) for _ in range(400)]
+    rejected = sum(one.p_value < 0.05 for one in found)
+    assert 8 <= rejected <= 34  # 20 are expected; each bound is three standard deviations away
+    assert 0.4 <= np.mean([one.statistic < 1e-4 for one in found]) <= 0.6  # half of the mass lies at zero
+
+
+def test_power_and_bayes_factor():
+    collection = crosswise(0.1, 20_000, np.random.default_rng(5))
+    found = compliance_test(collection)
+    assert found.p_value < 1e-4 and found.gamma == pytest.approx(0.1, abs=0.03)
+    assert log_bayes_factor(collection) > 3
+    assert log_bayes_factor(crosswise(0.0, 20_000, np.random.default_rng(6))) < 0
+    assert compliers_only(collection).categories == ("no", "yes")
+
+
+def test_sensitivity_of_warner_is_its_closed_form():
+    q = GRR(2, 1.5)
+    counts = np.array([700, 300])
+    collection = Collection(["no", "yes"], Tally(q, [0, 1], counts)).with_noncompliers({"no-sayer": "no"})
+    curve = sensitivity(collection, ["yes"], threshold=0.3)
+    high, low = q.hit_rates
+    expected = (0.3 / (1 - curve.gamma) - low) / (high - low)
+    np.testing.assert_allclose(curve.answer, np.clip(expected, 0, 1), atol=1e-5)
+    assert curve.turning == pytest.approx(1 - 0.3 / (low + (high - low) * 0.3), abs=1e-4)
+    assert curve.gamma[0] == pytest.approx(collection.noncompliance().low)
+    assert np.isnan(sensitivity(collection, "yes", threshold=0.01, points=5).turning)
+
+
+def test_what_cannot_be_asked_is_refused():
+    plain = Collection(["no", "yes"], Tally(GRR(2, 1.5), [0, 1], [70, 30]))
+    with pytest.raises(ArgumentError, match="with_noncompliers"):
+        compliance_test(plain)
+    wrapped = plain.with_noncompliers({"no-sayer": "no"})
+    with pytest.raises(InfeasibleError, match="identifies the share"):
+        compliance_test(wrapped)
+    with pytest.raises(ArgumentError, match="of must hold categories"):
+        sensitivity(wrapped, ["no-sayer"])
