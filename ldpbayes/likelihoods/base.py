@@ -155,9 +155,9 @@ class Rows(AbstractLikelihood):
     def find_separable(self) -> "Separable | None":
         """Return what separable() returns, computed anew."""
 
+    @abc.abstractmethod
     def closed_form(self) -> FloatArray | None:
         """Return the p of largest likelihood, shape (a,), or None where only iterations find it."""
-        return None
 
     @final
     def rows(self) -> "Rows":

@@ -59,5 +59,8 @@ class ExtendedRows(ByProducts, Rows):
     def sampler(self):
         return None if self.inner.sampler() is None else DenseSampler(self)
 
+    def closed_form(self):
+        return None
+
     def find_separable(self):
         return None

@@ -43,6 +43,9 @@ class DenseRows(ByProducts, Rows):
     def sampler(self):
         return DenseSampler(self)
 
+    def closed_form(self):
+        return None
+
     def find_separable(self):
         """Detect rows with at most one coordinate that differs from the others (two categories: always)."""
         low, high = self.matrix.min(axis=1), self.matrix.max(axis=1)
@@ -95,6 +98,9 @@ class LevelRows(ByProducts, Rows):
 
     def dense(self):
         return self.values[self.levels]
+
+    def closed_form(self):
+        return None
 
     def find_separable(self):
         return None
@@ -172,6 +178,9 @@ class SeparableRows(ByProducts, Rows):
     def sampler(self):
         return None
 
+    def closed_form(self):
+        return None
+
     def find_separable(self):
         return Separable(self.index, self.base, self.slope, self.counts, self.log_constants)
 
@@ -222,6 +231,9 @@ class StackedRows(Rows):
     def value_and_gradient(self, p):
         values, gradients = zip(*(part.value_and_gradient(p) for part in self.parts), strict=True)
         return sum(values), sum(gradients)
+
+    def closed_form(self):
+        return None
 
     def find_separable(self):
         forms = [part.separable() for part in self.parts]

@@ -201,6 +201,9 @@ class SupportRows(TwoLevelRows):
             out += _log_sum(u, self.counts[part])
         return out
 
+    def closed_form(self):
+        return None
+
     def find_separable(self):
         return None
 
@@ -280,6 +283,9 @@ class HadamardRows(ByProducts, TwoLevelRows):
 
     def dense(self):
         return self._packed.dense()
+
+    def closed_form(self):
+        return None
 
     def find_separable(self):
         return None
