@@ -17,6 +17,7 @@ from ldpbayes.likelihoods import (
     AbstractLikelihood,
     AbstractSampler,
     DenseRows,
+    ExtendedRows,
     HadamardRows,
     IdentityRows,
     LevelRows,
@@ -194,6 +195,7 @@ def kinds():
         HadamardRows(rng.integers(8, size=9), 2.5, rng.integers(1, 9, size=9), 6, -1.0),
         SeparableRows([1, 1, 4], [0.3, 0.7, 0.1], [0.5, -0.5, 2.0], [7, 2, 5], 6),
         StackedRows([identity, supports]),
+        ExtendedRows(IdentityRows([2, 0, 4], 3.0, [4, 1, 9], 5, -0.3), np.log([[0.2], [0.7], [0.1]])),
     ]
 
 
