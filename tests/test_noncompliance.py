@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from cases import CASES
+from commands import run
 
 from ldpbayes import (
     GRR,
@@ -186,3 +187,16 @@ def test_hadamard_identifies_uniform_reports_and_local_hashing_is_served():
     assert collected([HadamardResponse(5, 1.0)], {"o": "uniform"}, 0.1).noncompliance().identified
     with pytest.raises(ArgumentError, match="listed"):
         collected([LocalHashing(5, 1.0)], {"o": "uniform"}, 0.1)
+
+
+def test_command_line(tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    tallies = [Tally(q, *q.simulate([700, 300], rng), f"c{i}") for i, q in enumerate([GRR(2, 0.5), GRR(2, 2.0)])]
+    write_collection(Collection(["no", "yes"], tallies), tmp_path / "x.toml")
+    command = ("fit", tmp_path / "x.toml", "--draws", "100", "--seed", "1")
+    status, out, err = run(capsys, *command, "--noncompliance", "no-sayer=no", "--noncompliance-prior", "2,18")
+    assert status == 0 and "yes among compliers" in out and "Beta(2, 18)" in out
+    assert "determine it to a standard deviation of 0.04" in err
+    for wrong in (["--noncompliance", "no"], ["--noncompliance-prior", "2,18"], ["--noncompliance", "x=nobody"]):
+        status, out, err = run(capsys, *command, *wrong)
+        assert status == 2 and not out and err.count("\n") == 1

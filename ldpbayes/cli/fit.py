@@ -79,6 +79,7 @@ def command(
         if isinstance(collection, Cells):
             raise ArgumentError("noncompliance goes with one cell only; leave out by.")
         collection, belief = options.noncompliant(collection, belief, noncompliance, noncompliance_prior)
+    options.say_noncompliance(collection)
     excluded = tuple(name.value for name in exclude or ())
     if explain:
         if isinstance(collection, Cells):

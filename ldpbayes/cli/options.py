@@ -81,6 +81,16 @@ def noncompliant(collection, belief, pairs, beta):
     return collection, Compliance(belief, tuple(numbers) if isinstance(numbers, list) else numbers)
 
 
+def say_noncompliance(collection):
+    """Print to standard error what the design can say of the share who ignore the device, before the fit takes its time."""
+    from ldpbayes.collections import Collection
+
+    if isinstance(collection, Collection) and collection.n_laws:
+        found = collection.noncompliance()
+        if found.identified:  # otherwise fit refuses with that sentence, or the user stated a prior
+            typer.echo(found.sentence, err=True)
+
+
 def parameters(pairs):
     """Return a dict from name=value texts; values are TOML where they parse, else text."""
     found = {}
