@@ -18,6 +18,7 @@ from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.result.attaching import add_log_likelihood, attach, expected_tallies
 from ldpbayes.result.cells import select, stack
 from ldpbayes.result.observed import observed_data
+from ldpbayes.result.reweighing import repilot, reweigh
 from ldpbayes.result.validation import validate
 
 __all__ = [
@@ -30,6 +31,8 @@ __all__ = [
     "expected_tallies",
     "into_chains",
     "load",
+    "repilot",
+    "reweigh",
     "save",
     "select",
     "stack",
