@@ -541,3 +541,11 @@ def test_file_names_that_are_not_utf8_are_served(tmp_path):
 def test_counts_of_ten_to_the_twelve_are_served(tmp_path):
     collection = read(tmp_path, TOML.replace("n = 100", ""), "answer,count\nno,600000000000\nyes,400000000000\n")
     assert collection.n_reports == 10**12
+
+
+def test_mend_23_control_characters_are_no_part_of_a_count(tmp_path):
+    """Found by mutation: str.strip() takes away the separators U+001C to U+001F, which nobody writes on purpose."""
+    path = tmp_path / "people.csv"
+    path.write_text("value,count\nyoung,100\nold,250\x1c\n")
+    with pytest.raises(LDPBayesError, match="whole number"):
+        population(path)

@@ -1,9 +1,10 @@
 """Collection: tallies over the same categories, and the quantities derived from them."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -223,7 +224,7 @@ class Collection:
         numbers = {0 if protocol is None else len(protocol.laws) for protocol in wrapped}
         return numbers.pop() if len(numbers) == 1 else 0
 
-    def with_noncompliers(self, laws) -> "Collection":
+    def with_noncompliers(self, laws: Mapping) -> "Collection":
         """Return this collection with respondents who ignore the device: one more category for each law of their reports.
 
         P(report) = (1 − γ) Q p + γ q in every channel, with the same γ. The result's quantity ``noncompliance`` is γ, and
@@ -245,7 +246,7 @@ class Collection:
 
         return with_noncompliers(self, laws)
 
-    def noncompliance(self, gamma: float = 0.1):
+    def noncompliance(self, gamma: float = 0.1) -> Any:
         """Return whether the reports identify the share γ of respondents who ignore the device, and how well.
 
         γ is identified where the rank of [Q₁ q₁; Q₂ q₂; …] is above that of the stacked Q. Otherwise the interval of the γ

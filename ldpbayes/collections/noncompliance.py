@@ -60,8 +60,8 @@ def with_noncompliers(collection: Collection, laws: Mapping) -> Collection:
             raise ArgumentError(f"laws must have names that are no category, got {shown(name)}.")
     tallies = []
     for tally in collection.tallies:
-        found = [law[tally.name] if isinstance(law, Mapping) else law for law in laws.values()]
-        found = tuple(as_law(law, tally.protocol, collection.categories) for law in found)
+        stated = [law[tally.name] if isinstance(law, Mapping) else law for law in laws.values()]
+        found = tuple(as_law(law, tally.protocol, collection.categories) for law in stated)
         tallies.append(Tally.trusted(Noncompliance(tally.protocol, found), tally.reports, tally.counts, tally.name))
     return replace(
         collection,
@@ -71,7 +71,7 @@ def with_noncompliers(collection: Collection, laws: Mapping) -> Collection:
     )
 
 
-def _derived(collection, names):
+def _derived(collection: Collection, names: tuple[str, ...]) -> tuple:
     """Return γ, the compliers' shares, and the derived quantities of the collection as shares of the compliers."""
     from ldpbayes.collections.collection import Derived
 
@@ -117,7 +117,7 @@ def identification(collection: Collection, gamma: float = GAMMA) -> Identificati
     return Identification(False, low, high, float("inf"), sentence)
 
 
-def _design(tally, listable, a, gamma):
+def _design(tally: Tally, listable: bool, a: int, gamma: float) -> tuple[np.ndarray, int]:
     """Return ((reports, a + m) probabilities, their number of users): the channel, or rows of sampled reports."""
     protocol = tally.protocol
     if listable:
@@ -133,11 +133,11 @@ def _design(tally, listable, a, gamma):
     return dense / (dense @ p)[:, None] * (rows.counts / rows.counts.sum())[:, None], tally.n_reports
 
 
-def _centre(p, n_laws, gamma):
+def _centre(p: np.ndarray, n_laws: int, gamma: float) -> np.ndarray:
     return np.append((1 - gamma) * p, np.full(n_laws, gamma / n_laws))
 
 
-def null_space(matrix):
+def null_space(matrix: np.ndarray) -> np.ndarray:
     """Return an orthonormal basis, shape (k, columns), of what a matrix maps to zero."""
     scale = matrix.max(axis=1, keepdims=True)
     rows = np.divide(matrix, scale, out=np.zeros_like(matrix), where=scale > 0)
@@ -146,7 +146,7 @@ def null_space(matrix):
     return np.concatenate([vt[: singular.size][small], vt[singular.size :]])
 
 
-def _fitted(collection, parts):
+def _fitted(collection: Collection, parts: list) -> np.ndarray:
     """Return p′ with the least Σ (share − expected)²/share, by non-negative least squares."""
     blocks, right = [np.full((1, collection.n_categories), 1e4)], [[1e4]]
     for (channel, n), tally in zip(parts, collection.tallies, strict=True):
@@ -158,7 +158,7 @@ def _fitted(collection, parts):
     return p / p.sum()
 
 
-def _improved(collection):
+def _improved(collection: Collection) -> np.ndarray:
     """Return p′ after a hundred steps of expectation and maximisation from the uniform one."""
     rows, p = collection.rows, np.full(collection.n_categories, 1 / collection.n_categories)
     for _ in range(100):
@@ -166,7 +166,7 @@ def _improved(collection):
     return p / p.sum()
 
 
-def _bounds(p, null, ignoring):
+def _bounds(p: np.ndarray, null: np.ndarray, ignoring: np.ndarray) -> tuple[float, float]:
     """Return the least and the largest γ of p + Nᵀz ≥ 0, which all have the same reports, by two linear programmes."""
     direction = null @ ignoring
     ends = []
@@ -178,7 +178,7 @@ def _bounds(p, null, ignoring):
     return ends[0], ends[1]
 
 
-def _sd(parts, fitted, ignoring, a, gamma):
+def _sd(parts: list, fitted: np.ndarray, ignoring: np.ndarray, a: int, gamma: float) -> float:
     """Return the root of the entry of the inverse information that belongs to γ, at that γ and the fitted compliers."""
     p, n = fitted[:a], sum(size for _, size in parts)
     p = (n * p + 0.5) / (n * p.sum() + 0.5 * a)

@@ -113,7 +113,7 @@ def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, level: float = 
     numbers = f"all together p = {together:.3g}, the least of the adjusted p-values {least:.3g}"
     if 2 * min(together, least) > level:
         return f"The reports of {which} fit the design ({numbers}).", False
-    bad = [labels[c] for c in np.flatnonzero(tested & (2 * p * known.size <= level))]
+    bad = [labels[int(c)] for c in np.flatnonzero(tested & (2 * p * known.size <= level))]
     where = f", least well in {', '.join(bad[:NAMED])}{', …' if len(bad) > NAMED else ''}" if bad else ""
     return (
         f"The reports of {which} do not fit the design{where} ({numbers}). Respondents did not follow the device, reports "

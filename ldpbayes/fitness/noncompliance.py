@@ -59,7 +59,7 @@ def compliers_only(collection: Collection) -> Collection:
     """Return the collection of a noncompliant one as if everybody followed the device."""
     _need(collection)
     known = collection.categories[: collection.n_categories - collection.n_laws]
-    tallies = [Tally.trusted(t.protocol.compliers, t.reports, t.counts, t.name) for t in collection.tallies]
+    tallies = [Tally.trusted(t.protocol.noncompliance().compliers, t.reports, t.counts, t.name) for t in collection.tallies]
     return replace(collection, categories=known, tallies=tuple(tallies), derived=())
 
 

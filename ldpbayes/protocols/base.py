@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -197,7 +197,7 @@ class AbstractProtocol(abc.ABC):
         """Return how many bits a report has, where every set of them is a report; else None."""
         return None
 
-    def noncompliance(self) -> "AbstractProtocol | None":
+    def noncompliance(self) -> Any:
         """Return this protocol where its last categories are respondents who ignore the device; else None."""
         return None
 

@@ -97,7 +97,7 @@ def parse_counts(column, lines, field):
     """
     known = dict.fromkeys(column)
     for text in known:
-        plain = text.strip()
+        plain = text.strip(" \t")  # of other white space int() would read some and refuse some
         if not _WHOLE.fullmatch(plain):
             problem = f"count must be a whole number, got {shown(text)}"
         elif len(plain) > 40 or not 0 <= int(plain) <= MAX_COUNT:
