@@ -137,3 +137,11 @@ def test_bad_arguments_get_one_sentence(capsys, arguments, words):
     status, _, err = run(capsys, *arguments)
     assert status == 2 and "Traceback" not in err
     assert words in " ".join(err.replace("│", " ").split())
+
+
+def test_a_csv_page_has_every_category(capsys, tmp_path):
+    path = tmp_path / "many.toml"
+    assert run(capsys, "simulate", path, "--categories", 60, "--users", 1000, "-p", "epsilon=2", "--seed", 1)[0] == 0
+    assert run(capsys, "fit", path, "--seed", 1, "--top", 5, "--page", tmp_path / "page.csv")[0] == 0
+    lines = (tmp_path / "page.csv").read_text().splitlines()
+    assert sum(line.startswith("c") and line[1:3].isdigit() for line in lines) == 60

@@ -5,7 +5,7 @@ import pytest
 from arviz_stats.base import array_stats
 from cases import CASES
 
-from ldpbayes import Collection, Tally
+from ldpbayes import Collection, Dirichlet, Tally
 from ldpbayes.fitting import METHODS, make_method
 
 #: Exact methods, with settings that state an error below TIGHT.
@@ -39,6 +39,11 @@ def collected(case, a, epsilon, n):
     )
 
 
+def over_everybody(collection):
+    """Return Jeffreys' prior of all categories, those of respondents who ignore the device among them."""
+    return Dirichlet.jeffreys(collection.n_categories)
+
+
 # Direct answers are the frequencies: their posterior has no spread to compare within.
 INDIRECT = [case for case in CASES if case.name != "direct"]
 
@@ -47,7 +52,9 @@ INDIRECT = [case for case in CASES if case.name != "direct"]
 def truth(request):
     """(case name, collection of 80 users, the exact group by dynamic programming, which applies to every protocol)."""
     collection = collected(request.param, 3 if 3 in request.param.categories else 2, 1.5, 80)
-    reference = make_method("tally_states", draws=10).posterior(collection, "jeffreys", random_seed=0)["exact"]
+    reference = make_method("tally_states", draws=10).posterior(collection, over_everybody(collection), random_seed=0)[
+        "exact"
+    ]
     return request.param.name, collection, reference
 
 
@@ -61,9 +68,9 @@ def test_exact_methods_agree(truth, name):
     case, collection, reference = truth
     method = make_method(name, draws=10, chains=1, **EXACT[name])
     if name == "exact" and case not in SINGLED and collection.n_categories > 2:  # two categories are always exact
-        assert "single out" in method.feasibility(collection, "jeffreys").reason
+        assert "single out" in method.feasibility(collection, over_everybody(collection)).reason
         return
-    found = method.posterior(collection, "jeffreys", random_seed=0)["exact"]
+    found = method.posterior(collection, over_everybody(collection), random_seed=0)["exact"]
     for target in ("distribution", "frequency"):
         scale = reference[f"{target}_sd"].values
         for moment in ("mean", "sd", "lower", "upper"):
@@ -76,15 +83,21 @@ def test_exact_methods_agree(truth, name):
 @pytest.mark.parametrize("name", SAMPLED)
 def test_draws_agree_with_the_exact_moments(truth, name):
     _, collection, reference = truth
-    check_draws(make_method(name, **SAMPLED[name]).posterior(collection, "jeffreys", random_seed=1), reference)
+    check_draws(
+        make_method(name, **SAMPLED[name]).posterior(collection, over_everybody(collection), random_seed=1), reference
+    )
 
 
 @pytest.mark.parametrize("case", [case for case in INDIRECT if max(case.categories) > 2], ids=str)
 def test_mend_31_the_surrogate_agrees_with_the_exact_moments_of_every_protocol(case):
     """40 users over the most categories that the case has at epsilon 1, where no surrogate is rejected."""
     collection = collected(case, max(case.categories), 1.0, 40)
-    reference = make_method("tally_states", draws=10).posterior(collection, "jeffreys", random_seed=0)["exact"]
-    check_draws(make_method("surrogate", draws=1000).posterior(collection, "jeffreys", random_seed=1), reference)
+    reference = make_method("tally_states", draws=10).posterior(collection, over_everybody(collection), random_seed=0)[
+        "exact"
+    ]
+    check_draws(
+        make_method("surrogate", draws=1000).posterior(collection, over_everybody(collection), random_seed=1), reference
+    )
 
 
 def check_draws(tree, reference):

@@ -379,15 +379,11 @@ def test_models_of_ones_own_have_pages():
 
 def test_cells_are_rows_of_the_table_and_panels_of_the_figure(minarets):
     tree = in_cells(minarets, ["north", "south"])
-    page = of_fit(tree, top=2)
+    page = of_fit(tree, top=6)
     first = page.tables[0]
     assert [column.key for column in first.columns][:3] == ["cell", "category", "distribution_mean"]
-    assert [row[:2] for row in first.rows] == [
-        ("north", "carrier_honest"),
-        ("north", "carrier_lying"),
-        ("south", "carrier_honest"),
-        ("south", "carrier_lying"),
-    ]
+    categories = ("carrier_honest", "carrier_lying", "non_carrier")
+    assert [row[:2] for row in first.rows] == [(cell, label) for cell in ("north", "south") for label in categories]
     assert first.rows[0][2:] == of_fit(minarets).tables[0].rows[0][1:]
     assert [row[:2] for row in page.tables[1].rows] == [(c, q) for c in ("north", "south") for q in ("pi", "t")]
     facts = json.loads(page.render("json"))

@@ -122,7 +122,8 @@ def command(
     if page:
         from ldpbayes.pages import write
 
-        write(content, page)
+        # A table for further work has every row; pages for people stop at --top.
+        write(of_fit(tree, top=sys.maxsize) if page.suffix.lower() == ".csv" else content, page)
     printing.display(content, as_json)
     if not as_json:
         printing.wrote(output, plot, page)

@@ -226,7 +226,7 @@ class Noncompliance(AbstractProtocol):
     Examples
     --------
     >>> from ldpbayes.protocols.designs import warner
-    >>> Noncompliance(warner(0.75), ("always 0",)).channel()
+    >>> Noncompliance(warner(0.75), (0,)).channel()
     array([[0.75, 0.25, 1.  ],
            [0.25, 0.75, 0.  ]])
     """

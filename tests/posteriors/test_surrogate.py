@@ -80,10 +80,11 @@ def test_every_protocol_against_an_exact_method(case):
     """Small collections of every protocol, on which no weights are rejected."""
     a = max(case.categories)
     collection = collected(case.build(a, 1.0), 40, seed=7)
+    prior = Dirichlet.jeffreys(a)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exact = fit(collection, method="tally_states", random_seed=1, draws=250, estimates=False)["exact"]
-    found = Surrogate(draws=1500).weighted(collection, "jeffreys", random_seed=1)
+        exact = fit(collection, prior, method="tally_states", random_seed=1, draws=250, estimates=False)["exact"]
+    found = Surrogate(draws=1500).weighted(collection, prior, random_seed=1)
     assert not found.problem
     error = (found.weight @ found.distribution - exact["distribution_mean"].values) / exact["distribution_sd"].values
     assert np.abs(error).max() < 0.1
