@@ -250,7 +250,7 @@ def fit(
         elif not isinstance(method, AbstractPosterior):
             raise ArgumentError(f"method must be a name or a posterior method such as Exact(), got {method!r}.")
         elif draws is not None or chains is not None:
-            raise ArgumentError("draws and chains must be given to the method object, not to fit, where there is one.")
+            raise ArgumentError("draws and chains must be set on the method object; fit takes them for names only.")
         if _names(exclude):
             raise ArgumentError(f"exclude must be empty where the method is given, got {exclude!r}.")
         answer = method.answer(problem, method.plan(problem), **run)

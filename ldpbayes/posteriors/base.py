@@ -107,7 +107,7 @@ class Refusal:
 class Status(enum.Enum):
     """How a run ended; the values are the sentences, completed by the Sample's detail."""
 
-    ACCEPTED = "The method's check of its own answer accepts it"
+    ACCEPTED = "The method's check accepts its answer"
     DOUBTFUL = "The draws may be wrong"
     NOT_TRUSTED = "The weights of the draws cannot be trusted"
 
@@ -284,7 +284,7 @@ class AbstractPosterior(abc.ABC):
         InfeasibleError
             Where the method does not apply or would take too long.
         ConvergenceError
-            Where the draws cannot be trusted; its ``result`` holds the DataTree where there is one.
+            Where the draws cannot be trusted; its ``result`` holds the DataTree, or None.
         """
         random_seed, ci_prob = seed(random_seed), level(ci_prob)
         problem = Problem.of(collection, prior)

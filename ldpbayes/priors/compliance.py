@@ -21,7 +21,7 @@ BETA = (1.0, 9.0)
 
 @dataclass(frozen=True, eq=False)
 class Compliance(AbstractPrior):
-    """p′ = ((1 − γ) P, γ s): γ ~ Beta(b, c), P by a prior of its own and s ~ Dirichlet(b/m, …), all independent.
+    """p′ = ((1 − γ) P, γ s): γ ~ Beta(b, c), P by a separate prior, and s ~ Dirichlet(b/m, …), all independent.
 
     The last n_laws categories are the respondents who ignore the device, γ is their share and s how they split over the m
     laws. Where P ~ Dirichlet(α) and c = Σα, p′ is Dirichlet(α, b/m, …), which exact methods serve.

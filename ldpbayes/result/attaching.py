@@ -160,7 +160,7 @@ def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells, *, by: str |
     Notes
     -----
     In a model where every cell has its own P, leaving a whole cell out changes the posterior of its P a lot, and the
-    Pareto k of ``arviz.loo`` says so; leaving single reports out does not.
+    Pareto k of ``arviz.loo`` shows it; leaving single reports out does not.
     """
     values = tree["posterior"]["distribution"]
     many = isinstance(data, Cells)

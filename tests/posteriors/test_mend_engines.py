@@ -113,7 +113,7 @@ def test_mend_9_an_undefined_share_is_flagged():
         (lambda: fit(WARNER, exclude="magic"), "exclude must be one of"),
         (lambda: fit(WARNER, method="exact", exclude="exact"), "exclude must be empty"),
         (lambda: fit(WARNER, method=Exact), "method must be a name or a posterior method"),
-        (lambda: fit(WARNER, method=Exact(draws=10), draws=500), "given to the method object"),
+        (lambda: fit(WARNER, method=Exact(draws=10), draws=500), "set on the method object"),
         (lambda: Surrogate().posterior(collected(GRR(3, 1.0), 50), "flat", ci_prob=7), "ci_prob must be"),
     ],
 )
