@@ -549,3 +549,13 @@ def test_mend_23_control_characters_are_no_part_of_a_count(tmp_path):
     path.write_text("value,count\nyoung,100\nold,250\x1c\n")
     with pytest.raises(LDPBayesError, match="whole number"):
         population(path)
+
+
+@pytest.mark.parametrize(
+    "of, given, words",
+    [(("yes", "yes", "yes"), (), "twice"), (("yes",), ("no",), "given must contain every category of of")],
+)
+def test_mend_12_derived_quantities_are_shares(of, given, words):
+    """Repeated labels were counted again and again; a base without its part made an odds of a share."""
+    with pytest.raises(LDPBayesError, match=words):
+        lb.Derived("x", of, given)
