@@ -1,0 +1,247 @@
+"""Samples that are not simple random ones: weights, strata, clusters, and how much less (or more) their reports say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ldpbayes.errors import ArgumentError, DataError, shown
+
+#: Directions in which the scores vary by less than this share of the largest variance carry no information.
+RANK_TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class DesignEffect:
+    """How much larger the variance of an estimate is under the design of a sample than under simple random sampling.
+
+    Attributes
+    ----------
+    value : float
+        The mean of ``effects``: n / value is the number of respondents of a simple random sample that know as much.
+    effects : (r,) array
+        The generalized design effects, largest first: the eigenvalues of V₀⁻¹V.
+    kish : float
+        n Σw² / (Σw)²: what the weights alone would give; it cannot see strata and clusters.
+    n : int
+        Number of respondents.
+    degrees : int
+        Sampled units (clusters, or respondents) less strata: the degrees of freedom of the variance.
+    variance : (k, k) array
+        V, the variance over the design of the total of the weighted scores, whose weights add up to n.
+    """
+
+    value: float
+    effects: np.ndarray
+    kish: float
+    n: int
+    degrees: int
+    variance: np.ndarray
+
+    def scaled(self, weights: ArrayLike, counts: ArrayLike | None = None) -> np.ndarray:
+        """Return weights that add up to n / value: those of the pseudo-posterior.
+
+        Parameters
+        ----------
+        weights : (m,) array
+        counts : (m,) array, optional
+            Respondents behind each entry; one each by default.
+        """
+        w = np.asarray(weights, dtype=float)
+        c = np.ones_like(w) if counts is None else np.asarray(counts, dtype=float)
+        return w * (self.n / self.value / float(c @ w))
+
+    def sentence(self) -> str:
+        """Return what a reader should know of the design, as a sentence."""
+        text = (
+            f"The design effect is {self.value:.3g} (weights alone: {self.kish:.3g}): the {self.n:,} reports of this sample "
+            f"know as much as {self.n / self.value:,.0f} of a simple random sample."
+        )
+        if self.effects.size > 1 and self.effects[0] > 1.25 * self.effects[-1]:
+            text += (
+                f" It is the mean over {self.effects.size} directions, in which it goes from {self.effects[-1]:.3g} to "
+                f"{self.effects[0]:.3g}: intervals are right on average, not for each category."
+            )
+        return text
+
+
+def design_effect(
+    scores: ArrayLike,
+    weights: ArrayLike | None = None,
+    strata: Sequence | np.ndarray | None = None,
+    clusters: Sequence | np.ndarray | None = None,
+    population: float | Mapping | None = None,
+    *,
+    counts: ArrayLike | None = None,
+    device: ArrayLike | None = None,
+) -> DesignEffect:
+    """Return the linearized design effect of an estimate that solves Σ w_i s_i(θ) = 0.
+
+    With weights that add up to n and scores s_i at the estimate, the variance of Σ w_i s_i over the design is
+    V = Σ_h (1 − f_h) n_h/(n_h − 1) Σ_c (z_hc − z̄_h)(z_hc − z̄_h)ᵀ, where z_hc is the sum of w_i s_i over the cluster c of
+    the stratum h, n_h the number of sampled clusters there and f_h their share of the population's. Under simple random
+    sampling it would be V₀ = n/(n − 1) Σ w_i s_i s_iᵀ. The estimate's own variance is J⁻¹VJ⁻¹ in both cases, so that the
+    eigenvalues of V₀⁻¹V are the generalized design effects of θ; their mean is the effect of one number.
+
+    Parameters
+    ----------
+    scores : (m,) or (m, k) array
+        Gradient of log P(report_i | θ) at the weighted estimate, one row per respondent or group of equal ones.
+    weights : (m,) array, optional
+        Sampling weights of any scale, above zero; equal ones by default.
+    strata, clusters : (m,) sequence, optional
+        Labels. A cluster lies in one stratum: equal labels in two strata are two clusters. Without clusters every
+        respondent is one.
+    population : float or mapping, optional
+        How many units (respondents, or clusters where clusters were sampled) the population has: in all, or by stratum.
+        The correction 1 − f_h is for samples without replacement. A total is divided among strata in proportion to the
+        weights; with clusters the same f is used in all of them.
+    counts : (m,) array of whole numbers, optional
+        Respondents behind each row, who are alike in everything; without clusters they are units of their own.
+    device : (k, k) array, optional
+        Covariance of one score given the true answer. The randomness of the device does not shrink as the sample takes in
+        the population: this part keeps its weight f_h.
+
+    Returns
+    -------
+    DesignEffect
+
+    Raises
+    ------
+    ArgumentError, DataError
+        On weights that are missing or not positive, a stratum with one unit, or a population smaller than the sample.
+
+    References
+    ----------
+    Binder (1983), International Statistical Review 51; Rao and Scott (1981), Journal of the American Statistical
+    Association 76; docs/theory/survey.md.
+    """
+    s = np.asarray(scores, dtype=float)
+    s = s[:, None] if s.ndim == 1 else s
+    if s.ndim != 2 or not len(s):
+        raise ArgumentError(f"scores must have shape (respondents,) or (respondents, k), got {np.shape(scores)}.")
+    if not np.isfinite(s).all():
+        raise ArgumentError("scores must be finite.")
+    m = len(s)
+    c = np.ones(m) if counts is None else _column(counts, m, "counts").astype(float)
+    w = np.ones(m) if weights is None else check_weights(_column(weights, m, "weights"))
+    stratum, labels = _codes(strata, m, "strata")
+    n = float(c.sum())
+    if n < 2:
+        raise DataError("the variance over a design needs at least two respondents, got 1")
+    kish = float(n * (c @ w**2) / (c @ w) ** 2)
+    w = w * (n / float(c @ w))
+    s = s - (c * w) @ s / n
+    under_random = n / (n - 1) * (s.T * (c * w)) @ s
+    variance, units = _variance(s * w[:, None], w, c, stratum, labels, clusters, population, device)
+    values, vectors = np.linalg.eigh(under_random)
+    known = values > max(RANK_TOLERANCE * values[-1], np.finfo(float).tiny)
+    degrees = int(units - len(labels))
+    if not known.any():  # every report is the same: no score varies
+        return DesignEffect(kish, np.array([kish]), kish, round(n), degrees, variance)
+    root = vectors[:, known] / np.sqrt(values[known])
+    effects = np.linalg.eigvalsh(root.T @ variance @ root)[::-1]
+    value = float(effects.mean())
+    if not value > 0:
+        raise DataError("the scores do not vary between the units of any stratum, so that the design effect is 0")
+    return DesignEffect(value, effects, kish, round(n), degrees, variance)
+
+
+def _variance(z, w, c, stratum, labels, clusters, population, device):
+    """Return (variance over the design of the total of z, number of sampled units)."""
+    if clusters is None:
+        unit_stratum, totals, many = stratum, z, c
+    else:
+        cluster, names = _codes(clusters, len(z), "clusters")
+        pairs, place = np.unique(stratum * len(names) + cluster, return_inverse=True)
+        unit_stratum, many = pairs // len(names), np.ones(len(pairs))
+        totals = np.zeros((len(pairs), z.shape[1]))
+        np.add.at(totals, place.ravel(), c[:, None] * z)
+    sampled = np.bincount(unit_stratum, many, len(labels))
+    fraction = _fractions(population, labels, sampled, np.bincount(stratum, c * w, len(labels)), clusters is not None)
+    variance = np.zeros((z.shape[1], z.shape[1]))
+    for h, label in enumerate(labels):
+        if fraction[h] < 1:
+            if sampled[h] < 2:
+                unit = "respondent" if clusters is None else "cluster"
+                where = f"stratum {shown(label)}" if len(labels) > 1 else "the sample"
+                raise DataError(
+                    f"{where} has a single {unit}, so that its variance is unknown; join it to another stratum, or state "
+                    "its population"
+                )
+            here = unit_stratum == h
+            apart = totals[here] - many[here] @ totals[here] / sampled[h]
+            variance += (1 - fraction[h]) * sampled[h] / (sampled[h] - 1) * (apart.T * many[here]) @ apart
+    if device is not None and fraction.any():
+        variance += float(fraction[stratum] @ (c * w**2)) * np.atleast_2d(np.asarray(device, dtype=float))
+    return variance, float(sampled.sum())
+
+
+def _fractions(population, labels, sampled, weight, clustered):
+    """Return f_h, the share of the population's units that were sampled, by stratum."""
+    if population is None:
+        return np.zeros(len(labels))
+    if isinstance(population, Mapping):
+        known = {str(label): size for label, size in population.items()}
+        missing = [label for label in labels if str(label) not in known]
+        if missing:
+            raise ArgumentError(f"population must have the size of every stratum, that of {shown(missing[0])} is missing.")
+        size = np.array([_size(known[str(label)]) for label in labels])
+    elif clustered:
+        size = _size(population) * sampled / sampled.sum()
+    else:
+        size = _size(population) * weight / weight.sum()
+    if (sampled > size * (1 + 1e-9)).any():
+        h = int(np.argmax(sampled / size))
+        where = f" of stratum {shown(labels[h])}" if len(labels) > 1 else ""
+        raise DataError(f"population{where} must not be below the {sampled[h]:,.0f} sampled units, got {size[h]:,.6g}")
+    return np.minimum(sampled / size, 1.0)
+
+
+def _size(value):
+    try:
+        size = float(value)
+    except (TypeError, ValueError):
+        size = float("nan")
+    if not (0 < size < float("inf")) or isinstance(value, bool):
+        raise ArgumentError(f"population must be a positive number, or one for each stratum, got {shown(value)}.")
+    return size
+
+
+def check_weights(weights: ArrayLike) -> np.ndarray:
+    """Return weights as positive finite floats, or raise a DataError that names the first that is none."""
+    try:
+        w = np.asarray(weights, dtype=float)
+    except (TypeError, ValueError):
+        raise DataError("weights must be numbers") from None
+    bad = np.flatnonzero(~(np.isfinite(w) & (w > 0)))
+    if bad.size:
+        value = w[bad[0]]
+        what = "a missing one" if np.isnan(value) else f"{value:g}"
+        raise DataError(f"weights must be above 0, got {what}; leave out the respondents that do not count")
+    return w
+
+
+def _column(values, size, name):
+    array = np.asarray(values)
+    if array.shape != (size,):
+        raise ArgumentError(f"{name} must have one entry per row of the scores ({size}), got shape {array.shape}.")
+    return array
+
+
+def _codes(labels, size, name):
+    """Return (whole number per row, label of each number); None is one group."""
+    if labels is None:
+        return np.zeros(size, dtype=np.int64), [name]
+    array = np.asarray(labels, dtype=object)
+    if array.shape != (size,):
+        raise ArgumentError(f"{name} must have one entry per row of the scores ({size}), got shape {array.shape}.")
+    codes: dict = {}
+    for label in array:
+        if label is None or label != label or label == "":
+            raise DataError(f"{name} must not be missing")
+        codes.setdefault(label, len(codes))
+    return np.fromiter((codes[label] for label in array), dtype=np.int64, count=size), list(codes)
