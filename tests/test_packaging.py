@@ -14,7 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 #: Distributions whose import name differs, and those that another one imports.
 IMPORT_NAMES = {"arviz-base": "arviz_base", "arviz-stats": "arviz_stats", "tomli-w": "tomli_w"}
 IMPORTED_BY_OTHERS = {"h5py"}  # h5netcdf writes through it
-FEATURES = {"plots", "frames", "study"}
+FEATURES = {"plots", "frames", "regress", "study"}
 
 
 def distribution(requirement):
