@@ -1,12 +1,13 @@
 """Questions to a posterior: joint intervals, rankings, contrasts, sums over categories or cells, and what reports are worth.
 
 Each function takes a result of fit(). Most return an xarray.Dataset with a Monte Carlo standard error for every
-probability and mean; ``total`` returns draws and ``worth`` a dictionary. A result with cells is asked about one of them,
+probability and mean; ``total`` returns draws, ``worth`` a dictionary and ``fakes_needed`` a Fakes. A result with cells is asked about one of them,
 named by ``cell=``; ``poststratify`` combines them.
 """
 
 from ldpbayes.answers.cells import poststratify
 from ldpbayes.answers.contrasts import contrast
+from ldpbayes.answers.fakes import fakes_needed
 from ldpbayes.answers.intervals import interval_parts, simultaneous_intervals
 from ldpbayes.answers.ranks import probability_in_top
 from ldpbayes.answers.sums import category_sum, entropy, total
@@ -16,6 +17,7 @@ __all__ = [
     "category_sum",
     "contrast",
     "entropy",
+    "fakes_needed",
     "interval_parts",
     "poststratify",
     "probability_in_top",

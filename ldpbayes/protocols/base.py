@@ -54,6 +54,26 @@ class Ancillary:
     mean: float | None = None
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Binomials:
+    """Support counts with an exact law: C_x ~ Binomial(n, h_x + (g_x − h_x) p_x) where users are drawn from P.
+
+    Attributes
+    ----------
+    counts : (a,) array
+        C_x, how many reports support category x.
+    hit, other : (a,) arrays
+        g_x and h_x: the probability that a report supports x where its value is x, and where it is not; g_x > h_x.
+    n : int
+        Number of users.
+    """
+
+    counts: np.ndarray
+    hit: np.ndarray
+    other: np.ndarray
+    n: int
+
+
 class AbstractProtocol(abc.ABC):
     """A privacy mechanism over n_categories values: P(report y | value x) = Q[y, x].
 
@@ -211,6 +231,25 @@ class AbstractProtocol(abc.ABC):
         Σ_y (Qp)_y^m is convex in p, so it is greatest where all users have one value.
         """
         return None
+
+    def binomials(self, reports: np.ndarray, counts: np.ndarray) -> Binomials | None:
+        """Return the support counts of distinct reports where each is exactly binomial for every P; else None.
+
+        By default those of the hit rates. Reports of cohorts have no such law: whether another value shares the support
+        depends on the pair of values.
+
+        Parameters
+        ----------
+        reports : array
+            Canonical reports.
+        counts : (m,) array
+        """
+        if self.hit_rates is None:
+            return None
+        seen = counts > 0
+        supports = self.rows(reports[seen], counts[seen]).support_counts()
+        hit, other = (np.full(self.n_categories, float(rate)) for rate in self.hit_rates)
+        return Binomials(np.rint(supports), hit, other, int(counts.sum()))
 
     def decoder(self) -> AbstractDecoder | None:
         """Return what turns reports into the unbiased estimate with its exact variance; None where there is no such thing.

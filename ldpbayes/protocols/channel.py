@@ -12,7 +12,7 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.likelihoods import DenseRows
-from ldpbayes.protocols.base import AbstractProtocol, check_labels, largest_ratio, log_above, parse_labels
+from ldpbayes.protocols.base import AbstractProtocol, Binomials, check_labels, largest_ratio, log_above, parse_labels
 from ldpbayes.protocols.decoding import MatrixDecoder
 
 
@@ -113,6 +113,20 @@ class Channel(AbstractProtocol):
 
     def channel(self):
         return self.matrix
+
+    def binomials(self, reports, counts):
+        """Return how many reports are likelier than the average under each value, where that has one chance elsewhere.
+
+        The support of x are the reports y with Q[y, x] above the mean of their row. Two categories, forced response, GRR
+        and block designs have supports that all other values hit with one probability.
+        """
+        supports = self.matrix > self.matrix.mean(axis=1, keepdims=True)
+        chances = supports.T.astype(float) @ self.matrix
+        hit = np.diag(chances).copy()
+        rest = chances[~np.eye(len(hit), dtype=bool)].reshape(len(hit), -1)
+        if (np.ptp(rest, axis=1) > 1e-12).any() or (hit - rest.max(axis=1) < 1e-12).any():
+            return None
+        return Binomials(supports[reports].T.astype(float) @ counts, hit, rest.mean(axis=1), int(np.sum(counts)))
 
     def decoder(self):
         """Return the weighted least-squares inverse of the matrix."""

@@ -1,0 +1,137 @@
+"""How many fabricated reports would change a conclusion."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from ldpbayes import checks
+from ldpbayes.collections import Collection, Tally, as_collection
+from ldpbayes.errors import ArgumentError, InfeasibleError, listed
+from ldpbayes.protocols.base import Binomials
+from ldpbayes.theory.poisoning import reports_for_lift, reports_to_overtake
+
+
+@dataclass(frozen=True)
+class Fakes:
+    """What fabricated reports that support one category would need to be.
+
+    Attributes
+    ----------
+    category : str
+    added : float
+        Reports to add; inf where no number is enough, 0 where none are needed.
+    replaced : float
+        Reports to replace, in expectation; nan where the question is about another category.
+    share : float
+        Added reports as a share of all reports then.
+    sentence : str
+    """
+
+    category: str
+    added: float
+    replaced: float
+    share: float
+    sentence: str
+
+
+def fakes_needed(
+    reports: Collection | Tally | xr.DataTree,
+    category: str,
+    *,
+    lift: float | None = None,
+    overtake: str | None = None,
+    channel: str | None = None,
+) -> Fakes:
+    """Return how many fabricated reports would lift a category's estimated share, or make it overtake another.
+
+    The estimate is the unbiased one, (C_x/n − h)/(g − h); every fabricated report supports ``category``, and not the one
+    to overtake.
+
+    Parameters
+    ----------
+    reports : Collection, Tally or result of fit
+    category : str
+        Label of the category that is to rise.
+    lift : float, optional
+        By how much its share is to rise. Exactly one of lift and overtake.
+    overtake : str, optional
+        Label of the category that it is to overtake.
+    channel : str, optional
+        Name of the channel, for a collection with several; the numbers then hold for the estimate from that channel.
+
+    Returns
+    -------
+    Fakes
+
+    Raises
+    ------
+    ArgumentError
+        If an argument breaks its rule.
+    InfeasibleError
+        Where the reports have no support counts with known rates.
+
+    Examples
+    --------
+    >>> from ldpbayes.protocols import GRR
+    >>> tally = Tally(GRR(3, 1.0), [0, 1, 2], [500, 300, 200], categories=("a", "b", "c"))
+    >>> fakes_needed(tally, "c", overtake="a").added
+    301
+    """
+    form, labels = _form(reports, channel)
+    if (lift is None) == (overtake is None):
+        raise ArgumentError("fakes_needed needs exactly one of lift and overtake.")
+    x = _position(category, labels, "category")
+    if lift is not None:
+        lift = checks.probability(lift, "lift", open_low=True)
+        added, replaced = (m if math.isinf(m) else math.ceil(m - 1e-9) for m in reports_for_lift(form, x, lift))
+        goal = f"lift the estimated share of {category} by {lift:g}"
+    else:
+        y = _position(overtake, labels, "overtake")
+        if x == y:
+            raise ArgumentError(f"overtake must be another category than {category!r}.")
+        # Just as many make both estimates equal: one more is needed.
+        added = reports_to_overtake(form, x, y)
+        ahead = (form.counts / form.n - form.other) / (form.hit - form.other)
+        added, replaced = 0 if ahead[x] > ahead[y] else math.floor(added + 1e-9) + 1, math.nan
+        goal = f"let the estimated share of {category} overtake that of {overtake}"
+    if math.isinf(added):
+        return Fakes(category, added, replaced, 1.0, f"No number of fabricated reports would {goal}.")
+    share = added / (form.n + added)
+    sentence = (
+        f"{added:,} fabricated reports that support {category} ({100 * share:.2g} % of all) would {goal}."
+        if added
+        else f"No fabricated reports are needed to {goal}: it is larger already."
+    )
+    return Fakes(category, added, replaced, share, sentence)
+
+
+def _form(reports, channel) -> tuple[Binomials, tuple[str, ...]]:
+    """Return the support counts with their rates, and the labels."""
+    if isinstance(reports, xr.DataTree):
+        if channel is not None:
+            raise ArgumentError("channel goes with a collection; a result of several channels has no support counts.")
+        found = reports["estimate"] if "estimate" in reports.children else None
+        if found is None or "support_count" not in found or found["support_count"].ndim > 1:
+            raise InfeasibleError(
+                "This result has no support counts: it comes from several channels, from cells, from a protocol without "
+                "them, or from a fit without estimates. Ask the collection of one channel instead."
+            )
+        parts = (found[name].values for name in ("support_count", "rate_of_value", "rate_of_others"))
+        return Binomials(*parts, int(reports.attrs["n_reports"])), tuple(map(str, found["category"].values))
+    collection = as_collection(reports)
+    names = [tally.name for tally in collection.tallies]
+    if channel is None and len(names) > 1:
+        raise ArgumentError(f"channel must name one of {listed(names)}.")
+    tally = collection.tallies[0 if channel is None else names.index(checks.choice(channel, "channel", tuple(names)))]
+    form = tally.protocol.binomials(tally.reports, tally.counts)
+    if form is None:
+        raise InfeasibleError(f"Reports of {tally.protocol.design} have no support counts with known rates.")
+    return form, collection.categories
+
+
+def _position(label, labels, name) -> int:
+    if label not in labels:
+        raise ArgumentError(f"{name} must be one of {listed(labels)}, got {label!r}.")
+    return int(np.flatnonzero(np.array(labels, dtype=object) == label)[0])
