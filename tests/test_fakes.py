@@ -1,4 +1,4 @@
-"""fakes_needed() against the estimates of collections to which the fabricated reports were added; exact rates of supports."""
+"""fakes_needed() against the estimates of collections that the fabricated reports were added to; exact rates of supports."""
 
 import numpy as np
 import pytest

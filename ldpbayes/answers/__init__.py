@@ -1,8 +1,8 @@
 """Questions to a posterior: joint intervals, rankings, contrasts, sums over categories or cells, and what reports are worth.
 
 Each function takes a result of fit(). Most return an xarray.Dataset with a Monte Carlo standard error for every
-probability and mean; ``total`` returns draws, ``worth`` a dictionary and ``fakes_needed`` a Fakes. A result with cells is asked about one of them,
-named by ``cell=``; ``poststratify`` combines them.
+probability and mean; ``total`` returns draws, ``worth`` a dictionary and ``fakes_needed``, which also takes the reports
+themselves, a Fakes. A result with cells is asked about one of them, named by ``cell=``; ``poststratify`` combines them.
 """
 
 from ldpbayes.answers.cells import poststratify

@@ -1,4 +1,4 @@
-"""What fabricated reports can do to a share, by the rates at which reports support a category. See docs/theory/fitness.md."""
+"""What fabricated reports can do to a share: the rates at which reports support it. See docs/theory/fitness.md."""
 
 from dataclasses import dataclass
 
