@@ -20,6 +20,7 @@ from ldpbayes.errors import (
     listed,
 )
 from ldpbayes.posteriors.base import AbstractPosterior, Answer, Plan, Problem, Refusal, Watch, level, seed
+from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
 from ldpbayes.priors import as_prior
 from ldpbayes.sources import read_collection
 
@@ -185,8 +186,8 @@ def fit(
     progressbar : bool
         Show progress on standard error.
     estimates : bool
-        Add MLE and oracle in the group ``estimate``, and to the attrs what the reports are worth and whether they fit the
-        design (``fitness.check``).
+        Add MLE and oracle in the group ``estimate``, and to the attrs what the reports are worth, whether they fit the
+        design (``fitness.check``), and log Bayes factors between priors.
     exclude : str or sequence of str
         Methods that "auto" leaves out.
 
@@ -260,6 +261,7 @@ def fit(
     tree.attrs |= {"identifiability": collection.identifiability(), "caveat": collection.caveat()}
     if estimates:
         result.add_estimates(tree, point_estimates(collection))
+        tree.attrs |= log_bayes_factors(collection, problem=problem, known=of_result(tree)).to_attrs()
         if np.isfinite(tree.attrs["prior_weight"]):
             tree.attrs |= answers.worth(tree, collection)
         fitness = check(collection, replications=QUICK_REPLICATIONS)

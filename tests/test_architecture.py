@@ -39,6 +39,7 @@ SHARED = {
 BUILT_ON = {
     "theory.planning": {"theory.risk", "theory.bounds"},
     "posteriors.nuts": {"posteriors.surrogate"},
+    "posteriors.evidence": {"posteriors.exact", "posteriors.surrogate"},
     "posteriors.laplace": {"posteriors.surrogate"},
     "posteriors.mixture": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
 }

@@ -7,6 +7,7 @@ import numpy as np
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.plots import PANELS
+from ldpbayes.posteriors import evidence
 
 #: Categories that a table shows unless the caller wants another number.
 TOP = 40
@@ -183,9 +184,11 @@ def _notes(tree):
     ):
         if attrs.get(name):
             yield Note(found, as_sentences(attrs[name]))
-    evidence, error = _log_evidence(tree)
-    if evidence is not None:
-        yield Note(Kind.EVIDENCE, f"Log-evidence {evidence:.4f}" + (f", standard error {error:.4f}." if error else "."))
+    found, error = evidence.of_result(tree) or (None, None)
+    if found is not None:
+        yield Note(Kind.EVIDENCE, f"Log-evidence {found:.4f}" + (f", standard error {error:.4f}." if error else "."))
+    if attrs.get("bayes_factors"):
+        yield Note(Kind.EVIDENCE, attrs["bayes_factors"])
     if "estimate" in tree.children and tree["estimate"]["outcome"].ndim == 1:
         for name, text in zip(_estimators(tree), tree["estimate"]["outcome"].values, strict=True):
             label = _LABELS.get(name, name)
@@ -244,7 +247,7 @@ def _facts(tree):
         "mle": None,
         "oracle": None,
         **estimates,
-        "log_evidence": _log_evidence(tree)[0],
+        "log_evidence": (evidence.of_result(tree) or (None,))[0],
         "diagnostics": diagnostics,
     }
 
@@ -282,15 +285,6 @@ def _estimate(tree, name, cell, value="value", error="standard_error"):
 
 def _has_errors(tree, name):
     return name == "mle" and bool(np.isfinite(tree["estimate"]["standard_error"].sel(estimator=name).values).any())
-
-
-def _log_evidence(tree):
-    """Return (log-evidence, its standard error); (None, None) where the method has none or there are several cells."""
-    if "exact" in tree.children and "log_evidence" in tree["exact"]:
-        found = tree["exact"]["log_evidence"]
-        return (float(found), 0.0) if found.ndim == 0 else (None, None)
-    found = tree.attrs.get("log_evidence")
-    return (found, tree.attrs.get("log_evidence_error")) if np.ndim(found) == 0 else (None, None)
 
 
 def _largest(mean, top):

@@ -175,6 +175,18 @@ def moments_of(form, alpha, n):
 def separable_product(form, alpha):
     """Return (ConditionedProduct, log of the constants left out) of Π_x p_x^{α_x−1} Π_j c_j (base_j + slope_j p)^{w_j}.
 
+    Parameters
+    ----------
+    form : Separable
+    alpha : (a,) array
+    """
+    family, group, log_scale = separable_family(form, alpha)
+    return ConditionedProduct(family, group), log_scale
+
+
+def separable_family(form, alpha):
+    """Return (PowerFactors, group of each category, log of the constants left out) of a separable form.
+
     A zero base is a pure power of p and raises α; a zero slope is a constant.
 
     Parameters
@@ -191,8 +203,7 @@ def separable_product(form, alpha):
     slopes, powers = _padded(form.index[both], form.slope[both] / form.base[both], form.counts[both], alpha.size)
     key = np.column_stack([alpha, slopes, powers])
     _, first, group = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    family = PowerFactors(alpha[first], slopes[first], powers[first])
-    return ConditionedProduct(family, group.reshape(-1)), float(log_scale)
+    return PowerFactors(alpha[first], slopes[first], powers[first]), group.reshape(-1), float(log_scale)
 
 
 def _padded(index, slope, count, size):

@@ -36,6 +36,11 @@ FACTS = {
     "fitness": "",
     "fitness_flagged": 0,
     "fitness_p": np.nan,
+    "log_bayes_factor_flat": np.nan,
+    "log_bayes_factor_learnt": np.nan,
+    "log_bayes_factor_smooth": np.nan,
+    "log_bayes_factor_own": np.nan,
+    "bayes_factors": "",
 }
 
 

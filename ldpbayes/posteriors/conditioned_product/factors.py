@@ -163,6 +163,37 @@ class TiltedFactors:
         self.tilt, self.centre, self.window = tilt, centre, window
 
 
+def tilted_many(family, multiplicity, k):
+    """Return (tilts (k,), Nodes) of k sets of factors that stand one after the other, each set with a tilt to mean one.
+
+    What TiltedFactors finds for one set, for many of them in the time of a few.
+
+    Parameters
+    ----------
+    family : PowerFactors or another family
+        k × G factors.
+    multiplicity : (G,) array
+        How many categories have each factor of a set.
+    k : int
+    """
+    size = multiplicity.size
+    even = np.full(family.alpha.shape, 1 / multiplicity.sum())
+    bounds = (family.alpha / even + family.slope(even)).reshape(k, size)
+    # Modes sum to one at a tilt between the least and the largest bound; bisection is over all sets at once.
+    low, high = bounds.min(axis=1), bounds.max(axis=1)
+    tilt = bisect(lambda t: _modes(family, np.repeat(t, size), 20).reshape(k, size) @ multiplicity > 1, low, high, 12)
+    for _ in range(20):
+        centre = _modes(family, np.repeat(tilt, size), 40)
+        window = _window(family, np.repeat(tilt, size), centre)
+        nodes = _trapezoid(family, np.repeat(tilt, size), centre, *window, 96)
+        excess = (centre + nodes.mean_offset).reshape(k, size) @ multiplicity - 1
+        spread = nodes.variance.reshape(k, size) @ multiplicity
+        if (np.abs(excess) < 1e-3 * np.sqrt(spread)).all():
+            break
+        tilt = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - family.lowest_tilt))
+    return tilt, nodes
+
+
 def log_growth(u):
     """Return log(g/centre) = u + 1 − e^{−u}, the map from the grids' u to g.
 

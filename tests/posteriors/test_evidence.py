@@ -1,0 +1,78 @@
+"""Log Bayes factors between priors: the quick evidences against the exact ones, and what a fit says of them."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+
+from ldpbayes import GRR, Collection, Tally, fit
+from ldpbayes.posteriors import evidence, surrogate
+from ldpbayes.posteriors.evidence import log_bayes_factors, log_masses
+from ldpbayes.posteriors.exact import evidence_of
+from ldpbayes.posteriors.tally_states import TallyStates
+from ldpbayes.priors import Dirichlet, Learnt
+from ldpbayes.protocols.subset import SubsetSelection
+
+
+def collection_of(protocol, p, n, seed):
+    rng = np.random.default_rng(seed)
+    tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng))
+    return Collection([f"c{x}" for x in range(protocol.n_categories)], [tally])
+
+
+@pytest.mark.parametrize("a, n, epsilon", [(2, 40, 1.0), (3, 300, 0.5), (60, 4000, 2.0)])
+def test_evidences_of_separable_reports_are_the_exact_ones(a, n, epsilon):
+    collection = collection_of(GRR(a, epsilon), np.random.default_rng(a).dirichlet(np.full(a, 0.3)), n, 1)
+    found = log_bayes_factors(collection)
+    form = collection.rows.separable()
+    assert found.used == "jeffreys" and not found.skipped
+    for name, alpha in (("jeffreys", 0.5), ("flat", 1.0)):
+        assert abs(found.log_evidence[name] - evidence_of(form, np.full(a, alpha))) < found.error[name]
+    mixture = Learnt(n_categories=a).mixture()
+    exact = mixture.nodes(lambda prior: evidence_of(form, prior.concentrations())).log_evidence
+    assert abs(found.log_evidence["learnt"] - exact) < found.error["learnt"]
+    assert found.between("flat", "jeffreys") == found.log_evidence["flat"] - found.log_evidence["jeffreys"]
+
+
+def test_the_mass_of_pure_powers_is_the_beta_function():
+    """The saddle point stands on a Gamma law, so that it is all but exact for Dirichlet densities."""
+    alpha = np.array([[0.02] * 3, [0.5, 0.5, 4.0], [7.0, 0.3, 1.0]])
+    family = surrogate.GaussianFactors(alpha.ravel(), np.zeros(9), np.full(9, 1e-12))
+    exact = gammaln(alpha).sum(axis=1) - gammaln(alpha.sum(axis=1))
+    np.testing.assert_allclose(log_masses(family, np.ones(3), 3), exact, atol=1e-3)
+
+
+def test_evidences_of_other_reports_are_near_those_of_all_tallies():
+    collection = collection_of(SubsetSelection(4, 1.0), np.array([0.5, 0.3, 0.1, 0.1]), 60, 3)
+    found = log_bayes_factors(collection)
+    for name, prior in (("jeffreys", Dirichlet.jeffreys(4)), ("flat", Dirichlet.flat(4))):
+        method = TallyStates(draws=4, chains=1)
+        exact = evidence.of_result(method.posterior(collection, prior, random_seed=1))[0]
+        assert abs(found.log_evidence[name] - exact) < max(3 * found.error[name], 0.05)
+
+
+def test_a_fit_says_what_the_reports_favour():
+    collection = collection_of(GRR(40, 3.0), np.r_[np.full(3, 0.3), np.full(37, 0.1 / 37)], 3000, 5)
+    tree = fit(collection, random_seed=1, draws=50)
+    assert tree.attrs["log_bayes_factor_learnt"] > 3  # three large categories and nothing else
+    assert tree.attrs["log_bayes_factor_learnt_error"] < 0.1
+    assert "Log Bayes factors against the Jeffreys prior: flat -" in tree.attrs["bayes_factors"]
+    own = fit(collection, prior=0.1, random_seed=1, draws=50)
+    form = collection.rows.separable()
+    exact = evidence_of(form, np.full(40, 0.1)) - evidence_of(form, np.full(40, 0.5))
+    assert abs(own.attrs["log_bayes_factor_own"] - exact) < own.attrs["log_bayes_factor_own_error"]
+    bare = fit(collection, random_seed=1, draws=50, estimates=False)
+    assert "bayes_factors" not in bare.attrs
+
+
+def test_what_would_take_long_is_left_out_with_the_reason():
+    found = log_bayes_factors(collection_of(GRR(5, 1.0), np.full(5, 0.2), 50, 1), limit=0.0)
+    assert not found.log_evidence and "would take" in found.sentence() and math.isnan(found.between("learnt", "jeffreys"))
+    assert found.favoured == ""
+
+
+def test_the_prior_used_is_named():
+    collection = collection_of(GRR(5, 1.0), np.full(5, 0.2), 50, 1)
+    assert log_bayes_factors(collection, "learnt").used == "learnt"
+    assert log_bayes_factors(collection, 2.5).used == "own"
