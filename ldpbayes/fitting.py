@@ -1,11 +1,10 @@
 """The front door: select_method says which posterior method suits a collection and why, fit runs it."""
 
 import importlib
-import json
 import os
 import pkgutil
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
@@ -233,7 +232,7 @@ def fit(
     if isinstance(collection, Cells):
         settings = {"method": method, "draws": draws, "chains": chains, "estimates": estimates, "exclude": exclude}
         run = {"random_seed": seed(random_seed), "ci_prob": level(ci_prob), "progressbar": progressbar}
-        tree = _fit_cells(collection, as_prior(prior, collection.n_categories, len(collection)), settings, run)
+        tree = _fit_cells(collection, as_prior(prior, collection.n_categories, cells=collection), settings, run)
         if estimates:
             tree.attrs |= _fitness_of_cells(collection, tree)
         if not tree.attrs["converged"]:
@@ -272,7 +271,7 @@ def fit(
 
 
 def _fit_cells(cells, prior, settings, run):
-    """Return one result of all cells: with a prior over all of them by NUTS, else each cell on its own."""
+    """Return one result of all cells: with a prior over all of them together, else each cell on its own."""
     from ldpbayes import result
 
     if len(prior.shape) > 1:
@@ -320,87 +319,40 @@ def _fitness_of_cells(cells, tree):
 
 
 def _fit_together(cells, prior, settings, run):
-    """Return the result of all cells under a prior over all of them: about the mode, else by NUTS."""
-    from ldpbayes import result
-    from ldpbayes.posteriors.laplace import MAX_UNKNOWNS
+    """Return the result of all cells under a prior over all of them, by the first joint engine whose answer is accepted."""
+    from ldpbayes.posteriors.joint import JOINT, Joint
 
-    method, why = settings["method"], ""
-    sizes = {key: settings[key] for key in ("draws", "chains") if settings[key] is not None}
-    if not isinstance(method, str):
-        method, sizes = method.name, {name: getattr(method, name) for name in ("draws", "chains")}
-    if method not in ("auto", "laplace", "nuts"):
-        raise InfeasibleError(f"A prior over all cells needs the methods laplace or nuts, got {method}.")
-    attached = {"prior": prior.describe(), "random_seed": run["random_seed"], "ci_prob": run["ci_prob"]}
-    attached |= {"var_name": "distribution", "log_likelihood": False}
-    common = {"prior_weight": prior.weight()}
-    if method != "nuts" and "laplace" not in _names(settings["exclude"]):
-        chosen = make_method("laplace", **sizes)
-        if prior.n_unknowns <= MAX_UNKNOWNS:
-            trace, found = _about_the_mode(cells, prior, chosen, run)
-            if not found.problem or method == "laplace":
-                facts = {
-                    "method": "laplace",
-                    "reason": "The prior joins all cells: weighted draws about the mode of all unknowns.",
-                    "settings": _settings_text(chosen, run),
-                    "sampling": "independent",
-                    "effective_draws": found.effective_sample,
-                    "checked": "" if found.problem else found.checked,
-                    "problem": found.problem,
-                    "k_hat": found.k_hat,
-                    "shift_by_weights": found.shift,
-                    "log_evidence": found.log_evidence,
-                    "log_evidence_error": found.log_evidence_error,
-                }
-                tree = result.attach(trace, cells, attrs=common | facts, **attached)
-                if found.problem:
-                    raise ConvergenceError(f"The weights of the draws cannot be trusted: {found.problem}.", tree)
+    asked, problem, rejected = settings["method"], Joint(cells, prior), {}
+    own = {key: settings[key] for key in ("draws", "chains") if settings[key] is not None}
+    if not isinstance(asked, str):
+        asked, own = asked.name, asdict(asked)
+    names = [name for name in JOINT if name not in _names(settings["exclude"])] if asked == "auto" else [asked]
+    if not set(names) <= set(JOINT):
+        raise InfeasibleError(f"A prior over all cells needs the methods {' or '.join(JOINT)}, got {asked}.")
+    stated = {"random_seed": run["random_seed"], "ci_prob": run["ci_prob"]}
+    kept = None
+    for name in names:
+        known = {field.name for field in fields(JOINT[name])}
+        engine = JOINT[name](**{key: value for key, value in own.items() if key in known})
+        plan = engine.plan(problem)
+        if not plan.feasible:
+            rejected[name] = plan.reason
+            continue
+        rng, watch = np.random.default_rng(run["random_seed"]), Watch(run["progressbar"])
+        sample = engine.run(plan, rng, watch)
+        before = "".join(f" Before it, {other} was tried: {why}" for other, why in rejected.items())
+        made = engine, sample, watch, plan.reason + before
+        if not sample.rejected:
+            tree = engine.tree(problem, *made[1:], stated)
+            if tree.attrs["converged"] or name == names[-1]:
                 return tree
-            why = f" Before it, laplace ran first and was rejected: {found.problem}."
-        elif method == "laplace":
-            raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {prior.n_unknowns}.")
-    from ldpbayes.model import sample_cells
-
-    chosen = (
-        settings["method"] if method == "nuts" and not isinstance(settings["method"], str) else make_method("nuts", **sizes)
-    )
-    names = ("draws", "tune", "chains", "target_accept")
-    trace = sample_cells(
-        cells,
-        prior,
-        random_seed=run["random_seed"],
-        progressbar=run["progressbar"],
-        **{name: getattr(chosen, name) for name in names},
-    )
-    facts = {
-        "method": "nuts",
-        "reason": f"The prior joins all cells, so that they are sampled together.{why}",
-        "settings": _settings_text(chosen, run),
-    }
-    return result.attach(trace, cells, attrs=common | facts, **attached)
-
-
-def _about_the_mode(cells, prior, method, run):
-    """Return (trace, Weighted): resampled draws of all cells about the mode of the prior's unknowns."""
-    import xarray as xr
-
-    from ldpbayes.posteriors.laplace import StudentT, Target, find_mode, weighted_draws
-    from ldpbayes.posteriors.surrogate import resample
-
-    rng, watch = np.random.default_rng(run["random_seed"]), Watch(run["progressbar"])
-    target = Target(prior, cells.likelihoods)
-    proposal = StudentT.at_mode(*find_mode(target, np.zeros(prior.n_unknowns), watch))
-    z, p, found = weighted_draws(target, proposal, method.draws * method.chains, rng, watch)
-    chosen = rng.permutation(resample(found.weight, rng))
-    split = (method.chains, method.draws)
-    data = {"distribution": (("chain", "draw", "cell", "category"), p[chosen].reshape(*split, *prior.shape))}
-    for name, values in prior.hyperparameters(z[chosen]).items():
-        data[name] = (("chain", "draw"), values.reshape(split))
-    return xr.DataTree.from_dict({"posterior": xr.Dataset(data)}), found
-
-
-def _settings_text(method, run):
-    asked = asdict(method) | {"random_seed": run["random_seed"], "ci_prob": run["ci_prob"]}
-    return json.dumps(asked, sort_keys=True, default=float)
+        rejected[name], kept = sample.rejected or tree.attrs["problems"], made
+    if kept is None:
+        raise InfeasibleError("No method applies: " + " ".join(rejected.values() or ["all of them are excluded."]))
+    tree = kept[0].tree(problem, *kept[1:], stated)
+    if asked != "auto":
+        raise ConvergenceError(kept[1].rejected, tree)
+    return tree
 
 
 def _run_automatic(selection, run):

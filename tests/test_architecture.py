@@ -41,6 +41,7 @@ BUILT_ON = {
     "posteriors.nuts": {"posteriors.surrogate"},
     "posteriors.evidence": {"posteriors.exact", "posteriors.surrogate"},
     "posteriors.laplace": {"posteriors.surrogate"},
+    "posteriors.joint.laplace": {"posteriors.laplace", "posteriors.surrogate"},
     "posteriors.mixture": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
 }
 HOMES = {

@@ -8,6 +8,7 @@ from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.plots import PANELS
 from ldpbayes.posteriors import evidence
+from ldpbayes.posteriors.diagnostics import unknown_arrays
 
 #: Categories that a table shows unless the caller wants another number.
 TOP = 40
@@ -37,7 +38,7 @@ def of_fit(tree, *, top: int = TOP) -> Page:
     summary = tree["summary"]
     derived = _derived_table(tree, top) if "quantity" in summary.coords else None
     parameters = _parameter_table(summary) if "parameter" in summary.coords else None
-    tables = [_category_table(tree, title, top), *filter(None, (derived, parameters))]
+    tables = [_category_table(tree, title, top), *filter(None, (derived, parameters)), *_unknown_tables(tree, top)]
     return Page(title, tuple(tables), tuple(_notes(tree)), (_forest(tree, title, top),), _facts(tree))
 
 
@@ -145,6 +146,33 @@ def _left_out(parts, summary, places):
     return f"{text[0].upper()}{text[1:]} are shown." if text else ""
 
 
+def _unknown_tables(tree, top):
+    """Yield a table for each array of unknowns of the prior, such as the effects of groups."""
+    summary, level = tree["summary"], f"{tree['summary'].attrs['ci_prob'] * 100:g} % interval"
+    for name in unknown_arrays(tree["posterior"]):
+        dims = tree["posterior"][name].dims[2:]
+        spec = f".{min(_decimals(summary[f'{name}_sd'].values), 4)}f"
+        columns = [Column(f"label_{dim}" if dim in _TAKEN else str(dim), str(dim), "text") for dim in dims]
+        columns += [Column("mean", "mean", spec=spec), Column("sd", "sd", spec=spec, priority=1)]
+        columns.append(Column("interval", level, "interval", spec))
+        columns += [
+            Column("r_hat", "R-hat", spec=".3f", priority=3),
+            Column("ess_bulk", "effective draws", spec=",.0f", priority=2),
+        ]
+        labels = [[str(label) for label in summary[dim].values] for dim in dims]
+        places = list(np.ndindex(*map(len, labels)))
+        rows = []
+        for place in places[:top]:
+            mean, sd, low, high, r_hat, ess = (
+                float(summary[f"{name}_{key}"].values[place])
+                for key in ("mean", "sd", "lower", "upper", "r_hat", "ess_bulk")
+            )
+            row = [own[i] for own, i in zip(labels, place, strict=True)]
+            rows.append((*row, mean, sd, (low, high), r_hat, ess))
+        left_out = f"The first {top:,} of {len(places):,} rows are shown." if len(places) > top else ""
+        yield Table(f"{name[0].upper()}{name[1:]}".replace("_", " "), tuple(columns), tuple(rows), left_out)
+
+
 def _parameter_table(summary):
     """Return the table of the other unknowns of a model of one's own, such as the scale of a prior."""
     spec, level = ".4g", f"{summary.attrs['ci_prob'] * 100:g} % interval"
@@ -244,6 +272,7 @@ def _facts(tree):
         },
         "derived": _derived_facts(tree),
         **_parameter_facts(summary),
+        **_unknown_facts(tree),
         "mle": None,
         "oracle": None,
         **estimates,
@@ -263,6 +292,16 @@ def _derived_facts(tree):
             entry[f"{estimator}_standard_error"] = tree["estimate"]["derived_standard_error"].sel(at).values
         found[str(name)] = entry
     return found
+
+
+def _unknown_facts(tree):
+    """Return mean, sd, interval and error of the arrays of unknowns, with the labels of their dims."""
+    found = {}
+    for name in unknown_arrays(tree["posterior"]):
+        dims = tree["posterior"][name].dims[2:]
+        labels = {str(dim): [str(label) for label in tree["summary"][dim].values] for dim in dims}
+        found[name] = {"dims": labels, **{key: tree["summary"][f"{name}_{key}"].values for key in _KEYS}}
+    return {"unknowns": found} if found else {}
 
 
 def _parameter_facts(summary):

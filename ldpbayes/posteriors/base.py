@@ -143,6 +143,10 @@ class Sample:
         Further attrs of the result.
     hyperparameters : mapping of (chains, draws) arrays
         Draws of the prior's hyperparameters, by name.
+    variables : mapping of (dims, array)
+        Draws of the prior's variables, of cells: the arrays have shape (chains, draws, …).
+    known : mapping of mappings
+        Of cells: mean, sd, mcse and ess_bulk of variables, where weighted draws know them better than ``distribution``.
     interleaved : bool
         Whether F is drawn for the first draw of every chain first, so that an interruption leaves equally long chains.
     """
@@ -160,6 +164,8 @@ class Sample:
     stats: Mapping[str, np.ndarray] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     hyperparameters: Mapping[str, np.ndarray] = field(default_factory=dict)
+    variables: Mapping[str, tuple[tuple[str, ...], np.ndarray]] = field(default_factory=dict)
+    known: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     interleaved: bool = False
 
     @property

@@ -64,14 +64,14 @@ class Diagnostics:
         return replace(self, problem="; ".join(filter(None, (self.problem, problem))))
 
 
-def summarise(tree, ci_prob, effective=None):
+def summarise(tree, ci_prob, effective=None, known=None):
     """Add the group ``summary`` to a result and the verdict of its diagnostics to the attrs; return the tree.
 
     Variables have dims (target, [cell,] category) with targets distribution and frequency: mean, sd, lower, upper
     (equal-tailed interval at ci_prob), mcse (Monte Carlo standard error of the mean, 0 where the mean is exact), ess_bulk,
     ess_tail and r_hat (nan where the draws are independent; all are nan for a frequency that has no draws). Derived
     quantities have the same variables under ``derived_…``, dims [cell,] quantity; of cells, other numbers per draw under
-    ``parameter_…``.
+    ``parameter_…``, and each array of unknowns of the prior under its name: ``effect_mean``, dims cell, category.
 
     Parameters
     ----------
@@ -80,13 +80,16 @@ def summarise(tree, ci_prob, effective=None):
     ci_prob : float
     effective : mapping, optional
         Independent draws that weighted ones are worth, by variable and category; by default the attr ``effective_draws``.
+    known : mapping, optional
+        Entries that are known better than from the draws, by the name of the variable: arrays mean, sd, mcse and ess_bulk
+        of weighted draws.
     """
     import xarray as xr
 
     posterior = tree["posterior"]
     exact = {name: values.values for name, values in tree["exact"].data_vars.items()} if "exact" in tree.children else {}
     found = Diagnostics.from_attrs(tree.attrs)
-    independent, worth = found.sampling == "independent", effective or {}
+    independent, worth, known = found.sampling == "independent", effective or {}, known or {}
     first = posterior["distribution"]
     dims, shape = first.dims[2:], first.shape[2:]
 
@@ -95,7 +98,14 @@ def summarise(tree, ci_prob, effective=None):
         each = found.effective_draws
         if worth:  # of a prior's hyperparameters only the draws that were kept are known, not their weights
             each = np.concatenate([worth.get(one, [found.effective_draws]) for one in variables])
-        return {k: v.reshape(shape) for k, v in _target(draws, exact, name, ci_prob, independent, each).items()}
+        part = _target(draws, exact, name, ci_prob, independent, each)
+        at = [(k, one) for k, one in enumerate(variables) if one in known]
+        for k, one in at:
+            place = slice(None) if len(variables) == 1 else k
+            for key, value in known[one].items():
+                part[key] = np.array(part[key])
+                part[key][place] = np.ravel(value)
+        return {k: np.reshape(v, shape) for k, v in part.items()}
 
     parts = [
         summary_of(posterior[name].values, name, shape, [name]) if name in posterior.data_vars else None
@@ -106,7 +116,8 @@ def summarise(tree, ci_prob, effective=None):
     coords = {"target": ["distribution", "frequency"]} | {
         name: values for name, values in first.coords.items() if values.dims and set(values.dims) <= set(dims)
     }
-    names = [name for name in posterior.data_vars if name not in ("distribution", "frequency")]
+    arrays = unknown_arrays(posterior)
+    names = [name for name in posterior.data_vars if name not in ("distribution", "frequency", *arrays)]
     scalars = [name for name in names if posterior[name].ndim == 2]
     for dim, prefix, chosen in (
         ("quantity", "derived", scalars if len(dims) == 1 else [name for name in names if name not in scalars]),
@@ -118,9 +129,19 @@ def summarise(tree, ci_prob, effective=None):
             derived = summary_of(draws, prefix, draws.shape[2:], chosen)
             data |= {f"{prefix}_{key}": ((*own, dim), value) for key, value in derived.items()}
             coords[dim] = chosen
+    for name in arrays:
+        values = posterior[name]
+        part = summary_of(values.values, name, values.shape[2:], [name])
+        data |= {f"{name}_{key}": (values.dims[2:], value) for key, value in part.items()}
+        coords |= {dim: values.coords[dim] for dim in values.dims[2:] if dim in values.coords}
     tree["summary"] = xr.DataTree(xr.Dataset(data, coords, {"ci_prob": ci_prob, "ci_kind": "eti"}))
     tree.attrs |= verdict(tree).to_attrs()
     return tree
+
+
+def unknown_arrays(posterior):
+    """Return the names of the prior's unknowns that are arrays, such as the effects of groups, in a group ``posterior``."""
+    return [name for name, values in posterior.data_vars.items() if values.attrs.get("of") == "prior" and values.ndim > 2]
 
 
 def verdict(tree):
@@ -136,8 +157,14 @@ def verdict(tree):
             good += f" Interrupted: {tree['posterior'].sizes['draw']} draws a chain were kept."
     else:
         # nan, which no threshold accepts, where too few draws or none that vary leave nothing to diagnose.
-        r_hat = float(np.fmax.reduce(summary["r_hat"].values, axis=None))
-        ess = float(np.fmin.reduce([summary["ess_bulk"].values, summary["ess_tail"].values], axis=None))
+        names = ["", *(f"{name}_" for name in unknown_arrays(tree["posterior"]))]
+        if any(values.attrs.get("of") == "prior" and values.ndim == 2 for values in tree["posterior"].data_vars.values()):
+            names += [f"{kind}_" for kind in ("parameter",) if f"{kind}_r_hat" in summary]
+        r_hat, ess = np.nan, np.nan
+        for name in names:
+            r_hat = float(np.fmax(r_hat, np.fmax.reduce(summary[f"{name}r_hat"].values, axis=None)))
+            for kind in ("ess_bulk", "ess_tail"):
+                ess = float(np.fmin(ess, np.fmin.reduce(summary[f"{name}{kind}"].values, axis=None)))
         divergences = 0
         if "sample_stats" in tree.children and "diverging" in tree["sample_stats"]:
             divergences = int(tree["sample_stats"]["diverging"].sum())

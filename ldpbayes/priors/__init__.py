@@ -7,6 +7,7 @@ import pkgutil
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.priors.compliance import Compliance
@@ -21,7 +22,7 @@ for _module in pkgutil.iter_modules(__path__):
 PRIORS = {name: maker for family in AbstractPrior.__subclasses__() for name, maker in family.named().items()}
 
 
-def as_prior(prior, n_categories: int, n_cells: int | None = None) -> AbstractPrior:
+def as_prior(prior, n_categories: int, n_cells: int | None = None, cells: Cells | None = None) -> AbstractPrior:
     """Return the prior over n_categories that a user means.
 
     Parameters
@@ -31,6 +32,8 @@ def as_prior(prior, n_categories: int, n_cells: int | None = None) -> AbstractPr
     n_categories : int
     n_cells : int, optional
         Number of cells, for priors over several of them at once.
+    cells : Cells, optional
+        The cells themselves, for priors over several of them that need their keys or covariates.
 
     Returns
     -------
@@ -46,10 +49,10 @@ def as_prior(prior, n_categories: int, n_cells: int | None = None) -> AbstractPr
     >>> as_prior("flat", 3).describe(), as_prior([1, 2, 3], 3).describe()
     ('flat, Dirichlet(1)', 'Dirichlet with concentrations 1 to 3')
     """
-    if isinstance(prior, AbstractPrior):
-        return prior.over(n_categories, n_cells)
     if isinstance(prior, str):
-        return PRIORS[checks.choice(prior, "prior", tuple(PRIORS))](n_categories)
+        prior = PRIORS[checks.choice(prior, "prior", tuple(PRIORS))](n_categories)
+    if isinstance(prior, AbstractPrior):
+        return prior.over(n_categories, n_cells) if cells is None else prior.on(cells)
     if isinstance(prior, numbers.Real) or (isinstance(prior, np.ndarray) and prior.ndim == 0):
         value = prior.item() if isinstance(prior, np.ndarray) else prior
         return Dirichlet(np.full(n_categories, checks.positive(value, "prior")))

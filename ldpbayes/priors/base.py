@@ -1,7 +1,7 @@
 """What every prior has in common: draws, unconstrained coordinates with a density and a gradient, and a PyMC variable."""
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,7 +12,27 @@ from ldpbayes.errors import ArgumentError
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
+    from ldpbayes.collections import Cells
     from ldpbayes.priors.dirichlet import Dirichlet
+
+
+class AbstractLogits(abc.ABC):
+    """P = softmax(η): what a prior over cells does to get the logits η of all cells, so that engines need no more.
+
+    Engines then compute the softmax and the likelihood of all cells in one compiled function.
+    """
+
+    @abc.abstractmethod
+    def of(self, z: np.ndarray) -> np.ndarray:
+        """Return η, shape (cells, categories), for z of shape (n_unknowns,)."""
+
+    @abc.abstractmethod
+    def pullback(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """Return Jᵀ slope: the gradient with respect to z of a function of η whose gradient is slope, of η's shape."""
+
+    def local(self) -> "tuple[int, int] | None":
+        """Return (start, k) where z[start:] are k unknowns for each cell in turn, which move that cell only; else None."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +147,21 @@ class AbstractPrior(abc.ABC):
         """Return a copy with the numbers filled in, for a family that can be written down without them."""
         return self
 
+    def on(self, cells: "Cells") -> "AbstractPrior":
+        """Return this prior over the cells: a family that needs their keys or covariates takes them from there.
+
+        Parameters
+        ----------
+        cells : Cells
+            ``cells.by`` and its keys (in the order of the cells), ``cells.labels`` and ``cells.covariates``.
+
+        Raises
+        ------
+        ArgumentError
+            Where the prior is for another number of categories or of cells, or a column that it needs is missing.
+        """
+        return self.over(cells.n_categories, len(cells))
+
     def beside(self, n_laws: int) -> "AbstractPrior | None":
         """Return this prior for so many laws of respondents who ignore the device; None where it is for compliers only."""
         return None
@@ -172,6 +207,18 @@ class AbstractPrior(abc.ABC):
         """Return the hyperparameters that readers ask for, by name, for z of shape (k, n_unknowns)."""
         return {}
 
+    def variables(self, z: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """Return what readers ask for beside P: name → (dims, values), for z of shape (k, n_unknowns).
+
+        The values have shape (k, …); dims name what follows the first axis: none for one number, "category", "cell", or a
+        dim of ``coords``. A result has them in its groups ``posterior`` and ``summary``.
+        """
+        return {name: ((), values) for name, values in self.hyperparameters(z).items()}
+
+    def coords(self) -> dict[str, Sequence]:
+        """Return the labels of the dims of variables() other than cell and category."""
+        return {}
+
     def weight(self) -> float:
         """Return how many open answers the prior weighs: Σα of a Dirichlet; nan where no number of answers says it."""
         return float("nan")
@@ -183,4 +230,8 @@ class AbstractPrior(abc.ABC):
 
     def mixture(self) -> AbstractMixture | None:
         """Return the mixture of Dirichlet priors that this prior is, where it has one mixing parameter, else None."""
+        return None
+
+    def logits(self) -> AbstractLogits | None:
+        """Return how the logits of P come from z, where P is their softmax and has shape (cells, categories), else None."""
         return None

@@ -1,6 +1,7 @@
 """From the trace of any PyMC model that used observe() to a result: F, summary, pointwise log-likelihood, data."""
 
 import json
+from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
@@ -33,6 +34,7 @@ def attach(
     ci_prob: float = 0.95,
     log_likelihood: bool | None = None,
     attrs: dict | None = None,
+    known: Mapping[str, Mapping[str, np.ndarray]] | None = None,
 ) -> xr.DataTree:
     """Return the result of a PyMC model of one's own that used ``observe``.
 
@@ -54,12 +56,14 @@ def attach(
         Whether to add the pointwise log-likelihood; by default unless a collection has too many reports.
     attrs : dict, optional
         Facts that replace those of the result, such as ``{"sampling": "independent"}``.
+    known : mapping of str to mapping, optional
+        Mean, sd, mcse and ess_bulk of variables of the trace, where weighted draws know them better than the trace does.
 
     Returns
     -------
     DataTree
         A result as ``fit`` returns it: answers, plots, ``save`` and ``arviz.loo`` take it. Other variables of the trace
-        with one number per draw are kept and summarised as well.
+        with one number per draw are kept and summarised as well; arrays are kept where their attribute ``of`` is "prior".
 
     Raises
     ------
@@ -95,10 +99,17 @@ def attach(
     for item in data.derived:
         variables[item.name] = (dims[:-1], item.evaluate(draws, data.categories))
     variables |= {
-        name: (("chain", "draw"), values.values)
+        name: (("chain", "draw"), values.values, values.attrs)
         for name, values in trace["posterior"].data_vars.items()
         if values.dims == ("chain", "draw") and name not in variables
     }
+    arrays = {
+        name: values.drop_vars([dim for dim in ("chain", "draw", "cell", "category") if dim in values.coords])
+        for name, values in trace["posterior"].data_vars.items()
+        if values.dims[2:] and values.attrs.get("of") == "prior"
+    }
+    coords |= {name: labels for values in arrays.values() for name, labels in values.coords.items() if name in values.dims}
+    variables |= {name: (values.dims, values.values, values.attrs) for name, values in arrays.items()}
     tree = xr.DataTree()
     tree["posterior"] = xr.DataTree(xr.Dataset(variables, coords))
     _copy_statistics(trace, tree)
@@ -121,7 +132,7 @@ def attach(
         "identifiability": data.identifiability(),
         "caveat": data.caveat(),
     } | (attrs or {})
-    diagnostics.summarise(tree, ci_prob)
+    diagnostics.summarise(tree, ci_prob, known=known)
     if found is None:
         _mean_only(tree, mean, many)
     if log_likelihood or (log_likelihood is None and (many or not _too_many(likelihoods, len(cells)))):

@@ -1,0 +1,55 @@
+"""All cells at once about the mode of the prior's unknowns: few unknowns, any prior with a gradient."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes.posteriors.base import Plan, Refusal, Sample, Status
+from ldpbayes.posteriors.joint.base import AbstractJoint, moments
+from ldpbayes.posteriors.laplace import MAX_UNKNOWNS, StudentT, Target, find_mode, weighted_draws
+from ldpbayes.posteriors.surrogate import resample
+
+
+@dataclass(frozen=True)
+class AboutTheMode(AbstractJoint):
+    """Weighted draws of a multivariate t about the mode of all unknowns, as posteriors.laplace makes them for one cell.
+
+    Parameters
+    ----------
+    draws, chains : int
+    """
+
+    draws: int = 1000
+    chains: int = 4
+    name: ClassVar[str] = "laplace"
+
+    def prepare(self, problem):
+        if problem.prior.n_unknowns > MAX_UNKNOWNS:
+            return Refusal(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {problem.prior.n_unknowns}.")
+        return Plan("The prior joins all cells: weighted draws about the mode of all unknowns.", np.nan, problem)
+
+    def run(self, plan, rng, watch):
+        problem = plan.state
+        prior = problem.prior
+        target = Target(prior, problem.likelihoods)
+        proposal = StudentT.at_mode(*find_mode(target, np.zeros(prior.n_unknowns), watch))
+        z, p, found = weighted_draws(target, proposal, self.draws * self.chains, rng, watch)
+        variables = prior.variables(z)
+        chosen = rng.permutation(resample(found.weight, rng))
+        split = (self.chains, self.draws)
+        named = {"distribution": p, **{name: values for name, (_, values) in variables.items()}}
+        return Sample(
+            p[chosen].reshape(*split, *prior.shape),
+            effective=found.effective_sample,
+            status=Status.NOT_TRUSTED if found.problem else Status.ACCEPTED,
+            detail=found.problem or found.checked,
+            variables={name: (dims, v[chosen].reshape(*split, *v.shape[1:])) for name, (dims, v) in variables.items()},
+            known={name: moments(values, found.weight) for name, values in named.items()},
+            facts={
+                "k_hat": found.k_hat,
+                "shift_by_weights": found.shift,
+                "log_evidence": found.log_evidence,
+                "log_evidence_error": found.log_evidence_error,
+            },
+        )
