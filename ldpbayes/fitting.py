@@ -10,6 +10,7 @@ import numpy as np
 
 from ldpbayes import checks, posteriors
 from ldpbayes.collections import Cells, as_collection
+from ldpbayes.collections.noncompliance import named
 from ldpbayes.errors import (
     ArgumentError,
     ConvergenceError,
@@ -241,6 +242,7 @@ def fit(
     random_seed, ci_prob = seed(random_seed), level(ci_prob)
     run = {"random_seed": random_seed, "ci_prob": ci_prob, "progressbar": progressbar}
     settings = {"draws": 1000 if draws is None else draws, "chains": 4 if chains is None else chains}
+    collection = named(collection)
     problem = Problem.of(collection, prior)
     if method == "auto":
         tree = _run_automatic(_Selection(problem, exclude, settings), run)
@@ -257,10 +259,19 @@ def fit(
         tree = answer.tree()
         if answer.sample.rejected:
             raise ConvergenceError(answer.sample.rejected, tree)
+    if collection.n_laws:
+        tree = result.among_compliers(tree, collection)
     tree.attrs |= {"identifiability": collection.identifiability(), "caveat": collection.caveat()}
     if estimates:
-        result.add_estimates(tree, point_estimates(collection))
-        tree.attrs |= log_bayes_factors(collection, problem=problem, known=of_result(tree)).to_attrs()
+        found = point_estimates(collection)
+        if found:
+            result.add_estimates(tree, found)
+        if collection.n_laws:
+            from ldpbayes.fitness.noncompliance import findings
+
+            tree.attrs |= findings(tree, collection, problem.prior)
+        else:
+            tree.attrs |= log_bayes_factors(collection, problem=problem, known=of_result(tree)).to_attrs()
         if np.isfinite(tree.attrs["prior_weight"]):
             tree.attrs |= answers.worth(tree, collection)
         fitness = check(collection, replications=QUICK_REPLICATIONS)
@@ -393,11 +404,19 @@ def _run_automatic(selection, run):
 
 
 def point_estimates(collection):
-    """Return the estimates shown beside a posterior: MLE, and the oracle where the channels have one."""
-    from ldpbayes.estimators.derived import with_derived
+    """Return the estimates shown beside a posterior: MLE, and the oracle where the channels have one.
+
+    Where respondents may ignore the device, the MLE is that of the compliers; there is none where γ is not identified.
+    """
+    from ldpbayes.estimators.derived import among_compliers, with_derived
     from ldpbayes.estimators.mle import MLE
     from ldpbayes.estimators.oracle import Oracle
 
+    if collection.n_laws:
+        if not collection.noncompliance().identified:
+            return []
+        collection = named(collection)
+        return [among_compliers(with_derived(MLE()(collection), collection), collection)]
     found = [MLE()(collection)]
     try:
         found.append(Oracle()(collection))

@@ -104,7 +104,7 @@ def test_reports_too_many_to_list_are_judged_by_a_sample():
 # ---- the collection, its file and its prior ------------------------------------------------------------------------
 def test_file_and_collection_agree(tmp_path):
     wrapped = collected([GRR(3, 0.5), GRR(3, 2.0)], {"a-sayer": "a"}, 0.1)
-    assert [item.name for item in wrapped.derived][:2] == ["noncompliance", "a among compliers"]
+    assert [item.name for item in wrapped.derived] == ["noncompliance"]
     write_collection(wrapped, tmp_path / "x.toml")
     assert read_collection(tmp_path / "x.toml") == wrapped
     plain = Collection(LABELS[:3], [Tally(t.protocol.compliers, t.reports, t.counts, t.name) for t in wrapped.tallies])
@@ -166,8 +166,11 @@ def test_minarets_as_a_stochastic_lie_detector():
     assert p[[0, 2, 1]] == pytest.approx(maximise(survey.rows, tolerance=1e-10).p, abs=1e-5)
     assert 1 - p[1] == pytest.approx(0.870695, abs=2e-5)
     settings = {"draws": 1000, "random_seed": 1, "estimates": False}
-    ours = fit(wrapped, Compliance("jeffreys", (0.5, 1.0)), **settings)["summary"]["mean"].values
-    assert ours[..., [0, 2, 1]] == pytest.approx(fit(survey, "jeffreys", **settings)["summary"]["mean"].values, abs=1e-3)
+    named = fit(survey, "jeffreys", **settings)["posterior"]["distribution"].values
+    ours = fit(wrapped, Compliance("jeffreys", (0.5, 1.0)), **settings)["summary"]
+    theirs = (named[..., 0] / (1 - named[..., 1])).mean(), named[..., 1].mean()
+    found = float(ours["mean"].sel(target="distribution")[0]), float(ours["derived_mean"].sel(quantity="noncompliance"))
+    assert found == pytest.approx(theirs, abs=4e-3)
 
 
 def test_crosswise_with_one_sayers_is_recovered():
@@ -177,8 +180,9 @@ def test_crosswise_with_one_sayers_is_recovered():
     for seed in range(20):
         wrapped = collected(protocols, {"one-sayer": [1][0]}, 0.1, n=4000, p=truth, seed=seed)
         tree = fit(wrapped, draws=250, random_seed=seed, ci_prob=0.9, estimates=False)
-        for name, value in (("noncompliance", 0.1), ("b among compliers", 0.2)):
-            low, high = np.quantile(tree["posterior"][name].values, [0.05, 0.95])
+        posterior = tree["posterior"]
+        for draws, value in ((posterior["noncompliance"], 0.1), (posterior["distribution"][..., 1], 0.2)):
+            low, high = np.quantile(draws.values, [0.05, 0.95])
             seen += low <= value <= high
     assert 30 <= seen <= 40  # 36 of 40 are expected; 30 or fewer have probability 0.005
 
@@ -195,7 +199,9 @@ def test_command_line(tmp_path, capsys):
     write_collection(Collection(["no", "yes"], tallies), tmp_path / "x.toml")
     command = ("fit", tmp_path / "x.toml", "--draws", "100", "--seed", "1")
     status, out, err = run(capsys, *command, "--noncompliance", "no-sayer=no", "--noncompliance-prior", "2,18")
-    assert status == 0 and "yes among compliers" in out and "Beta(2, 18)" in out
+    assert status == 0 and "noncompliance" in out and "Beta(2, 18)" in out
+    assert "P and F are those of the respondents who follow the device" in " ".join(out.split())
+    assert "no report can test" in " ".join(out.split()) and "likelihood-ratio statistic" in " ".join(out.split())
     assert "determine it to a standard deviation of 0.04" in err
     for wrong in (["--noncompliance", "no"], ["--noncompliance-prior", "2,18"], ["--noncompliance", "x=nobody"]):
         status, out, err = run(capsys, *command, *wrong)

@@ -62,12 +62,13 @@ def worth(tree: xr.DataTree, collection: Collection) -> Worth:
     n, mean = collection.n_reports, summary["mean"].values
     alpha_total = base.prior_weight(tree)
     open_answers = min(max(effective_open_answers(variance, mean / mean.sum()) - alpha_total - 1, 0.0), float(n))
-    epsilon = max(tally.protocol.epsilon for tally in collection.tallies)
+    wrapped = [(tally.protocol, tally.protocol.noncompliance()) for tally in collection.tallies]
+    epsilon = max((protocol if other is None else other.compliers).epsilon for protocol, other in wrapped)
     sentence = f"These {n:,} reports carry as much information about P as {open_answers:,.0f} unprotected answers."
     bound = float("nan")
     unidentified = tree.attrs["identifiability"] if "identifiability" in tree.attrs else collection.identifiability()
     if 0 < epsilon < float("inf") and not unidentified and alpha_total <= open_answers:
-        least = exact_floor(collection.n_categories, min(epsilon, 50.0)).value / n
+        least = exact_floor(mean.size, min(epsilon, 50.0)).value / n
         if least <= variance:
             bound = least**0.5
             sentence += (

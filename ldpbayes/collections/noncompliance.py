@@ -17,8 +17,6 @@ from ldpbayes.protocols.noncompliance import Noncompliance, as_law
 if TYPE_CHECKING:
     from ldpbayes.collections.collection import Collection
 
-#: Shares of the compliers are derived quantities up to so many categories.
-MAX_SHARES = 100
 #: Reports drawn to stand for a channel that cannot be written out.
 SAMPLED = 4000
 #: The share at which the sd of the design is stated: the mean of its default prior.
@@ -72,18 +70,31 @@ def with_noncompliers(collection: Collection, laws: Mapping) -> Collection:
 
 
 def _derived(collection: Collection, names: tuple[str, ...]) -> tuple:
-    """Return γ, the compliers' shares, and the derived quantities of the collection as shares of the compliers."""
+    """Return γ, with several laws their shares, and the collection's derived quantities as shares of the compliers."""
+    own = tuple(replace(item, given=item.given or collection.categories) for item in collection.derived)
+    shares = _shares(names)
+    taken = {item.name for item in shares}
+    repeated = next((item.name for item in own if item.name in taken), None)
+    if repeated is not None:
+        raise ArgumentError(f"laws bring the derived quantity {repeated!r}; rename that of the collection.")
+    return (*shares, *own)
+
+
+def _shares(names: tuple[str, ...]) -> tuple:
+    """Return γ and, with several laws, the share of each as derived quantities."""
     from ldpbayes.collections.collection import Derived
 
-    own = tuple(replace(item, given=item.given or collection.categories) for item in collection.derived)
-    taken = {item.name for item in own}
-    out = [Derived("noncompliance", names)] if "noncompliance" not in taken else []
-    if collection.n_categories <= MAX_SHARES:
-        for label in collection.categories:
-            name = f"{label.replace('/', '∕')} among compliers"
-            if name not in taken:
-                out.append(Derived(name, (label,), collection.categories))
-    return (*out, *own)
+    each = [Derived(f"noncompliance, {name.replace('/', '∕')}", (name,)) for name in names] if len(names) > 1 else []
+    return (Derived("noncompliance", names), *each)
+
+
+def named(collection: Collection) -> Collection:
+    """Return the collection with γ and the laws' shares among its derived quantities; as it is where all follow the device."""
+    if not collection.n_laws:
+        return collection
+    taken = {item.name for item in collection.derived}
+    missing = tuple(item for item in _shares(collection.categories[-collection.n_laws :]) if item.name not in taken)
+    return replace(collection, derived=(*missing, *collection.derived)) if missing else collection
 
 
 def identification(collection: Collection, gamma: float = GAMMA) -> Identification:
@@ -193,11 +204,12 @@ def _sd(parts: list, fitted: np.ndarray, ignoring: np.ndarray, a: int, gamma: fl
     return float(np.sqrt(along @ np.linalg.pinv(basis @ information @ basis.T, rcond=1e-13, hermitian=True) @ along))
 
 
-def refuse(collection: Collection) -> None:
-    """Raise an InfeasibleError where γ is not identified, for a prior of γ that nobody chose."""
-    found = identification(collection)
-    if not found.identified:
-        raise InfeasibleError(found.sentence)
+def explanation(collection: Collection) -> str:
+    """Return what P and F of a noncompliant collection mean, and what that assumes, for the reader of a result."""
+    return (
+        "P and F are those of the respondents who follow the device; 'noncompliance' is the share γ of those who ignore it. "
+        "That they have the same P as the others is an assumption, which no report can test."
+    )
 
 
-__all__ = ["Identification", "identification", "null_space", "refuse", "with_noncompliers"]
+__all__ = ["Identification", "explanation", "identification", "named", "null_space", "with_noncompliers"]

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from ldpbayes.collections import Derived
 from ldpbayes.estimators.base import EXACT_INFORMATION_OPERATIONS, information_covariance
 from ldpbayes.estimators.estimate import Estimate
 
 
-def with_derived(estimate: Estimate, collection) -> Estimate:
+def with_derived(estimate: Estimate, collection, quantities=None) -> Estimate:
     """Return the estimate with the collection's derived quantities evaluated at it.
 
     A quantity q(p) = (Σ_of p)/(Σ_given p) has the gradient (1[of] − q 1[given])/Σ_given p (without given: 1[of]), and by
@@ -19,6 +20,8 @@ def with_derived(estimate: Estimate, collection) -> Estimate:
     ----------
     estimate : Estimate
     collection : Collection
+    quantities : sequence of Derived, optional
+        Instead of those of the collection.
 
     Returns
     -------
@@ -26,20 +29,36 @@ def with_derived(estimate: Estimate, collection) -> Estimate:
         With ``derived`` and ``derived_error``, one entry per quantity. Errors are nan for estimators other than the MLE,
         for quantities that the reports do not identify, and where the covariance would take too long.
     """
-    if not collection.derived:
+    quantities = collection.derived if quantities is None else quantities
+    if not quantities:
         return estimate
     p = estimate.distribution
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = np.array([item.evaluate(p, collection.categories) for item in collection.derived], dtype=float)
+        values = np.array([item.evaluate(p, collection.categories) for item in quantities], dtype=float)
     errors = np.full(values.size, np.nan)
     rows, size = collection.rows, collection.n_categories
     work = rows.n_rows * float(size) ** 2 + 10.0 * size**3
     if estimate.name == "mle" and work <= EXACT_INFORMATION_OPERATIONS:
         covariance = information_covariance(rows, p)
         covariance[p == 0, :] = covariance[:, p == 0] = 0.0
-        gradients = [_gradient(item, value, p, collection) for item, value in zip(collection.derived, values, strict=True)]
+        gradients = [_gradient(item, value, p, collection) for item, value in zip(quantities, values, strict=True)]
         errors = np.array([_error(gradient, covariance) for gradient in gradients])
     return replace(estimate, derived=values, derived_error=errors)
+
+
+def among_compliers(estimate: Estimate, collection) -> Estimate:
+    """Return an MLE of p′ as an estimate of the compliers' P = p′_{1…a}/(1 − γ), with errors by the delta method.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of a collection made by ``with_noncompliers``.
+    collection : Collection
+    """
+    known = collection.categories[: -collection.n_laws]
+    shares = tuple(Derived("share", (label,), known) for label in known)
+    found = with_derived(estimate, collection, shares)
+    return replace(estimate, distribution=found.derived, standard_error=found.derived_error)
 
 
 def _gradient(item, value, p, collection):

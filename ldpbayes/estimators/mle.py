@@ -111,6 +111,11 @@ class MLE:
         else:
             error, exact = standard_errors(rows, solution.p, mass)
             parts += _error_notes(solution.p, error, exact)
+        if collection.n_laws and not (found := collection.noncompliance()).identified:
+            parts.append(
+                f"Not an estimate of the share γ of respondents who ignore the device: every γ from {found.low:.3g} to "
+                f"{found.high:.3g} has the same likelihood."
+            )
         likelihood = float(rows.log_likelihood(solution.p))
         parts += _uniform_note(rows, solution.p, likelihood)
         estimate = Estimate(name, solution.p, error, likelihood, solution.gap, " ".join(parts))

@@ -10,6 +10,7 @@ from ldpbayes.fitness.base import Fitness
 from ldpbayes.fitness.checking import check
 from ldpbayes.fitting import fit, point_estimates
 from ldpbayes.priors import prior_for
+from ldpbayes.result import extended_draws
 
 #: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
 MAX_MCSE = 4.0
@@ -142,7 +143,7 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
     in_sd = difference / sd
     estimates = {e.name: (e.distribution - mean) / sd for e in point_estimates(collection)}
     return CrossCheck(
-        categories=collection.categories,
+        categories=tuple(map(str, first["category"].values)),
         reference=reference.attrs["method"],
         sampler=sampled.attrs["method"],
         mean=mean,
@@ -150,7 +151,7 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
         difference_sd=in_sd,
         difference_mcse=in_mcse,
         estimates=estimates,
-        verdicts=tuple(_verdict(x, in_mcse, estimates) for x in range(collection.n_categories)),
+        verdicts=tuple(_verdict(x, in_mcse, estimates) for x in range(mean.size)),
         channels=predictive_check(collection, reference, random_seed=seed),
         fitness=check(collection, level=MIN_P_VALUE, random_seed=seed),
         outcome=sampled.attrs["outcome"],
@@ -177,7 +178,7 @@ def predictive_check(collection, tree, *, draws=1000, random_seed=None):
     random_seed : int, optional
     """
     rng = checks.generator(random_seed, "random_seed")
-    flat = tree["posterior"]["distribution"].values.reshape(-1, collection.n_categories)
+    flat = extended_draws(tree, collection)
     chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
     laws = [(tally, tally.protocol.report_law()) for tally in collection.tallies]
     checked = [(tally, law) for tally, law in laws if law is not None]

@@ -11,12 +11,15 @@ from scipy.special import chdtrc
 
 from ldpbayes import checks
 from ldpbayes.collections import Collection, Tally
+from ldpbayes.collections.noncompliance import explanation
 from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesWarning, listed
 from ldpbayes.estimators.mle import maximise
-from ldpbayes.fitting import fit
+from ldpbayes.fitting import fit, select_method
 from ldpbayes.protocols import Channel
 from ldpbayes.protocols.laws import ListLaw
 
+#: The fit without noncompliers that a Bayes factor needs: draws per chain, and the most seconds that it may take.
+DRAWS, LONGEST = 250, 5.0
 #: No curve goes on to γ = 1, where nobody follows the device.
 MAX_GAMMA = 0.99
 
@@ -90,6 +93,77 @@ def compliance_test(collection: Collection) -> ComplianceTest:
     return ComplianceTest(statistic, float(0.5 * (below + chdtrc(m, statistic))), float(p[-m:].sum()))
 
 
+def findings(tree, collection: Collection, prior) -> dict:
+    """Return the facts about non-compliance that stand in the attrs of a result.
+
+    Parameters
+    ----------
+    tree : DataTree
+        The result.
+    collection : Collection
+        Made by ``with_noncompliers``.
+    prior : AbstractPrior
+        Of p′.
+
+    Returns
+    -------
+    dict
+        noncompliance: what P and F mean, and what the reports can say of γ; noncompliance_low and _high: the γ that the
+        reports allow; noncompliance_sd: the sd that the design gives; compliance: the test of full compliance and the Bayes
+        factor, with compliance_statistic, compliance_p, compliance_gamma and log_bayes_factor_noncompliance.
+    """
+    found = collection.noncompliance()
+    facts = {"noncompliance": f"{explanation(collection)} {_said(found)}", "noncompliance_sd": found.sd}
+    if not found.identified:
+        return facts | {"noncompliance_low": found.low, "noncompliance_high": found.high}
+    test = compliance_test(collection)
+    factor = _log_bayes_factor(tree, collection, prior)
+    sentence = (
+        f"Full compliance (γ = 0): likelihood-ratio statistic {test.statistic:.2f}, p = {test.p_value:.3g}, with "
+        f"γ = {test.gamma:.3g} at the maximum."
+    )
+    if math.isfinite(factor):
+        word = "against" if factor > 0 else "for"
+        sentence += f" The log Bayes factor {word} full compliance is {abs(factor):.1f}, under these priors."
+    return facts | {
+        "compliance": sentence,
+        "compliance_statistic": test.statistic,
+        "compliance_p": test.p_value,
+        "compliance_gamma": test.gamma,
+        "log_bayes_factor_noncompliance": factor,
+    }
+
+
+def _said(found):
+    """Return what the reports can say of γ, for a result that was made all the same."""
+    if found.identified:
+        return found.sentence
+    return (
+        f"The reports do not decide between the γ from {found.low:.3g} to {found.high:.3g}: within that interval γ follows "
+        "its prior, and so does P with it. No maximum-likelihood estimate is shown, because it is not unique; a sensitivity "
+        "curve shows P for every γ."
+    )
+
+
+def _evidence(tree):
+    """Return the log-evidence of a result, or nan."""
+    known = tree["exact"] if "exact" in tree.children else {}
+    return float(known["log_evidence"] if "log_evidence" in known else tree.attrs.get("log_evidence", math.nan))
+
+
+def _log_bayes_factor(tree, collection, prior):
+    """Return log P(reports | prior) − log P(reports | all follow the device), by the evidence of a result; nan if unknown."""
+    plain, belief = compliers_only(collection), prior.without(collection.n_laws)
+    if belief is None or not math.isfinite(_evidence(tree)):
+        return math.nan
+    choice = select_method(plain, belief, draws=DRAWS)
+    if choice.plan.seconds > LONGEST:
+        return math.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LDPBayesWarning)
+        return _evidence(tree) - _evidence(fit(plain, belief, draws=DRAWS, random_seed=0, estimates=False))
+
+
 def log_bayes_factor(collection: Collection, prior="jeffreys", *, compliers="jeffreys", random_seed=0) -> float:
     """Return log P(reports | some ignore the device) − log P(reports | all follow it).
 
@@ -108,10 +182,7 @@ def log_bayes_factor(collection: Collection, prior="jeffreys", *, compliers="jef
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LDPBayesWarning)
         for one, belief in ((collection, prior), (compliers_only(collection), compliers)):
-            tree = fit(one, belief, random_seed=random_seed, estimates=False)
-            known = tree["exact"] if "exact" in tree.children else {}
-            value = known["log_evidence"] if "log_evidence" in known else tree.attrs.get("log_evidence", math.nan)
-            found.append(float(value))
+            found.append(_evidence(fit(one, belief, random_seed=random_seed, estimates=False)))
     return found[0] - found[1]
 
 

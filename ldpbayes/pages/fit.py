@@ -207,6 +207,8 @@ def _notes(tree):
         (kind, "outcome"),
         (Kind.WARNING, "identifiability"),
         (Kind.WARNING, "caveat"),
+        (Kind.DATA, "noncompliance"),
+        (Kind.VERDICT, "compliance"),
         (Kind.WORTH, "worth"),
         (Kind.WARNING if tree.attrs.get("fitness_flagged") else Kind.DIAGNOSTIC, "fitness"),
     ):

@@ -166,6 +166,10 @@ class AbstractPrior(abc.ABC):
         """Return this prior for so many laws of respondents who ignore the device; None where it is for compliers only."""
         return None
 
+    def without(self, n_laws: int) -> "AbstractPrior | None":
+        """Return the prior of the compliers' P that this prior of p′ holds, for so many laws; None where there is none."""
+        return None
+
     @abc.abstractmethod
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
         """Return independent draws of P from the prior, shape ``(size, *shape)``."""

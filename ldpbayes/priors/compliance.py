@@ -59,6 +59,9 @@ class Compliance(AbstractPrior):
     def beside(self, n_laws: int) -> "Compliance":
         return self if self.n_categories is not None else replace(self, n_laws=n_laws)
 
+    def without(self, n_laws: int) -> AbstractPrior:
+        return self._inner
+
     @cached_property
     def _inner(self) -> AbstractPrior:
         from ldpbayes.priors import as_prior

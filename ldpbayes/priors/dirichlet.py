@@ -73,6 +73,9 @@ class Dirichlet(AbstractPrior):
         """Number of categories, a."""
         return self.alpha.size
 
+    def without(self, n_laws: int) -> "Dirichlet":
+        return Dirichlet(self.alpha[:-n_laws])
+
     @property
     def total(self) -> float:
         """Σ_x α_x."""

@@ -17,6 +17,7 @@ from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.result.attaching import add_log_likelihood, attach, expected_tallies
 from ldpbayes.result.cells import select, stack
+from ldpbayes.result.compliers import among_compliers, extended_draws
 from ldpbayes.result.observed import observed_data
 from ldpbayes.result.reweighing import repilot, reweigh
 from ldpbayes.result.validation import validate
@@ -26,9 +27,11 @@ __all__ = [
     "LEVELS",
     "add_estimates",
     "add_log_likelihood",
+    "among_compliers",
     "attach",
     "build",
     "expected_tallies",
+    "extended_draws",
     "into_chains",
     "load",
     "repilot",
@@ -168,6 +171,7 @@ def add_estimates(tree, estimates):
     )
     if all(e.derived is not None for e in estimates):
         names = [name for name in tree["posterior"].data_vars if name not in ("distribution", "frequency")]
+        names = names[: len(estimates[0].derived)]  # what a prior learns comes after the derived quantities
         both = (("derived", "derived"), ("derived_standard_error", "derived_error"))
         found = {key: (("estimator", "quantity"), np.stack([getattr(e, field) for e in estimates])) for key, field in both}
         tree["estimate"] = xr.DataTree(tree["estimate"].to_dataset().assign(found).assign_coords(quantity=names))

@@ -9,6 +9,7 @@ import xarray as xr
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed
+from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.observed import cell_coords, constant_data, observed_data, observed_of_cells
 from ldpbayes.result.validation import validate
 
@@ -175,12 +176,13 @@ def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells, *, by: str |
     """
     values = tree["posterior"]["distribution"]
     many = isinstance(data, Cells)
-    size = (len(data), data.n_categories) if many else (data.n_categories,)
-    if values.shape[2:] != size:
+    n_laws = 0 if many else data.n_laws
+    size = (len(data), data.n_categories) if many else (data.n_categories - n_laws,)
+    if values.shape[2:] not in (size, (data.n_categories,)):
         raise ArgumentError(f"data must be what the result was fitted to, with shape {values.shape[2:]}, got {size}.")
     checks.choice(by, "by", (None, "report", "cell") if many else (None, "report"))
     chains, draws = values.shape[:2]
-    flat = values.values.reshape(chains * draws, -1, data.n_categories)
+    flat = (values.values if many else extended_draws(tree, data)).reshape(chains * draws, -1, data.n_categories)
     likelihoods = data.likelihoods if many else (data.likelihood,)
     refused = _too_many(likelihoods, len(flat))
     if refused and (by == "report" or not many):

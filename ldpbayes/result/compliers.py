@@ -1,0 +1,78 @@
+"""Results over a longer alphabet, with respondents who ignore the device, as results about those who follow it."""
+
+import numpy as np
+import xarray as xr
+
+from ldpbayes.collections import Collection
+
+#: The dimension of a prior's settings that are over the longer alphabet.
+LATENT = "latent_category"
+
+
+def among_compliers(tree: xr.DataTree, collection: Collection) -> xr.DataTree:
+    """Return a result whose P and F are those of the respondents who follow the device.
+
+    P = p′_{1…a}/(1 − γ), and F is the distribution of the true values of the compliers among these respondents. The variable
+    ``noncompliance`` is γ; with several laws each has a variable of its name.
+
+    Parameters
+    ----------
+    tree : DataTree
+        The result of an engine for a collection made by ``with_noncompliers``.
+    collection : Collection
+
+    Returns
+    -------
+    DataTree
+        Of the interval's ends and moments that an engine knows exactly only the log-evidence is kept: they are those of p′.
+    """
+    from ldpbayes.posteriors.diagnostics import summarise
+
+    a, posterior = collection.n_categories - collection.n_laws, tree["posterior"].to_dataset()
+    labels = list(collection.categories[:a])
+    variables = {}
+    for name, values in posterior.data_vars.items():
+        if name in ("distribution", "frequency"):
+            variables[name] = (values.dims, conditioned(values.values, a))
+        else:
+            variables[name] = (values.dims, values.values)
+    coords = {name: values for name, values in posterior.coords.items() if "category" not in values.dims}
+    out = xr.DataTree()
+    out["posterior"] = xr.DataTree(xr.Dataset(variables, coords | {"category": labels}, posterior.attrs))
+    for group in ("sample_stats", "observed_data"):
+        if group in tree.children:
+            out[group] = xr.DataTree(tree[group].to_dataset())
+    if "exact" in tree.children and "log_evidence" in tree["exact"].data_vars:
+        out["exact"] = xr.DataTree(xr.Dataset({"log_evidence": ((), float(tree["exact"]["log_evidence"]))}))
+    constant = tree["constant_data"].to_dataset()
+    if "category" in constant.dims:
+        constant = constant.rename({"category": LATENT}).assign_coords({LATENT: list(collection.categories)})
+    out["constant_data"] = xr.DataTree(constant)
+    out.attrs |= tree.attrs
+    return summarise(out, tree["summary"].attrs["ci_prob"])
+
+
+def conditioned(draws: np.ndarray, size: int) -> np.ndarray:
+    """Return the first ``size`` entries of distributions (…, a) divided by their sum; uniform where that is 0."""
+    first = draws[..., :size]
+    total = first.sum(axis=-1, keepdims=True)
+    return np.divide(first, total, out=np.full_like(first, 1 / size), where=total > 0)
+
+
+def extended_draws(tree: xr.DataTree, collection: Collection) -> np.ndarray:
+    """Return the draws of p′ = ((1 − γ) P, γ s), shape (S, a), of a result; P itself where everybody follows the device.
+
+    Parameters
+    ----------
+    tree : DataTree
+    collection : Collection
+        The one that the result was fitted to.
+    """
+    values = tree["posterior"]["distribution"].values
+    flat = values.reshape(-1, values.shape[-1])
+    if values.shape[-1] == collection.n_categories or not collection.n_laws:
+        return flat
+    laws = collection.categories[-collection.n_laws :]
+    names = ["noncompliance"] if len(laws) == 1 else [f"noncompliance, {law.replace('/', '∕')}" for law in laws]
+    ignoring = np.stack([tree["posterior"][name].values.ravel() for name in names], axis=1)
+    return np.concatenate([(1 - ignoring.sum(axis=1, keepdims=True)) * flat, ignoring], axis=1)
