@@ -176,9 +176,8 @@ def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells, *, by: str |
     """
     values = tree["posterior"]["distribution"]
     many = isinstance(data, Cells)
-    n_laws = 0 if many else data.n_laws
-    size = (len(data), data.n_categories) if many else (data.n_categories - n_laws,)
-    if values.shape[2:] not in (size, (data.n_categories,)):
+    size = (len(data), data.n_categories) if many else (data.n_categories,)
+    if values.shape[2:] != size and (many or values.shape[2:] != (data.n_categories - data.n_laws,)):
         raise ArgumentError(f"data must be what the result was fitted to, with shape {values.shape[2:]}, got {size}.")
     checks.choice(by, "by", (None, "report", "cell") if many else (None, "report"))
     chains, draws = values.shape[:2]
