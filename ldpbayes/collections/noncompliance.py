@@ -89,7 +89,7 @@ def _shares(names: tuple[str, ...]) -> tuple:
 
 
 def named(collection: Collection) -> Collection:
-    """Return the collection with γ and the laws' shares among its derived quantities; as it is where all follow the device."""
+    """Return the collection with γ and the shares of its laws as derived quantities; itself where all follow the device."""
     if not collection.n_laws:
         return collection
     taken = {item.name for item in collection.derived}

@@ -152,7 +152,7 @@ def _evidence(tree):
 
 
 def _log_bayes_factor(tree, collection, prior):
-    """Return log P(reports | prior) − log P(reports | all follow the device), by the evidence of a result; nan if unknown."""
+    """Return log P(reports | prior) − log P(reports | all follow the device) by the evidence of a result, or nan."""
     plain, belief = compliers_only(collection), prior.without(collection.n_laws)
     if belief is None or not math.isfinite(_evidence(tree)):
         return math.nan
