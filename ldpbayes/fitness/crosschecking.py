@@ -10,7 +10,6 @@ from ldpbayes.fitness.base import Fitness
 from ldpbayes.fitness.checking import check
 from ldpbayes.fitting import fit, point_estimates
 from ldpbayes.priors import prior_for
-from ldpbayes.result import extended_draws
 
 #: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
 MAX_MCSE = 4.0
@@ -177,6 +176,8 @@ def predictive_check(collection, tree, *, draws=1000, random_seed=None):
         Posterior draws to use.
     random_seed : int, optional
     """
+    from ldpbayes.result import extended_draws
+
     rng = checks.generator(random_seed, "random_seed")
     flat = extended_draws(tree, collection)
     chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
