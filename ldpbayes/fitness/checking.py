@@ -13,12 +13,14 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.fitness.base import Fitness
 from ldpbayes.fitness.goodness import REPLICATIONS, goodness_of_fit, listed
 from ldpbayes.fitness.structural import structural_checks
+from ldpbayes.fitness.supports import support_checks
 
 #: Cells whose names a verdict lists.
 NAMED = 8
 SATURATED = (
     "The channels have as many parameters as free report counts, so that every table of reports fits. A second channel with "
-    "another epsilon, or asking some of the respondents directly, would allow a test."
+    "another epsilon, or asking some of the respondents directly, would allow a test; copied or fabricated reports cannot "
+    "be seen in this design at all."
 )
 
 
@@ -68,14 +70,15 @@ def check(
         raise ArgumentError(f"collection must be a Collection, got {type(collection).__name__}.")
     rng = checks.generator(random_seed, "random_seed")
     replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
-    found, notes = [], []
+    found, notes, compared = [], [], True
     tallies = [tally for tally in collection.tallies if listed(tally)]
     if tallies:
         counted = goodness_of_fit(collection, tallies, rng, replications)
         if isinstance(counted, str):
             notes.append(counted)
-        elif counted is not None:
-            found.append(counted)
+            compared = False
+        elif counted:
+            found += counted
         elif len(tallies) == len(collection.tallies):
             notes.append(SATURATED)
     left = [tally.name for tally in collection.tallies if not listed(tally)]
@@ -83,6 +86,8 @@ def check(
         notes.append(f"The reports of {', '.join(map(repr, left))} are too many to list, so their counts were not compared.")
     for tally in collection.tallies:
         found += structural_checks(tally)
+        if tally not in tallies or not compared:
+            found += support_checks(tally)
     return Fitness(tuple(c for c in found if math.isfinite(c.p_value)), level, tuple(notes))
 
 

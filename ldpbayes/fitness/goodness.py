@@ -16,7 +16,9 @@ MAX_OUTPUTS, MAX_ENTRIES = 4096, 2**22
 #: G² is χ² where every cell expects so many; X² where every cell expects one, and few less than that (Cochran 1954).
 LEAST_EXPECTED, FEW = 5.0, 0.2
 #: Simulated tables, and the most cells that they may have.
-REPLICATIONS, MAX_SPARSE = 499, 1024
+REPLICATIONS, MAX_SPARSE = 999, 1024
+#: Share of the level of the test at the boundary, which is conservative next to it.
+EDGE = 0.25
 #: The log-likelihood falls by so many nats per unit of p_x from the estimate on: then p_x is zero and no free parameter. A
 #: positive p_x falls by at most TOLERANCE/p_x.
 MULTIPLIER_SLACK = 1e-2
@@ -33,14 +35,18 @@ def listed(tally: Tally) -> bool:
 
 def goodness_of_fit(
     collection: Collection, tallies: Sequence[Tally], rng: np.random.Generator, replications: int = REPLICATIONS
-) -> Check | str | None:
-    """Return the test of the report counts at the estimate, or why there is none; None without degrees of freedom.
+) -> tuple[Check, ...] | str:
+    """Return the tests of the report counts at the estimate, none without degrees of freedom; or why there is none.
 
     G² = 2 Σ S log(S/E), E = n Qp̂ within every channel, with df = Σ_channels (reports − 1) − (rank of the stacked Q − 1). A
-    category at zero whose multiplier Σ_j w_j L_jx/(Lp̂)_j / n is below one is a parameter less: its column of Q is left out.
-    A report that cannot occur at p̂ is a cell less. Where some E is below 5, X² = Σ (S − E)²/E takes its place; where tables
-    are sparse, X² is compared with that of simulated tables, each less its projection on the space that the parameters span,
-    which is to first order what a new fit would remove.
+    report that cannot occur at p̂ is a cell less. Where some E is below 5, X² = Σ (S − E)²/E takes its place; where tables
+    are sparse, X² is compared with that of simulated tables, each less its projection on the space that the parameters
+    span, which is to first order what a new fit would remove.
+
+    A category at zero whose multiplier Σ_j w_j L_jx/(Lp̂)_j / n is below one is a parameter less, and a degree of freedom
+    more. Where P is near the boundary but not on it, so much freedom makes the test conservative. Two parts are therefore
+    tested apart: X² less its projection on the directions of all categories, which no boundary touches, and the rest, which
+    says whether reports ask for negative shares. A design without degrees of freedom has the second part alone.
 
     Parameters
     ----------
@@ -53,11 +59,11 @@ def goodness_of_fit(
 
     Returns
     -------
-    Check, str or None
+    tuple of Check, or str
     """
     part = collection if len(tallies) == len(collection.tallies) else replace(collection, tallies=tuple(tallies))
     if sum(tally.protocol.n_outputs - 1 for tally in tallies) < 1:
-        return None
+        return ()
     p = maximize(part.rows, tolerance=TOLERANCE).p
     channels = [tally.protocol.channel() for tally in tallies]
     observed = [_counted(tally) for tally in tallies]
@@ -70,34 +76,48 @@ def goodness_of_fit(
     ratio = np.divide(counts, expected, out=np.zeros_like(expected), where=possible)
     multipliers = stacked.T @ (ratio * weights) / sizes.sum()
     fixed = sizes.sum() * (1 - multipliers) > MULTIPLIER_SLACK
-    df = int(possible.sum()) - len(tallies) - (_rank(tallies, stacked[possible][:, ~fixed], bool(possible.all())) - 1)
+    free = int(possible.sum()) - len(tallies)
+    df = free - (_rank(tallies, stacked[possible][:, ~fixed], bool(possible.all())) - 1)
+    inside = df
+    if fixed.any() and df >= 1:
+        inside = max(free - (_rank(tallies, stacked[possible], bool(possible.all())) - 1), 0)
     if df < 1:
-        return None
+        return ()
     expected, counts, ratio = expected[possible], counts[possible], ratio[possible]
     likelihood_ratio = 2 * float(xlogy(counts, np.where(counts > 0, ratio, 1.0)).sum())
     statistic = float(((counts - expected) ** 2 / expected).sum())
     detail = f"G² = {likelihood_ratio:.4g}, X² = {statistic:.4g}, {df} degrees of freedom"
-    if expected.min() >= LEAST_EXPECTED:
+    plain = expected.min() >= 1 and (expected < LEAST_EXPECTED).mean() <= FEW
+    if not plain and expected.size > MAX_SPARSE:
+        return f"{expected.size:,} possible reports are too many for {int(sizes.sum()):,} users: counts were not compared."
+    found = []
+    if 0 < inside < df or not plain:
+        # Directions in which the parameters can move the expected counts, each over the root of the expectation.
+        kept = slice(None) if 0 < inside < df else ~fixed
+        used = stacked[possible][:, kept] * (weights[possible] / np.sqrt(expected))[:, None]
+        basis, singular, _ = np.linalg.svd(used, full_matrices=False)
+        basis = basis[:, singular > singular[0] * max(used.shape) * np.finfo(float).eps]
+    if 0 < inside < df:
+        residual = (counts - expected) / np.sqrt(expected)
+        beyond = float(((residual @ basis) ** 2).sum())
+        of_edge = Check(
+            "X² of shares below zero", "", beyond, df - inside, float(chdtrc(df - inside, beyond)), "chi-squared", EDGE
+        )
+        statistic, df = max(statistic - beyond, 0.0), inside
+        found.append(of_edge)
+    elif expected.min() >= LEAST_EXPECTED:
         # E G² exceeds its limit by this factor to the next order in 1/n (Williams 1976).
-        free = expected.size - len(tallies)
         factor = 1 + ((1 / expected).sum() - (1 / sizes).sum()) / (6 * free)
         p_value = float(chdtrc(df, likelihood_ratio / factor))
-        return Check("G² of the report counts", "", likelihood_ratio, df, p_value, "chi-squared", detail=detail)
-    chi_squared = Check(
-        "X² of the report counts", "", statistic, df, float(chdtrc(df, statistic)), "chi-squared", detail=detail
-    )
-    if expected.min() >= 1 and (expected < LEAST_EXPECTED).mean() <= FEW:
-        return chi_squared
-    if expected.size > MAX_SPARSE:
-        return f"{expected.size:,} possible reports are too many for {int(sizes.sum()):,} users: counts were not compared."
-    used = stacked[possible][:, ~fixed] * (weights[possible] / np.sqrt(expected))[:, None]
-    basis, singular, _ = np.linalg.svd(used, full_matrices=False)
-    basis = basis[:, singular > singular[0] * max(used.shape) * np.finfo(float).eps]
+        return (Check("G² of the report counts", "", likelihood_ratio, df, p_value, "chi-squared", detail=detail),)
+    whole = Check("X² of the report counts", "", statistic, df, float(chdtrc(df, statistic)), "chi-squared", detail=detail)
+    if plain:
+        return (whole, *found)
     tables = [rng.multinomial(int(n), share / share.sum(), replications) for n, share in zip(sizes, shares, strict=True)]
     residuals = (np.concatenate(tables, axis=1)[:, possible] - expected) / np.sqrt(expected)
     simulated = (residuals**2).sum(axis=1) - ((residuals @ basis) ** 2).sum(axis=1)
     p_value = (1 + (simulated >= statistic).sum()) / (1 + replications)
-    return replace(chi_squared, p_value=float(p_value), method="bootstrap")
+    return (replace(whole, p_value=float(p_value), method="bootstrap"), *found)
 
 
 def _counted(tally: Tally) -> NDArray:

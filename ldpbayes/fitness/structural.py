@@ -9,6 +9,7 @@ from scipy.special import chdtrc, gammaln, ndtr
 
 from ldpbayes.collections import Tally
 from ldpbayes.fitness.base import RARE, Check
+from ldpbayes.fitness.supports import chosen
 from ldpbayes.protocols.base import Ancillary
 
 #: Cells are pooled until each has this expected count.
@@ -32,13 +33,12 @@ def structural_checks(tally: Tally) -> Iterator[Check]:
     ------
     Check
     """
-    seen = tally.counts > 0
-    reports, counts = tally.reports[seen], tally.counts[seen]
     for part in tally.protocol.ancillaries():
-        # A mean is tested on evenly spaced reports where all of them would take long.
-        step = -(-len(reports) * tally.protocol.n_categories // MAX_ENTRIES) if part.mean is not None else 1
-        yield from _of_values(part, part.values(reports[::step]), counts[::step], tally.name)
-    yield from _copies(tally, int(counts.max()))
+        # A mean is tested on some of the reports where all of them would take long.
+        most = MAX_ENTRIES // tally.protocol.n_categories if part.mean is not None else len(tally.reports)
+        reports, counts = chosen(tally, max(most, 1))
+        yield from _of_values(part, part.values(reports), counts, tally.name)
+    yield from _copies(tally, int(tally.counts.max()))
 
 
 def _of_values(part: Ancillary, values: NDArray, counts: NDArray, channel: str) -> Iterator[Check]:

@@ -54,6 +54,26 @@ class Ancillary:
     mean: float | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class PairRates:
+    """Chances that a report supports two categories, which depend only on whether the value is one of the two.
+
+    Attributes
+    ----------
+    neither, one : float
+        P(x and y are supported) where the value is another one, and where it is x or y.
+    dimension : int
+        Dimension of the space that the centred products of two bits span.
+    independent : bool
+        Whether bits are independent given the value.
+    """
+
+    neither: float
+    one: float
+    dimension: int
+    independent: bool
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Binomials:
     """Support counts with an exact law: C_x ~ Binomial(n, h_x + (g_x − h_x) p_x) where users are drawn from P.
@@ -224,6 +244,10 @@ class AbstractProtocol(abc.ABC):
     def ancillaries(self) -> tuple[Ancillary, ...]:
         """Return the functions of a report whose law does not depend on P: what reports can be tested by without a fit."""
         return ()
+
+    def pair_rates(self) -> PairRates | None:
+        """Return the chances that a report supports two categories, where all pairs have the same; else None."""
+        return None
 
     def log_coincidence(self, m: int) -> float | None:
         """Return log max_x Σ_y Q[y, x]^m, a bound on the log-probability that m users send one report; None if unknown.

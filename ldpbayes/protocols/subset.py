@@ -13,7 +13,7 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.base import AbstractProtocol, PairRates
 
 #: Level below which the best share of categories is taken from its series: both errors are some 1e-11 there.
 SMALL_EPSILON = 1e-5
@@ -79,6 +79,14 @@ class SubsetSelection(AbstractProtocol):
         np.put_along_axis(out, np.array(members), True, axis=1)
         # Combinations come with the leading category first, which is the largest code: reversed, they are sorted.
         return np.packbits(out[::-1], axis=1)
+
+    def pair_rates(self):
+        a, k, (g, _) = self.n_categories, self.size, self.hit_rates
+        if a < 4 or not 1 < k < a - 1:
+            return None
+        inside, outside = g * (k - 1) * (k - 2), (1 - g) * k * (k - 1)
+        neither = (inside + outside) / ((a - 1) * (a - 2))
+        return PairRates(neither, g * (k - 1) / (a - 1), a * (a - 3) // 2, independent=False)
 
     def log_coincidence(self, m):
         a, k, (g, _) = self.n_categories, self.size, self.hit_rates

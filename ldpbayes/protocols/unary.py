@@ -12,7 +12,7 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import SeparableRows, SupportRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import AbstractProtocol, Ancillary, independent_sizes
+from ldpbayes.protocols.base import AbstractProtocol, Ancillary, PairRates, independent_sizes
 
 VARIANTS = ("symmetric", "optimized", "dual")
 
@@ -133,6 +133,10 @@ class UnaryEncoding(AbstractProtocol):
 
     def ancillaries(self):
         return (Ancillary("support sizes", bits.sizes, self.n_categories + 1, self.support_sizes),)
+
+    def pair_rates(self):
+        g, h = self.hit_rates
+        return PairRates(h * h, g * h, self.n_categories * (self.n_categories - 1) // 2, independent=True)
 
     def log_coincidence(self, m):
         of_bits = [np.logaddexp(m * math.log(rate), m * math.log1p(-rate)) for rate in self.hit_rates]

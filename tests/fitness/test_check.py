@@ -2,85 +2,25 @@
 
 import numpy as np
 import pytest
+from fitcases import DESIGNS, collection_of, flagged_share, honest, zipf
 from scipy.optimize import minimize_scalar
 from scipy.stats import binom, chi2
 
-from ldpbayes import Collection, Tally, fit
+from ldpbayes import Tally, fit
 from ldpbayes.errors import ArgumentError
 from ldpbayes.fitness import Check, Fitness, check
 from ldpbayes.fitness.goodness import goodness_of_fit
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.cohort_rr import CohortRR
-from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
-from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-
-
-def zipf(a):
-    return 1 / np.arange(1, a + 1) / (1 / np.arange(1, a + 1)).sum()
-
-
-def collection_of(*tallies):
-    return Collection([f"c{x}" for x in range(tallies[0].protocol.n_categories)], tallies)
-
-
-def honest(protocols, p, n, rng):
-    """Return a collection of n simulated reports through every protocol."""
-    tallies = []
-    for i, protocol in enumerate(protocols):
-        reports, counts = protocol.simulate(rng.multinomial(n, p), rng)
-        tallies.append(Tally(protocol, reports, counts, name=f"channel {i}"))
-    return collection_of(*tallies)
-
-
-#: Name -> (protocols, P, reports a channel).
-DESIGNS = {
-    "oue": ([UnaryEncoding.optimised(4, 1.0)], zipf(4), 2000),
-    "sue, sparse": ([UnaryEncoding.symmetric(8, 1.0)], zipf(8), 1000),
-    "oue, not listed": ([UnaryEncoding.optimised(20, 1.0)], zipf(20), 10_000),
-    "oue, wide": ([UnaryEncoding.optimised(100, 2.0)], zipf(100), 500),
-    "subset": ([SubsetSelection(6, 1.0)], zipf(6), 1000),
-    "subset, 220 reports": ([SubsetSelection(12, 1.0)], zipf(12), 2000),
-    "hadamard": ([HadamardResponse(6, 1.0)], zipf(6), 1000),
-    "hadamard, sparse": ([HadamardResponse(20, 1.0)], zipf(20), 300),
-    "olh": ([LocalHashing(20, 1.0)], zipf(20), 2000),
-    "cohorts": ([CohortRR(10, 1.0, buckets=4, cohorts=8)], zipf(10), 2000),
-    "three epsilons": ([GRR(5, 0.5), GRR(5, 1.0), GRR(5, 2.0)], zipf(5), 1000),
-    "two epsilons, corner": ([GRR(20, 1.0), GRR(20, 2.0)], np.append(0.97, np.full(19, 0.03 / 19)), 1000),
-    "crosswise pair": ([designs.warner(0.2), designs.warner(0.8)], np.array([0.9, 0.1]), 1500),
-    "rappor": ([Rappor.one_time(5, 2.0, 6, 4, 1, candidates=tuple("abcde"))], zipf(5), 2000),
-}
-
-
-def flagged_share(name, size, seed=5):
-    rng = np.random.default_rng(seed)
-    return np.mean([check(honest(*DESIGNS[name], rng), random_seed=i).flagged for i in range(size)])
 
 
 @pytest.mark.parametrize("name", ["oue", "subset", "olh", "cohorts", "three epsilons", "crosswise pair"])
 def test_mend_10_honest_reports_are_flagged_at_the_level(name):
     """Of 200 honest collections at 5 %, between 1 and 21: a one in a thousand event on either side."""
-    assert 1 <= 200 * flagged_share(name, 200) <= 21
-
-
-@pytest.mark.calibrate
-@pytest.mark.parametrize("name", DESIGNS)
-def test_mend_10_calibration(name):
-    """Share flagged of 2,000 honest collections (standard error 0.005).
-
-    | design | flagged | | design | flagged |
-    |---|---|---|---|---|
-    | oue | .043 | | hadamard, sparse | .028 |
-    | sue, sparse | .047 | | olh | .042 |
-    | oue, not listed | .055 | | cohorts | .041 |
-    | oue, wide | .052 | | three epsilons | .049 |
-    | subset | .046 | | two epsilons, corner | .044 |
-    | subset, 220 reports | .046 | | crosswise pair | .047 |
-    | hadamard | .046 | | rappor | .043 (of 300) |
-    """
-    assert 0.005 < flagged_share(name, 2000) < 0.07
+    assert 1 <= 200 * flagged_share(name, 200, 5) <= 21
 
 
 @pytest.mark.parametrize(
@@ -98,7 +38,7 @@ def test_degrees_of_freedom_inside_the_simplex(name, df):
     """Free counts less free parameters; P is well inside, so that no category is at zero."""
     protocols, p, n = DESIGNS[name]
     collection = honest(protocols, np.full(p.size, 1 / p.size), 100 * n, np.random.default_rng(1))
-    found = goodness_of_fit(collection, collection.tallies, np.random.default_rng(0))
+    (found,) = goodness_of_fit(collection, collection.tallies, np.random.default_rng(0))
     assert found.df == df and found.method == "chi-squared"
 
 
@@ -118,7 +58,7 @@ def test_g_squared_against_a_search():
         )
 
     best = minimize_scalar(deviance, bounds=(0, 1), method="bounded", options={"xatol": 1e-9}).fun
-    found = goodness_of_fit(collection_of(*tallies), tallies, np.random.default_rng(0))
+    (found,) = goodness_of_fit(collection_of(*tallies), tallies, np.random.default_rng(0))
     assert found.statistic == pytest.approx(best, rel=1e-6)
     assert found.p_value == pytest.approx(chi2.sf(best, 1), rel=0.01)
 
@@ -265,3 +205,44 @@ def test_a_fit_states_whether_the_reports_fit():
     assert bad.attrs["fitness_flagged"] == 1 and "do not fit the design" in bad.attrs["fitness"]
     good = fit(collection_of(Tally(designs.warner(0.7), [0, 1], [600, 400])), random_seed=1)
     assert good.attrs["fitness_flagged"] == 0 and good.attrs["fitness"].startswith("No test of fit is possible.")
+
+
+@pytest.mark.parametrize("protocol", [UnaryEncoding.optimised(5, 1.0), SubsetSelection(7, 1.0, 3)], ids=str)
+def test_centred_pairs_of_bits_have_mean_zero_for_every_value(protocol):
+    """By the listed channel: t_xy = B_x B_y − α (B_x + B_y) − γ, and independent bits leave all pairs uncorrelated."""
+    a, (g, h), rates = protocol.n_categories, protocol.hit_rates, protocol.pair_rates()
+    bits = np.unpackbits(protocol.all_reports(), axis=1, count=a).astype(float)
+    slope = (rates.one - rates.neither) / (g - h)
+    x, y = np.triu_indices(a, 1)
+    t = bits[:, x] * bits[:, y] - slope * (bits[:, x] + bits[:, y]) - (rates.neither - 2 * h * slope)
+    np.testing.assert_allclose(protocol.channel().T @ t, 0, atol=1e-12)
+    covariance = t.T @ ((protocol.channel() @ zipf(a))[:, None] * t)
+    assert np.linalg.matrix_rank(covariance) == rates.dimension
+    assert rates.independent == (np.abs(covariance - np.diag(np.diag(covariance))).max() < 1e-12)
+
+
+def test_crafted_reports_of_a_typical_size_are_seen_by_their_pairs():
+    """3 % of the reports hold the same ten of forty categories among others: every size is that of an honest report."""
+    rng = np.random.default_rng(4)
+    protocol = UnaryEncoding.optimised(40, 1.0)
+    bits = np.unpackbits(protocol.privatize(rng.choice(40, 10_000, p=zipf(40)), rng), axis=1, count=40)
+    crafted = bits[:300].copy()
+    for row in crafted:
+        free = np.flatnonzero(row[10:])[: row[:10].size - row[:10].sum()]
+        row[10 + free], row[:10] = 0, 1
+    fake = np.packbits(np.concatenate([crafted, bits[300:]]), axis=1)
+    assert "pairs of bits" in check(collection_of(Tally(protocol, fake))).verdict
+    sets = SubsetSelection(30, 1.0)
+    reports = sets.privatize(rng.choice(30, 5000, p=zipf(30)), rng)
+    assert not check(collection_of(Tally(sets, reports))).flagged
+    reports[:150] = np.packbits(np.arange(30) < sets.size)
+    found = check(collection_of(Tally(sets, reports)))
+    assert "pairs of bits" in found.verdict and "copies of one report" in found.verdict
+
+
+def test_support_counts_below_what_any_population_has_are_flagged():
+    protocol = GRR(3000, 5.0)
+    reports = protocol.privatize(np.random.default_rng(0).choice(1500, 200_000), np.random.default_rng(1))
+    assert not check(collection_of(Tally(protocol, reports))).flagged
+    found = check(collection_of(Tally(protocol, reports[reports != 2999])))
+    assert found.flagged and "support counts" in found.verdict
