@@ -21,7 +21,7 @@ from ldpbayes.errors import (
 from ldpbayes.fitness.crosschecking import crosscheck
 from ldpbayes.fitting import fit, select_method
 from ldpbayes.likelihoods import Summary
-from ldpbayes.priors import Compliance, Dirichlet, Learnt, Smooth
+from ldpbayes.priors import Compliance, Dirichlet, Learnt, Regression, Smooth
 from ldpbayes.protocols import GRR, Channel, kronecker, make_protocol
 from ldpbayes.simulate import population, simulate_collection
 from ldpbayes.sources import read_collection, read_frame, write_collection
@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.posteriors.quadrature import Quadrature
     from ldpbayes.posteriors.surrogate import Surrogate
     from ldpbayes.posteriors.tally_states import TallyStates
+    from ldpbayes.regression import regress
     from ldpbayes.result import attach, load, save
 
 __version__ = "0.2.0"
@@ -70,6 +71,7 @@ _LAZY = {
     "load_example": "examples",
     "observe": "model",
     "plots": "plots",
+    "regress": "regression",
     "result": "result",
     "save": "result",
     "show": "pages",
@@ -101,6 +103,7 @@ __all__ = [
     "Oracle",
     "PairSlice",
     "Quadrature",
+    "Regression",
     "Smooth",
     "Summary",
     "Surrogate",
@@ -123,6 +126,7 @@ __all__ = [
     "protocols",
     "read_collection",
     "read_frame",
+    "regress",
     "result",
     "save",
     "select_method",

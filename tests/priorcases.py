@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpbayes.priors import PRIORS, AbstractPrior, Compliance, Dirichlet
+from ldpbayes.priors import PRIORS, AbstractPrior, Compliance, Dirichlet, Regression
+from ldpbayes.priors.regression import Effects
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,13 @@ def compliance(a, gamma):
     return Compliance(np.full(a - 1 - (a > 3), 0.5), gamma, 1 + (a > 3), a)
 
 
+def regression(a, grouped=False):
+    """Return a regression of four cells on a column, with effects of two groups where asked for."""
+    design = np.column_stack([np.ones(4), [-1.0, 0.0, 0.5, 2.0]])
+    effects = (Effects("1|g", ("u", "v"), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]), 0.5),) * grouped
+    return Regression(design, n_categories=a, effects=effects, sizes=np.array([5.0, 1.0, 2.0, 2.0]), reference=a - 1)
+
+
 #: name → prior over so many categories.
 PRIOR_CASES = {
     **{name: maker for name, maker in PRIORS.items()},
@@ -130,5 +138,7 @@ PRIOR_CASES = {
     "logistic-normal": lambda a: LogisticNormal(a, 1.5),
     "compliance": lambda a: compliance(a, (2.0, 7.0)),
     "conjugate compliance": lambda a: compliance(a, (1.0, 0.5 * (a - 1 - (a > 3)))),
+    "regression": regression,
+    "regression with groups": lambda a: regression(a, grouped=True),
     "cells apart": lambda a: CellsApart(LogisticNormal(a), 3),
 }

@@ -15,7 +15,7 @@ LAYERS = [
     {"collections"},
     {"priors", "simulate", "sources"},
     {"estimators", "examples", "model", "posteriors", "result", "theory"},
-    {"answers", "fitness", "fitting"},
+    {"answers", "fitness", "fitting", "regression"},
     {"pages", "plots"},
     {"__main__", "cli", "study"},
 ]
@@ -46,7 +46,15 @@ BUILT_ON = {
 }
 HOMES = {
     "numba": {"compiling"},
-    "pymc": {"model", "posteriors.nuts", "priors.compliance", "priors.dirichlet", "priors.learnt", "priors.smooth"},
+    "pymc": {
+        "model",
+        "posteriors.nuts",
+        "priors.compliance",
+        "priors.dirichlet",
+        "priors.learnt",
+        "priors.regression",
+        "priors.smooth",
+    },
     "pytensor": {
         "compiling",
         "model",
@@ -55,10 +63,12 @@ HOMES = {
         "priors.compliance",
         "priors.dirichlet",
         "priors.learnt",
+        "priors.regression",
         "priors.smooth",
     },
     "nutpie": {"posteriors.nuts"},
     "cvxpy": {"estimators.solvers.convex"},
+    "formulae": {"regression.formula"},
     "arviz_base": {"result"},
     "arviz_stats": {"posteriors.diagnostics", "posteriors.surrogate"},
     "matplotlib": {"plots"},

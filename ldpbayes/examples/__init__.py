@@ -3,13 +3,14 @@
 import pathlib
 
 from ldpbayes import checks
-from ldpbayes.collections import Collection
+from ldpbayes.collections import Cells, Collection
 from ldpbayes.sources import read_collection
 
 FOLDER = pathlib.Path(__file__).parent
 #: Files by the names that people type.
 EXAMPLES = {
     "nigeria": "rr_nigeria",
+    "nigeria_cells": "rr_nigeria_cells",
     "minarets": "rr_minarets",
     "cheating": "rr_eriksson_cheating",
     "granada": "rr_granada_joint",
@@ -17,18 +18,19 @@ EXAMPLES = {
 }
 
 
-def load_example(name: str) -> Collection:
+def load_example(name: str) -> Collection | Cells:
     """Return a real collection that comes with the package.
 
     Parameters
     ----------
-    name : {"nigeria", "minarets", "cheating", "granada", "wada"}
-        Two categories by forced response; three by a lie detector with two forms; ten by polytomous forced response;
-        64 and 16 combinations of six and four questions asked together.
+    name : {"nigeria", "nigeria_cells", "minarets", "cheating", "granada", "wada"}
+        Two categories by forced response, of all respondents and by sex, marriage and age group; three by a lie
+        detector with two forms; ten by polytomous forced response; 64 and 16 combinations of six and four questions
+        asked together.
 
     Returns
     -------
-    Collection
+    Collection, or Cells for "nigeria_cells"
         With its question, citation, licence and published numbers.
 
     Raises

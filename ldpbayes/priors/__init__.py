@@ -13,6 +13,7 @@ from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.priors.compliance import Compliance
 from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.learnt import Learnt
+from ldpbayes.priors.regression import Regression
 from ldpbayes.priors.smooth import Smooth
 
 for _module in pkgutil.iter_modules(__path__):
@@ -183,6 +184,7 @@ __all__ = [
     "Compliance",
     "Dirichlet",
     "Learnt",
+    "Regression",
     "Smooth",
     "as_dirichlet",
     "as_prior",

@@ -37,6 +37,13 @@ class FrameSource(AbstractSource):
         except narwhals.exceptions.NarwhalsError as err:
             raise DataError(f"the frame cannot be read: {str(err).splitlines()[0]}") from err
 
+    def eager(self):
+        """Return the frame as a narwhals DataFrame; a lazy one is collected."""
+        import narwhals as nw
+
+        with foreign("the frame cannot be read"):
+            return _collected(nw, self.frame)
+
     def distinct(self, columns, *, count=None, where=None, by=(), labelled=True):
         import narwhals as nw
 

@@ -1,0 +1,320 @@
+"""Regression: the log odds of every cell's distribution are linear in the cell's covariates."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import helmert
+from scipy.special import softmax
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError
+from ldpbayes.priors.base import AbstractPrior
+
+if TYPE_CHECKING:
+    from pytensor.tensor.variable import TensorVariable
+
+#: Standard deviation of a slope: of the log odds between two categories, for one sd of the column.
+SCALE = 2.5
+#: That of the intercept: the log odds between two categories of Jeffreys' Dirichlet(½) have variance 2ψ′(½) = π².
+INTERCEPT = math.pi
+#: Of the half-normal prior of the sd between groups.
+BETWEEN = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """Varying coefficients of one grouping factor, such as ``(1 | county)``.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``1|county``.
+    levels : tuple of str
+        The groups.
+    matrix : (cells, levels) array
+        The column that varies, in the group of each cell; zero elsewhere.
+    scale : float
+        Of the half-normal prior of the sd between groups.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    matrix: np.ndarray
+    scale: float = BETWEEN
+
+
+@dataclass(frozen=True, eq=False)
+class Regression(AbstractPrior):
+    """Multinomial logit: P_c = softmax(X_c B), B normal on standardised columns, with normal effects of groups.
+
+    Every column but the intercept is centred and divided by its standard deviation. The log odds between any two categories
+    then change by N(0, scale²) for one sd of the column, so that the prior does not depend on the reference category. The
+    effects of a grouping factor are σ z: log odds between two categories differ by N(0, σ²) between groups, σ half-normal.
+
+    Parameters
+    ----------
+    design : (cells, terms) array
+        X, with the intercept as a column of ones where there is one.
+    terms : sequence of str, optional
+        Names of the columns.
+    n_categories : int
+    scale : float or (terms,) array, optional
+        Standard deviations; by default 2.5, and π for the intercept.
+    effects : sequence of Effects
+    sizes : (cells,) array, optional
+        How much each cell weighs in means and standard deviations of the columns.
+    reference : int
+        Category that coefficients are log odds against.
+
+    References
+    ----------
+    The theory page "Regression on a private answer".
+    """
+
+    design: np.ndarray
+    terms: Sequence[str] = ()
+    n_categories: int = 2
+    scale: float | np.ndarray | None = None
+    effects: tuple[Effects, ...] = ()
+    sizes: np.ndarray | None = field(default=None, repr=False)
+    reference: int = 0
+    categories: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        design = np.array(self.design, dtype=float)
+        if design.ndim != 2 or not design.size or not np.isfinite(design).all():
+            raise ArgumentError("design must be a finite matrix with a row per cell and a column per term.")
+        terms = tuple(self.terms) or tuple(f"x{k}" for k in range(design.shape[1]))
+        if len(terms) != design.shape[1] or len(set(terms)) != len(terms):
+            raise ArgumentError(f"terms must be {design.shape[1]} distinct names, one per column, got {len(terms)}.")
+        checks.categories_count(self.n_categories)
+        reference = checks.integer(self.reference, "reference", minimum=0, maximum=self.n_categories - 1)
+        sizes = np.ones(len(design)) if self.sizes is None else np.array(self.sizes, dtype=float)
+        if sizes.shape != (len(design),) or not (sizes >= 0).all() or not sizes.sum() > 0:
+            raise ArgumentError("sizes must be numbers above 0, one per cell.")
+        for effect in self.effects:
+            if np.shape(effect.matrix) != (len(design), len(effect.levels)):
+                raise ArgumentError(f"the effects {effect.name} must have a row per cell and a column per group.")
+            checks.positive(effect.scale, "scale")
+        for name, value in {"design": design, "terms": terms, "sizes": sizes, "reference": reference}.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "effects", tuple(self.effects))
+        _ = self.scales
+
+    # ---- the columns ---------------------------------------------------------------------------------------------------
+    @cached_property
+    def intercept(self) -> int | None:
+        """Position of the column of ones, or None."""
+        ones = np.flatnonzero((self.design == 1).all(axis=0))
+        return int(ones[0]) if ones.size else None
+
+    @cached_property
+    def scales(self) -> np.ndarray:
+        """Prior sd of the log odds between two categories, for one sd of each column, shape (terms,)."""
+        k = self.design.shape[1]
+        if self.scale is None:
+            found = np.full(k, SCALE)
+            if self.intercept is not None:
+                found[self.intercept] = INTERCEPT
+            return found
+        found = np.array(np.broadcast_to(np.asarray(self.scale, dtype=float), (k,)))
+        if not (np.isfinite(found) & (found > 0)).all():
+            raise ArgumentError("scale must be finite and above 0.")
+        return found
+
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """Standard deviation of each column over people, 1 for columns that do not vary, shape (terms,)."""
+        return self._moments[1]
+
+    @cached_property
+    def _moments(self):
+        weight = self.sizes / self.sizes.sum()
+        mean = weight @ self.design
+        sd = np.sqrt(weight @ (self.design - mean) ** 2)
+        sd = np.where(sd > 1e-12 * (1 + np.abs(mean)), sd, 1.0)
+        return (mean if self.intercept is not None else np.zeros_like(mean)), sd
+
+    @cached_property
+    def transform(self) -> np.ndarray:
+        """T with X T the columns that standard normal unknowns multiply: B = T Z Vᵀ, shape (terms, terms)."""
+        mean, sd = self._moments
+        factor = self.scales / (sd * math.sqrt(2))
+        found, one = np.diag(factor), self.intercept
+        if one is not None:
+            found[one] = -mean * factor
+            found[one, one] = self.scales[one] / math.sqrt(2)
+        return found
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """X T, shape (cells, terms)."""
+        return self.design @ self.transform
+
+    @cached_property
+    def basis(self) -> np.ndarray:
+        """V: orthonormal columns that sum to zero over the categories, shape (a, a − 1)."""
+        return np.ascontiguousarray(helmert(self.n_categories).T)
+
+    @cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """For each factor: where its log σ stands among the unknowns, and where its effects begin."""
+        out, at = [], self.design.shape[1] * (self.n_categories - 1)
+        for effect in self.effects:
+            out.append((at, at + 1))
+            at += 1 + len(effect.levels) * (self.n_categories - 1)
+        return out
+
+    # ---- the prior -----------------------------------------------------------------------------------------------------
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.design), self.n_categories)
+
+    @property
+    def n_unknowns(self) -> int:
+        free = self.n_categories - 1
+        return self.design.shape[1] * free + sum(1 + len(effect.levels) * free for effect in self.effects)
+
+    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        z = rng.standard_normal((size, self.n_unknowns))
+        for effect, (at, _) in zip(self.effects, self.places, strict=True):
+            z[:, at] = np.log(effect.scale * np.abs(z[:, at]))
+        return self.to_simplex(z)
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        z = np.asarray(z, dtype=float)
+        total = -0.5 * (z**2).sum(axis=-1) - 0.5 * self.n_unknowns * math.log(2 * math.pi)
+        for effect, (at, _) in zip(self.effects, self.places, strict=True):
+            log_sd = z[..., at]
+            # Half-normal in σ = e^z: the Jacobian is σ, and the normal above had −z²/2.
+            total = total + 0.5 * log_sd**2 + math.log(2 / effect.scale) + log_sd
+            total = total - 0.5 * np.exp(2 * np.minimum(log_sd, 300.0)) / effect.scale**2
+        return total
+
+    def gradient(self, z: np.ndarray) -> np.ndarray:
+        found = -np.asarray(z, dtype=float)
+        for effect, (at, _) in zip(self.effects, self.places, strict=True):
+            found[at] = 1 - np.exp(2 * min(z[at], 300.0)) / effect.scale**2
+        return found
+
+    def curvature(self, z: np.ndarray) -> np.ndarray:
+        """Return minus the diagonal Hessian of log_density."""
+        found = np.ones(self.n_unknowns)
+        for effect, (at, _) in zip(self.effects, self.places, strict=True):
+            found[at] = 2 * np.exp(2 * min(z[at], 300.0)) / effect.scale**2
+        return found
+
+    def predictor(self, z: np.ndarray) -> np.ndarray:
+        """Return the logits in the basis V, shape (…, cells, a − 1)."""
+        z = np.asarray(z, dtype=float)
+        free, k = self.n_categories - 1, self.design.shape[1]
+        found = self.columns @ z[..., : k * free].reshape(*z.shape[:-1], k, free)
+        for effect, (at, start) in zip(self.effects, self.places, strict=True):
+            m = len(effect.levels)
+            own = z[..., start : start + m * free].reshape(*z.shape[:-1], m, free)
+            found = found + effect.matrix @ (np.exp(z[..., at])[..., None, None] / math.sqrt(2) * own)
+        return found
+
+    def logits_of(self, z: np.ndarray) -> np.ndarray:
+        """Return the logits η of all cells, with sum zero over the categories, shape (…, cells, a)."""
+        return self.predictor(z) @ self.basis.T
+
+    def pullback_logits(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """Return the gradient with respect to z of a function of the logits whose gradient is slope, shape (cells, a)."""
+        free, k = self.n_categories - 1, self.design.shape[1]
+        inner, found = slope @ self.basis, np.empty(self.n_unknowns)
+        found[: k * free] = (self.columns.T @ inner).ravel()
+        for effect, (at, start) in zip(self.effects, self.places, strict=True):
+            m, sd = len(effect.levels), math.exp(z[at]) / math.sqrt(2)
+            each = sd * (effect.matrix.T @ inner).ravel()
+            found[start : start + m * free] = each
+            found[at] = each @ z[start : start + m * free]
+        return found
+
+    def to_simplex(self, z: np.ndarray) -> np.ndarray:
+        return softmax(self.logits_of(z), axis=-1)
+
+    def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
+        p = self.to_simplex(z)
+        return self.pullback_logits(z, p * (dp - (p * dp).sum(axis=1, keepdims=True)))
+
+    def pymc(self, name: str) -> "TensorVariable":
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        free, k = self.n_categories - 1, self.design.shape[1]
+        z = pm.Normal(name, 0.0, 1.0, shape=(k, free))
+        found = pt.dot(pm.Data(f"{name}_columns", self.columns), z)
+        for i, effect in enumerate(self.effects):
+            sd = pm.HalfNormal(f"{name}_sd_{i}", effect.scale)
+            own = pm.Normal(f"{name}_effects_{i}", 0.0, 1.0, shape=(len(effect.levels), free))
+            matrix = pm.Data(f"{name}_groups_{i}", np.asarray(effect.matrix, dtype=float))
+            found = found + sd / math.sqrt(2) * pt.dot(matrix, own)
+        return pm.math.softmax(pt.dot(found, pm.Data(f"{name}_basis", self.basis.T)), axis=-1)
+
+    def describe(self) -> str:
+        one, slopes = self.intercept, np.delete(self.scales, [] if self.intercept is None else self.intercept)
+        parts = [] if one is None else [f"intercept N(0, {self.scales[one]:.3g}²)"]
+        if slopes.size:
+            same = np.ptp(slopes) == 0
+            sizes = f"{slopes[0]:.3g}" if same else f"{slopes.min():.3g}² to {slopes.max():.3g}"
+            parts.append(f"coefficients N(0, {sizes}²) for one sd of the column")
+        parts += [f"sd of {effect.name} half-normal({effect.scale:g})" for effect in self.effects]
+        return f"regression, {', '.join(parts)}"
+
+    def to_dict(self) -> dict[str, np.ndarray]:
+        return {"coefficient_scale": self.scales, "column_sd": self.spread}
+
+    # ---- what readers ask for ------------------------------------------------------------------------------------------
+    def coefficients(self, z: np.ndarray) -> np.ndarray:
+        """Return B on the columns as they are, log odds against the reference category, shape (k, terms, a).
+
+        Parameters
+        ----------
+        z : (k, n_unknowns) array
+        """
+        z, free, k = np.asarray(z, dtype=float), self.n_categories - 1, self.design.shape[1]
+        found = self.transform @ z[..., : k * free].reshape(*z.shape[:-1], k, free) @ self.basis.T
+        return found - found[..., self.reference : self.reference + 1]
+
+    def group_effects(self, z: np.ndarray, i: int) -> np.ndarray:
+        """Return the effects of the groups of factor i, log odds against the reference category, shape (k, groups, a)."""
+        z, free = np.asarray(z, dtype=float), self.n_categories - 1
+        (at, start), m = self.places[i], len(self.effects[i].levels)
+        own = z[..., start : start + m * free].reshape(*z.shape[:-1], m, free) @ self.basis.T
+        own = np.exp(z[..., at])[..., None, None] / math.sqrt(2) * own
+        return own - own[..., self.reference : self.reference + 1]
+
+    def coefficient_sd(self) -> np.ndarray:
+        """Return the prior sd of the coefficients, shape (terms, a); zero for the reference category."""
+        basis = self.basis - self.basis[self.reference]
+        return np.sqrt((self.transform**2).sum(axis=1)[:, None] * (basis**2).sum(axis=1)[None, :])
+
+    def start(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return z with these coefficients, (terms, a) in any parametrisation of the softmax, and no effects of groups."""
+        z = np.zeros(self.n_unknowns)
+        inner = np.linalg.solve(self.transform, np.asarray(coefficients, dtype=float) @ self.basis)
+        z[: inner.size] = inner.ravel()
+        return z
+
+    def coords(self) -> dict[str, Sequence]:
+        """Return the labels of the dims of variables() other than cell and category."""
+        found: dict[str, Sequence] = {"term": list(self.terms)}
+        for effect in self.effects:
+            found[f"{effect.name}_level"] = list(effect.levels)
+        return found
+
+    def variables(self, z: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """Return the coefficients, the sd between groups and the effects of groups, for z of shape (k, n_unknowns).
+
+        Log odds are against the reference category, whose own entries are zero.
+        """
+        found: dict[str, tuple[tuple[str, ...], np.ndarray]] = {"coefficients": (("term", "category"), self.coefficients(z))}
+        for i, effect in enumerate(self.effects):
+            found[f"{effect.name}_sigma"] = ((), np.exp(np.asarray(z)[..., self.places[i][0]]))
+            found[effect.name] = ((f"{effect.name}_level", "category"), self.group_effects(z, i))
+        return found

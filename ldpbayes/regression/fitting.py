@@ -1,0 +1,528 @@
+"""regress: from a formula and a data frame to the posterior of the coefficients, or their maximum-likelihood estimates."""
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.collections import Cells
+from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown
+from ldpbayes.posteriors.base import Watch, level, seed
+from ldpbayes.posteriors.laplace import StudentT, weighted_draws
+from ldpbayes.posteriors.surrogate import resample
+from ldpbayes.priors.regression import INTERCEPT, SCALE, Effects, Regression
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.regression import maximum
+from ldpbayes.regression.formula import Design, Formula, clean, to_pandas
+from ldpbayes.regression.reports import Reports, read_reports, reports_of_cells
+from ldpbayes.regression.target import Target
+
+METHODS = ("auto", "laplace", "nuts", "mle")
+#: More unknowns than this go to NUTS at once.
+MAX_UNKNOWNS = 400
+#: Draws of which the expected frequencies are averaged.
+AVERAGED = 200
+#: Cells × categories × draws above which the fit is announced as slow, with a remedy.
+SLOW = 5e9
+#: The reports say little about a coefficient whose posterior sd is above this share of its prior sd.
+UNMOVED = 0.8
+
+
+def regress(
+    formula: str,
+    frame: Any,
+    protocol: AbstractProtocol | Mapping[Any, AbstractProtocol] | None = None,
+    *,
+    report: str | Sequence[str] | None = None,
+    design: str | None = None,
+    count: str | None = None,
+    weights: str | None = None,
+    categories: Sequence[str] | None = None,
+    reference: str | None = None,
+    prior: float | Mapping[str, float] | None = None,
+    method: str = "auto",
+    draws: int = 1000,
+    chains: int = 4,
+    random_seed: int | None = None,
+    ci_prob: float = 0.95,
+    progressbar: bool = False,
+    missing: str = "refuse",
+) -> Any:
+    """Regress a private answer on covariates: multinomial logit, seen through any protocol.
+
+    P(answer = x | covariates) = softmax(X B)_x, and each report has the probability that its protocol gives it at that P.
+    Rows with the same covariates are one cell, so that the cost grows with the number of distinct rows.
+
+    Parameters
+    ----------
+    formula : str
+        ``"answer ~ age + C(sex) + (1 | county)"``: the left side names the private answer, the right side its terms, in the
+        notation of R as the package formulae reads it; ``(1 | g)`` are effects of groups that are pooled in part.
+    frame : data frame, mapping of columns, or Cells
+        pandas, Polars, PyArrow, DuckDB or anything else that narwhals reads, with a row per report or per count. Cells bring
+        their reports along; their keys and covariates are the columns.
+    protocol : AbstractProtocol, or mapping of value to AbstractProtocol
+        How the reports were made; with ``design``, the protocol of each value of that column.
+    report : str or sequence of str, optional
+        Column or columns of a report; by default the protocol's own names, or the column named like the answer.
+    design : str, optional
+        Column that says by which of several protocols a row's report was made.
+    count, weights : str, optional
+        Columns of counts and of survey weights. Weights make the result a pseudo-posterior: the log-likelihood is weighted,
+        and scaled by the linearised design effect.
+    categories : sequence of str, optional
+        Labels of the private answer, in the order of the protocol's categories.
+    reference : str, optional
+        The category that coefficients are log odds against; the first by default. It does not change the model.
+    prior : float or mapping of term to float, optional
+        Standard deviations of the coefficients: log odds between two categories for one sd of the column, by default 2.5,
+        and π for the intercept; a mapping names terms, and factors of effects (their half-normal scale, 1 by default).
+    method : {"auto", "laplace", "nuts", "mle"}
+        ``auto`` weighs draws about the mode, and takes NUTS where their weights cannot be trusted; ``mle`` is maximum
+        likelihood.
+    draws, chains, random_seed, ci_prob, progressbar : as in fit
+    missing : {"refuse", "drop"}
+        What becomes of rows in which a covariate is missing.
+
+    Returns
+    -------
+    DataTree, or Maximum for ``mle``
+        Posterior variables ``coefficients`` (term, category), log odds against the reference category, and ``distribution``,
+        the distribution of a person drawn from the rows. ``predictions``, ``comparisons``, ``slopes``, ``odds_ratios`` and
+        ``poststratify`` take it.
+
+    Raises
+    ------
+    ArgumentError, DataError
+        Where formula, columns or protocol do not fit.
+    InfeasibleError
+        Where maximum likelihood does not exist, or the design is too large.
+    ConvergenceError
+        Where the draws of the asked method cannot be trusted; its ``result`` has them.
+
+    Examples
+    --------
+    >>> import ldpbayes as lb
+    >>> survey = lb.load_example("nigeria_cells")
+    >>> found = lb.regress("connected ~ female + married + age_group", survey, method="mle")
+    >>> found.coefficients.sel(category="yes").values.round(3).tolist()
+    [-0.575, -0.578, -0.45, -0.146, 0.097, 0.014, 0.189]
+    """
+    checks.choice(method, "method", METHODS)
+    checks.choice(missing, "missing", ("refuse", "drop"))
+    parsed = Formula.parse(formula)
+    draws, chains = (checks.integer(v, n, minimum=1) for v, n in ((draws, "draws"), (chains, "chains")))
+    random_seed, ci_prob = seed(random_seed), level(ci_prob)
+    columns, reports = _read(
+        parsed,
+        frame,
+        protocol,
+        report,
+        missing,
+        {"design": design, "count": count, "weights": weights, "categories": categories},
+    )
+    model = Model.of(columns, reports, reference, prior)
+    if method == "mle":
+        return _maximum(model)
+    reports.pooled.warn_if_unidentified()
+    checks.draws_size(draws, chains, model.prior.n_unknowns)
+    run = {"draws": draws, "chains": chains, "random_seed": random_seed, "ci_prob": ci_prob}
+    return _posterior(model, method, run, Watch(progressbar))
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A design with its reports: what both the posterior and maximum likelihood start from.
+
+    Attributes
+    ----------
+    design : Design
+    reports : Reports
+    cell : (n,) int array
+        The cell of each row of the table.
+    prior : Regression
+    target : Target
+    """
+
+    design: Design
+    reports: Reports
+    cell: np.ndarray
+    prior: Regression
+    target: Target
+
+    @classmethod
+    def of(cls, design: Design, reports: Reports, reference: str | None, prior: Any) -> "Model":
+        """Return the model of a design and its reports.
+
+        Parameters
+        ----------
+        design : Design
+        reports : Reports
+        reference : str, optional
+        prior : float or mapping, optional
+        """
+        first, cell = design.cells
+        labels = reports.pooled.categories
+        label = labels[0] if reference is None else reference
+        if label not in labels:
+            raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
+        names = {group.name: None for group in design.columns.groups}
+        scale, between = _scales(prior, design, names)
+        effects = tuple(
+            Effects(group.name, group.levels, group.matrix(first), between[group.name]) for group in design.columns.groups
+        )
+        regression = Regression(
+            design.columns.common[first],
+            design.terms,
+            len(labels),
+            scale,
+            effects,
+            np.bincount(cell, reports.count, len(first)),
+            labels.index(label),
+            labels,
+        )
+        return cls(design, reports, cell, regression, Target(regression, reports.entries(cell, len(first))))
+
+    def scaled(self, factor: float) -> "Model":
+        """Return the model with the survey weights multiplied by a factor."""
+        entries = self.reports.entries(self.cell, self.target.entries.n_cells, factor)
+        return replace(self, target=Target(self.prior, entries))
+
+
+def _read(formula, frame, protocol, report, missing, columns):
+    """Return (Design, Reports)."""
+    if isinstance(frame, Cells):
+        given = [name for name, value in (("protocol", protocol), ("report", report), *columns.items()) if value is not None]
+        if given:
+            raise ArgumentError(f"{given[0]} must be left out for Cells, which bring their reports along.")
+        table = to_pandas(frame.key_columns() | (frame.covariates or {}))
+        reports, owner = reports_of_cells(frame)
+        clean_, kept = clean(table.iloc[owner].reset_index(drop=True), formula.variables, missing=missing)
+        if not kept.all():
+            reports = replace(reports, code=reports.code[kept], count=reports.count[kept], weight=reports.weight[kept])
+        return Design(formula, clean_), reports
+    if protocol is None:
+        raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
+    table = to_pandas(frame)
+    clean_, kept = clean(table, formula.variables, missing=missing)
+    reports = read_reports(table, kept, protocol, report, answer=formula.answer, **columns)
+    return Design(formula, clean_), reports
+
+
+def _scales(prior, design, effects):
+    """Return (scales of the terms, scale of each factor's effects)."""
+    found = np.full(len(design.terms), SCALE)
+    if "Intercept" in design.terms:
+        found[design.terms.index("Intercept")] = INTERCEPT
+    between = dict.fromkeys(effects, 1.0)
+    if prior is None:
+        return found, between
+    if not isinstance(prior, Mapping):
+        scale = checks.positive(prior, "prior")
+        return np.where(np.array(design.terms) == "Intercept", found, scale), between
+    for name, value in prior.items():
+        value = checks.positive(value, f"prior of {name}")
+        short = [effect for effect in effects if effect == name or effect.replace("1|", "") == name]
+        chosen = [k for k, term in enumerate(design.terms) if term == name or term.split("[")[0] == name]
+        if not chosen and not short:
+            raise ArgumentError(f"prior must name terms ({listed([*design.terms, *effects])}), got {shown(name)}.")
+        found[chosen] = value
+        between |= dict.fromkeys(short, value)
+    return found, between
+
+
+# ---- maximum likelihood --------------------------------------------------------------------------------------------------
+def _maximum(model):
+    """Return the Maximum of a model."""
+    import xarray as xr
+
+    prior, reports = model.prior, model.reports
+    if prior.effects:
+        raise InfeasibleError(
+            f"Maximum likelihood is for common terms only; the effects ({prior.effects[0].name}) need the posterior."
+        )
+    if reports.pooled.unidentified():
+        raise InfeasibleError(reports.pooled.identifiability())
+    target = replace(model.target, flat=True)
+    z, covariance = maximum.maximise(target)
+    weighted = reports.weighted
+    if weighted:
+        middle = maximum.sandwich(target, z, model.cell, reports)
+        covariance = covariance @ middle @ covariance
+    coefficients, errors, covariance = maximum.on_columns(prior, z, covariance)
+    labels, terms = prior.categories, tuple(prior.terms)
+    coords = {"term": list(terms), "category": list(labels)}
+    value = target.value_and_gradient(z)[0] + target.entries.constant
+    n = int(reports.count.sum())
+    said = f"Maximum likelihood of {n:,} reports in {target.entries.n_cells:,} cells; standard errors from " + (
+        "the variance of the weighted scores." if weighted else "the observed information."
+    )
+    return maximum.Maximum(
+        model.design.formula.text,
+        terms,
+        labels,
+        labels[prior.reference],
+        xr.DataArray(coefficients, coords, ("term", "category"), name="coefficients"),
+        xr.DataArray(errors, coords, ("term", "category"), name="standard_errors"),
+        covariance,
+        value,
+        n,
+        said,
+        weighted,
+    )
+
+
+# ---- the posterior -------------------------------------------------------------------------------------------------------
+def _posterior(model, method, run, watch):
+    """Return the result of a model by the asked method, or by the first whose draws can be trusted."""
+    facts, rng = {}, np.random.default_rng(run["random_seed"])
+    size = model.target.entries.n_cells * model.prior.n_categories * run["draws"] * run["chains"]
+    if size > SLOW:
+        warnings.warn(
+            f"{model.target.entries.n_cells:,} distinct rows of covariates make this fit slow (about {size * 8e-9:.0f} s of "
+            "weights); covariates that are rounded or binned make fewer.",
+            DiagnosticWarning,
+            stacklevel=4,
+        )
+    found = maximum.climb(model.target, watch)
+    if model.reports.weighted:
+        effect = _design_effect(model, found[0])
+        facts["design_effect"] = effect
+        model = model.scaled(1 / effect)
+        found = maximum.climb(model.target, watch)
+    why, answer = "", None
+    if method != "nuts" and model.prior.n_unknowns <= MAX_UNKNOWNS:
+        answer = _about_the_mode(model, found, run, rng, watch)
+        if answer.problem and method == "auto":
+            why = f" Before it, laplace ran first and was rejected: {answer.problem}."
+    elif method == "laplace":
+        raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
+    if answer is None:
+        raise InfeasibleError("The method nuts is for regressions that laplace answers badly; use auto.")
+    tree = _tree(model, answer, run, facts)
+    if answer.problem and method == "laplace":
+        raise ConvergenceError(f"The weights of the draws cannot be trusted: {answer.problem}.", tree)
+    if not tree.attrs["converged"]:
+        warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=4)
+    if tree.attrs["prior_decides"]:
+        warnings.warn(tree.attrs["prior_decides"], DiagnosticWarning, stacklevel=4)
+    return tree
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws of the unknowns, with what their engine says about them.
+
+    Attributes
+    ----------
+    z : (chains · draws, n_unknowns) array
+    shares : (chains · draws, a) array
+        Sums of P over people.
+    method, reason : str
+    problem, checked : str
+    independent : bool
+    facts : dict
+    stats : dict of (chains, draws) arrays
+    """
+
+    z: np.ndarray
+    shares: np.ndarray
+    method: str
+    reason: str
+    problem: str
+    checked: str
+    independent: bool
+    facts: dict
+    stats: dict
+
+
+def _about_the_mode(model, found, run, rng, watch):
+    """Return Draws of a multivariate t about the mode, weighted by the posterior density and resampled."""
+    target = _Remembering(model.target, watch)
+    proposal = StudentT.at_mode(*found)
+    z, _, weights = weighted_draws(target, proposal, run["draws"] * run["chains"], rng, None)
+    chosen = rng.permutation(resample(weights.weight, rng))
+    facts = {
+        "effective_draws": weights.effective_sample,
+        "k_hat": weights.k_hat,
+        "shift_by_weights": weights.shift,
+        "log_evidence": weights.log_evidence,
+        "log_evidence_error": weights.log_evidence_error,
+    }
+    return Draws(
+        z[chosen],
+        target.shares_of(z)[chosen],
+        "laplace",
+        "Weighted draws about the mode of all coefficients; their k-hat says whether to trust them.",
+        weights.problem,
+        "" if weights.problem else weights.checked,
+        True,
+        facts,
+        {},
+    )
+
+
+class _Remembering:
+    """A target that keeps the sums of P that come with each set of weights."""
+
+    def __init__(self, target, watch):
+        self._target, self._watch, self._kept = target, watch, []
+
+    def log_density(self, z):
+        value, shares, _ = self._target.likelihoods(z, watch=self._watch)
+        self._kept.append((z, shares))
+        return value + self._target.prior.log_density(z), z
+
+    def shares_of(self, z):
+        """Return the sums of P of the draws that log_density was given."""
+        return next(shares for seen, shares in self._kept if seen is z)
+
+
+def _design_effect(model, z):
+    """Return the linearised design effect: variance of the weighted scores over that of unweighted ones, in the posterior.
+
+    tr(H⁻¹ J)/tr(H⁻¹ I), with I the weighted information, J = Σ w² s sᵀ and H the posterior's curvature at its mode.
+    """
+    fixed = model.prior.design.shape[1] * (model.prior.n_categories - 1)
+    whole = np.linalg.inv(-model.target.hessian(z))[:fixed, :fixed]
+    information = -replace(model.target, flat=True).hessian(z)[:fixed, :fixed]
+    middle = maximum.sandwich(model.target, z, model.cell, model.reports)
+    return float(max(np.trace(whole @ middle) / np.trace(whole @ information), 1e-3))
+
+
+def _tree(model, answer, run, facts):
+    """Return the result of draws."""
+    import xarray as xr
+
+    from ldpbayes import result
+    from ldpbayes.posteriors import diagnostics
+
+    prior, reports, entries = model.prior, model.reports, model.target.entries
+    split = (run["chains"], len(answer.z) // run["chains"])
+    variables = {"distribution": (("chain", "draw", "category"), (answer.shares / entries.sizes.sum()).reshape(*split, -1))}
+    variables["distribution"][1][:] /= variables["distribution"][1].sum(axis=-1, keepdims=True)
+    for name, (dims, values) in prior.variables(answer.z).items():
+        variables[name] = (("chain", "draw", *dims), values.reshape(*split, *values.shape[1:]), {"of": "prior"})
+    coords = {"chain": np.arange(split[0]), "draw": np.arange(split[1]), "category": list(prior.categories)}
+    coords |= {name: list(labels) for name, labels in prior.coords().items()}
+    tree = xr.DataTree()
+    tree["posterior"] = xr.DataTree(xr.Dataset(variables, coords))
+    if answer.stats:
+        held = {name: (("chain", "draw"), values) for name, values in answer.stats.items()}
+        tree["sample_stats"] = xr.DataTree(xr.Dataset(held, {dim: coords[dim] for dim in ("chain", "draw")}))
+    tree["design"] = xr.DataTree(_patterns(model))
+    tree["observed_data"] = xr.DataTree(
+        xr.Dataset(
+            {
+                "code": (("row",), reports.code),
+                "count": (("row",), reports.count),
+                "weight": (("row",), reports.weight),
+                "cell": (("row",), model.cell),
+            }
+        )
+    )
+    tree["constant_data"] = xr.DataTree(
+        xr.Dataset(
+            {
+                "n_reports": ((), int(reports.count.sum())),
+                "likelihood_rows": (("code", "category"), reports.table),
+                "log_constants": (("code",), reports.log_constants),
+                "coefficient_prior_sd": (("term", "category"), prior.coefficient_sd()),
+                "column_sd": (("term",), prior.spread),
+            },
+            {"category": list(prior.categories), "term": list(prior.terms)},
+        )
+    )
+    settings = {name: run[name] for name in ("draws", "chains", "random_seed", "ci_prob")}
+    settings |= {"formula": model.design.formula.text, "reference": prior.categories[prior.reference]}
+    tree.attrs |= {
+        "collection": model.design.formula.answer,
+        "title": model.design.formula.text,
+        "n_reports": int(reports.count.sum()),
+        "n_patterns": entries.n_cells,
+        "prior": prior.describe(),
+        "prior_weight": np.nan,
+        "method": answer.method,
+        "reason": answer.reason,
+        "settings": json.dumps(settings, sort_keys=True, default=float),
+        "random_seed": run["random_seed"],
+        "sampling": "independent" if answer.independent else "mcmc",
+        "interrupted": 0,
+        "checked": answer.checked,
+        "problem": answer.problem,
+        "frequency_draws": "mean only",
+        "identifiability": reports.pooled.identifiability(),
+        "caveat": reports.pooled.caveat(),
+        "regression": model.design.describe(),
+        "reference": prior.categories[prior.reference],
+        "weighted": int(reports.weighted),
+    }
+    tree.attrs |= answer.facts | facts
+    if reports.weighted:
+        tree.attrs["reason"] += (
+            f" Pseudo-posterior: the weighted log-likelihood is divided by the linearised design effect "
+            f"{facts['design_effect']:.2f}."
+        )
+    diagnostics.summarise(tree, run["ci_prob"])
+    _add_frequency(tree, model, answer)
+    tree.attrs["prior_decides"] = _undecided(tree, model)
+    result.validate(tree)
+    return tree
+
+
+def _patterns(model):
+    """Return the distinct combinations of the covariates, with how many rows and reports have each."""
+    import xarray as xr
+
+    first, pattern = model.design.patterns
+    rows = np.bincount(pattern, minlength=len(first))
+    users = np.bincount(pattern, model.reports.count * model.reports.weight, len(first))
+    held = {"n_rows": (("pattern",), rows), "n_reports": (("pattern",), users)}
+    for name in model.design.formula.variables:
+        values = model.design.frame[name].to_numpy()[first]
+        kind = values.dtype.kind
+        values = values.astype(np.int8) if kind == "b" else values if kind in "iuf" else values.astype(str).astype(object)
+        held[f"covariate {name}"] = (("pattern",), values)
+    return xr.Dataset(held)
+
+
+def _add_frequency(tree, model, answer):
+    """Write the mean of F, E[T | reports]/n, into the summary; its draws would cost one allocation for every row."""
+    if model.reports.weighted:
+        return  # F has no meaning under weights
+    chosen = np.unique(np.linspace(0, len(answer.z) - 1, AVERAGED).astype(int))
+    expected = model.target.likelihoods(answer.z[chosen], tallies=True)[2].mean(axis=0)
+    summary = tree["summary"].to_dataset()
+    summary["mean"].loc[{"target": "frequency"}] = expected / expected.sum()
+    import xarray as xr
+
+    tree["summary"] = xr.DataTree(summary)
+
+
+def _undecided(tree, model):
+    """Return the sentence that says about which coefficients the prior decides, or an empty string."""
+    prior = model.prior
+    sd = tree["posterior"]["coefficients"].std(("chain", "draw")).values
+    known = prior.coefficient_sd()
+    others = [x for x in range(prior.n_categories) if x != prior.reference]
+    ratio = sd[:, others] / known[:, others]
+    found = [
+        name if len(others) == 1 else f"{name} ({prior.categories[others[x]]})"
+        for k, name in enumerate(prior.terms)
+        for x in range(len(others))
+        if ratio[k, x] > UNMOVED
+    ]
+    linked = maximum.dependent(prior.design, model.target.entries.sizes, tuple(prior.terms))
+    said = ""
+    if linked:
+        verb = "is a linear combination" if len(linked) == 1 else "are linear combinations"
+        said = f"Over the rows with reports, {listed(linked)} {verb} of the other columns: only the prior separates them. "
+    if found:
+        said += (
+            f"The reports say little about {listed(found)}: the prior decides there (posterior sd above 0.8 of the prior's)."
+        )
+    return said.strip()

@@ -1,0 +1,259 @@
+"""Maximum likelihood of a regression: Newton's method, standard errors, and why there may be no maximum."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ldpbayes.errors import ConvergenceError, InfeasibleError, listed
+from ldpbayes.posteriors.laplace import find_mode
+from ldpbayes.regression.target import Target
+
+#: Columns whose part outside the span of the others is smaller than this share of them are linear combinations.
+DEPENDENT = 1e-8
+#: Beyond this log odds a share is 6e-6 or less …
+EXTREME = 12.0
+#: … and where a standardised log odds has a standard error above this as well, the likelihood has no maximum.
+UNBOUNDED = 100.0
+#: Targets with at most this many likelihood entries are climbed from a second starting point.
+SECOND_START = 10**6
+
+
+@dataclass(frozen=True, eq=False)
+class Maximum:
+    """Maximum-likelihood estimates of a regression.
+
+    Attributes
+    ----------
+    formula : str
+    terms, categories : tuple of str
+    reference : str
+        The category that the coefficients are log odds against.
+    coefficients, standard_errors : (terms, a) DataArray
+        Zero for the reference category. Standard errors come from the observed information; with survey weights from the
+        variance of the weighted scores.
+    covariance : (terms · (a − 1), terms · (a − 1)) array
+        Of the coefficients of the other categories, the category running fastest.
+    log_likelihood : float
+        log P(reports), with the constants of the protocols.
+    deviance : float
+        −2 log-likelihood.
+    n_reports : int
+    outcome : str
+    """
+
+    formula: str
+    terms: tuple[str, ...]
+    categories: tuple[str, ...]
+    reference: str
+    coefficients: Any
+    standard_errors: Any
+    covariance: np.ndarray = field(repr=False)
+    log_likelihood: float
+    n_reports: int
+    outcome: str
+    weighted: bool = False
+
+    @property
+    def deviance(self) -> float:
+        return -2 * self.log_likelihood
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free coefficients."""
+        return len(self.covariance)
+
+    @property
+    def aic(self) -> float:
+        """Akaike's information criterion."""
+        return self.deviance + 2 * self.n_parameters
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's information criterion, with the number of reports."""
+        return self.deviance + self.n_parameters * float(np.log(self.n_reports))
+
+    def summary(self, ci_prob: float = 0.95) -> Any:
+        """Return estimate, standard_error, lower, upper, odds_ratio and its ends as a Dataset (term, category).
+
+        Parameters
+        ----------
+        ci_prob : float
+            Of the intervals, by the normal approximation.
+        """
+        import xarray as xr
+        from scipy.stats import norm
+
+        half = norm.ppf((1 + ci_prob) / 2) * self.standard_errors
+        low, high = self.coefficients - half, self.coefficients + half
+        data = {"mean": self.coefficients, "sd": self.standard_errors, "lower": low, "upper": high}
+        data |= {"odds_ratio": np.exp(self.coefficients), "odds_lower": np.exp(low), "odds_upper": np.exp(high)}
+        return xr.Dataset(data, attrs={"ci_prob": ci_prob}).drop_sel(category=self.reference)
+
+
+def dependent(columns: np.ndarray, sizes: np.ndarray, terms: tuple[str, ...]) -> list[str]:
+    """Return the terms whose columns are linear combinations of those before them, over the cells that have reports.
+
+    Parameters
+    ----------
+    columns : (cells, terms) array
+    sizes : (cells,) array
+        Reports of each cell.
+    terms : tuple of str
+    """
+    held = columns[sizes > 0]
+    held = held / np.maximum(np.abs(held).max(axis=0), 1e-300)
+    found: list[str] = []
+    basis = np.zeros((len(held), 0))
+    for k, name in enumerate(terms):
+        column = held[:, k]
+        rest = column - basis @ (basis.T @ column)
+        rest -= basis @ (basis.T @ rest)
+        norm = np.linalg.norm(rest)
+        if norm <= DEPENDENT * max(np.linalg.norm(column), 1e-300) or not norm:
+            found.append(name)
+        else:
+            basis = np.column_stack([basis, rest / norm])
+    return found
+
+
+def pooled_shares(target: Target, rounds: int = 100) -> np.ndarray:
+    """Return the distribution of all reports together after some rounds of expectation-maximisation, none below 1e-3."""
+    e = target.entries
+    counts = np.bincount(e.row, e.weight, len(e.table))
+    table, counts = e.table[counts > 0], counts[counts > 0]
+    p = np.full(e.n_categories, 1 / e.n_categories)
+    for _ in range(rounds):
+        p *= table.T @ (counts / (table @ p)) / counts.sum()
+        p = np.maximum(p, 1e-12)
+        p /= p.sum()
+    p = np.maximum(p, 1e-3)
+    return p / p.sum()
+
+
+def starting_point(target: Target) -> np.ndarray:
+    """Return unknowns under which every cell has the pooled distribution."""
+    prior = target.prior
+    found = np.zeros((prior.design.shape[1], prior.n_categories))
+    if prior.intercept is not None:
+        found[prior.intercept] = np.log(pooled_shares(target))
+    return prior.start(found)
+
+
+def climb(target: Target, watch=None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (mode, eigenvalues, eigenvectors of minus the Hessian), from the better of two starting points."""
+    start = starting_point(target)
+    found = find_mode(target, start, watch)
+    if start.any() and target.entries.cell.size * target.entries.n_categories <= SECOND_START:
+        other = find_mode(target, np.zeros_like(start))
+        if target.value_and_gradient(other[0])[0] > target.value_and_gradient(found[0])[0] + 1e-6:
+            found = other
+    return found
+
+
+def maximise(target: Target) -> tuple[np.ndarray, np.ndarray]:
+    """Return (unknowns of largest likelihood, covariance by the observed information).
+
+    Parameters
+    ----------
+    target : Target
+        With ``flat`` set.
+
+    Raises
+    ------
+    InfeasibleError
+        Where the design is rank-deficient, or the likelihood has no maximum (perfect separation, shares at the boundary).
+    ConvergenceError
+        Where Newton's method stops elsewhere.
+    """
+    prior, e = target.prior, target.entries
+    linked = dependent(prior.design, e.sizes, tuple(prior.terms))
+    if linked:
+        raise InfeasibleError(
+            f"The design is rank-deficient: over the rows with reports, {listed(linked)} "
+            f"{'is a linear combination' if len(linked) == 1 else 'are linear combinations'} of the other columns; leave "
+            "columns out, or use the posterior, where the prior decides between them."
+        )
+    z, _, _ = climb(target)
+    for _ in range(3):  # the search ends before the digits do
+        information = -target.hessian(z)
+        value, gradient = target.value_and_gradient(z)
+        try:
+            step = np.linalg.solve(information, gradient)
+        except np.linalg.LinAlgError:
+            break
+        if not np.isfinite(step).all() or np.abs(step).max() > 0.1 or target.value_and_gradient(z + step)[0] < value - 1e-9:
+            break
+        z = z + step
+    _refuse_infinite(target, z)
+    value, gradient = target.value_and_gradient(z)
+    covariance = np.linalg.inv(-target.hessian(z))
+    gain = 0.5 * float(gradient @ covariance @ gradient)
+    if not gain < 1e-6 or np.diag(covariance).min() <= 0:
+        raise ConvergenceError(f"The likelihood was not maximised: another step would gain {gain:.2g} nats.", None)
+    return z, covariance
+
+
+def _refuse_infinite(target, z):
+    """Raise where the likelihood still rises as coefficients go to infinity."""
+    prior = target.prior
+    information = -target.hessian(z)
+    eigenvalues, vectors = np.linalg.eigh(0.5 * (information + information.T))
+    # The unknowns are log odds in units of scale/√2 for one sd of a column.
+    unit = float(np.median(prior.scales)) / np.sqrt(2)
+    logits = prior.logits_of(z)[target.entries.sizes > 0]
+    beyond = np.ptp(logits, axis=1).max() > EXTREME
+    if eigenvalues[0] > 0 and (unit / np.sqrt(eigenvalues[0]) < UNBOUNDED or not beyond):
+        return
+    if not beyond and eigenvalues[0] <= 0:
+        raise InfeasibleError(
+            "The likelihood is flat in some direction: the reports do not determine all coefficients; use the posterior, "
+            "where the prior decides."
+        )
+    weight = (vectors[:, 0].reshape(-1, prior.n_categories - 1) ** 2).sum(axis=1)
+    moved = (prior.transform @ vectors[:, 0].reshape(-1, prior.n_categories - 1)) * prior.spread[:, None]
+    size = np.abs(moved).max(axis=1) if weight.size else weight
+    named = [prior.terms[k] for k in np.argsort(-size) if size[k] > 0.3 * size.max()][:4]
+    at_end = logits.min(axis=0) - logits.max(axis=1).min()
+    lowest = int(np.argmin(at_end))
+    label = prior.categories[lowest] if prior.categories else str(lowest)
+    raise InfeasibleError(
+        f"The likelihood has no maximum: it still rises while the coefficients of {listed(named)} go to infinity (perfect "
+        f"separation, or a share of {label!r} at the end of its range in some cells); use the posterior, where the prior "
+        "keeps them finite."
+    )
+
+
+def sandwich(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> np.ndarray:
+    """Return Σ_i count_i w_i² s_i s_iᵀ, the variance of the weighted scores of users, in the unknowns.
+
+    Parameters
+    ----------
+    target : Target
+    z : (n_unknowns,) array
+    cell : (n,) int array
+        The cell of each row of the table.
+    reports : Reports
+    """
+    prior = target.prior
+    p = prior.to_simplex(z)
+    joint = reports.table[reports.code] * p[cell]
+    inner = (joint / joint.sum(axis=1, keepdims=True) - p[cell]) @ prior.basis
+    free = prior.n_categories - 1
+    fixed = prior.design.shape[1]
+    stacked = target.columns[:, :fixed]
+    scores = (stacked[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), fixed * free)
+    weight = reports.count * reports.weight**2
+    return (weight[:, None] * scores).T @ scores
+
+
+def on_columns(prior: Any, z: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (coefficients (terms, a), their standard errors, covariance of those of the other categories)."""
+    others = [x for x in range(prior.n_categories) if x != prior.reference]
+    contrast = (prior.basis - prior.basis[prior.reference])[others]
+    map_ = np.kron(prior.transform, contrast)
+    fixed = map_.shape[1]
+    found = map_ @ covariance[:fixed, :fixed] @ map_.T
+    errors = np.zeros((prior.design.shape[1], prior.n_categories))
+    errors[:, others] = np.sqrt(np.diag(found)).reshape(-1, len(others))
+    return prior.coefficients(z[None])[0], errors, found

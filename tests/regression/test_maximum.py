@@ -1,0 +1,164 @@
+"""Maximum likelihood of regressions: published coefficients, statsmodels on open answers, and why there may be none."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ldpbayes as lb
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.protocols.designs import forced_response
+from ldpbayes.protocols.unary import UnaryEncoding
+
+DIE = forced_response(2 / 3, (1, 1))
+#: Recomputed for this library by other code, to the digits that stand with the data.
+NIGERIA = {
+    "coefficients": [-0.57502, -0.578, -0.45028, -0.14595, 0.09713, 0.01405, 0.18948],
+    "standard_errors": [0.13559, 0.16285, 0.24445, 0.19906, 0.3171, 0.34273, 0.32642],
+}
+
+
+def one(**columns):
+    return pd.DataFrame(columns)
+
+
+def test_nigeria_by_cells():
+    found = lb.regress("connected ~ female + married + age_group", lb.load_example("nigeria_cells"), method="mle")
+    assert found.n_reports == 2423 and found.reference == "no"
+    for name, expected in NIGERIA.items():
+        np.testing.assert_allclose(getattr(found, name).sel(category="yes"), expected, atol=1e-5)
+    assert found.deviance == pytest.approx(3085.139, abs=5e-4)
+    assert found.aic == pytest.approx(found.deviance + 14)
+    assert (found.coefficients.sel(category="no") == 0).all()
+
+
+def test_nigeria_from_a_frame_with_counts_and_the_intercept_alone():
+    frame = one(answer=["no", "yes"], count=[1604, 831])
+    found = lb.regress("connected ~ 1", frame, DIE, report="answer", count="count", categories=["no", "yes"], method="mle")
+    assert float(found.coefficients.sel(category="yes")[0]) == pytest.approx(-1.0360666, abs=1e-7)
+    assert float(found.standard_errors.sel(category="yes")[0]) == pytest.approx(0.074556, abs=1e-6)
+
+
+def test_the_reference_turns_signs_and_changes_nothing_else():
+    cells = lb.load_example("nigeria_cells")
+    found, other = (
+        lb.regress("connected ~ female + married", cells, method="mle", reference=name) for name in ("no", "yes")
+    )
+    np.testing.assert_allclose(found.coefficients.sel(category="yes"), -other.coefficients.sel(category="no"), atol=1e-9)
+    assert found.log_likelihood == pytest.approx(other.log_likelihood)
+
+
+@pytest.fixture(scope="module")
+def fair():
+    """Marriages: answers from one to five and covariates of 6,366 women; public domain, bundled with statsmodels."""
+    datasets = pytest.importorskip("statsmodels.datasets")
+    return datasets.fair.load_pandas().data
+
+
+def test_open_answers_are_an_ordinary_multinomial_logit(fair):
+    import statsmodels.api as sm
+
+    part = fair.iloc[::4]
+    x = sm.add_constant(part[["age", "religious", "educ"]])
+    expected = sm.MNLogit(part["rate_marriage"].astype(int) - 1, x).fit(method="newton", disp=0, maxiter=100, tol=1e-9)
+    frame = part.assign(report=part["rate_marriage"].astype(int) - 1)
+    found = lb.regress("rating ~ age + religious + educ", frame, lb.Channel(np.eye(5)), report="report", method="mle")
+    np.testing.assert_allclose(found.coefficients[:, 1:], expected.params, atol=1e-6)
+    np.testing.assert_allclose(found.standard_errors[:, 1:], expected.bse, rtol=1e-5)
+    assert found.log_likelihood == pytest.approx(expected.llf, abs=1e-8)
+
+
+def test_two_open_answers_are_a_logit(fair):
+    import statsmodels.api as sm
+
+    frame = fair.assign(report=(fair["affairs"] > 0).astype(int))
+    x = sm.add_constant(frame[["rate_marriage", "yrs_married", "religious"]])
+    expected = sm.Logit(frame["report"], x).fit(method="newton", disp=0, maxiter=50, tol=1e-9)
+    found = lb.regress(
+        "affair ~ rate_marriage + yrs_married + religious", frame, lb.Channel(np.eye(2)), report="report", method="mle"
+    )
+    np.testing.assert_allclose(found.coefficients[:, 1], expected.params, atol=1e-6)
+
+
+def test_coefficients_are_recovered_through_several_designs_at_once():
+    """Forty thousand users behind GRR and OUE at two levels: within four standard errors, which also fit."""
+    rng = np.random.default_rng(4)
+    n, b = 40_000, np.array([[0.0, 0.5, -0.5], [0.0, 0.8, -0.6]])
+    x = rng.integers(0, 3, n) - 1.0
+    p = np.exp(np.column_stack([np.ones(n), x]) @ b)
+    value = (rng.random((n, 1)) > (p / p.sum(axis=1, keepdims=True)).cumsum(axis=1)).sum(axis=1)
+    weak, strong, bits = lb.GRR(3, 1.0), lb.GRR(3, 3.0), UnaryEncoding.optimized(3, 2.0)
+    device = np.array(["weak", "strong", "bits"])[rng.integers(0, 3, n)]
+    report = np.empty(n, dtype=object)
+    for name, protocol in (("weak", weak), ("strong", strong), ("bits", bits)):
+        here = device == name
+        sent = protocol.privatize(value[here], rng)
+        (texts,) = protocol.format_reports(sent, ["a", "b", "c"])
+        report[here] = texts
+    frame = one(x=x, device=device, report=report)
+    found = lb.regress(
+        "answer ~ x",
+        frame,
+        {"weak": weak, "strong": strong, "bits": bits},
+        design="device",
+        report="report",
+        categories=["a", "b", "c"],
+        method="mle",
+    )
+    errors = (found.coefficients.values - b)[:, 1:] / found.standard_errors.values[:, 1:]
+    assert np.abs(errors).max() < 4 and found.standard_errors.values.max() < 0.06
+
+
+# ---- where there is no maximum ------------------------------------------------------------------------------------------
+def test_perfect_separation_is_said():
+    frame = one(group=["a", "a", "b", "b"], report=[0, 1, 0, 1], n=[10, 40, 50, 0])
+    with pytest.raises(InfeasibleError, match=r"no maximum.*group\[b\]"):
+        lb.regress(
+            "answer ~ group",
+            frame,
+            lb.Channel(np.eye(2)),
+            report="report",
+            count="n",
+            method="mle",
+        )
+
+
+def test_fewer_yes_than_the_device_forces_is_a_boundary():
+    frame = one(group=["a", "a", "b", "b"], report=["no", "yes", "no", "yes"], n=[300, 200, 480, 20])
+    with pytest.raises(InfeasibleError, match="no maximum"):
+        lb.regress("answer ~ group", frame, DIE, report="report", count="n", categories=["no", "yes"], method="mle")
+
+
+def test_a_rank_deficient_design_names_the_column():
+    frame = one(x=[1.0, 2, 3, 4], y=[2.0, 4, 6, 8], report=[0, 1, 0, 1], n=[30, 20, 25, 24])
+    with pytest.raises(InfeasibleError, match=r"y is a linear combination"):
+        lb.regress("answer ~ x + y", frame, lb.GRR(2, 1.0), report="report", count="n", method="mle")
+
+
+def test_a_level_without_reports_is_rank_deficient():
+    frame = one(g=["a", "a", "b", "b", "c"], report=[0, 1, 0, 1, 0], n=[30, 20, 25, 24, 0])
+    with pytest.raises(InfeasibleError, match=r"g\[c\]"):
+        lb.regress("answer ~ g", frame, lb.GRR(2, 1.0), report="report", count="n", method="mle")
+
+
+def test_weights_all_alike_change_nothing_but_the_standard_errors_method():
+    cells = pd.read_csv(lb.examples.FOLDER / "rr_nigeria_cells.csv")
+    settings = {"report": "report", "count": "count", "categories": ["no", "yes"], "method": "mle"}
+    plain = lb.regress("connected ~ female", cells, DIE, **settings)
+    same = lb.regress("connected ~ female", cells.assign(w=2.0), DIE, weights="w", **settings)
+    uneven = lb.regress("connected ~ female", cells.assign(w=1.0 + cells["married"]), DIE, weights="w", **settings)
+    np.testing.assert_allclose(plain.coefficients, same.coefficients)
+    np.testing.assert_allclose(plain.standard_errors, same.standard_errors)
+    assert uneven.weighted and not np.allclose(plain.coefficients, uneven.coefficients)
+
+
+def test_weights_give_the_variance_of_the_weighted_scores():
+    """An intercept alone: p̂ is a ratio of weighted sums, whose linearised variance is known in closed form."""
+    rng = np.random.default_rng(0)
+    n = 400
+    frame = one(report=rng.integers(0, 2, n), w=rng.choice([1.0, 3.0], n))
+    found = lb.regress("answer ~ 1", frame, lb.Channel(np.eye(2)), report="report", weights="w", method="mle")
+    w, y = frame["w"].to_numpy(), frame["report"].to_numpy()
+    share = w @ y / w.sum()
+    variance = (w**2 * (y - share) ** 2).sum() / w.sum() ** 2
+    assert float(found.coefficients[0, 1]) == pytest.approx(np.log(share / (1 - share)), abs=1e-8)
+    assert float(found.standard_errors[0, 1]) == pytest.approx(np.sqrt(variance) / (share * (1 - share)), rel=1e-6)
