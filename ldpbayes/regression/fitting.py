@@ -294,11 +294,9 @@ def _posterior(model, method, run, watch):
         facts["design_effect"] = effect
         model = model.scaled(1 / effect)
         found = maximum.climb(model.target, watch)
-    why, answer = "", None
+    answer = None
     if method != "nuts" and model.prior.n_unknowns <= MAX_UNKNOWNS:
         answer = _about_the_mode(model, found, run, rng, watch)
-        if answer.problem and method == "auto":
-            why = f" Before it, laplace ran first and was rejected: {answer.problem}."
     elif method == "laplace":
         raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
     if answer is None:
