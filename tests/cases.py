@@ -6,7 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpbayes.protocols import GRR, Channel, Noncompliance, compose, designs, kronecker, mixture, product
+from ldpbayes.protocols import (
+    GRR,
+    Attributes,
+    Channel,
+    FakeData,
+    Noncompliance,
+    SampledAttribute,
+    compose,
+    designs,
+    kronecker,
+    mixture,
+    product,
+)
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
@@ -58,6 +70,13 @@ def weights(epsilon):
 def pairs(a, epsilon):
     """Return the joint channel of an attribute with two values and one with the rest."""
     return kronecker([GRR(2, epsilon)] if a == 2 else [GRR(2, epsilon / 2), GRR(a // 2, epsilon / 2)])
+
+
+def halves(a):
+    """Return the sizes of two attributes whose table has so many cells."""
+    if isinstance(a, int) and a % 2 == 0 and a > 2:
+        return (2, a // 2)
+    return (a,)
 
 
 def ignored(a, epsilon):
@@ -112,5 +131,8 @@ CASES = [
     given("kuk-2", lambda a, epsilon: designs.kuk(kept(epsilon / 2), 1 - kept(epsilon / 2), cards=2)),
     given("christofides", lambda a, epsilon: designs.christofides(weights(epsilon))),
     given("stochastic-lie-detector", lambda a, epsilon: designs.stochastic_lie_detector(1 - kept(epsilon)), (3,)),
+    Case("attributes", lambda a, e: Attributes.split(halves(a), e, "grr"), (2, 4, 6)),
+    Case("smp", lambda a, e: SampledAttribute(a, e, halves(a), "grr"), (2, 4)),
+    Case("rs-fd", lambda a, e: FakeData(a, e, halves(a), "grr", "uniform"), (2, 4)),
     given("noncompliance", ignored, (3, 5), tight=False),
 ]

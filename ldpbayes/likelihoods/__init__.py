@@ -16,15 +16,18 @@ from ldpbayes.likelihoods.base import (
 from ldpbayes.likelihoods.extended import ExtendedRows
 from ldpbayes.likelihoods.kinds import DenseRows, LevelRows, SeparableRows, StackedRows
 from ldpbayes.likelihoods.summary import Summary
+from ldpbayes.likelihoods.tensor import AdditiveRows, KroneckerRows
 from ldpbayes.likelihoods.two_level import HadamardRows, IdentityRows, SupportRows, TwoLevelRows, walsh_hadamard
 
 __all__ = [
     "AbstractLikelihood",
     "AbstractSampler",
+    "AdditiveRows",
     "DenseRows",
     "ExtendedRows",
     "HadamardRows",
     "IdentityRows",
+    "KroneckerRows",
     "LevelRows",
     "Rows",
     "Separable",

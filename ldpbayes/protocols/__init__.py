@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.protocols.attributes import Attributes
 from ldpbayes.protocols.base import AbstractProtocol, check_entries
 from ldpbayes.protocols.channel import Channel
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.combine import COMBINATORS, MAX_ENTRIES, compose, kronecker, mixture, product
 from ldpbayes.protocols.decoding import AbstractDecoder
 from ldpbayes.protocols.designs import DESIGNS
+from ldpbayes.protocols.fake_data import FakeData
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.laws import AbstractReportLaw
@@ -21,6 +23,7 @@ from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.noncompliance import Noncompliance
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
+from ldpbayes.protocols.sampled_attribute import SampledAttribute
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -41,6 +44,7 @@ ALIASES: dict[str, tuple[str, dict]] = {
     "olh": ("local_hashing", {}),
     "optimized_local_hashing": ("local_hashing", {}),
     "optimised_local_hashing": ("local_hashing", {}),
+    "spl": ("attributes", {}),
     "blh": ("local_hashing", {"buckets": 2}),
     "binary_local_hashing": ("local_hashing", {"buckets": 2}),
     # The extended design asks two groups with p and 1 − p: two channels of one collection, each a crosswise model.
@@ -238,15 +242,18 @@ __all__ = [
     "AbstractDecoder",
     "AbstractProtocol",
     "AbstractReportLaw",
+    "Attributes",
     "Channel",
     "CohortRR",
     "Description",
+    "FakeData",
     "HadamardResponse",
     "LocalHashing",
     "Noncompliance",
     "Parameter",
     "Rappor",
     "RapporBits",
+    "SampledAttribute",
     "SubsetSelection",
     "UnaryEncoding",
     "compose",

@@ -216,6 +216,21 @@ class UnaryEncoding(AbstractProtocol):
         thresholds[value] = kappa
         return np.packbits([entropy.bernoulli(threshold) for threshold in thresholds])
 
+    def empty(self, size, rng):
+        """Return reports of nobody's value: every bit is one w.p. λ, drawn with a numpy Generator, (size, ⌈a/8⌉)."""
+        return bits.bernoulli(size, self.n_categories, self.lam, rng)
+
+    def empty_one(self):
+        """Return one report of nobody's value from the operating system's entropy."""
+        _, lam = self._thresholds
+        return np.packbits([entropy.bernoulli(lam) for _ in range(self.n_categories)])
+
+    def empty_shares(self):
+        """Return the exact probabilities of empty_one, in the order of all_reports."""
+        lam = Fraction(self._thresholds[1], 2**entropy.BITS)
+        reports = np.unpackbits(self.all_reports(), axis=1, count=self.n_categories).tolist()
+        return [math.prod((lam if bit else 1 - lam for bit in report), start=Fraction(1)) for report in reports]
+
     def rational_channel(self):
         if self.n_outputs is None:
             raise InfeasibleError(f"{self} has too many possible reports for an exact channel.")

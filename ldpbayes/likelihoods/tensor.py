@@ -1,0 +1,230 @@
+"""Rows over a table of several attributes: products over the attributes, and sums over them.
+
+Categories are the cells of a table with sizes a_1 × … × a_d, the last attribute fastest.
+"""
+
+import math
+
+import numpy as np
+
+from ldpbayes.likelihoods.base import ByProducts, Rows, scatter
+from ldpbayes.likelihoods.kinds import DenseRows, DenseSampler
+
+#: A table of products over the distinct rows of every attribute is made where it has at most so many entries.
+MAX_TABLE = 2**18
+#: Or at most so many times the number of rows.
+PER_ROW = 4
+
+
+class KroneckerRows(ByProducts, Rows):
+    """L_jx = Π_k factors[k][index_jk, x_k]: every attribute has its own row, and a report is a tuple of them.
+
+    Products go through the table axis by axis, so that L is never written out: O(Σ_k m_k Π a) instead of O(m Π a).
+
+    Parameters
+    ----------
+    factors : sequence of (m_k, a_k) arrays
+        The distinct rows of each attribute.
+    index : (m, d) int array
+        Which row of each attribute report j has.
+    counts : (m,) array
+    log_constants : (m,) array or float
+    """
+
+    def __init__(self, factors, index, counts, log_constants=0.0):
+        self.factors = tuple(np.ascontiguousarray(factor, dtype=float) for factor in factors)
+        self.index = np.asarray(index, dtype=np.int64)
+        self.sizes = tuple(factor.shape[1] for factor in self.factors)
+        super().__init__(counts, math.prod(self.sizes), log_constants)
+        self._spans = tuple(len(factor) for factor in self.factors)
+        entries = math.prod(self._spans)
+        self._whole = entries <= max(MAX_TABLE, PER_ROW * len(self.counts))
+        self._flat = np.ravel_multi_index(tuple(self.index.T), self._spans) if self._whole else None
+
+    def matvec(self, p):
+        return self._forward(self.factors, p)
+
+    def rmatvec(self, r):
+        return self._backward(self.factors, r)
+
+    def square_matvec(self, p):
+        return self._forward([factor**2 for factor in self.factors], p)
+
+    def gram_diagonal(self, v):
+        return self._backward([factor**2 for factor in self.factors], v)
+
+    def gram(self, v):
+        return _gram(self, v)
+
+    def dense(self):
+        return self._written(slice(None))
+
+    def _written(self, part):
+        """Return some rows of L as a dense array."""
+        out = np.ones((len(self.index[part]), 1))
+        for factor, index in zip(self.factors, self.index[part].T, strict=True):
+            out = (out[:, :, None] * factor[index][:, None, :]).reshape(len(out), -1)
+        return out
+
+    def support_counts(self):
+        """Return Σ_j w_j L_jx / Σ_x' L_jx', as for any rows of more than two levels."""
+        return self._backward([factor / factor.sum(axis=1, keepdims=True) for factor in self.factors], self.counts)
+
+    def sampler(self):
+        return DenseSampler(self)
+
+    def closed_form(self):
+        return None
+
+    def find_separable(self):
+        return _separable(self)
+
+    def _forward(self, factors, p):
+        columns = np.ascontiguousarray(p.T if p.ndim == 2 else p[None])
+        out = self._through(columns, factors) if self._whole else self._row_by_row(columns, factors)
+        return out.T if p.ndim == 2 else out[0]
+
+    def _backward(self, factors, r):
+        columns = r.T if r.ndim == 2 else r[None]
+        if self._whole:
+            table = np.stack([np.bincount(self._flat, column, math.prod(self._spans)) for column in columns])
+            for factor in factors:
+                rest = table.shape[1] // len(factor)
+                table = table.reshape(len(table), len(factor), rest).transpose(0, 2, 1) @ factor
+                table = table.reshape(len(table), -1)
+            return table.T if r.ndim == 2 else table[0]
+        out = np.stack([self._back_row_by_row(column, factors) for column in columns])
+        return out.T if r.ndim == 2 else out[0]
+
+    def _through(self, columns, factors):
+        for factor in factors:
+            rest = columns.shape[1] // factor.shape[1]
+            columns = columns.reshape(len(columns), factor.shape[1], rest).transpose(0, 2, 1) @ factor.T
+            columns = columns.reshape(len(columns), -1)
+        return columns[:, self._flat]
+
+    def _row_by_row(self, columns, factors):
+        """Return the products where few of the many tuples of rows occur: the first attribute once, the others by report."""
+        out = []
+        for column in columns:
+            first = factors[0] @ column.reshape(self.sizes[0], -1)
+            left = first[self.index[:, 0]]
+            for factor, size, index in zip(factors[1:], self.sizes[1:], self.index.T[1:], strict=True):
+                left = np.einsum("jxr,jx->jr", left.reshape(len(left), size, -1), factor[index])
+            out.append(left[:, 0])
+        return np.stack(out)
+
+    def _back_row_by_row(self, r, factors):
+        spread = np.ones((len(r), 1))
+        for factor, index in zip(factors[1:], self.index.T[1:], strict=True):
+            spread = (spread[:, :, None] * factor[index][:, None, :]).reshape(len(r), -1)
+        summed = np.zeros((self._spans[0], spread.shape[1]))
+        order = np.argsort(self.index[:, 0], kind="stable")
+        first = self.index[order, 0]
+        starts = np.flatnonzero(np.append(True, first[1:] != first[:-1]))
+        summed[first[starts]] = np.add.reduceat((r[:, None] * spread)[order], starts, axis=0)
+        return (factors[0].T @ summed).ravel()
+
+
+class AdditiveRows(ByProducts, Rows):
+    """L_jx = Σ_k factors[k][index_jk, x_k]: reports that depend on one attribute at a time, whichever it is.
+
+    (L p)_j is a function of the margins of p alone.
+
+    Parameters
+    ----------
+    factors : sequence of (m_k, a_k) arrays
+    index : (m, d) int array
+    counts : (m,) array
+    log_constants : (m,) array or float
+    """
+
+    def __init__(self, factors, index, counts, log_constants=0.0):
+        self.factors = tuple(np.ascontiguousarray(factor, dtype=float) for factor in factors)
+        self.index = np.asarray(index, dtype=np.int64)
+        self.sizes = tuple(factor.shape[1] for factor in self.factors)
+        super().__init__(counts, math.prod(self.sizes), log_constants)
+
+    def matvec(self, p):
+        table = p.reshape(*self.sizes, -1)
+        out = sum((factor @ self._margin(table, (k,)))[i] for k, factor, i in self._axes())
+        return out if p.ndim == 2 else out[:, 0]
+
+    def rmatvec(self, r):
+        out = 0.0
+        for k, factor, index in self._axes():
+            out = out + self._placed(factor.T @ scatter(index, r, len(factor)), (k,), r.shape[1:])
+        return out.reshape(self.n_categories, *r.shape[1:])
+
+    def square_matvec(self, p):
+        table = p.reshape(*self.sizes, -1)
+        out = 0.0
+        for k, factor, index in self._axes():
+            out = out + (factor**2 @ self._margin(table, (k,))[:, 0])[index]
+            for j, other, second in self._axes(k):
+                out = out + 2 * (other @ self._margin(table, (j, k))[:, :, 0] @ factor.T)[second, index]
+        return out
+
+    def gram_diagonal(self, v):
+        out = 0.0
+        for k, factor, index in self._axes():
+            out = out + self._placed((factor**2).T @ np.bincount(index, v, len(factor)), (k,))
+            for j, other, second in self._axes(k):
+                together = np.bincount(second * len(factor) + index, v, len(other) * len(factor))
+                out = out + 2 * self._placed(other.T @ together.reshape(len(other), -1) @ factor, (j, k))
+        return out.ravel()
+
+    def gram(self, v):
+        return _gram(self, v)
+
+    def dense(self):
+        return self._written(slice(None))
+
+    def _written(self, part):
+        index = self.index[part]
+        out = 0.0
+        for k, (factor, i) in enumerate(zip(self.factors, index.T, strict=True)):
+            shape = [1] * len(self.sizes)
+            shape[k] = self.sizes[k]
+            out = out + factor[i].reshape(len(index), *shape)
+        return np.ascontiguousarray(out).reshape(len(index), -1)
+
+    def support_counts(self):
+        """Return Σ_j w_j L_jx / Σ_x' L_jx', as for any rows of more than two levels."""
+        return self.rmatvec(self.counts / self.matvec(np.ones(self.n_categories)))
+
+    def sampler(self):
+        return DenseSampler(self)
+
+    def closed_form(self):
+        return None
+
+    def find_separable(self):
+        return _separable(self)
+
+    def _axes(self, below=None):
+        """Return (k, factor, index) of the attributes, or of those before one of them."""
+        return list(zip(range(len(self.sizes)), self.factors, self.index.T, strict=True))[:below]
+
+    def _margin(self, table, kept):
+        return table.sum(axis=tuple(k for k in range(len(self.sizes)) if k not in kept))
+
+    def _placed(self, values, kept, further=()):
+        """Return a margin of values spread over the whole table."""
+        shape = [size if k in kept else 1 for k, size in enumerate(self.sizes)]
+        return np.broadcast_to(values.reshape(*shape, *further), (*self.sizes, *further))
+
+
+def _separable(rows):
+    """Return the separable form of a table with one attribute, which is any rows; other tables have none."""
+    return DenseRows(rows.dense(), rows.counts, rows.log_constants).find_separable() if len(rows.sizes) == 1 else None
+
+
+def _gram(rows, v):
+    """Return Lᵀ diag(v) L, some 2^20 entries of L at a time."""
+    size, out = max(1, 2**20 // rows.n_categories), np.zeros((rows.n_categories, rows.n_categories))
+    for start in range(0, rows.n_rows, size):
+        part = slice(start, start + size)
+        written = rows._written(part)
+        out += written.T @ (v[part, None] * written)
+    return out

@@ -1,0 +1,439 @@
+"""Several attributes of one person, each answered through its own channel, without the joint channel written out."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, entropy
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
+from ldpbayes.likelihoods import KroneckerRows
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol, check_labels
+from ldpbayes.protocols.columns import Integers
+from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder
+from ldpbayes.protocols.grr import GRR
+from ldpbayes.protocols.laws import ListLaw
+from ldpbayes.protocols.noncompliance import ListedDecoder
+from ldpbayes.protocols.unary import UnaryEncoding
+
+#: What one attribute may be answered with in the collecting schemes.
+BASES = {"grr": GRR, "oue": UnaryEncoding.optimized, "sue": UnaryEncoding.symmetric}
+#: Bits that the code of a set may have.
+MAX_BITS = 62
+#: Most cells of a table of attributes.
+MAX_CELLS = 2**20
+
+
+@dataclass(frozen=True)
+class Attributes(AbstractProtocol):
+    """All attributes of a person, each through its own channel: Q = Q¹ ⊗ … ⊗ Q^d over the cells of the joint table.
+
+    ε of the whole record is the sum of the attributes' ε. With every attribute at ε/d this is the scheme SPL, which splits
+    the level among all attributes. Every association of the attributes is identified where every channel has full rank.
+
+    Parameters
+    ----------
+    factors : sequence of protocols
+        One for each attribute; their reports are single numbers (randomised response, survey designs, explicit channels) or
+        sets of bits over at most 62 categories (unary encodings).
+    separator : str
+        Joins the attributes' labels in those of the cells.
+
+    Notes
+    -----
+    A report is a row of d codes: a number, or a set as the integer of its bits; in a file it has a column for each
+    attribute, report_1 to report_d unless the file names them. In a collection file the parameters are
+    {factors}, a list of tables with a protocol and its parameters, or {epsilon, sizes, base} for SPL, with base "grr",
+    "oue" or "sue". The last attribute varies fastest among the cells.
+
+    References
+    ----------
+    Lopuhaä-Zwakenberg et al. (2019), §7; Arcolezi et al. (2021), CIKM, §3.1, on splitting the level.
+
+    Examples
+    --------
+    >>> pair = Attributes.split((2, 3), epsilon=2.0, base="grr")
+    >>> pair.n_categories, pair.n_outputs, round(pair.epsilon, 9), round(pair.attribute_epsilon, 9)
+    (6, 6, 2.0, 1.0)
+    """
+
+    factors: tuple[AbstractProtocol, ...]
+    separator: str = "/"
+    name: ClassVar[str] = "attributes"
+    file_parameters: ClassVar[str] = "factors = [{protocol, its parameters}, …]; or epsilon, sizes, base (grr, oue or sue)"
+
+    def __post_init__(self):
+        found = tuple(self.factors) if isinstance(self.factors, (list, tuple)) else ()
+        if not found or not all(isinstance(factor, AbstractProtocol) for factor in found):
+            raise ArgumentError(f"factors must be a list of protocols, one for each attribute, got {shown(self.factors)}.")
+        if not isinstance(self.separator, str) or not self.separator:
+            raise ArgumentError(f"separator must be a text, got {shown(self.separator)}.")
+        object.__setattr__(self, "factors", found)
+        object.__setattr__(self, "coded", tuple(Coded(factor) for factor in found))
+        if math.prod(self.sizes) > MAX_CELLS:
+            raise InfeasibleError(
+                f"The joint table has {math.prod(self.sizes):,} cells, at most {MAX_CELLS:,} are possible."
+            )
+
+    @classmethod
+    def split(cls, sizes: Sequence[int], epsilon: float, base: str, separator: str = "/") -> "Attributes":
+        """Return SPL: every attribute at ε/d.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            Number of categories of each attribute.
+        epsilon : float
+            Level of the whole record.
+        base : {"grr", "oue", "sue"}
+        separator : str
+
+        Returns
+        -------
+        Attributes
+
+        Raises
+        ------
+        ArgumentError
+            On a size, a level or a base that is none.
+        """
+        sizes = attribute_sizes(sizes)
+        level = checks.epsilon(epsilon) / len(sizes)
+        while Fraction(level) * len(sizes) > Fraction(epsilon):
+            level = math.nextafter(level, 0.0)
+        make = BASES[checks.choice(base, "base", tuple(BASES))]
+        return cls(tuple(make(size, level) for size in sizes), separator)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of categories of each attribute."""
+        return tuple(factor.n_categories for factor in self.factors)
+
+    @property
+    def n_categories(self):
+        """Number of cells of the joint table."""
+        return math.prod(self.sizes)
+
+    @cached_property
+    def epsilon(self):
+        levels = [factor.epsilon for factor in self.factors]
+        if math.inf in levels:
+            return math.inf
+        exact = sum(map(Fraction, levels))
+        return float(exact) if Fraction(float(exact)) >= exact else math.nextafter(float(exact), math.inf)
+
+    @property
+    def attribute_epsilon(self) -> float:
+        """Level at which any one attribute is protected while the others stay as they are."""
+        return max(factor.epsilon for factor in self.factors)
+
+    # ---- reports ---------------------------------------------------------------------------------------------------------
+    @property
+    def n_outputs(self):
+        return count_outputs(self.coded, self.n_categories)
+
+    def all_reports(self):
+        if self.n_outputs is None:
+            return super().all_reports()
+        return np.array(list(product(*(range(one.n_codes) for one in self.coded))), dtype=np.int64)
+
+    def check_reports(self, reports):
+        return check_codes(reports, [one.n_codes for one in self.coded])
+
+    @property
+    def report_fields(self):
+        """Columns of one report in a file: one for each attribute."""
+        return fields(len(self.factors))
+
+    def parse_reports(self, columns, categories):
+        labels = split_labels(categories, self.sizes, self.separator)
+        return np.stack([one.parse(part, own) for one, part, own in zip(self.coded, columns, labels, strict=True)], axis=1)
+
+    def format_reports(self, reports, categories):
+        labels = split_labels(categories, self.sizes, self.separator)
+        return [one.format(codes, own) for one, codes, own in zip(self.coded, reports.T, labels, strict=True)]
+
+    # ---- server ----------------------------------------------------------------------------------------------------------
+    def rows(self, reports, counts):
+        factors, index, log_constants = [], [], 0.0
+        for one, codes in zip(self.coded, np.asarray(reports).T, strict=True):
+            found, place = np.unique(codes, return_inverse=True)
+            matrix, constants = one.rows(found)
+            kept = np.minimum(constants + 300.0, 0.0)  # what would leave the range of floats stays a logarithm
+            factors.append(matrix * np.exp(constants - kept)[:, None])
+            index.append(place)
+            log_constants = log_constants + kept[place]
+        return KroneckerRows(factors, np.stack(index, axis=1), counts, log_constants)
+
+    def has_full_rank(self):
+        return all(one.has_full_rank() for one in self.coded)
+
+    def decoder(self):
+        """Return the products of the attributes' least-squares inverses, that of the joint channel."""
+        return self._decoder_of_all
+
+    @cached_property
+    def _decoder_of_all(self):
+        return KroneckerDecoder(self)
+
+    def report_law(self):
+        return ListLaw(self) if self.n_outputs is not None and self.n_outputs <= MAX_LISTED else None
+
+    # ---- client ----------------------------------------------------------------------------------------------------------
+    def privatize(self, values, rng):
+        values = checks.values(values, self.n_categories)
+        own = np.unravel_index(values, self.sizes)
+        return np.stack([one.privatize(x, rng) for one, x in zip(self.coded, own, strict=True)], axis=1)
+
+    def privatize_one(self, value):
+        value = entropy.one_value(value, self.n_categories)
+        own = np.unravel_index(value, self.sizes)
+        return np.array([one.privatize_one(int(x)) for one, x in zip(self.coded, own, strict=True)], dtype=np.int64)
+
+    def rational_channel(self):
+        if self.n_outputs is None:
+            raise InfeasibleError(f"{self.name} has too many possible reports for an exact channel.")
+        out = [[Fraction(1)]]
+        for factor in self.factors:
+            channel = factor.rational_channel()
+            out = [[p * q for p in left for q in right] for left in out for right in channel]
+        return out
+
+    # ---- parameters ------------------------------------------------------------------------------------------------------
+    def parameters(self):
+        return {"factors": [_stated(factor) for factor in self.factors], "separator": self.separator}
+
+    @classmethod
+    def from_parameters(cls, categories, parameters):
+        from ldpbayes.protocols import _factor
+
+        given = dict(parameters)
+        separator = given.pop("separator", "/")
+        if set(given) == {"factors"} and isinstance(given["factors"], list):
+            return cls(tuple(_factor(t, None, f"factor {i}") for i, t in enumerate(given["factors"], 1)), separator)
+        if set(given) == {"epsilon", "sizes", "base"}:
+            return cls.split(**given, separator=separator)
+        raise ArgumentError(
+            f"attributes takes factors, a list of tables; or epsilon, sizes and base; got {', '.join(given) or 'none'}."
+        )
+
+
+class Coded:
+    """One attribute's protocol whose reports are written as whole numbers.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+        Its reports are single numbers, or free sets of at most MAX_BITS bits.
+    """
+
+    def __init__(self, protocol: AbstractProtocol):
+        self.protocol, self.bits = protocol, protocol.free_bits()
+        if self.bits is None:
+            listed = protocol.n_outputs is not None and protocol.n_outputs <= MAX_CHANNEL_ENTRIES
+            if not listed or protocol.all_reports().ndim != 1:
+                raise ArgumentError(
+                    "An attribute must be answered by a protocol whose report is one number or a set of bits, such as grr, "
+                    f"a survey design or unary, got {protocol.design}."
+                )
+        elif self.bits > MAX_BITS:
+            raise ArgumentError(f"An attribute with a set of bits has at most {MAX_BITS} categories, got {self.bits}.")
+        self.n_codes = protocol.n_outputs if self.bits is None else 2**self.bits
+
+    def __eq__(self, other):
+        return isinstance(other, Coded) and self.protocol == other.protocol
+
+    def __hash__(self):
+        return hash(self.protocol)
+
+    def encode(self, reports):
+        """Return the codes of canonical reports, shape (m,)."""
+        if self.bits is None:
+            return np.asarray(reports, dtype=np.int64)
+        padded = np.zeros((len(reports), 8), dtype=np.uint8)
+        padded[:, : reports.shape[1]] = reports
+        return (padded.view(">u8").ravel().astype(np.uint64) >> np.uint64(64 - self.bits)).astype(np.int64)
+
+    def decode(self, codes):
+        """Return the canonical reports of codes."""
+        if self.bits is None:
+            return np.asarray(codes, dtype=np.int64)
+        words = np.asarray(codes).astype(np.uint64) << np.uint64(64 - self.bits)
+        packed = words.astype(">u8").view(np.uint8).reshape(-1, 8)[:, : -(-self.bits // 8)]
+        return np.ascontiguousarray(packed)
+
+    def parse(self, column, labels):
+        """Return the codes of a column of reports: as the protocol reads them, or whole numbers that are codes of sets."""
+        if self.bits is not None and isinstance(column, Integers) and not column.labelled and not column.boolean:
+            return check_labels(column.values, self.n_codes)
+        return self.encode(self.protocol.parse_reports([column], labels))
+
+    def format(self, codes, labels):
+        return self.protocol.format_reports(self.decode(codes), labels)[0]
+
+    def rows(self, codes):
+        """Return (L, log constants) of some codes: P(code | x) = exp(constant) L_x."""
+        rows = self.protocol.rows(self.decode(codes), np.ones(len(codes)))
+        return rows.dense(), np.array(rows.log_constants)
+
+    def privatize(self, values, rng):
+        return self.encode(self.protocol.privatize(values, rng))
+
+    def privatize_one(self, value):
+        report = self.protocol.privatize_one(value)
+        if self.bits is None:
+            return int(report)
+        return int.from_bytes(bytes(report), "big") >> (8 * len(report) - self.bits)
+
+    def has_full_rank(self):
+        if self.protocol.has_full_rank():
+            return True
+        return np.linalg.matrix_rank(self.protocol.identifying_matrix()) == self.protocol.n_categories
+
+
+class KroneckerDecoder(AbstractDecoder):
+    """F̂ = (M¹ ⊗ … ⊗ M^d) S/n, M^k the least-squares inverse of channel k; with its D, also that of the joint channel.
+
+    Parameters
+    ----------
+    protocol : Attributes
+    """
+
+    def __init__(self, protocol: Attributes):
+        self.protocol, self.n_categories = protocol, protocol.n_categories
+
+    @cached_property
+    def _inverses(self):
+        return [MatrixDecoder(factor.channel()) for factor in self.protocol.factors]
+
+    @cached_property
+    def rank(self):
+        """Product of the ranks of the channels."""
+        return self.n_categories if self.protocol.has_full_rank() else math.prod(one.rank for one in self._inverses)
+
+    def oracle(self, rows):
+        self._require()
+        scores = []
+        for one, factor in zip(self._inverses, rows.factors, strict=True):
+            # Row y adds M_y = (Qᵀ D⁻¹ Q)⁻¹ Q_y / mean(Q_y), in which the row's scale cancels.
+            _, _, upper = one._factors
+            right = factor / factor.mean(axis=1, keepdims=True)
+            scores.append(np.linalg.solve(upper, np.linalg.solve(upper.T, right.T)).T)
+        return rows._backward(scores, rows.counts) / rows.n_reports
+
+    def variance(self, p, n, target="frequency"):
+        # E[M_y²] = ⊗ (M^k∘M^k) Q^k p, of which given the users E[M_y | x]² = [x' = x] varies not.
+        self._require()
+        p = self._checked(p, target)
+        table = p[None]
+        for one in self._inverses:
+            squared = one.inverse**2 @ one.matrix
+            rest = table.shape[1] // len(squared)
+            table = (table.reshape(1, len(squared), rest).transpose(0, 2, 1) @ squared.T).reshape(1, -1)
+        return (table[0] - (p if target == "frequency" else p**2)) / n
+
+    def linear_system(self, reports, counts):
+        found = listed_decoder(self.protocol)
+        return None if found is None else found.linear_system(reports, counts)
+
+    def _require(self):
+        if self.rank < self.n_categories:
+            raise ArgumentError(
+                f"The oracle needs a channel of rank {self.n_categories}, this one has rank {self.rank}; use the MLE or a "
+                "posterior."
+            )
+
+
+def attribute_sizes(sizes: Any) -> tuple[int, ...]:
+    """Return the numbers of categories of the attributes, checked.
+
+    Raises
+    ------
+    ArgumentError
+        Where they are no list of whole numbers of at least two.
+    """
+    if isinstance(sizes, (str, bytes)) or not isinstance(sizes, (Sequence, np.ndarray)) or not len(sizes):
+        raise ArgumentError(f"sizes must be a list with the number of categories of each attribute, got {shown(sizes)}.")
+    found = tuple(checks.categories_count(size, "sizes") for size in sizes)
+    if math.prod(found) > MAX_CELLS:
+        raise InfeasibleError(f"The joint table has {math.prod(found):,} cells, at most {MAX_CELLS:,} are possible.")
+    return found
+
+
+def count_outputs(coded, n_categories):
+    """Return how many tuples of codes there are, or None where the joint channel over them is too large."""
+    outputs = math.prod(one.n_codes for one in coded)
+    return outputs if outputs * n_categories <= MAX_CHANNEL_ENTRIES else None
+
+
+def listed_decoder(protocol):
+    """Return the decoder of a protocol that can list its reports, or None where the channel is too large for one."""
+    outputs, a = protocol.n_outputs, protocol.n_categories
+    if outputs is None or outputs > MAX_LISTED or a > MAX_LISTED // 4:
+        return None
+    if "_decoded" not in protocol.__dict__:
+        object.__setattr__(protocol, "_decoded", ListedDecoder(protocol.channel(), protocol))
+    return protocol._decoded
+
+
+def check_codes(reports, spans):
+    """Return reports as an (m, d) int64 array of codes below the spans, or raise a DataError."""
+    array = np.asarray(reports)
+    whole = array.dtype != bool and np.issubdtype(array.dtype, np.integer)
+    if array.ndim != 2 or array.shape[1] != len(spans) or not whole:
+        raise DataError(
+            f"reports must be an array of whole numbers with {len(spans)} columns, got shape {array.shape} of {array.dtype}"
+        )
+    for k, span in enumerate(spans):
+        bad = (array[:, k] < 0) | (array[:, k] >= span)
+        if bad.any():
+            i = int(np.flatnonzero(bad)[0])
+            raise DataError(f"report {array[i, k]} of attribute {k + 1} is outside 0..{span - 1}", line=i)
+    return np.ascontiguousarray(array.astype(np.int64, copy=False))
+
+
+def fields(d):
+    """Return the columns of one report of d attributes."""
+    return ("report",) if d == 1 else tuple(f"report_{k}" for k in range(1, d + 1))
+
+
+def split_labels(categories, sizes, separator):
+    """Return the labels of every attribute from those of the cells; positions where these are not joined labels.
+
+    Parameters
+    ----------
+    categories : sequence of str
+    sizes : tuple of int
+    separator : str
+
+    Returns
+    -------
+    list of tuple of str
+    """
+    found = joined_labels(categories, sizes, separator)
+    return [tuple(map(str, range(size))) for size in sizes] if found is None else found
+
+
+def joined_labels(categories, sizes, separator):
+    """Return the labels of every attribute, or None where the categories are not their combinations in order."""
+    cells = [tuple(label.split(separator)) for label in categories]
+    if any(len(cell) != len(sizes) for cell in cells) or len(cells) != math.prod(sizes):
+        return None
+    found, step = [], len(cells)
+    for k, size in enumerate(sizes):
+        step //= size
+        found.append(tuple(cells[i * step][k] for i in range(size)))
+    whole = all(len(set(own)) == len(own) for own in found)
+    return found if whole and cells == list(product(*found)) else None
+
+
+def _stated(protocol):
+    """Return a protocol's name and parameters, as a collection file states a factor."""
+    from ldpbayes.protocols.combine import _settings
+
+    return _settings(protocol)

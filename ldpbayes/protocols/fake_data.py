@@ -1,0 +1,242 @@
+"""One attribute of a person, drawn at random and hidden among fake answers to the others (RS+FD)."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, entropy
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.likelihoods import AdditiveRows
+from ldpbayes.protocols.attributes import BASES, Coded, check_codes, count_outputs, fields, listed_decoder, split_labels
+from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol
+from ldpbayes.protocols.laws import ListLaw
+from ldpbayes.protocols.sampled_attribute import SEPARATOR, check_sizes, margins
+
+#: Fake answers by the base: uniform ones; noise about no value, or about a random one.
+FAKES = {"grr": ("uniform",), "oue": ("zeros", "random"), "sue": ("zeros", "random")}
+
+
+@dataclass(frozen=True)
+class FakeData(AbstractProtocol):
+    """RS+FD: one attribute, drawn uniformly, is reported truly through Q^k, all others by fake answers with the law u.
+
+    Q[y, x] = (1/d) Σ_k Q^k[y_k, x_k] Π_{j≠k} u_j(y_j). A fake answer is uniform with randomised response; with unary
+    encodings it is the noise of an empty set ("zeros") or the report of a uniform value ("random"). Which attribute was
+    drawn is not disclosed.
+
+    Parameters
+    ----------
+    n_categories : int
+        Number of cells of the joint table, the product of the sizes.
+    epsilon : float
+        LDP level of the whole record, which is that of the channels Q^k; ``amplified`` takes the level of one attribute.
+    sizes : sequence of int
+        Number of categories of each attribute.
+    base : {"grr", "oue", "sue"}
+        The channels Q^k.
+    fake : {"uniform", "zeros", "random"}
+
+    Notes
+    -----
+    The published level of RS+FD, ε with channels at ε′ = ln(d(e^ε − 1) + 1), protects one attribute while the others stay
+    as they are, and does so exactly for "zeros" and for attributes of equal sizes with "uniform". Two records that differ
+    in every attribute are told apart at ε′. ``epsilon`` is ε′ and ``attribute_epsilon`` the exact level of one attribute.
+    Given the record, a report depends on one attribute at a time: no association is identified. In a collection file
+    attribute_epsilon may stand in place of epsilon. See docs/theory/association.md.
+
+    References
+    ----------
+    Arcolezi, Couchot, Al Bouna, Xiao (2021), CIKM, §3.2–3.4.
+
+    Examples
+    --------
+    >>> rs = FakeData.amplified((2, 2), 1.0, "grr", "uniform")
+    >>> round(rs.epsilon, 6), round(rs.attribute_epsilon, 6)
+    (1.489881, 1.0)
+    """
+
+    n_categories: int
+    epsilon: float
+    sizes: tuple[int, ...]
+    base: str
+    fake: str
+    name: ClassVar[str] = "rs_fd"
+    file_parameters: ClassVar[str] = (
+        "epsilon or attribute_epsilon; sizes, base (grr, oue or sue), fake (uniform, zeros or random)"
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "sizes", check_sizes(self.sizes, self.n_categories))
+        make = BASES[checks.choice(self.base, "base", tuple(BASES))]
+        checks.choice(self.fake, "fake", FAKES[self.base])
+        object.__setattr__(self, "coded", tuple(Coded(make(size, self.epsilon)) for size in self.sizes))
+
+    @classmethod
+    def amplified(cls, sizes, epsilon: float, base: str, fake: str) -> "FakeData":
+        """Return RS+FD with channels at ε′ = ln(d(e^ε − 1) + 1), which is published as protecting each attribute at ε.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+        epsilon : float
+            Level of one attribute.
+        base : {"grr", "oue", "sue"}
+        fake : {"uniform", "zeros", "random"}
+
+        Returns
+        -------
+        FakeData
+
+        Raises
+        ------
+        ArgumentError
+            If an argument breaks its rule.
+        """
+        from ldpbayes.protocols.attributes import attribute_sizes
+
+        sizes = attribute_sizes(sizes)
+        inner = math.log1p(len(sizes) * math.expm1(checks.epsilon(epsilon, "attribute_epsilon")))
+        return cls(math.prod(sizes), inner, sizes, base, fake)
+
+    @property
+    def attribute_epsilon(self) -> float:
+        """Exact level at which any one attribute is protected while the others stay as they are.
+
+        With r = Q^k/u, the largest over k of log [(max r_k + R)/(min r_k + R)], R the sum of the others' least r.
+        """
+        grown = math.exp(self.epsilon)
+        if self.fake == "zeros":  # r is 1/(1 + βλ), or e^ε′ times that; λ does not depend on the size
+            return math.log1p(self.beta / len(self.sizes))
+        if self.fake == "uniform":
+            low = least = [size / (size + self.beta) for size in self.sizes]
+        else:  # sets with one member of k against sets of all but one of the others
+            low = [size / (grown + size - 1) for size in self.sizes]
+            least = [size / ((size - 1) * grown + 1) for size in self.sizes]
+        total = sum(least)
+        return max(math.log1p(self.beta * x / (x + total - y)) for x, y in zip(low, least, strict=True))
+
+    # ---- reports ---------------------------------------------------------------------------------------------------------
+    @property
+    def n_outputs(self):
+        return count_outputs(self.coded, self.n_categories)
+
+    def all_reports(self):
+        if self.n_outputs is None:
+            return super().all_reports()
+        return np.array(list(product(*(range(one.n_codes) for one in self.coded))), dtype=np.int64)
+
+    def check_reports(self, reports):
+        return check_codes(reports, [one.n_codes for one in self.coded])
+
+    @property
+    def report_fields(self):
+        """Columns of one report in a file: one for each attribute."""
+        return fields(len(self.sizes))
+
+    def parse_reports(self, columns, categories):
+        labels = split_labels(categories, self.sizes, SEPARATOR)
+        return np.stack([one.parse(part, own) for one, part, own in zip(self.coded, columns, labels, strict=True)], axis=1)
+
+    def format_reports(self, reports, categories):
+        labels = split_labels(categories, self.sizes, SEPARATOR)
+        return [one.format(codes, own) for one, codes, own in zip(self.coded, reports.T, labels, strict=True)]
+
+    # ---- server ----------------------------------------------------------------------------------------------------------
+    def rows(self, reports, counts):
+        factors, index, log_constants = [], [], 0.0
+        for one, codes in zip(self.coded, np.asarray(reports).T, strict=True):
+            found, place = np.unique(codes, return_inverse=True)
+            matrix, constants = one.rows(found)
+            # u = e^constant × scale: a uniform answer and the report of a uniform value are means over the values.
+            mean = matrix.mean(axis=1)
+            scale = np.full(len(found), 1 + self.beta * one.protocol.lam) if self.fake == "zeros" else mean
+            factors.append(matrix / (len(self.sizes) * scale[:, None]))
+            index.append(place)
+            log_constants = log_constants + (constants + np.log(scale))[place]
+        return AdditiveRows(factors, np.stack(index, axis=1), counts, log_constants)
+
+    def identifying_matrix(self):
+        """Return the margins of the table: all that the reports depend on."""
+        return margins(self.sizes)
+
+    def decoder(self):
+        return listed_decoder(self)
+
+    def report_law(self):
+        return ListLaw(self) if self.n_outputs is not None and self.n_outputs <= MAX_LISTED else None
+
+    # ---- client ----------------------------------------------------------------------------------------------------------
+    def privatize(self, values, rng):
+        values = checks.values(values, self.n_categories)
+        own = np.unravel_index(values, self.sizes)
+        drawn = rng.integers(len(self.sizes), size=values.size)
+        out = np.empty((values.size, len(self.sizes)), dtype=np.int64)
+        for k, (one, x) in enumerate(zip(self.coded, own, strict=True)):
+            if self.fake == "zeros":
+                faked = one.encode(one.protocol.empty(values.size, rng))
+            else:
+                faked = one.privatize(rng.integers(self.sizes[k], size=values.size), rng)
+            out[:, k] = np.where(drawn == k, one.privatize(x, rng), faked)
+        return out
+
+    def privatize_one(self, value):
+        value = entropy.one_value(value, self.n_categories)
+        own = np.unravel_index(value, self.sizes)
+        drawn = entropy.below(len(self.sizes))
+        out = []
+        for k, (one, x) in enumerate(zip(self.coded, own, strict=True)):
+            # A true and a fake answer are drawn for every attribute, whichever is sent.
+            answers = [self._fake_one(one), one.privatize_one(int(x))]
+            out.append(answers[int(drawn == k)])
+        return np.array(out, dtype=np.int64)
+
+    def _fake_one(self, one):
+        if self.fake == "uniform":
+            return entropy.below(one.protocol.n_categories)
+        if self.fake == "random":
+            return one.privatize_one(entropy.below(one.protocol.n_categories))
+        report = one.protocol.empty_one()
+        return int.from_bytes(bytes(report), "big") >> (8 * len(report) - one.bits)
+
+    def rational_channel(self):
+        if self.n_outputs is None:
+            raise InfeasibleError(f"{self.name} has too many possible reports for an exact channel.")
+        shares = entropy.shares(len(self.sizes))
+        true = [one.protocol.rational_channel() for one in self.coded]
+        fake = [self._fake_shares(one, channel) for one, channel in zip(self.coded, true, strict=True)]
+        cells, out = list(np.ndindex(*self.sizes)), []
+        for report in product(*(range(one.n_codes) for one in self.coded)):
+            others = [
+                share
+                * math.prod((u[y] for j, (u, y) in enumerate(zip(fake, report, strict=True)) if j != k), start=Fraction(1))
+                for k, share in enumerate(shares)
+            ]
+            parts = [[weight * q for q in channel[y]] for weight, channel, y in zip(others, true, report, strict=True)]
+            out.append([sum(part[x] for part, x in zip(parts, cell, strict=True)) for cell in cells])
+        return out
+
+    def _fake_shares(self, one, channel):
+        if self.fake == "zeros":
+            return one.protocol.empty_shares()
+        uniform = entropy.shares(one.protocol.n_categories)
+        if self.fake == "uniform":
+            return uniform
+        return [sum(share * q for share, q in zip(uniform, row, strict=True)) for row in channel]
+
+    # ---- parameters ------------------------------------------------------------------------------------------------------
+    def parameters(self):
+        return {"epsilon": self.epsilon, "sizes": list(self.sizes), "base": self.base, "fake": self.fake}
+
+    @classmethod
+    def from_parameters(cls, categories, parameters):
+        if "attribute_epsilon" not in parameters:
+            return super().from_parameters(categories, parameters)
+        given = dict(parameters)
+        if set(given) != {"attribute_epsilon", "sizes", "base", "fake"}:
+            raise ArgumentError(f"rs_fd takes attribute_epsilon, sizes, base and fake, got {', '.join(given)}.")
+        return cls.amplified(given["sizes"], given["attribute_epsilon"], given["base"], given["fake"])

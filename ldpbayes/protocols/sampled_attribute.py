@@ -1,0 +1,200 @@
+"""One attribute of a person, drawn at random and named in the report (SMP)."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, entropy
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.likelihoods import AdditiveRows
+from ldpbayes.protocols.attributes import (
+    BASES,
+    Coded,
+    attribute_sizes,
+    check_codes,
+    listed_decoder,
+    split_labels,
+)
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol
+from ldpbayes.protocols.columns import Integers, refuse
+from ldpbayes.protocols.hashing import parse_integers
+from ldpbayes.protocols.laws import ListLaw
+
+#: Joins the attributes' labels in those of the cells.
+SEPARATOR = "/"
+
+
+@dataclass(frozen=True)
+class SampledAttribute(AbstractProtocol):
+    """SMP: one of d attributes is drawn uniformly and reported at ε with its number, Q[(k, y), x] = Q^k[y, x_k] / d.
+
+    The whole record is protected at ε. Reports depend on the record through one attribute at a time, so that they identify
+    the margins of the joint table and no association.
+
+    Parameters
+    ----------
+    n_categories : int
+        Number of cells of the joint table, the product of the sizes.
+    epsilon : float
+        LDP level in nats.
+    sizes : sequence of int
+        Number of categories of each attribute.
+    base : {"grr", "oue", "sue"}
+        How an attribute is reported.
+
+    Notes
+    -----
+    A report is the attribute's position, from zero, and a code: two columns in a file, attribute and report.
+
+    References
+    ----------
+    Nguyên et al. (2016), arXiv:1606.05053; Arcolezi et al. (2021), CIKM, §3.1.
+
+    Examples
+    --------
+    >>> SampledAttribute(4, math.log(3), (2, 2), "grr").channel()
+    array([[0.375, 0.375, 0.125, 0.125],
+           [0.125, 0.125, 0.375, 0.375],
+           [0.375, 0.125, 0.375, 0.125],
+           [0.125, 0.375, 0.125, 0.375]])
+    """
+
+    n_categories: int
+    epsilon: float
+    sizes: tuple[int, ...]
+    base: str
+    name: ClassVar[str] = "smp"
+    report_fields: ClassVar[tuple[str, ...]] = ("attribute", "report")
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "sizes", check_sizes(self.sizes, self.n_categories))
+        make = BASES[checks.choice(self.base, "base", tuple(BASES))]
+        object.__setattr__(self, "coded", tuple(Coded(make(size, self.epsilon)) for size in self.sizes))
+
+    @property
+    def attribute_epsilon(self) -> float:
+        """Level at which any one attribute is protected while the others stay as they are: ε."""
+        return self.epsilon
+
+    # ---- reports ---------------------------------------------------------------------------------------------------------
+    @property
+    def n_outputs(self):
+        outputs = sum(one.n_codes for one in self.coded)
+        return outputs if outputs * self.n_categories <= MAX_CHANNEL_ENTRIES else None
+
+    def all_reports(self):
+        if self.n_outputs is None:
+            return super().all_reports()
+        return np.array([(k, y) for k, one in enumerate(self.coded) for y in range(one.n_codes)], dtype=np.int64)
+
+    def check_reports(self, reports):
+        reports = check_codes(reports, [len(self.sizes), max(one.n_codes for one in self.coded)])
+        spans = np.array([one.n_codes for one in self.coded])
+        bad = np.flatnonzero(reports[:, 1] >= spans[reports[:, 0]])
+        if bad.size:
+            k, y = reports[bad[0]]
+            raise DataError(f"report {y} of attribute {k + 1} is outside 0..{spans[k] - 1}", line=int(bad[0]))
+        return reports
+
+    def parse_reports(self, columns, categories):
+        labels = split_labels(categories, self.sizes, SEPARATOR)
+        out = np.empty((len(columns[0]), 2), dtype=np.int64)
+        out[:, 0] = parse_integers(columns[0], "attribute", len(self.sizes))
+        for k, (one, own) in enumerate(zip(self.coded, labels, strict=True)):
+            here = np.flatnonzero(out[:, 0] == k)
+            try:
+                out[here, 1] = one.parse(_part(columns[1], here), own)
+            except DataError as err:
+                err.line = None if err.line is None else int(here[err.line])
+                raise
+        return out
+
+    def format_reports(self, reports, categories):
+        labels = split_labels(categories, self.sizes, SEPARATOR)
+        out = np.empty(len(reports), dtype=object)
+        for k, (one, own) in enumerate(zip(self.coded, labels, strict=True)):
+            here = np.flatnonzero(reports[:, 0] == k)
+            out[here] = one.format(reports[here, 1], own)
+        return [[str(k) for k in reports[:, 0]], out.tolist()]
+
+    # ---- server ----------------------------------------------------------------------------------------------------------
+    def rows(self, reports, counts):
+        reports = np.asarray(reports)
+        factors, index, log_constants = [], [], np.full(len(reports), -math.log(len(self.sizes)))
+        for k, (one, size) in enumerate(zip(self.coded, self.sizes, strict=True)):
+            here = reports[:, 0] == k
+            found, place = np.unique(reports[here, 1], return_inverse=True)
+            matrix, constants = one.rows(found) if found.size else (np.zeros((0, size)), np.zeros(0))
+            log_constants[here] += constants[place]
+            factors.append(np.concatenate([np.zeros((1, size)), matrix]))  # row 0: another attribute was drawn
+            at = np.zeros(len(reports), dtype=np.int64)
+            at[here] = place + 1
+            index.append(at)
+        return AdditiveRows(factors, np.stack(index, axis=1), counts, log_constants)
+
+    def identifying_matrix(self):
+        """Return the margins of the table: all that the reports depend on."""
+        return margins(self.sizes)
+
+    def decoder(self):
+        return listed_decoder(self)
+
+    def report_law(self):
+        return ListLaw(self) if self.n_outputs is not None and self.n_outputs <= MAX_LISTED else None
+
+    # ---- client ----------------------------------------------------------------------------------------------------------
+    def privatize(self, values, rng):
+        values = checks.values(values, self.n_categories)
+        own = np.unravel_index(values, self.sizes)
+        out = np.empty((values.size, 2), dtype=np.int64)
+        out[:, 0] = rng.integers(len(self.sizes), size=values.size)
+        for k, (one, x) in enumerate(zip(self.coded, own, strict=True)):
+            here = np.flatnonzero(out[:, 0] == k)
+            out[here, 1] = one.privatize(x[here], rng)
+        return out
+
+    def privatize_one(self, value):
+        value = entropy.one_value(value, self.n_categories)
+        own = np.unravel_index(value, self.sizes)
+        drawn = entropy.below(len(self.sizes))
+        # Every attribute is privatized, whichever was drawn: the draws are the same for every outcome.
+        codes = [one.privatize_one(int(x)) for one, x in zip(self.coded, own, strict=True)]
+        return np.array([drawn, codes[drawn]], dtype=np.int64)
+
+    def rational_channel(self):
+        if self.n_outputs is None:
+            raise InfeasibleError(f"{self.name} has too many possible reports for an exact channel.")
+        cells, out = list(np.ndindex(*self.sizes)), []
+        for k, (one, share) in enumerate(zip(self.coded, entropy.shares(len(self.sizes)), strict=True)):
+            out += [[share * row[cell[k]] for cell in cells] for row in one.protocol.rational_channel()]
+        return out
+
+    def parameters(self):
+        return {"epsilon": self.epsilon, "sizes": list(self.sizes), "base": self.base}
+
+
+def check_sizes(sizes, n_categories):
+    """Return the sizes of the attributes, whose product must be the number of cells."""
+    found = attribute_sizes(sizes)
+    if math.prod(found) != n_categories:
+        raise ArgumentError(f"sizes must have the product {n_categories}, the number of categories, got {list(found)}.")
+    return found
+
+
+def margins(sizes):
+    """Return the matrix of the one-way margins of a table, shape (Σ a_k, Π a_k)."""
+    whole = np.arange(math.prod(sizes))
+    own = np.unravel_index(whole, sizes)
+    return np.concatenate([np.eye(size)[:, x] for size, x in zip(sizes, own, strict=True)])
+
+
+def _part(column, here):
+    """Return some rows of a column of texts or whole numbers."""
+    if isinstance(column, Integers):
+        return Integers(column.values[here], column.labelled, column.boolean)
+    if not isinstance(column, (list, tuple, np.ndarray)):
+        refuse(column, "a report of one sampled attribute is a text or a code")
+    return [column[i] for i in here]
