@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # One thread per numerical library: steadier on small machines, and faster for these sizes.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
-# Processes that share the tests.
+# Processes that share the tests, file by file: fixtures and compiled models serve a whole file.
 WORKERS ?= 2
 
 .PHONY: demo test docs fuzz calibrate notebooks lint bench clean help
@@ -18,7 +18,7 @@ demo: $(VENV)/.ready  ## Fit a real survey and print its posterior, then cross-c
 	$(BIN)/ldpbayes crosscheck data/rr_nigeria.toml --seed 1
 
 test: $(VENV)/.ready  ## Run the tests (the slow calibrations and notebooks have their own targets).
-	$(BIN)/python -m pytest -m "not calibrate and not notebook" -n $(WORKERS) --dist loadgroup --durations 10
+	$(BIN)/python -m pytest -m "not calibrate and not notebook" -n $(WORKERS) --dist loadfile --durations 10
 
 fuzz: $(VENV)/.ready  ## Read many mutated files (FUZZ_EXAMPLES of them; 20,000 where not set).
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest tests/test_fuzz.py

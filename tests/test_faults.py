@@ -307,6 +307,7 @@ kernels.look_up(np.array([[1], [2]], dtype=np.uint8), np.ones((1, 256)))
     assert done.stdout.startswith(str(tmp_path)) and done.stderr == ""
 
 
+@pytest.mark.calibrate  # compiles everything anew
 def test_mend_15_nuts_needs_no_home_folder(tmp_path):
     code = """
 from ldpbayes import Collection, GRR, NUTS, Tally

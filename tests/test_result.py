@@ -209,10 +209,6 @@ def test_the_same_seed_attaches_the_same_frequencies():
     np.testing.assert_array_equal(one, two)
 
 
-#: One process compiles the models that several tests look at.
-pytestmark = pytest.mark.xdist_group("result")
-
-
 @pytest.fixture(scope="module")
 def groups():
     """Five groups with their reports under OUE, by region and year."""
@@ -226,15 +222,12 @@ def groups():
     return Cells(cells, by=["region", "year"], covariates={"rural": [0.1, 0.2, 0.3, 0.4, 0.5]})
 
 
-def hierarchical(cells, pooled=False):
-    """Return a sampled model in which the groups' logits vary about common ones, or are all the same."""
+def hierarchical(cells):
+    """Return the trace of a model in which the groups' logits vary about common ones."""
     with pm.Model(coords={"cell": cells.labels, "category": LABELS}):
         common = pm.Normal("common", 0, 1.5, dims="category")
-        if pooled:
-            logits = common + np.zeros((len(cells), 1))
-        else:
-            spread = pm.HalfNormal("spread", 1)
-            logits = common + spread * pm.Normal("deviations", 0, 1, dims=("cell", "category"))
+        spread = pm.HalfNormal("spread", 1)
+        logits = common + spread * pm.Normal("deviations", 0, 1, dims=("cell", "category"))
         p = pm.Deterministic("p", pm.math.softmax(logits, axis=-1), dims=("cell", "category"))
         observe("reports", p, cells, dims=("cell", "category"))
         return pm.sample(
@@ -284,7 +277,9 @@ def test_a_hierarchical_trace_becomes_a_result(groups, trace, tmp_path):
 
 def test_leave_one_out_compares_two_models(groups, trace):
     one = result.attach(trace, groups, random_seed=1)
-    two = result.attach(hierarchical(groups, pooled=True), groups, random_seed=1)
+    pooled = fit(groups.pooled(), "flat", draws=500, random_seed=1)["posterior"]["distribution"].values
+    shared = np.repeat(pooled[:, :, None], len(groups), axis=2)  # the same P in all groups
+    two = result.attach(trace_of(shared, dims=("cell", "category")), groups, random_seed=1)
     found = one["log_likelihood"]["reports"]
     assert found.dims == ("chain", "draw", "report") and 0.4 * groups.n_reports < found.sizes["report"] < groups.n_reports
     draws = one["posterior"]["distribution"].values[1, 7]

@@ -59,6 +59,7 @@ def test_faculties_are_pooled_in_part(eriksson):
     assert mean.sum(axis=1) == pytest.approx(1)
 
 
+@pytest.mark.calibrate  # several seconds
 def test_random_walk_beats_jeffreys_on_a_smooth_distribution():
     a, rng = 20, np.random.default_rng(1)
     p = np.exp(-0.5 * ((np.arange(a) - 8) / 4) ** 2)

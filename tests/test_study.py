@@ -42,14 +42,10 @@ def forget_calls():
     STOP_AFTER[0] = None
 
 
-#: One process makes the studies that several tests look at.
-pytestmark = pytest.mark.xdist_group("study")
-
-
 @pytest.fixture(scope="module")
 def risk():
     """Study (a) at its small setting with fewer replications, as a list of dicts."""
-    return run_study("risk", replications=15, random_seed=5).to_pylist()
+    return run_study("risk", replications=10, random_seed=5).to_pylist()
 
 
 # ---- what the studies find -----------------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ def test_nuts_on_the_surrogate_against_the_exact_posterior():
     assert "Pareto k-hat" in tree.attrs["checked"]
 
 
+@pytest.mark.calibrate  # several seconds
 def test_nuts_on_the_surrogate_against_the_surrogates_own_draws(unary):
     tree = NUTS(likelihood="surrogate").posterior(unary, "jeffreys", random_seed=1)
     found = Surrogate().weighted(unary, "jeffreys", random_seed=2)

@@ -85,6 +85,7 @@ def test_too_many_unknowns_are_refused_before_time_is_spent():
         fit(collection, prior=LogisticNormal(500), method="laplace")
 
 
+@pytest.mark.calibrate  # several seconds
 def test_agrees_with_nuts():
     collection, prior = collected(UnaryEncoding.optimised(5, 1.0), 600, [0.5, 0.25, 0.15, 0.07, 0.03]), LogisticNormal(5)
     ours = Laplace().posterior(collection, prior, random_seed=1)

@@ -83,7 +83,7 @@ def test_reports_that_tell_all_leave_conjugate_draws():
 
 
 def test_quadratic_against_the_rows_where_both_serve():
-    collection = collected(UnaryEncoding.optimised(20, 1.0), 1000, seed=4)
+    collection = collected(UnaryEncoding.optimised(8, 1.0), 500, seed=4)
     by_rows = draws_of(PairSlice(route="rows", thin=1).posterior(collection, "jeffreys", random_seed=1))
     tree = PairSlice(route="quadratic").posterior(collection, "jeffreys", random_seed=2)
     assert tree.attrs["acceptance"] > 0.8
@@ -93,6 +93,7 @@ def test_quadratic_against_the_rows_where_both_serve():
     assert np.abs(difference / np.hypot(error, other)).max() < 4.5
 
 
+@pytest.mark.calibrate  # several seconds
 def test_four_items_at_once_against_nuts():
     collection = read_collection(DATA / "rr_wada_forum_joint.toml")
     nuts = draws_of(NUTS().posterior(collection, "jeffreys", random_seed=1))
