@@ -141,6 +141,8 @@ class Sample:
     stats : mapping of (chains, draws) arrays
     facts : mapping
         Further attrs of the result.
+    facts_at : callable, optional
+        ci_prob → further attrs, such as the ends of a hyperparameter's interval.
     hyperparameters : mapping of (chains, draws) arrays
         Draws of the prior's hyperparameters, by name.
     variables : mapping of (dims, array)
@@ -163,6 +165,7 @@ class Sample:
     intervals: Callable[[float], Mapping[str, np.ndarray]] | None = None
     stats: Mapping[str, np.ndarray] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+    facts_at: Callable[[float], Mapping[str, Any]] | None = None
     hyperparameters: Mapping[str, np.ndarray] = field(default_factory=dict)
     variables: Mapping[str, tuple[tuple[str, ...], np.ndarray]] = field(default_factory=dict)
     known: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
@@ -330,6 +333,7 @@ class Answer:
 
         method, problem, sample = self.method, self.problem, self.sample
         draws, frequencies, stats, facts = sample.distribution, None, dict(sample.stats), dict(sample.facts)
+        facts |= dict(sample.facts_at(self.asked["ci_prob"])) if sample.facts_at else {}
         hyper, share = dict(sample.hyperparameters), 1.0
         if sample.tallies is None:
             place, frequencies, facts["frequency_draws"] = self._frequencies()

@@ -166,6 +166,20 @@ def moments_of(form, alpha, n):
         Number of users.
     """
     engine, log_scale = separable_product(form, alpha)
+    return moments_given(engine, log_scale, alpha, n)
+
+
+def moments_given(engine, log_scale, alpha, n):
+    """Return the ExactMoments of what separable_product returns.
+
+    Parameters
+    ----------
+    engine : ConditionedProduct
+    log_scale : float
+    alpha : (a,) array
+    n : int
+        Number of users.
+    """
     mean, variance = engine.mean, engine.variance
     log_evidence = engine.log_evidence + log_scale + gammaln(alpha.sum()) - gammaln(alpha).sum()
     frequency_mean, frequency_sd = frequency_moments(mean, variance, alpha, n)

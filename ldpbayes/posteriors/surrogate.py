@@ -76,10 +76,12 @@ class Proposal(TiltedFactors):
     ----------
     family : GaussianFactors
         One factor per category.
+    start : float, optional
+        A tilt near the one wanted.
     """
 
-    def __init__(self, family):
-        super().__init__(family, np.ones(family.alpha.size))
+    def __init__(self, family, start=None):
+        super().__init__(family, np.ones(family.alpha.size), start)
 
     @cached_property
     def _fine(self):
@@ -94,34 +96,6 @@ class Proposal(TiltedFactors):
     def factor_log_mass(self):
         """log ∫ φ_x(g) e^{−tg} dg, shape (a,)."""
         return self._fine.log_mass
-
-    def saddle_moments(self):
-        """Return (mean, variance) of every g_x given Σ g = 1 to second order in the saddle point: no line to integrate.
-
-        With variances V, third cumulants K and their sums over x: E[g_x | Σg = 1] ≈ E g_x + (V_x ΣK/ΣV − K_x)/(2 ΣV), and
-        Var ≈ V_x − V_x²/ΣV.
-        """
-        nodes = self.coarse
-        v, third = nodes.variance, (nodes.weight * (nodes.offset - nodes.mean_offset[:, None]) ** 3).sum(axis=1)
-        mean = nodes.centre + nodes.mean_offset + (v * third.sum() / v.sum() - third) / (2 * v.sum())
-        mean = np.maximum(mean, 1e-3 * nodes.centre)
-        return mean / mean.sum(), v * (1 - v / v.sum())
-
-    def saddle_log_evidence(self):
-        """Return log ∫ Π φ_x(g_x) over Σ g = 1 to second order in the saddle point.
-
-        With cumulants κ of the tilted sum and δ = (1 − κ₁)/√κ₂, λ₃ = κ₃/κ₂^{3/2}, λ₄ = κ₄/κ₂²:
-        t + Σ log ∫ φ_x e^{−tg} dg − ½ log(2π κ₂) − δ²/2 + log[1 + λ₃ (δ³ − 3δ)/6 + λ₄/8 − 5 λ₃²/24].
-        """
-        nodes = self.coarse
-        offset = nodes.offset - nodes.mean_offset[:, None]
-        second, third, fourth = ((nodes.weight * offset**k).sum(axis=1) for k in (2, 3, 4))
-        k2, k3, k4 = second.sum(), third.sum(), (fourth - 3 * second**2).sum()
-        delta = (1 - (nodes.centre + nodes.mean_offset).sum()) / math.sqrt(k2)
-        skew = k3 / k2**1.5
-        correction = skew * (delta**3 - 3 * delta) / 6 + k4 / k2**2 / 8 - 5 * skew**2 / 24
-        density = -0.5 * (math.log(2 * math.pi * k2) + delta**2) + math.log1p(max(correction, -0.9))
-        return float(self.tilt + nodes.log_mass.sum() + density)
 
     def independent_log_draws(self, size, rng):
         """Return the logs of draws of the tilted factors, shape (size, a), by their inverse cdf on a fine grid.
@@ -274,7 +248,7 @@ class Surrogate(AbstractPosterior):
         return replace(weigh(distribution[:kept], log_ratio, expansions), interrupted=kept < size)
 
 
-def expand(rows, alpha, max_expansions=12, *, watch=None):
+def expand(rows, alpha, max_expansions=12, *, watch=None, start=None):
     """Return (Proposal, rounds): the surrogate posterior, expanded at its own mean until that settles.
 
     Parameters
@@ -283,16 +257,19 @@ def expand(rows, alpha, max_expansions=12, *, watch=None):
     alpha : (a,) array
     max_expansions : int
     watch : Watch, optional
+    start : pair of (a,) arrays, optional
+        Mean and spread of the first expansion; the prior's mean and none by default.
     """
     watch = watch or Watch()
-    mean = alpha / alpha.sum()
-    spread = np.zeros_like(mean)  # variances of the independent factors; none at the first expansion
+    # The spread is the variances of the independent factors.
+    mean, spread = start or (alpha / alpha.sum(), np.zeros_like(alpha))
+    least = 2 if start is None else 0
     for rounds in watch.track(range(1, max_expansions + 1), "Expansions of the likelihood"):
         linear, curvature = quadratic(rows, mean, spread)
         engine = Proposal(GaussianFactors(alpha, linear, curvature))
         before, (mean, variance) = mean, engine.saddle_moments()
         spread = engine.factor_variance
-        if rounds > 2 and (np.abs(mean - before) < SETTLED * np.sqrt(variance)).all():
+        if rounds > least and (np.abs(mean - before) < SETTLED * np.sqrt(variance)).all():
             break
     return engine, rounds
 

@@ -75,13 +75,22 @@ class AbstractMixture(abc.ABC):
         """Return the conjugate prior given the hyperparameter."""
 
     @abc.abstractmethod
-    def nodes(self, log_evidence: "Callable[[Dirichlet], float]") -> Nodes:
+    def nodes(
+        self,
+        log_evidence: "Callable[[Dirichlet], float]",
+        rough: "Callable[[Dirichlet], float] | None" = None,
+        near: Nodes | None = None,
+    ) -> Nodes:
         """Return quadrature nodes placed about the mode of evidence × hyperprior.
 
         Parameters
         ----------
         log_evidence : callable
             The log-evidence of the reports under a Dirichlet prior.
+        rough : callable, optional
+            A faster one, accurate to some hundredths, for placing the nodes.
+        near : Nodes, optional
+            Of a log-evidence that differs little: the search starts there.
         """
 
     @abc.abstractmethod

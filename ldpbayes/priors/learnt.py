@@ -173,52 +173,39 @@ class Concentration(AbstractMixture):
     def at(self, value: float) -> Dirichlet:
         return Dirichlet(np.full(self.prior.n_categories, float(value)))
 
-    def nodes(self, log_evidence: Callable[[Dirichlet], float]) -> Nodes:
+    def nodes(
+        self,
+        log_evidence: Callable[[Dirichlet], float],
+        rough: Callable[[Dirichlet], float] | None = None,
+        near: Nodes | None = None,
+    ) -> Nodes:
         """Return Gauss–Hermite nodes in log α about the posterior's mean, with its sd.
 
-        The first rule stands about the mode with the curvature's sd; its mean and sd place the next.
+        The first rule stands about the mode with the curvature's sd; its mean and sd place the next. A rough log-evidence
+        places the rule, and the good one weighs its nodes.
         """
-        from scipy.optimize import minimize_scalar
+        good = _Curve(self, log_evidence)
+        first = good if rough is None else _Curve(self, rough)
+        rule = _settled(first, *(_about_mode(first) if near is None else self._moments(near)))
+        if rough is None:
+            return rule.nodes(self, good.seen())
+        exact = _Rule(good, rule.mean, rule.sd)
+        if exact.moved > SETTLED * exact.new_sd:
+            exact = _settled(good, exact.new_mean, exact.new_sd)
+        # What only the rough one has seen is moved by what the good one says at its own nodes.
+        known, (places, values) = good.seen(), first.seen()
+        shift = np.interp(places, known[0], known[1] - np.array([first.log_evidence(t) for t in known[0]]))
+        fresh = ~np.isin(places, known[0])
+        places = np.concatenate([known[0], places[fresh]])
+        values = np.concatenate([known[1], (values + shift)[fresh]])
+        order = np.argsort(places)
+        return exact.nodes(self, (places[order], values[order]))
 
-        known = {}
-
-        def log_density(t):
-            if t not in known:
-                value = float(log_evidence(self.at(self.prior.alpha(t))))
-                known[t] = value if math.isfinite(value) else LEAST
-            return known[t] - 0.5 * t**2
-
-        found = minimize_scalar(
-            lambda t: -log_density(float(t)), bounds=(-REACH, REACH), method="bounded", options={"xatol": 0.2}
-        )
-        mean, sd = float(found.x), 0.5
-        for _ in range(2):  # the step follows the sd that it finds
-            bend = 2 * log_density(mean) - log_density(mean - sd) - log_density(mean + sd)
-            sd = min(max(sd / math.sqrt(max(bend, 0.05)), NARROWEST), 1.0)
-        x, w = np.polynomial.hermite_e.hermegauss(NODES)
-        for _ in range(MAX_PLACINGS):
-            t = mean + sd * x
-            log_weight = np.log(w) + np.array([log_density(float(one)) for one in t]) + 0.5 * x**2
-            top = log_weight.max()
-            weight = np.exp(log_weight - top)
-            log_total = top + math.log(weight.sum()) + math.log(sd) - 0.5 * math.log(2 * math.pi)
-            weight /= weight.sum()
-            before = mean, sd
-            mean = float(weight @ t)
-            sd = max(math.sqrt(float(weight @ (t - mean) ** 2)), NARROWEST)
-            if max(abs(mean - before[0]), abs(sd - before[1])) < SETTLED * sd:
-                break
-        values = self.prior.alpha(t)
-        every = np.array(sorted(known))
-        return Nodes(
-            values,
-            tuple(self.at(value) for value in values),
-            weight,
-            log_total,
-            np.array([known[float(one)] for one in t]),
-            self.prior.alpha(every),
-            np.array([known[one] for one in every]),
-        )
+    def _moments(self, nodes):
+        """Return the posterior mean and sd of t that nodes give."""
+        t = (np.log(nodes.values) - math.log(self.prior.median)) / self.prior.sd
+        mean = float(nodes.weights @ t)
+        return mean, max(math.sqrt(float(nodes.weights @ (t - mean) ** 2)), NARROWEST)
 
     def quantile(self, nodes: Nodes, levels: np.ndarray) -> np.ndarray:
         """Return posterior quantiles of α; between the values looked at, the log-evidence is interpolated."""
@@ -231,3 +218,70 @@ class Concentration(AbstractMixture):
         density = np.exp(log_density - log_density.max())
         cdf = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])
         return self.prior.alpha(np.interp(np.asarray(levels) * cdf[-1], cdf, t))
+
+
+class _Curve:
+    """The log-density of t given the reports, up to a constant; every value is computed once."""
+
+    def __init__(self, mixture, log_evidence):
+        self._mixture, self._compute, self._known = mixture, log_evidence, {}
+
+    def log_evidence(self, t):
+        """Return the log-evidence at t."""
+        if t not in self._known:
+            value = float(self._compute(self._mixture.at(self._mixture.prior.alpha(t))))
+            self._known[t] = value if math.isfinite(value) else LEAST
+        return self._known[t]
+
+    def __call__(self, t):
+        return self.log_evidence(t) - 0.5 * t**2
+
+    def seen(self):
+        """Return (values of t in order, their log-evidences)."""
+        places = np.array(sorted(self._known))
+        return places, np.array([self._known[float(t)] for t in places])
+
+
+class _Rule:
+    """Gauss–Hermite nodes about a mean with an sd, and the moments of t that they give."""
+
+    def __init__(self, curve, mean, sd):
+        x, w = np.polynomial.hermite_e.hermegauss(NODES)
+        self.mean, self.sd, self.t = mean, sd, mean + sd * x
+        self.log_evidences = np.array([curve.log_evidence(float(t)) for t in self.t])
+        log_weight = np.log(w) + self.log_evidences - 0.5 * self.t**2 + 0.5 * x**2
+        top = log_weight.max()
+        weight = np.exp(log_weight - top)
+        self.log_evidence = top + math.log(weight.sum()) + math.log(sd) - 0.5 * math.log(2 * math.pi)
+        self.weight = weight / weight.sum()
+        self.new_mean = float(self.weight @ self.t)
+        self.new_sd = max(math.sqrt(float(self.weight @ (self.t - self.new_mean) ** 2)), NARROWEST)
+        self.moved = max(abs(self.new_mean - mean), abs(self.new_sd - sd))
+
+    def nodes(self, mixture, seen):
+        values = mixture.prior.alpha(self.t)
+        priors = tuple(mixture.at(value) for value in values)
+        every = mixture.prior.alpha(seen[0])
+        return Nodes(values, priors, self.weight, self.log_evidence, self.log_evidences, every, seen[1])
+
+
+def _about_mode(curve):
+    """Return (mode, sd by the curvature) of a curve."""
+    from scipy.optimize import minimize_scalar
+
+    found = minimize_scalar(lambda t: -curve(float(t)), bounds=(-REACH, REACH), method="bounded", options={"xatol": 0.2})
+    mean, sd = float(found.x), 0.5
+    for _ in range(2):  # the step follows the sd that it finds
+        bend = 2 * curve(mean) - curve(mean - sd) - curve(mean + sd)
+        sd = min(max(sd / math.sqrt(max(bend, 0.05)), NARROWEST), 1.0)
+    return mean, sd
+
+
+def _settled(curve, mean, sd):
+    """Return the rule placed anew until its mean and sd hardly move."""
+    for _ in range(MAX_PLACINGS):
+        rule = _Rule(curve, mean, sd)
+        if rule.moved < SETTLED * rule.new_sd:
+            break
+        mean, sd = rule.new_mean, rule.new_sd
+    return rule

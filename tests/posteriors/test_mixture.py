@@ -1,5 +1,7 @@
 """The learnt prior: nodes against brute force over α, answers of the three engines, and calibration."""
 
+import functools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -9,7 +11,8 @@ from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.exact import exact_moments
-from ldpbayes.posteriors.mixture import Mixture, _Few, _Weighted, shares
+from ldpbayes.posteriors.mixing import Few, Weighted, shares
+from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.learnt import Learnt
@@ -47,6 +50,7 @@ def brute_force(moments, a):
     }
 
 
+@functools.cache
 def by_exact(collection):
     def moments(prior):
         found = exact_moments(collection.rows, prior)
@@ -65,13 +69,16 @@ def by_tallies(collection):
     return brute_force(moments, collection.n_categories)
 
 
+SIXTY = collected(GRR(60, 2.0), 20_000, np.arange(60, 0, -1) / 1830)
+
+
 @pytest.mark.parametrize(
     "collection",
     [
         collected(GRR(3, 1.0), 60, [0.7, 0.2, 0.1]),
         collected(GRR(8, 2.0), 3000, [0.5, 0.3, 0.2, 0, 0, 0, 0, 0]),
         collected(GRR(10, 0.5), 300, np.full(10, 0.1)),
-        collected(GRR(60, 2.0), 20_000, np.arange(60, 0, -1) / 1830),
+        SIXTY,
     ],
     ids=["three", "sparse", "even", "sixty"],
 )
@@ -89,6 +96,37 @@ def test_nodes_agree_with_brute_force(collection):
     assert alpha.mean() == pytest.approx(truth["alpha_mean"], abs=5 * truth["alpha_sd"] / np.sqrt(alpha.size))
     draws = tree["posterior"]["distribution"].values.reshape(-1, collection.n_categories)
     assert (np.abs(draws.mean(axis=0) - truth["mean"]) < 5 * truth["sd"] / np.sqrt(len(draws))).all()
+
+
+def test_moments_without_draws_agree_with_brute_force():
+    """Sixty categories: the saddle point places the nodes, exact evidence weighs them."""
+    truth, found = by_exact(SIXTY), Mixture().moments(SIXTY)
+    np.testing.assert_allclose(found.mean, truth["mean"], rtol=1e-3)
+    np.testing.assert_allclose(found.sd, truth["sd"], rtol=1e-3)
+    np.testing.assert_allclose(found.frequency_mean, truth["frequency"], rtol=2e-3, atol=1e-6)
+    assert found.log_evidence == pytest.approx(truth["log_evidence"], abs=1e-3)
+    jeffreys = exact_moments(SIXTY.rows, Dirichlet.jeffreys(60)).log_evidence
+    assert found.log_bayes_factor_jeffreys == pytest.approx(truth["log_evidence"] - jeffreys, abs=1e-3)
+    for ci_prob in (0.5, 0.9):
+        ends = Learnt(n_categories=2).alpha(np.interp([(1 - ci_prob) / 2, (1 + ci_prob) / 2], truth["cdf"], GRID))
+        assert found.parameter_interval(ci_prob) == pytest.approx(ends, rel=0.03)
+
+
+@pytest.mark.parametrize("protocol", [UnaryEncoding.optimised(20, 1.0), SubsetSelection(20, 4.0)], ids=["oue", "subset"])
+def test_moments_of_surrogates_agree_with_weighted_draws(protocol):
+    collection = collected(protocol, 2000, np.arange(20, 0, -1) / 210)
+    found, tree = Mixture().moments(collection), Mixture(draws=500).posterior(collection, "learnt", random_seed=1)
+    summary = tree["summary"].sel(target="distribution")
+    assert (np.abs(summary["mean"].values - found.mean) < 0.15 * found.sd + 5 * summary["mcse"].values).all()
+    assert found.parameter_mean == pytest.approx(tree.attrs["alpha_mean"], rel=0.05)
+
+
+def test_the_interval_of_alpha_has_the_probability_asked_for():
+    collection = collected(GRR(8, 2.0), 3000, [0.5, 0.3, 0.2, 0, 0, 0, 0, 0])
+    wide, narrow = (Mixture(draws=50).posterior(collection, "learnt", random_seed=1, ci_prob=p).attrs for p in (0.95, 0.5))
+    found = Mixture().moments(collection)
+    assert (wide["alpha_lower"], wide["alpha_upper"]) == pytest.approx(found.parameter_interval(0.95))
+    assert (narrow["alpha_lower"], narrow["alpha_upper"]) == pytest.approx(found.parameter_interval(0.5))
 
 
 def test_log_bayes_factor_against_jeffreys():
@@ -118,7 +156,7 @@ SMALL = {
 def test_other_reports_agree_with_brute_force(name, server, monkeypatch):
     """The evidence of every α by dynamic programming over the tallies."""
     collection = SMALL[name]
-    monkeypatch.setattr("ldpbayes.posteriors.mixture.QUICK", 100.0 if server == "quadrature" else 0.0)
+    monkeypatch.setattr("ldpbayes.posteriors.mixing.QUICK", 100.0 if server == "quadrature" else 0.0)
     truth, tree = by_tallies(collection), Mixture().posterior(collection, "learnt", random_seed=1)
     effective = tree.attrs.get("effective_draws") or 4000
     for target, mean in (("distribution", truth["mean"]), ("frequency", truth["frequency"])):
@@ -137,7 +175,7 @@ def test_other_reports_agree_with_brute_force(name, server, monkeypatch):
 def test_the_surrogates_evidence_is_near_that_of_exact_engines():
     """Before the weights mend it: within a tenth of a nat over the values of α that the reports leave."""
     collection = collected(GRR(10, 1.0), 2000, np.arange(10, 0, -1) / 55)
-    server = _Weighted(Problem.of(collection, "learnt"), 100)
+    server = Weighted(Problem.of(collection, "learnt"), 100)
     for alpha in (0.5, 1.0, 3.0):
         prior = Dirichlet(np.full(10, alpha))
         assert server.log_evidence(prior) == pytest.approx(exact_moments(collection.rows, prior).log_evidence, abs=0.1)
@@ -158,7 +196,7 @@ def test_only_mixtures_are_served():
         fit(collected(GRR(3, 1.0), 60, [0.7, 0.2, 0.1]), prior="learnt", method="exact")
     problem = Problem.of(collected(UnaryEncoding.optimised(6, 1.5), 40, np.full(6, 1 / 6)), "learnt")
     with pytest.raises(InfeasibleError, match=r"Quadrature at every node|for quadrature"):
-        _Few(problem, 10)
+        Few(problem, 10)
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 4001])

@@ -26,6 +26,8 @@ class ConditionedProduct:
     tolerance : float
         Size of the product of transforms at which their line is cut. The default loses nothing; a family without
         polynomials and with weak data has transforms that die out only like ω^{−Σα}, and needs more.
+    start : float, optional
+        A tilt near the one wanted.
 
     Attributes
     ----------
@@ -35,12 +37,12 @@ class ConditionedProduct:
         "transform" (quadrature of the factors) or "polynomial" (roots of unity).
     """
 
-    def __init__(self, family, group, route=None, tolerance=4e-16):
+    def __init__(self, family, group, route=None, tolerance=4e-16, start=None):
         self.family = family
         self.group = np.asarray(group)
         self.n_categories = self.group.size
         self.multiplicity = np.bincount(self.group, minlength=family.alpha.size).astype(float)
-        self.factors = TiltedFactors(family, self.multiplicity)
+        self.factors = TiltedFactors(family, self.multiplicity, start)
         self._transform = TransformRoute(self.factors, tolerance)
         self._polynomial = PolynomialRoute(self.factors)
         self.route = route or self._choose_route()

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -95,6 +96,8 @@ class TiltedFactors:
         One entry per distinct factor (G of them).
     multiplicity : (G,) array
         How many categories have each factor.
+    start : float, optional
+        A tilt near t, from factors that differ little: without it t is searched for from both sides.
 
     Attributes
     ----------
@@ -108,9 +111,10 @@ class TiltedFactors:
         128 nodes of every factor, for moments of the single factors.
     """
 
-    def __init__(self, family, multiplicity):
+    def __init__(self, family, multiplicity, start=None):
         self.family, self.multiplicity = family, multiplicity
-        self._find_tilt()
+        if start is None or not self._find_tilt(start):
+            self._find_tilt()
         self.coarse = self.nodes(128)
 
     @property
@@ -143,24 +147,69 @@ class TiltedFactors:
         smooth = factor.log_remainder(typical, delta[None])[0] + (factor.slope(typical) - self.tilt) * delta
         return (factor.alpha - 1) * log_value + smooth
 
-    def _find_tilt(self):
-        """Set tilt, centre and window: the tilt of modes that sum to one first, then Newton on the means."""
+    @cached_property
+    def _central(self):
+        """Central moments of order 2, 3 and 4 of the single factors, three (G,) arrays."""
+        offset = self.coarse.offset - self.coarse.mean_offset[:, None]
+        square = offset * offset
+        return tuple(
+            np.einsum("gn,gn->g", self.coarse.weight, power) for power in (square, square * offset, square * square)
+        )
+
+    def saddle_moments(self):
+        """Return (mean, variance) of every g_x given Σ g = 1 to second order in the saddle point: no line to integrate.
+
+        With variances V, third cumulants K and their sums over x: E[g_x | Σg = 1] ≈ E g_x + (V_x ΣK/ΣV − K_x)/(2 ΣV), and
+        Var ≈ V_x − V_x²/ΣV.
+        """
+        nodes, m = self.coarse, self.multiplicity
+        v, third, _ = self._central
+        total = m @ v
+        mean = nodes.centre + nodes.mean_offset + (v * (m @ third) / total - third) / (2 * total)
+        mean = np.maximum(mean, 1e-3 * nodes.centre)
+        return mean / (m @ mean), v * (1 - v / total)
+
+    def saddle_log_evidence(self):
+        """Return log ∫ Π φ_x(g_x) over Σ g = 1 to second order in the saddle point.
+
+        With cumulants κ of the tilted sum and δ = (1 − κ₁)/√κ₂, λ₃ = κ₃/κ₂^{3/2}, λ₄ = κ₄/κ₂²:
+        t + Σ log ∫ φ_x e^{−tg} dg − ½ log(2π κ₂) − δ²/2 + log[1 + λ₃ (δ³ − 3δ)/6 + λ₄/8 − 5 λ₃²/24].
+        """
+        nodes, m = self.coarse, self.multiplicity
+        second, third, fourth = self._central
+        k2, k3, k4 = m @ second, m @ third, m @ (fourth - 3 * second**2)
+        delta = (1 - m @ (nodes.centre + nodes.mean_offset)) / math.sqrt(k2)
+        skew = k3 / k2**1.5
+        correction = skew * (delta**3 - 3 * delta) / 6 + k4 / k2**2 / 8 - 5 * skew**2 / 24
+        density = -0.5 * (math.log(2 * math.pi * k2) + delta**2) + math.log1p(max(correction, -0.9))
+        return float(self.tilt + m @ nodes.log_mass + density)
+
+    def _find_tilt(self, start=None):
+        """Set tilt, centre and window: the tilt of modes that sum to one first, then Newton on the means.
+
+        With a start only Newton; returns whether it arrived.
+        """
         family, m = self.family, self.multiplicity
-        even = np.full(family.alpha.shape, 1 / int(m.sum()))
-        bounds = family.alpha / even + family.slope(even)
-        low, high = bounds.min(), bounds.max()
-        tilt = float(bisect(lambda t: m @ _modes(family, t, 30) > 1, low, high, 40)) if high > low else float(low)
+        tilt = start
+        if start is None:
+            even = np.full(family.alpha.shape, 1 / int(m.sum()))
+            bounds = family.alpha / even + family.slope(even)
+            low, high = bounds.min(), bounds.max()
+            tilt = float(bisect(lambda t: m @ _modes(family, t, 30) > 1, low, high, 40)) if high > low else float(low)
+        arrived = False
         for _ in range(12):
             centre = _modes(family, tilt)
             window = _window(family, tilt, centre)
             nodes = _trapezoid(family, tilt, centre, *window, 64)
             excess = m @ (centre + nodes.mean_offset) - 1
             spread = m @ nodes.variance
-            if abs(excess) < 0.02 * math.sqrt(spread):
+            arrived = abs(excess) < 0.02 * math.sqrt(spread)
+            if arrived:
                 break
             # Newton on 1/Σ E[g], which is linear in t for gamma factors.
             tilt += max(excess * (1 + excess) / spread, -0.5 * (tilt - family.lowest_tilt))
         self.tilt, self.centre, self.window = tilt, centre, window
+        return arrived
 
 
 def tilted_many(family, multiplicity, k):

@@ -1,0 +1,361 @@
+"""Conjugate posteriors at every value of a mixture's hyperparameter, with the work that the values share done once."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import gammaln
+
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.posteriors import surrogate
+from ldpbayes.posteriors.base import Status, Watch
+from ldpbayes.posteriors.conditioned_product import ConditionedProduct, TiltedFactors
+from ldpbayes.posteriors.exact import Exact, moments_given, separable_family
+from ldpbayes.posteriors.frequency import frequency_moments
+from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.priors import Dirichlet
+from ldpbayes.priors.base import Nodes
+
+#: Quadrature serves a mixture where one fit of it takes less than this many seconds; some thirty are made.
+QUICK = 0.1
+#: Draws of a node with the true likelihood correct its weight from this number on.
+ENOUGH = 50
+#: From this number of categories on, the saddle point places the nodes of separable reports; exact evidence weighs them.
+MANY = 50
+#: The common pilot of all nodes is settled when the mixture's mean is within so many posterior sd of it, or after so many
+#: rounds.
+SETTLED, ROUNDS = 0.1, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Draws of P with the node of each, and what is known of P beyond them."""
+
+    distribution: np.ndarray
+    node: np.ndarray
+    exact: dict
+    facts: dict
+    nodes: Nodes | None = None
+    moments: tuple[np.ndarray, np.ndarray] | None = None
+    effective: float | None = None
+    weighted: tuple[np.ndarray, np.ndarray] | None = None
+    status: Status = Status.ACCEPTED
+    detail: str = ""
+
+
+class Separable:
+    """Exact posteriors, for reports that single out one category each."""
+
+    def __init__(self, problem, size):
+        plan = Exact(draws=max(size, 2), chains=1).plan(problem_of(problem, Dirichlet.jeffreys(problem.n_categories)))
+        if not plan.feasible:
+            raise InfeasibleError(plan.reason)
+        self.problem, (_, form) = problem, plan.state
+        self.reason, self.seconds = plan.reason, plan.seconds + 0.1 + 5e-4 * problem.n_categories
+        self._family, self._group, self._log_scale = separable_family(form, np.zeros(problem.n_categories))
+        self._tilts, self._engines = {}, {}
+        self.rough = self._saddle_log_evidence if problem.n_categories >= MANY else None
+
+    def settle(self, mixture):
+        """Return None: exact evidence needs no pilot."""
+
+    def log_evidence(self, prior):
+        return self._found(prior).log_evidence
+
+    def moments(self, priors):
+        """Return (means, variances) of P given each of the priors, two (k, a) arrays."""
+        found = [self._found(prior) for prior in priors]
+        return np.array([one.mean for one in found]), np.array([one.variance for one in found])
+
+    def draws(self, nodes, counts, rng, watch):
+        parts = []
+        pairs = list(zip(nodes.priors, counts, strict=True))
+        for prior, count in watch.track(pairs, "Exact posteriors of the nodes"):
+            if count:
+                parts.append(self._found(prior).engine.draws(int(count), rng)[0])
+        detail = f"Exact at {len(counts)} values of the hyperparameter. Independent draws: no chain diagnostics are needed."
+        return Drawn(
+            np.concatenate(parts),
+            np.repeat(np.arange(counts.size), counts),
+            mixed_moments(nodes, *self.moments(nodes.priors), self.problem.n_users),
+            {},
+            detail=detail,
+        )
+
+    def node_draws(self, prior, count, rng, watch):
+        """Return (count draws of P under one prior, error of the log-evidence: none)."""
+        return self._found(prior).engine.draws(count, rng)[0], 0.0
+
+    def _start(self, total):
+        """Return a tilt near that of Dirichlet priors of weight ``total``: it grows by what Σα does."""
+        near = min(self._tilts, key=lambda known: abs(math.log(known / total)), default=None)
+        return None if near is None else max(self._tilts[near] + total - near, 1e-3 * self._tilts[near])
+
+    def _under(self, alpha):
+        """Return the factors under a symmetric prior."""
+        return replace(self._family, alpha=self._family.alpha + alpha[0])
+
+    def _found(self, prior):
+        """Return the ExactMoments under a symmetric prior."""
+        alpha = prior.concentrations()
+        total = float(alpha.sum())
+        if total not in self._engines:
+            engine = ConditionedProduct(self._under(alpha), self._group, start=self._start(total))
+            self._tilts[total] = engine.tilt
+            self._engines[total] = moments_given(engine, self._log_scale, alpha, self.problem.n_users)
+        return self._engines[total]
+
+    def _saddle_log_evidence(self, prior):
+        alpha = prior.concentrations()
+        total = float(alpha.sum())
+        factors = TiltedFactors(self._under(alpha), np.bincount(self._group).astype(float), self._start(total))
+        self._tilts[total] = factors.tilt
+        return factors.saddle_log_evidence() + self._log_scale + gammaln(total) - gammaln(alpha).sum()
+
+
+class Few:
+    """Quadrature, for a few categories that the reports can tell apart."""
+
+    rough = None
+
+    def __init__(self, problem, size):
+        self.problem = problem
+        self.engine = Quadrature(draws=2, chains=1)
+        plan = self.engine.plan(problem_of(problem, Dirichlet.jeffreys(problem.n_categories)))
+        if not plan.feasible:
+            raise InfeasibleError(plan.reason)
+        if plan.seconds > QUICK:
+            raise InfeasibleError(f"Quadrature at every node would take {30 * plan.seconds:.2g} s.")
+        self.reason, self.seconds = plan.reason, 30 * plan.seconds
+
+    def settle(self, mixture):
+        """Return None: exact evidence needs no pilot."""
+
+    def _run(self, prior, engine, rng, watch):
+        plan = engine.plan(problem_of(self.problem, prior))
+        return engine.run(plan, rng, watch)
+
+    def _exact(self, prior):
+        return self._run(prior, self.engine, np.random.default_rng(0), Watch()).exact
+
+    def log_evidence(self, prior):
+        return self._exact(prior)["log_evidence"]
+
+    def moments(self, priors):
+        """Return (means, variances) of P given each of the priors, two (k, a) arrays."""
+        found = [self._exact(prior) for prior in priors]
+        return (
+            np.array([one["distribution_mean"] for one in found]),
+            np.array([one["distribution_sd"] ** 2 for one in found]),
+        )
+
+    def draws(self, nodes, counts, rng, watch):
+        found = []
+        for prior, count in zip(nodes.priors, counts, strict=True):
+            engine = Quadrature(draws=max(int(count), 2), chains=1)
+            found.append((self._run(prior, engine, rng, watch), int(count)))
+        a = self.problem.n_categories
+        moments = np.array([(one.exact["distribution_mean"], one.exact["distribution_sd"] ** 2) for one, _ in found])
+        return Drawn(
+            np.concatenate([one.distribution.reshape(-1, a)[:count] for one, count in found]),
+            np.repeat(np.arange(counts.size), counts),
+            mixed_moments(nodes, moments[:, 0], moments[:, 1], self.problem.n_users),
+            {},
+            detail=f"Quadrature at {counts.size} values of the hyperparameter; {found[counts.argmax()][0].detail}",
+        )
+
+    def node_draws(self, prior, count, rng, watch):
+        """Return (count draws of P under one prior, error of the log-evidence: none)."""
+        found = self._run(prior, Quadrature(draws=max(count, 2), chains=1), rng, watch)
+        return found.distribution.reshape(-1, self.problem.n_categories)[:count], 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What the saddle point says of one value of the hyperparameter."""
+
+    log_evidence: float
+    mean: np.ndarray
+    variance: np.ndarray
+    spread: np.ndarray
+    tilt: float
+
+
+class Weighted:
+    """Surrogates, for any reports over three categories or more, with weights on the true likelihood.
+
+    The log-likelihood is expanded once for all values of the hyperparameter, at the mean of their mixture.
+    """
+
+    rough = None
+
+    def __init__(self, problem, size):
+        if problem.n_categories < 3:
+            raise InfeasibleError("The surrogate needs three categories.")
+        self.problem, self._known, self._pilot = problem, {}, None
+        work = problem.rows.n_rows * problem.n_categories
+        self.reason = "surrogates at values of the hyperparameter, with weights on the true likelihood."
+        self.seconds = 1.0 + 2e-3 * problem.n_categories + work * (size * 2.5e-11 + 3e-8)
+
+    def settle(self, mixture):
+        """Move the pilot to the mean of the mixture, until that hardly moves; return the nodes that it is found with."""
+        nodes = None
+        for _ in range(ROUNDS):
+            nodes = mixture.nodes(self.log_evidence, near=nodes)
+            known = [self._at(prior) for prior in nodes.priors]
+            means = np.array([one.mean for one in known])
+            mean = nodes.weights @ means
+            inside = nodes.weights @ np.array([one.variance for one in known])
+            between = nodes.weights @ (means - mean) ** 2
+            if (np.abs(mean - self._pilot[0]) < SETTLED * np.sqrt(inside + between)).all():
+                break
+            self._expand(mean, nodes.weights @ np.array([one.spread for one in known]) + between)
+        return nodes
+
+    def log_evidence(self, prior):
+        """Return the log-evidence of the surrogate to second order in the saddle point."""
+        return self._at(prior).log_evidence
+
+    def moments(self, priors):
+        """Return (means, variances) of P given each of the priors by the saddle point, two (k, a) arrays."""
+        found = [self._at(prior) for prior in priors]
+        return np.array([one.mean for one in found]), np.array([one.variance for one in found])
+
+    def _expand(self, mean, spread):
+        linear, curvature = surrogate.quadratic(self.problem.rows, mean, spread)
+        constant = surrogate.constant_term(self.problem.rows, mean, spread, linear, curvature)
+        self._pilot, self._quadratic, self._known = (mean, spread), (linear, curvature, constant), {}
+
+    def _at(self, prior):
+        """Return what is Known under a symmetric prior; the first one asked for finds the first pilot."""
+        alpha = prior.concentrations()
+        total = float(alpha.sum())
+        if self._pilot is None:
+            engine, _ = surrogate.expand(self.problem.rows, Dirichlet.jeffreys(alpha.size).alpha, 3)
+            self._expand(engine.saddle_moments()[0], engine.factor_variance)
+        if total not in self._known:
+            linear, curvature, constant = self._quadratic
+            near = min(self._known, key=lambda known: abs(math.log(known / total)), default=None)
+            start = None if near is None else self._known[near].tilt + total - near
+            engine = surrogate.Proposal(surrogate.GaussianFactors(alpha, linear, curvature), start)
+            log_evidence = engine.saddle_log_evidence() + constant + gammaln(total) - gammaln(alpha).sum()
+            mean, variance = engine.saddle_moments()
+            self._known[total] = _Known(float(log_evidence), mean, variance, engine.factor_variance, engine.tilt)
+        return self._known[total]
+
+    def _proposal(self, prior, watch):
+        """Return the surrogate expanded at its own mean under one prior."""
+        known = self._at(prior)
+        return surrogate.expand(self.problem.rows, prior.concentrations(), watch=watch, start=(known.mean, known.spread))[0]
+
+    def draws(self, nodes, counts, rng, watch):
+        rows, size = self.problem.rows, int(counts.sum())
+        log_hyperprior = np.log(nodes.weights) - nodes.log_evidences + nodes.log_evidence
+        parts, log_ratio, node = [], [], []
+        for i in np.flatnonzero(counts):
+            p, log_surrogate = surrogate.proposals(self._proposal(nodes.priors[i], watch), int(counts[i]), rng)
+            parts.append(p)
+            log_ratio.append(log_hyperprior[i] - math.log(counts[i] / size) - log_surrogate)
+            node.append(np.full(len(p), i))
+        order = rng.permutation(size)  # so that an interruption leaves draws of every node
+        distribution, node = np.concatenate(parts)[order], np.concatenate(node)[order]
+        log_likelihood = surrogate.log_likelihood_of(rows, distribution, watch)
+        kept = log_likelihood.size
+        found = surrogate.weigh(distribution[:kept], log_likelihood + np.concatenate(log_ratio)[order][:kept])
+        if found.problem and watch.interrupted:
+            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {found.problem}")
+        chosen = surrogate.resample(found.weight, rng)
+        corrected = _corrected(nodes, np.bincount(node[:kept], found.weight, counts.size), counts, found.log_evidence)
+        facts = {
+            "k_hat": found.k_hat,
+            "shift_by_weights": found.shift,
+            "log_evidence": found.log_evidence,
+            "log_evidence_error": found.log_evidence_error,
+        }
+        return Drawn(
+            found.distribution[chosen],
+            node[:kept][chosen],
+            {},
+            facts,
+            effective=found.effective_sample,
+            weighted=(found.distribution, found.weight),
+            status=Status.NOT_TRUSTED if found.problem else Status.ACCEPTED,
+            detail=found.problem or found.checked,
+            nodes=corrected,
+        )
+
+
+def _corrected(nodes, weights, counts, log_evidence):
+    """Return the nodes with the posterior weights that draws weighted by the true likelihood give them.
+
+    Nodes with few draws keep their weight relative to the nearest that has enough.
+    """
+    enough = (counts >= ENOUGH) & (weights > 0)
+    if not enough.any():
+        return nodes
+    shift = np.log(weights[enough] / nodes.weights[enough])
+    place = np.log(nodes.values)
+    moved = nodes.weights * np.exp(np.interp(place, place[enough], shift))
+    seen = nodes.seen_log_evidences + np.interp(np.log(nodes.seen), place[enough], shift)
+    return replace(
+        nodes,
+        weights=moved / moved.sum(),
+        log_evidence=log_evidence,
+        log_evidences=nodes.log_evidences + np.interp(place, place[enough], shift),
+        seen_log_evidences=seen,
+    )
+
+
+def problem_of(problem, prior):
+    """Return the same problem under another prior."""
+    return replace(problem, prior=prior)
+
+
+def shares(weights, size):
+    """Return how many of ``size`` draws each node gets: in proportion to its weight, the largest remainders rounded up."""
+    wanted = weights * size
+    counts = np.floor(wanted).astype(int)
+    counts[np.argsort(counts - wanted, kind="stable")[: size - counts.sum()]] += 1
+    return counts
+
+
+def mixed_moments(nodes, means, variances, n):
+    """Return entries of result.EXACT: moments of P and F over nodes with conjugate moments.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    means, variances : (k, a) arrays
+        E[P | Y] and Var(P | Y) given each node.
+    n : int
+        Number of users.
+    """
+    weights = nodes.weights
+    pairs = zip(means, variances, nodes.priors, strict=True)
+    frequency = np.array([frequency_moments(m, v, prior.concentrations(), n) for m, v, prior in pairs])
+    out = {}
+    for name, mean, sd in (
+        ("distribution", means, np.sqrt(variances)),
+        ("frequency", frequency[:, 0], frequency[:, 1]),
+    ):
+        centre = weights @ mean
+        out[f"{name}_mean"] = centre
+        out[f"{name}_sd"] = np.sqrt(weights @ (sd**2 + (mean - centre) ** 2))
+    return out
+
+
+def server_of(problem, size):
+    """Return the first server that applies to a problem, for ``size`` draws.
+
+    Raises
+    ------
+    InfeasibleError
+        Where none does.
+    """
+    reasons = []
+    for make in (Separable, Few, Weighted):
+        try:
+            return make(problem, size)
+        except InfeasibleError as err:
+            reasons.append(str(err))
+    raise InfeasibleError(" ".join(reasons))
