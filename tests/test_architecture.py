@@ -42,7 +42,8 @@ BUILT_ON = {
     "posteriors.evidence": {"posteriors.exact", "posteriors.surrogate"},
     "posteriors.laplace": {"posteriors.surrogate"},
     "posteriors.joint.laplace": {"posteriors.laplace", "posteriors.surrogate"},
-    "posteriors.mixture": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
+    "posteriors.mixing": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
+    "posteriors.mixture": {"posteriors.mixing"},
 }
 HOMES = {
     "numba": {"compiling"},
