@@ -72,7 +72,7 @@ HOMES = {
     "formulae": {"regression.formula"},
     "arviz_base": {"result"},
     "arviz_stats": {"posteriors.diagnostics", "posteriors.surrogate"},
-    "matplotlib": {"plots"},
+    "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frame"},
     "typer": {"cli", "cli.check", "cli.crosscheck", "cli.fit", "cli.options", "cli.plan", "cli.simulate", "cli.study"},
 }

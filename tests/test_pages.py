@@ -201,7 +201,7 @@ def test_json_keeps_its_keys(capsys):
     found = json.loads(out)
     keys = {"collection", "method", "reason", "title", "n_reports", "prior", "random_seed", "identifiability", "caveat"}
     keys |= {"ci_prob", "categories", "distribution", "frequency", "derived", "mle", "oracle", "log_evidence", "diagnostics"}
-    assert keys | {"mle_standard_error", "oracle_standard_error", "notes"} == set(found)
+    assert keys | {"mle_standard_error", "oracle_standard_error", "notes", "summary", "about", "again"} == set(found)
     assert {note["kind"] for note in found["notes"]} >= {"data", "method", "estimate", "evidence"}
 
 
@@ -236,9 +236,9 @@ def test_markdown_and_latex_escape():
 
 
 class Outline(HTMLParser):
-    """Tags opened and closed, attributes that load something, and texts."""
+    """Tags opened and closed, attributes that load something, and pictures."""
 
-    VOID = {"meta", "link", "img", "br"}
+    VOID = {"meta", "link", "img", "br", "wbr"}
 
     def __init__(self):
         super().__init__()
@@ -247,8 +247,8 @@ class Outline(HTMLParser):
     def handle_starttag(self, tag, attrs):
         attrs = dict(attrs)
         self.tags.append(tag)
-        self.loads += [attrs[key] for key in ("src", "href") if key in attrs]
-        if tag == "img":
+        self.loads += [attrs[key] for key in ("src", "href", "xlink:href") if key in attrs]
+        if tag == "svg":
             self.images.append(attrs)
         if tag not in self.VOID:
             self.open.append(tag)
@@ -258,13 +258,18 @@ class Outline(HTMLParser):
 
 
 def test_html_is_self_contained_and_accessible(minarets, tmp_path):
-    write(of_fit(minarets), tmp_path / "page.html")
+    write(of_fit(minarets, collection=lb.load_example("minarets")), tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     outline = Outline()
     outline.feed(text)
     assert not outline.open and text.startswith("<!DOCTYPE html>") and '<html lang="en">' in text
-    assert outline.loads and all(load.startswith("data:") for load in outline.loads) and "script" not in outline.tags
-    assert outline.images and all(len(image["alt"]) > 40 for image in outline.images)
+    assert all(load.startswith(("data:", "#")) for load in outline.loads) and "script" not in outline.tags
+    assert len(outline.images) == 2 and all(image["role"] == "img" for image in outline.images)
+    names = re.findall(r'\bid="([^"]+)"', text)
+    assert len(names) == len(set(names)) and {load[1:] for load in outline.loads if load.startswith("#")} <= set(names)
+    for image in outline.images:
+        for label in image["aria-labelledby"].split():
+            assert len(re.search(rf'id="{label}">([^<]+)<', text)[1]) > 40
     assert "viewport" in text and 'scope="row"' in text and 'scope="col"' in text
 
 
@@ -290,7 +295,7 @@ def test_pages_of_unknown_formats_are_refused_first(capsys, tmp_path):
 # ---- notebooks and examples --------------------------------------------------------------------------------------------
 def test_show_displays_a_table_not_a_tree(minarets):
     page = lb.show(minarets, top=2)
-    assert "carrier_honest" in repr(page) and "<table>" in page._repr_html_() and "<img" not in page._repr_html_()
+    assert "carrier_honest" in repr(page) and "<table>" in page._repr_html_() and "<svg" not in page._repr_html_()
     assert "The 2 largest of 3 categories are shown." in str(page)
 
 
@@ -392,4 +397,6 @@ def test_cells_are_rows_of_the_table_and_panels_of_the_figure(minarets):
     assert facts["cells"] == ["north", "south"] and np.shape(facts["distribution"]["mean"]) == (2, 3)
     assert np.shape(facts["derived"]["pi"]["mle"]) == (2,)
     figure = page.figures[0].draw()
-    assert [axes.get_title() for axes in figure.axes] == ["north", "south"]
+    assert [axes.get_title() for axes in figure.axes] == [*categories, "pi", "t"]
+    forest = lb.plots.plot_forest(tree)
+    assert [axes.get_title() for axes in forest.axes] == ["north", "south"]

@@ -9,7 +9,7 @@ import sys
 import typer
 
 from ldpbayes import files
-from ldpbayes.cli import check, crosscheck, fit, plan, printing, protocols, simulate, study
+from ldpbayes.cli import check, crosscheck, fit, options, plan, printing, protocols, simulate, study
 from ldpbayes.errors import LDPBayesError
 
 app = typer.Typer(
@@ -79,6 +79,7 @@ def _run(arguments):
 
     # Small products over two BLAS pools (NumPy's and SciPy's) lose more to waiting than a second thread gains.
     with printing.warnings_as_sentences(), files.keeping_inputs(), threadpool_limits(limits=1):
+        options.given.set(tuple(sys.argv[1:] if arguments is None else arguments))
         try:
             app(args=arguments, standalone_mode=True)
         finally:

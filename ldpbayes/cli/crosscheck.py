@@ -12,6 +12,7 @@ def command(
     prior: options.Prior = "jeffreys",
     draws: options.Draws = 1000,
     seed: options.Seed = None,
+    page: options.PagePath = None,
     as_json: options.AsJSON = False,
 ):
     """Compare the exact posterior (where feasible), NUTS, MLE and oracle, and check that the channel fits the reports.
@@ -21,12 +22,17 @@ def command(
     Examples:
 
       ldpbayes crosscheck example:nigeria --seed 1
+
+      ldpbayes crosscheck my_survey.toml --page crosscheck.html
     """
     from ldpbayes.fitness.crosschecking import crosscheck
     from ldpbayes.pages.crosscheck import of_crosscheck
 
+    options.check_page(page)
     collection = options.read(file)
+    seed, given = options.chosen_seed(seed), seed
     progressbar = sys.stderr.isatty() and not as_json
     check = crosscheck(collection, options.prior(prior), random_seed=seed, draws=draws, progressbar=progressbar)
-    printing.display(of_crosscheck(check, title=collection.title or collection.id), as_json)
+    title, command = collection.title or collection.id, options.command_line(given, seed)
+    printing.show(of_crosscheck(check, title=title, collection=collection, command=command), as_json, page)
     raise typer.Exit(1 if check.flagged else 0)

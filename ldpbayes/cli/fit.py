@@ -89,10 +89,7 @@ def command(
 
         choice = select_method(collection, belief, exclude=excluded)
         return printing.display(of_choice(choice, title=collection.title or collection.id))
-    if page is not None:
-        from ldpbayes.pages.renderers import renderer_of
-
-        renderer_of(page)  # a wrong suffix is refused before the fit takes its time
+    options.check_page(page)
     if plot is not None:
         from ldpbayes.plots import check_ending
 
@@ -110,7 +107,7 @@ def command(
     )
     from ldpbayes.pages.fit import of_fit
 
-    content = of_fit(tree, top=top)
+    content = of_fit(tree, top=top, collection=collection, command=options.command_line(seed, tree.attrs["random_seed"]))
     if output:
         from ldpbayes.result import save
 
@@ -122,8 +119,7 @@ def command(
     if page:
         from ldpbayes.pages import write
 
-        # A table for further work has every row; pages for people stop at --top.
-        write(of_fit(tree, top=sys.maxsize) if page.suffix.lower() == ".csv" else content, page)
+        write(content, page)
     printing.display(content, as_json)
     if not as_json:
         printing.wrote(output, plot, page)

@@ -1,7 +1,10 @@
 """Arguments and options that several commands take."""
 
+import contextvars
 import enum
 import pathlib
+import secrets
+import shlex
 import tomllib
 from typing import Annotated
 
@@ -36,6 +39,30 @@ PagePath = Annotated[
 Parameters = Annotated[
     list[str] | None, typer.Option("--parameter", "-p", help="A protocol's parameter, name=value; may be repeated.")
 ]
+
+
+#: The arguments of the running command, as the shell gave them.
+given: contextvars.ContextVar = contextvars.ContextVar("given", default=())
+
+
+def command_line(seed=None, used=None):
+    """Return the line for a shell that computes the same again; ``used`` is the seed that stands for one not given."""
+    extra = ["--seed", str(used)] if seed is None and used is not None else []
+    return shlex.join(["ldpbayes", *map(str, given.get()), *extra])
+
+
+def chosen_seed(seed):
+    """Return the seed that was given, or a new one that the output can name."""
+    return secrets.randbits(31) if seed is None else seed
+
+
+def check_page(page):
+    """Refuse a page with a wrong suffix, or at a place that cannot be written, before a command takes its time."""
+    if page is not None:
+        from ldpbayes.pages.renderers import renderer_of
+
+        renderer_of(page)
+        files.check_output(page)
 
 
 def read(file, by=None):

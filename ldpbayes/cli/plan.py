@@ -45,6 +45,7 @@ def command(
     estimator: Annotated[str, typer.Option(help="mle (what MLE and posterior attain) or oracle.")] = "mle",
     ci: Annotated[float, typer.Option(help="Probability for max and half_width.")] = 0.95,
     plot: Annotated[pathlib.Path | None, typer.Option(help="Write the error against ε (or n) as a picture.")] = None,
+    page: options.PagePath = None,
     as_json: options.AsJSON = False,
 ):
     """Choose protocol, ε and sample size: give three of categories, epsilon, users and error, and get the fourth.
@@ -67,6 +68,7 @@ def command(
 
         check_ending(plot)
         files.check_output(plot)
+    options.check_page(page)
     from ldpbayes.theory import planning
 
     assumptions = {"kind": kind, "p": _assumed(p), "target": target, "estimator": estimator, "ci_prob": ci}
@@ -87,8 +89,9 @@ def command(
 
     along = "n" if fixed or (epsilon is not None and users is None) else "epsilon"
     draw = functools.partial(_draw, plans[0], kind, makers, assumptions, along)
-    page = of_plan(plans, kind=kind, assumed=p, ci_prob=ci, draw=draw if plot else None)
-    printing.display(page, as_json)
+    drawn = draw if plot or (page and plans[0].feasible) else None
+    content = of_plan(plans, kind=kind, assumed=p, ci_prob=ci, draw=drawn, command=options.command_line())
+    printing.show(content, as_json, page)
     if plot:
         from ldpbayes.plots import save_figure
 

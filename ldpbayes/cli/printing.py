@@ -23,6 +23,17 @@ def display(page, as_json=False):
     Terminal(hints=True).display(page.without(_said) if sys.stdout.isatty() and sys.stderr.isatty() else page)
 
 
+def show(page, as_json=False, path=None):
+    """Write a page to a file, where one is named, and print it."""
+    if path is not None:
+        from ldpbayes.pages import write
+
+        write(page, path)
+    display(page, as_json)
+    if not as_json:
+        wrote(path)
+
+
 def wrote(*paths):
     """Say which files were written."""
     for path in filter(None, paths):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ldpbayes.cli import printing
+from ldpbayes.cli import options, printing
 from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 from ldpbayes.pages.renderers.terminal import out
 
@@ -30,6 +30,7 @@ def command(
     jobs: Annotated[int, typer.Option(help="Processes; -1 for every core.", min=-1)] = 1,
     seed: Annotated[int, typer.Option(help="Random seed; the numbers do not depend on --jobs.", min=0)] = 0,
     replications: Annotated[int | None, typer.Option(help="Replications a cell, instead of the setting's.", min=2)] = None,
+    page: options.PagePath = None,
 ):
     """Repeat a paper's experiment with the posterior mean and the bounds beside its estimators.
 
@@ -40,7 +41,7 @@ def command(
 
       ldpbayes study
 
-      ldpbayes study risk --jobs 2
+      ldpbayes study risk --jobs 2 --page risk.html
     """
     from ldpbayes.pages.study import of_study
     from ldpbayes.plots import save_figure
@@ -48,6 +49,7 @@ def command(
 
     if name is None:
         return printing.display(_list(list_studies()))
+    options.check_page(page)
     chosen = find_study(name)
     settings = {"jobs": jobs, "random_seed": seed, "replications": replications, "progressbar": sys.stderr.isatty()}
     try:
@@ -58,10 +60,10 @@ def command(
         )
         raise SystemExit(130) from None
     path = output / f"{chosen.name}-{setting.value}.png"
-    page = of_study(table, chosen)
-    save_figure(page.figures[0].draw(), path)
-    out.print(f"{page.title}.")
-    printing.display(page)
+    content = of_study(table, chosen, command=options.command_line())
+    save_figure(content.figures[0].draw(), path)
+    out.print(f"{content.title}.")
+    printing.show(content, path=page)
     out.print(f"Wrote {path.with_suffix('.parquet')} and {path.name}.")
 
 

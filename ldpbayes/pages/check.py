@@ -1,9 +1,10 @@
 """The page of a check of fit."""
 
+from ldpbayes.pages.about import about, again, fingerprint
 from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 
 
-def of_check(found, *, title: str = "Check of fit") -> Page:
+def of_check(found, *, title: str = "Check of fit", collection=None, command: str = "") -> Page:
     """Return the Page of a Fitness.
 
     Parameters
@@ -12,6 +13,10 @@ def of_check(found, *, title: str = "Check of fit") -> Page:
         From fitness.check().
     title : str
         Of the collection.
+    collection : Collection, optional
+        What was checked: the page then says question and design.
+    command : str
+        The line for a shell that makes this page.
 
     Returns
     -------
@@ -34,7 +39,9 @@ def of_check(found, *, title: str = "Check of fit") -> Page:
     notes.append(Note(Kind.WARNING if found.flagged else Kind.VERDICT, found.verdict))
     heading = f"{title}: do the reports fit the design?"
     tables = (Table(heading, columns, tuple(rows)),) if rows else ()
-    return Page(heading, tables, tuple(notes), facts=facts_of(found))
+    words = {} if collection is None else about(collection)
+    data = "" if collection is None else fingerprint(collection)
+    return Page(heading, tables, tuple(notes), (), facts_of(found), "", words, again(command, data=data))
 
 
 def facts_of(found) -> dict:

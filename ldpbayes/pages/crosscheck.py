@@ -1,13 +1,16 @@
 """The page of a cross-check."""
 
+import numpy as np
+
+from ldpbayes.pages.about import about, again, fingerprint
 from ldpbayes.pages.check import facts_of
-from ldpbayes.pages.page import Column, Kind, Note, Page, Table
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import as_sentences
 
 _LABELS = {"mle": "MLE", "oracle": "oracle"}
 
 
-def of_crosscheck(check, *, title: str = "Cross-check") -> Page:
+def of_crosscheck(check, *, title: str = "Cross-check", collection=None, command: str = "") -> Page:
     """Return the Page of a CrossCheck.
 
     Parameters
@@ -16,6 +19,10 @@ def of_crosscheck(check, *, title: str = "Cross-check") -> Page:
         From crosscheck().
     title : str
         Of the collection.
+    collection : Collection, optional
+        What was checked: the page then says question and design.
+    command : str
+        The line for a shell that makes this page.
 
     Returns
     -------
@@ -42,7 +49,36 @@ def of_crosscheck(check, *, title: str = "Cross-check") -> Page:
         numbers = (check.mean, check.sd, check.difference_sd, check.difference_mcse, *check.estimates.values())
         rows.append((str(category), *(float(values[x]) for values in numbers), check.verdicts[x]))
     heading = f"{title}: {check.reference} against {check.sampler}"
-    return Page(heading, (Table(heading, tuple(columns), tuple(rows)),), tuple(_notes(check)), facts=_facts(check))
+    return Page(
+        heading,
+        (Table(heading, tuple(columns), tuple(rows)),),
+        tuple(_notes(check)),
+        (_figure(check, title),),
+        _facts(check),
+        _summary(check),
+        {} if collection is None else about(collection),
+        again(command, data="" if collection is None else fingerprint(collection)),
+    )
+
+
+def _summary(check):
+    """Return what was compared, and the conclusion is the verdict's."""
+    worst = int(np.argmax(np.abs(check.difference_sd)))
+    return (
+        f"The posterior of {len(check.categories):,} shares was computed twice, by {check.reference} and by "
+        f"{check.sampler}. Their means differ by at most {abs(check.difference_sd[worst]):.2g} posterior standard "
+        f"deviations ({check.categories[worst]})."
+    )
+
+
+def _figure(check, title):
+    def draw():
+        from ldpbayes.plots import plot_crosscheck
+
+        return plot_crosscheck(check, title=f"{title}: the same posterior by other means")
+
+    caption = f"Differences from the posterior mean by {check.reference}, in its standard deviations."
+    return Figure("crosscheck", caption, f"One line per category. {caption} {_summary(check)}", draw)
 
 
 def _notes(check):

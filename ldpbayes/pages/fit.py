@@ -1,12 +1,15 @@
 """The page of a fit."""
 
+import functools
 import math
+import sys
 
 import numpy as np
 
+from ldpbayes.pages.about import about, again, fingerprint_of_arrays
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import as_sentences
-from ldpbayes.plots import PANELS
+from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.posteriors import evidence
 from ldpbayes.posteriors.diagnostics import unknown_arrays
 
@@ -18,7 +21,7 @@ _KEYS = ("mean", "sd", "lower", "upper", "mcse")
 _TAKEN = {"table", "mean", "sd", "lower", "upper", "mle", "oracle", "mle_standard_error", "oracle_standard_error"}
 
 
-def of_fit(tree, *, top: int = TOP) -> Page:
+def of_fit(tree, *, top: int = TOP, collection=None, command: str = "") -> Page:
     """Return the Page of a result of fit().
 
     Parameters
@@ -26,20 +29,40 @@ def of_fit(tree, *, top: int = TOP) -> Page:
     tree : DataTree
     top : int
         Categories in table and figure: those with the largest posterior means. Of a result with cells, every table has at
-        most this many rows (or the rows of one cell): those of the first cells.
+        most this many rows (or the rows of one cell): those of the first cells. Files with room have all rows.
+    collection : Collection or Cells, optional
+        What was fitted: the page then says question and design.
+    command : str
+        The line for a shell that makes this page.
 
     Returns
     -------
     Page
-        A table of the categories, one of the derived quantities, notes on data, method, diagnostics and estimates, and a
-        forest plot; facts hold every number.
+        A table of the categories, one of the derived quantities, notes on data, method, diagnostics and estimates, and
+        figures; facts hold every number.
     """
     title = tree.attrs["title"] or tree.attrs["collection"]
     summary = tree["summary"]
     derived = _derived_table(tree, top) if "quantity" in summary.coords else None
     parameters = _parameter_table(summary) if "parameter" in summary.coords else None
     tables = [_category_table(tree, title, top), *filter(None, (derived, parameters)), *_unknown_tables(tree, top)]
-    return Page(title, tuple(tables), tuple(_notes(tree)), (_forest(tree, title, top),), _facts(tree))
+    return Page(
+        title,
+        tuple(tables),
+        tuple(_notes(tree)),
+        tuple(_figures(tree, title, top, collection)),
+        _facts(tree),
+        summary_of_fit(tree),
+        {} if collection is None else about(collection),
+        _again(tree, command),
+    )
+
+
+def _again(tree, command):
+    held = tree["observed_data"].data_vars if "observed_data" in tree.children else {}
+    arrays = {str(name): values.values for name, values in held.items()}
+    data = fingerprint_of_arrays(tree["summary"]["category"].values, arrays)
+    return again(command, seed=int(tree.attrs["random_seed"]), data=data, settings=tree.attrs["settings"])
 
 
 def _category_table(tree, title, top):
@@ -84,7 +107,9 @@ def _category_table(tree, title, top):
                 row += [float(value[x]), *([float(error[x])] if _has_errors(tree, name) else [])]
             rows.append(tuple(row))
     parts = [f"the {kept} largest of {total:,} categories"] if kept < total else []
-    return Table(title, tuple(columns), tuple(rows), _left_out(parts, summary, places))
+    cut = kept < total or len(places) < summary.sizes.get("cell", 1)
+    whole = functools.partial(_category_table, tree, title, sys.maxsize) if cut else None
+    return Table(title, tuple(columns), tuple(rows), _left_out(parts, summary, places), len(_by(summary)), whole)
 
 
 def _derived_table(tree, top):
@@ -112,7 +137,8 @@ def _derived_table(tree, top):
             rows.append(tuple(row))
     # A model of one's own has other scalars beside the quantities of the collection.
     title = "Other quantities" if tree.attrs["method"] == "attached" else "Derived quantities"
-    return Table(title, tuple(columns), tuple(rows), _left_out([], summary, places))
+    whole = functools.partial(_derived_table, tree, sys.maxsize) if len(places) < summary.sizes.get("cell", 1) else None
+    return Table(title, tuple(columns), tuple(rows), _left_out([], summary, places), len(_by(summary)), whole)
 
 
 def _key_columns(summary):
@@ -170,7 +196,14 @@ def _unknown_tables(tree, top):
             row = [own[i] for own, i in zip(labels, place, strict=True)]
             rows.append((*row, mean, sd, (low, high), r_hat, ess))
         left_out = f"The first {top:,} of {len(places):,} rows are shown." if len(places) > top else ""
-        yield Table(f"{name[0].upper()}{name[1:]}".replace("_", " "), tuple(columns), tuple(rows), left_out)
+        whole = functools.partial(_unknown_table, tree, name) if len(places) > top else None
+        yield Table(f"{name[0].upper()}{name[1:]}".replace("_", " "), tuple(columns), tuple(rows), left_out, 0, whole)
+
+
+def _unknown_table(tree, name):
+    """Return the table of one array of unknowns, with all its rows."""
+    tables = dict(zip(unknown_arrays(tree["posterior"]), _unknown_tables(tree, sys.maxsize), strict=True))
+    return tables[name]
 
 
 def _parameter_table(summary):
@@ -225,7 +258,30 @@ def _notes(tree):
             yield Note(Kind.ESTIMATE, f"{label[0].upper()}{label[1:]}: {as_sentences(str(text))}")
 
 
-def _forest(tree, title, top):
+def _figures(tree, title, top, collection):
+    """Yield the figures of a fit: intervals or groups, then the predictive check where the collection is known."""
+    if "cell" in tree["summary"].dims:
+        yield _groups_figure(tree)
+        return
+    yield _forest(tree, top)
+    if collection is not None and _predicts(tree, collection):
+
+        def draw():
+            from ldpbayes.plots import plot_predictive
+
+            return plot_predictive(collection, tree)
+
+        caption = "Predictive check: counts of the reports that came in, and of those that the posterior predicts."
+        yield Figure("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), draw)
+
+
+def _predicts(tree, collection):
+    """Return whether the draws of P say what reports to expect: not where P is that of the compliers alone."""
+    same = tree["posterior"].sizes["category"] == collection.n_categories
+    return same and any(tally.protocol.report_law() is not None for tally in collection.tallies)
+
+
+def _forest(tree, top):
     summary = tree["summary"]
 
     def draw():
@@ -235,16 +291,26 @@ def _forest(tree, title, top):
 
     level = f"{summary.attrs['ci_prob'] * 100:g} %"
     caption = f"Posterior means and {level} intervals of P and of F, with the point estimates."
-    if "cell" in summary.dims and summary.sizes["cell"] > PANELS:
-        caption += f" The first {PANELS} of {summary.sizes['cell']:,} cells are drawn."
-    alt = f"Forest plot: {caption}"
-    if "cell" not in summary.dims:
-        p = summary.sel(target="distribution")
-        largest = int(np.argmax(p["mean"].values))
-        mean, low, high = (float(p[key].values[largest]) for key in ("mean", "lower", "upper"))
-        alt += f" The largest of {p['mean'].size:,} categories is {summary['category'].values[largest]}"
-        alt += f" with mean {mean:.3g} ({low:.3g} to {high:.3g}). The table has the numbers."
+    p = summary.sel(target="distribution")
+    largest = int(np.argmax(p["mean"].values))
+    mean, low, high = (float(p[key].values[largest]) for key in ("mean", "lower", "upper"))
+    alt = f"Forest plot: {caption} The largest of {p['mean'].size:,} categories is {summary['category'].values[largest]}"
+    alt += f" with mean {mean:.3g} ({low:.3g} to {high:.3g}). The table has the numbers."
     return Figure("forest", caption, alt, draw)
+
+
+def _groups_figure(tree):
+    from ldpbayes.plots.groups import drawn
+
+    def draw():
+        from ldpbayes.plots import plot_groups
+
+        return plot_groups(tree)
+
+    summary = tree["summary"]
+    level = f"{summary.attrs['ci_prob'] * 100:g} %"
+    caption = f"Posterior means and {level} intervals of {', '.join(drawn(tree))} in {summary.sizes['cell']:,} groups."
+    return Figure("groups", caption, f"One line per group: {caption} {summary_of_fit(tree)}", draw)
 
 
 def _facts(tree):

@@ -3,7 +3,7 @@
 import enum
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -97,12 +97,18 @@ class Table:
         One value per column: text, a number, a pair for an interval, or None.
     note : str
         One sentence below the table, such as how many rows were left out.
+    keys : int
+        Number of leading columns that name the group of a row: a page with room folds the rows of each group together.
+    whole : callable, optional
+        Returns the table with all rows, where this one shows a part of them. Files that have room write that one.
     """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple, ...]
     note: str = ""
+    keys: int = 0
+    whole: "Callable[[], Table] | None" = None
 
     def texts(self) -> list[list[str]]:
         """Return every cell as people read it."""
@@ -112,7 +118,11 @@ class Table:
         """Return the table with some of its columns, by position."""
         kept = tuple(columns)
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
-        return Table(self.title, tuple(self.columns[i] for i in kept), rows, self.note)
+        return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows, keys=sum(i < self.keys for i in kept))
+
+    def complete(self) -> "Table":
+        """Return the table with all its rows."""
+        return self if self.whole is None else self.whole()
 
 
 @dataclass(frozen=True)
@@ -150,6 +160,12 @@ class Page:
     figures : tuple of Figure
     facts : mapping
         The same numbers for programs, in full: what the JSON renderer writes.
+    summary : str
+        Two or three sentences that a reader needs who reads nothing else.
+    about : mapping of str to str
+        Question, design, source of the data: paragraphs by their heading.
+    again : mapping of str to str
+        What it takes to get the same numbers: command, seed, versions, hash of the data, and what to cite.
     """
 
     title: str
@@ -157,10 +173,13 @@ class Page:
     notes: tuple[Note, ...] = ()
     figures: tuple[Figure, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    summary: str = ""
+    about: Mapping[str, str] = field(default_factory=dict)
+    again: Mapping[str, str] = field(default_factory=dict)
 
     def without(self, texts) -> "Page":
         """Return the page without the notes whose text is among some texts (the reader has seen them)."""
-        return Page(self.title, self.tables, tuple(n for n in self.notes if n.text not in texts), self.figures, self.facts)
+        return replace(self, notes=tuple(note for note in self.notes if note.text not in texts))
 
     def render(self, renderer: str = "terminal", **settings) -> str:
         """Return the page as text in the format of a renderer: terminal, json, markdown, html, …"""

@@ -2,12 +2,13 @@
 
 import math
 
+from ldpbayes.pages.about import again
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 
 _NAMES = {"n_categories": "categories", "epsilon": "epsilon", "n": "users", "error": "error"}
 
 
-def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", ci_prob: float = 0.95, draw=None) -> Page:
+def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", ci_prob: float = 0.95, draw=None, command="") -> Page:
     """Return the Page of a list of Plan.
 
     Parameters
@@ -22,6 +23,8 @@ def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", ci_prob: float
         Probability of the kinds "max" and "half_width".
     draw : callable, optional
         Returns the figure of the error against ε or n.
+    command : str
+        The line for a shell that makes this page.
 
     Returns
     -------
@@ -60,7 +63,27 @@ def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", ci_prob: float
         alt = f"Curves of the error of each protocol; {best.protocol} is best, with error {best.error:.3g} at the plan."
         figures = (Figure("plan", title, alt, draw),)
     facts = {"kind": kind, "p": assumed, "solved": plans[0].solved, "plans": [plan.row() for plan in plans]}
-    return Page(title, (Table(title, columns, rows).only(kept),), tuple(notes), figures, facts)
+    table = Table(title, columns, rows).only(kept)
+    return Page(title, (table,), tuple(notes), figures, facts, _summary(plans, what), {}, again(command))
+
+
+def _summary(plans, what):
+    """Return what the best protocol needs or reaches, in a sentence or two."""
+    best = plans[0]
+    if not best.feasible:
+        return f"No protocol reaches this target. {best.note}"
+    found = {
+        "n": f"needs the fewest users: {best.users:,}",
+        "epsilon": f"needs the least ε: {best.epsilon:.3g}",
+        "error": f"has the least error: {best.error:.3g}",
+        "n_categories": f"allows the most categories: {best.n_categories:,}",
+    }[best.solved]
+    text = f"{best.protocol} {found}." if len(plans) > 1 else f"{best.protocol}: {found.split(': ')[1]}."
+    setting = f"{best.n_categories:,} categories, ε = {best.epsilon:.3g} and {best.users:,} users"
+    text += f" With {setting} the {what} is {best.error:.3g}"
+    open_answers = f"as many unprotected answers would leave {best.open_answers:.3g}" if best.open_answers > 0 else ""
+    text += f"; {open_answers}." if open_answers else "."
+    return text
 
 
 def error_in_words(kind: str, ci_prob: float = 0.95) -> str:

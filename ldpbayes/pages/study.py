@@ -2,6 +2,7 @@
 
 import math
 
+from ldpbayes.pages.about import again
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 
 _HEADERS = {
@@ -27,7 +28,7 @@ _WHO = (
 )
 
 
-def of_study(table, study) -> Page:
+def of_study(table, study, *, command: str = "") -> Page:
     """Return the Page of a study's results.
 
     Parameters
@@ -35,6 +36,8 @@ def of_study(table, study) -> Page:
     table : pyarrow.Table
         From run_study.
     study : Study
+    command : str
+        The line for a shell that makes this page.
 
     Returns
     -------
@@ -54,7 +57,12 @@ def of_study(table, study) -> Page:
     alt = f"Curves of {', '.join(sorted(c for c in curves if c))} against {study.x.replace('_', ' ')}."
     figure = Figure(study.name, study.title, f"{alt} The table has the numbers.", draw)
     shown = Table("", columns, tuple(map(tuple, rows)))
-    return Page(title, (shown,), (note,), (figure,), {"study": study.name, "rows": table.to_pylist()})
+    found = table.to_pylist()
+    runs = sorted({line["replications"] for line in found if line.get("replications")})
+    summary = f"{study.title}: {len(found):,} results for {', '.join(sorted(c for c in curves if c))}"
+    summary += f", from {runs[0]:,} to {runs[-1]:,} replications each." if len(runs) > 1 else "."
+    facts = {"study": study.name, "rows": found}
+    return Page(title, (shown,), (note,), (figure,), facts, summary, {"Source": study.source}, again(command))
 
 
 def pivot(table, study):

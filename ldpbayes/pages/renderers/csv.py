@@ -13,7 +13,7 @@ from ldpbayes.pages.renderers.base import AbstractRenderer
 class CSV(AbstractRenderer):
     """One rectangular table: the columns of all tables under their keys, an interval as two, numbers in full.
 
-    The first column names the table where there are several. Notes and figures are left out.
+    The first column names the table where there are several. Tables have all their rows; notes and figures are left out.
     """
 
     name: ClassVar[str] = "csv"
@@ -21,8 +21,9 @@ class CSV(AbstractRenderer):
 
     def render(self, page: Page) -> str:
         """Return the tables as CSV."""
-        several = len(page.tables) > 1
-        lines = [dict([("table", table.title)] * several) | line for table in page.tables for line in _lines(table)]
+        tables = [table.complete() for table in page.tables]
+        several = len(tables) > 1
+        lines = [dict([("table", table.title)] * several) | line for table in tables for line in _lines(table)]
         text = io.StringIO()
         writer = csv.DictWriter(text, list(dict.fromkeys(key for line in lines for key in line)), lineterminator="\n")
         writer.writeheader()

@@ -11,7 +11,7 @@ from ldpbayes.pages.renderers.base import AbstractRenderer
 
 @dataclass(frozen=True)
 class JSON(AbstractRenderer):
-    """One object: the facts of the page and its notes (of a page without facts, its tables).
+    """One object: the facts of the page, its words and its notes (of a page without facts, its tables).
 
     Numbers that are not finite become null.
     """
@@ -23,7 +23,9 @@ class JSON(AbstractRenderer):
         """Return the page as one JSON object."""
         content = page.facts or {"title": page.title, "tables": [_table(table) for table in page.tables]}
         notes = [{"kind": str(note.kind), "text": note.text} for note in page.notes]
-        return json.dumps(plain({**content, "notes": notes}), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+        words = {key: getattr(page, key) for key in ("summary", "about", "again") if getattr(page, key)}
+        whole = {**content, **words, "notes": notes}
+        return json.dumps(plain(whole), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 def plain(value):

@@ -31,14 +31,21 @@ class LaTeX(AbstractRenderer):
 
     def render(self, page: Page) -> str:
         """Return the page as LaTeX."""
-        parts = [_table(table, table.title or page.title) for table in page.tables]
+        parts = [escape(page.summary)] if page.summary else []
+        parts += [_paragraph(name, text) for name, text in page.about.items()]
+        parts += [_table(table, table.title or page.title) for table in page.tables]
         parts += [escape(note.text) for note in page.notes]
+        parts += [_paragraph(name, text) for name, text in page.again.items()]
         return "\n\n".join(parts) + "\n"
 
 
 def escape(text: str) -> str:
     """Return text without any meaning to LaTeX."""
     return _PATTERN.sub(lambda found: _SPECIAL[found[0]], " ".join(text.split()))
+
+
+def _paragraph(name, text):
+    return f"\\paragraph{{{escape(name)}.}} {escape(text)}"
 
 
 def _table(table, title):

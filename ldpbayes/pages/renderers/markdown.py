@@ -12,7 +12,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$])")
 
 @dataclass(frozen=True)
 class Markdown(AbstractRenderer):
-    """A heading, pipe tables, captions of the figures, and the notes as a list. Figures themselves are left out."""
+    """A heading, the summary, pipe tables, and notes as a list; tables that are cut follow whole, folded. No figures."""
 
     name: ClassVar[str] = "markdown"
     suffixes: ClassVar[tuple[str, ...]] = (".md",)
@@ -20,20 +20,32 @@ class Markdown(AbstractRenderer):
     def render(self, page: Page) -> str:
         """Return the page as Markdown."""
         parts = [f"# {escape(page.title)}"]
+        parts += [escape(page.summary)] if page.summary else []
+        parts += _list(page.about)
         for table in page.tables:
             if table.title and table.title != page.title:
                 parts.append(f"## {escape(table.title)}")
             parts.append(_table(table))
             if table.note:
                 parts.append(escape(table.note))
+            every = table.complete()
+            if len(every.rows) > len(table.rows):
+                parts.append(f"<details><summary>All {len(every.rows):,} rows</summary>")
+                parts += [_table(every), "</details>"]
         if page.notes:
             parts.append("\n".join(f"- {'**Warning.** ' * (n.kind == Kind.WARNING)}{escape(n.text)}" for n in page.notes))
+        if page.again:
+            parts += ["## Compute it again", *_list(page.again)]
         return "\n\n".join(parts) + "\n"
 
 
 def escape(text: str) -> str:
     """Return text without any meaning to Markdown or HTML, on one line."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("&", "&amp;")
+
+
+def _list(texts):
+    return ["\n".join(f"- **{escape(name)}:** {escape(text)}" for name, text in texts.items())] if texts else []
 
 
 def _table(table):

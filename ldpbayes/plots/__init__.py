@@ -8,35 +8,28 @@ import textwrap
 import numpy as np
 
 from ldpbayes import files
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError
+from ldpbayes.plots.base import BLACK, BLUE, GREEN, LABEL, ORANGE, RED, SMALL, TITLE, WIDTH, _new_figure, _style, to_svg
+from ldpbayes.plots.crosschecking import plot_crosscheck
+from ldpbayes.plots.groups import plot_groups
+from ldpbayes.plots.predictive import plot_predictive
 
-#: Colours of Okabe & Ito (2008), yellow left out: it is too pale on white.
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"
-#: Colours of curves, in order.
-PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, BLACK)
-_DASHES = ("-", (0, (6, 2)), (0, (3, 1.5)), (0, (6, 2, 1, 2)), (0, (1, 1.2)), (0, (8, 2, 2, 2, 2, 2)), (0, (4, 3)))
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+__all__ = [
+    "PANELS",
+    "check_ending",
+    "plot_crosscheck",
+    "plot_forest",
+    "plot_groups",
+    "plot_plan",
+    "plot_predictive",
+    "plot_study",
+    "save_figure",
+    "to_svg",
+]
+
 _STYLE = {"mle": ("D", ORANGE, "MLE"), "oracle": ("x", RED, "oracle")}
 #: Panels of a forest plot, one per cell.
 PANELS = 12
-
-
-def _new_figure(**settings):
-    """Return a matplotlib Figure, or name the extra that brings matplotlib."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as err:
-        raise InfeasibleError('Figures need matplotlib, which is not installed: pip install "ldpbayes[plots]".') from err
-    return Figure(layout="constrained", **settings)
-
-
-def _style(i):
-    """Return colour, line style, marker and width of the i-th curve.
-
-    Later curves are drawn thinner, so that a curve below another one shows on both sides of it.
-    """
-    k = i % len(PALETTE)
-    return {"color": PALETTE[k], "ls": _DASHES[k], "marker": _MARKERS[k], "lw": max(3.0 - 0.4 * i, 1.0)}
 
 
 def plot_forest(tree, *, top=40):
@@ -68,22 +61,47 @@ def plot_forest(tree, *, top=40):
     cells = list(summary["cell"].values)[:PANELS] if "cell" in summary.dims else [None]
     columns = min(len(cells), 3)
     rows = -(-len(cells) // columns)
-    figure = _new_figure(figsize=(max(7.5, 4.2 * columns), rows * (1.2 + 0.36 * lines) + 0.9))
+    figure = _new_figure(figsize=(max(WIDTH, 4.2 * columns), rows * (1.0 + 0.36 * lines) + 1.5))
+    prior = _prior_ends(tree, summary.attrs["ci_prob"])
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat
     for axes, cell in zip(grid, cells, strict=False):
         handles = _forest_panel(axes, _of_cell(summary, cell), _of_cell(estimate, cell), shown, quantities)
         if cell is not None:
-            axes.set_title(str(cell), fontsize=9)
-        left_out = "" if shown.size == total else f" (the {shown.size} largest of {total:,} categories)"
-        axes.set_xlabel("share of people" + left_out)
+            axes.set_title(str(cell), fontsize=SMALL)
+        if prior is not None:
+            handles += _prior_lines(axes, prior[:, shown], len(quantities), summary.attrs["ci_prob"])
+        left_out = "" if shown.size == total else f"\n(the {shown.size} largest of {total:,} categories)"
+        axes.set_xlabel("share of people" + left_out, fontsize=LABEL)
     for axes in figure.axes[len(cells) :]:
         axes.remove()
     title = tree.attrs["title"] or tree.attrs["collection"]
     if cells != [None] and len(cells) < summary.sizes["cell"]:
         title += f" (the first {len(cells)} of {summary.sizes['cell']:,} cells)"
-    figure.suptitle("\n".join(textwrap.wrap(title, 80)), fontsize=11)
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    figure.suptitle("\n".join(textwrap.wrap(title, 42 if columns == 1 else 80)), fontsize=TITLE)
+    figure.legend(handles=handles, loc="outside lower center", ncols=1 if columns == 1 else 2, fontsize=SMALL, frameon=False)
     return figure
+
+
+def _prior_ends(tree, ci_prob):
+    """Return the ends of the prior intervals, shape (2, a), where the prior is one Dirichlet; else None."""
+    held = tree["constant_data"] if "constant_data" in tree.children else {}
+    if "alpha" not in held or held["alpha"].dims != ("category",):
+        return None
+    from scipy.special import betaincinv
+
+    alpha = held["alpha"].values
+    return np.stack([betaincinv(alpha, alpha.sum() - alpha, level) for level in ((1 - ci_prob) / 2, (1 + ci_prob) / 2)])
+
+
+def _prior_lines(axes, prior, below, ci_prob):
+    """Draw the prior intervals as pale bars behind all else, above so many lines of derived quantities."""
+    y = np.arange(prior.shape[1])[::-1] + below
+    label = f"prior: {ci_prob * 100:g} % interval"
+    ends = axes.get_xlim()
+    handle = axes.hlines(y, *prior, color="0.87", lw=9, zorder=-1, label=label)
+    # The prior often reaches from 0 to 1: the axis shows what the posterior needs, and as much of the prior as fits.
+    axes.set_xlim(ends)
+    return [handle]
 
 
 def _of_cell(dataset, cell):
@@ -120,6 +138,7 @@ def _forest_panel(axes, summary, estimate, shown, quantities):
     axes.axvline(0, color="0.8", lw=0.8, zorder=0)
     axes.set_yticks(y, ["\n".join(textwrap.wrap(str(label), 32)) for label in labels])
     axes.set_ylim(-0.7, len(labels) - 0.3)
+    axes.tick_params(labelsize=SMALL)
     axes.spines[["top", "right"]].set_visible(False)
     return handles
 

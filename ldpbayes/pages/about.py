@@ -1,0 +1,164 @@
+"""Question, design and source of the data in words, and what it takes to compute a page again."""
+
+import hashlib
+import math
+import platform
+from collections.abc import Mapping
+
+import numpy as np
+
+from ldpbayes.collections import Cells, Collection
+from ldpbayes.pages.prose import number_of
+from ldpbayes.result.observed import observed_data, observed_of_cells
+
+#: Libraries whose versions may change a number in its last digits.
+LIBRARIES = ("numpy", "scipy", "xarray")
+#: What to cite for the program and for its estimators.
+REFERENCE = (
+    "ldpbayes {version}. The estimators are those of M. Lopuhaä-Zwakenberg, Z. Li, B. Škorić and N. Li (2020), Improving "
+    "frequency estimation under local differential privacy, and of the papers that its documentation names."
+)
+#: Lists of parameters are written out up to this many characters.
+_LONGEST = 60
+
+
+def about(collection: Collection | Cells) -> dict[str, str]:
+    """Return what a reader should know of a collection before its numbers, by heading.
+
+    Parameters
+    ----------
+    collection : Collection or Cells
+
+    Returns
+    -------
+    dict of str to str
+        Question, design (one paragraph per channel), groups, notes, source and licence; those that are known.
+    """
+    cells = list(collection.values()) if isinstance(collection, Cells) else [collection]
+    held = [cell for cell in cells if isinstance(cell, Collection)]
+    first = held[0] if held else None
+    found = {"Question": first.question if first else "", "Answers": _answers(collection.categories)}
+    channels = {tally.name: tally.protocol for cell in held for tally in cell.tallies}
+    users = {name: sum(t.n_reports for cell in held for t in cell.tallies if t.name == name) for name in channels}
+    found["Design"] = " ".join(_channel(name, one, users[name], len(channels)) for name, one in channels.items())
+    if isinstance(collection, Cells):
+        sizes = np.asarray(collection.sizes)
+        per = f"{sizes.min():,} to {sizes.max():,} reports" if sizes.min() < sizes.max() else number_of(sizes[0], "report")
+        found["Groups"] = f"{len(collection):,} groups by {' and '.join(collection.by)}, with {per} each."
+    if first:
+        found |= {"Notes": first.notes.strip(), "Source": first.citation, "Licence": first.licence}
+    return {heading: text for heading, text in found.items() if text}
+
+
+def _answers(categories):
+    if len(categories) <= 12:
+        return f"{len(categories)} categories: {', '.join(categories)}."
+    return f"{len(categories):,} categories, from {categories[0]} to {categories[-1]}."
+
+
+def _channel(name, protocol, users, total):
+    """Return one channel in words: protocol, parameters, ε and what ε means."""
+    from ldpbayes.protocols import describe_protocols
+
+    known = {entry.name: entry.summary for entry in describe_protocols()}
+    parts = [f"{key} = {_value(value)}" for key, value in protocol.parameters().items() if key != "epsilon"]
+    start = f"Channel {name}: " if total > 1 else ""
+    text = f"{start}{number_of(users, 'report')} through {protocol.design.replace('_', ' ')}"
+    text += f" ({', '.join(parts)})." if parts else "."
+    if protocol.design in known:
+        text += f" {known[protocol.design].rstrip('.')}."
+    epsilon = float(protocol.epsilon)
+    if 0 < epsilon < 30:
+        text += (
+            f" The privacy level is ε = {epsilon:.3g}: no report is more than {math.exp(epsilon):.3g} times as likely from "
+            "one true answer as from another."
+        )
+    elif math.isinf(epsilon):
+        text += " Some reports exclude a true answer with certainty, so that ε is infinite."
+    return text
+
+
+def _value(value):
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        text = f"[{', '.join(_value(item) for item in value)}]"
+        return text if len(text) <= _LONGEST else f"{len(value):,} values"
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def again(command: str = "", *, seed: int | None = None, data: str = "", settings: str = "") -> dict[str, str]:
+    """Return what it takes to compute the same numbers, by heading; what is empty is left out.
+
+    Parameters
+    ----------
+    command : str
+        A line for a shell.
+    seed : int, optional
+    data : str
+        The fingerprint of the data.
+    settings : str
+        Settings of the method, as text.
+
+    Returns
+    -------
+    dict of str to str
+        Command, seed, settings, data, versions of programs, and what to cite.
+    """
+    import importlib
+
+    import ldpbayes
+
+    versions = [f"ldpbayes {ldpbayes.__version__}", f"Python {platform.python_version()}"]
+    versions += [f"{name} {importlib.import_module(name).__version__}" for name in LIBRARIES]
+    found = {
+        "Command": command,
+        "Random seed": "" if seed is None else str(seed),
+        "Settings": settings,
+        "Data (SHA-256)": data,
+        "Versions": ", ".join(versions),
+        "Please cite": REFERENCE.format(version=ldpbayes.__version__),
+    }
+    return {heading: text for heading, text in found.items() if text}
+
+
+def fingerprint(collection: Collection | Cells) -> str:
+    """Return the SHA-256 of the categories and of all distinct reports with their counts.
+
+    Parameters
+    ----------
+    collection : Collection or Cells
+
+    Returns
+    -------
+    str
+        The same as ``fingerprint_of_arrays`` of what a result keeps of the data.
+    """
+    if isinstance(collection, Cells):
+        held = observed_of_cells(collection).data_vars
+        return fingerprint_of_arrays(collection.categories, {str(name): one.values for name, one in held.items()})
+    found = {name: values for name, (_, values) in observed_data(collection).items()}
+    return fingerprint_of_arrays(collection.categories, found)
+
+
+def fingerprint_of_arrays(categories, observed: Mapping[str, np.ndarray]) -> str:
+    """Return the SHA-256 of labels and of arrays by name; integers count by value, whatever their width.
+
+    Parameters
+    ----------
+    categories : sequence of str
+    observed : mapping of str to array
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    found = hashlib.sha256("\0".join(map(str, categories)).encode())
+    for name in sorted(observed):
+        values = np.asarray(observed[name])
+        kind = "<i8" if values.dtype.kind in "iu" and values.dtype.itemsize <= 8 else values.dtype.newbyteorder("<")
+        found.update(f"\0{name}{values.shape}".encode())
+        found.update(np.ascontiguousarray(values.astype(kind)).tobytes())
+    return found.hexdigest()

@@ -1,0 +1,42 @@
+"""The cross-check as a picture: how far each answer lies from the reference, in posterior sd."""
+
+import numpy as np
+
+from ldpbayes.plots.base import BLACK, BLUE, LABEL, ORANGE, RED, SMALL, TITLE, WIDTH, _new_figure, largest, wrapped
+
+_MARKS = {"mle": ("D", ORANGE, "MLE"), "oracle": ("x", RED, "oracle")}
+
+
+def plot_crosscheck(check, *, top=40, title=""):
+    """Return a matplotlib figure: NUTS, MLE and oracle minus the mean of the reference posterior, in its sd.
+
+    Parameters
+    ----------
+    check : CrossCheck
+    top : int
+        Number of categories: those with the largest means.
+    title : str
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    shown = largest(check.mean, top)
+    y = np.arange(shown.size)[::-1]
+    figure = _new_figure(figsize=(WIDTH, 2.0 + 0.3 * shown.size))
+    axes = figure.subplots()
+    handles = [axes.axvspan(-1, 1, color=BLUE, alpha=0.15, lw=0, label=f"one posterior sd of {check.reference}")]
+    handles += axes.plot(check.difference_sd[shown], y, "o", color=BLUE, ms=6, label=f"mean by {check.sampler}")
+    for name, away in check.estimates.items():
+        mark, color, label = _MARKS.get(name, (".", BLACK, name))
+        handles += axes.plot(away[shown], y, mark, color=color, ms=6, label=label)
+    axes.axvline(0, color="0.4", lw=0.8)
+    axes.set_yticks(y, [wrapped(check.categories[x], 28) for x in shown])
+    axes.set_ylim(-0.7, shown.size - 0.3)
+    left_out = "" if shown.size == check.mean.size else f"\n(the {shown.size} largest of {check.mean.size:,} categories)"
+    axes.set_xlabel(f"difference from the mean by {check.reference}, in posterior sd{left_out}", fontsize=LABEL)
+    axes.tick_params(labelsize=SMALL)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(wrapped(title or "The same posterior by other means", 42), fontsize=TITLE)
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+    return figure

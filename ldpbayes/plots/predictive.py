@@ -1,0 +1,99 @@
+"""The predictive check as a picture: reports that came in against those that the posterior expects."""
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.plots.base import BLACK, BLUE, LABEL, SMALL, TITLE, WIDTH, _new_figure, wrapped
+
+#: Counts with more entries are drawn as distances from their expectation, without names.
+NAMED = 24
+#: Draws of the posterior that replicate the reports.
+DRAWS = 200
+_KINDS = {"list": "report", "supports": "category supported", "bits": "bit"}
+
+
+def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0):
+    """Return a matplotlib figure of observed counts of reports, beside what the posterior predicts for as many users.
+
+    One panel per channel. Up to NAMED counts stand as shares with their predictive 95 % interval; more of them as
+    (observed − expected)/sd, of which some 95 % should lie within two. Where there are many possible reports, the reports
+    whose support holds each category are counted.
+
+    Parameters
+    ----------
+    collection : Collection
+    tree : DataTree
+        Its posterior.
+    draws : int
+        Draws of the posterior.
+    random_seed : int or Generator
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InfeasibleError
+        Where the reports of no channel can be counted.
+    """
+    rng = checks.generator(random_seed, "random_seed")
+    found = [(tally, law) for tally in collection.tallies if (law := tally.protocol.report_law()) is not None]
+    if not found:
+        raise InfeasibleError("The reports of these channels can be counted neither whole nor by support.")
+    flat = tree["posterior"]["distribution"].values.reshape(-1, collection.n_categories)
+    chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
+    panels = [_panel(tally, law, chosen, rng) for tally, law in found]
+    heights = [1.1 + 0.25 * len(seen) if len(seen) <= NAMED else 2.4 for _, _, seen, _ in panels]
+    figure = _new_figure(figsize=(WIDTH, sum(heights) + 1.0))
+    grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights).flat
+    for axes, (tally, law, seen, fresh) in zip(grid, panels, strict=True):
+        if len(panels) > 1:
+            axes.set_title(f"channel {tally.name}", fontsize=LABEL)
+        handles = (_named if len(seen) <= NAMED else _distances)(axes, collection, tally, law, seen, fresh)
+        axes.tick_params(labelsize=SMALL)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(wrapped("Reports that came in, and those that the posterior predicts", 42), fontsize=TITLE)
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+    return figure
+
+
+def _panel(tally, law, chosen, rng):
+    fresh = np.stack([law.simulate(rng.multinomial(tally.n_reports, p / p.sum()), rng) for p in chosen])
+    return tally, law, np.asarray(law.tally(tally.reports, tally.counts), dtype=float), fresh
+
+
+def _named(axes, collection, tally, law, seen, fresh):
+    """Draw shares of reports with their predictive intervals; return the legend's handles."""
+    y, n = np.arange(len(seen))[::-1], tally.n_reports
+    low, high = np.quantile(fresh, (0.025, 0.975), axis=0) / n
+    handle = axes.hlines(y, low, high, color=BLUE, lw=6, alpha=0.45, label="predicted: 95 % interval")
+    handles = [handle, *axes.plot(seen / n, y, "D", color=BLACK, ms=5, label="observed")]
+    axes.set_yticks(y, [wrapped(label, 28) for label in _labels(collection, tally, law, len(seen))])
+    axes.set_ylim(-0.7, len(seen) - 0.3)
+    axes.set_xlabel("share of the reports", fontsize=LABEL)
+    return handles
+
+
+def _distances(axes, collection, tally, law, seen, fresh):
+    """Draw distances from the expectation in predictive sd; return the legend's handles."""
+    mean, sd = fresh.mean(axis=0), fresh.std(axis=0, ddof=1)
+    away = np.divide(seen - mean, sd, out=np.zeros_like(mean), where=sd > 0)
+    band = axes.axhspan(-2, 2, color=BLUE, alpha=0.2, lw=0, label="two predictive sd")
+    handles = [band, *axes.plot(np.arange(len(seen)) + 1, away, ".", color=BLACK, ms=4, label="observed")]
+    axes.set_xlabel(f"{_KINDS[law.kind]}, in order", fontsize=LABEL)
+    axes.set_ylabel("(observed − expected)/sd", fontsize=LABEL)
+    reach = max(3.5, 1.1 * float(np.abs(away).max()))
+    axes.set_ylim(-reach, reach)
+    return handles
+
+
+def _labels(collection, tally, law, size):
+    """Return what each count is of: the text of a report, a category, or a position."""
+    if law.kind == "supports":
+        return list(collection.categories)
+    if law.kind == "list":
+        columns = tally.protocol.format_reports(tally.protocol.all_reports(), collection.categories)
+        return [", ".join(parts) for parts in zip(*columns, strict=True)]
+    return [f"bit {i + 1}" for i in range(size)]
