@@ -56,6 +56,8 @@ def _of_values(part: Ancillary, values: NDArray, counts: NDArray, channel: str) 
         bound = _log_choose(n, most) - (most - 1) * math.log(part.size)
         yield Check(f"repeated {part.name}", channel, most, math.nan, math.exp(min(bound, 0.0)), "upper bound", RARE)
         parts = min(MAX_PARTS, 2 ** int(math.log2(max(n / LEAST_EXPECTED, 1))))
+        if parts < 2:
+            return
         values, size, law = (values // -(-part.size // parts)).astype(np.int64), parts, None
     else:
         size, law = part.size, part.law

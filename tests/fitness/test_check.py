@@ -6,7 +6,7 @@ from fitcases import DESIGNS, collection_of, flagged_share, honest, zipf
 from scipy.optimize import minimize_scalar
 from scipy.stats import binom, chi2
 
-from ldpbayes import Tally, fit
+from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ArgumentError
 from ldpbayes.fitness import Check, Fitness, check
 from ldpbayes.fitness.goodness import goodness_of_fit
@@ -246,3 +246,10 @@ def test_support_counts_below_what_any_population_has_are_flagged():
     assert not check(collection_of(Tally(protocol, reports))).flagged
     found = check(collection_of(Tally(protocol, reports[reports != 2999])))
     assert found.flagged and "support counts" in found.verdict
+
+
+def test_a_handful_of_hashed_reports_is_checked():
+    """Too few seeds to compare their distribution, whose range does not fit in 64 bits."""
+    pairs = np.array([[17, 0], [905, 2], [44, 1], [3120, 3]])
+    collection = Collection([str(x) for x in range(16)], [Tally(LocalHashing(16, 1.0, family="xxhash"), pairs)])
+    assert not check(collection).flagged
