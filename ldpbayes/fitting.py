@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 
 from ldpbayes import checks, posteriors
-from ldpbayes.collections import Cells, as_collection
-from ldpbayes.collections.noncompliance import named
+from ldpbayes.collections import Cells, Collection, as_collection
+from ldpbayes.collections.noncompliance import compliers_only, named
 from ldpbayes.errors import (
     ArgumentError,
     ConvergenceError,
@@ -19,9 +19,9 @@ from ldpbayes.errors import (
     LDPBayesWarning,
     listed,
 )
-from ldpbayes.posteriors.base import AbstractPosterior, Answer, Plan, Problem, Refusal, Watch, level, seed
+from ldpbayes.posteriors.base import NO_USERS, AbstractPosterior, Answer, Plan, Problem, Refusal, Watch, level, scaled, seed
 from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
-from ldpbayes.priors import as_prior
+from ldpbayes.priors import AbstractPrior, as_prior
 from ldpbayes.sources import read_collection
 
 for _module in pkgutil.iter_modules(posteriors.__path__):
@@ -233,7 +233,8 @@ def fit(
     if isinstance(collection, Cells):
         settings = {"method": method, "draws": draws, "chains": chains, "estimates": estimates, "exclude": exclude}
         run = {"random_seed": seed(random_seed), "ci_prob": level(ci_prob), "progressbar": progressbar}
-        tree = _fit_cells(collection, as_prior(prior, collection.n_categories, cells=collection), settings, run)
+        collection = _weighed(collection)
+        tree = _fit_cells(collection, _prior_of_cells(prior, collection), settings, run)
         if estimates:
             tree.attrs |= _fitness_of_cells(collection, tree)
         if not tree.attrs["converged"]:
@@ -270,7 +271,7 @@ def fit(
             from ldpbayes.fitness.noncompliance import findings
 
             tree.attrs |= findings(tree, collection, problem.prior)
-        else:
+        elif collection.survey is None:
             tree.attrs |= log_bayes_factors(collection, problem=problem, known=of_result(tree)).to_attrs()
         if np.isfinite(tree.attrs["prior_weight"]):
             tree.attrs |= answers.worth(tree, collection)
@@ -281,12 +282,39 @@ def fit(
     return tree
 
 
+def _weighed(cells):
+    """Return cells whose sampling weights add up to n / deff in every cell; cells without weights as they are."""
+    if not any(isinstance(cell, Collection) and cell.survey is not None for cell in cells.values()):
+        return cells
+    found = {key: scaled(cell) if isinstance(cell, Collection) else cell for key, cell in cells.items()}
+    return Cells(found, cells.by, cells.covariates, cells.categories, id=cells.id, title=cells.title)
+
+
+def _prior_of_cells(prior, cells):
+    """Return the prior of all cells, or of each; where respondents may ignore the device, what ``fit`` takes for each."""
+    n_laws = cells.n_laws
+    if not n_laws:
+        return as_prior(prior, cells.n_categories, cells=cells)
+    if isinstance(prior, AbstractPrior) and prior.beside(n_laws) is not None:
+        return prior
+    plain = Cells({key: compliers_only(cell) for key, cell in cells.items()}, cells.by, cells.covariates)
+    if len(as_prior(prior, plain.n_categories, cells=plain).shape) > 1:
+        raise InfeasibleError(
+            "A prior over all cells does not go with respondents who ignore the device; fit the cells one by one, with a "
+            "prior such as jeffreys, and every cell has its own share of them."
+        )
+    return prior
+
+
 def _fit_cells(cells, prior, settings, run):
     """Return one result of all cells: with a prior over all of them together, else each cell on its own."""
     from ldpbayes import result
 
-    if len(prior.shape) > 1:
-        return _fit_together(cells, prior, settings, run)
+    if not cells.n_laws and len(prior.shape) > 1:
+        tree = _fit_together(cells, prior, settings, run)
+        if any(isinstance(cell, Collection) and cell.survey is not None for cell in cells.values()):
+            tree.attrs["pseudo"] = f"Pseudo-posterior: every cell has weights that add up to n / deff. {NO_USERS}"
+        return tree
     kept = [label for label, one in zip(cells.labels, cells.likelihoods, strict=True) if one.rows() is None]
     if kept:
         raise InfeasibleError(

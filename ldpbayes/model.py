@@ -114,6 +114,8 @@ def observe(name, p, data, *, dims=None, likelihood="full", prior="jeffreys", pi
     expansion = None
     if likelihood == "surrogate":
         expansion = _expand(data.rows, prior, data.n_categories) if pilot is None else _pilots(pilot, spread, p, data)
+    if data.survey is not None:
+        raise InfeasibleError("observe takes no sampling weights, strata or clusters; fit does.")
     single = len(data.tallies) == 1
     variables = []
     for tally in data.tallies:

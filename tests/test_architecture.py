@@ -25,6 +25,7 @@ FAMILIES = ("estimators", "posteriors", "theory")
 SHARED = {
     "estimators.base",
     "estimators.estimate",
+    "estimators.linearised",
     "estimators.solvers",
     "posteriors.base",
     "posteriors.conditioned_product",

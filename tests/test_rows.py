@@ -21,6 +21,7 @@ from ldpbayes.likelihoods import (
     HadamardRows,
     IdentityRows,
     LevelRows,
+    PseudoRows,
     Rows,
     SeparableRows,
     StackedRows,
@@ -196,6 +197,7 @@ def kinds():
         SeparableRows([1, 1, 4], [0.3, 0.7, 0.1], [0.5, -0.5, 2.0], [7, 2, 5], 6),
         StackedRows([identity, supports]),
         ExtendedRows(IdentityRows([2, 0, 4], 3.0, [4, 1, 9], 5, -0.3), np.log([[0.2], [0.7], [0.1]])),
+        PseudoRows(DenseRows(rng.random((7, 6)), rng.uniform(0.5, 9, 7))),
     ]
 
 

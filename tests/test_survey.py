@@ -1,10 +1,27 @@
 """Weights, strata and clusters: the design effect."""
 
 import numpy as np
+import pyarrow.csv
 import pytest
+from commands import run
 
-from ldpbayes import ArgumentError, DataError
+from ldpbayes import (
+    GRR,
+    MLE,
+    ArgumentError,
+    Collection,
+    DataError,
+    Exact,
+    InfeasibleError,
+    Oracle,
+    fit,
+    read_collection,
+    read_frame,
+    show,
+    write_collection,
+)
 from ldpbayes.collections.survey import design_effect
+from ldpbayes.protocols import designs
 
 
 def test_simple_random_samples_have_no_design_effect():
@@ -67,3 +84,162 @@ def test_the_noise_of_the_device_stays_when_everybody_was_asked():
     census = design_effect(y, population=100, device=[[0.75]])
     assert census.variance == pytest.approx(100 * 0.75)
     assert design_effect(y, population=1e12, device=[[0.75]]).value == pytest.approx(1.0, abs=1e-6)
+
+
+# ---- collections, files and fits -----------------------------------------------------------------------------------
+DESIGN = {"weights": np.array([1.0, 3.0, 0.6]), "shares": np.array([0.05, 0.15, 0.3])}
+
+
+def sampled(n=442, seed=1, protocol=None, **columns):
+    """Return (collection, answers, weights, strata) of a stratified sample."""
+    rng = np.random.default_rng(seed)
+    strata = np.arange(n) % 3
+    weights = DESIGN["weights"][strata]
+    values = (rng.random(n) < DESIGN["shares"][strata]).astype(int)
+    protocol = protocol or designs.forced_response(2 / 3, [1, 1])
+    answers = protocol.privatize(values, rng)
+    found = Collection.from_sample(["no", "yes"], protocol, answers, weights=weights, strata=strata, **columns)
+    return found, answers, weights, strata
+
+
+def test_standard_error_is_that_of_the_stratified_estimator():
+    """A forced response is an affine function of a weighted mean, whose stratified linearization has a closed form."""
+    collection, answers, weights, strata = sampled()
+    high, low = collection.tallies[0].protocol.channel()[1, ::-1]
+    share = weights @ answers / weights.sum()
+    z = weights * (answers - share)
+    groups = [z[strata == h] for h in range(3)]
+    error = sum(group.size * group.var(ddof=1) for group in groups)
+    found = MLE()(collection)
+    assert found.distribution[1] == pytest.approx((share - low) / (high - low), abs=1e-6)
+    assert found.standard_error[1] == pytest.approx(np.sqrt(error) / weights.sum() / (high - low), rel=1e-6)
+    assert "linearized" in found.outcome
+    with pytest.raises(ArgumentError, match="takes no sampling weights"):
+        Oracle()(collection)
+
+
+def test_pseudo_posterior_by_every_engine_that_takes_weights():
+    collection, *_ = sampled(population=3000)
+    tree = fit(collection, random_seed=1)
+    assert tree.attrs["method"] == "quadrature" and tree.attrs["pseudo"].startswith("Pseudo-posterior.")
+    assert "frequency" not in tree["posterior"] and "log_evidence" not in tree.attrs and "log_evidence" not in tree["exact"]
+    moments = Exact().moments(collection, "jeffreys")
+    np.testing.assert_allclose(tree["summary"]["mean"].sel(target="distribution"), moments.mean, atol=1e-9)
+    np.testing.assert_allclose(tree["summary"]["sd"].sel(target="distribution"), moments.sd, atol=1e-9)
+    # The same on a grid: n/deff answers, of which the weighted share said yes.
+    effect, p = tree.attrs["design_effect"], np.linspace(0, 1, 200_001)[1:-1]
+    high, low = collection.tallies[0].protocol.channel()[1, ::-1]
+    share = collection.rows.counts[1] / collection.n_reports
+    yes = low + (high - low) * p
+    density = collection.n_reports / effect * (share * np.log(yes) + (1 - share) * np.log1p(-yes))
+    density -= 0.5 * np.log(p * (1 - p))
+    density = np.exp(density - density.max())
+    assert moments.mean[1] == pytest.approx(density @ p / density.sum(), abs=1e-5)
+    for method in ("exact", "tally_states", "augmentation", "nuts"):
+        with pytest.raises(InfeasibleError):
+            fit(collection, method=method)
+    text = show(tree).render("markdown")
+    assert "mean of F" not in text and "Pseudo-posterior" in text
+
+
+TOML = """categories = ["no", "yes"]
+weight = "w"
+strata = "region"
+cluster = "village"
+[[channels]]
+protocol = "grr"
+file = "t.csv"
+report = "answer"
+[channels.parameters]
+epsilon = 2.0
+"""
+
+
+def written(tmp_path, rows=None):
+    if rows is None:
+        rng = np.random.default_rng(3)
+        draws = zip(rng.integers(3, size=200), rng.integers(8, size=200), rng.random(200) < 0.3, strict=True)
+        rows = [f"{[1, 2.5, 0.5][r]},r{r},v{village},{'yes' if yes else 'no'}" for r, village, yes in draws]
+    (tmp_path / "t.csv").write_text("\n".join(["w,region,village,answer", *rows]) + "\n")
+    (tmp_path / "x.toml").write_text(TOML)
+    return tmp_path / "x.toml"
+
+
+def test_columns_of_files_and_frames(tmp_path, capsys):
+    path = written(tmp_path)
+    found = read_collection(path)
+    table = pyarrow.csv.read_csv(tmp_path / "t.csv")
+    columns = {"weight": "w", "strata": "region", "cluster": "village"}
+    frame = read_frame(table, GRR(2, 2.0), "answer", categories=["no", "yes"], **columns)
+    values = {name: table[name].to_numpy() for name in table.column_names}
+    reports = (values["answer"] == "yes").astype(int)
+    own = {"weights": values["w"], "strata": values["region"], "clusters": values["village"]}
+    plain = Collection.from_sample(["no", "yes"], GRR(2, 2.0), reports, **own)
+    errors = [MLE()(one).standard_error for one in (found, frame, plain)]
+    np.testing.assert_allclose(errors, np.tile(errors[2], (3, 1)))
+    assert found.survey.sentence() == "Sampled with weights, 3 strata and 8 clusters."
+    write_collection(found, tmp_path / "y.toml")
+    np.testing.assert_allclose(MLE()(read_collection(tmp_path / "y.toml")).standard_error, errors[0])
+    cells = read_frame(table, GRR(2, 2.0), "answer", categories=["no", "yes"], weight="w", cluster="village", by="region")
+    tree = fit(cells, random_seed=1, draws=100)
+    assert (tree["cells"]["design_effect"].values > 0).all() and "Pseudo-posterior" in tree.attrs["pseudo"]
+    write_collection(cells, tmp_path / "z.toml")
+    assert list(read_collection(tmp_path / "z.toml")) == list(cells)
+    status, out, _ = run(capsys, "fit", path, "--draws", "100", "--seed", "1", "--population", "r0=90,r1=90,r2=90")
+    assert status == 0 and "a finite population" in out and "mean of F" not in out
+
+
+@pytest.mark.parametrize(
+    "row, match",
+    [
+        (",r0,v1,no", "'w': holds missing values"),
+        ("0,r0,v1,no", "above 0, got '0'"),
+        ("x,r0,v1,no", "above 0, got 'x'"),
+        ("1,,v1,no", "'region': holds missing values"),
+        ("1,alone,v1,no", "'alone' has a single cluster"),
+    ],
+)
+def test_bad_columns_are_one_sentence(tmp_path, row, match):
+    good = [f"1,r{i % 2},v{i % 5},{'no' if i % 3 else 'yes'}" for i in range(30)]
+    with pytest.raises(DataError, match=match):
+        fit(read_collection(written(tmp_path, [*good, row])))
+
+
+# ---- coverage --------------------------------------------------------------------------------------------------------
+STRATA = {"share": np.array([0.4, 0.3, 0.2, 0.1]), "p": np.array([0.05, 0.15, 0.3, 0.5]), "correlation": 0.15}
+CLUSTERS, SIZE = 15, 12
+
+
+def coverage(replications, seed):
+    """Return the shares of the 95 % intervals that hold the truth: weights scaled to n/deff, to n, and no weights at all.
+
+    Four strata that are sampled alike though they are not alike in size, clusters of people who are like each other, and a
+    forced response. Posteriors under Jeffreys' prior on a grid.
+    """
+    rng, n = np.random.default_rng(seed), 4 * CLUSTERS * SIZE
+    truth = float(STRATA["share"] @ STRATA["p"])
+    protocol = designs.forced_response(0.75, [1, 1])
+    high, low = protocol.channel()[1, ::-1]
+    strata, clusters = np.repeat(np.arange(4), CLUSTERS * SIZE), np.repeat(np.arange(4 * CLUSTERS), SIZE)
+    weights = STRATA["share"][strata]
+    grid = np.linspace(0, 1, 4001)[1:-1]
+    yes = low + (high - low) * grid
+    prior = -0.5 * np.log(grid * (1 - grid))
+    inside = np.zeros((replications, 3), dtype=bool)
+    for r in range(replications):
+        size = 1 / STRATA["correlation"] - 1
+        own = rng.beta(*(size * np.stack([STRATA["p"], 1 - STRATA["p"]])[:, :, None]), size=(4, CLUSTERS))
+        answers = (rng.random(n) < low + (high - low) * own.ravel()[clusters]).astype(float)
+        share = weights @ answers / weights.sum()
+        effect = design_effect((answers - share) / (share * (1 - share)), weights, strata, clusters).value
+        for k, (rate, answered) in enumerate(((share, n / effect), (share, n), (answers.mean(), n))):
+            density = answered * (rate * np.log(yes) + (1 - rate) * np.log1p(-yes)) + prior
+            mass = np.cumsum(np.exp(density - density.max()))
+            below = np.interp(truth, grid, mass / mass[-1])
+            inside[r, k] = 0.025 <= below <= 0.975
+    return inside.mean(axis=0)
+
+
+def test_intervals_of_stratified_and_clustered_surveys_cover():
+    scaled, weighted, plain = coverage(2000, 2)
+    assert abs(scaled - 0.95) <= 0.02 and weighted < 0.9 and plain < 0.2

@@ -67,7 +67,7 @@ def worth(tree: xr.DataTree, collection: Collection) -> Worth:
     sentence = f"These {n:,} reports carry as much information about P as {open_answers:,.0f} unprotected answers."
     bound = float("nan")
     unidentified = tree.attrs["identifiability"] if "identifiability" in tree.attrs else collection.identifiability()
-    if 0 < epsilon < float("inf") and not unidentified and alpha_total <= open_answers:
+    if collection.survey is None and 0 < epsilon < float("inf") and not unidentified and alpha_total <= open_answers:
         least = exact_floor(mean.size, min(epsilon, 50.0)).value / n
         if least <= variance:
             bound = least**0.5

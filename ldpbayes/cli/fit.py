@@ -53,6 +53,15 @@ def command(
     noncompliance_prior: Annotated[
         str | None, typer.Option(help="b,c of the Beta prior of the share who ignore the device; 1,9 by default.")
     ] = None,
+    weight: Annotated[
+        str | None, typer.Option(help="The column of sampling weights; the result is then a pseudo-posterior.")
+    ] = None,
+    strata: Annotated[str | None, typer.Option(help="The column of the sample's strata.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="The column of the sample's clusters.")] = None,
+    population: Annotated[
+        str | None,
+        typer.Option(help="Size of the population, for the finite population correction: 5000, or north=2000,south=3000."),
+    ] = None,
     explain: Annotated[bool, typer.Option(help="Only print which method auto would choose, and why.")] = False,
 ):
     """Infer the distribution P and the users' own frequencies F from a collection.
@@ -71,13 +80,14 @@ def command(
       ldpbayes fit my_survey.toml --page my_survey.html
 
       ldpbayes fit my_survey.toml --by region --by year
+
+      ldpbayes fit my_survey.toml --weight w --strata region --cluster village
     """
     from ldpbayes.fitting import fit
 
-    collection, belief = options.read(file, by), options.prior(prior)
+    sample = {"weight": weight, "strata": strata, "cluster": cluster, "population": options.population_of(population)}
+    collection, belief = options.read(file, by, **sample), options.prior(prior)
     if noncompliance or noncompliance_prior:
-        if isinstance(collection, Cells):
-            raise ArgumentError("noncompliance goes with one cell only; leave out by.")
         collection, belief = options.noncompliant(collection, belief, noncompliance, noncompliance_prior)
     options.say_noncompliance(collection)
     excluded = tuple(name.value for name in exclude or ())

@@ -65,17 +65,33 @@ def check_page(page):
         files.check_output(page)
 
 
-def read(file, by=None):
+def read(file, by=None, **sample):
     """Return the Collection or, where columns split its reports, the Cells that a FILE argument names."""
     from ldpbayes.examples import load_example
     from ldpbayes.sources import read_collection
 
     prefix, colon, name = file.partition(":")
     if colon and prefix == "example":
-        if by:
-            raise ArgumentError("by must be left out: the shipped collections have no grouping columns.")
+        if by or any(value is not None for value in sample.values()):
+            raise ArgumentError("by and weights must be left out: the shipped collections have no such columns.")
         return load_example(name)
-    return read_collection(file, by=by)
+    return read_collection(file, by=by, **sample)
+
+
+def population_of(text):
+    """Return the number, or the mapping by stratum, that a text of --population states: 5000, or north=2000,south=3000."""
+    if text is None:
+        return None
+    if "=" not in text:
+        return _number(text)
+    return {name.strip(): _number(size) for name, _, size in (part.partition("=") for part in text.split(","))}
+
+
+def _number(text):
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentError(f"population must be a number, or stratum=number,…, got {shown(text)}.") from None
 
 
 def prior(text):
@@ -87,11 +103,8 @@ def prior(text):
 
 def noncompliant(collection, belief, pairs, beta):
     """Return (collection, prior) with the respondents who ignore the device that name=law texts and b,c state."""
-    from ldpbayes.collections import Collection
     from ldpbayes.priors import Compliance, parse_prior
 
-    if not isinstance(collection, Collection):
-        raise ArgumentError("noncompliance must be asked of one collection, not of cells.")
     laws = {}
     for pair in pairs or ():
         name, equals, law = (part.strip() for part in pair.partition("="))

@@ -189,6 +189,30 @@ class Cells(Mapping):
                 found.setdefault(tally.name, []).append((position, tally))
         return found
 
+    def with_noncompliers(self, laws: Mapping) -> Cells:
+        """Return these cells with respondents who ignore the device, each cell with its own share γ.
+
+        Parameters
+        ----------
+        laws : mapping of str to law
+            As in ``Collection.with_noncompliers``.
+
+        Raises
+        ------
+        ArgumentError
+            Where a cell is a summary, or as for a collection.
+        """
+        if any(isinstance(cell, Summary) for cell in self.values()):
+            raise ArgumentError("cells that are summaries have no reports, so that a law cannot be added to them.")
+        found = {key: cell.with_noncompliers(laws) for key, cell in self.items()}
+        return Cells(found, self.by, self.covariates, id=self.id, title=self.title)
+
+    @property
+    def n_laws(self) -> int:
+        """Number of the last categories that are respondents who ignore the device, in every cell."""
+        numbers = {0 if isinstance(cell, Summary) else cell.n_laws for cell in self.values()}
+        return numbers.pop() if len(numbers) == 1 else 0
+
     def pooled(self) -> Collection:
         """Return the reports of all cells together, as if they were one.
 
@@ -198,6 +222,8 @@ class Cells(Mapping):
             Where a cell is a summary, or a channel differs between cells.
         """
         collections = list(self.values())
+        if any(_part(cell, "survey") for cell in collections):
+            raise ArgumentError("cells with sampling weights cannot be pooled; read their respondents as one collection.")
         if any(isinstance(cell, Summary) for cell in collections):
             raise ArgumentError("cells that are summaries cannot be pooled; add the summaries up instead.")
         tallies = []
@@ -325,8 +351,8 @@ def _categories(items: Mapping, categories: Sequence[str] | None) -> tuple[str, 
     return labels
 
 
-def _part(cell: Collection | Summary, name: str) -> tuple:
-    """Return a tuple field of a collection; a summary has none."""
+def _part(cell: Collection | Summary, name: str) -> Any:
+    """Return a field of a collection; a summary has none."""
     return getattr(cell, name) if isinstance(cell, Collection) else ()
 
 

@@ -7,11 +7,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ldpbayes import checks
-from ldpbayes.collections.tally import Tally
+from ldpbayes.collections.survey import Survey, check_weights
+from ldpbayes.collections.tally import Tally, places
 from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, InfeasibleError, RankDeficientWarning, listed, shown
 from ldpbayes.likelihoods import AbstractLikelihood, Rows, StackedRows
+from ldpbayes.protocols.base import AbstractProtocol
 
 #: Names of variables and dimensions of a result, which no derived quantity may take.
 RESERVED = {"distribution", "frequency", "chain", "draw", "cell", "category", "category_bis"}
@@ -113,6 +116,9 @@ class Collection:
         Quantities to report in addition to the categories.
     published : sequence of dict
         Numbers that others printed for these data, kept with them.
+    survey : Survey, optional
+        How the respondents were sampled, where not at random with equal chances: see ``Collection.from_sample``. The
+        likelihood is then a weighted one.
 
     Examples
     --------
@@ -132,6 +138,7 @@ class Collection:
     notes: str = ""
     derived: tuple[Derived, ...] = ()
     published: tuple[dict, ...] = field(default=(), repr=False)
+    survey: Survey | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         categories = tuple(self.categories)
@@ -168,10 +175,73 @@ class Collection:
             for label in (*item.of, *item.given):
                 if label not in known:
                     raise DataError(f"derived quantity {shown(item.name)} names the unknown category {shown(label)}")
+        if self.survey is not None:
+            if self.survey.n != users or int(self.survey.channel.max()) >= len(tallies):
+                raise ArgumentError(f"survey must have one entry for each of the {users:,} reports, got {self.survey.n:,}.")
         object.__setattr__(self, "categories", categories)
         object.__setattr__(self, "tallies", tallies)
         object.__setattr__(self, "derived", tuple(self.derived))
         object.__setattr__(self, "published", tuple(self.published))
+
+    @classmethod
+    def from_sample(
+        cls,
+        categories: Sequence[str],
+        protocol: AbstractProtocol,
+        reports: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
+        strata: Sequence | np.ndarray | None = None,
+        clusters: Sequence | np.ndarray | None = None,
+        population: float | Mapping | None = None,
+        **texts: Any,
+    ) -> "Collection":
+        """Return the collection of respondents who were not sampled at random with equal chances.
+
+        The likelihood becomes Π_i P(report_i | P)^{w_i} with weights that add up to n / deff, where deff is the design
+        effect: the *pseudo-posterior* that a fit then returns is as wide as the design makes it.
+
+        Parameters
+        ----------
+        categories : sequence of str
+        protocol : AbstractProtocol
+        reports : array
+            One report for each respondent, in the protocol's own form.
+        weights : (n,) array, optional
+            Above zero, of any scale, such as one over the probability of being asked.
+        strata, clusters : (n,) sequence, optional
+            Labels. A cluster lies in one stratum.
+        population : float or mapping, optional
+            How many respondents, or clusters where clusters were sampled, the population has; in all or by stratum.
+        **texts
+            Further fields of Collection.
+
+        Raises
+        ------
+        ArgumentError, DataError
+            Where the columns do not fit the reports, or a weight is missing or not positive.
+
+        Examples
+        --------
+        >>> from ldpbayes.protocols.designs import warner
+        >>> answers, weights = [0, 1, 0, 0, 1, 0], [1, 1, 1, 3, 3, 3]
+        >>> sample = Collection.from_sample(["no", "yes"], warner(0.7), answers, weights=weights, strata=list("aaabbb"))
+        >>> sample.n_reports, sample.rows.counts.tolist()
+        (6, [4.0, 2.0])
+        """
+        tally = Tally(protocol, reports)
+        canonical = protocol.check_reports(reports)
+        n = len(canonical)
+        columns = {}
+        for name, values in (("weights", weights), ("strata", strata), ("clusters", clusters)):
+            column = None if values is None else np.asarray(values, dtype=float if name == "weights" else object)
+            if column is not None and column.shape != (n,):
+                raise ArgumentError(f"{name} must have one entry for each of the {n} reports, got shape {column.shape}.")
+            columns[name] = column
+        w = np.ones(n) if weights is None else check_weights(columns["weights"])
+        none = np.zeros(n, dtype=np.int64)
+        survey = Survey(none, places(tally, canonical), none + 1, w, columns["strata"], columns["clusters"], population)
+        return cls(tuple(categories), (tally,), survey=survey, **texts)
 
     def __add__(self, other: "Collection") -> "Collection":
         """Return the union: channels of the same name and protocol are added, others stand side by side."""
@@ -179,6 +249,10 @@ class Collection:
             return NotImplemented
         if self.categories != other.categories:
             raise ArgumentError("collections must have the same categories to be added.")
+        if self.survey is not None or other.survey is not None:
+            raise ArgumentError(
+                "collections with weights, strata or clusters cannot be added; read their respondents together."
+            )
         merged = {tally.name: tally for tally in self.tallies}
         for tally in other.tallies:
             merged[tally.name] = merged[tally.name] + tally if tally.name in merged else tally
@@ -208,7 +282,9 @@ class Collection:
 
     @cached_property
     def rows(self) -> Rows:
-        """Likelihood rows of all channels."""
+        """Likelihood rows of all channels; of a survey with weights for counts."""
+        if self.survey is not None:
+            return self.survey.rows(self.tallies)
         parts = [tally.rows for tally in self.tallies]
         return parts[0] if len(parts) == 1 else StackedRows(parts)
 

@@ -23,6 +23,13 @@ SAMPLED = 4000
 GAMMA = 0.1
 
 
+#: What P and F of a noncompliant collection mean, and what that assumes, for the reader of a result.
+EXPLANATION = (
+    "P and F are those of the respondents who follow the device; 'noncompliance' is the share γ of those who ignore it. "
+    "That they have the same P as the others is an assumption, which no report can test."
+)
+
+
 @dataclass(frozen=True)
 class Identification:
     """What the reports of a design can say of the share γ of respondents who ignore the device.
@@ -160,8 +167,10 @@ def null_space(matrix: np.ndarray) -> np.ndarray:
 def _fitted(collection: Collection, parts: list) -> np.ndarray:
     """Return p′ with the least Σ (share − expected)²/share, by non-negative least squares."""
     blocks, right = [np.full((1, collection.n_categories), 1e4)], [[1e4]]
-    for (channel, n), tally in zip(parts, collection.tallies, strict=True):
-        share = ListLaw(tally.protocol).tally(tally.reports, tally.counts) / n
+    tallies, survey = collection.tallies, collection.survey
+    seen = [tally.counts for tally in tallies] if survey is None else survey.totals(tallies)
+    for (channel, n), tally, counts in zip(parts, tallies, seen, strict=True):
+        share = ListLaw(tally.protocol).tally(tally.reports, counts) / counts.sum()
         weight = np.sqrt(n / collection.n_reports / (share + 0.5 / n))
         blocks.append(weight[:, None] * channel)
         right.append(weight * share)
@@ -204,12 +213,13 @@ def _sd(parts: list, fitted: np.ndarray, ignoring: np.ndarray, a: int, gamma: fl
     return float(np.sqrt(along @ np.linalg.pinv(basis @ information @ basis.T, rcond=1e-13, hermitian=True) @ along))
 
 
-def explanation(collection: Collection) -> str:
-    """Return what P and F of a noncompliant collection mean, and what that assumes, for the reader of a result."""
-    return (
-        "P and F are those of the respondents who follow the device; 'noncompliance' is the share γ of those who ignore it. "
-        "That they have the same P as the others is an assumption, which no report can test."
-    )
+def compliers_only(collection: Collection) -> Collection:
+    """Return the collection of a noncompliant one as if everybody followed the device; any other as it is."""
+    if not collection.n_laws:
+        return collection
+    known = collection.categories[: collection.n_categories - collection.n_laws]
+    tallies = [Tally.trusted(t.protocol.noncompliance().compliers, t.reports, t.counts, t.name) for t in collection.tallies]
+    return replace(collection, categories=known, tallies=tuple(tallies), derived=())
 
 
-__all__ = ["Identification", "explanation", "identification", "named", "null_space", "with_noncompliers"]
+__all__ = ["EXPLANATION", "Identification", "compliers_only", "identification", "named", "null_space", "with_noncompliers"]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.likelihoods import PseudoRows, Rows, StackedRows
 
 #: Directions in which the scores vary by less than this share of the largest variance carry no information.
 RANK_TOLERANCE = 1e-10
@@ -245,3 +246,183 @@ def _codes(labels, size, name):
             raise DataError(f"{name} must not be missing")
         codes.setdefault(label, len(codes))
     return np.fromiter((codes[label] for label in array), dtype=np.int64, count=size), list(codes)
+
+
+@dataclass(frozen=True)
+class SampleColumns:
+    """The columns of a table that say how its respondents were sampled.
+
+    Attributes
+    ----------
+    weight, strata, cluster : str or None
+    population : float, mapping or None
+        As in ``design_effect``.
+    """
+
+    weight: str | None = None
+    strata: str | None = None
+    cluster: str | None = None
+    population: float | Mapping | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("weight", "strata", "cluster"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or not value.strip()):
+                raise ArgumentError(f"{name} must be the name of a column, got {shown(value)}.")
+        if len(set(self.names)) < len(self.names):
+            raise ArgumentError(f"weight, strata and cluster must be different columns, got {', '.join(self.names)}.")
+
+    def __bool__(self) -> bool:
+        return bool(self.names) or self.population is not None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that are named, in the order weight, strata, cluster."""
+        return tuple(name for name in (self.weight, self.strata, self.cluster) if name is not None)
+
+    def survey(self, parts: Sequence[tuple[int, np.ndarray, np.ndarray, list]]) -> Survey:
+        """Return the Survey of entries as a reader finds them.
+
+        Parameters
+        ----------
+        parts : sequence of (channel, places, counts, keys)
+            Keys hold the cells of ``names``.
+
+        Raises
+        ------
+        DataError
+            Where a cell is missing, or a weight is no positive number.
+        """
+        channel = np.concatenate([np.full(len(place), i, dtype=np.int64) for i, place, _, _ in parts])
+        place, counts = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
+        keys = [key for part in parts for key in part[3]]
+        asked = counts > 0
+        columns = dict(zip(self.names, zip(*keys, strict=True), strict=True)) if self.names else {}
+        for name, cells in columns.items():
+            if any(_blank(cell) for cell in cells):
+                raise DataError("holds missing values", field=name)
+        weights = np.ones(len(place))
+        if self.weight is not None:
+            known = {cell: _weight(cell, self.weight) for cell in set(columns[self.weight])}
+            weights = np.array([known[cell] for cell in columns[self.weight]])
+        labels = [
+            None if name is None else np.array([str(cell) for cell in columns[name]], dtype=object)[asked]
+            for name in (self.strata, self.cluster)
+        ]
+        return Survey(channel[asked], place[asked], counts[asked], weights[asked], *labels, self.population)
+
+
+def _blank(cell):
+    return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())
+
+
+def _weight(cell, name):
+    try:
+        return float(check_weights([cell])[0])
+    except DataError as err:
+        said = err.message if not isinstance(cell, str) else f"weights must be numbers above 0, got {shown(cell)}"
+        raise DataError(said, field=name) from None
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """How the respondents behind a collection's reports were sampled: one row for each kind of respondent.
+
+    Attributes
+    ----------
+    channel, place : (m,) int arrays
+        The tally of the collection, and the report's place in it.
+    counts : (m,) int array
+        Respondents who are alike in everything.
+    weights : (m,) array
+    strata, clusters : (m,) object arrays or None
+    population : float, mapping or None
+        As in ``design_effect``.
+    effect : DesignEffect or None
+        Where it is known, the likelihood's weights add up to n / deff, otherwise to n.
+    """
+
+    channel: np.ndarray
+    place: np.ndarray
+    counts: np.ndarray
+    weights: np.ndarray
+    strata: np.ndarray | None = None
+    clusters: np.ndarray | None = None
+    population: float | Mapping | None = None
+    effect: DesignEffect | None = None
+
+    def __post_init__(self) -> None:
+        check_weights(self.weights)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Survey):
+            return NotImplemented
+        names = ("channel", "place", "counts", "weights", "strata", "clusters", "population")
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
+
+    def __hash__(self) -> int:
+        return hash((self.channel.tobytes(), self.place.tobytes(), self.weights.tobytes()))
+
+    @property
+    def n(self) -> int:
+        """Number of respondents."""
+        return int(self.counts.sum())
+
+    def columns(self) -> SampleColumns:
+        """Return the columns of a table that hold this survey."""
+        weight = "weight" if np.ptp(self.weights) > 0 or (self.strata is None and self.clusters is None) else None
+        named = ("stratum" if self.strata is not None else None, "cluster" if self.clusters is not None else None)
+        return SampleColumns(weight, *named, self.population)
+
+    def kinds(self, channel: int):
+        """Yield (cells of ``columns().names``, places, counts) of the entries of a channel that share these cells."""
+        names = self.columns()
+        held = [self.weights.tolist()] if names.weight else []
+        held += [labels.tolist() for labels in (self.strata, self.clusters) if labels is not None]
+        groups: dict[tuple, list[int]] = {}
+        for i in np.flatnonzero(self.channel == channel).tolist():
+            groups.setdefault(tuple(repr(v) if isinstance(v, float) else str(v) for v in (c[i] for c in held)), []).append(i)
+        for key, rows in groups.items():
+            yield key, self.place[rows], self.counts[rows]
+
+    def totals(self, tallies: Sequence) -> list[np.ndarray]:
+        """Return the weight of every distinct report of each tally: Σ w = n, or n / deff where the effect is known."""
+        scale = (self.n if self.effect is None else self.n / self.effect.value) / float(self.counts @ self.weights)
+        weights = self.counts * self.weights * scale
+        here = [self.channel == i for i in range(len(tallies))]
+        return [np.bincount(self.place[at], weights[at], len(t.reports)) for at, t in zip(here, tallies, strict=True)]
+
+    def rows(self, tallies: Sequence) -> Rows:
+        """Return the weighted likelihood rows of the tallies."""
+        parts = []
+        for tally, weights in zip(tallies, self.totals(tallies), strict=True):
+            seen = weights > 0
+            parts.append(tally.protocol.rows(tally.reports[seen], weights[seen]))
+        return PseudoRows(parts[0] if len(parts) == 1 else StackedRows(parts))
+
+    def respondents(self, tallies: Sequence) -> tuple[np.ndarray, np.ndarray]:
+        """Return (dense likelihood row of every entry, shape (m, a), its row of ``rows(tallies)``)."""
+        dense, offset, place = [], 0, np.empty(len(self.place), dtype=np.int64)
+        for i, tally in enumerate(tallies):
+            here = self.channel == i
+            seen, inverse = np.unique(self.place[here], return_inverse=True)
+            dense.append(tally.protocol.rows(tally.reports[seen], np.ones(len(seen))).dense())
+            place[here] = offset + inverse.ravel()
+            offset += len(seen)
+        return np.concatenate(dense), place
+
+    def design(self, scores: np.ndarray, device: np.ndarray | None = None) -> DesignEffect:
+        """Return the design effect of scores, one row per entry."""
+        return design_effect(
+            scores, self.weights, self.strata, self.clusters, self.population, counts=self.counts, device=device
+        )
+
+    def sentence(self) -> str:
+        """Return how these respondents were sampled."""
+        parts = ["weights"] if np.ptp(self.weights) > 0 else []
+        for labels, name in ((self.strata, "strata"), (self.clusters, "clusters")):
+            if labels is not None:
+                parts.append(f"{len(set(labels.tolist())):,} {name}")
+        parts += ["a finite population"] if self.population is not None else []
+        named = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
+        return f"Sampled with {named or 'equal weights'}."

@@ -142,3 +142,25 @@ class Tally:
         if seen.all():  # large tallies of distinct reports are not copied
             return self.protocol.rows(self.reports, self.counts)
         return self.protocol.rows(self.reports[seen], self.counts[seen])
+
+
+def places(tally: Tally, reports: np.ndarray) -> np.ndarray:
+    """Return the place of each canonical report among the distinct reports of a tally that has all of them.
+
+    Parameters
+    ----------
+    tally : Tally
+    reports : array
+
+    Returns
+    -------
+    (m,) int array
+    """
+    if reports.ndim == 1:
+        return np.searchsorted(tally.reports, reports)
+    m = len(tally.reports)
+    both = np.concatenate([tally.reports, reports]).reshape(m + len(reports), -1)
+    _, inverse = np.unique(both, axis=0, return_inverse=True)
+    known = np.empty(m, dtype=np.int64)
+    known[inverse.ravel()[:m]] = np.arange(m)
+    return known[inverse.ravel()[m:]]

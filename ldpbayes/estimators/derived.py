@@ -7,6 +7,7 @@ import numpy as np
 from ldpbayes.collections import Derived
 from ldpbayes.estimators.base import EXACT_INFORMATION_OPERATIONS, information_covariance
 from ldpbayes.estimators.estimate import Estimate
+from ldpbayes.estimators.linearised import linearized
 
 
 def with_derived(estimate: Estimate, collection, quantities=None) -> Estimate:
@@ -39,7 +40,7 @@ def with_derived(estimate: Estimate, collection, quantities=None) -> Estimate:
     rows, size = collection.rows, collection.n_categories
     work = rows.n_rows * float(size) ** 2 + 10.0 * size**3
     if estimate.name == "mle" and work <= EXACT_INFORMATION_OPERATIONS:
-        covariance = information_covariance(rows, p)
+        covariance = information_covariance(rows, p) if collection.survey is None else linearized(collection, p).covariance
         covariance[p == 0, :] = covariance[:, p == 0] = 0.0
         gradients = [_gradient(item, value, p, collection) for item, value in zip(quantities, values, strict=True)]
         errors = np.array([_error(gradient, covariance) for gradient in gradients])

@@ -11,6 +11,7 @@ from ldpbayes.collections import as_collection
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning
 from ldpbayes.estimators.base import standard_errors
 from ldpbayes.estimators.estimate import Estimate
+from ldpbayes.estimators.linearised import linearized
 from ldpbayes.estimators.solvers.base import LARGE_NEWTON_OPERATIONS, Solution, certificate
 from ldpbayes.estimators.solvers.convex import conic, constrained
 from ldpbayes.estimators.solvers.newton import newton
@@ -108,6 +109,11 @@ class MLE:
         if self.constraints is not None:
             error = None
             parts.append("No standard errors: those of the information do not hold under constraints.")
+        elif collection.survey is not None:
+            found = linearized(collection, solution.p)
+            error, exact = np.sqrt(found.covariance.diagonal()), True
+            parts.append(f"Weighted; standard errors are linearized over the design (effect {found.effect.value:.3g}).")
+            parts += _error_notes(solution.p, error, exact)
         else:
             error, exact = standard_errors(rows, solution.p, mass)
             parts += _error_notes(solution.p, error, exact)

@@ -42,6 +42,8 @@ class Oracle:
         """
         collection = as_collection(collection)
         tallies = collection.tallies
+        if collection.survey is not None:
+            raise ArgumentError("The oracle takes no sampling weights; the MLE does.")
         decoders = [_decoder(tally.protocol) for tally in tallies]
         systems = [decoder.linear_system(t.reports, t.counts) for decoder, t in zip(decoders, tallies, strict=True)]
         sizes = [tally.n_reports for tally in tallies]

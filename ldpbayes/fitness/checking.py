@@ -72,7 +72,9 @@ def check(
     replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
     found, notes, compared = [], [], True
     tallies = [tally for tally in collection.tallies if listed(tally)]
-    if tallies:
+    if collection.survey is not None:
+        notes.append("Reports with sampling weights are not compared with the design by their counts.")
+    elif tallies:
         counted = goodness_of_fit(collection, tallies, rng, replications)
         if isinstance(counted, str):
             notes.append(counted)

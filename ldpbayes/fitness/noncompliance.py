@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
@@ -11,7 +11,7 @@ from scipy.special import chdtrc
 
 from ldpbayes import checks
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.collections.noncompliance import explanation
+from ldpbayes.collections.noncompliance import EXPLANATION, compliers_only
 from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesWarning, listed
 from ldpbayes.estimators.mle import maximise
 from ldpbayes.fitting import fit, select_method
@@ -58,14 +58,6 @@ class Sensitivity:
     turning: float
 
 
-def compliers_only(collection: Collection) -> Collection:
-    """Return the collection of a noncompliant one as if everybody followed the device."""
-    _need(collection)
-    known = collection.categories[: collection.n_categories - collection.n_laws]
-    tallies = [Tally.trusted(t.protocol.noncompliance().compliers, t.reports, t.counts, t.name) for t in collection.tallies]
-    return replace(collection, categories=known, tallies=tuple(tallies), derived=())
-
-
 def compliance_test(collection: Collection) -> ComplianceTest:
     """Return the likelihood-ratio test of γ = 0 for a collection made by ``with_noncompliers``.
 
@@ -75,7 +67,7 @@ def compliance_test(collection: Collection) -> ComplianceTest:
     Raises
     ------
     InfeasibleError
-        Where the reports do not identify γ.
+        Where the reports do not identify γ, or are weighted: the statistic has no χ² law then.
 
     References
     ----------
@@ -85,6 +77,8 @@ def compliance_test(collection: Collection) -> ComplianceTest:
     found = collection.noncompliance()
     if not found.identified:
         raise InfeasibleError(found.sentence)
+    if collection.survey is not None:
+        raise InfeasibleError("The test of full compliance takes no sampling weights: its statistic has no known law then.")
     whole, plain = collection.rows, compliers_only(collection).rows
     p = maximise(whole).p
     gain = float(whole.log_likelihood(p) - plain.log_likelihood(maximise(plain).p))
@@ -113,9 +107,11 @@ def findings(tree, collection: Collection, prior) -> dict:
         factor, with compliance_statistic, compliance_p, compliance_gamma and log_bayes_factor_noncompliance.
     """
     found = collection.noncompliance()
-    facts = {"noncompliance": f"{explanation(collection)} {_said(found)}", "noncompliance_sd": found.sd}
+    facts = {"noncompliance": f"{EXPLANATION} {_said(found)}", "noncompliance_sd": found.sd}
     if not found.identified:
         return facts | {"noncompliance_low": found.low, "noncompliance_high": found.high}
+    if collection.survey is not None:  # no χ² law, and no evidence, under weights
+        return facts
     test = compliance_test(collection)
     factor = _log_bayes_factor(tree, collection, prior)
     sentence = (

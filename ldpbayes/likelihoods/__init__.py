@@ -18,6 +18,7 @@ from ldpbayes.likelihoods.kinds import DenseRows, LevelRows, SeparableRows, Stac
 from ldpbayes.likelihoods.summary import Summary
 from ldpbayes.likelihoods.tensor import AdditiveRows, KroneckerRows
 from ldpbayes.likelihoods.two_level import HadamardRows, IdentityRows, SupportRows, TwoLevelRows, walsh_hadamard
+from ldpbayes.likelihoods.weighted import PseudoRows
 
 __all__ = [
     "AbstractLikelihood",
@@ -29,6 +30,7 @@ __all__ = [
     "IdentityRows",
     "KroneckerRows",
     "LevelRows",
+    "PseudoRows",
     "Rows",
     "Separable",
     "SeparableRows",

@@ -268,13 +268,13 @@ def require_sampler(likelihood: AbstractLikelihood) -> AbstractSampler:
     Raises
     ------
     InfeasibleError
-        Where the likelihood does not hold users one by one: composite likelihoods and summaries.
+        Where the likelihood does not hold users one by one: composite and weighted likelihoods, and summaries.
     """
     sampler = likelihood.sampler()
     if sampler is None:
         raise InfeasibleError(
             "The true tallies can be drawn only where the likelihood holds every user's report: a composite likelihood "
-            "counts bits, not users, and a summary keeps sums only."
+            "counts bits, not users, sampling weights are not users, and a summary keeps sums only."
         )
     return sampler
 

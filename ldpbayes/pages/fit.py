@@ -70,7 +70,10 @@ def _category_table(tree, title, top):
     spec = f".{_digits(summary)}f"
     level = f"{summary.attrs['ci_prob'] * 100:g} % interval"
     columns = [*_key_columns(summary), Column("category", "category", "text")]
+    targets = _targets(tree)
     for target, letter, order in (("distribution", "P", (0, 5, 0)), ("frequency", "F", (6, 8, 7))):
+        if target not in targets:
+            continue
         columns += [
             Column(f"{target}_mean", f"mean of {letter}", spec=spec, priority=order[0]),
             Column(f"{target}_sd", "sd", spec=spec, priority=order[1], full=f"sd of {letter}"),
@@ -99,7 +102,7 @@ def _category_table(tree, title, top):
         kept = len(shown)
         for x in shown:
             row = [*_keys(here), str(summary["category"].values[x])]
-            for target in ("distribution", "frequency"):
+            for target in targets:
                 mean, sd, low, high = (float(here[key].sel(target=target).values[x]) for key in _KEYS[:4])
                 row += [mean, sd, (low, high)]
             for name in names:
@@ -110,6 +113,11 @@ def _category_table(tree, title, top):
     cut = kept < total or len(places) < summary.sizes.get("cell", 1)
     whole = functools.partial(_category_table, tree, title, sys.maxsize) if cut else None
     return Table(title, tuple(columns), tuple(rows), _left_out(parts, summary, places), len(_by(summary)), whole)
+
+
+def _targets(tree):
+    """Return what a table shows: P, and F unless it has no meaning under sampling weights."""
+    return ("distribution",) if "pseudo" in tree.attrs else ("distribution", "frequency")
 
 
 def _derived_table(tree, top):
@@ -240,6 +248,7 @@ def _notes(tree):
         (kind, "outcome"),
         (Kind.WARNING, "identifiability"),
         (Kind.WARNING, "caveat"),
+        (Kind.DATA, "pseudo"),
         (Kind.DATA, "noncompliance"),
         (Kind.VERDICT, "compliance"),
         (Kind.WORTH, "worth"),
@@ -290,7 +299,8 @@ def _forest(tree, top):
         return plot_forest(tree, top=top)
 
     level = f"{summary.attrs['ci_prob'] * 100:g} %"
-    caption = f"Posterior means and {level} intervals of P and of F, with the point estimates."
+    whose = "P" if "pseudo" in tree.attrs else "P and of F"
+    caption = f"Posterior means and {level} intervals of {whose}, with the point estimates."
     p = summary.sel(target="distribution")
     largest = int(np.argmax(p["mean"].values))
     mean, low, high = (float(p[key].values[largest]) for key in ("mean", "lower", "upper"))
@@ -334,10 +344,7 @@ def _facts(tree):
         "ci_prob": summary.attrs["ci_prob"],
         **cells,
         "categories": [str(c) for c in summary["category"].values],
-        **{
-            target: {key: summary[key].sel(target=target).values for key in _KEYS}
-            for target in ("distribution", "frequency")
-        },
+        **{target: {key: summary[key].sel(target=target).values for key in _KEYS} for target in _targets(tree)},
         "derived": _derived_facts(tree),
         **_parameter_facts(summary),
         **_unknown_facts(tree),

@@ -119,6 +119,8 @@ def _forest_panel(axes, summary, estimate, shown, quantities):
         ("frequency", -0.13, GREEN, "frequency F of these people"),
     ):
         found = {key: summary[key].sel(target=target).values[shown] for key in ("mean", "lower", "upper")}
+        if target == "frequency" and not np.isfinite(found["mean"]).any():
+            continue  # left out under sampling weights
         at = y[: shown.size] + shift
         if target == "distribution" and quantities:
             found = {key: np.append(values, summary[f"derived_{key}"].values) for key, values in found.items()}

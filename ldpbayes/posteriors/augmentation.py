@@ -60,6 +60,7 @@ class Augmentation(AbstractPosterior):
         object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
 
     def prepare(self, problem):
+        require_sampler(problem.likelihood)
         allocation = _split(problem)
         seconds = self._thin(allocation) * self._seconds(allocation)
         if seconds > self.limit_seconds:

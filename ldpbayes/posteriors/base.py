@@ -5,7 +5,7 @@ import contextlib
 import enum
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, final
 
@@ -16,6 +16,9 @@ from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.posteriors import frequency, merging
 from ldpbayes.priors import prior_for
 
+#: What a weighted result says of the draws of F, and why it has none.
+LEFT_OUT = "left out"
+NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
 #: After an interruption so many draws of F are worth keeping.
 LEAST_KEPT = 200
 #: Draws of P hold at most so many numbers; P, F and their summary take some ten times the bytes of one such array.
@@ -47,6 +50,7 @@ class Problem:
     def of(cls, collection, prior):
         """Return the problem of a collection under a prior, or what as_prior makes one of."""
         prior = prior_for(prior, collection)
+        collection = scaled(collection)
         return cls(collection.rows, prior, collection.n_reports, collection.n_categories, collection)
 
     @cached_property
@@ -83,6 +87,18 @@ class Problem:
     def distinct(self):
         """Dense rows, equal ones joined but every column kept; raises InfeasibleError where they are too large."""
         return merging.merge(self.rows, self.prior, columns=False)
+
+
+def scaled(collection):
+    """Return a collection with sampling weights that add up to n / deff; any other as it is."""
+    survey = collection.survey
+    if survey is None or survey.effect is not None:
+        return collection
+    from ldpbayes.estimators.linearised import linearized
+    from ldpbayes.estimators.mle import maximize
+
+    effect = linearized(collection, maximize(collection.rows).p).effect
+    return replace(collection, survey=replace(survey, effect=effect))
 
 
 @dataclass(frozen=True)
@@ -335,7 +351,14 @@ class Answer:
         draws, frequencies, stats, facts = sample.distribution, None, dict(sample.stats), dict(sample.facts)
         facts |= dict(sample.facts_at(self.asked["ci_prob"])) if sample.facts_at else {}
         hyper, share = dict(sample.hyperparameters), 1.0
-        if sample.tallies is None:
+        exact = dict(sample.exact) | (dict(sample.intervals(self.asked["ci_prob"])) if sample.intervals else {})
+        if problem.collection.survey is not None:
+            exact = {name: values for name, values in exact.items() if name.startswith("distribution")}
+            survey = problem.collection.survey
+            facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
+            facts |= {"frequency_draws": LEFT_OUT, "design_effect": survey.effect.value, "kish_effect": survey.effect.kish}
+            facts["pseudo"] = f"Pseudo-posterior. {survey.sentence()} {survey.effect.sentence()} {NO_USERS}"
+        elif sample.tallies is None:
             place, frequencies, facts["frequency_draws"] = self._frequencies()
             share = place.size / (draws.shape[0] * draws.shape[1])
             draws = draws.reshape(-1, draws.shape[2])[place]
@@ -343,7 +366,6 @@ class Answer:
             hyper = {name: np.asarray(values).reshape(-1)[place] for name, values in hyper.items()}
         else:
             frequencies = sample.tallies / problem.n_users
-        exact = dict(sample.exact) | (dict(sample.intervals(self.asked["ci_prob"])) if sample.intervals else {})
         verdict = diagnostics.Diagnostics(
             sampling="independent" if sample.independent else "mcmc",
             effective_draws=None if sample.effective is None else sample.effective * share,

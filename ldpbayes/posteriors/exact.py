@@ -9,7 +9,7 @@ from scipy.special import gammaln
 
 from ldpbayes import checks
 from ldpbayes.errors import DataError, InfeasibleError
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Sample, scaled
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.priors import as_prior
@@ -94,6 +94,7 @@ class Exact(AbstractPosterior):
 
     def prepare(self, problem):
         form = _singling(problem.separable)
+        refuse_fractions(form)
         _refuse_large(form)
         a = problem.n_categories
         seconds = 0.02 + 1e-4 * a + self.draws * self.chains * a * 1.2e-6 + 1e-7 * _tables(form)
@@ -107,7 +108,7 @@ class Exact(AbstractPosterior):
         InfeasibleError
             Where the likelihood is not separable.
         """
-        return exact_moments(collection.rows, as_prior(prior, collection.n_categories))
+        return exact_moments(scaled(collection).rows, as_prior(prior, collection.n_categories))
 
     def run(self, plan, rng, watch):
         problem, form = plan.state
@@ -250,6 +251,12 @@ def _singling(form):
             "single one out by being less likely. Use another method."
         )
     return form
+
+
+def refuse_fractions(form):
+    """Raise an InfeasibleError where counts are weights and not whole numbers: draws come from polynomials."""
+    if (form.counts % 1).any():
+        raise InfeasibleError("Exact draws need whole counts, and sampling weights are none; Exact().moments takes them.")
 
 
 def _tables(form):

@@ -69,6 +69,8 @@ class NUTS(AbstractPosterior):
 
     def prepare(self, problem):
         a = problem.n_categories
+        if problem.collection.survey is not None:
+            return Refusal("The method nuts takes no sampling weights.")
         gradients = self.chains * (self.draws + self.tune) * GRADIENTS_PER_DRAW
         if self.likelihood == "surrogate":
             if a < 3:

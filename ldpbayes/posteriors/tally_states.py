@@ -8,6 +8,7 @@ import numpy as np
 from scipy import special
 
 from ldpbayes import checks
+from ldpbayes.likelihoods import require_sampler
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
 from ldpbayes.posteriors.merging import quantile
 
@@ -53,6 +54,7 @@ class TallyStates(AbstractPosterior):
         object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
 
     def prepare(self, problem):
+        require_sampler(problem.likelihood)
         plan = self._plan(problem.n_groups, problem.n_users)
         if not plan.feasible:
             return plan

@@ -85,7 +85,7 @@ def build(
     settings : dict
         Its fields, random seed and interval, so that it can be run again.
     draws, frequencies : (chains, draws, a) arrays
-        Draws of P and of F.
+        Draws of P and of F; F may be None where it has no meaning.
     exact : dict, optional
         Entries of EXACT, as arrays.
     sample_stats : dict of (chains, draws) arrays, optional
@@ -97,7 +97,7 @@ def build(
     categories = list(collection.categories)
     coords = {"category": categories, "category_bis": categories, "level": LEVELS}
     dims = ["category"]
-    variables = {"distribution": draws, "frequency": frequencies}
+    variables = {"distribution": draws} | ({} if frequencies is None else {"frequency": frequencies})
     for item in collection.derived:
         variables[item.name] = item.evaluate(np.asarray(draws), collection.categories)
     variables |= hyperparameters or {}
@@ -108,7 +108,7 @@ def build(
     tree = arviz_base.from_dict(
         {name: values for name, values in groups.items() if values},
         coords={"category": categories},
-        dims={"distribution": dims, "frequency": dims},
+        dims={"distribution": dims} | ({} if frequencies is None else {"frequency": dims}),
     )
     for name in exact or {}:
         if name not in EXACT:

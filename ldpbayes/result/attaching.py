@@ -206,6 +206,8 @@ def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells, *, by: str |
 
 def _too_many(likelihoods, size):
     """Return why the log-likelihood of single reports cannot be written out, or an empty string."""
+    if any(one.rows() is not None and (one.rows().counts % 1).any() for one in likelihoods):
+        return "Single reports have no log-likelihood where they are weighted."
     if any(one.rows() is None for one in likelihoods):
         return "Single reports have no log-likelihood: a summary keeps sums only."
     entries = size * sum(one.n_reports for one in likelihoods)

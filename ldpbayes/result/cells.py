@@ -7,11 +7,19 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.collections import Cells
+from ldpbayes.collections.noncompliance import EXPLANATION
 from ldpbayes.errors import ArgumentError, listed
+from ldpbayes.result.compliers import LATENT
 from ldpbayes.result.observed import cell_coords, constant_data, observed_of_cells
 
 #: Covariance matrices of all cells with more entries than this are left out.
 MAX_COVARIANCES = 10**7
+#: What is said of all cells where it differs between them; the numbers of each stand in the group ``cells``.
+SEVERAL = {
+    "noncompliance": f"{EXPLANATION} Every cell has its own γ.",
+    "pseudo": "Pseudo-posterior: every cell has weights that add up to n / deff. The respondents' own frequencies F and the "
+    "evidence have no meaning under weights and are left out.",
+}
 #: Facts about the fit of each cell that stand in the group ``cells``.
 FACTS = {
     "method": "",
@@ -36,6 +44,11 @@ FACTS = {
     "fitness": "",
     "fitness_flagged": 0,
     "fitness_p": np.nan,
+    "design_effect": np.nan,
+    "noncompliance_sd": np.nan,
+    "compliance_statistic": np.nan,
+    "compliance_p": np.nan,
+    "log_bayes_factor_noncompliance": np.nan,
     "log_bayes_factor_flat": np.nan,
     "log_bayes_factor_learnt": np.nan,
     "log_bayes_factor_smooth": np.nan,
@@ -68,7 +81,8 @@ def stack(cells: Cells, trees: list[xr.DataTree], settings: dict) -> xr.DataTree
     for group in ("posterior", "sample_stats"):
         _join(tree, group, [part[group].isel(cut) if group in part.children else None for part in trees], coords)
     exact = [part["exact"].to_dataset() if "exact" in part.children else None for part in trees]
-    if len(cells) * cells.n_categories**2 > MAX_COVARIANCES:
+    size = trees[0]["posterior"].sizes["category"]
+    if len(cells) * size**2 > MAX_COVARIANCES:
         exact = [None if part is None else part.drop_vars("distribution_cov", errors="ignore") for part in exact]
     _join(tree, "exact", exact, coords)
     _join(tree, "summary", [part["summary"] for part in trees], coords)
@@ -187,7 +201,9 @@ def _constants(cells, parts, coords):
         if name not in data.data_vars:
             data[name] = _stacked([part[name] for part in parts])
     if "category" in data.dims:
-        data = data.assign_coords(category=list(cells.categories))
+        data = data.assign_coords(category=parts[0]["category"].values)
+    if LATENT in data.dims:
+        data = data.assign_coords({LATENT: list(cells.categories)})
     return data.assign_coords(coords)
 
 
@@ -234,6 +250,10 @@ def _attrs(cells, trees, settings):
     }
     kinds = {part.attrs.get("frequency_draws", "") for part in trees}
     attrs["frequency_draws"] = kinds.pop() if len(kinds) == 1 else "several"
+    for name in ("noncompliance", "pseudo"):
+        said = dict.fromkeys(part.attrs.get(name, "") for part in trees)
+        if any(said):
+            attrs[name] = next(iter(said)) if len(said) == 1 else SEVERAL[name]
     effective = [part.attrs["effective_draws"] for part in trees if "effective_draws" in part.attrs]
     if effective:
         attrs["effective_draws"] = float(min(effective))

@@ -11,6 +11,7 @@ import numpy as np
 
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Tally
+from ldpbayes.collections.tally import places
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError
 
 
@@ -115,6 +116,45 @@ def read_tallies(
     DataError
         Naming line and column where the source knows them.
     """
+    found = _parsed(source, protocol, report, count, where, by, categories, name)
+
+    def joined(parts):
+        reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+        return Tally.trusted(protocol, reports, counts, name, categories)
+
+    return {key: joined(parts) for key, parts in found.items()}
+
+
+def read_samples(
+    source, protocol, report, sample, *, count=None, where=None, by=(), categories=None, name="all"
+) -> dict[tuple, tuple[Tally, np.ndarray, np.ndarray, list]]:
+    """Return, like read_tallies, the tallies of respondents with weights, strata or clusters.
+
+    Parameters
+    ----------
+    source, protocol, report, count, where, by, categories, name
+        As in ``read_tallies``.
+    sample : SampleColumns
+
+    Returns
+    -------
+    dict
+        From the key of a cell to (tally, places of the reports in it, counts, keys): what ``SampleColumns.survey`` takes.
+    """
+    found = _parsed(source, protocol, report, count, where, (*by, *sample.names), categories, name)
+    cells: dict[tuple, list] = {}
+    for key, parts in found.items():
+        cells.setdefault(key[: len(by)], []).extend((*part, key[len(by) :]) for part in parts)
+    out = {}
+    for key, parts in cells.items():
+        reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+        tally = Tally.trusted(protocol, reports, counts, name, categories)
+        out[key] = tally, places(tally, reports), counts, [part[2] for part in parts for _ in part[1]]
+    return out
+
+
+def _parsed(source, protocol, report, count, where, by, categories, name):
+    """Return {key: [(canonical reports, counts), …]} of a source."""
     labels = [str(i) for i in range(protocol.n_categories)] if categories is None else list(categories)
     columns = dict(zip(protocol.report_fields, report, strict=True))
     found: dict[tuple, list] = {}
@@ -133,12 +173,7 @@ def read_tallies(
             continue
         for key, here in _positions(groups.keys):
             found.setdefault(key, []).append((reports[here], groups.counts[here]))
-
-    def joined(parts):
-        reports, counts = map(np.concatenate, zip(*parts, strict=True))
-        return Tally.trusted(protocol, reports, counts, name, categories)
-
-    return {key: joined(parts) for key, parts in found.items()}
+    return found
 
 
 def _positions(keys):

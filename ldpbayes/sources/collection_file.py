@@ -9,20 +9,22 @@ from fractions import Fraction
 import numpy as np
 
 from ldpbayes import files
-from ldpbayes.collections import Cells, Collection, Derived, as_collection
+from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collection
+from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import make_protocol
-from ldpbayes.sources.base import is_whole, open_table, read_tallies, sorted_keys
+from ldpbayes.sources.base import is_whole, open_table, read_samples, read_tallies, sorted_keys
 from ldpbayes.sources.numbers import number
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
-_COLLECTION_KEYS = {*_TEXTS, "by", "categories", "channels", "derived", "noncompliance", "published"}
+_SAMPLE = ("weight", "strata", "cluster", "population")
+_COLLECTION_KEYS = {*_TEXTS, *_SAMPLE, "by", "categories", "channels", "derived", "noncompliance", "published"}
 _CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n"}
 _LABELS = {"answers", "candidates", "laws", "separator"}  # parameters that are texts even where they look like "1/2"
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
 
 
-def read_collection(path, *, by=None):
+def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, population=None):
     """Read a collection file and the tables that it names.
 
     The file holds ``id``, ``title``, ``question``, ``citation``, ``licence``, ``notes``, ``categories`` and one
@@ -35,6 +37,10 @@ def read_collection(path, *, by=None):
     A table ``[noncompliance]`` with lines ``name = "law"`` adds respondents who ignore the device; the laws are those of
     ``Collection.with_noncompliers``.
 
+    Keys ``weight``, ``strata`` and ``cluster``, columns that the tables of all channels have, say how the respondents were
+    sampled, and ``population`` how many respondents (or clusters, where clusters were sampled) there are: a number, or a
+    table with one for each stratum. See ``Collection.from_sample``.
+
     A key ``by``, a column or a list of columns that the tables of all channels have, splits the reports into cells: the
     result has one collection for every combination that occurs.
 
@@ -43,6 +49,10 @@ def read_collection(path, *, by=None):
     path : path-like
     by : str or sequence of str, optional
         Grouping columns, instead of those of the file.
+    weight, strata, cluster : str, optional
+        Columns, instead of those of the file.
+    population : float or mapping, optional
+        Instead of that of the file.
 
     Returns
     -------
@@ -78,17 +88,24 @@ def read_collection(path, *, by=None):
     derived = _typed(document, "derived", dict, path, default={})
     by = _grouping(document if by is None else {"by": by if isinstance(by, str) else list(by)}, path)
     laws = _typed(document, "noncompliance", dict, path, default={})
-    if laws and by:
-        raise DataError("goes with one cell only; leave out by", source=path, field="noncompliance")
+    stated = zip(_SAMPLE, (weight, strata, cluster, population), strict=True)
     try:
+        sample = SampleColumns(*(document.get(name) if value is None else value for name, value in stated))
         facts = {"derived": tuple(_derived(name, entry) for name, entry in derived.items()), "published": tuple(published)}
         facts |= {"id": files.stem(path), **texts}
+        if sample:
+            found = _read_samples(path, categories, channels, by, sample, facts)
+            collection = found.with_noncompliers(laws) if laws else found
+            if not by:
+                collection.announce()
+            return collection
         channels = _plain([_read_channel(path, categories, channel, i, by) for i, channel in enumerate(channels)])
         if by:
             keys = sorted_keys({key for tallies in channels for key in tallies})
             groups = {key: [tallies[key] for tallies in channels if key in tallies] for key in keys}
             named = {"id": facts.pop("id"), "title": facts.pop("title", "")}
-            return Cells.from_groups(groups, categories, by, **named, **facts)
+            cells = Cells.from_groups(groups, categories, by, **named, **facts)
+            return cells.with_noncompliers(laws) if laws else cells
         collection = Collection(tuple(categories), tuple(tallies[()] for tallies in channels), **facts)
         if laws:
             collection = collection.with_noncompliers(laws)
@@ -98,6 +115,20 @@ def read_collection(path, *, by=None):
         raise DataError(str(err).rstrip("."), source=path) from err
     collection.announce()
     return collection
+
+
+def _read_samples(path, categories, channels, by, sample, facts):
+    """Return the Collection or the Cells of channels whose respondents have weights, strata or clusters."""
+    read = [_read_channel(path, categories, channel, i, by, sample) for i, channel in enumerate(channels)]
+    keys = sorted_keys({key for part in read for key in part})
+    shared = {name: facts[name] for name in facts if name not in ("id", "title")}
+    made = {}
+    for key in keys:
+        held = [part[key] for part in read if key in part]
+        survey = sample.survey([(i, *rest) for i, (_, *rest) in enumerate(held)])
+        texts = {"id": ", ".join(map(str, key)), **shared} if by else facts
+        made[key] = Collection(tuple(categories), tuple(tally for tally, *_ in held), survey=survey, **texts)
+    return Cells(made, by, id=facts["id"], title=facts.get("title", "")) if by else made[()]
 
 
 def write_collection(collection, path):
@@ -127,12 +158,14 @@ def write_collection(collection, path):
     by, parts = _parts(collection)
     if not by:
         collection = as_collection(collection)
+    sample, parts = _sampled(collection, by, parts)
     channels = {}
     for _, tally in parts:
         channels.setdefault(tally.name, []).append(tally)
     single = len(channels) == 1
     document = {key: _shared(collection, key, by) for key in _TEXTS if _shared(collection, key, by)}
     document |= {"by": list(by)} if by else {}
+    document |= {key: getattr(sample, key) for key in _SAMPLE if getattr(sample, key) is not None}
     document["categories"] = list(collection.categories)
     document["channels"] = [_channel_entry(tallies, table.name, single) for tallies in channels.values()]
     if collection.derived:
@@ -148,7 +181,8 @@ def write_collection(collection, path):
     # Both are finished before either takes its place: an interrupted run leaves the old pair.
     with files.replacing(table) as rows, files.replacing(path) as description:
         with open(rows, "w", encoding="utf-8", newline="") as handle:
-            csv.writer(handle, lineterminator="\n").writerows(_table_lines(collection.categories, by, parts, single))
+            lines = _table_lines(collection.categories, (*by, *sample.names), parts, single)
+            csv.writer(handle, lineterminator="\n").writerows(lines)
         description.write_text(described, encoding="utf-8", newline="\n")
 
 
@@ -168,6 +202,28 @@ def _parts(collection):
         if name in taken:
             raise ArgumentError(f"by must not contain {shown(name)}, which is a column of the table; rename that column.")
     return collection.by, parts
+
+
+def _sampled(collection, by, parts):
+    """Return (SampleColumns, parts split by weight, stratum and cluster) of what was not sampled at random."""
+    held = list(collection.values()) if by else [collection]
+    surveys = [cell.survey for cell in held]
+    if all(survey is None for survey in surveys):
+        return SampleColumns(), parts
+    if any(survey is None or survey.columns() != surveys[0].columns() for survey in surveys):
+        raise ArgumentError("cells must all be sampled alike to be written in one file.")
+    sample = surveys[0].columns()
+    taken = {"channel", "count", *by, *(field for _, tally in parts for field in tally.protocol.report_fields)}
+    for name in sample.names:
+        if name in taken:
+            raise ArgumentError(f"the table needs a column {name} for the sample; rename the column that has this name.")
+    keys = [tuple(map(str, key)) for key in collection] if by else [()]
+    split = []
+    for key, cell in zip(keys, held, strict=True):
+        for i, tally in enumerate(cell.tallies):
+            for own, place, counts in cell.survey.kinds(i):
+                split.append(((*key, *own), Tally.trusted(tally.protocol, tally.reports[place], counts, tally.name)))
+    return sample, split
 
 
 def _shared(collection, name, by):
@@ -211,7 +267,7 @@ def _grouping(document, path):
     return by
 
 
-def _read_channel(path, categories, channel, position, by):
+def _read_channel(path, categories, channel, position, by, sample=None):
     """Return the tallies of one [[channels]] table by key; the only key is () without grouping columns."""
     name = _typed(channel, "name", str, path, "channels", default="all" if position == 0 else f"channel {position + 1}")
     field = f"channels.{name}"
@@ -237,9 +293,11 @@ def _read_channel(path, categories, channel, position, by):
     where = _typed(channel, "where", dict, path, field, default={})
     file = path.parent / channel["file"]
     try:
-        tallies = read_tallies(
-            open_table(file), protocol, report, count=count, where=where, by=by, categories=categories, name=name
-        )
+        settings = {"count": count, "where": where, "by": by, "categories": categories, "name": name}
+        if sample:
+            tallies = read_samples(open_table(file), protocol, report, sample, **settings)
+        else:
+            tallies = read_tallies(open_table(file), protocol, report, **settings)
         if not tallies:
             condition = " and ".join(f"{key} = {shown(value)}" for key, value in where.items())
             raise DataError(f"has no rows for channel {shown(name)}" + (f", where {condition}" if where else ""))
@@ -248,7 +306,7 @@ def _read_channel(path, categories, channel, position, by):
     except LDPBayesError as err:
         raise DataError(str(err).rstrip("."), source=file) from err
     stated = _typed(channel, "n", int, path, field)
-    found = sum(tally.n_reports for tally in tallies.values())
+    found = sum((held[0] if sample else held).n_reports for held in tallies.values())
     if stated is not None and stated != found:
         raise DataError(f"counts add up to {found}, but n says {stated}", source=path, field=field)
     return tallies

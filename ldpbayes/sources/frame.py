@@ -6,11 +6,12 @@ import inspect
 import numpy as np
 
 from ldpbayes.checks import MAX_COUNT
-from ldpbayes.collections import Cells
+from ldpbayes.collections import Cells, Collection
+from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
-from ldpbayes.sources.base import AbstractSource, Groups, foreign, optional, read_tallies, sorted_keys
+from ldpbayes.sources.base import AbstractSource, Groups, foreign, optional, read_samples, read_tallies, sorted_keys
 
 _SCALARS = (str, int, float, np.integer, np.floating, datetime.date)
 
@@ -83,7 +84,20 @@ class FrameSource(AbstractSource):
         return schema
 
 
-def read_frame(frame, protocol, report=None, count=None, categories=None, name="all", *, by=None):
+def read_frame(
+    frame,
+    protocol,
+    report=None,
+    count=None,
+    categories=None,
+    name="all",
+    *,
+    by=None,
+    weight=None,
+    strata=None,
+    cluster=None,
+    population=None,
+):
     """Tally the reports of a data frame: pandas, Polars, PyArrow, DuckDB, or anything else that narwhals reads.
 
     The frame groups its own rows, so that only distinct reports leave it; a lazy frame is collected after that.
@@ -118,11 +132,16 @@ def read_frame(frame, protocol, report=None, count=None, categories=None, name="
         Of the channel.
     by : str or sequence of str, optional
         Grouping columns. The result then has a cell for each combination that occurs.
+    weight, strata, cluster : str, optional
+        Columns of sampling weights, strata and clusters of the respondents; see ``Collection.from_sample``.
+    population : float or mapping, optional
+        How many respondents, or clusters where clusters were sampled, the population has; in all or by stratum.
 
     Returns
     -------
-    Tally or Cells
-        A Tally, which ``fit`` takes as it is; Cells with ``by``, whose keys are tuples with an entry per grouping column.
+    Tally, Collection or Cells
+        A Tally, which ``fit`` takes as it is; a Collection where it is stated how respondents were sampled; Cells with
+        ``by``, whose keys are tuples with an entry per grouping column.
 
     Raises
     ------
@@ -155,12 +174,22 @@ def read_frame(frame, protocol, report=None, count=None, categories=None, name="
         raise ArgumentError(f"report must name {len(protocol.report_fields)} columns ({fields}), got {len(report)}.")
     categories = None if categories is None else _labels(categories, protocol)
     by = () if by is None else _names(by, "by")
+    labels = categories or tuple(str(i) for i in range(protocol.n_categories))
+    sample = SampleColumns(weight, strata, cluster, population)
+    if sample:
+        found = read_samples(source, protocol, report, sample, count=count, by=by, categories=categories, name=name)
+        if not found:
+            raise DataError("the frame has no rows")
+        made = {
+            key: Collection(labels, (tally,), survey=sample.survey([(0, *rest)]))
+            for key, (tally, *rest) in ((key, found[key]) for key in sorted_keys(found))
+        }
+        return Cells(made, by) if by else made[()]
     tallies = read_tallies(source, protocol, report, count=count, by=by, categories=categories, name=name)
     if not tallies:
         raise DataError("the frame has no rows")
     if not by:
         return tallies[()]
-    labels = categories or [str(i) for i in range(protocol.n_categories)]
     return Cells.from_groups({key: tallies[key] for key in sorted_keys(tallies)}, labels, by)
 
 

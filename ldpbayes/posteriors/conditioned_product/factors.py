@@ -37,7 +37,7 @@ class PowerFactors:
 
     def polynomials(self):
         """Return (slopes, powers), by which every factor is a power times a polynomial; other families return None."""
-        return self.slopes, self.powers
+        return None if (self.powers % 1).any() else (self.slopes, self.powers)
 
     def log_smooth(self, g):
         """Return log φ(g) − (α − 1) log g for g of shape (G,)."""

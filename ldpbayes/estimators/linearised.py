@@ -1,0 +1,86 @@
+"""The design effect of a weighted collection, and the linearized covariance of its maximum-likelihood estimate."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbayes.collections.survey import DesignEffect
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.estimators.base import RANK_TOLERANCE
+
+#: Likelihood rows with more entries than this are not written out.
+MAX_ENTRIES = 2**26
+
+
+@dataclass(frozen=True, eq=False)
+class Linearized:
+    """What the design of a sample makes of an estimate.
+
+    Attributes
+    ----------
+    effect : DesignEffect
+    covariance : (a, a) array
+        J⁻¹VJ⁻¹ on the simplex's tangent space; nan for coordinates at 0 and for those that the reports do not identify.
+    """
+
+    effect: DesignEffect
+    covariance: np.ndarray
+
+
+def linearized(collection, p) -> Linearized:
+    """Return the design effect and the covariance of the weighted maximum-likelihood estimate.
+
+    The score of a report with the row L is ZᵀL/(Lp), Z a basis of the directions that sum to zero over the positive
+    coordinates of p; the observed information J is the weighted sum of the scores' outer products. Of the variance of a
+    score the part ZᵀG(diag p − ppᵀ)GZ comes from the respondents and the rest, ZᵀGZ less that, from the device, where G is
+    the mean of LLᵀ/(Lp)² over the reports.
+
+    Parameters
+    ----------
+    collection : Collection
+        With a survey.
+    p : (a,) array
+        The maximum.
+
+    Raises
+    ------
+    InfeasibleError
+        Where the rows are too large to write out.
+    DataError
+        Where a stratum has a single unit, or the population is smaller than the sample.
+    """
+    survey, tallies, size = collection.survey, collection.tallies, collection.n_categories
+    entries = sum(len(tally.reports) for tally in tallies) * size
+    if entries > MAX_ENTRIES:
+        raise InfeasibleError(f"A design effect needs likelihood rows of at most {MAX_ENTRIES} entries, got {entries}.")
+    rows, place = survey.respondents(tallies)
+    free = np.flatnonzero(p > 0)
+    ratio = rows[:, free] / (rows @ p)[:, None]
+    weight = survey.counts * survey.weights
+    weight = np.bincount(place, weight * (survey.n / weight.sum()), len(rows))
+    # An orthonormal basis of the directions that sum to zero, by a Householder reflection of the first axis.
+    normal = np.full(free.size, free.size**-0.5)
+    normal[0] += 1.0
+    basis = (np.eye(free.size) - np.outer(normal, normal) * (2 / (normal @ normal)))[:, 1:]
+    scores = ratio @ basis
+    mixed = (ratio.T * (weight / survey.n)) @ ratio
+    respondents = np.diag(p[free]) - np.outer(p[free], p[free])
+    device = basis.T @ (mixed - mixed @ respondents @ mixed) @ basis
+    if free.size == 1:
+        scores, device = np.zeros((len(rows), 1)), np.zeros((1, 1))
+    effect = survey.design(scores[place], device)
+    covariance = np.full((size, size), np.nan)
+    if free.size > 1:
+        covariance[np.ix_(free, free)] = _sandwich((scores.T * weight) @ scores, effect.variance, basis)
+    return Linearized(effect, covariance)
+
+
+def _sandwich(information, variance, basis):
+    """Return Z J⁻¹ V J⁻¹ Zᵀ, nan for coordinates in a direction without information."""
+    values, vectors = np.linalg.eigh(information)
+    known = values > RANK_TOLERANCE * max(values[-1], np.finfo(float).tiny)
+    inverse = basis @ (vectors[:, known] / values[known]) @ vectors[:, known].T
+    out = inverse @ variance @ inverse.T
+    lost = (np.abs(basis @ vectors[:, ~known]) > 1e-6).any(axis=1)
+    out[lost, :] = out[:, lost] = np.nan
+    return out

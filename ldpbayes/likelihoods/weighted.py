@@ -1,0 +1,53 @@
+"""Rows whose counts are sampling weights: a pseudo-likelihood, which holds no users one by one."""
+
+from ldpbayes.likelihoods.base import Rows
+
+
+class PseudoRows(Rows):
+    """The rows of a protocol with weights for counts; all products are those of the rows inside.
+
+    Parameters
+    ----------
+    inner : Rows
+        Its counts need not be whole numbers.
+    """
+
+    def __init__(self, inner: Rows) -> None:
+        self.inner = inner
+        super().__init__(inner.counts, inner.n_categories, inner.log_constants)
+
+    def matvec(self, p):
+        return self.inner.matvec(p)
+
+    def rmatvec(self, r):
+        return self.inner.rmatvec(r)
+
+    def gram(self, v):
+        return self.inner.gram(v)
+
+    def gram_diagonal(self, v):
+        return self.inner.gram_diagonal(v)
+
+    def square_matvec(self, p):
+        return self.inner.square_matvec(p)
+
+    def dense(self):
+        return self.inner.dense()
+
+    def support_counts(self):
+        return self.inner.support_counts()
+
+    def find_separable(self):
+        return self.inner.separable()
+
+    def closed_form(self):
+        return self.inner.closed_form()
+
+    def value_and_gradient(self, p):
+        return self.inner.value_and_gradient(p)
+
+    def log_likelihood(self, p):
+        return self.inner.log_likelihood(p)
+
+    def sampler(self):
+        return None
