@@ -164,7 +164,7 @@ def plot_plan(along, values, curves, label, *, chosen=None, title=""):
     -------
     matplotlib.figure.Figure
     """
-    figure = _new_figure(figsize=(7.5, 5.2))
+    figure = _new_figure(figsize=(WIDTH, 4.6 + 0.22 * (len(curves) // 3)))
     axes = figure.subplots()
     floors = {"bound": ("0.2", "-", "least possible error"), "open answers": ("0.5", ":", "open answers (no privacy)")}
     marked = None
@@ -183,12 +183,13 @@ def plot_plan(along, values, curves, label, *, chosen=None, title=""):
         words = f"planned: {chosen[2]}"
         axes.plot(*chosen[:2], "*", color=marked or BLACK, ms=15, mec="black", mew=0.8, ls="", zorder=5, label=words)
     axes.set(xscale="log", yscale="log", xlabel={"epsilon": "privacy level ε (nats)", "n": "number of reports n"}[along])
-    axes.set_ylabel("\n".join(textwrap.wrap(label, 44)))
+    axes.set_ylabel("\n".join(textwrap.wrap(label, 40)))
     _plain_ticks(axes.xaxis, values)
-    axes.set_title("\n".join(textwrap.wrap(title, 80)), fontsize=11)
+    axes.set_title("\n".join(textwrap.wrap(title, 46)), fontsize=TITLE)
+    axes.tick_params(labelsize=SMALL)
     axes.grid(alpha=0.3, lw=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=5, fontsize=8, frameon=False)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=SMALL, frameon=False)
     return figure
 
 
@@ -198,7 +199,7 @@ def _plain_ticks(axis, values):
     powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     for steps in ((1, 2, 5), (1, 3), (1,)):
         ticks = [k * 10.0**e for e in powers for k in steps if low <= k * 10.0**e <= high]
-        if len(ticks) <= 8:
+        if len(ticks) <= 6:
             break
     if len(ticks) >= 2:
         axis.set_ticks(ticks, [f"{tick:,.10g}" for tick in ticks])

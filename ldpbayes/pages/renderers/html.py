@@ -12,6 +12,8 @@ from ldpbayes.pages.renderers.csv import CSV
 
 #: Groups with more rows than this are folded, one group at a time, where a table has several of them.
 OPEN_ROWS = 3
+#: Tables of groups with few rows each are shown whole up to so many rows.
+GROUP_ROWS = 200
 #: Longer tables than this have no copy as CSV beside them; ``--page out.csv`` writes it.
 COPIED_ROWS = 5000
 #: Longer words are broken anywhere.
@@ -184,6 +186,8 @@ def _section(table, page):
         start = f'<p class="note">{len(groups):,} groups; open one to see its rows.</p>'
         body = start + "".join(_folded(name, _table(one, f"{page.title}: {name}")) for name, one in groups)
     else:
+        if table.keys and len(every.rows) <= GROUP_ROWS:
+            table = every
         body = _table(table, page.title, caption=False) + _note_of(table)
         if len(every.rows) > len(table.rows):
             body += _folded(f"All {len(every.rows):,} rows", _table(every, page.title, caption=False))

@@ -1,0 +1,197 @@
+"""Pages in a real browser: nothing overflows on a phone or a desk, nothing is fetched, and the console stays empty."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+from commands import run
+
+import ldpbayes as lb
+from ldpbayes.pages import write
+from ldpbayes.pages.fit import of_fit
+from ldpbayes.result import attach
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+#: Widths of a phone and of a desk, in CSS pixels.
+WIDTHS = (360, 1280)
+_FLAGS = ("--headless=new", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+_FLAGS += ("--no-first-run", "--hide-scrollbars")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A headless Chromium; the tests are skipped where there is none."""
+    program, driver = shutil.which("chromium") or shutil.which("chromium-browser"), shutil.which("chromedriver")
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    if program is None or driver is None:
+        pytest.skip("Chromium or chromedriver is not installed")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for flag in (*_FLAGS, *["--no-sandbox"] * (os.geteuid() == 0)):  # Chromium refuses to run as root with its sandbox
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    session = webdriver.Chrome(options=options, service=Service(driver))
+    yield session
+    session.quit()
+
+
+def dashboard():
+    """Return 60 cells of simulated reports, fifteen regions in four years, and a result with draws about the truth."""
+    import arviz_base
+
+    rng, labels, cells = np.random.default_rng(1), ["very satisfied", "satisfied", "neutral", "unsatisfied"], {}
+    grr, truth = lb.GRR(4, 1.0), rng.dirichlet([8, 10, 12, 16], size=60)
+    for c, p in enumerate(truth):
+        key = (f"region {c // 4:02d}", 2020 + c % 4)
+        derived = (lb.Derived("satisfied at all", ("very satisfied", "satisfied")),)
+        cells[key] = lb.Collection(labels, lb.Tally(grr, *grr.simulate(rng.multinomial(400, p), rng)), derived=derived)
+    cells = lb.Cells(cells, by=("region", "year"), title="Satisfaction by region and year")
+    draws = rng.gamma(60 * truth, size=(4, 50, 60, 4))
+    coords = {"cell": list(cells.labels), "category": labels}
+    posterior = {"posterior": {"p": draws / draws.sum(axis=-1, keepdims=True)}}
+    trace = arviz_base.from_dict(posterior, coords=coords, dims={"p": ["cell", "category"]})
+    return cells, attach(trace, cells, random_seed=1, log_likelihood=False)
+
+
+def thousand():
+    """Return a collection of a thousand categories, some with long names."""
+    rng, a = np.random.default_rng(2), 1000
+    grr, p = lb.GRR(a, 4.0), 1 / np.arange(1, a + 1)
+    reports = grr.simulate(rng.multinomial(20_000, p / p.sum()), rng)
+    labels = [f"airport_{x:03d}" + "_with_a_name_that_nobody_broke_into_words" * (x == 2) for x in range(a)]
+    return lb.Collection(labels, lb.Tally(grr, *reports), title="Departures by airport <2024> & earlier")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """The pages of two surveys, by the command line, and of two large results; all are made once."""
+    folder = tmp_path_factory.mktemp("pages")
+    made = {"nigeria": folder / "nigeria.html", "minarets": folder / "minarets.html"}
+    for name, path in made.items():
+        with pytest.raises(SystemExit) as ended:
+            lb_main(["fit", f"example:{name}", "--seed", "1", "--draws", "250", "--page", str(path)])
+        assert not ended.value.code
+    large = thousand()
+    found = {"dashboard": dashboard(), "thousand": (large, lb.fit(large, "flat", random_seed=1, draws=25))}
+    for name, (data, tree) in found.items():
+        made[name] = folder / f"{name}.html"
+        write(of_fit(tree, collection=data, command="ldpbayes fit data.toml --seed 1"), made[name])
+    made["plan"] = folder / "plan.html"
+    with pytest.raises(SystemExit):
+        lb_main(["plan", "--categories", "16", "--epsilon", "1", "--error", ".01", "--page", str(made["plan"])])
+    return made
+
+
+def lb_main(arguments):
+    from ldpbayes.cli import main
+
+    main(arguments)
+
+
+#: Elements that reach beyond the screen and that no scrolling ancestor clips, and elements whose text is cut.
+_PROBLEMS = """
+const wide = document.documentElement.clientWidth;
+const scrolls = e => { for (; e; e = e.parentElement) if (/auto|scroll/.test(getComputedStyle(e).overflowX)) return true;
+  return false };
+const named = e => e.tagName + '.' + e.getAttribute('class') + ': ' + e.textContent.slice(0, 60);
+const found = [];
+for (const e of document.body.querySelectorAll('*')) {
+  if (e.closest('svg') && e.tagName !== 'svg') continue;
+  const box = e.getBoundingClientRect(), style = getComputedStyle(e);
+  if (box.width && (box.right > wide + 1 || box.left < -1) && !scrolls(e)) found.push('beyond the screen: ' + named(e));
+  if (/hidden|clip/.test(style.overflowX) && e.scrollWidth > e.clientWidth + 1) found.push('cut: ' + named(e));
+}
+return found;
+"""
+#: Texts whose contrast with the background is below 4.5 to 1.
+_CONTRAST = """
+const light = text => { const [r, g, b] = text.match(/[\\d.]+/g).map(x => x / 255)
+  .map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b };
+const back = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
+  if (!/rgba\\(.*, 0\\)|transparent/.test(c)) return c } return 'rgb(255, 255, 255)' };
+const found = [];
+for (const e of document.body.querySelectorAll('h1, h2, p, li, dt, dd, th, td, a, summary, figcaption, pre, strong')) {
+  const [a, b] = [light(getComputedStyle(e).color), light(back(e))].sort((x, y) => y - x);
+  if ((a + .05) / (b + .05) < 4.5) found.push([(a + .05) / (b + .05), e.tagName, e.textContent.slice(0, 40)]);
+}
+return found;
+"""
+
+
+def visit(browser, path, width, theme="light"):
+    """Open a page at a width; return (width of the page, width of the screen, SEVERE entries of the console)."""
+    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    preferred = [{"name": "prefers-color-scheme", "value": theme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": preferred})
+    browser.get(path.as_uri())
+    sizes = browser.execute_script("const d = document.documentElement; return [d.scrollWidth, d.clientWidth]")
+    return *sizes, [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+NAMES = ("nigeria", "minarets", "dashboard", "thousand", "plan")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_pages_fit_the_screen(browser, pages, name, width):
+    page, seen, errors = visit(browser, pages[name], width)
+    assert seen == width and page <= seen and errors == []
+    assert browser.execute_script(_PROBLEMS) == []
+    fetched = browser.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert [address for address in fetched if not address.startswith("data:")] == []
+    browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
+    opened = browser.execute_script("const d = document.documentElement; return [d.scrollWidth, d.clientWidth]")
+    assert opened[0] <= opened[1] and browser.execute_script(_PROBLEMS) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["minarets", "dashboard"])
+def test_text_has_contrast(browser, pages, name, theme):
+    visit(browser, pages[name], 360, theme)
+    assert browser.execute_script(_CONTRAST) == []
+
+
+def test_figures_are_legible_on_a_phone(browser, pages):
+    """Figures are drawn narrow, with text of eight points or more: shown on a phone it has nine pixels or more."""
+    for name in NAMES:
+        visit(browser, pages[name], 360)
+        size = "e.getBoundingClientRect().width / e.viewBox.baseVal.width"
+        shrunk = browser.execute_script(f"return [...document.querySelectorAll('figure svg')].map(e => {size})")
+        assert shrunk and min(shrunk) > 0.9  # pixels a point; at full size 4/3
+
+
+def test_long_tables_are_folded_and_whole(browser, pages):
+    visit(browser, pages["thousand"], 360)
+    rows = "return [...document.querySelectorAll('tbody')].map(e => [e.rows.length, e.closest('details') !== null])"
+    assert browser.execute_script(rows) == [[40, False], [1000, True]]
+    visit(browser, pages["dashboard"], 360)
+    found = browser.execute_script(rows)
+    assert found[:60] == [[4, True]] * 60 and [60, False] in found
+
+
+def test_printing_opens_what_is_folded(browser, pages):
+    visit(browser, pages["dashboard"], 1280)
+    hidden = "return [...document.querySelectorAll('details table')].filter(e => !e.checkVisibility()).length"
+    assert browser.execute_script(hidden) == 60
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    found = browser.execute_script(hidden)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert found == 0
+
+
+def test_the_icon_is_no_request(browser, pages):
+    assert 'rel="icon" href="data:,"' in pages["nigeria"].read_text()
+
+
+def test_every_command_writes_a_page(capsys, tmp_path):
+    """Without a browser: check and plan; crosscheck has its own test, since it samples."""
+    for arguments in (["check", "example:cheating"], ["plan", "--categories", 4, "--epsilon", 1, "--users", 1000]):
+        for suffix in ("html", "md", "tex", "csv", "json", "txt"):
+            path = tmp_path / f"{arguments[0]}.{suffix}"
+            status, out, err = run(capsys, *arguments, "--page", path)
+            assert status in (0, 1) and "Wrote" in out and path.stat().st_size > 100, (arguments, suffix, err)
