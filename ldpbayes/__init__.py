@@ -28,6 +28,7 @@ from ldpbayes.sources import read_collection, read_frame, write_collection
 
 if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes import answers, plots, result, theory
+    from ldpbayes.answers import comparisons, odds_ratios, poststratify, predictions, slopes
     from ldpbayes.estimators.mle import MAP, MLE
     from ldpbayes.estimators.oracle import Oracle
     from ldpbayes.examples import list_examples, load_example
@@ -66,15 +67,20 @@ _LAZY = {
     "attach": "result",
     "build_model": "model",
     "check": "fitness",
+    "comparisons": "answers",
     "list_examples": "examples",
     "load": "result",
     "load_example": "examples",
     "observe": "model",
+    "odds_ratios": "answers",
     "plots": "plots",
+    "poststratify": "answers",
+    "predictions": "answers",
     "regress": "regression",
     "result": "result",
     "save": "result",
     "show": "pages",
+    "slopes": "answers",
     "theory": "theory",
 }
 
@@ -113,6 +119,7 @@ __all__ = [
     "attach",
     "build_model",
     "check",
+    "comparisons",
     "crosscheck",
     "fit",
     "kronecker",
@@ -121,8 +128,11 @@ __all__ = [
     "load_example",
     "make_protocol",
     "observe",
+    "odds_ratios",
     "plots",
     "population",
+    "poststratify",
+    "predictions",
     "protocols",
     "read_collection",
     "read_frame",
@@ -132,6 +142,7 @@ __all__ = [
     "select_method",
     "show",
     "simulate_collection",
+    "slopes",
     "theory",
     "write_collection",
 ]

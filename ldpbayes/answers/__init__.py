@@ -3,6 +3,7 @@
 Each function takes a result of fit(). Most return an xarray.Dataset with a Monte Carlo standard error for every
 probability and mean; ``total`` returns draws, ``worth`` a dictionary and ``fakes_needed``, which also takes the reports
 themselves, a Fakes. A result with cells is asked about one of them, named by ``cell=``; ``poststratify`` combines them.
+A result of regress() answers ``predictions``, ``comparisons``, ``slopes``, ``odds_ratios`` and ``poststratify``.
 """
 
 from ldpbayes.answers.cells import poststratify
@@ -10,18 +11,23 @@ from ldpbayes.answers.contrasts import contrast
 from ldpbayes.answers.fakes import fakes_needed
 from ldpbayes.answers.intervals import interval_parts, simultaneous_intervals
 from ldpbayes.answers.ranks import probability_in_top
+from ldpbayes.answers.regression import comparisons, odds_ratios, predictions, slopes
 from ldpbayes.answers.sums import category_sum, entropy, total
 from ldpbayes.answers.value import worth
 
 __all__ = [
     "category_sum",
+    "comparisons",
     "contrast",
     "entropy",
     "fakes_needed",
     "interval_parts",
+    "odds_ratios",
     "poststratify",
+    "predictions",
     "probability_in_top",
     "simultaneous_intervals",
+    "slopes",
     "total",
     "worth",
 ]

@@ -3,6 +3,7 @@
 import numbers
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbayes import checks
 from ldpbayes.answers import base
+from ldpbayes.answers.regression import poststratify_table
 from ldpbayes.errors import ArgumentError, DiagnosticWarning
 
 #: A pull of the priors above this many standard deviations of the sum is warned of.
@@ -20,20 +22,26 @@ LEAST_DATA = 0.1
 
 def poststratify(
     tree: xr.DataTree,
-    weights: Mapping | ArrayLike,
+    weights: Mapping | ArrayLike | Any,
     *,
     ci_prob: float = 0.95,
     target: str = "distribution",
+    count: str | None = None,
+    by: str | None = None,
 ) -> xr.Dataset:
     """Return the distribution of a population that mixes the cells in known proportions, Σ_c w_c p_c.
 
     Parameters
     ----------
     tree : DataTree
-        A result with cells.
-    weights : mapping of cell to number, or (cells,) array
+        A result with cells, or one of regress.
+    weights : mapping of cell to number, (cells,) array, or data frame
         Sizes of the cells in the population, in any unit; an array is in the order of the result's cells. A mapping names
-        every cell by its label or by its key.
+        every cell by its label or by its key. For a regression, a table with its covariates and a column of counts.
+    count : str, optional
+        Of a regression only: the column of the table that holds the numbers of people.
+    by : str, optional
+        Of a regression only: a column of the table, each of whose values gets a distribution.
     ci_prob : float
         Of the equal-tailed intervals.
     target : {"distribution", "frequency"}
@@ -61,6 +69,10 @@ def poststratify(
     posterior is as wide as after m unprotected answers, so it has moved that mean by λ/(1 − λ)·(prior mean − posterior
     mean); ``pull`` is the weighted sum of these over the cells. m is that of ``worth``.
     """
+    if isinstance(tree, xr.DataTree) and "regression" in tree.attrs:
+        return poststratify_table(tree, weights, count, by=by, ci_prob=ci_prob)
+    if count is not None or by is not None:
+        raise ArgumentError("count and by must be left out: the result is not one of regress.")
     checks.choice(target, "target", base.TARGETS)
     ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
     if target not in tree["posterior"]:

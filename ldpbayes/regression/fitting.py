@@ -485,7 +485,12 @@ def _patterns(model):
         kind = values.dtype.kind
         values = values.astype(np.int8) if kind == "b" else values if kind in "iuf" else values.astype(str).astype(object)
         held[f"covariate {name}"] = (("pattern",), values)
-    return xr.Dataset(held)
+    held["columns"] = (("pattern_of_columns", "term"), model.prior.design)
+    first, _ = model.design.cells
+    for group in model.design.columns.groups:
+        held[f"index {group.name}"] = (("pattern_of_columns",), group.index[first])
+        held[f"value {group.name}"] = (("pattern_of_columns",), group.value[first])
+    return xr.Dataset(held, {"term": list(model.prior.terms)})
 
 
 def _add_frequency(tree, model, answer):

@@ -11,6 +11,7 @@ from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.observed import cell_coords, constant_data, observed_data, observed_of_cells
+from ldpbayes.result.regressions import of_regression
 from ldpbayes.result.validation import validate
 
 #: Draws of F that would take more seconds than this in all are replaced by its mean.
@@ -142,15 +143,15 @@ def attach(
     return tree
 
 
-def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells, *, by: str | None = None) -> xr.DataTree:
+def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells | None = None, *, by: str | None = None) -> xr.DataTree:
     """Add the group ``log_likelihood``, which leave-one-out comparison (``arviz.loo``, ``arviz.compare``) reads.
 
     Parameters
     ----------
     tree : DataTree
-        A result of fit or attach.
-    data : Collection or Cells
-        What it was fitted to.
+        A result of fit, attach or regress.
+    data : Collection or Cells, optional
+        What it was fitted to; left out for a result of regress, which holds its reports.
     by : {"report", "cell"}, optional
         What is one observation: a user's report, or all reports of a cell. By default the report, where all reports were
         kept and the group has at most MAX_POINTWISE entries.
@@ -174,8 +175,12 @@ def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells, *, by: str |
     In a model where every cell has its own P, leaving a whole cell out changes the posterior of its P a lot, and the
     Pareto k of ``arviz.loo`` shows it; leaving single reports out does not.
     """
+    if "regression" in tree.attrs:
+        return of_regression(tree, by=by)
     values = tree["posterior"]["distribution"]
     many = isinstance(data, Cells)
+    if not many and not isinstance(data, Collection):
+        raise ArgumentError(f"data must be the Collection or the Cells of the fit, got {type(data).__name__}.")
     size = (len(data), data.n_categories) if many else (data.n_categories,)
     if values.shape[2:] != size and (many or values.shape[2:] != (data.n_categories - data.n_laws,)):
         raise ArgumentError(f"data must be what the result was fitted to, with shape {values.shape[2:]}, got {size}.")

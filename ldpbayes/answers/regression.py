@@ -1,0 +1,379 @@
+"""Questions to a regression: predictions, average comparisons and slopes, odds ratios, and post-stratification."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from ldpbayes import checks
+from ldpbayes.answers import base
+from ldpbayes.errors import ArgumentError, DataError, listed, shown
+from ldpbayes.posteriors.diagnostics import mcse_of_mean
+from ldpbayes.regression.formula import Columns, Design, clean, to_pandas
+from ldpbayes.regression.maximum import Maximum
+
+#: Numbers (draws × rows × categories) that one answer computes; beyond, only some of the draws are taken.
+MAX_NUMBERS = 4 * 10**8
+#: Numbers that are held at once.
+BLOCK = 2**22
+#: A slope is a difference over this share of the column's standard deviation.
+STEP = 1e-3
+
+
+class Fitted:
+    """The design and the draws of a result of regress.
+
+    Parameters
+    ----------
+    tree : DataTree
+    """
+
+    def __init__(self, tree: xr.DataTree):
+        if not isinstance(tree, xr.DataTree) or "regression" not in tree.attrs:
+            raise ArgumentError("tree must be a posterior that regress returned.")
+        self.tree = tree
+        held = tree["design"].to_dataset()
+        start = "covariate "
+        patterns = {str(n).removeprefix(start): held[n].values for n in held.data_vars if str(n).startswith(start)}
+        self.design = Design.restore(tree.attrs["regression"], patterns, held["n_rows"].values)
+        self.patterns = patterns
+        self.sizes: NDArray = held["n_reports"].values
+        posterior = tree["posterior"]
+        self.categories = [str(name) for name in posterior["category"].values]
+        parts = [posterior["coefficients"].values]
+        parts += [posterior[group.name].values for group in self.design.columns.groups]
+        self._coefficients = np.concatenate(parts, axis=2)
+
+    def people(self, data: Any, count: str | None = None) -> tuple[Any, NDArray]:
+        """Return (frame of the variables, how many people each row stands for): new data, or those of the fit."""
+        names = self.design.formula.variables
+        if data is None:
+            if count is not None:
+                raise ArgumentError("count must be left out where no data are given.")
+            first, _ = self.design.patterns
+            return self.design.frame.iloc[first].reset_index(drop=True), self.sizes
+        table = to_pandas(data)
+        found, _ = clean(table, names, extra=[] if count is None else [count])
+        if not names:
+            found = found.reindex(range(len(table)))
+        if count is None:
+            return found, np.ones(len(table))
+        sizes = np.asarray(table[count])
+        try:
+            sizes = sizes.astype(float)
+        except (TypeError, ValueError):
+            raise DataError("must hold numbers of people", field=count) from None
+        if not np.isfinite(sizes).all() or (sizes < 0).any() or not sizes.sum() > 0:
+            raise DataError("must be finite, not negative and not all zero", field=count)
+        return found, sizes
+
+    def columns(self, frame: Any) -> Columns:
+        """Return the columns of the design for a frame of its variables."""
+        if not self.design.formula.variables:
+            return Columns(np.ones((len(frame), 1)), ())
+        return self.design.new(frame)
+
+    def draws(self, rows: int) -> tuple[NDArray, int]:
+        """Return (coefficients (S, K, a), step): every step-th draw of each chain, so that rows × draws stay in bounds."""
+        chains, length = self._coefficients.shape[:2]
+        step = max(1, -(-chains * length * rows * len(self.categories) // MAX_NUMBERS))
+        step = min(step, max(1, length // 50))
+        found = self._coefficients[:, ::step]
+        return found.reshape(-1, *found.shape[2:]), step
+
+    def shares(self, columns: Columns, coefficients: NDArray, rows: slice = slice(None)) -> NDArray:
+        """Return P of some rows, shape (S, rows, a)."""
+        k = columns.common.shape[1]
+        eta = columns.common[rows] @ coefficients[:, :k]
+        at = k
+        for group in columns.groups:
+            eta += group.value[rows][:, None] * coefficients[:, at + group.index[rows]]
+            at += len(group.levels)
+        return softmax(eta, axis=-1)
+
+    def blocks(self, rows: int, draws: int) -> list[slice]:
+        """Return slices of the rows that are computed together."""
+        step = max(1, BLOCK // (draws * len(self.categories)))
+        return [slice(start, start + step) for start in range(0, rows, step)]
+
+    def mean(self, frame: Any, weight: NDArray, coefficients: NDArray) -> NDArray:
+        """Return the mean of P over people, shape (S, a)."""
+        columns = self.columns(frame)
+        total = np.zeros((len(coefficients), len(self.categories)))
+        for rows in self.blocks(len(frame), len(coefficients)):
+            total += np.einsum("r,sra->sa", weight[rows], self.shares(columns, coefficients, rows))
+        return total / weight.sum()
+
+    def summary(self, draws: NDArray, step: int, ci_prob: float) -> dict[str, NDArray]:
+        """Return mean, sd, lower, upper and mcse of (S, …) draws."""
+        ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+        lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2], axis=0)
+        flat = draws.reshape(len(draws), -1)
+        if step == 1:
+            error = base.mcse(self.tree, flat)
+        else:
+            chains = self._coefficients.shape[0]
+            independent = self.tree.attrs.get("sampling") == "independent"
+            error = mcse_of_mean(flat.reshape(chains, -1, flat.shape[1]), independent=independent)
+        found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1), "lower": lower, "upper": upper}
+        return found | {"mcse": error.reshape(draws.shape[1:])}
+
+    def dataset(self, parts: dict[str, NDArray], dims: tuple[str, ...], coords: dict, ci_prob: float) -> xr.Dataset:
+        """Return a Dataset over dims and the categories."""
+        data = {name: ((*dims, "category"), values) for name, values in parts.items()}
+        return xr.Dataset(data, {**coords, "category": self.categories}, {"ci_prob": ci_prob})
+
+
+def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -> xr.Dataset:
+    """Return the distribution of the private answer for each row of a table.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result of regress.
+    data : data frame, optional
+        With the covariates; by default the distinct combinations of covariates that the fit had.
+    ci_prob : float
+        Of the equal-tailed intervals.
+
+    Returns
+    -------
+    Dataset
+        mean, sd, lower, upper and mcse (row, category), with the covariates as coordinates of the rows.
+
+    Raises
+    ------
+    ArgumentError
+        If tree is no posterior of regress.
+    DataError
+        On missing columns or values, and on levels that the fit has not seen.
+
+    Examples
+    --------
+    >>> import ldpbayes as lb
+    >>> survey = lb.load_example("nigeria_cells")
+    >>> found = lb.regress("connected ~ female + married", survey, random_seed=1)
+    >>> lb.predictions(found, {"female": [0, 1], "married": [1, 1]})["mean"].sel(category="yes").values.round(2).tolist()
+    [0.29, 0.18]
+    """
+    fitted = Fitted(tree)
+    frame, sizes = fitted.people(data)
+    coefficients, step = fitted.draws(min(len(frame), 1000))
+    columns = fitted.columns(frame)
+    parts = [
+        fitted.summary(fitted.shares(columns, coefficients, rows), step, ci_prob)
+        for rows in fitted.blocks(len(frame), len(coefficients))
+    ]
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    coords: dict[str, Any] = {"row": np.arange(len(frame))}
+    for name in fitted.design.formula.variables:
+        values = frame[name].to_numpy()
+        coords[name if name not in ("row", "category") else f"covariate_{name}"] = (
+            ("row",),
+            values if values.dtype.kind in "iufb" else values.astype(str).astype(object),
+        )
+    if data is None:
+        coords["n_reports"] = (("row",), sizes)
+    return fitted.dataset(whole, ("row",), coords, ci_prob)
+
+
+def comparisons(
+    tree: xr.DataTree,
+    variable: str,
+    values: Sequence[Any] | None = None,
+    *,
+    data: Any = None,
+    ci_prob: float = 0.95,
+) -> xr.Dataset:
+    """Return average differences: how the shares change where everybody's value of a variable is changed.
+
+    For every person the distribution of the private answer is predicted with one value and with the other, all other
+    covariates as they are, and the difference is averaged over people.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result of regress.
+    variable : str
+        A covariate of the formula.
+    values : sequence, optional
+        Values to compare; each is compared with the first. By default the levels of a factor, the two values of a number
+        that has two, and otherwise everybody's own value with one more.
+    data : data frame, optional
+        The people to average over; by default those of the fit.
+    ci_prob : float
+        Of the equal-tailed intervals.
+
+    Returns
+    -------
+    Dataset
+        mean, sd, lower, upper, mcse and probability (that the difference is above 0), dims comparison and category.
+
+    Raises
+    ------
+    ArgumentError
+        If tree is no posterior of regress, or the variable is not in its formula.
+    DataError
+        On levels that the fit has not seen.
+    """
+    fitted = Fitted(tree)
+    _known(fitted, variable)
+    frame, weight = fitted.people(data)
+    own = fitted.design.frame[variable]
+    number = own.dtype.kind in "iuf" and variable not in fitted.design.factors
+    if values is None:
+        seen = sorted(own.unique()) if str(own.dtype) != "category" else list(own.cat.categories)
+        moved = number and len(seen) > 2
+        chosen = [] if moved else [value.item() if isinstance(value, np.generic) else value for value in seen]
+    else:
+        moved, chosen = False, list(values) if not isinstance(values, (str, bytes)) else [values]
+        if len(chosen) < 2:
+            raise ArgumentError(f"values must be at least two values to compare, got {shown(values)}.")
+    coefficients, step = fitted.draws(len(frame) * max(len(chosen), 2))
+    if moved:
+        shares = [fitted.mean(frame, weight, coefficients)]
+        shares.append(fitted.mean(frame.assign(**{variable: frame[variable] + 1}), weight, coefficients))
+        labels = ["+1"]
+    else:
+        shares = [fitted.mean(_with(frame, variable, value, own), weight, coefficients) for value in chosen]
+        labels = [f"{value} - {chosen[0]}" for value in chosen[1:]]
+    draws = np.stack([share - shares[0] for share in shares[1:]], axis=1)
+    parts = fitted.summary(draws, step, ci_prob) | {"probability": (draws > 0).mean(axis=0)}
+    return fitted.dataset(parts, ("comparison",), {"comparison": labels, "variable": variable}, ci_prob)
+
+
+def slopes(tree: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float = 0.95) -> xr.Dataset:
+    """Return the average marginal effect of a number: the slope of each share, averaged over people.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result of regress.
+    variable : str
+        A covariate that holds numbers.
+    data : data frame, optional
+        The people to average over; by default those of the fit.
+    ci_prob : float
+        Of the equal-tailed intervals.
+
+    Returns
+    -------
+    Dataset
+        mean, sd, lower, upper, mcse and probability (that the slope is above 0), dim category.
+
+    Raises
+    ------
+    ArgumentError
+        If tree is no posterior of regress, or the variable is no number of its formula.
+    """
+    fitted = Fitted(tree)
+    _known(fitted, variable)
+    own = fitted.design.frame[variable]
+    if own.dtype.kind not in "iuf" or variable in fitted.design.factors:
+        raise ArgumentError(f"variable must hold numbers, {variable!r} is a factor; comparisons takes it.")
+    frame, weight = fitted.people(data)
+    coefficients, step = fitted.draws(2 * len(frame))
+    h = STEP * (float(own.std(ddof=0)) or 1.0)
+    values = frame[variable].to_numpy(dtype=float)
+    up, down = (fitted.mean(frame.assign(**{variable: values + d}), weight, coefficients) for d in (h, -h))
+    draws = (up - down) / (2 * h)
+    parts = fitted.summary(draws, step, ci_prob) | {"probability": (draws > 0).mean(axis=0)}
+    return fitted.dataset(parts, (), {"variable": variable}, ci_prob)
+
+
+def odds_ratios(tree: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> xr.Dataset:
+    """Return the coefficients as odds ratios against the reference category.
+
+    Parameters
+    ----------
+    tree : DataTree or Maximum
+        A result of regress.
+    ci_prob : float
+        Of the intervals: equal-tailed, or by the normal approximation for maximum likelihood.
+
+    Returns
+    -------
+    Dataset
+        odds_ratio (the posterior median, or the estimate), lower and upper (term, category).
+    """
+    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    if isinstance(tree, Maximum):
+        found = tree.summary(ci_prob)
+        kept = found[["odds_ratio", "odds_lower", "odds_upper"]]
+        return kept.rename(odds_lower="lower", odds_upper="upper")
+    if not isinstance(tree, xr.DataTree) or "regression" not in tree.attrs:
+        raise ArgumentError("tree must be what regress returned.")
+    draws = base.variable(tree, "posterior", "coefficients").drop_sel(category=tree.attrs["reference"])
+    tails = ((1 - ci_prob) / 2, 0.5, (1 + ci_prob) / 2)
+    lower, middle, upper = np.exp(np.quantile(draws.values, tails, axis=(0, 1)))
+    data = {"odds_ratio": middle, "lower": lower, "upper": upper}
+    coords = {name: draws[name].values for name in ("term", "category")}
+    return xr.Dataset({name: (("term", "category"), values) for name, values in data.items()}, coords, {"ci_prob": ci_prob})
+
+
+def poststratify_table(
+    tree: xr.DataTree, table: Any, count: str | None, *, by: str | None = None, ci_prob: float = 0.95
+) -> xr.Dataset:
+    """Return the distribution in a population whose table of counts has the covariates; see ``poststratify``.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result of regress.
+    table : data frame
+        A row for each combination of the covariates, with the number of people in the population.
+    count : str
+        The column of these numbers.
+    by : str, optional
+        A column of the table: one distribution for each of its values.
+    ci_prob : float
+    """
+    if not isinstance(count, str):
+        raise ArgumentError("count must name the column of the table that holds the numbers of people, got none.")
+    fitted = Fitted(tree)
+    frame, sizes = fitted.people(table, count)
+    coefficients, step = fitted.draws(len(frame))
+    if by is None:
+        draws = fitted.mean(frame, sizes, coefficients)
+        return fitted.dataset(fitted.summary(draws, step, ci_prob), (), {}, ci_prob)
+    whole = to_pandas(table)
+    if by not in whole.columns:
+        raise DataError(f"the table has no column {shown(by)}; it has {listed(map(str, whole.columns))}")
+    texts = whole[by].astype(str).to_numpy()
+    labels = [label for label in dict.fromkeys(texts) if sizes[texts == label].sum() > 0]
+    draws = np.stack(
+        [fitted.mean(frame[texts == label].reset_index(drop=True), sizes[texts == label], coefficients) for label in labels],
+        axis=1,
+    )
+    return fitted.dataset(fitted.summary(draws, step, ci_prob), ("group",), {"group": labels}, ci_prob)
+
+
+def _known(fitted: Fitted, variable: str) -> None:
+    names = fitted.design.formula.variables
+    if variable not in names:
+        held = listed(names) or "it has none"
+        raise ArgumentError(f"variable must be a covariate of the formula ({held}), got {shown(variable)}.")
+
+
+def _with(frame: Any, variable: str, value: Any, own: Any) -> Any:
+    """Return the frame with one value for everybody, in the type of the variable."""
+    import pandas as pd
+
+    if str(own.dtype) == "category":
+        levels = list(own.cat.categories)
+        if str(value) not in levels:
+            said = f"{variable} has the level {shown(str(value))}, which the fit has not seen; it has {listed(levels)}"
+            raise DataError(said)
+        return frame.assign(**{variable: pd.Categorical([str(value)] * len(frame), levels, ordered=True)})
+    if own.dtype.kind in "iuf":
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise ArgumentError(f"values must be numbers like those of {variable!r}, got {shown(value)}.") from None
+        return frame.assign(**{variable: int(number) if own.dtype.kind != "f" and number.is_integer() else number})
+    if own.dtype.kind == "b":
+        return frame.assign(**{variable: bool(value)})
+    return frame.assign(**{variable: str(value)})
