@@ -68,7 +68,7 @@ HOMES = {
         "priors.regression",
         "priors.smooth",
     },
-    "nutpie": {"posteriors.nuts"},
+    "nutpie": {"posteriors.nuts", "regression.nuts"},
     "cvxpy": {"estimators.solvers.convex"},
     "formulae": {"regression.formula"},
     "arviz_base": {"result"},

@@ -12,12 +12,11 @@ from ldpbayes import checks
 from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown
 from ldpbayes.posteriors.base import Watch, level, seed
-from ldpbayes.posteriors.laplace import StudentT, weighted_draws
-from ldpbayes.posteriors.surrogate import resample
 from ldpbayes.priors.regression import INTERCEPT, SCALE, Effects, Regression
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.regression import maximum
 from ldpbayes.regression.formula import Design, Formula, clean, to_pandas
+from ldpbayes.regression.proposal import weighted
 from ldpbayes.regression.reports import Reports, read_reports, reports_of_cells
 from ldpbayes.regression.target import Target
 
@@ -294,13 +293,15 @@ def _posterior(model, method, run, watch):
         facts["design_effect"] = effect
         model = model.scaled(1 / effect)
         found = maximum.climb(model.target, watch)
-    answer = None
+    answer, why = None, ""
     if method != "nuts" and model.prior.n_unknowns <= MAX_UNKNOWNS:
         answer = _about_the_mode(model, found, run, rng, watch)
+        if answer.problem and method == "auto":
+            answer, why = None, f" Before it, laplace ran first and was rejected: {answer.problem}."
     elif method == "laplace":
         raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
     if answer is None:
-        raise InfeasibleError("The method nuts is for regressions that laplace answers badly; use auto.")
+        answer = _by_nuts(model, found[0], run, watch, why)
     tree = _tree(model, answer, run, facts)
     if answer.problem and method == "laplace":
         raise ConvergenceError(f"The weights of the draws cannot be trusted: {answer.problem}.", tree)
@@ -340,44 +341,37 @@ class Draws:
 
 def _about_the_mode(model, found, run, rng, watch):
     """Return Draws of a multivariate t about the mode, weighted by the posterior density and resampled."""
-    target = _Remembering(model.target, watch)
-    proposal = StudentT.at_mode(*found)
-    z, _, weights = weighted_draws(target, proposal, run["draws"] * run["chains"], rng, None)
-    chosen = rng.permutation(resample(weights.weight, rng))
+    drawn = weighted(model.target, found, run["draws"] * run["chains"], rng, watch)
+    chosen = drawn.chosen(rng)
     facts = {
-        "effective_draws": weights.effective_sample,
-        "k_hat": weights.k_hat,
-        "shift_by_weights": weights.shift,
-        "log_evidence": weights.log_evidence,
-        "log_evidence_error": weights.log_evidence_error,
+        "effective_draws": drawn.effective,
+        "k_hat": drawn.found.k_hat,
+        "shift_by_weights": drawn.found.shift,
+        "log_evidence": drawn.found.log_evidence,
+        "log_evidence_error": drawn.found.log_evidence_error,
     }
     return Draws(
-        z[chosen],
-        target.shares_of(z)[chosen],
+        drawn.z[chosen],
+        drawn.shares[chosen],
         "laplace",
         "Weighted draws about the mode of all coefficients; their k-hat says whether to trust them.",
-        weights.problem,
-        "" if weights.problem else weights.checked,
+        drawn.problem,
+        "" if drawn.problem else drawn.checked,
         True,
         facts,
         {},
     )
 
 
-class _Remembering:
-    """A target that keeps the sums of P that come with each set of weights."""
+def _by_nuts(model, mode, run, watch, why):
+    """Return Draws by the No-U-Turn sampler."""
+    from ldpbayes.regression import nuts
 
-    def __init__(self, target, watch):
-        self._target, self._watch, self._kept = target, watch, []
-
-    def log_density(self, z):
-        value, shares, _ = self._target.likelihoods(z, watch=self._watch)
-        self._kept.append((z, shares))
-        return value + self._target.prior.log_density(z), z
-
-    def shares_of(self, z):
-        """Return the sums of P of the draws that log_density was given."""
-        return next(shares for seen, shares in self._kept if seen is z)
+    z, stats = nuts.sample(model.target, mode, run["draws"], run["chains"], run["random_seed"], watch.shown)
+    flat = z.reshape(-1, z.shape[-1])
+    reason = f"Chains in coordinates whitened by the Hessian serve every regression.{why}"
+    shares = model.target.likelihoods(flat, watch=watch)[1]
+    return Draws(flat, shares, "nuts", reason, "", "", False, {}, stats)
 
 
 def _design_effect(model, z):

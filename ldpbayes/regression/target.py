@@ -141,7 +141,27 @@ class Target:
         found = self.likelihoods(z)[0]
         return found + (0.0 if self.flat else self.prior.log_density(z)), z
 
-    def likelihoods(self, z: np.ndarray, *, tallies: bool = False, watch=None):
+    def gradients(self, z: np.ndarray) -> np.ndarray:
+        """Return the gradients of the log-density at many z, shape (S, n_unknowns)."""
+        prior, free = self.prior, self.prior.n_categories - 1
+        slope = np.zeros((self.columns.shape[1], prior.n_categories, len(z)))
+        self.likelihoods(z, tallies=True, slope=slope)
+        inner = np.einsum("kxs,xj->skj", slope, prior.basis)
+        stacked, k = self.stacked(z), prior.design.shape[1]
+        found = np.empty((len(z), prior.n_unknowns))
+        found[:, : k * free] = inner[:, :k].reshape(len(z), -1)
+        for effect, (at, start) in zip(prior.effects, prior.places, strict=True):
+            m = len(effect.levels)
+            own = inner[:, k : k + m]
+            sd = np.exp(np.minimum(z[:, at], 300.0))
+            found[:, start : start + m * free] = (sd[:, None, None] * own).reshape(len(z), -1)
+            found[:, at] = (own * stacked[:, k : k + m]).sum(axis=(1, 2))
+            k += m
+        if not self.flat:
+            found += np.array([prior.gradient(one) for one in z])
+        return found
+
+    def likelihoods(self, z: np.ndarray, *, tallies: bool = False, slope: np.ndarray | None = None, watch=None):
         """Return (log-likelihoods (S,), sums over people of P (S, a), sums of the expected true tallies or None).
 
         Parameters
@@ -149,6 +169,8 @@ class Target:
         z : (S, n_unknowns) array
         tallies : bool
             Whether to add up E[T | z, reports] = Σ_e w_e q_e, shape (S, a).
+        slope : (K, a, S) array, optional
+            With ``tallies``: what the gradients in the coefficients of the columns are added to.
         """
         e, prior = self.entries, self.prior
         size, a = len(z), prior.n_categories
@@ -166,7 +188,7 @@ class Target:
         for start in blocks:
             cells = slice(start, min(start + step, e.n_cells))
             inside = slice(*e.starts[[cells.start, cells.stop]])
-            work(e, self.columns[cells], coefficients, cells, inside, value, shares, expected)
+            work(e, self.columns[cells], coefficients, cells, inside, value, shares, expected, slope)
         return value, shares, expected
 
     def shares(self, columns: np.ndarray, z: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -194,7 +216,7 @@ def _outer_sums(part, inner):
     return out
 
 
-def _two(e, columns, coefficients, cells, inside, value, shares, expected):
+def _two(e, columns, coefficients, cells, inside, value, shares, expected, slope):
     """Add a block of cells of two categories: L_e · p = (L_e0 + L_e1 x)/(1 + x) with x the odds."""
     odds = columns @ coefficients[0]
     np.clip(odds, -LARGEST, LARGEST, out=odds)
@@ -210,6 +232,11 @@ def _two(e, columns, coefficients, cells, inside, value, shares, expected):
         part = (w * low[:, 1]) @ (x / u)
         expected[:, 1] += part
         expected[:, 0] += w.sum() - part
+    if slope is not None:
+        one = columns[cell].T @ ((w * low[:, 1])[:, None] * (x / u))
+        one -= (columns * e.sizes[cells][:, None]).T @ (odds * rest)
+        slope[:, 1] += one
+        slope[:, 0] -= one
     u *= r
     _add_logs(value, u, w, e.together)
     odds *= rest
@@ -218,7 +245,7 @@ def _two(e, columns, coefficients, cells, inside, value, shares, expected):
     shares[:, 0] += e.sizes[cells].sum() - one
 
 
-def _several(e, columns, coefficients, cells, inside, value, shares, expected):
+def _several(e, columns, coefficients, cells, inside, value, shares, expected, slope):
     """Add a block of cells of any number of categories."""
     a = len(coefficients)
     share = np.empty((a, columns.shape[0], coefficients.shape[2]))
@@ -230,6 +257,8 @@ def _several(e, columns, coefficients, cells, inside, value, shares, expected):
     sizes = e.sizes[cells]
     for x in range(a):
         shares[:, x] += sizes @ share[x]
+        if slope is not None:
+            slope[:, x] -= (columns * sizes[:, None]).T @ share[x]
     starts = e.starts[cells.start : cells.stop + 1]
     if (starts[-1] - starts[0]) < MANY * (cells.stop - cells.start):
         cell, w, table = e.cell[inside] - cells.start, e.weight[inside], e.table[e.row[inside]]
@@ -238,7 +267,10 @@ def _several(e, columns, coefficients, cells, inside, value, shares, expected):
             u += table[:, x, None] * share[x][cell]
         if expected is not None:
             for x in range(a):
-                expected[:, x] += (w * table[:, x]) @ (share[x][cell] / u)
+                true = (w * table[:, x])[:, None] * (share[x][cell] / u)
+                expected[:, x] += true.sum(axis=0)
+                if slope is not None:
+                    slope[:, x] += columns[cell].T @ true
         _add_logs(value, u, w, e.together)
         return
     for c in range(cells.stop - cells.start):
@@ -249,7 +281,10 @@ def _several(e, columns, coefficients, cells, inside, value, shares, expected):
             table, w = e.table[e.row[some]], e.weight[some]
             u = table @ p
             if expected is not None:
-                expected += (p * (table.T @ (w[:, None] / u))).T
+                true = p * (table.T @ (w[:, None] / u))
+                expected += true.T
+                if slope is not None:
+                    slope += columns[c][:, None, None] * true
             _add_logs(value, u, w, e.together)
 
 

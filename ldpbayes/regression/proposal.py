@@ -1,0 +1,175 @@
+"""Proposals about the mode whose mean is right to third order, and draws with weights on the true density."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from ldpbayes.posteriors.surrogate import MAX_K_HAT, MIN_EFFICIENCY, Weighted, weigh
+from ldpbayes.regression.target import Target
+
+#: Degrees of freedom of the proposals: half as many as unknowns, within these bounds. Tails heavier than the posterior's
+#: keep weights bounded; in many dimensions the radius of a t with few degrees misses the posterior's.
+DEGREES = 8, 50
+#: A shift of the mean by more than this many posterior sd is not to be trusted to third order.
+LARGEST_SHIFT = 3.0
+#: Where the weights have few effective draws but a light tail, at most this many times more proposals are drawn …
+MOST_PROPOSALS = 16
+#: … so that the effective draws reach this share of those that are kept.
+WANTED = 0.5
+#: Proposals are fitted anew to weighted draws at most this often.
+MAX_REFITS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """Multivariate t: centre + R v.
+
+    Attributes
+    ----------
+    centre : (u,) array
+    root : (u, u) array
+        R with scale matrix R Rᵀ.
+    log_root : float
+        log |det R|.
+    degrees : float
+    """
+
+    centre: np.ndarray
+    root: np.ndarray
+    log_root: float
+    degrees: float
+
+    @classmethod
+    def about(cls, target: Target, mode: np.ndarray, eigenvalues: np.ndarray, vectors: np.ndarray) -> "Proposal":
+        """Return the proposal about a mode with the Hessian's shape.
+
+        In coordinates v with unit Hessian the log-density is −|v|²/2 + Σ T_ijk v_i v_j v_k/6 + …, so the mean lies at
+        ½ Σ_j T_ijj; each T_·jj is a second difference of the gradient along axis j.
+        """
+        root = vectors / np.sqrt(eigenvalues)
+        steps = np.concatenate([mode + root.T, mode - root.T])
+        with np.errstate(all="ignore"):
+            slopes = target.gradients(steps) @ root - target.value_and_gradient(mode)[1] @ root
+        shift = 0.5 * slopes.sum(axis=0)
+        size = np.linalg.norm(shift)
+        if not np.isfinite(size):
+            shift = np.zeros_like(mode)
+        elif size > LARGEST_SHIFT:
+            shift *= LARGEST_SHIFT / size
+        degrees = float(np.clip(mode.size / 2, *DEGREES))
+        return cls(mode + root @ shift, root, -0.5 * float(np.log(eigenvalues).sum()), degrees)
+
+    @classmethod
+    def fitted(cls, z: np.ndarray, weight: np.ndarray) -> "Proposal | None":
+        """Return the proposal with the mean and covariance of weighted draws, or None where they span too little."""
+        degrees = DEGREES[0]
+        centre = weight @ z
+        offset = z - centre
+        covariance = (weight[:, None] * offset).T @ offset * (1 - 2 / degrees)
+        try:
+            root = np.linalg.cholesky(covariance + 1e-10 * np.diag(np.diag(covariance)))
+        except np.linalg.LinAlgError:
+            return None
+        return cls(centre, root, float(np.log(np.diag(root)).sum()), degrees)
+
+    def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return (draws, their log-densities)."""
+        u, nu = self.centre.size, self.degrees
+        v = rng.standard_normal((size, u)) / np.sqrt(rng.chisquare(nu, size) / nu)[:, None]
+        constant = gammaln((nu + u) / 2) - gammaln(nu / 2) - 0.5 * u * math.log(nu * math.pi) - self.log_root
+        return self.centre + v @ self.root.T, constant - 0.5 * (nu + u) * np.log1p((v**2).sum(axis=1) / nu)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Weighted draws.
+
+    Attributes
+    ----------
+    z : (N, u) array
+    shares : (N, a) array
+        Sums of P over people.
+    found : Weighted
+    kept : int
+        How many draws will be kept.
+    """
+
+    z: np.ndarray
+    shares: np.ndarray
+    found: Weighted
+    kept: int
+
+    @property
+    def effective(self) -> float:
+        """Independent draws that the kept ones are worth."""
+        return min(self.found.effective_sample, float(self.kept))
+
+    @property
+    def problem(self) -> str:
+        """Why the weights cannot be trusted, or an empty string."""
+        if self.found.k_hat < MAX_K_HAT and self.effective >= MIN_EFFICIENCY * self.kept:
+            return ""
+        return (
+            f"Pareto k-hat {self.found.k_hat:.2f} and {self.effective:.0f} effective of {self.kept} draws, where below "
+            f"{MAX_K_HAT} and {MIN_EFFICIENCY:.0%} are needed"
+        )
+
+    @property
+    def checked(self) -> str:
+        """What the weights say, in one sentence."""
+        return (
+            f"Weights on the true likelihood: Pareto k-hat {self.found.k_hat:.2f}, {self.found.effective_sample:.0f} "
+            f"effective of {len(self.z)} proposals; they moved no mean by more than {self.found.shift:.2f} posterior sd."
+        )
+
+    def chosen(self, rng: np.random.Generator) -> np.ndarray:
+        """Return the positions of equally weighted draws, by systematic resampling, in random order."""
+        at = (rng.random() + np.arange(self.kept)) / self.kept
+        return rng.permutation(np.minimum(np.searchsorted(np.cumsum(self.found.weight), at), len(self.z) - 1))
+
+
+def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, watch) -> Draws:
+    """Return draws about the mode with Pareto-smoothed weights: more of them, or about a better centre, where it takes that.
+
+    Parameters
+    ----------
+    target : Target
+    mode : tuple
+        Of find_mode.
+    size : int
+    rng : numpy.random.Generator
+    watch : Watch
+    """
+    proposal, best = Proposal.about(target, *mode), None
+    for _ in range(1 + MAX_REFITS):
+        parts = [_batch(target, proposal, size, rng, watch)]
+        found = _joined(parts, size)
+        if found.problem and found.found.k_hat < MAX_K_HAT:
+            times = math.ceil(WANTED * size / found.found.effective_sample)
+            if times <= MOST_PROPOSALS:
+                parts += [_batch(target, proposal, size, rng, watch) for _ in range(times - 1)]
+                found = _joined(parts, size)
+        if not found.problem:
+            return found
+        if best is None or found.effective > best.effective:
+            best = found
+        refitted = Proposal.fitted(found.z, found.found.weight)
+        if refitted is None or found.found.effective_sample < 2 * proposal.centre.size:
+            break
+        proposal = refitted
+    return best
+
+
+def _batch(target, proposal, size, rng, watch):
+    z, log_proposal = proposal.draw(size, rng)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        value, shares, _ = target.likelihoods(z, watch=watch)
+        log_ratio = value + target.prior.log_density(z) - log_proposal
+    return z, shares, np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
+
+
+def _joined(parts, kept):
+    z, shares, log_ratio = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return Draws(z, shares, weigh(z, np.maximum(log_ratio, log_ratio.max() - 700)), kept)
