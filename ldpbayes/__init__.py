@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.estimators.oracle import Oracle
     from ldpbayes.examples import list_examples, load_example
     from ldpbayes.fitness import check
+    from ldpbayes.fitness.noncompliance import compliance_test, sensitivity
     from ldpbayes.model import build_model, observe
     from ldpbayes.pages import show  # type: ignore[no-redef]  # a function and its module have one name
     from ldpbayes.posteriors.augmentation import Augmentation
@@ -68,6 +69,7 @@ _LAZY = {
     "build_model": "model",
     "check": "fitness",
     "comparisons": "answers",
+    "compliance_test": "fitness.noncompliance",
     "list_examples": "examples",
     "load": "result",
     "load_example": "examples",
@@ -79,6 +81,7 @@ _LAZY = {
     "regress": "regression",
     "result": "result",
     "save": "result",
+    "sensitivity": "fitness.noncompliance",
     "show": "pages",
     "slopes": "answers",
     "theory": "theory",
@@ -120,6 +123,7 @@ __all__ = [
     "build_model",
     "check",
     "comparisons",
+    "compliance_test",
     "crosscheck",
     "fit",
     "kronecker",
@@ -140,6 +144,7 @@ __all__ = [
     "result",
     "save",
     "select_method",
+    "sensitivity",
     "show",
     "simulate_collection",
     "slopes",

@@ -1,6 +1,7 @@
 """Do some respondents ignore the device, and what would it change: a test, a Bayes factor and a sensitivity curve."""
 
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,16 +11,21 @@ from scipy.optimize import brentq
 from scipy.special import chdtrc
 
 from ldpbayes import checks
-from ldpbayes.collections import Collection, Tally
+from ldpbayes.collections import Collection
 from ldpbayes.collections.noncompliance import EXPLANATION, compliers_only
 from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesWarning, listed
+from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximise
 from ldpbayes.fitting import fit, select_method
-from ldpbayes.protocols import Channel
-from ldpbayes.protocols.laws import ListLaw
+from ldpbayes.likelihoods import DenseRows
+from ldpbayes.posteriors.base import scaled
 
 #: The fit without noncompliers that a Bayes factor needs: draws per chain, and the most seconds that it may take.
 DRAWS, LONGEST = 250, 5.0
+#: Likelihood rows with more entries than this are not written out for a curve.
+MAX_ENTRIES = 2**22
+#: A conclusion about shares of categories.
+_CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*([0-9]*\.?[0-9]+)\s*(%?)\s*")
 #: No curve goes on to γ = 1, where nobody follows the device.
 MAX_GAMMA = 0.99
 
@@ -51,11 +57,24 @@ class Sensitivity:
     gamma, answer : (k,) arrays
     turning : float
         The least γ at which the answer is at the threshold; nan where it is there nowhere, or no threshold was given.
+    error : (k,) array
+        Standard error of the answer at each γ.
+    threshold : float or None
+    question : str
+        What is drawn, such as "yes > 0.2".
+    allowed : bool
+        Whether the curve covers all γ that the reports allow; otherwise γ is identified.
+    sentence : str
     """
 
     gamma: np.ndarray
     answer: np.ndarray
     turning: float
+    error: np.ndarray
+    threshold: float | None
+    question: str
+    allowed: bool
+    sentence: str
 
 
 def compliance_test(collection: Collection) -> ComplianceTest:
@@ -183,59 +202,110 @@ def log_bayes_factor(collection: Collection, prior="jeffreys", *, compliers="jef
 
 
 def sensitivity(
-    collection: Collection, of: Sequence[str], *, threshold: float | None = None, points: int = 41
+    collection: Collection, of: str | Sequence[str], *, threshold: float | None = None, points: int = 41
 ) -> Sensitivity:
     """Return the maximum-likelihood share of some categories among the compliers, for every γ that the reports allow.
 
-    Where γ is identified the curve covers two standard deviations of the design about its estimate.
+    At a given γ everybody's channel is (1 − γ) Q + γ q 1ᵀ, and P has an ordinary maximum-likelihood estimate. Where γ is
+    identified the curve covers two standard deviations of the design about its estimate.
 
     Parameters
     ----------
     collection : Collection
-        Made by ``with_noncompliers`` with one law, of protocols whose reports can be listed.
-    of : sequence of str
-        Categories of the compliers whose shares are added up.
+        Made by ``with_noncompliers`` with one law.
+    of : str or sequence of str
+        A category of the compliers, several whose shares are added up, or a conclusion such as "yes > 0.2" or
+        "often + always < 10 %".
     threshold : float, optional
-        The answer at which the conclusion turns.
+        The answer at which the conclusion turns, where ``of`` states none.
     points : int
+
+    Returns
+    -------
+    Sensitivity
+
+    Raises
+    ------
+    ArgumentError
+        On categories that the compliers do not have, or a threshold that is no share.
+    InfeasibleError
+        On several laws, or likelihood rows too large to write out.
+
+    Examples
+    --------
+    >>> from ldpbayes import GRR, Collection, Tally
+    >>> survey = Collection(["no", "yes"], Tally(GRR(2, 1.5), [0, 1], [700, 300])).with_noncompliers({"no-sayer": "no"})
+    >>> curve = sensitivity(survey, "yes < 0.3")
+    >>> round(curve.turning, 3), curve.sentence
+    (0.196, 'yes < 0.3 holds at γ = 0 (0.185) and turns at γ = 0.196; the reports allow every γ from 0 to 0.633.')
     """
     _need(collection)
     known = collection.categories[: collection.n_categories - collection.n_laws]
-    for label in of if not isinstance(of, str) else (of,):
-        if label not in known:
-            raise ArgumentError(f"of must hold categories of the compliers ({listed(known)}), got {label!r}.")
+    labels, sign, stated = _conclusion(of, known)
+    if stated is not None and threshold is not None:
+        raise ArgumentError("threshold must be left out where of states one.")
+    threshold = stated if threshold is None else checks.probability(threshold, "threshold")
     points = checks.integer(points, "points", minimum=2)
-    if collection.n_laws > 1 or any(tally.protocol.decoder() is None for tally in collection.tallies):
-        raise InfeasibleError("A sensitivity curve needs one law, and protocols whose reports can be listed.")
-    chosen, found = np.isin(known, (of,) if isinstance(of, str) else of), collection.noncompliance()
+    if collection.n_laws > 1:
+        raise InfeasibleError("A sensitivity curve needs one law of those who ignore the device; ask for one at a time.")
+    rows, found = scaled(collection).rows, collection.noncompliance()
+    if rows.n_rows * rows.n_categories > MAX_ENTRIES:
+        raise InfeasibleError(f"A sensitivity curve needs likelihood rows of at most {MAX_ENTRIES} entries.")
     low, high = found.low, found.high
     if found.identified:
-        middle = float(maximise(collection.rows).p[-1])
+        middle = float(maximise(rows).p[-1])
         low, high = max(middle - 2 * found.sd, 0.0), middle + 2 * found.sd
-    gammas = np.linspace(low, min(high, MAX_GAMMA), points)
-    counts = [ListLaw(t.protocol).tally(t.reports, t.counts).astype(np.int64) for t in collection.tallies]
-    channels = [t.protocol.channel() for t in collection.tallies]
+    gammas = np.linspace(low, max(min(high, MAX_GAMMA), low), points)
+    dense, chosen = rows.dense(), np.isin(known, labels).astype(float)
 
     def answer(gamma):
-        """Return the answer at a given γ, where everybody's channel is (1 − γ) Q + γ q 1ᵀ."""
-        tallies = [
-            Tally(Channel((1 - gamma) * q[:, :-1] + gamma * q[:, -1:]), np.arange(len(q)), seen, f"{i}")
-            for i, (q, seen) in enumerate(zip(channels, counts, strict=True))
-        ]
-        return float(maximise(Collection(known, tallies).rows, tolerance=1e-8).p[chosen].sum())
+        """Return (the answer at a given γ, its standard error)."""
+        mixed = DenseRows((1 - gamma) * dense[:, :-1] + gamma * dense[:, -1:], rows.counts, rows.log_constants)
+        p = maximise(mixed, tolerance=1e-8).p
+        covariance = information_covariance(mixed, p)
+        covariance[p == 0, :] = covariance[:, p == 0] = 0.0
+        return float(p @ chosen), float(np.sqrt(max(chosen @ covariance @ chosen, 0.0)))
 
-    values = np.array([answer(gamma) for gamma in gammas])
+    values, errors = np.array([answer(gamma) for gamma in gammas]).T
     turning = math.nan
     if threshold is not None:
-        beyond = values - checks.real(threshold, "threshold")
+        beyond = values - threshold
         crossings = np.flatnonzero(beyond[:-1] * beyond[1:] <= 0)
         if crossings.size:
             i = crossings[0]
             ends = beyond[i], beyond[i + 1]
             turning = float(gammas[i] if ends[0] == 0 else gammas[i + 1])
             if ends[0] * ends[1] < 0:
-                turning = float(brentq(lambda g: answer(g) - threshold, gammas[i], gammas[i + 1], xtol=1e-6))
-    return Sensitivity(gammas, values, turning)
+                turning = float(brentq(lambda g: answer(g)[0] - threshold, gammas[i], gammas[i + 1], xtol=1e-6))
+    question = " + ".join(labels) + ("" if threshold is None else f" {sign} {threshold:g}")
+    ends = f"from {gammas[0]:.3g} to {gammas[-1]:.3g}"
+    allowed = f"γ is identified, and the curve goes {ends}" if found.identified else f"the reports allow every γ {ends}"
+    if threshold is None:
+        sentence = f"{question} goes from {values.min():.3g} to {values.max():.3g}; {allowed}."
+    else:
+        holds = values[0] > threshold if sign == ">" else values[0] < threshold
+        start = f"{question} {'holds' if holds else 'does not hold'} at γ = {gammas[0]:.3g} ({values[0]:.3g})"
+        sentence = f"{start} and turns at γ = {turning:.3g}; {allowed}."
+        if math.isnan(turning):
+            sentence = f"{start} and turns nowhere; {allowed}."
+    return Sensitivity(gammas, values, turning, errors, threshold, question, not found.identified, sentence)
+
+
+def _conclusion(of, known):
+    """Return (categories, ">" or "<", threshold or None) of what a user asks."""
+    if not isinstance(of, str):
+        labels, sign, threshold = tuple(of), ">", None
+    else:
+        found = None if of in known else _CONCLUSION.fullmatch(of)
+        text, sign, threshold = (of, ">", None) if found is None else (found[1].strip(), found[2], float(found[3]))
+        threshold = threshold / 100 if found is not None and found[4] else threshold
+        labels = (text,) if text in known else tuple(part.strip() for part in text.split("+"))
+    for label in labels:
+        if label not in known:
+            raise ArgumentError(f"of must hold categories of the compliers ({listed(known)}), got {label!r}.")
+    if not labels or len(set(labels)) < len(labels):
+        raise ArgumentError(f"of must hold different categories of the compliers, got {of!r}.")
+    return labels, sign, None if threshold is None else checks.probability(threshold, "threshold")
 
 
 def _need(collection):

@@ -37,7 +37,7 @@ def about(collection: Collection | Cells) -> dict[str, str]:
     cells = list(collection.values()) if isinstance(collection, Cells) else [collection]
     held = [cell for cell in cells if isinstance(cell, Collection)]
     first = held[0] if held else None
-    found = {"Question": first.question if first else "", "Answers": _answers(collection.categories)}
+    found = {"Question": first.question if first else "", "Answers": _answers(_answered(collection))}
     channels = {tally.name: tally.protocol for cell in held for tally in cell.tallies}
     users = {name: sum(t.n_reports for cell in held for t in cell.tallies if t.name == name) for name in channels}
     found["Design"] = " ".join(_channel(name, one, users[name], len(channels)) for name, one in channels.items())
@@ -50,6 +50,11 @@ def about(collection: Collection | Cells) -> dict[str, str]:
     return {heading: text for heading, text in found.items() if text}
 
 
+def _answered(collection):
+    """Return the categories of those who follow the device."""
+    return collection.categories[: len(collection.categories) - collection.n_laws]
+
+
 def _answers(categories):
     if len(categories) <= 12:
         return f"{len(categories)} categories: {', '.join(categories)}."
@@ -60,6 +65,11 @@ def _channel(name, protocol, users, total):
     """Return one channel in words: protocol, parameters, ε and what ε means."""
     from ldpbayes.protocols import describe_protocols
 
+    wrapped = protocol.noncompliance()
+    if wrapped is not None:
+        laws = ", ".join(_value(law.setting()) for law in wrapped.laws)
+        other = f" Respondents who ignore the device report by another law ({laws}); nothing of their answers is sent."
+        return _channel(name, wrapped.compliers, users, total) + other
     known = {entry.name: entry.summary for entry in describe_protocols()}
     parts = [f"{key} = {_value(value)}" for key, value in protocol.parameters().items() if key != "epsilon"]
     start = f"Channel {name}: " if total > 1 else ""

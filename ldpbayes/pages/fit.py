@@ -286,7 +286,7 @@ def _figures(tree, title, top, collection):
 
 def _predicts(tree, collection):
     """Return whether the draws of P say what reports to expect: not where P is that of the compliers alone."""
-    same = tree["posterior"].sizes["category"] == collection.n_categories
+    same = tree["posterior"].sizes["category"] == collection.n_categories and "pseudo" not in tree.attrs
     return same and any(tally.protocol.report_law() is not None for tally in collection.tallies)
 
 

@@ -4,6 +4,7 @@ import functools
 
 from ldpbayes.fitness.base import Fitness
 from ldpbayes.fitness.crosschecking import CrossCheck
+from ldpbayes.fitness.noncompliance import Sensitivity
 from ldpbayes.pages.page import Page
 
 
@@ -44,6 +45,13 @@ def _(result: CrossCheck, **settings):
     from ldpbayes.pages.crosscheck import of_crosscheck
 
     return of_crosscheck(result, **settings)
+
+
+@show.register
+def _(result: Sensitivity, **settings):
+    from ldpbayes.pages.sensitivity import of_sensitivity
+
+    return of_sensitivity(result, **settings)
 
 
 @show.register

@@ -13,6 +13,7 @@ from ldpbayes.plots.base import BLACK, BLUE, GREEN, LABEL, ORANGE, RED, SMALL, T
 from ldpbayes.plots.crosschecking import plot_crosscheck
 from ldpbayes.plots.groups import plot_groups
 from ldpbayes.plots.predictive import plot_predictive
+from ldpbayes.plots.sensitivity import plot_sensitivity
 
 __all__ = [
     "PANELS",
@@ -22,6 +23,7 @@ __all__ = [
     "plot_groups",
     "plot_plan",
     "plot_predictive",
+    "plot_sensitivity",
     "plot_study",
     "save_figure",
     "to_svg",

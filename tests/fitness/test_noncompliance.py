@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from ldpbayes import GRR, ArgumentError, Collection, InfeasibleError, Tally
+from ldpbayes import GRR, ArgumentError, Collection, InfeasibleError, Tally, show
+from ldpbayes.estimators.mle import maximise
 from ldpbayes.fitness.noncompliance import compliance_test, compliers_only, log_bayes_factor, sensitivity
-from ldpbayes.protocols import designs
+from ldpbayes.protocols import UnaryEncoding, designs
 
 
 def crosswise(gamma, n, rng, share=0.2):
@@ -46,6 +47,34 @@ def test_sensitivity_of_warner_is_its_closed_form():
     assert curve.turning == pytest.approx(1 - 0.3 / (low + (high - low) * 0.3), abs=1e-4)
     assert curve.gamma[0] == pytest.approx(collection.noncompliance().low)
     assert np.isnan(sensitivity(collection, "yes", threshold=0.01, points=5).turning)
+
+
+def test_conclusions_in_words_their_page_and_their_picture(tmp_path):
+    q = GRR(3, 1.5)
+    tally = Tally(q, [0, 1, 2], [500, 300, 200])
+    collection = Collection(["no", "some", "often"], tally).with_noncompliers({"no-sayer": "no"})
+    curve = sensitivity(collection, "some + often > 60 %", points=9)
+    assert curve.threshold == 0.6 and curve.question == "some + often > 0.6" and curve.allowed
+    assert "does not hold at γ = 0" in curve.sentence and "turns at γ = " in curve.sentence
+    page = show(curve)
+    assert len(page.tables[0].rows) == 9 and page.notes[0].text.lower() == curve.sentence.lower()
+    (axes,) = page.figures[0].draw().axes
+    np.testing.assert_array_equal(axes.lines[0].get_xdata(), curve.gamma)
+    assert (curve.error[:-1] > 0).all()
+    assert "turns nowhere" in sensitivity(collection, "some > 0.001", points=5).sentence
+    for wrong in ("nobody > 0.2", "no + no > 0.2", "no > 2", "no > 300 %"):
+        with pytest.raises(ArgumentError):
+            sensitivity(collection, wrong)
+
+
+def test_curves_of_reports_that_cannot_be_listed():
+    """Unary encodings identify γ: the curve passes through the joint estimate."""
+    protocol, rng = UnaryEncoding.optimised(15, 2.0), np.random.default_rng(2)
+    tally = Tally(protocol, *protocol.simulate(rng.multinomial(4000, np.arange(1, 16) / 120), rng))
+    collection = Collection([f"c{i}" for i in range(15)], tally).with_noncompliers({"silent": "no bits"})
+    curve = sensitivity(collection, "c14", points=3)
+    p = maximise(collection.rows).p
+    assert not curve.allowed and np.interp(p[-1], curve.gamma, curve.answer) == pytest.approx(p[14] / (1 - p[-1]), abs=2e-3)
 
 
 def test_what_cannot_be_asked_is_refused():
