@@ -21,7 +21,7 @@ from ldpbayes.errors import (
 from ldpbayes.fitness.crosschecking import crosscheck
 from ldpbayes.fitting import fit, select_method
 from ldpbayes.likelihoods import Summary
-from ldpbayes.priors import Compliance, Dirichlet, Learnt, Regression, Smooth
+from ldpbayes.priors import Compliance, Dirichlet, Hierarchical, Learnt, Regression, Smooth
 from ldpbayes.protocols import GRR, Channel, kronecker, make_protocol
 from ldpbayes.simulate import population, simulate_collection
 from ldpbayes.sources import read_collection, read_frame, write_collection
@@ -103,6 +103,7 @@ __all__ = [
     "Derived",
     "Dirichlet",
     "Exact",
+    "Hierarchical",
     "InfeasibleError",
     "LDPBayesError",
     "LDPBayesWarning",

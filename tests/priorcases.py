@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpbayes.priors import PRIORS, AbstractPrior, Compliance, Dirichlet, Regression
+from ldpbayes.priors import PRIORS, AbstractPrior, Compliance, Dirichlet, Hierarchical, Regression
 from ldpbayes.priors.regression import Effects
 
 
@@ -134,6 +134,10 @@ def regression(a, grouped=False):
 #: name → prior over so many categories.
 PRIOR_CASES = {
     **{name: maker for name, maker in PRIORS.items()},
+    "hierarchical": lambda a: Hierarchical().sized(a, 3),
+    "days": lambda a: Hierarchical("days").sized(a, 3),
+    "neighbours": lambda a: Hierarchical(np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]])).sized(a, 3),
+    "hierarchical by category": lambda a: Hierarchical(by_category=True, scale=0.7).sized(a, 3),
     "uneven Dirichlet": lambda a: Dirichlet(np.linspace(0.3, 4.0, a)),
     "logistic-normal": lambda a: LogisticNormal(a, 1.5),
     "compliance": lambda a: compliance(a, (2.0, 7.0)),

@@ -12,12 +12,14 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.priors.compliance import Compliance
 from ldpbayes.priors.dirichlet import Dirichlet
+from ldpbayes.priors.hierarchical import Hierarchical
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.priors.regression import Regression
 from ldpbayes.priors.smooth import Smooth
 
 for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+    if not _module.name.startswith("_"):  # modules with an underscore load compilers
+        importlib.import_module(f"{__name__}.{_module.name}")
 
 #: What a user may type for a prior: name → maker from the number of categories.
 PRIORS = {name: maker for family in AbstractPrior.__subclasses__() for name, maker in family.named().items()}
@@ -183,6 +185,7 @@ __all__ = [
     "AbstractPrior",
     "Compliance",
     "Dirichlet",
+    "Hierarchical",
     "Learnt",
     "Regression",
     "Smooth",

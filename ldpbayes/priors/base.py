@@ -16,6 +16,26 @@ if TYPE_CHECKING:
     from ldpbayes.priors.dirichlet import Dirichlet
 
 
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """Logits η_c = (centre·m + σ∘w_c) basis of unknowns z = (m, log of σ/scale, w) with standard normal m and w.
+
+    σ/scale is half-normal(1): a form that engines compile as a whole.
+
+    Attributes
+    ----------
+    centre, scale : float
+    n_scales : int
+        One σ for all coordinates, or one each.
+    basis : (k, categories) array
+    """
+
+    centre: float
+    scale: float
+    n_scales: int
+    basis: np.ndarray
+
+
 class AbstractLogits(abc.ABC):
     """P = softmax(η): what a prior over cells does to get the logits η of all cells, so that engines need no more.
 
@@ -29,6 +49,18 @@ class AbstractLogits(abc.ABC):
     @abc.abstractmethod
     def pullback(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Return Jᵀ slope: the gradient with respect to z of a function of η whose gradient is slope, of η's shape."""
+
+    def spectrum(self, z: np.ndarray) -> "tuple[int, np.ndarray, np.ndarray] | None":
+        """Return (start, σ, weights) where z is (centre, …, effects) and their Hessian is nearly block diagonal.
+
+        The effects are z[start:], k to each weight v, and their block is nearly I + v σσᵀ∘J with J (k, k) minus the Hessian
+        of the log-likelihood in a shift of the logits of all cells, along the first k unknowns. Else None.
+        """
+        return None
+
+    def grouped(self) -> Grouped | None:
+        """Return the Grouped form where this is one, else None."""
+        return None
 
     def local(self) -> "tuple[int, int] | None":
         """Return (start, k) where z[start:] are k unknowns for each cell in turn, which move that cell only; else None."""

@@ -5,9 +5,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from ldpbayes import GRR, ArgumentError, Cells, Collection, Tally, fit, load, result, save, show
-from ldpbayes.posteriors.joint import moments
+from ldpbayes import GRR, ArgumentError, Cells, Collection, Hierarchical, Tally, fit, load, result, save, show
+from ldpbayes.posteriors import laplace
+from ldpbayes.posteriors.base import Watch
+from ldpbayes.posteriors.diagnostics import mcse_of_mean
+from ldpbayes.posteriors.joint import Joint, Whitened, moments
+from ldpbayes.posteriors.joint import nuts as joint
+from ldpbayes.posteriors.joint.forms import Forms
+from ldpbayes.posteriors.joint.whitening import whitened
 from ldpbayes.priors import AbstractPrior
+from ldpbayes.protocols.unary import UnaryEncoding
 
 LABELS = ["a", "b", "c"]
 
@@ -110,3 +117,122 @@ def test_weighted_moments_are_those_of_repeated_draws():
     np.testing.assert_allclose(found["mean"], np.repeat(values, counts, axis=0).mean(axis=0))
     np.testing.assert_allclose(found["sd"], np.repeat(values, counts, axis=0).std(axis=0))
     assert (found["ess_bulk"] < 50).all() and moments(values, np.full(50, 0.02))["ess_bulk"] == pytest.approx(50)
+
+
+def unary_groups(sizes, a=4, epsilon=1.0, seed=3, sd=0.5):
+    """Return (cells, their distributions): groups that vary about a centre, behind unary encodings."""
+    rng, protocol, found = np.random.default_rng(seed), UnaryEncoding.optimised(a, epsilon), {}
+    centre, truth = rng.normal(size=a), []
+    for g, n in enumerate(sizes):
+        p = np.exp(centre + sd * rng.normal(size=a))
+        truth.append(p / p.sum())
+        reports = protocol.simulate(rng.multinomial(n, truth[-1]), rng)
+        found[f"g{g}"] = Collection([f"c{x}" for x in range(a)], [Tally(protocol, *reports)])
+    return Cells(found, by="group"), np.array(truth)
+
+
+def settled(sample):
+    """Return (mean, its error) of the draws of P of a Sample."""
+    if sample.known:
+        return sample.known["distribution"]["mean"], sample.known["distribution"]["mcse"]
+    draws = sample.distribution
+    error = mcse_of_mean(draws.reshape(*draws.shape[:2], -1), independent=False)
+    return draws.mean(axis=(0, 1)), error.reshape(draws.shape[2:])
+
+
+def run(cells, prior, seed=1, **settings):
+    problem, engine = Joint(cells, prior.on(cells)), Whitened(**settings)
+    return engine.run(engine.plan(problem), np.random.default_rng(seed), Watch())
+
+
+@pytest.mark.parametrize(
+    "prior", [Hierarchical(), Hierarchical("days"), Hierarchical(by_category=True)], ids=["groups", "days", "by category"]
+)
+def test_the_compiled_density_is_that_of_prior_and_likelihoods(prior):
+    cells, _ = unary_groups([50, 60, 40])
+    separable = Collection(cells.categories, [Tally(GRR(4, 1.0), [0, 1, 2, 3], [9, 8, 7, 6])])
+    cells = Cells({**cells, "grr": separable}, by="group")
+    prior = prior.on(cells)
+    target = joint.Target(prior, Forms.of(cells.likelihoods), len(cells))
+    slow, rng = laplace.Target(prior, cells.likelihoods), np.random.default_rng(1)
+    centre = 0.3 * rng.standard_normal(prior.n_unknowns)
+    coordinates = whitened(target, centre)
+    whole, offsets, compiled = coordinates.compiled(target), [], []
+    for _ in range(3):
+        u = 0.5 * rng.standard_normal(prior.n_unknowns)
+        z = coordinates.of(u)
+        np.testing.assert_allclose(coordinates.back(z), u, atol=1e-9)
+        np.testing.assert_allclose(coordinates.of(u[None])[0], z, atol=1e-12)
+        value, gradient = target.value_and_gradient(z)
+        known, slope = slow.value_and_gradient(z)
+        offsets.append(value - known)
+        np.testing.assert_allclose(gradient, slope, rtol=1e-8, atol=1e-8)
+        if whole is not None:
+            one, other = whole(u)
+            compiled.append(one - known)
+            np.testing.assert_allclose(other, coordinates.gradient(slope), rtol=1e-8, atol=1e-8)
+    for found in (offsets, compiled):  # each up to its constant
+        np.testing.assert_allclose(found, found[:1] * len(found), atol=1e-8)
+    assert (whole is None) == (prior.structure == "days")
+
+
+def test_whitened_coordinates_make_the_hessian_one():
+    cells, _ = unary_groups([300] * 5)
+    for prior in (Hierarchical().on(cells), slopes_over(cells)):
+        target = joint.Target(prior, Forms.of(cells.likelihoods), len(cells))
+        centre = laplace.find_mode(laplace.Target(prior, cells.likelihoods), np.zeros(prior.n_unknowns))[0]
+        coordinates, h = whitened(target, centre), 1e-4
+
+        def gradient(u, target=target, coordinates=coordinates):
+            return coordinates.gradient(target.value_and_gradient(coordinates.of(u))[1])
+
+        steps = h * np.eye(centre.size)
+        hessian = np.array([(gradient(-s) - gradient(s)) / (2 * h) for s in steps])
+        np.testing.assert_allclose(hessian, np.eye(centre.size), atol=1e-4)
+
+
+def slopes_over(cells):
+    return Slopes("x", np.linspace(-1, 1, len(cells)), cells.n_categories)
+
+
+def test_summaries_with_weights_agree_with_the_reports():
+    cells, _ = unary_groups([400] * 6)
+    by_rows = run(cells, Hierarchical(), form="rows", draws=1000, chains=2)
+    by_summaries = run(cells, Hierarchical(), seed=2, form="summary", draws=1000, chains=2)
+    assert not by_summaries.rejected and by_summaries.facts["k_hat"] < 0.7
+    (one, error), (other, others) = settled(by_rows), settled(by_summaries)
+    assert (np.abs(one - other) / np.hypot(error, others)).max() < 4.5
+    assert by_summaries.distribution.shape == (2, 1000, 6, 4)
+    for name in ("scale", "pooled", "effect"):
+        left, right = (sample.variables[name][1] for sample in (by_rows, by_summaries))
+        assert np.allclose(left.std(axis=(0, 1)), right.std(axis=(0, 1)), rtol=0.3), name
+
+
+def test_few_reports_at_high_epsilon_refuse_summaries_and_keep_rows():
+    cells, _ = unary_groups([57] * 50, epsilon=3.0, a=10)
+    forced = run(cells, Hierarchical(), form="summary", draws=250)
+    assert forced.rejected and "Pareto k-hat" in forced.detail
+    plan = Whitened().plan(Joint(cells, Hierarchical().on(cells)))
+    assert "their reports as they are" in plan.reason
+    assert run(cells, Hierarchical(), draws=20, chains=1).facts["form"] == "reports"
+
+
+def test_beyond_many_cells_each_has_its_own_weights(monkeypatch):
+    cells, _ = unary_groups([400] * 6)
+    monkeypatch.setattr(joint, "MAX_JOINT", 5)
+    sample = run(cells, Hierarchical(), form="summary", draws=1000, chains=2)
+    assert not sample.rejected and sample.detail.startswith("In every cell") and sample.facts["weights"]
+    (one, error), (other, others) = settled(sample), settled(run(cells, Hierarchical(), seed=2, form="rows", chains=2))
+    assert (np.abs(one - other) / np.hypot(error, others)).max() < 4.5
+
+
+@pytest.mark.parametrize("prior", ["hierarchical", "days"])
+def test_one_group_and_small_groups_have_results(prior):
+    one = Collection(LABELS, [Tally(GRR(3, 1.0), [1], [1])])
+    cells = Cells({1: one, 2: one} if prior == "days" else {"only": one})
+    tree = fit(cells, prior, random_seed=1, draws=300, chains=2, estimates=False)
+    mean = tree["summary"]["mean"].sel(target="distribution")
+    assert (mean.sel(category="b") > mean.sel(category="a")).all()
+    # One report says next to nothing: the scale keeps its prior, a half-normal with mean 0.8.
+    assert float(tree["posterior"]["scale"].mean()) == pytest.approx(0.8, abs=0.15)
+    assert set(tree["posterior"].data_vars) >= {"scale", "pooled", "effect"}

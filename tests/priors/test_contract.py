@@ -66,6 +66,28 @@ def test_pullback_is_the_derivative(prior):
     np.testing.assert_allclose(prior.pullback(z, dp), inner, rtol=1e-6, atol=1e-8)
 
 
+def test_variables_have_dims_and_labels(prior):
+    z = unknowns(prior)
+    sizes = {"cell": prior.shape[0] if len(prior.shape) > 1 else None, "category": prior.n_categories}
+    sizes |= {name: len(labels) for name, labels in prior.coords().items()}
+    for name, (dims, values) in prior.variables(z).items():
+        assert values.shape == (len(z), *(sizes[dim] for dim in dims)), name
+    assert set(prior.hyperparameter_names) <= set(prior.variables(z))
+
+
+def test_logits_are_those_of_the_shares(prior):
+    """Where a prior has logits: their softmax is P, and their pullback is a derivative."""
+    form = prior.logits()
+    assert form is not None or type(prior).__name__ != "Hierarchical"
+    if form is not None:
+        z, h = unknowns(prior)[0], 1e-5
+        p = np.exp(form.of(z))
+        np.testing.assert_allclose(p / p.sum(axis=-1, keepdims=True), prior.to_simplex(z), rtol=1e-12)
+        slope = np.random.default_rng(4).standard_normal(prior.shape)
+        numeric = [((form.of(z + s) - form.of(z - s)) * slope).sum() / (2 * h) for s in h * np.eye(z.size)]
+        np.testing.assert_allclose(form.pullback(z, slope), numeric, rtol=1e-6, atol=1e-8)
+
+
 @pytest.mark.parametrize("name", PRIOR_CASES)
 def test_log_density_is_normalised_and_that_of_the_draws(name):
     """Two categories: by quadrature over z, against the mean and the second moment of draws.

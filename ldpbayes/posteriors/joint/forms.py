@@ -1,0 +1,116 @@
+"""The log-likelihoods of all cells in one place: each cell in its cheapest form, for one compiled gradient."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbayes.likelihoods import Summary
+
+#: Rows of one cell with more entries than this are not written out to weigh draws.
+MAX_WRITTEN = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class Forms:
+    """Arrays that the compiled gradient reads; see joint._kernels.
+
+    Attributes
+    ----------
+    arrays : tuple of arrays
+        linear, curvature (cells, a); starts, index, base, slope, counts of separable reports; row starts, rows, counts.
+    expanded : (cells,) bool array
+        Which cells stand in by a summary although their reports are there: their draws must be weighted.
+    """
+
+    arrays: tuple
+    expanded: np.ndarray
+
+    @classmethod
+    def of(cls, likelihoods, summaries=None):
+        """Return the forms of all cells.
+
+        Parameters
+        ----------
+        likelihoods : sequence of AbstractLikelihood
+        summaries : sequence of Summary or None, optional
+            What stands in for a cell's rows; None takes the rows themselves.
+        """
+        cells, a = len(likelihoods), likelihoods[0].n_categories
+        linear, curvature = np.zeros((cells, a)), np.zeros((cells, a))
+        forms, rows, counts = [], [np.empty((0, a))], [np.empty(0)]
+        starts, row_starts = np.zeros(cells + 1, np.int64), np.zeros(cells + 1, np.int64)
+        expanded = np.zeros(cells, bool)
+        for c, one in enumerate(likelihoods):
+            form, held = one.separable(), one.rows()
+            stand_in = None if summaries is None else summaries[c]
+            if form is not None:
+                forms.append(form)
+                starts[c + 1] = len(form.index)
+            elif held is None or stand_in is not None:
+                summary = one if stand_in is None else stand_in
+                linear[c], curvature[c] = summary.linear, summary.tangent_curvature
+                expanded[c] = held is not None
+            else:
+                matrix, count = merged(held)
+                rows.append(matrix)
+                counts.append(count)
+                row_starts[c + 1] = len(count)
+        joined = [
+            np.concatenate([np.asarray(getattr(form, name), dtype=float) for form in forms] or [np.empty(0)])
+            for name in ("index", "base", "slope", "counts")
+        ]
+        joined[0] = joined[0].astype(np.int64)
+        arrays = (
+            linear,
+            curvature,
+            starts.cumsum(),
+            *joined,
+            row_starts.cumsum(),
+            np.concatenate(rows),
+            np.concatenate(counts),
+        )
+        return cls(arrays, expanded)
+
+
+def merged(rows):
+    """Return (matrix, counts): dense rows scaled to a largest entry of one, with proportional rows joined."""
+    matrix = np.ascontiguousarray(rows.dense())
+    matrix = matrix / matrix.max(axis=1, keepdims=True)
+    distinct, inverse = np.unique(matrix, axis=0, return_inverse=True)
+    return distinct, np.bincount(inverse.ravel(), rows.counts)
+
+
+def entries(likelihoods):
+    """Return the rows × categories of the cells that only rows or a summary can serve."""
+    held = (one.rows() for one in likelihoods if one.separable() is None)
+    return sum(rows.n_rows * rows.n_categories for rows in held if rows is not None)
+
+
+def expand(likelihoods, pilots, spreads):
+    """Return the Summary that stands in for each cell, or None where the cell needs none."""
+    return [
+        Summary.of(one, pilot, spread) if one.separable() is None and one.rows() is not None else None
+        for one, pilot, spread in zip(likelihoods, pilots, spreads, strict=True)
+    ]
+
+
+def log_weights(likelihoods, summaries, p):
+    """Return log-likelihood − summary of each draw and cell, up to a constant a cell; p has shape (S, cells, a).
+
+    Cells without a summary are left out: the shape is (S, cells that have one).
+    """
+    from ldpbayes.posteriors.joint import _kernels
+
+    places = [c for c, one in enumerate(summaries) if one is not None]
+    out = np.empty((len(p), len(places)))
+    for k, c in enumerate(places):
+        q = np.ascontiguousarray(p[:, c].T)
+        linear, curvature = summaries[c].linear, summaries[c].tangent_curvature
+        rows = likelihoods[c].rows()
+        if rows.n_rows * rows.n_categories <= MAX_WRITTEN:
+            found = np.empty(len(p))
+            _kernels.of_draws(q, *merged(rows), found)
+        else:
+            found = likelihoods[c].log_likelihood(q)
+        out[:, k] = found - linear @ q + 0.5 * curvature @ q**2
+    return out

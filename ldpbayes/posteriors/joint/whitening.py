@@ -1,0 +1,194 @@
+"""Coordinates in which the posterior of all cells is nearly standard normal, from its Hessian at one point."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+#: Step of the differences of the gradient.
+DIFFERENCE = 1e-4
+#: Most unknowns with a dense Hessian.
+MAX_DENSE = 400
+#: Curvatures below this count as this: every unknown is of the order of one under its prior.
+LEAST = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Plain:
+    """z = centre + u."""
+
+    centre: np.ndarray
+
+    def of(self, u):
+        return self.centre + u
+
+    def gradient(self, slope):
+        return slope
+
+    def back(self, z):
+        return z - self.centre
+
+    def compiled(self, target):
+        """Return None: nothing is compiled as a whole."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """z = centre + R u with R Rᵀ the inverse of the absolute value of the Hessian."""
+
+    centre: np.ndarray
+    root: np.ndarray
+    inverse: np.ndarray
+
+    @classmethod
+    def at(cls, gradient, centre):
+        """Return the coordinates about a point; gradient is that of the log-density."""
+        columns = []
+        for step in DIFFERENCE * np.eye(centre.size):
+            columns.append((gradient(centre - step) - gradient(centre + step)) / (2 * DIFFERENCE))
+        root, inverse = _roots(np.array(columns))
+        return cls(centre, root, inverse)
+
+    def of(self, u):
+        return self.centre + u @ self.root
+
+    def gradient(self, slope):
+        return self.root @ slope
+
+    def back(self, z):
+        return (z - self.centre) @ self.inverse
+
+    def compiled(self, target):
+        """Return None: nothing is compiled as a whole."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Arrow:
+    """Shared unknowns h and k unknowns for each cell: the Hessian has blocks on the diagonal and a border.
+
+    With blocks K_c, border B_c and Schur complement S = A − Σ B_cᵀ K_c⁻¹ B_c: h = ĥ + S^{−½} v and
+    z_c = ẑ_c + K_c^{−½} w_c − K_c⁻¹ B_c (h − ĥ).
+
+    Attributes
+    ----------
+    centre : (u,) array
+    shared, blocks, border : (s, s), (cells, k, k) and (s, cells·k) arrays
+        S^{−½}, K^{−½}, and (K⁻¹ B S^{−½})ᵀ.
+    """
+
+    centre: np.ndarray
+    shared: np.ndarray
+    blocks: np.ndarray
+    border: np.ndarray
+
+    @classmethod
+    def at(cls, gradient, centre, start, width):
+        """Return the coordinates about a point; two gradients per shared unknown and per unknown of one cell."""
+        cells = (centre.size - start) // width
+
+        def along(direction):
+            return (gradient(centre - DIFFERENCE * direction) - gradient(centre + DIFFERENCE * direction)) / (2 * DIFFERENCE)
+
+        columns = _border(gradient, centre, start)
+        blocks = np.empty((cells, width, width))
+        for j in range(width):
+            direction = np.zeros(centre.size)
+            direction[start + j :: width] = 1.0  # cells do not meet: one difference serves all
+            blocks[:, :, j] = along(direction)[start:].reshape(cells, width)
+        return cls._of(centre, start, columns, blocks)
+
+    @classmethod
+    def near(cls, gradient, centre, start, scales, weights):
+        """Return the coordinates where the blocks are nearly I + v σσᵀ∘J; see priors.base.AbstractLogits.spectrum."""
+        columns, width = _border(gradient, centre, start), len(scales)
+        shift = columns[:width, :width] - np.eye(width)
+        blocks = np.eye(width) + weights[:, None, None] * (scales[:, None] * scales * shift)
+        return cls._of(centre, start, columns, blocks)
+
+    @classmethod
+    def _of(cls, centre, start, columns, blocks):
+        cells, width = blocks.shape[:2]
+        values, vectors = np.linalg.eigh(0.5 * (blocks + blocks.transpose(0, 2, 1)))
+        values = np.maximum(np.abs(values), LEAST)
+        roots = (vectors / np.sqrt(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
+        border = columns[start:].reshape(cells, width, start)
+        solved = (vectors / values[:, None, :]) @ (vectors.transpose(0, 2, 1) @ border)
+        schur = columns[:start] - np.einsum("cks,ckt->st", border, solved)
+        shared, _ = _roots(schur)
+        return cls(centre, shared, roots, np.ascontiguousarray((solved @ shared).reshape(cells * width, start).T))
+
+    def of(self, u):
+        if u.ndim == 1:
+            out = np.empty(u.size)
+            _kernels().arrow(u, self.centre, self.shared, self.blocks, self.border, out)
+            return out
+        start = len(self.shared)
+        v, w = u[..., :start], u[..., start:].reshape(*u.shape[:-1], *self.blocks.shape[:2])
+        out = np.empty_like(u)
+        out[..., :start] = v @ self.shared
+        out[..., start:] = np.matmul(w[..., None, :], self.blocks).reshape(*u.shape[:-1], -1) - v @ self.border
+        out += self.centre
+        return out
+
+    def gradient(self, slope):
+        out = np.empty(slope.size)
+        _kernels().arrow_gradient(slope, self.shared, self.blocks, self.border, out)
+        return out
+
+    def back(self, z):
+        start = len(self.shared)
+        offset = z - self.centre
+        v = np.linalg.solve(self.shared, offset[..., :start].T).T
+        left = (offset[..., start:] + v @ self.border).reshape(*z.shape[:-1], *self.blocks.shape[:2])
+        w = np.linalg.solve(self.blocks, left[..., None])[..., 0]
+        return np.concatenate([v, w.reshape(*z.shape[:-1], -1)], axis=-1)
+
+    def compiled(self, target):
+        """Return u → (log-density, gradient) in one compiled call, or None where the prior has no such form."""
+        form = target.grouped
+        if form is None:
+            return None
+        kernel, shape = _kernels().grouped, target.prior.shape
+        known = self.centre, self.shared, self.blocks, self.border, np.array([form.centre, form.scale, form.n_scales], float)
+        room = np.empty(self.centre.size), np.empty(shape), np.empty(shape), np.empty(self.centre.size)
+
+        def density(u):
+            out = np.empty(u.size)
+            return kernel(u, *known, form.basis, *target.forms.arrays, *room, out), out
+
+        return density
+
+
+def _border(gradient, centre, start):
+    """Return the columns of minus the Hessian of the first unknowns, shape (u, start)."""
+    steps = DIFFERENCE * np.eye(start, centre.size)
+    return np.array([gradient(centre - step) - gradient(centre + step) for step in steps]).T / (2 * DIFFERENCE)
+
+
+def _kernels():
+    from ldpbayes.posteriors.joint import _kernels
+
+    return _kernels
+
+
+def _roots(matrix):
+    """Return (|M|^{−½}, |M|^{½}), both symmetric."""
+    values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+    values = np.sqrt(np.maximum(np.abs(values), LEAST))
+    return (vectors / values) @ vectors.T, (vectors * values) @ vectors.T
+
+
+def whitened(target, centre):
+    """Return the coordinates for a target about a point: an arrow, a dense root, or none where there are too many."""
+
+    def gradient(z):
+        return target.value_and_gradient(z)[1]
+
+    if target.local is not None:
+        return Arrow.at(gradient, centre, *target.local)
+    if centre.size <= MAX_DENSE:
+        return Dense.at(gradient, centre)
+    if (spectrum := target.spectrum(centre)) is not None:
+        return Arrow.near(gradient, centre, *spectrum)
+    return Plain(centre)

@@ -1,0 +1,590 @@
+"""Cells that borrow strength: groups that vary about a common mean, days in their order, regions beside their neighbours."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, listed
+from ldpbayes.priors.base import AbstractLogits, AbstractPrior, Grouped
+
+if TYPE_CHECKING:
+    from pytensor.tensor.variable import TensorVariable
+
+    from ldpbayes.collections import Cells
+
+#: Structures that have a name.
+NAMES = ("groups", "days")
+#: Eigenvalues of a graph's Laplacian below this share of the largest are zero: one for each connected part.
+NULL = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Hierarchical(AbstractPrior):
+    """p_c = softmax(μ + σ e_c): the cells c vary about a common centre μ, and σ, how much they vary, is learnt.
+
+    ========== ==================================================================================================
+    structure  effects e
+    ========== ==================================================================================================
+    "groups"   e_c ~ N(0, I), independent: any set of groups
+    "days"     random walk over the order of the cells, e_t − e_{t−1} ~ N(0, gap), with Σ_t e_t = 0
+    neighbours Gaussian field with precision (number of neighbours on the diagonal, −1 for each pair of neighbours),
+               Σ_c e_c = 0 in each connected part, scaled to a geometric mean of the variances of 1
+    ========== ==================================================================================================
+
+    Parameters
+    ----------
+    structure : {"groups", "days"}, array, mapping or sequence of pairs
+        How the cells hang together. Neighbours are given as a symmetric (cells, cells) matrix of zeros and weights in the
+        order of the cells, as {label: labels of its neighbours}, or as pairs of labels.
+    scale : float
+        σ ~ HalfNormal(scale), on the scale of log odds. For days it is the sd of one step of length 1.
+    centre : float
+        μ_x ~ N(0, centre²).
+    by_category : bool
+        Whether each category has a σ of its own.
+
+    Notes
+    -----
+    Days are ordered by their key where this is a number or a date (also as text, 2024-03-31), and a step over a gap has the
+    variance of as many steps of the commonest length; any other key keeps the order of the cells. Groups by several columns
+    are the groups of the joint key. The unknowns are standard normal effects (the non-centred form) in an orthonormal
+    basis of the contrasts of the categories, to which softmax is blind otherwise: the prior is the same. A result has
+    ``pooled`` (category), the distribution softmax(μ) of a typical cell, ``scale``, and ``effect`` (cell, category), the
+    log odds σ e_c by which a cell departs.
+
+    References
+    ----------
+    Besag, York and Mollié 1991, Ann. Inst. Statist. Math. 43, on neighbours; Sørbye and Rue 2014, Spatial Statistics 8, on
+    their scale; the theory page on cells.
+
+    Examples
+    --------
+    >>> from ldpbayes import GRR, Cells, Collection, Tally, fit
+    >>> device = GRR(2, 2.0)
+    >>> counts = {"north": [70, 30], "east": [60, 40], "south": [64, 36]}
+    >>> groups = {key: Collection(["no", "yes"], [Tally(device, [0, 1], held)]) for key, held in counts.items()}
+    >>> tree = fit(Cells(groups, by="region"), prior="hierarchical", random_seed=1)
+    >>> tree["posterior"]["effect"].dims
+    ('chain', 'draw', 'cell', 'category')
+    """
+
+    structure: Any = "groups"
+    scale: float = 1.0
+    centre: float = 1.5
+    by_category: bool = False
+    n_categories: int | None = None
+    n_cells: int | None = None
+    field_: "AbstractField | None" = field(default=None, repr=False)
+    hyperparameter_names: ClassVar[tuple[str, ...]] = ("scale",)
+
+    def __post_init__(self):
+        for name in ("scale", "centre"):
+            object.__setattr__(self, name, checks.positive(getattr(self, name), name))
+        if isinstance(self.structure, str):
+            checks.choice(self.structure, "structure", NAMES)
+        if self.n_categories is not None:
+            object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
+
+    @classmethod
+    def named(cls) -> Mapping[str, Callable[[int], "Hierarchical"]]:
+        return {
+            "hierarchical": lambda n_categories: cls(n_categories=n_categories),
+            "days": lambda n_categories: cls("days", n_categories=n_categories),
+        }
+
+    # ---- filling in ------------------------------------------------------------------------------------------------------
+    def sized(self, n_categories: int, n_cells: int | None) -> "Hierarchical":
+        if n_cells is None:
+            raise ArgumentError(
+                "prior must be for one distribution, got hierarchical, which joins several cells: split the reports "
+                "with by, or make Cells of several collections."
+            )
+        if self.field_ is not None:
+            return self
+        return self._with(_field(self.structure, n_cells, None), n_categories)
+
+    def on(self, cells: "Cells") -> "Hierarchical":
+        if self.field_ is not None:
+            return self.over(cells.n_categories, len(cells))
+        return self._with(_field(self.structure, len(cells), cells), cells.n_categories).over(cells.n_categories, len(cells))
+
+    def _with(self, found, n_categories):
+        own = n_categories if self.n_categories is None else self.n_categories
+        return replace(self, field_=found, n_cells=found.n_cells, n_categories=own)
+
+    # ---- sizes -----------------------------------------------------------------------------------------------------------
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_cells, self.n_categories)
+
+    @property
+    def _width(self):
+        """Number of coordinates of the logits of a cell."""
+        return self.n_categories if self.by_category else self.n_categories - 1
+
+    @property
+    def _scales(self):
+        return self.n_categories if self.by_category else 1
+
+    @property
+    def n_unknowns(self) -> int:
+        return self._width + self._scales + self.field_.rank * self._width
+
+    @property
+    def _basis(self):
+        """(width, categories): rows span the contrasts, orthonormal; the identity where each category has its scale."""
+        if self.by_category:
+            return np.eye(self.n_categories)
+        return contrasts(self.n_categories)
+
+    def _split(self, z):
+        """Return centre (…, width), log of σ/scale (…, scales), effects (…, rank, width)."""
+        z, w, m = np.asarray(z, dtype=float), self._width, self._scales
+        return z[..., :w], z[..., w : w + m], z[..., w + m :].reshape(*z.shape[:-1], self.field_.rank, w)
+
+    # ---- density ---------------------------------------------------------------------------------------------------------
+    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        z = rng.standard_normal((size, self.n_unknowns))
+        part = slice(self._width, self._width + self._scales)
+        z[:, part] = np.log(np.maximum(np.abs(z[:, part]), 1e-300))
+        return self.to_simplex(z)
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        z = np.asarray(z, dtype=float)
+        log_scale = z[..., self._width : self._width + self._scales]
+        normal = np.vecdot(z, z) - np.vecdot(log_scale, log_scale)
+        scale = (log_scale - 0.5 * np.exp(2 * np.minimum(log_scale, 300.0)) + 0.5 * math.log(2 / math.pi)).sum(axis=-1)
+        return scale - 0.5 * normal - 0.5 * (self.n_unknowns - self._scales) * math.log(2 * math.pi)
+
+    def gradient(self, z: np.ndarray) -> np.ndarray:
+        out = -np.asarray(z, dtype=float)
+        part = slice(self._width, self._width + self._scales)
+        out[part] = 1 - np.exp(2 * np.minimum(z[part], 300.0))
+        return out
+
+    def to_simplex(self, z: np.ndarray) -> np.ndarray:
+        eta = self._logits(z)
+        p = np.exp(eta - eta.max(axis=-1, keepdims=True))
+        return p / p.sum(axis=-1, keepdims=True)
+
+    def _logits(self, z):
+        centre, log_scale, effects = self._split(z)
+        offset = np.exp(np.minimum(log_scale, 300.0))[..., None, :] * self.scale * self.field_.of(effects)
+        return (self.centre * centre[..., None, :] + offset) @ self._basis
+
+    def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
+        p = self.to_simplex(z)
+        _, log_scale, effects = self._split(z)
+        scale = self.scale * np.exp(np.minimum(log_scale, 300.0))
+        d = (p * (dp - (p * dp).sum(axis=-1, keepdims=True))) @ self._basis.T
+        along = (scale * d * self.field_.of(effects)).sum(axis=0)
+        along = along if self.by_category else along.sum(keepdims=True)
+        return np.concatenate([self.centre * d.sum(axis=0), along, self.field_.transposed(scale * d).ravel()])
+
+    def logits(self) -> "Effects":
+        return Effects(self)
+
+    # ---- what readers see ------------------------------------------------------------------------------------------------
+    def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        scale = self.scale * np.exp(self._split(z)[1])
+        return {} if self.by_category else {"scale": scale[..., 0]}
+
+    def variables(self, z: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        centre, log_scale, effects = self._split(z)
+        scale = self.scale * np.exp(log_scale)
+        eta = self.centre * centre @ self._basis
+        pooled = np.exp(eta - eta.max(axis=-1, keepdims=True))
+        effect = scale[:, None, :] * self.field_.of(effects) @ self._basis
+        effect -= effect.mean(axis=-1, keepdims=True)
+        return {
+            "scale": (("category",), scale) if self.by_category else ((), scale[:, 0]),
+            "pooled": (("category",), pooled / pooled.sum(axis=-1, keepdims=True)),
+            "effect": (("cell", "category"), effect),
+        }
+
+    def pymc(self, name: str) -> "TensorVariable":
+        import pymc as pm
+
+        w, m = self._width, self._scales
+        centre = pm.Normal(f"{name}_centre", 0.0, 1.0, shape=w)
+        scale = pm.HalfNormal(f"{name}_scale", 1.0, shape=m)
+        pm.Deterministic("scale", self.scale * (scale if self.by_category else scale[0]))
+        effects = pm.Normal(name, 0.0, 1.0, shape=(self.field_.rank, w))
+        eta = self.centre * centre + self.scale * scale * pm.math.dot(self.field_.matrix(), effects)
+        return pm.math.softmax(pm.math.dot(eta, self._basis), axis=-1)
+
+    def describe(self) -> str:
+        kind = "groups" if self.field_ is None else self.field_.what
+        each = ", one for each category" if self.by_category else ""
+        return f"hierarchical, {kind} about a common mean with scale ~ HalfNormal({self.scale:g}){each}"
+
+    def to_dict(self) -> dict[str, np.ndarray]:
+        found = {
+            "scale": np.array(self.scale),
+            "centre": np.array(self.centre),
+            "by_category": np.array(int(self.by_category)),
+        }
+        return found | ({} if self.field_ is None else self.field_.to_dict())
+
+
+class Effects(AbstractLogits):
+    """The logits of Hierarchical, compiled.
+
+    Parameters
+    ----------
+    prior : Hierarchical
+    """
+
+    def __init__(self, prior):
+        from ldpbayes.priors import _kernels
+
+        self.prior, self._kernels, self._last = prior, _kernels, None
+        self._basis = np.ascontiguousarray(prior._basis)
+        self._parts = prior._width, prior._width + prior._scales
+        self._shape = prior.field_.rank, prior._width
+
+    def _read(self, z):
+        """Return (centre, σ, effects of the cells), kept for the gradient at the same z."""
+        if self._last is None or self._last[0] is not z:
+            self._last = z, self._computed(z)
+        return self._last[1]
+
+    def _computed(self, z):
+        first, second = self._parts
+        scale = self.prior.scale * np.exp(np.minimum(z[first:second], 300.0))
+        return self.prior.centre * z[:first], scale, self.prior.field_.of(z[second:].reshape(self._shape))
+
+    def of(self, z):
+        out = np.empty(self.prior.shape)
+        self._kernels.logits(*self._read(z), self._basis, out)
+        return out
+
+    def pullback(self, z, slope):
+        _, scale, effects = self._read(z)
+        first, second = self._parts
+        out, d = np.empty(z.size), np.empty(effects.shape)
+        self._kernels.pullback(scale, effects, self._basis, slope, out[:first], out[first:second], d)
+        out[:first] *= self.prior.centre
+        out[second:] = self.prior.field_.transposed(d).ravel()
+        return out
+
+    def local(self):
+        return self.prior.field_.local(self._parts[1], self._shape[1])
+
+    def spectrum(self, z):
+        first, second = self._parts
+        sigma = self.prior.scale * np.exp(np.minimum(z[first:second], 300.0)) / self.prior.centre
+        norms = self.prior.field_.norms()
+        return second, np.broadcast_to(sigma, self._shape[1]), norms / self.prior.n_cells
+
+    def grouped(self):
+        if self.local() is None:
+            return None
+        return Grouped(self.prior.centre, self.prior.scale, self.prior._scales, self._basis)
+
+
+# ---- how cells hang together ---------------------------------------------------------------------------------------------
+class AbstractField:
+    """Effects of the cells as a linear map of independent standard normal numbers."""
+
+    n_cells: int
+    rank: int
+    what: str
+
+    def of(self, effects):
+        """Return the effects (…, cells, k) for standard normal numbers (…, rank, k)."""
+        raise NotImplementedError
+
+    def transposed(self, d):
+        """Return the transposed map of d (cells, k), shape (rank, k)."""
+        raise NotImplementedError
+
+    def matrix(self):
+        """Return the map as a (cells, rank) array."""
+        return self.of(np.eye(self.rank))
+
+    def norms(self):
+        """Return the squared lengths of the map's columns, (rank,)."""
+        return (self.matrix() ** 2).sum(axis=0)
+
+    def local(self, start, width):
+        """Return (start, width) where each cell has numbers of its own, else None."""
+        return None
+
+    def to_dict(self):
+        """Return the settings."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Groups(AbstractField):
+    """Independent effects."""
+
+    n_cells: int
+
+    @property
+    def rank(self):
+        return self.n_cells
+
+    @property
+    def what(self):
+        return f"{self.n_cells} groups"
+
+    def of(self, effects):
+        return effects
+
+    def transposed(self, d):
+        return d
+
+    def local(self, start, width):
+        return start, width
+
+
+@dataclass(frozen=True, eq=False)
+class Walk(AbstractField):
+    """A random walk over cells in an order, with effects that sum to zero, in the basis of its eigenvectors.
+
+    Reports say much about the slow waves of the walk and little about the fast ones: in this basis the posterior is nearly
+    independent, where in the steps it is not. With steps of one length the basis is the discrete cosine transform.
+
+    Attributes
+    ----------
+    order : (cells,) int array
+        Cells from the first to the last.
+    gaps : (cells − 1,) array
+        Variance of each step over σ².
+    """
+
+    order: np.ndarray
+    gaps: np.ndarray
+
+    def __post_init__(self):
+        n = self.order.size
+        object.__setattr__(self, "_place", np.argsort(self.order))
+        object.__setattr__(self, "_sorted", bool((np.diff(self.order) > 0).all()))
+        object.__setattr__(self, "_even", bool((self.gaps == 1).all()))
+        if self._even:
+            object.__setattr__(self, "_roots", 1 / (2 * np.sin(np.pi * np.arange(1, n) / (2 * n)))[:, None])
+        else:
+            object.__setattr__(self, "_basis", _eigenroot(_path(self.gaps)))
+
+    @property
+    def n_cells(self):
+        return self.order.size
+
+    @property
+    def rank(self):
+        return self.order.size - 1
+
+    @property
+    def what(self):
+        return f"random walk over {self.n_cells} days"
+
+    def of(self, effects):
+        if self._even:
+            from scipy.fft import idct
+
+            waves = np.zeros((*effects.shape[:-2], self.n_cells, effects.shape[-1]))
+            np.multiply(effects, self._roots, out=waves[..., 1:, :])
+            out = idct(waves, axis=-2, norm="ortho", overwrite_x=True)
+        else:
+            out = self._basis @ effects
+        return out if self._sorted else out[..., self._place, :]
+
+    def transposed(self, d):
+        d = d if self._sorted else d[self.order]
+        if not self._even:
+            return self._basis.T @ d
+        from scipy.fft import dct
+
+        return dct(d, axis=0, norm="ortho")[1:] * self._roots
+
+    def norms(self):
+        return self._roots[:, 0] ** 2 if self._even else (self._basis**2).sum(axis=0)
+
+    def to_dict(self):
+        return {"order": self.order.astype(float), "gaps": self.gaps}
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours(AbstractField):
+    """A Gaussian field over a graph.
+
+    Attributes
+    ----------
+    weights : (cells, cells) array
+        Symmetric, zero on the diagonal.
+    """
+
+    weights: np.ndarray
+
+    def __post_init__(self):
+        object.__setattr__(self, "root", _root_of_graph(self.weights))
+
+    @property
+    def n_cells(self):
+        return len(self.weights)
+
+    @property
+    def rank(self):
+        return self.root.shape[1]
+
+    @property
+    def what(self):
+        return f"{self.n_cells} cells beside their neighbours"
+
+    def of(self, effects):
+        return self.root @ effects
+
+    def transposed(self, d):
+        return self.root.T @ d
+
+    def to_dict(self):
+        return {"neighbours": self.weights}
+
+
+def contrasts(size: int) -> np.ndarray:
+    """Return an orthonormal basis of the vectors of this size that sum to zero, one per row (Helmert)."""
+    out = np.zeros((size - 1, size))
+    for k in range(1, size):
+        out[k - 1, :k], out[k - 1, k] = 1.0, -float(k)
+        out[k - 1] /= math.sqrt(k * (k + 1))
+    return out
+
+
+def _root_of_graph(weights):
+    """Return R with R Rᵀ the generalised inverse of the graph's Laplacian, scaled in each connected part.
+
+    A cell without neighbours has an independent effect.
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    n = len(weights)
+    _, part = connected_components(weights > 0, directed=False)
+    columns = []
+    for k in range(part.max() + 1):
+        members = np.flatnonzero(part == k)
+        if members.size == 1:
+            column = np.zeros((n, 1))
+            column[members] = 1.0
+            columns.append(column)
+            continue
+        inside = weights[np.ix_(members, members)]
+        root = _eigenroot(inside)
+        root /= math.exp(0.5 * np.log((root**2).sum(axis=1)).mean())
+        column = np.zeros((n, root.shape[1]))
+        column[members] = root
+        columns.append(column)
+    return np.concatenate(columns, axis=1)
+
+
+def _eigenroot(weights):
+    """Return the eigenvectors of a connected graph's Laplacian, each over the root of its eigenvalue."""
+    values, vectors = np.linalg.eigh(np.diag(weights.sum(axis=1)) - weights)
+    kept = values > NULL * values[-1]
+    return vectors[:, kept] / np.sqrt(values[kept])
+
+
+def _path(gaps):
+    """Return the weights of the graph of a walk: one over the variance of each step, between neighbours."""
+    weights = np.zeros((gaps.size + 1, gaps.size + 1))
+    at = np.arange(gaps.size)
+    weights[at, at + 1] = weights[at + 1, at] = 1 / gaps
+    return weights
+
+
+def _field(structure, n_cells, cells) -> AbstractField:
+    """Return the field of a structure over the cells."""
+    if isinstance(structure, str) and structure == "groups":
+        return Groups(n_cells)
+    if isinstance(structure, str):
+        return _walk(n_cells, cells)
+    return Neighbours(_adjacency(structure, n_cells, cells))
+
+
+def _walk(n_cells, cells):
+    if n_cells < 2:
+        raise ArgumentError("prior days needs at least two cells, got one; a single cell has no order.")
+    order, gaps = np.arange(n_cells), np.ones(n_cells - 1)
+    if cells is None:
+        return Walk(order, gaps)
+    if len(cells.by) > 1:
+        raise ArgumentError(
+            f'prior days needs one grouping column, the day, got {listed(cells.by)}; use the structure "groups" for the '
+            "joint key, or give the neighbours of each cell."
+        )
+    when = _times([key[0] for key in cells])
+    if when is None:
+        return Walk(order, gaps)
+    order = np.argsort(when, kind="stable")
+    steps = np.diff(when[order])
+    values, counts = np.unique(steps, return_counts=True)
+    return Walk(order, steps / values[counts.argmax()])
+
+
+def _times(keys):
+    """Return keys as numbers that order them, or None where they are neither numbers nor dates."""
+    import datetime
+
+    if all(isinstance(key, (int, float)) and not isinstance(key, bool) for key in keys):
+        return np.array(keys, dtype=float)
+    found = []
+    for key in keys:
+        if isinstance(key, str):
+            try:
+                key = datetime.date.fromisoformat(key)
+            except ValueError:
+                return None
+        if not isinstance(key, datetime.date):
+            return None
+        stamp = key.timestamp() / 86400 if isinstance(key, datetime.datetime) else float(key.toordinal())
+        found.append(stamp)
+    return np.array(found)
+
+
+def _adjacency(structure, n_cells, cells):
+    """Return a symmetric (cells, cells) array of weights from what a user gives for the neighbours."""
+    labels = None if cells is None else list(cells.labels)
+    if isinstance(structure, Mapping):
+        pairs = [(one, other) for one, others in structure.items() for other in _several(others)]
+    elif isinstance(structure, Sequence) and all(len(_several(row)) == 2 for row in structure) and n_cells != 2:
+        pairs = [tuple(row) for row in structure]
+    else:
+        matrix = np.asarray(structure, dtype=float)
+        if matrix.shape != (n_cells, n_cells):
+            raise ArgumentError(f"structure must be a matrix of {n_cells} × {n_cells} cells, got shape {matrix.shape}.")
+        if not (np.isfinite(matrix).all() and (matrix >= 0).all() and np.array_equal(matrix, matrix.T)):
+            raise ArgumentError("structure must be symmetric and hold weights that are not negative.")
+        if matrix.diagonal().any():
+            raise ArgumentError("structure must have a zero diagonal: no cell is its own neighbour.")
+        return _connected(matrix)
+    if labels is None:
+        raise ArgumentError("structure names neighbours by label, which only Cells have; give a matrix instead.")
+    matrix = np.zeros((n_cells, n_cells))
+    for one, other in pairs:
+        i, j = _position(one, labels), _position(other, labels)
+        if i == j:
+            raise ArgumentError(f"structure must not make the cell {labels[i]!r} its own neighbour.")
+        matrix[i, j] = matrix[j, i] = 1.0
+    return _connected(matrix)
+
+
+def _connected(matrix):
+    if not matrix.any():
+        raise ArgumentError('structure must name at least one pair of neighbours; without any use "groups".')
+    return matrix
+
+
+def _several(value):
+    return (value,) if isinstance(value, (str, int, float)) else tuple(value)
+
+
+def _position(name, labels):
+    label = ", ".join(str(part) for part in name) if isinstance(name, tuple) else str(name)
+    if label not in labels:
+        raise ArgumentError(f"structure names the cell {label!r}, which is none of {listed(labels)}.")
+    return labels.index(label)

@@ -1,0 +1,97 @@
+"""Structures of cells: order of days, graphs of neighbours, and what is refused."""
+
+import numpy as np
+import pytest
+
+from ldpbayes import GRR, ArgumentError, Cells, Collection, Hierarchical, Tally, fit
+from ldpbayes.priors import as_prior, parse_prior
+
+
+def cells(keys, by=None):
+    one = Collection(["no", "yes", "?"], [Tally(GRR(3, 1.0), [0, 1, 2], [30, 20, 10])])
+    return Cells(dict.fromkeys(keys, one), by=by)
+
+
+def covariance(prior):
+    """Return the covariance of the effects of the cells, over σ²."""
+    matrix = prior.field_.matrix()
+    return matrix @ matrix.T
+
+
+def increments(prior, order):
+    """Return the covariance of the steps of a walk in an order."""
+    steps = np.diff(np.eye(len(order))[order], axis=0)
+    return steps @ covariance(prior) @ steps.T
+
+
+@pytest.mark.parametrize(
+    "keys, order, gaps",
+    [
+        ([3, 1, 2], [1, 2, 0], [1, 1]),
+        (["2024-03-02", "2024-02-28", "2024-02-29", "2024-03-01"], [1, 2, 3, 0], [1, 1, 1]),
+        ([1, 2, 5, 6], [0, 1, 2, 3], [1, 3, 1]),
+        (["Mon", "Tue", "Wed"], [0, 1, 2], [1, 1]),
+        ([2000, 2010, 2020], [0, 1, 2], [1, 1]),
+    ],
+)
+def test_days_walk_in_their_order(keys, order, gaps):
+    prior = Hierarchical("days").on(cells(keys, by="day"))
+    np.testing.assert_allclose(increments(prior, order), np.diag(gaps), atol=1e-10)
+    np.testing.assert_allclose(covariance(prior).sum(axis=0), 0, atol=1e-9)
+
+
+def test_neighbours_are_a_graph():
+    edges = [("a", "b"), ("b", "c"), ("d", "e")]
+    held = cells("abcdef", by="region")
+    by_pairs = Hierarchical(edges).on(held)
+    by_lists = Hierarchical({"a": ["b"], "b": ["a", "c"], "e": "d"}).on(held)
+    matrix = by_pairs.field_.weights
+    np.testing.assert_array_equal(matrix, by_lists.field_.weights)
+    np.testing.assert_allclose(covariance(by_pairs), covariance(Hierarchical(matrix).on(held)))
+    found = covariance(by_pairs)
+    assert found[5, 5] == 1 and not found[5, :5].any()  # no neighbours: an effect of its own
+    for part in ([0, 1, 2], [3, 4]):
+        inside = found[np.ix_(part, part)]
+        np.testing.assert_allclose(inside.sum(axis=0), 0, atol=1e-12)
+        assert np.exp(np.log(inside.diagonal()).mean()) == pytest.approx(1)
+    laplacian = np.diag(matrix.sum(axis=0)) - matrix
+    kept = np.linalg.pinv(found[:3, :3])  # the precision of the first part, up to its scale
+    np.testing.assert_allclose(kept / kept[0, 0], laplacian[:3, :3] / laplacian[0, 0], atol=1e-9)
+
+
+def test_one_scale_for_all_categories_is_the_textbook_prior():
+    """Contrasts of a standard normal vector over the categories are standard normal: softmax sees no more."""
+    prior, rng = Hierarchical(scale=0.8).sized(4, 2), np.random.default_rng(1)
+    size = 40_000
+    centre, scale = 1.5 * rng.standard_normal((size, 1, 4)), np.abs(0.8 * rng.standard_normal((size, 1, 1)))
+    p = np.exp(centre + scale * rng.standard_normal((size, 2, 4)))
+    p /= p.sum(axis=-1, keepdims=True)
+    ours = prior.sample(size, rng)
+    for statistic in (lambda q: q, lambda q: q**2, lambda q: q[:, 0] * q[:, 1], lambda q: np.abs(q[:, 0] - q[:, 1])):
+        one, other = statistic(p), statistic(ours)
+        error = np.sqrt((one.var(axis=0) + other.var(axis=0)) / size)
+        assert (np.abs(one.mean(axis=0) - other.mean(axis=0)) < 4.5 * error).all()
+
+
+def test_names_and_sentences():
+    assert parse_prior("hierarchical") == "hierarchical" and "3 groups" in as_prior("hierarchical", 3, 3).describe()
+    collection = cells("ab")["a"]
+    with pytest.raises(ArgumentError, match="joins several cells: split the reports with by"):
+        fit(collection, "hierarchical")
+    for structure, words in (
+        ("weeks", "structure"),
+        (np.ones((3, 3)), "zero diagonal"),
+        (np.zeros((2, 2)), "3 × 3 cells"),
+        (np.zeros((3, 3)), "at least one pair"),
+        ([[0, 1, 0], [0, 0, 1], [0, 1, 0]], "symmetric"),
+        ([("a", "z")], "'z', which is none of"),
+        ([("a", "a")], "its own neighbour"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            Hierarchical(structure).on(cells("abc"))
+    with pytest.raises(ArgumentError, match="at least two cells"):
+        Hierarchical("days").on(cells("a"))
+    with pytest.raises(ArgumentError, match="one grouping column"):
+        Hierarchical("days").on(cells([("a", 1), ("a", 2)], by=("country", "day")))
+    with pytest.raises(ArgumentError, match="prior must be for 2 cells"):
+        Hierarchical().on(cells("abc")).on(cells("ab"))
