@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpbayes.priors import PRIORS, AbstractPrior, Compliance, Dirichlet, Hierarchical, Regression
+from ldpbayes.priors import PRIORS, AbstractPrior, Compliance, Dirichlet, Hierarchical, LogLinear, Regression
 from ldpbayes.priors.regression import Effects
 
 
@@ -144,5 +144,6 @@ PRIOR_CASES = {
     "conjugate compliance": lambda a: compliance(a, (1.0, 0.5 * (a - 1 - (a > 3)))),
     "regression": regression,
     "regression with groups": lambda a: regression(a, grouped=True),
+    "log-linear": lambda a: LogLinear((2, a // 2) if a > 3 else (a,)),
     "cells apart": lambda a: CellsApart(LogisticNormal(a), 3),
 }

@@ -14,6 +14,7 @@ from ldpbayes.priors.compliance import Compliance
 from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.hierarchical import Hierarchical
 from ldpbayes.priors.learnt import Learnt
+from ldpbayes.priors.loglinear import LogLinear
 from ldpbayes.priors.regression import Regression
 from ldpbayes.priors.smooth import Smooth
 
@@ -187,6 +188,7 @@ __all__ = [
     "Dirichlet",
     "Hierarchical",
     "Learnt",
+    "LogLinear",
     "Regression",
     "Smooth",
     "as_dirichlet",

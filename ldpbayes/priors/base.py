@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ldpbayes.collections import Cells
     from ldpbayes.priors.dirichlet import Dirichlet
+    from ldpbayes.priors.loglinear import LogLinear
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,4 +280,8 @@ class AbstractPrior(abc.ABC):
 
     def logits(self) -> AbstractLogits | None:
         """Return how the logits of P come from z, where P is their softmax and has shape (cells, categories), else None."""
+        return None
+
+    def log_linear(self) -> "LogLinear | None":
+        """Return this prior where the logits of P are linear in normal effects of a table's attributes, else None."""
         return None

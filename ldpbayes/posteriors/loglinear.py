@@ -1,0 +1,459 @@
+"""Log-linear models of tables, without PyMC: Laplace's approximation at every sd of the interactions, then weights."""
+
+import heapq
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.special import gammaln, logsumexp
+
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
+from ldpbayes.posteriors.surrogate import MAX_K_HAT, MIN_EFFICIENCY, resample, weigh
+from ldpbayes.priors.loglinear import softmax
+
+#: More effects than this are left to NUTS: their Hessian is a dense matrix.
+MAX_EFFECTS = 1200
+#: Most entries of (distinct reports × effects) and of (cells × effects).
+MAX_ENTRIES = 5e7
+#: Nodes of log σ lie on a lattice with this step, wherever the approximate posterior is within FALL nats of the best node.
+STEP, FALL, MAX_NODES = 0.6, 6.0, 40
+#: Many effects make nodes expensive, and their posterior of log σ narrow.
+LARGE, LARGE_STEP, LARGE_NODES = 150, 0.8, 12
+#: Part of the proposals that is spread evenly over the nodes.
+EVEN = 0.1
+#: Newton's method stops when a step gains less than this many nats.
+SETTLED, MAX_STEPS = 1e-8, 100
+#: Proposals of each round, in units of the draws kept.
+ROUNDS = (1, 4)
+#: Distances from the mode, in units of the sd, at which the density is looked at for the scales of the proposal.
+DISTANCES = (1.0, 2.0, 3.0)
+#: NUTS: discarded draws (they start from weighted ones), step of the differences that give the Hessian, least curvature.
+TUNE, DIFFERENCE, LEAST = 300, 1e-4, 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Log-likelihood of the effects θ of a log-linear model: ℓ(softmax(B θ)), with derivatives in closed form.
+
+    Attributes
+    ----------
+    prior : LogLinear
+    rows : Rows
+    """
+
+    prior: Any
+    rows: Any
+
+    def log_likelihood(self, effects):
+        """Return (ℓ, P) of many θ, shape (k, n_effects)."""
+        p = softmax(self.prior.logits(effects))
+        return self.rows.log_likelihood(np.ascontiguousarray(p.T)), p
+
+    def at(self, effects):
+        """Return (ℓ, its gradient, P) at θ."""
+        p = softmax(self.prior.logits(effects))
+        value, slope = self.rows.value_and_gradient(p)
+        value += self.rows.log_constant
+        return value, self.prior.effects_of(p * (slope - p @ slope)), p
+
+    def information(self, p):
+        """Return (minus the Hessian of ℓ, a positive stand-in for it), at P.
+
+        Σ_j w_j (M_j − m)(M_j − m)ᵀ-like parts: with M_j = E[B | report j], m = E[B] and t_x = Σ_j w_j P(x | report j),
+        −H = Σ_j w_j M_j M_jᵀ − n m mᵀ + Bᵀ diag(n p − t) B. The last part has mean zero under the model and is left out
+        of the stand-in, which centres M_j at their mean.
+        """
+        basis, w, n = self.prior.basis, self.rows.counts, self.rows.n_reports
+        u = self.rows.matvec(p)
+        given = self.rows.matvec(p[:, None] * basis) / u[:, None]
+        true = p * self.rows.rmatvec(w / u)
+        mean = basis.T @ p
+        outer = (w[:, None] * given).T @ given
+        centre = w @ given / n
+        gap = (n * p - true)[:, None] * basis
+        return outer - n * np.outer(mean, mean) + basis.T @ gap, outer - n * np.outer(centre, centre)
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """Laplace's approximation of θ given the sds, and the scales of a split t about it.
+
+    Attributes
+    ----------
+    logs : (order − 1,) array
+        log(σ_m/scale).
+    mode : (u,) array
+    factor : (u, u) array
+        Cholesky factor of the precision.
+    log_weight : float
+        log ∫ p(Y, θ, logs) dθ by Laplace.
+    ahead, behind : (u,) arrays
+        Scales of the proposal on either side of the mode, in units in which the precision is one.
+    """
+
+    logs: np.ndarray
+    mode: np.ndarray
+    factor: np.ndarray
+    log_weight: float
+    ahead: np.ndarray
+    behind: np.ndarray
+
+    def draw(self, size, degrees, rng):
+        """Return draws of the split t: a multivariate t with another scale on either side of the mode."""
+        u = self.mode.size
+        normal = np.abs(rng.standard_normal((size, u)))
+        normal /= np.sqrt(rng.chisquare(degrees, size) / degrees)[:, None]
+        forward = rng.random((size, u)) < self.ahead / (self.ahead + self.behind)
+        unit = np.where(forward, normal * self.ahead, -normal * self.behind)
+        return self.mode + solve_triangular(self.factor, unit.T, lower=True, trans="T").T
+
+    def log_density(self, effects, degrees):
+        """Return the log-density of the split t."""
+        u = self.mode.size
+        unit = (effects - self.mode) @ self.factor
+        square = ((unit / np.where(unit > 0, self.ahead, self.behind)) ** 2).sum(axis=1)
+        constant = gammaln((degrees + u) / 2) - gammaln(degrees / 2) - 0.5 * u * math.log(degrees * math.pi)
+        constant += np.log(np.diag(self.factor)).sum() + np.log(2 / (self.ahead + self.behind)).sum()
+        return constant - 0.5 * (degrees + u) * np.log1p(square / degrees)
+
+    def split(self, table):
+        """Return this node with scales by Geweke's rule: the widest that the density's fall at some distances asks for."""
+        value = self._log_joint(table, self.mode[None])[0]
+        root = solve_triangular(self.factor, np.eye(self.mode.size), lower=True, trans="T").T
+        found = []
+        for way in (1.0, -1.0):
+            scale = np.zeros(self.mode.size)
+            for distance in DISTANCES:
+                fall = np.maximum(value - self._log_joint(table, self.mode + way * distance * root), 1e-3)
+                scale = np.maximum(scale, distance / np.sqrt(2 * fall))
+            found.append(np.clip(scale, 0.3, 3.0))
+        return replace(self, ahead=found[0], behind=found[1])
+
+    def _log_joint(self, table, effects):
+        return table.log_likelihood(effects)[0] + table.prior.log_prior_given(effects, self.logs)
+
+
+def settle(table, logs, start):
+    """Return the Node at given sds: Newton's method from a start, with a positive stand-in where the Hessian is none.
+
+    Parameters
+    ----------
+    table : Table
+    logs : (order − 1,) array
+        log(σ_m/scale).
+    start : (n_effects,) array
+    """
+    prior = table.prior
+    precision = prior._deviations(np.asarray(logs, dtype=float)) ** -2.0
+    theta = np.array(start)
+    value, gradient, p = table.at(theta)
+    value -= 0.5 * (precision * theta**2).sum()
+    slope = gradient - precision * theta
+    for _ in range(MAX_STEPS):
+        exact, safe = table.information(p)
+        factor = _cholesky(exact + np.diag(precision))
+        if factor is None:
+            factor = np.linalg.cholesky(safe + np.diag(precision) * (1 + 1e-9))
+        step = cho_solve((factor, True), slope)
+        gain, length = 0.5 * float(slope @ step), 1.0
+        if gain < SETTLED:
+            break
+        for _ in range(40):
+            there = theta + length * step
+            found, gradient, q = table.at(there)
+            found -= 0.5 * (precision * there**2).sum()
+            if np.isfinite(found) and found > value + 1e-4 * length * gain:
+                break
+            length *= 0.5
+        else:
+            break  # round-off: nothing higher along this line
+        theta, value, slope, p = there, found, gradient - precision * there, q
+    log_determinant = np.log(np.diag(factor)).sum()
+    prior_part = float(prior.log_prior_given(theta, logs)) + 0.5 * float((precision * theta**2).sum())
+    log_weight = value + prior_part - log_determinant + 0.5 * theta.size * math.log(2 * math.pi)
+    ones = np.ones(theta.size)
+    return Node(np.asarray(logs, dtype=float), theta, factor, log_weight, ones, ones)
+
+
+def _cholesky(matrix):
+    try:
+        return cho_factor(matrix, lower=True, check_finite=False)[0] * np.tri(len(matrix))
+    except np.linalg.LinAlgError:
+        return None
+
+
+def explore(table, watch=None):
+    """Return the Nodes on a lattice of log σ, from the prior's scale outwards: the best-weighted node is expanded first.
+
+    Parameters
+    ----------
+    table : Table
+    watch : Watch, optional
+    """
+    prior = table.prior
+    free = prior.order - 1
+    large = prior.n_effects > LARGE
+    step, most = (LARGE_STEP, LARGE_NODES) if large else (STEP, MAX_NODES)
+    first = (0,) * free
+    nodes = {first: settle(table, np.zeros(free), np.zeros(prior.n_effects))}
+    open_nodes = [(-nodes[first].log_weight, first)] if free else []
+    rounds = iter(watch.track(range(most), "Sds of the interactions") if watch is not None else range(most))
+    next(rounds, None)
+    while open_nodes and len(nodes) < most:
+        negative, place = heapq.heappop(open_nodes)
+        if -negative < max(node.log_weight for node in nodes.values()) - FALL:
+            break
+        for m in range(free):
+            for way in (-1, 1):
+                other = tuple(x + way * (i == m) for i, x in enumerate(place))
+                if other in nodes or not -12 <= step * min(other) or not step * max(other) <= 4 or len(nodes) >= most:
+                    continue
+                nodes[other] = settle(table, step * np.array(other), nodes[place].mode)
+                heapq.heappush(open_nodes, (-nodes[other].log_weight, other))
+                next(rounds, None)
+    for _ in rounds:  # the bar ends full
+        pass
+    return list(nodes.values())
+
+
+def weighted_draws(table, nodes, size, rng, watch=None):
+    """Return (θ, P, Weighted, problem): draws of the mixture of the nodes, Pareto-smoothed weights on the posterior of θ.
+
+    Parameters
+    ----------
+    table : Table
+    nodes : list of Node
+    size : int
+    rng : numpy.random.Generator
+    watch : Watch, optional
+    """
+    logs = np.array([node.log_weight for node in nodes])
+    shares = np.exp(logs - logsumexp(logs))
+    shares = (1 - EVEN) * shares + EVEN * np.where(shares > math.exp(-FALL), 1.0, 0.0) / (shares > math.exp(-FALL)).sum()
+    nodes = [node for node, share in zip(nodes, shares, strict=True) if share > 1e-4]
+    shares = shares[shares > 1e-4] / shares[shares > 1e-4].sum()
+    nodes = [node.split(table) for node in nodes]
+    best = None
+    rounds = range(len(ROUNDS)) if watch is None else watch.track(range(len(ROUNDS)), "Weighted draws")
+    for i in rounds:
+        many = size * ROUNDS[i]
+        if many * table.prior.n_categories > MAX_ENTRIES:
+            break
+        round_ = _round(table, nodes, shares, many, rng)
+        if best is None or round_[2].effective_sample > best[2].effective_sample:
+            best = round_
+        if not _problem(best[2], size):
+            break
+    theta, p, found = best
+    return theta, p, found, _problem(found, size)
+
+
+def _problem(found, size):
+    """Return why weights cannot be trusted for so many kept draws, or an empty string."""
+    if found.k_hat < MAX_K_HAT and found.effective_sample >= MIN_EFFICIENCY * size:
+        return ""
+    worth = f"{found.effective_sample:.0f} effective draws for {size}"
+    return f"Pareto k-hat {found.k_hat:.2f} and {worth}, where below 0.7 and a quarter are needed"
+
+
+def _round(table, nodes, shares, size, rng):
+    """Return (θ, P, Weighted): one round of weighted draws."""
+    degrees = max(8.0, 1.5 * table.prior.n_effects)
+    counts = _systematic(shares, size, rng)
+    theta = np.concatenate([node.draw(k, degrees, rng) for node, k in zip(nodes, counts, strict=True)])
+    theta = theta[rng.permutation(size)]
+    each = np.stack([node.log_density(theta, degrees) for node in nodes])
+    proposed = logsumexp(each + np.log(shares)[:, None], axis=0)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        likelihood, p = table.log_likelihood(theta)
+        log_ratio = likelihood + table.prior.log_prior(theta) - proposed
+    log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -math.inf)
+    return theta, p, weigh(p, np.maximum(log_ratio, log_ratio.max() - 700))
+
+
+def _systematic(shares, size, rng):
+    """Return how many of size draws each share gets, by systematic sampling."""
+    ends = np.floor(np.cumsum(shares) * size + rng.random()).astype(int)
+    ends[-1] = size
+    return np.diff(np.minimum(ends, size), prepend=0)
+
+
+def sampled(table, theta, weight, draws, chains, rng, watch):
+    """Return (θ, log(σ/scale), statistics) of chains by NUTS in whitened coordinates, from weighted draws onwards.
+
+    θ_i = e^{c_i (s − s₀)} x_i with s the log of its sd and c_i the share of the prior in its precision at s₀: between the
+    centred and the non-centred form, so that s and x_i are nearly independent whether or not the reports inform θ_i. The
+    Hessian of the log-density at the weighted mean whitens (s, x).
+
+    Parameters
+    ----------
+    table : Table
+    theta : (S, u) array
+    weight : (S,) array
+    draws, chains : int
+    rng : numpy.random.Generator
+    watch : Watch
+    """
+    import nutpie
+    from nutpie.compiled_pyfunc import from_pyfunc
+
+    prior = table.prior
+    free, u = prior.order - 1, prior.n_effects
+    chosen = theta[resample(weight, rng)]
+    scales = prior.draw_scales(chosen, rng)
+    logs = np.stack([np.log(scales[name] / prior.scale) for name in prior.scales], axis=1) if free else chosen[:, :0]
+    middle, centre = logs.mean(axis=0), chosen.mean(axis=0)
+    _, safe = table.information(table.at(centre)[2])
+    precision = prior._deviations(middle) ** -2.0
+    kind = prior._orders[1] - 2  # which sd an effect has; −1 for main effects
+    share = np.where(kind >= 0, precision / (precision + np.maximum(np.diag(safe), 0.0)), 0.0)
+
+    def stretched(s):
+        """Return log of θ/x for s of shape (…, free)."""
+        moved = np.concatenate([s - middle, np.zeros((*s.shape[:-1], 1))], axis=-1)
+        return share * moved[..., kind]
+
+    def plain(y):
+        s, x = y[:free], y[free:]
+        log_factor = stretched(s)
+        factor = np.exp(log_factor)
+        effects = factor * x
+        value, slope, _ = table.at(effects)
+        inverse = prior._deviations(s) ** -2.0
+        slope = slope - inverse * effects
+        value += float(prior.log_prior_given(effects, s)) + log_factor.sum()
+        by_scale = share * (slope * effects + 1.0)
+        own = inverse * effects**2 - 1.0
+        pulled = [(by_scale + own)[kind == m].sum() + 1.0 - math.exp(s[m]) for m in range(free)]
+        return value, np.concatenate([pulled, factor * slope])
+
+    start = np.concatenate([logs, chosen * np.exp(-stretched(logs))], axis=1)
+    at = start.mean(axis=0)
+    steps = DIFFERENCE * np.eye(free + u)
+    hessian = np.array([(plain(at - h)[1] - plain(at + h)[1]) / (2 * DIFFERENCE) for h in steps])
+    eigenvalues, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
+    spread = np.sqrt(np.maximum(np.abs(eigenvalues), LEAST))
+    root, back = (vectors / spread).T, vectors * spread
+
+    def log_density(unit):
+        with np.errstate(all="ignore"):
+            value, slope = plain(at + unit @ root)
+        return (value, root @ slope) if math.isfinite(value) else (-math.inf, np.zeros(free + u))
+
+    def make_expand(seed, _, chain):
+        return lambda unit: {"u": np.asarray(unit, dtype=np.float64)}
+
+    def begin(seed):
+        return (start[np.random.default_rng(abs(int(seed))).integers(len(start))] - at) @ back
+
+    model = from_pyfunc(
+        free + u, lambda: log_density, make_expand, [np.dtype("float64")], [(free + u,)], ["u"], make_initial_point_fn=begin
+    )
+    trace = nutpie.sample(
+        model, draws=draws, tune=TUNE, chains=chains, cores=1, seed=int(rng.integers(2**31)), save_warmup=False,
+        progress_bar=watch.shown,
+    )  # fmt: skip
+    y = at + trace["posterior"]["u"].values @ root
+    s = y[..., :free]
+    names = {"diverging": "diverging", "depth": "tree_depth", "n_steps": "n_steps", "energy": "energy", "logp": "lp"}
+    stats = {new: trace["sample_stats"][old].values for old, new in names.items() if old in trace["sample_stats"]}
+    return y[..., free:] * np.exp(stretched(s)), s, stats
+
+
+@dataclass(frozen=True)
+class LogLinearTable(AbstractPosterior):
+    """The posterior of a log-linear prior: weighted draws about the modes of the effects, one for every sd of interactions.
+
+    Given the sds of the interactions the effects are nearly normal. Newton's method finds their mode and precision on a
+    lattice of log σ; draws of the mixture of multivariate t distributions are weighted by the posterior density of the
+    effects, in which the sds are integrated over exactly, and resampled. Weights are accepted where Pareto's k-hat is below
+    0.7 and they are worth a quarter of the draws kept; otherwise NUTS goes on from them.
+
+    Parameters
+    ----------
+    draws, chains : int
+        Draws kept, shaped like chains; as many proposals are weighted and resampled.
+
+    Notes
+    -----
+    A surrogate that is diagonal in the cells is wrong for channels that are products over attributes: their information is
+    block-diagonal in the interactions instead, see docs/theory/association.md. The Hessian of the effects is used in
+    full. The log-evidence comes with that of independence, the model without interactions.
+
+    References
+    ----------
+    Rue, Martino, Chopin (2009), JRSS B 71, on lattices of hyperparameters; Owen and Zhou (2000), JASA 95, on mixtures as
+    proposals.
+    """
+
+    draws: int = 1000
+    chains: int = 4
+    name: ClassVar[str] = "loglinear"
+    order: ClassVar[float] = 21
+    needs: ClassVar[tuple[str, ...]] = ("rows",)
+
+    def prepare(self, problem):
+        prior = problem.prior.log_linear()
+        if prior is None:
+            return Refusal(f"The method loglinear needs a log-linear prior; this one is {problem.prior.describe()}.")
+        effects, reports = prior.n_effects, problem.rows.n_rows
+        if effects > MAX_EFFECTS:
+            return Refusal(f"The method loglinear takes at most {MAX_EFFECTS} effects; {prior.describe()} has {effects}.")
+        if max(reports, prior.n_categories) * effects > MAX_ENTRIES:
+            return Refusal(
+                f"The method loglinear holds a matrix of reports × effects ({reports:,} × {effects:,} here), of "
+                f"{MAX_ENTRIES:.0e} entries at most; lower order."
+            )
+        try:
+            prior.basis  # noqa: B018  (made here, so that run() finds it)
+        except InfeasibleError as err:
+            return Refusal(str(err))
+        seconds = 60 * 1e-10 * effects**2 * (reports + prior.n_categories)
+        return Plan("A log-linear prior: Laplace's approximation at every sd, weighted.", 0.1 + seconds, problem)
+
+    def run(self, plan, rng, watch):
+        problem = plan.state
+        prior = problem.prior.log_linear()
+        table = Table(prior, problem.rows)
+        size = self.draws * self.chains
+        theta, p, found, rejected = weighted_draws(table, explore(table, watch), size, rng, watch)
+        facts = {
+            "k_hat": found.k_hat,
+            "shift_by_weights": found.shift,
+            "log_evidence": found.log_evidence,
+            "log_evidence_error": found.log_evidence_error,
+        }
+        if prior.order > 1:
+            alone = Table(prior.independence(), problem.rows)
+            _, _, independent, _ = weighted_draws(alone, explore(alone), size, rng)
+            facts |= {
+                "log_evidence_independence": independent.log_evidence,
+                "log_evidence_independence_error": independent.log_evidence_error,
+            }
+        if rejected:
+            facts |= {"weights_rejected": rejected}
+            return self._continued(table, theta, found, facts, rng, watch)
+        chosen = rng.choice(resample(found.weight, rng), size, replace=False)
+        split = (self.chains, self.draws)
+        hyper = prior.draw_scales(theta[chosen], rng)
+        return Sample(
+            p[chosen].reshape(*split, *prior.shape),
+            effective=min(found.effective_sample, float(size)),
+            detail=found.checked,
+            weighted=(p, found.weight),
+            hyperparameters={name: values.reshape(split) for name, values in hyper.items()},
+            facts=facts,
+        )
+
+    def _continued(self, table, theta, found, facts, rng, watch):
+        """Return the Sample of chains that start from weighted draws."""
+        prior = table.prior
+        effects, logs, stats = sampled(table, theta, found.weight, self.draws, self.chains, rng, watch)
+        p = softmax(prior.logits(effects.reshape(-1, prior.n_effects)))
+        hyper = {name: prior.scale * np.exp(logs[..., m]) for m, name in enumerate(prior.scales)}
+        detail = f"Draws about the modes were not enough ({facts['weights_rejected']}); NUTS went on from them."
+        shape = (self.chains, self.draws, *prior.shape)
+        return Sample(p.reshape(shape), independent=False, detail=detail, stats=stats, hyperparameters=hyper, facts=facts)

@@ -1,0 +1,292 @@
+"""Tables of several attributes: main effects, and interactions that are small unless the reports say otherwise."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.priors.base import AbstractPrior
+
+if TYPE_CHECKING:
+    from pytensor.tensor.variable import TensorVariable
+
+#: The basis of a log-linear model is written out up to so many entries.
+MAX_BASIS = 2**24
+#: Grid of log(σ/scale) for integrals over the sd of the interactions of one order.
+GRID = np.linspace(-14.0, 4.5, 371)
+
+
+@dataclass(frozen=True)
+class LogLinear(AbstractPrior):
+    """P = softmax(η), η the sum of main effects and interactions of the attributes of a table.
+
+    The effects of level x of one attribute, and of a combination of levels of two or three, are normal about zero and
+    centred over each attribute: main effects with a known sd, interactions of m attributes with a sd σ_m ~ Exponential
+    that the reports inform. σ_m = 0 for every m is independence.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Number of categories of each attribute; the last one varies fastest among the cells.
+    main : float
+        Sd of the main effects.
+    scale : float
+        Mean of the exponential prior of σ_m, m = 2, …, order.
+    order : int
+        Most attributes that interact; 1 is independence.
+
+    Notes
+    -----
+    With H_k an orthonormal basis of the contrasts of attribute k (Helmert; Walsh for two categories), η = Σ_S (⊗_{k∈S}
+    H_k) θ_S over the sets S of at most ``order`` attributes: iid normal effects of combinations, projected on what no
+    smaller set explains, have iid normal θ_S. The unknowns are log(σ_m/scale) and θ_S in units of their sd. See
+    docs/theory/association.md.
+
+    References
+    ----------
+    Agresti (2013), Categorical Data Analysis, chapter 9; Gelman (2005), Annals of Statistics 33, on batches of effects.
+
+    Examples
+    --------
+    >>> prior = LogLinear((2, 3))
+    >>> prior.n_categories, prior.n_unknowns, prior.describe()
+    (6, 6, 'log-linear over 2 × 3 cells, interactions of up to 2 attributes')
+    """
+
+    sizes: tuple[int, ...]
+    main: float = 1.0
+    scale: float = 0.5
+    order: int = 3
+    hyperparameter_names: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self):
+        if isinstance(self.sizes, (str, bytes)) or not isinstance(self.sizes, (Sequence, np.ndarray)) or not len(self.sizes):
+            raise ArgumentError(
+                f"sizes must be a list with the number of categories of each attribute, got {shown(self.sizes)}."
+            )
+        object.__setattr__(self, "sizes", tuple(checks.categories_count(size, "sizes") for size in self.sizes))
+        for name in ("main", "scale"):
+            object.__setattr__(self, name, checks.positive(getattr(self, name), name))
+        order = min(checks.integer(self.order, "order", 1), len(self.sizes))
+        object.__setattr__(self, "order", order)
+
+    @property
+    def n_categories(self) -> int:
+        """Number of cells of the table."""
+        return math.prod(self.sizes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_categories,)
+
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """Names of the learnt sds: sigma_2 for pairs of attributes, sigma_3 for triples, …"""
+        return tuple(f"sigma_{m}" for m in range(2, self.order + 1))
+
+    @cached_property
+    def _orders(self):
+        """(Flat positions in the table of coefficients, number of interacting attributes of each)."""
+        d = len(self.sizes)
+        places, orders = [], []
+        strides = np.array([math.prod(self.sizes[k + 1 :]) for k in range(d)])
+        for m in range(1, self.order + 1):
+            for chosen in combinations(range(d), m):
+                grid = np.stack(np.meshgrid(*(np.arange(1, self.sizes[k]) for k in chosen), indexing="ij"), axis=-1)
+                found = (grid.reshape(-1, m) * strides[list(chosen)]).sum(axis=1)
+                places.append(found)
+                orders.append(np.full(found.size, m))
+        return np.concatenate(places), np.concatenate(orders)
+
+    @cached_property
+    def _contrasts(self):
+        """For each attribute the square matrix [1, H_k]."""
+        return [np.column_stack([np.ones(size), helmert(size)]) for size in self.sizes]
+
+    @property
+    def n_effects(self) -> int:
+        """Number of coefficients θ."""
+        return self._orders[0].size
+
+    @property
+    def n_unknowns(self) -> int:
+        return self.n_effects + self.order - 1
+
+    # ---- η = B θ ----------------------------------------------------------------------------------------------------------
+    def logits(self, effects: np.ndarray) -> np.ndarray:
+        """Return η = B θ for θ of shape (n_effects,) or (k, n_effects), axis by axis."""
+        effects = np.asarray(effects, dtype=float)
+        flat = effects.reshape(-1, self.n_effects)
+        table = np.zeros((len(flat), self.n_categories))
+        table[:, self._orders[0]] = flat
+        return _through(table, self._contrasts).reshape(*effects.shape[:-1], self.n_categories)
+
+    def effects_of(self, slopes: np.ndarray) -> np.ndarray:
+        """Return Bᵀ g for g of shape (a,) or (k, a)."""
+        slopes = np.asarray(slopes, dtype=float)
+        flat = slopes.reshape(-1, self.n_categories)
+        table = _through(flat, [one.T for one in self._contrasts])
+        return table[:, self._orders[0]].reshape(*slopes.shape[:-1], self.n_effects)
+
+    @cached_property
+    def basis(self) -> np.ndarray:
+        """B, shape (a, n_effects).
+
+        Raises
+        ------
+        InfeasibleError
+            Where it has more than MAX_BASIS entries.
+        """
+        if self.n_effects * self.n_categories > MAX_BASIS:
+            raise InfeasibleError(f"{self.n_effects:,} effects over {self.n_categories:,} cells are too many; lower order.")
+        return np.ascontiguousarray(self.logits(np.eye(self.n_effects)).T)
+
+    # ---- the unknowns -----------------------------------------------------------------------------------------------------
+    def _deviations(self, z):
+        """Return the sd of every coefficient for z of shape (…, n_unknowns)."""
+        logs = np.minimum(np.asarray(z, dtype=float)[..., : self.order - 1], 300.0)
+        sigma = np.concatenate([np.full((*logs.shape[:-1], 1), self.main), self.scale * np.exp(logs)], axis=-1)
+        return sigma[..., self._orders[1] - 1]
+
+    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        logs = np.log(rng.standard_exponential((size, self.order - 1)))
+        return self.to_simplex(np.concatenate([logs, rng.standard_normal((size, self.n_effects))], axis=1))
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        z, h = np.asarray(z, dtype=float), self.order - 1
+        logs = z[..., :h]
+        normal = -0.5 * (z[..., h:] ** 2).sum(axis=-1) - 0.5 * self.n_effects * math.log(2 * math.pi)
+        return normal + (logs - np.exp(logs)).sum(axis=-1)
+
+    def gradient(self, z: np.ndarray) -> np.ndarray:
+        h = self.order - 1
+        return np.concatenate([1 - np.exp(z[:h]), -z[h:]])
+
+    def to_simplex(self, z: np.ndarray) -> np.ndarray:
+        z = np.asarray(z, dtype=float)
+        return softmax(self.logits(self._deviations(z) * z[..., self.order - 1 :]))
+
+    def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
+        p, h, deviations = self.to_simplex(z), self.order - 1, self._deviations(z)
+        steps = deviations * self.effects_of(p * (dp - p @ dp))
+        along = steps * z[h:]
+        return np.concatenate([[along[self._orders[1] == m].sum() for m in range(2, self.order + 1)], steps])
+
+    def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        z = np.asarray(z, dtype=float)
+        return {name: self.scale * np.exp(z[..., i]) for i, name in enumerate(self.scales)}
+
+    def pymc(self, name: str) -> "TensorVariable":
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        sigmas = [pt.as_tensor_variable(np.array(self.main))]
+        for sigma in self.scales:
+            unit = pm.Exponential(f"{name}_{sigma}", 1.0)
+            sigmas.append(pm.Deterministic(sigma, self.scale * unit))
+        standard = pm.Normal(name, 0.0, 1.0, shape=self.n_effects)
+        return pm.math.softmax(pt.dot(self.basis, pt.stack(sigmas)[self._orders[1] - 1] * standard))
+
+    def describe(self) -> str:
+        reach = f"interactions of up to {self.order} attributes" if self.order > 1 else "no interactions"
+        return f"log-linear over {' × '.join(map(str, self.sizes))} cells, {reach}"
+
+    def to_dict(self) -> dict[str, np.ndarray]:
+        found = {name: np.array(float(getattr(self, name))) for name in ("main", "scale", "order")}
+        return found | {f"size_{k}": np.array(float(size)) for k, size in enumerate(self.sizes, 1)}
+
+    # ---- capability ------------------------------------------------------------------------------------------------------
+    def log_linear(self) -> "LogLinear":
+        return self
+
+    def independence(self) -> "LogLinear":
+        """Return this prior without interactions."""
+        return LogLinear(self.sizes, self.main, self.scale, 1)
+
+    @property
+    def batches(self) -> list[np.ndarray]:
+        """For every learnt sd the positions of its coefficients among the effects."""
+        return [np.flatnonzero(self._orders[1] == m) for m in range(2, self.order + 1)]
+
+    @property
+    def mains(self) -> np.ndarray:
+        """Positions of the main effects."""
+        return np.flatnonzero(self._orders[1] == 1)
+
+    def log_prior_given(self, effects: np.ndarray, logs: Any) -> np.ndarray:
+        """Return log p(θ, s) with s = log(σ_m/scale) given, for θ of shape (…, n_effects)."""
+        logs = np.asarray(logs, dtype=float)
+        sd = self._deviations(logs)
+        normal = -0.5 * ((effects / sd) ** 2).sum(axis=-1) - np.log(sd).sum() - 0.5 * sd.size * math.log(2 * math.pi)
+        return normal + float((logs - np.exp(logs)).sum())
+
+    def log_prior(self, effects: np.ndarray) -> np.ndarray:
+        """Return log p(θ) with the learnt sds integrated over, for θ of shape (k, n_effects).
+
+        The density of a batch depends on its sum of squares alone, and the integral over log σ is one-dimensional.
+        """
+        out = self.log_prior_mains(effects[..., self.mains])
+        for batch in self.batches:
+            out = out + logsumexp(self._scale_terms(effects[..., batch]), axis=-1)
+        return out
+
+    def log_prior_mains(self, mains: np.ndarray) -> np.ndarray:
+        """Return the log-density of the main effects, for arrays of shape (…, number of them)."""
+        normal = -0.5 * ((mains / self.main) ** 2).sum(axis=-1)
+        return normal - mains.shape[-1] * (math.log(self.main) + 0.5 * math.log(2 * math.pi))
+
+    def draw_scales(self, effects: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Return a draw of every σ_m given θ of shape (k, n_effects), from its exact conditional on a fine grid."""
+        out = {}
+        for name, batch in zip(self.scales, self.batches, strict=True):
+            terms = self._scale_terms(effects[..., batch])
+            cumulative = np.cumsum(np.exp(terms - terms.max(axis=-1, keepdims=True)), axis=-1)
+            u = rng.random(len(effects)) * cumulative[:, -1]
+            place = np.minimum((cumulative < u[:, None]).sum(axis=1), GRID.size - 1)
+            step = GRID[1] - GRID[0]
+            out[name] = self.scale * np.exp(GRID[place] + step * (rng.random(len(effects)) - 0.5))
+        return out
+
+    def _scale_terms(self, batch):
+        """Return the logs of the terms of the trapezoid sum over log σ for a batch, shape (k, grid)."""
+        size, square = batch.shape[-1], (batch**2).sum(axis=-1, keepdims=True)
+        sigma = self.scale * np.exp(GRID)
+        given = -size * np.log(sigma) - 0.5 * square / sigma**2 - 0.5 * size * math.log(2 * math.pi)
+        return given + GRID - np.exp(GRID) + math.log(GRID[1] - GRID[0])
+
+
+def helmert(size: int) -> np.ndarray:
+    """Return an orthonormal basis of the contrasts of so many levels, shape (size, size − 1); columns sum to zero.
+
+    Examples
+    --------
+    >>> helmert(2).ravel().round(3).tolist()
+    [-0.707, 0.707]
+    """
+    out = np.zeros((size, size - 1))
+    for i in range(1, size):
+        out[:i, i - 1], out[i, i - 1] = -1.0, i
+        out[:, i - 1] /= math.sqrt(i * (i + 1))
+    return out
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Return exp(η)/Σ exp(η) along the last axis."""
+    p = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return p / p.sum(axis=-1, keepdims=True)
+
+
+def _through(table, matrices):
+    """Return (⊗ matrices) applied to each row of table, shape (k, ·), axis by axis."""
+    for matrix in matrices:
+        rest = table.shape[1] // matrix.shape[1]
+        table = table.reshape(len(table), matrix.shape[1], rest).transpose(0, 2, 1) @ matrix.T
+        table = table.reshape(len(table), -1)
+    return table
