@@ -81,7 +81,17 @@ HOMES = {
     "arviz_stats": {"posteriors.diagnostics", "posteriors.surrogate"},
     "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frame"},
-    "typer": {"cli", "cli.check", "cli.crosscheck", "cli.fit", "cli.options", "cli.plan", "cli.simulate", "cli.study"},
+    "typer": {
+        "cli",
+        "cli.check",
+        "cli.crosscheck",
+        "cli.fit",
+        "cli.options",
+        "cli.plan",
+        "cli.regress",
+        "cli.simulate",
+        "cli.study",
+    },
 }
 
 

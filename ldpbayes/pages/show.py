@@ -6,6 +6,7 @@ from ldpbayes.fitness.base import Fitness
 from ldpbayes.fitness.crosschecking import CrossCheck
 from ldpbayes.fitness.noncompliance import Sensitivity
 from ldpbayes.pages.page import Page
+from ldpbayes.regression.maximum import Maximum
 
 
 @functools.singledispatch
@@ -16,8 +17,8 @@ def show(result, **settings) -> Page:
 
     Parameters
     ----------
-    result : DataTree, CrossCheck, Fitness or list of Plan
-        From fit(), crosscheck(), fitness.check() or theory.planning.plan().
+    result : DataTree, Maximum, CrossCheck, Fitness or list of Plan
+        From fit(), regress(), crosscheck(), fitness.check() or theory.planning.plan().
     **settings
         Of the builder, such as ``top`` (number of categories) for a fit.
 
@@ -35,9 +36,20 @@ def show(result, **settings) -> Page:
     >>> page.title, [round(row[1], 3) for row in page.tables[0].rows]
     ('A survey', [0.741, 0.259])
     """
+    if "regression" in result.attrs:
+        from ldpbayes.pages.regress import of_regression
+
+        return of_regression(result, **settings)
     from ldpbayes.pages.fit import of_fit
 
     return of_fit(result, **settings)
+
+
+@show.register
+def _(result: Maximum, **settings):
+    from ldpbayes.pages.regress import of_maximum
+
+    return of_maximum(result, **settings)
 
 
 @show.register

@@ -13,15 +13,18 @@ from ldpbayes.plots.base import BLACK, BLUE, GREEN, LABEL, ORANGE, RED, SMALL, T
 from ldpbayes.plots.crosschecking import plot_crosscheck
 from ldpbayes.plots.groups import plot_groups
 from ldpbayes.plots.predictive import plot_predictive
+from ldpbayes.plots.regression import plot_coefficients, plot_predictions
 from ldpbayes.plots.sensitivity import plot_sensitivity
 
 __all__ = [
     "PANELS",
     "check_ending",
+    "plot_coefficients",
     "plot_crosscheck",
     "plot_forest",
     "plot_groups",
     "plot_plan",
+    "plot_predictions",
     "plot_predictive",
     "plot_sensitivity",
     "plot_study",

@@ -455,9 +455,9 @@ def _tree(model, answer, run, facts):
     }
     tree.attrs |= answer.facts | facts
     if reports.weighted:
-        tree.attrs["reason"] += (
-            f" Pseudo-posterior: the weighted log-likelihood is divided by the linearised design effect "
-            f"{facts['design_effect']:.2f}."
+        tree.attrs["pseudo"] = (
+            "Pseudo-posterior: the weighted log-likelihood is divided by the linearised design effect "
+            f"{facts['design_effect']:.2f}. The respondents' own frequencies have no meaning under weights."
         )
     diagnostics.summarise(tree, run["ci_prob"])
     _add_frequency(tree, model, answer)

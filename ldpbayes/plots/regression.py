@@ -1,0 +1,132 @@
+"""Figures of regressions: coefficients as a forest, and predicted shares for each row of a table."""
+
+import numpy as np
+
+from ldpbayes.errors import ArgumentError
+from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, _style, wrapped
+
+#: Rows of a figure; the first of them are drawn.
+ROWS = 40
+#: Categories that have a colour; the largest of them are drawn.
+CATEGORIES = 6
+
+
+def plot_coefficients(fitted, *, intercept=False):
+    """Return a matplotlib figure of the coefficients: log odds against the reference category with intervals.
+
+    Parameters
+    ----------
+    fitted : DataTree or Maximum
+        From regress().
+    intercept : bool
+        Whether to draw the intercept, which often lies far from the others.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    mean, lower, upper, reference, title, level = _coefficients(fitted)
+    terms = [str(name) for name in mean["term"].values]
+    kept = [k for k, name in enumerate(terms) if intercept or name != "Intercept"] or list(range(len(terms)))
+    shown = kept[:ROWS]
+    categories = [str(name) for name in mean["category"].values]
+    figure = _new_figure(figsize=(WIDTH, 1.5 + 0.34 * len(shown) * max(1, 0.55 * min(len(categories), CATEGORIES))))
+    axes = figure.subplots()
+    order = np.argsort(-np.abs(mean.values[shown]).max(axis=0), kind="stable")[:CATEGORIES]
+    _lines(
+        axes, [terms[k] for k in shown], [(categories[x], mean[shown, x], lower[shown, x], upper[shown, x]) for x in order]
+    )
+    axes.axvline(0, color="0.5", lw=0.8, zorder=0)
+    axes.set_xlabel(f"log odds against {reference}, {level} interval", fontsize=LABEL)
+    more = f" (the first {len(shown)} of {len(kept)} terms)" if len(shown) < len(kept) else ""
+    figure.suptitle(wrapped(title + more, 50), fontsize=TITLE)
+    if len(categories) > 1:
+        figure.legend(loc="outside lower center", ncols=3, fontsize=SMALL, frameon=False)
+    return figure
+
+
+def plot_predictions(predicted, *, title="Predicted shares"):
+    """Return a matplotlib figure of predictions(), comparisons() or poststratify(): shares with intervals, a line a row.
+
+    Parameters
+    ----------
+    predicted : Dataset
+    title : str
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    dims = [dim for dim in predicted["mean"].dims if dim != "category"]
+    if "category" not in predicted["mean"].dims or len(dims) > 1:
+        raise ArgumentError("predicted must be what predictions, comparisons, slopes or poststratify returned.")
+    rows = predicted.sizes[dims[0]] if dims else 1
+    labels = _labels(predicted, dims[0]) if dims else ["all"]
+    shown = list(range(min(rows, ROWS)))
+    categories = [str(name) for name in predicted["category"].values]
+    values = [np.atleast_2d(predicted[key].transpose(*dims, "category").values) for key in ("mean", "lower", "upper")]
+    order = [1] if len(categories) == 2 else list(np.argsort(-np.abs(values[0]).mean(axis=0), kind="stable")[:CATEGORIES])
+    figure = _new_figure(figsize=(WIDTH, 1.5 + 0.34 * len(shown) * max(1, 0.55 * len(order))))
+    axes = figure.subplots()
+    _lines(axes, [labels[r] for r in shown], [(categories[x], *(part[shown, x] for part in values)) for x in order])
+    level = f"{predicted.attrs['ci_prob'] * 100:g} % interval"
+    what = f"of {categories[1]}, " if len(order) == 1 else ""
+    kind = (
+        "difference of shares"
+        if dims == ["comparison"]
+        else "slope of the share"
+        if "variable" in predicted.coords
+        else "share"
+    )
+    axes.set_xlabel(f"{kind} {what}{level}", fontsize=LABEL)
+    if kind != "share":
+        axes.axvline(0, color="0.5", lw=0.8, zorder=0)
+    more = f" (the first {len(shown)} of {rows:,} rows)" if len(shown) < rows else ""
+    figure.suptitle(wrapped(title + more, 50), fontsize=TITLE)
+    if len(order) > 1:
+        figure.legend(loc="outside lower center", ncols=3, fontsize=SMALL, frameon=False)
+    return figure
+
+
+def _coefficients(fitted):
+    """Return (mean, lower, upper) without the reference category, its name, a title and the level of the intervals."""
+    try:
+        found = fitted.summary(0.95)
+        parts = [found[key] for key in ("mean", "lower", "upper")]
+        return *parts, fitted.reference, fitted.formula, "95 %"
+    except (AttributeError, TypeError):
+        pass  # a result; only maximum likelihood makes its own summary
+    if "regression" not in fitted.attrs:
+        raise ArgumentError("fitted must be what regress returned.")
+    summary, reference = fitted["summary"].to_dataset(), fitted.attrs["reference"]
+    parts = [summary[f"coefficients_{key}"].drop_sel(category=reference) for key in ("mean", "lower", "upper")]
+    return *parts, reference, fitted.attrs["title"], f"{summary.attrs['ci_prob'] * 100:g} %"
+
+
+def _lines(axes, labels, series):
+    """Draw one line per label, with the points of all series beside each other."""
+    y = np.arange(len(labels))[::-1].astype(float)
+    shifts = np.linspace(0.28, -0.28, len(series)) if len(series) > 1 else [0.0]
+    for i, (shift, (name, mean, lower, upper)) in enumerate(zip(shifts, series, strict=True)):
+        style = _style(i)
+        mean, lower, upper = (np.asarray(part, dtype=float) for part in (mean, lower, upper))
+        axes.hlines(y + shift, lower, upper, color=style["color"], lw=2)
+        axes.plot(mean, y + shift, style["marker"], color=style["color"], ms=5, label=name)
+    axes.set_yticks(y, [wrapped(label, 28) for label in labels], fontsize=SMALL)
+    axes.set_ylim(-0.7, len(labels) - 0.3)
+    axes.tick_params(labelsize=SMALL)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _labels(predicted, dim):
+    """Return a label for each row: its name, or the values of the covariates."""
+    if dim != "row":
+        return [str(value) for value in predicted[dim].values]
+    names = [n for n, values in predicted.coords.items() if values.dims == (dim,) and n not in (dim, "n_reports")]
+    columns = [predicted[name].values for name in names]
+
+    def text(value):
+        return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+
+    rows = range(predicted.sizes[dim])
+    return [", ".join(f"{n} {text(column[r])}" for n, column in zip(names, columns, strict=True)) or str(r) for r in rows]

@@ -1,0 +1,129 @@
+"""What people see of a regression: the page, its figures, and the command line."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import run
+
+import ldpbayes as lb
+from ldpbayes import pages, plots
+
+FORMULA = "connected ~ female + married + age_group"
+
+
+@pytest.fixture(scope="module")
+def nigeria():
+    return lb.regress(FORMULA, lb.load_example("nigeria_cells"), random_seed=1, draws=250)
+
+
+@pytest.fixture(scope="module")
+def three():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.integers(0, 3, 400), "report": rng.choice(list("abc"), 400)})
+    return lb.regress("answer ~ x", frame, lb.GRR(3, 2.0), categories=list("abc"), random_seed=1, draws=250)
+
+
+def test_page_of_a_posterior(nigeria):
+    page = lb.show(nigeria)
+    table = page.tables[0]
+    assert table.title == "Coefficients: log odds of yes against no" and len(table.rows) == 7
+    row = dict(zip([column.key for column in table.columns], table.rows[1], strict=True))
+    assert row["term"] == "female" and row["odds_ratio"] == pytest.approx(0.55, abs=0.03)
+    assert row["odds_interval"][0] == pytest.approx(np.exp(row["interval"][0]), rel=1e-9)
+    assert "yes is less likely with female" in page.summary
+    text = str(page)
+    assert "20 distinct rows" in text and "N(0, 2.5²)" in text
+    for renderer in ("html", "markdown", "latex", "csv", "json"):
+        assert page.render(renderer)
+    facts = json.loads(page.render("json"))
+    assert facts["terms"][1] == "female" and len(facts["coefficients"]["mean"]) == 7
+
+
+def test_pages_of_three_categories_and_of_maximum_likelihood(three):
+    rows = lb.show(three).tables[0].rows
+    assert [row[:2] for row in rows] == [(term, category) for term in ("Intercept", "x") for category in "bc"]
+    maximum = lb.regress(FORMULA, lb.load_example("nigeria_cells"), method="mle")
+    page = lb.show(maximum)
+    assert page.tables[0].rows[1][1] == pytest.approx(-0.578, abs=1e-4)
+    assert "deviance 3085.139" in str(page)
+
+
+def test_figures_show_the_numbers_of_the_summary(nigeria, three):
+    pytest.importorskip("matplotlib")
+    figure = plots.plot_coefficients(nigeria)
+    line = figure.axes[0].lines[0]
+    expected = nigeria["summary"]["coefficients_mean"].sel(category="yes").values[1:]
+    np.testing.assert_allclose(line.get_xdata(), expected)
+    assert figure.axes[0].get_yticklabels()[0].get_text() == "female"
+    both = plots.plot_coefficients(three, intercept=True)
+    assert {line.get_label() for line in both.axes[0].lines} >= {"b", "c"}
+    predicted = lb.predictions(nigeria)
+    drawn = plots.plot_predictions(predicted).axes[0].lines[0].get_xdata()
+    np.testing.assert_allclose(drawn, predicted["mean"].sel(category="yes"))
+    for found in (lb.comparisons(nigeria, "age_group"), lb.slopes(three, "x")):
+        assert plots.plot_predictions(found).axes[0].lines
+    for figure in lb.show(nigeria).figures:
+        assert figure.draw() is not None
+
+
+def test_command_with_a_page(capsys, tmp_path):
+    page = tmp_path / "page.html"
+    status, out, err = run(capsys, "regress", "example:nigeria_cells", FORMULA, "--seed", 1, "--draws", 100, "--page", page)
+    assert status == 0 and "odds ratio" in out and not err
+    assert "forced response" in page.read_text() and "<svg" in page.read_text()
+    status, out, _ = run(capsys, "regress", "example:nigeria_cells", FORMULA, "--method", "mle", "--json")
+    assert status == 0 and json.loads(out)["deviance"] == pytest.approx(3085.139, abs=1e-3)
+
+
+def test_command_on_a_table(capsys, tmp_path):
+    table, result = tmp_path / "survey.csv", tmp_path / "found.nc"
+    lines = pd.read_csv(lb.examples.FOLDER / "rr_nigeria_cells.csv").rename(columns={"report": "said"})
+    lines.to_csv(table, index=False)
+    design = ["--protocol", "forced_response", "-p", "truth=2/3", "-p", "forced=[1, 1]", "--categories", "no,yes"]
+    columns = ["--report", "said", "--count", "count"]
+    status, out, _ = run(capsys, "regress", table, FORMULA, *design, *columns, "--method", "mle")
+    assert status == 0 and "-0.5780" in out
+    status, out, _ = run(
+        capsys, "regress", table, FORMULA, *design, *columns, "--reference", "yes", "--output", result, "--draws", 100
+    )
+    assert status == 0 and "log odds of no against yes" in out
+    assert lb.load(result).attrs["reference"] == "yes"
+
+
+def test_command_on_a_collection_file_that_has_the_covariate(capsys, tmp_path):
+    survey = tmp_path / "survey.toml"
+    survey.write_text(
+        'title = "S"\ncategories = ["no", "yes"]\n[[channels]]\nprotocol = "warner"\nfile = "s.csv"\nreport = "said"\n'
+        "parameters = { p = 0.8 }\n"
+    )
+    (tmp_path / "s.csv").write_text(
+        "age,said\n" + "".join(f"{age},{said}\n" for age in (20, 30, 40) for said in ("no", "yes", "no"))
+    )
+    status, out, err = run(capsys, "regress", survey, "smokes ~ age", "--draws", 100, "--seed", 1)
+    assert status == 0, err
+    assert "age" in out and "9 reports in 3 distinct rows" in out
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["example:nigeria_cells", "connected ~ height"], "no such covariates; it has female, married, age_group"),
+        (["example:nigeria_cells", "female"], "formula must name"),
+        (["nowhere.csv", "a ~ b", "--protocol", "grr", "-p", "epsilon=1", "--categories", "x,y"], "No such file"),
+        (["nowhere.csv", "a ~ b"], "protocol must say"),
+        (["nowhere.csv", "a ~ b", "--protocol", "grr"], "categories must name"),
+        (["example:nigeria_cells", "a ~ female", "--method", "guess"], "method must be one of"),
+        (["example:nigeria_cells", "a ~ female", "--report", "x"], "report must be left out"),
+        (["example:nigeria_cells", "a ~ female", "--reference", "maybe"], "reference must be one of"),
+        (["example:nigeria_cells", "a ~ female", "--method", "mle", "--output", "x.nc"], "output must be left out"),
+    ],
+)
+def test_bad_commands_are_one_sentence(capsys, arguments, words):
+    status, out, err = run(capsys, "regress", *arguments)
+    assert status == 2 and words in " ".join(err.split()) and err.startswith("ldpbayes: ") and not out
+
+
+def test_pages_module_is_reachable():
+    assert pages.show is lb.show
