@@ -39,6 +39,7 @@ SHARED = {
 #: Members that stand on named siblings: planning solves for the risks and bounds of the theory.
 BUILT_ON = {
     "theory.planning": {"theory.risk", "theory.bounds"},
+    "theory.prospects": {"theory.planning"},
     "posteriors.nuts": {"posteriors.surrogate"},
     "posteriors.evidence": {"posteriors.exact", "posteriors.surrogate"},
     "posteriors.laplace": {"posteriors.surrogate"},

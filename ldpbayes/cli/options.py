@@ -105,12 +105,7 @@ def noncompliant(collection, belief, pairs, beta):
     """Return (collection, prior) with the respondents who ignore the device that name=law texts and b,c state."""
     from ldpbayes.priors import Compliance, parse_prior
 
-    laws = {}
-    for pair in pairs or ():
-        name, equals, law = (part.strip() for part in pair.partition("="))
-        if not equals or name in laws:
-            raise ArgumentError(f"noncompliance must be name=law, each name once, got {shown(pair)}.")
-        laws[name] = law
+    laws = named_laws(pairs)
     if laws:
         collection = collection.with_noncompliers(laws)
     if beta is None:
@@ -119,6 +114,17 @@ def noncompliant(collection, belief, pairs, beta):
     if not collection.n_laws:
         raise ArgumentError("noncompliance-prior needs respondents who ignore the device; state them with --noncompliance.")
     return collection, Compliance(belief, tuple(numbers) if isinstance(numbers, list) else numbers)
+
+
+def named_laws(pairs):
+    """Return the laws by name of name=law texts."""
+    laws = {}
+    for pair in pairs or ():
+        name, equals, law = (part.strip() for part in pair.partition("="))
+        if not equals or name in laws:
+            raise ArgumentError(f"noncompliance must be name=law, each name once, got {shown(pair)}.")
+        laws[name] = law
+    return laws
 
 
 def say_noncompliance(collection):

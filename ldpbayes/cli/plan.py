@@ -8,7 +8,7 @@ import typer
 
 from ldpbayes import files
 from ldpbayes.cli import options, printing
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, shown
 
 #: Points of a plotted curve.
 POINTS = 25
@@ -38,20 +38,45 @@ def command(
         str,
         typer.Option(
             help="Assumed distribution: [bold]uniform[/bold] (the worst case for l2), [bold]jeffreys[/bold] or "
-            "[bold]flat[/bold] (averaged over that prior), or a CSV of true counts with columns value and count."
+            "[bold]flat[/bold] (averaged over that prior), shares such as 0.9,0.1, or a CSV of true counts with columns "
+            "value and count."
         ),
     ] = "uniform",
     target: Annotated[str, typer.Option(help="distribution (P) or frequency (F of these users).")] = "distribution",
     estimator: Annotated[str, typer.Option(help="mle (what MLE and posterior attain) or oracle.")] = "mle",
     ci: Annotated[float, typer.Option(help="Probability for max and half_width.")] = 0.95,
+    groups: Annotated[
+        int | None, typer.Option(help="Compare this many groups of equal size: interval widths and differences.", min=2)
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Difference between two groups' shares: the power to find it, at level 1 − ci.")
+    ] = None,
+    power: Annotated[
+        float | None, typer.Option(help="Instead of --error: find --delta with this probability, such as 0.8.")
+    ] = None,
+    fakes: Annotated[
+        float | None, typer.Option(help="Share of crafted reports, such as 0.05: what they do to a share of 0.01.")
+    ] = None,
+    noncompliance: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Respondents who ignore the device, name=law, such as no-sayer=no: the sd of their share that the design "
+            "can give; may be repeated."
+        ),
+    ] = None,
+    gamma: Annotated[float, typer.Option(help="Share of those who ignore the device, for --noncompliance.")] = 0.1,
     plot: Annotated[pathlib.Path | None, typer.Option(help="Write the error against ε (or n) as a picture.")] = None,
     page: options.PagePath = None,
     as_json: options.AsJSON = False,
 ):
     """Choose protocol, ε and sample size: give three of categories, epsilon, users and error, and get the fourth.
 
-    Protocols are ranked, best first, beside the least error that any ε-LDP protocol can have and the error of as many open
-    answers. Nothing is simulated. The ε of a survey design follows from its parameters: give users or error.
+    Protocols are ranked, best first, beside the least error that any ε-LDP protocol can have (least possible) and the error
+    of as many open answers. Nothing is simulated. The ε of a survey design follows from its parameters: give users or error.
+
+    An error of kind half_width is the easiest to read: 0.03 means that a share is known to plus or minus three percentage
+    points. Ask with --groups, --delta and --power for comparisons of groups, with --fakes what crafted reports can do, and
+    with --noncompliance whether the design can tell how many ignore it.
 
     Examples:
 
@@ -61,6 +86,12 @@ def command(
 
       ldpbayes plan --protocol forced_response -p truth=0.75 -p forced=[1,1] --error 0.03 --kind half_width
 
+      ldpbayes plan --categories 5 --epsilon 1 --groups 2 --delta 0.05 --power 0.8
+
+      ldpbayes plan --categories 20 --epsilon 1 --users 10000 --fakes 0.05
+
+      ldpbayes plan --protocol extended_crosswise -p p=0.2 --users 3000 --noncompliance no-sayer=different
+
       ldpbayes plan --categories 73 --epsilon 1 --users 32561 --p my_counts.csv --plot plan.png
     """
     if plot is not None:
@@ -69,10 +100,17 @@ def command(
         check_ending(plot)
         files.check_output(plot)
     options.check_page(page)
-    from ldpbayes.theory import planning
+    from ldpbayes.theory import planning, prospects
 
+    if power is not None:
+        kind, error = "half_width", _error_for(power, delta, groups, error, kind, ci)
+    laws = options.named_laws(noncompliance)
     assumptions = {"kind": kind, "p": _assumed(p), "target": target, "estimator": estimator, "ci_prob": ci}
     known = {"n_categories": categories, "epsilon": epsilon, "n": users, "error": error}
+    asked = {"groups": groups, "delta": delta, "fakes": fakes, "laws": laws, "gamma": gamma}
+    if categories is None and not isinstance(assumptions["p"], str):
+        if None in (epsilon, users, error):
+            known["n_categories"] = categories = len(assumptions["p"])
     if categories is None and not isinstance(assumptions["p"], str):
         raise ArgumentError("p must be uniform, jeffreys or flat where the number of categories is the unknown.")
     settings = options.parameters(parameter)
@@ -80,17 +118,31 @@ def command(
         raise ArgumentError(f"parameter needs exactly one --protocol that takes it, got {len(protocol or ())}.")
     makers = None
     fixed = [name for name in protocol or () if not planning.has_free_epsilon(name, settings)]
+    if fixed and len(fixed) < len(protocol):
+        raise ArgumentError(f"protocol must name designs that fix epsilon ({', '.join(fixed)}) or protocols that take it.")
     if fixed:
         plans, makers = _fixed(fixed, settings, known, assumptions)
     else:
         makers = planning.named_makers(protocol, settings) if protocol else None
         plans = planning.plan(**known, protocols=makers, **assumptions)
+    rest = {key: value for key, value in assumptions.items() if key != "kind"}
+    plans = prospects.with_prospects(plans, makers, **asked, **rest)
     from ldpbayes.pages.plan import of_plan
 
     along = "n" if fixed or (epsilon is not None and users is None) else "epsilon"
     draw = functools.partial(_draw, plans[0], kind, makers, assumptions, along)
     drawn = draw if plot or (page and plans[0].feasible) else None
-    content = of_plan(plans, kind=kind, assumed=p, ci_prob=ci, draw=drawn, command=options.command_line())
+    content = of_plan(
+        plans,
+        kind=kind,
+        assumed=p,
+        ci_prob=ci,
+        draw=drawn,
+        command=options.command_line(),
+        groups=groups,
+        delta=delta,
+        fakes=fakes,
+    )
     printing.show(content, as_json, page)
     if plot:
         from ldpbayes.plots import save_figure
@@ -98,6 +150,17 @@ def command(
         save_figure(draw(), plot)
         if not as_json:
             printing.wrote(plot)
+
+
+def _error_for(power, delta, groups, error, kind, ci):
+    """Return the half-width over all users at which two of the groups are found to differ."""
+    from ldpbayes.theory import prospects
+
+    if delta is None:
+        raise ArgumentError("power needs --delta, the difference to be found.")
+    if error is not None or kind not in ("l2", "half_width"):
+        raise ArgumentError("power stands for --error and --kind; leave these out.")
+    return prospects.half_width_for(delta, power, groups=groups or 2, ci_prob=ci)
 
 
 def _fixed(names, settings, known, assumptions):
@@ -141,6 +204,11 @@ def _draw(best, kind, makers, assumptions, along):
 def _assumed(text):
     if text in ("uniform", "jeffreys", "flat"):
         return text
+    if "," in text:
+        try:
+            return [float(part) for part in text.split(",")]
+        except ValueError:
+            raise ArgumentError(f"p must be shares such as 0.9,0.1, got {shown(text)}.") from None
     from ldpbayes.simulate import population
 
     return population(text).distribution

@@ -9,7 +9,6 @@ import numpy as np
 
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.pages.prose import number_of
-from ldpbayes.result.observed import observed_data, observed_of_cells
 
 #: Libraries whose versions may change a number in its last digits.
 LIBRARIES = ("numpy", "scipy", "xarray")
@@ -116,12 +115,12 @@ def again(command: str = "", *, seed: int | None = None, data: str = "", setting
     dict of str to str
         Command, seed, settings, data, versions of programs, and what to cite.
     """
-    import importlib
+    from importlib.metadata import version
 
     import ldpbayes
 
     versions = [f"ldpbayes {ldpbayes.__version__}", f"Python {platform.python_version()}"]
-    versions += [f"{name} {importlib.import_module(name).__version__}" for name in LIBRARIES]
+    versions += [f"{name} {version(name)}" for name in LIBRARIES]
     found = {
         "Command": command,
         "Random seed": "" if seed is None else str(seed),
@@ -145,6 +144,8 @@ def fingerprint(collection: Collection | Cells) -> str:
     str
         The same as ``fingerprint_of_arrays`` of what a result keeps of the data.
     """
+    from ldpbayes.result.observed import observed_data, observed_of_cells  # loads xarray, which plan does without
+
     if isinstance(collection, Cells):
         held = observed_of_cells(collection).data_vars
         return fingerprint_of_arrays(collection.categories, {str(name): one.values for name, one in held.items()})

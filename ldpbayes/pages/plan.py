@@ -4,11 +4,31 @@ import math
 
 from ldpbayes.pages.about import again
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.theory.prospects import POWER, SHARE
 
+#: What with_prospects adds.
+_ASKED = ("group_half_width", "least_difference", "power", "poisoned", "gamma_sd")
+_WANTED = {
+    "n": "users needed",
+    "epsilon": "privacy level needed",
+    "error": "error to expect",
+    "n_categories": "categories possible",
+}
 _NAMES = {"n_categories": "categories", "epsilon": "epsilon", "n": "users", "error": "error"}
 
 
-def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", ci_prob: float = 0.95, draw=None, command="") -> Page:
+def of_plan(
+    plans,
+    *,
+    kind: str = "l2",
+    assumed: str = "uniform",
+    ci_prob: float = 0.95,
+    draw=None,
+    command="",
+    groups: int | None = None,
+    delta: float | None = None,
+    fakes: float | None = None,
+) -> Page:
     """Return the Page of a list of Plan.
 
     Parameters
@@ -25,6 +45,8 @@ def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", ci_prob: float
         Returns the figure of the error against ε or n.
     command : str
         The line for a shell that makes this page.
+    groups, delta, fakes : int, float, float, optional
+        What ``prospects.with_prospects`` was asked.
 
     Returns
     -------
@@ -40,21 +62,29 @@ def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", ci_prob: float
         Column("error", "error", spec=".4g"),
         Column("bound", "least possible", spec=".4g", priority=2),
         Column("open_answers", "open answers", spec=".4g", priority=3),
+        Column("group_half_width", "half-width in a group", spec=".3g"),
+        Column("least_difference", f"difference found with power {POWER:g}", spec=".3g"),
+        Column("power", f"power to find {delta:g}" if delta else "power", spec=".3f"),
+        Column("poisoned", f"{SHARE:g} becomes, with {fakes or 0:.3g} fakes", spec=".3g"),
+        Column("gamma_sd", "sd of γ", spec=".3g"),
         Column("bytes_per_report", "bytes a report", spec=",.0f", priority=5),
         Column("note", "computed by", "text", priority=6),
     )
     rows = tuple(
         (
             *(p.protocol, float(p.n_categories), p.epsilon, float(p.users), p.error, p.bound, p.open_answers),
+            *(p.group_half_width, p.least_difference, p.power, p.poisoned, None if math.isinf(p.gamma_sd) else p.gamma_sd),
             *(float(p.bytes_per_report) if p.bytes_per_report else None, p.note if p.feasible else None),
         )
         for p in plans
     )
-    blank = {"bound"} if all(math.isnan(plan.bound) for plan in plans) else set()  # only some kinds have a least error
+    # Only some kinds have a least error, and the rest is there where it was asked for.
+    blank = {name for name in ("bound", *_ASKED) if all(math.isnan(getattr(plan, name)) for plan in plans)}
     kept = [i for i, column in enumerate(columns) if column.key not in blank]
     notes = [
         Note(Kind.METHOD, "Users are rounded up. Nothing was simulated, except averages over a prior."),
     ]
+    notes += _prospects(plans, groups, delta, fakes)
     hopeless = [plan for plan in plans if not plan.feasible]
     notes += [Note(Kind.WARNING, f"{plan.protocol}: {plan.note}") for plan in hopeless]
     figures: tuple[Figure, ...] = ()
@@ -64,7 +94,39 @@ def of_plan(plans, *, kind: str = "l2", assumed: str = "uniform", ci_prob: float
         figures = (Figure("plan", title, alt, draw),)
     facts = {"kind": kind, "p": assumed, "solved": plans[0].solved, "plans": [plan.row() for plan in plans]}
     table = Table(title, columns, rows).only(kept)
-    return Page(title, (table,), tuple(notes), figures, facts, _summary(plans, what), {}, again(command))
+    heading = f"Plan: {_WANTED[plans[0].solved]}"
+    return Page(heading, (table,), tuple(notes), figures, facts, _summary(plans, what), {}, again(command))
+
+
+def _prospects(plans, groups, delta, fakes):
+    """Yield what the best plan can be used for."""
+    feasible = [plan for plan in plans if plan.feasible]
+    best = feasible[0] if feasible else None
+    if best is not None and not math.isnan(best.least_difference):
+        groups = groups or 2
+        text = f"Each of {groups} groups of {best.users // groups:,} users is known to ±{best.group_half_width:.3g} by "
+        text += (
+            f"{best.protocol}; a difference of {best.least_difference:.3g} between two of them is found with probability "
+        )
+        text += f"{POWER:g}"
+        text += f", and one of {delta:g} with probability {best.power:.2f}." if delta else "."
+        if groups > 2:
+            text += " Comparing more than two of them needs a stricter level."
+        yield Note(Kind.WORTH, text)
+    known = [plan for plan in feasible if not math.isnan(plan.poisoned)]
+    if known:
+        worst = max(known, key=lambda plan: plan.poisoned)
+        text = f"If {100 * fakes:g} % of the reports are crafted to raise one category, its estimate of {SHARE:g} becomes "
+        text += f"{known[0].poisoned:.2g} under {known[0].protocol}"
+        text += f", and {worst.poisoned:.2g} under {worst.protocol}." if worst.poisoned > known[0].poisoned else "."
+        yield Note(Kind.WORTH, f"{text} ldpbayes check looks for such reports; some cannot be seen.")
+    hidden = [plan.protocol for plan in feasible if math.isinf(plan.gamma_sd)]
+    if hidden:
+        yield Note(
+            Kind.WARNING,
+            f"No number of reports through {', '.join(hidden)} tells how many ignore the device. A second channel with "
+            "another ε, or asking some of the respondents directly, may tell it.",
+        )
 
 
 def _summary(plans, what):
@@ -78,7 +140,7 @@ def _summary(plans, what):
         "error": f"has the least error: {best.error:.3g}",
         "n_categories": f"allows the most categories: {best.n_categories:,}",
     }[best.solved]
-    text = f"{best.protocol} {found}." if len(plans) > 1 else f"{best.protocol}: {found.split(': ')[1]}."
+    text = f"The protocol {best.protocol} {found}." if len(plans) > 1 else f"{best.protocol}: {found.split(': ')[1]}."
     setting = f"{best.n_categories:,} categories, ε = {best.epsilon:.3g} and {best.users:,} users"
     text += f" With {setting} the {what} is {best.error:.3g}"
     open_answers = f"as many unprotected answers would leave {best.open_answers:.3g}" if best.open_answers > 0 else ""

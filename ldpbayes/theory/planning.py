@@ -68,6 +68,13 @@ class Plan:
         Size of one stored report.
     note : str
         How the error was computed, or why there is no plan.
+    group_half_width, least_difference, power : float
+        Of groups, where ``prospects.with_prospects`` added them: half-width of an interval in each group, the difference of
+        two groups that is found with probability 0.8, and the power for a stated difference.
+    poisoned : float
+        What a share of 0.01 becomes with the stated share of crafted reports.
+    gamma_sd : float
+        Standard deviation of the share γ of respondents who ignore the device; inf where no number of reports tells it.
     """
 
     protocol: str
@@ -80,6 +87,11 @@ class Plan:
     open_answers: float = math.nan
     bytes_per_report: int = 0
     note: str = ""
+    group_half_width: float = math.nan
+    least_difference: float = math.nan
+    power: float = math.nan
+    poisoned: float = math.nan
+    gamma_sd: float = math.nan
 
     @property
     def users(self):
@@ -157,6 +169,8 @@ def plan(
     )
     if unknown == ["n_categories"] and not isinstance(p, str | float | int):
         raise ArgumentError("p must be 'uniform' or a symmetric prior when n_categories is the unknown.")
+    if known["n_categories"] is not None:
+        question.assumed(known["n_categories"])  # a p of another length is refused, not a reason why no protocol has a plan
     plans = [_solve(name, maker, unknown[0], known, question) for name, maker in _makers(protocols).items()]
     return sorted(plans, key=lambda plan: _rank(plan, unknown[0]))
 
@@ -280,14 +294,17 @@ class _Question:
     def floors(self, a, epsilon, n):
         """Return (bound, error of n open answers): the higher of the open answers' error and that of every ε-LDP protocol.
 
-        At uniform p the second is the exact floor, which subset selection attains; elsewhere that of Theorem 4.5.
+        At uniform p the second is the exact floor, which subset selection attains; elsewhere that of Theorem 4.5. The
+        widest interval is at least as wide as the root mean square: at uniform p its floor is the root of the a-th part.
         """
         open_answers = _scale(self.open_answers(a), self.kind, n)
-        if self.kind != "l2":
-            return math.nan, open_answers
         uniform = isinstance(self.p, str) and self.p == "uniform"
-        floor = bounds.exact_floor if uniform else bounds.theorem_4_5
-        return max(floor(a, epsilon, self.target).value / n, open_answers), open_answers
+        if self.kind == "l1" or (self.kind != "l2" and not uniform):
+            return math.nan, open_answers
+        least = (bounds.exact_floor if uniform else bounds.theorem_4_5)(a, epsilon, self.target).value / n
+        if self.kind != "l2":
+            least = math.sqrt(least / a) * self.width(a)
+        return max(least, open_answers), open_answers
 
 
 def _solve(name, maker, unknown, known, question):
@@ -475,7 +492,7 @@ def has_free_epsilon(name, parameters=None):
     """Return whether a protocol of this name takes ε as a parameter; the ε of a survey design follows from its devices."""
     known, given = resolve(name, parameters)
     stated = {protocol.name: protocol.stated for protocol in describe_protocols()}.get(known, "epsilon")
-    return name in PROTOCOLS or ("epsilon" in stated and not {*given} & {"epsilon", "kappa"})
+    return name in PROTOCOLS or ("epsilon" in stated and not {*given} & {"epsilon", "kappa", "factors"})
 
 
 def plan_design(

@@ -30,12 +30,14 @@ _STYLE = """
 .ldp td { white-space: nowrap; }
 .ldp .text { text-align: left; }
 .ldp td.text, .ldp th.text { white-space: normal; max-width: 24rem; overflow-wrap: break-word; }
+.ldp td.text { min-width: 8rem; }
 .ldp td.long, .ldp th.long { min-width: 7rem; overflow-wrap: anywhere; }
 .ldp thead th { border-bottom: 2px solid; vertical-align: bottom; }
 .ldp tbody th { font-weight: 400; }
 .ldp .warning { color: var(--warn); font-weight: 600; }
 .ldp .note { font-size: .9rem; color: var(--soft); }
 .ldp summary { cursor: pointer; }
+@media (max-width: 30rem) { .ldp table { font-size: .9rem; } .ldp th, .ldp td { padding: .3rem .4rem; } }
 """
 _NIGHT = """--paper: #16181c; --ink: #ececec; --soft: #b5b5b5; --line: #6f6f6f; --pale: #23262c; --warn: #ffb3a7;
   --warn-back: #3a2220; --link: #8cc8ff;"""

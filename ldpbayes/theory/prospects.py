@@ -1,0 +1,304 @@
+"""What a planned collection can be used for: groups side by side, crafted reports, respondents who ignore the device."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from ldpbayes import checks
+from ldpbayes.collections import Collection, Tally
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.protocols import AbstractProtocol, make_protocol
+from ldpbayes.protocols.base import MAX_LISTED
+from ldpbayes.theory import planning
+
+#: Power at which the least difference between two groups is stated.
+POWER = 0.8
+#: The share of a category that crafted reports raise, where none is stated.
+SHARE = 0.01
+#: Largest listed channel, in entries, whose most effective report is looked for.
+_MAX_ENTRIES = 2**22
+#: The design that asks two halves of the respondents with p and 1 − p.
+_HALVES = "extended_crosswise"
+
+
+def with_prospects(
+    plans,
+    makers=None,
+    *,
+    groups: int | None = None,
+    delta: float | None = None,
+    fakes: float | None = None,
+    laws: Mapping | None = None,
+    gamma: float = 0.1,
+    **assumed,
+) -> list:
+    """Return the plans with what was asked of them: widths and power for groups, and a share that is poisoned.
+
+    Parameters
+    ----------
+    plans : list of Plan
+        From ``planning.plan``.
+    makers : dict of str to callable, optional
+        The protocols of the plans, as ``planning.plan`` takes them.
+    groups : int, optional
+        Number of groups of equal size.
+    delta : float, optional
+        Difference between two groups whose power is wanted.
+    fakes : float, optional
+        Share of the reports that are crafted.
+    laws : mapping of str to law, optional
+        Respondents who ignore the device, as for ``Collection.with_noncompliers``.
+    gamma : float
+        Their share.
+    **assumed
+        p, target, estimator and ci_prob, as for ``planning.plan``.
+
+    Returns
+    -------
+    list of Plan
+        In the same order; plans that do not reach their target are left as they are.
+    """
+    makers = planning.PROTOCOLS if makers is None else makers
+    if delta is not None and groups is None:
+        groups = 2
+    ci_prob = assumed.get("ci_prob", 0.95)
+    out = []
+    for one in plans:
+        found = {}
+        protocol = makers[one.protocol](one.n_categories, one.epsilon) if one.feasible else None
+        if protocol is not None and groups is not None:
+            found["group_half_width"] = half_width(protocol, one.n, groups, **assumed)
+            population = assumed | {"target": "distribution"}  # groups are compared as populations, not as these people
+            own = half_width(protocol, one.n, groups, **population)
+            found["least_difference"] = least_difference(own, ci_prob=ci_prob)
+            if delta is not None:
+                found["power"] = power(protocol, one.n, delta, groups=groups, **population)
+        if protocol is not None and fakes is not None:
+            found["poisoned"] = poisoned_share(protocol, fakes)
+        if protocol is not None and laws:
+            p = assumed.get("p", "uniform")
+            p = None if isinstance(p, str) else p
+            found["gamma_sd"] = noncompliance(_parts(one.protocol, protocol), one.n, laws, gamma=gamma, p=p).sd
+        out.append(dataclasses.replace(one, **found))
+    return out
+
+
+def power(protocol: AbstractProtocol, n: float, delta: float, *, groups: int = 2, ci_prob: float = 0.95, **assumed) -> float:
+    """Return the probability that a difference between two groups is found.
+
+    Each of the groups has n/groups reports. The difference of a category's two shares has the standard deviation σ√2, σ that
+    of one group, and is found where it exceeds z = Φ⁻¹((1 + ci_prob)/2) of them: the power is
+    Φ(δ/(σ√2) − z) + Φ(−δ/(σ√2) − z).
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    n : float
+        Reports in all groups.
+    delta : float
+        The true difference of the share of the category with the widest interval.
+    groups : int
+        Number of groups, of equal size.
+    ci_prob : float
+        One minus the level of the two-sided test.
+    **assumed
+        p and estimator, as for ``planning.plan``.
+
+    Returns
+    -------
+    float
+    """
+    delta, groups = _delta(delta), checks.integer(groups, "groups", minimum=2)
+    width = ndtri((1 + ci_prob) / 2)
+    sd = half_width(protocol, n, groups, ci_prob=ci_prob, **assumed) / width
+    return _power(delta / (sd * math.sqrt(2)), width)
+
+
+def half_width(protocol: AbstractProtocol, n: float, groups: int, *, ci_prob: float = 0.95, **assumed) -> float:
+    """Return the half-width of the widest category's interval in each of several groups of equal size.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    n : float
+        Reports in all groups.
+    groups : int
+    ci_prob : float
+    **assumed
+        p, target and estimator, as for ``planning.plan``.
+
+    Returns
+    -------
+    float
+    """
+    groups = checks.integer(groups, "groups", minimum=1)
+    return planning.expected_error(protocol, n / groups, kind="half_width", ci_prob=ci_prob, **assumed)
+
+
+def least_difference(half_width_of_group: float, *, probability: float = POWER, ci_prob: float = 0.95) -> float:
+    """Return the least difference of two groups' shares that is found with some probability.
+
+    Parameters
+    ----------
+    half_width_of_group : float
+        Of each group's interval.
+    probability : float
+        The power.
+    ci_prob : float
+        Of the interval, and one minus the level of the test.
+
+    Returns
+    -------
+    float
+    """
+    width = ndtri((1 + ci_prob) / 2)
+    return math.sqrt(2) * half_width_of_group / width * _distance(probability, width)
+
+
+def half_width_for(delta: float, probability: float, *, groups: int = 2, ci_prob: float = 0.95) -> float:
+    """Return the half-width of the interval over all users at which two of the groups differ detectably.
+
+    Parameters
+    ----------
+    delta : float
+        Difference of the two groups' shares.
+    probability : float
+        The power.
+    groups : int
+        Number of groups, of equal size.
+    ci_prob : float
+
+    Returns
+    -------
+    float
+        The error of the kind "half_width" to plan for.
+    """
+    groups = checks.integer(groups, "groups", minimum=2)
+    checks.probability(probability, "power", open_low=True, open_high=True)
+    if probability <= 1 - ci_prob:
+        raise ArgumentError(f"power must be above the level of the test, {1 - ci_prob:.3g}, got {probability!r}.")
+    one = least_difference(1.0, probability=probability, ci_prob=ci_prob)
+    return _delta(delta) / one / math.sqrt(groups)
+
+
+def poisoned_share(protocol: AbstractProtocol, fakes: float, share: float = SHARE) -> float:
+    """Return what the estimate of a share becomes where some of the reports are crafted to raise it.
+
+    The estimate is a mean over reports. One that supports the category adds D = (1 − h)/(g − h) in place of the true share,
+    so that the estimate becomes (1 − f)·share + f·D, at most 1. Without hit rates D is the largest entry of the category's
+    row of (QᵀWQ)⁻¹QᵀW at uniform p, W = diag(1/Qp), averaged over the categories.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    fakes : float
+        Share f of the reports that are crafted.
+    share : float
+        The true share.
+
+    Returns
+    -------
+    float
+        nan where the reports of the protocol are too many to list and have no hit rates.
+
+    References
+    ----------
+    Cao, Jia and Gong (2021), Data Poisoning Attacks to Local Differential Privacy Protocols, USENIX Security; the maximal
+    gain attack.
+    """
+    fakes = checks.probability(fakes, "fakes", open_high=True)
+    share = checks.probability(share, "share")
+    found = (1 - fakes) * share + fakes * _largest_weight(protocol)
+    return 1.0 if found > 1 else found
+
+
+def _largest_weight(protocol):
+    """Return the largest weight D of one report in the estimate of a category; nan where it is not worked out."""
+    if protocol.hit_rates is not None:
+        g, h = protocol.hit_rates
+        return (1 - h) / (g - h)
+    size = protocol.n_outputs
+    if size is None or size > MAX_LISTED or size * protocol.n_categories > _MAX_ENTRIES:
+        return math.nan
+    channel = protocol.channel()
+    weighted = channel.T / np.maximum(channel.mean(axis=1), 1e-300)
+    return float((np.linalg.pinv(weighted @ channel) @ weighted).max(axis=1).mean())
+
+
+def noncompliance(protocols, n: float, laws: Mapping, *, gamma: float = 0.1, p=None):
+    """Return what n reports can tell of the share γ of respondents who ignore the device.
+
+    Parameters
+    ----------
+    protocols : sequence of AbstractProtocol
+        Channels with as many categories, each asked of an equal part of the users.
+    n : float
+        Reports in all channels.
+    laws : mapping of str to law
+        As for ``Collection.with_noncompliers``.
+    gamma : float
+        The share at which the sd is stated.
+    p : (a,) array, optional
+        Distribution of those who follow the device; uniform by default.
+
+    Returns
+    -------
+    Identification
+        identified, sd and sentence; see ``Collection.noncompliance``.
+
+    Examples
+    --------
+    >>> from ldpbayes.protocols.designs import crosswise
+    >>> round(noncompliance([crosswise(0.2), crosswise(0.8)], 3000, {"no-sayer": "different"}).sd, 3)
+    0.018
+    """
+    gamma = checks.probability(gamma, "gamma", open_low=True, open_high=True)
+    a = protocols[0].n_categories
+    p = np.full(a, 1 / a) if p is None else checks.distribution(p, "p", a)
+    users = max(round(n / len(protocols)), 1)
+    tallies = [Tally(one, *_expected_reports(one, p, users), f"{i}") for i, one in enumerate(protocols, 1)]
+    collection = Collection(_labels(a), tallies).with_noncompliers(laws)
+    mixed = np.append((1 - gamma) * p, np.full(len(laws), gamma / len(laws)))
+    expected = [Tally(one.protocol, *_expected_reports(one.protocol, mixed, users), one.name) for one in collection.tallies]
+    return dataclasses.replace(collection, tallies=tuple(expected)).noncompliance(gamma)
+
+
+def _labels(a):
+    return ["no", "yes"] if a == 2 else [str(x) for x in range(a)]
+
+
+def _parts(name, protocol):
+    """Return the channels of a plan: the extended crosswise design asks one half with p and the other with 1 − p."""
+    if name != _HALVES:
+        return [protocol]
+    settings = protocol.parameters()
+    return [protocol, make_protocol(name, _labels(2), settings | {"p": 1 - settings["p"]})]
+
+
+def _expected_reports(protocol, p, users):
+    """Return (reports, whole counts near their expectation), or simulated ones where there are too many to list."""
+    if protocol.n_outputs is not None and protocol.n_outputs <= MAX_LISTED:
+        reports = protocol.all_reports()
+        return reports, np.maximum(np.rint(users * (protocol.channel() @ p)), 1).astype(np.int64)
+    counts = np.floor(min(users, 20_000) * p).astype(np.int64)
+    counts[0] += min(users, 20_000) - counts.sum()
+    return protocol.simulate(counts, np.random.default_rng(0))
+
+
+def _delta(delta):
+    return checks.probability(delta, "delta", open_low=True)
+
+
+def _power(distance, width):
+    return float(ndtr(distance - width) + ndtr(-distance - width))
+
+
+def _distance(probability, width):
+    """Return the difference, in standard deviations of it, that is found with this probability."""
+    if not 2 * ndtr(-width) < probability < 1:
+        raise InfeasibleError(f"No difference is found with probability {probability:g} at this level.")
+    return brentq(lambda distance: _power(distance, width) - probability, 0.0, 60.0, xtol=1e-12)
