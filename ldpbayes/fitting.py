@@ -221,6 +221,7 @@ def fit(
     ('exact', [0.741, 0.259])
     """
     from ldpbayes import answers, result
+    from ldpbayes.estimators.confidence import confidence_intervals
     from ldpbayes.fitness.checking import check
 
     if isinstance(collection, (str, os.PathLike)):
@@ -272,9 +273,15 @@ def fit(
 
             tree.attrs |= findings(tree, collection, problem.prior)
         elif collection.survey is None:
-            tree.attrs |= log_bayes_factors(collection, problem=problem, known=of_result(tree)).to_attrs()
+            factors = log_bayes_factors(collection, problem=problem, known=of_result(tree))
+            tree.attrs |= factors.to_attrs()
+            confidence = confidence_intervals(collection, ci_prob)
+            if confidence is not None:
+                result.add_confidence(tree, confidence)
         if np.isfinite(tree.attrs["prior_weight"]):
             tree.attrs |= answers.worth(tree, collection)
+        if not collection.n_laws and collection.survey is None:
+            tree.attrs |= answers.decision(tree, collection, factors.between("learnt", factors.used))
         fitness = check(collection, replications=QUICK_REPLICATIONS)
         tree.attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged), "fitness_p": fitness.p_value}
     if not tree.attrs["converged"]:

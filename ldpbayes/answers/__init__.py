@@ -1,13 +1,15 @@
 """Questions to a posterior: joint intervals, rankings, contrasts, sums over categories or cells, and what reports are worth.
 
 Each function takes a result of fit(). Most return an xarray.Dataset with a Monte Carlo standard error for every
-probability and mean; ``total`` returns draws, ``worth`` a dictionary and ``fakes_needed``, which also takes the reports
-themselves, a Fakes. A result with cells is asked about one of them, named by ``cell=``; ``poststratify`` combines them.
-A result of regress() answers ``predictions``, ``comparisons``, ``slopes``, ``odds_ratios`` and ``poststratify``.
+probability and mean; ``total`` returns draws, ``worth`` and ``decision`` return dictionaries, and ``fakes_needed``, which
+also takes the reports themselves, a Fakes. A result with cells is asked about one of them, named by ``cell=``;
+``poststratify`` combines them. A result of regress() answers ``predictions``, ``comparisons``, ``slopes``,
+``odds_ratios`` and ``poststratify``.
 """
 
 from ldpbayes.answers.cells import poststratify
 from ldpbayes.answers.contrasts import contrast
+from ldpbayes.answers.decision import decision
 from ldpbayes.answers.fakes import fakes_needed
 from ldpbayes.answers.intervals import interval_parts, simultaneous_intervals
 from ldpbayes.answers.ranks import probability_in_top
@@ -19,6 +21,7 @@ __all__ = [
     "category_sum",
     "comparisons",
     "contrast",
+    "decision",
     "entropy",
     "fakes_needed",
     "interval_parts",

@@ -112,7 +112,7 @@ def _form(reports, channel) -> tuple[Binomials, tuple[str, ...]]:
     if isinstance(reports, xr.DataTree):
         if channel is not None:
             raise ArgumentError("channel goes with a collection; a result of several channels has no support counts.")
-        found = reports["estimate"] if "estimate" in reports.children else None
+        found = reports["confidence"] if "confidence" in reports.children else None
         if found is None or "support_count" not in found or found["support_count"].ndim > 1:
             raise InfeasibleError(
                 "This result has no support counts: it comes from several channels, from cells, from a protocol without "

@@ -75,11 +75,6 @@ def worth(tree: xr.DataTree, collection: Collection) -> Worth:
                 f" The total sd (the root of the summed variances) is {variance**0.5:.4f}; with as many reports no protocol "
                 f"with ε = {epsilon:.3g} can guarantee less than {bound:.4f} for every P (large n)."
             )
-    if alpha_total > max(open_answers, 1.0):
-        sentence += (
-            f" The prior carries as much weight as {alpha_total:,.0f} answers, more than the data. Refit with a different "
-            "prior and compare (use the log-evidence where available)."
-        )
     return {
         "effective_open_answers": open_answers,
         "total_sd": variance**0.5,

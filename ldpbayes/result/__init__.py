@@ -2,6 +2,7 @@
 
 Groups: ``posterior`` (distribution, frequency and derived quantities; dims chain, draw, [cell,] category), ``exact``
 (moments, interval ends and log-evidence known without draws), ``estimate`` (point estimates and standard errors),
+``confidence`` (confidence intervals, which hold for every distribution),
 ``summary`` (what is printed), ``observed_data``, ``constant_data`` and ``sample_stats``.
 """
 
@@ -25,6 +26,7 @@ from ldpbayes.result.validation import validate
 __all__ = [
     "EXACT",
     "LEVELS",
+    "add_confidence",
     "add_estimates",
     "add_log_likelihood",
     "among_compliers",
@@ -175,6 +177,28 @@ def add_estimates(tree, estimates):
         both = (("derived", "derived"), ("derived_standard_error", "derived_error"))
         found = {key: (("estimator", "quantity"), np.stack([getattr(e, field) for e in estimates])) for key, field in both}
         tree["estimate"] = xr.DataTree(tree["estimate"].to_dataset().assign(found).assign_coords(quantity=names))
+    return tree
+
+
+def add_confidence(tree, found):
+    """Add the group ``confidence``: lower and upper (target, category), and the support counts that they come from.
+
+    Parameters
+    ----------
+    tree : DataTree
+    found : Confidence
+        From estimators.confidence.confidence_intervals.
+
+    Returns
+    -------
+    DataTree
+    """
+    data = {name: (("target", "category"), getattr(found, name)) for name in ("lower", "upper")}
+    if found.form is not None:
+        parts = {"support_count": "counts", "rate_of_value": "hit", "rate_of_others": "other"}
+        data |= {name: (("category",), np.asarray(getattr(found.form, part))) for name, part in parts.items()}
+    coords = {"target": ["distribution", "frequency"], "category": tree["posterior"]["category"].values}
+    tree["confidence"] = xr.DataTree(xr.Dataset(data, coords, {"method": found.method, "ci_prob": found.ci_prob}))
     return tree
 
 

@@ -41,6 +41,8 @@ FACTS = {
     "total_sd": np.nan,
     "bound_sd": np.nan,
     "worth": "",
+    "decides": "",
+    "prior_decides": 0,
     "fitness": "",
     "fitness_flagged": 0,
     "fitness_p": np.nan,
@@ -88,6 +90,7 @@ def stack(cells: Cells, trees: list[xr.DataTree], settings: dict) -> xr.DataTree
     _join(tree, "summary", [part["summary"] for part in trees], coords)
     if all("estimate" in part.children for part in trees):
         tree["estimate"] = xr.DataTree(_estimates([part["estimate"].to_dataset() for part in trees], coords))
+    _join(tree, "confidence", [part["confidence"] if "confidence" in part.children else None for part in trees], coords)
     tree["observed_data"] = xr.DataTree(observed_of_cells(cells))
     tree["constant_data"] = xr.DataTree(_constants(cells, [part["constant_data"].to_dataset() for part in trees], coords))
     facts = {

@@ -1,0 +1,317 @@
+"""Confidence intervals that hold for every P, beside the posterior's credible intervals. See docs/theory/fitness.md."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import bdtr, betaincinv, chdtri, gammaln, ndtr, xlog1py, xlogy
+
+from ldpbayes import checks
+from ldpbayes.arrays import FloatArray
+from ldpbayes.collections import Collection, Tally, as_collection
+from ldpbayes.estimators.mle import maximize
+from ldpbayes.likelihoods import DenseRows, Rows
+from ldpbayes.protocols.base import Binomials
+
+#: Sums of two binomials of at most so many users are added up term by term.
+EXACT_USERS = 50
+#: Larger ones are expanded at their saddle point, whose tails are right to a relative 1e-3: so much is given away.
+SLACK = 0.995
+#: The profile likelihood is maximized anew at every end where there are at most so many categories and entries of rows.
+PROFILED, PROFILED_ENTRIES = 8, 2**13
+#: Multiplications of an information matrix and its inverse above which there are no intervals of the profile likelihood.
+MAX_WORK = 2**30
+#: Deviance in nats to which profile likelihoods are maximized.
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Confidence:
+    """Confidence intervals of every category, one by one.
+
+    Attributes
+    ----------
+    lower, upper : (2, a) arrays
+        For the distribution P and the users' own frequencies F; nan for F where no interval is known.
+    ci_prob : float
+    method : str
+        "exact", "profile likelihood" or "profile likelihood, second order".
+    form : Binomials or None
+        The support counts that exact intervals come from.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    ci_prob: float
+    method: str
+    form: Binomials | None = None
+
+
+def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) -> Confidence | None:
+    """Return intervals that contain each share with at least this probability, whatever the distribution is.
+
+    One channel whose support counts are binomial: C_x ~ Binomial(n, h + (g − h) p_x) gives the interval of Clopper and
+    Pearson for its success probability, and thereby for p_x. Given F, C_x is the sum of Binomial(nF_x, g) and
+    Binomial(n(1 − F_x), h), which is inverted over whole numbers. Where the count lies below what p_x = 0 lets expect, the
+    upper end is that of the likelihood ratio: no interval is [0, 0].
+
+    Cohorts, several channels and other designs: the p_x at which the likelihood, maximized over the other shares, is not
+    below its maximum by more than half a χ²₁ quantile. These hold for many reports, and for P only.
+
+    Parameters
+    ----------
+    collection : Collection or Tally
+    ci_prob : float
+        Probability of each interval; they are not simultaneous.
+
+    Returns
+    -------
+    Confidence or None
+        None where the profile likelihood would take too long: more than some 2^30 multiplications.
+
+    Raises
+    ------
+    ArgumentError
+        If ci_prob is not between 0 and 1.
+
+    References
+    ----------
+    Clopper and Pearson (1934), Biometrika 26; Feldman and Cousins (1998), Physical Review D 57, on counts below the
+    background; Daniels (1987), International Statistical Review 55, on saddle points of sums.
+
+    Examples
+    --------
+    >>> from ldpbayes.protocols.designs import warner
+    >>> found = confidence_intervals(Tally(warner(0.7), [0, 1], [60, 40]))
+    >>> found.method, found.lower[0].round(3).tolist(), found.upper[0].round(3).tolist()
+    ('exact', [0.493, 0.0], [1.0, 0.507])
+    """
+    collection = as_collection(collection)
+    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    if len(collection.tallies) == 1:
+        tally = collection.tallies[0]
+        form = tally.protocol.binomials(tally.reports, tally.counts)
+        if form is not None:
+            both = distribution_interval(form, ci_prob), frequency_interval(form, ci_prob)
+            lower, upper = (np.stack(ends) for ends in zip(*both, strict=True))
+            return Confidence(lower, upper, ci_prob, "exact", form)
+    if collection.rows.n_rows * collection.n_categories**2 + 10 * collection.n_categories**3 > MAX_WORK:
+        return None
+    lower, upper, method = profile_interval(collection.rows, ci_prob)
+    unknown = np.full(lower.size, np.nan)
+    return Confidence(np.stack([lower, unknown]), np.stack([upper, unknown]), ci_prob, method)
+
+
+def distribution_interval(form: Binomials, ci_prob: float) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the exact intervals of P, shape (a,) each.
+
+    Parameters
+    ----------
+    form : Binomials
+        ``counts`` may have any length that goes with the rates.
+    ci_prob : float
+    """
+    c, n, tail = form.counts, form.n, (1 - ci_prob) / 2
+    low = np.where(c > 0, betaincinv(np.maximum(c, 1), n - c + 1, tail), 0.0)
+    high = np.where(c < n, betaincinv(c + 1, np.maximum(n - c, 1), 1 - tail), 1.0)
+    at_zero, at_one = _edge_bounds(form, ci_prob)
+    slope = form.hit - form.other
+    return (
+        np.minimum(np.clip((low - form.other) / slope, 0.0, 1.0), at_one),
+        np.maximum(np.clip((high - form.other) / slope, 0.0, 1.0), at_zero),
+    )
+
+
+def frequency_interval(form: Binomials, ci_prob: float) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the exact intervals of the users' own frequencies F, shape (a,) each.
+
+    The least number T of users whose chance of so many supports is above half of 1 − ci_prob, and the largest whose chance
+    of so few is.
+    """
+    c, n, tail = form.counts, form.n, (1 - ci_prob) / 2
+    level = tail if n <= EXACT_USERS else tail * SLACK
+    low = _first(lambda t: _at_least(c, t, form) > level, n, c.size)
+    high = n - _first(lambda t: 1 - _at_least(c + 1, n - t, form) > level, n, c.size)
+    at_zero, at_one = _edge_bounds(form, ci_prob)
+    certain = (form.hit == 1) & (form.other == 0)
+    lower = np.where(certain, c / n, np.minimum(low / n, np.floor(at_one * n) / n))
+    upper = np.where(certain, c / n, np.maximum(high / n, np.ceil(at_zero * n) / n))
+    return lower, upper
+
+
+def _first(holds, n: int, size: int) -> FloatArray:
+    """Return for each entry the least whole number from 0 to n at which a condition that stays true once it is holds."""
+    low, high = np.zeros(size), np.full(size, float(n))
+    while (low < high).any():
+        middle = np.floor((low + high) / 2)
+        true = holds(middle)
+        low, high = np.where(true, low, np.minimum(middle + 1, high)), np.where(true, middle, high)
+    return high
+
+
+def _at_least(c: FloatArray, t: FloatArray, form: Binomials) -> FloatArray:
+    """Return P(Binomial(t, g) + Binomial(n − t, h) ≥ c)."""
+    return _summed(c, t, form) if form.n <= EXACT_USERS else _saddle_point(c, t, form)
+
+
+def _summed(c: FloatArray, t: FloatArray, form: Binomials) -> FloatArray:
+    """Return the tail by adding up the first binomial's chances times the second one's tails."""
+    k = np.arange(form.n + 1)[:, None]
+    log_choose = gammaln(t + 1) - gammaln(k + 1) - gammaln(np.maximum(t - k, 0) + 1)
+    chance = np.exp(log_choose + xlogy(k, form.hit) + xlog1py(np.maximum(t - k, 0), -form.hit)) * (k <= t)
+    below = np.clip(c - k - 1, -1, form.n - t)
+    at_most = np.where(below < 0, 0.0, bdtr(np.maximum(below, 0), form.n - t, form.other))
+    return (chance * (1 - at_most)).sum(axis=0)
+
+
+def _saddle_point(c: FloatArray, t: FloatArray, form: Binomials) -> FloatArray:
+    """Return the tail by the formula of Lugannani and Rice with Daniels' second correction for whole numbers.
+
+    K(s) = t log(1 − g + g eˢ) + (n − t) log(1 − h + h eˢ); K′(s) = c − ½ is a quadratic equation for eˢ.
+    """
+    g, h, n = form.hit, form.other, form.n
+    least, most = np.where(g == 1, t, 0.0), np.where(h == 0, t, float(n))
+    inside = (c > least) & (c <= most)
+    x = np.where(inside, c - 0.5, 0.5)
+    a = g * h * (n - x)
+    b = g * (1 - h) * (t - x) + h * (1 - g) * (n - t - x)
+    constant = -x * (1 - g) * (1 - h)
+    root = np.sqrt(b * b - 4 * a * constant)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        u = np.where(b > 0, -2 * constant / (b + root), (root - b) / (2 * a))
+        s = np.log(u)
+        shares = g * u / (1 - g + g * u), h * u / (1 - h + h * u)
+        value = t * np.log1p(g * np.expm1(s)) + (n - t) * np.log1p(h * np.expm1(s))
+        curvature = t * shares[0] * (1 - shares[0]) + (n - t) * shares[1] * (1 - shares[1])
+        w = np.sign(s) * np.sqrt(np.maximum(2 * (s * x - value), 0.0))
+        scale = 2 * np.sinh(s / 2) * np.sqrt(curvature)
+        tail = ndtr(-w) + np.exp(-w * w / 2) / math.sqrt(2 * math.pi) * (1 / scale - 1 / w)
+    tail = np.where(np.abs(w) < 1e-4, 0.5, tail)
+    return np.where(inside, np.clip(tail, 0.0, 1.0), np.where(c <= least, 1.0, 0.0))
+
+
+def _edge_bounds(form: Binomials, ci_prob: float) -> tuple[FloatArray, FloatArray]:
+    """Return (upper ends where the count is below n h, lower ends where it is above n g) by the likelihood ratio.
+
+    Where the share that fits best is 0, the ratio of its likelihood to that of p is above exp(−χ²/2) up to the upper end;
+    elsewhere 0 (and 1 for lower ends), which leaves the exact interval as it is.
+    """
+    c, n = form.counts, form.n
+    fall = float(chdtri(1, 1 - ci_prob)) / 2
+
+    def bound(best):
+        # Walk from the best rate to the other one.
+        start, end = np.broadcast_to(best, c.shape), np.broadcast_to(form.hit + form.other - best, c.shape)
+        near, far = start.astype(float), end.astype(float)
+        peak = xlogy(c, start) + xlog1py(n - c, -start)
+        for _ in range(50):
+            middle = (near + far) / 2
+            inside = peak - xlogy(c, middle) - xlog1py(n - c, -middle) <= fall
+            near, far = np.where(inside, middle, near), np.where(inside, far, middle)
+        return (far - form.other) / (form.hit - form.other)
+
+    below, above = c <= n * form.other, c >= n * form.hit
+    at_zero = bound(form.other) if below.any() else 0.0
+    at_one = bound(form.hit) if above.any() else 1.0
+    return np.where(below, at_zero, 0.0), np.where(above, at_one, 1.0)
+
+
+def profile_interval(rows: Rows, ci_prob: float) -> tuple[FloatArray, FloatArray, str]:
+    """Return (lower, upper, method) of the profile likelihood of each share, shape (a,).
+
+    Parameters
+    ----------
+    rows : Rows
+    ci_prob : float
+    """
+    fall = float(chdtri(1, 1 - ci_prob)) / 2
+    p = maximize(rows, tolerance=TOLERANCE).p
+    lower, upper = _second_order(rows, p, fall)
+    a = p.size
+    if a > PROFILED or rows.n_rows * a > PROFILED_ENTRIES:
+        return lower, upper, "profile likelihood, second order"
+    matrix = rows.dense()
+    reference = float(rows.log_likelihood(p)) - float(np.sum(rows.counts * rows.log_constants))
+    for x in range(a):
+        others = np.delete(matrix, x, axis=1)
+
+        def excess(t, x=x, others=others):
+            """Return by how much the best likelihood with p_x = t falls short, less what is allowed."""
+            mixed = (1 - t) * others + t * matrix[:, [x]]
+            if a == 2 or t == 1:
+                value = float(rows.counts @ np.log(np.maximum(mixed[:, 0], 1e-300)))
+            else:
+                part = DenseRows(mixed, rows.counts)
+                value = float(part.log_likelihood(maximize(part, tolerance=TOLERANCE).p))
+            return reference - value - fall
+
+        lower[x] = _end(excess, p[x], 0.0, lower[x], fall)
+        upper[x] = _end(excess, p[x], 1.0, upper[x], fall)
+    return lower, upper, "profile likelihood"
+
+
+def _end(excess, start: float, edge: float, guess: float, fall: float) -> float:
+    """Return where a deficit that starts at −fall and grows reaches zero between the start and the edge, or the edge.
+
+    The root of the deficit is nearly linear in the distance: the method of Illinois on it, to 1e-4 of the distance.
+    """
+    if start == edge or excess(edge) <= 0:
+        return edge
+
+    def signed(t):
+        return math.sqrt(max(excess(t) + fall, 0.0)) - math.sqrt(fall)
+
+    near, far, at_near, at_far = start, edge, -math.sqrt(fall), signed(edge)
+    t = guess if min(start, edge) < guess < max(start, edge) else (near + far) / 2
+    for _ in range(40):
+        value = signed(t)
+        if abs(value) < 1e-4:
+            return t
+        if value > 0:
+            at_near = at_near / 2 if far == t else at_near
+            far, at_far = t, value
+        else:
+            near, at_near = t, value
+        middle = near - at_near * (far - near) / (at_far - at_near)
+        t = middle if min(near, far) < middle < max(near, far) else (near + far) / 2
+        if abs(far - near) < 1e-9:
+            break
+    return far
+
+
+def _second_order(rows: Rows, p: FloatArray, fall: float) -> tuple[FloatArray, FloatArray]:
+    """Return the ends by the expansion of the profile at its maximum, (a,) each: 0 and 1 where P is not identified.
+
+    With H = Lᵀ diag(w/(Lp)²) L, the log-likelihood falls by d_x t + J_x t²/2 where p_x moves by t: 1/J_x is the variance of
+    the estimate over the categories above zero and x, and d_x = n − (Lᵀ(w/Lp))_x for a share at zero, else zero.
+    """
+    fitted = rows.matvec(p)
+    information = rows.gram(rows.counts / fitted**2)
+    slack = np.where(p > 0, 0.0, np.maximum(rows.n_reports - rows.rmatvec(rows.counts / fitted), 0.0))
+    free = np.flatnonzero(p > 0)
+    inner = information[np.ix_(free, free)]
+    values, vectors = np.linalg.eigh(inner)
+    known = values > values[-1] * 1e-10
+    inverse = (vectors[:, known] / values[known]) @ vectors[:, known].T
+    ones = inverse.sum(axis=1)
+    total = ones.sum()
+    curvature = np.empty(p.size)
+    variance = np.diag(inverse) - ones**2 / total
+    with np.errstate(divide="ignore"):
+        curvature[free] = np.where(variance > 1e-15, 1 / variance, np.inf if free.size == 1 else 0.0)
+    rest = np.flatnonzero(p == 0)
+    if rest.size:
+        cross = information[np.ix_(free, rest)]
+        moved = inverse @ cross
+        curvature[rest] = np.maximum(
+            np.diag(information)[rest] - (cross * moved).sum(axis=0) + (1 - moved.sum(axis=0)) ** 2 / total, 0.0
+        )
+    lost = np.zeros(p.size, dtype=bool)
+    if not known.all():
+        lost[free] = (np.abs(vectors[:, ~known]) > 1e-6).any(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = 2 * fall / (slack + np.sqrt(slack**2 + 2 * fall * curvature))
+    if free.size == 1:  # one category has everything: it loses what the others gain
+        reach[free] = reach[rest].max(initial=0.0)
+    reach[lost | ~np.isfinite(reach)] = 1.0
+    return np.clip(p - reach, 0.0, 1.0), np.clip(p + reach, 0.0, 1.0)
