@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import bdtr, betaincinv, chdtri, gammaln, ndtr, xlog1py, xlogy
+from scipy.optimize import brentq
+from scipy.special import betainc, betaincinv, chdtri, gammaln, ndtr, xlog1py, xlogy
 
 from ldpbayes import checks
 from ldpbayes.arrays import FloatArray
@@ -13,12 +14,12 @@ from ldpbayes.estimators.mle import maximize
 from ldpbayes.likelihoods import DenseRows, Rows
 from ldpbayes.protocols.base import Binomials
 
-#: Sums of two binomials of at most so many users are added up term by term.
-EXACT_USERS = 50
-#: Larger ones are expanded at their saddle point, whose tails are right to a relative 1e-3: so much is given away.
-SLACK = 0.995
+#: Sums of two binomials of a smaller variance are added up term by term.
+SUMMED_VARIANCE = 25.0
+#: Others are expanded at their saddle point, whose tails are right to a relative half per cent: so much is given away.
+SLACK = 0.99
 #: The profile likelihood is maximized anew at every end where there are at most so many categories and entries of rows.
-PROFILED, PROFILED_ENTRIES = 8, 2**13
+PROFILED, PROFILED_ENTRIES = 5, 2**13
 #: Multiplications of an information matrix and its inverse above which there are no intervals of the profile likelihood.
 MAX_WORK = 2**30
 #: Deviance in nats to which profile likelihoods are maximized.
@@ -129,7 +130,7 @@ def frequency_interval(form: Binomials, ci_prob: float) -> tuple[FloatArray, Flo
     of so few is.
     """
     c, n, tail = form.counts, form.n, (1 - ci_prob) / 2
-    level = tail if n <= EXACT_USERS else tail * SLACK
+    level = tail * SLACK
     low = _first(lambda t: _at_least(c, t, form) > level, n, c.size)
     high = n - _first(lambda t: 1 - _at_least(c + 1, n - t, form) > level, n, c.size)
     at_zero, at_one = _edge_bounds(form, ci_prob)
@@ -150,18 +151,31 @@ def _first(holds, n: int, size: int) -> FloatArray:
 
 
 def _at_least(c: FloatArray, t: FloatArray, form: Binomials) -> FloatArray:
-    """Return P(Binomial(t, g) + Binomial(n − t, h) ≥ c)."""
-    return _summed(c, t, form) if form.n <= EXACT_USERS else _saddle_point(c, t, form)
+    """Return P(Binomial(t, g) + Binomial(n − t, h) ≥ c), summed where the variance is small."""
+    out = _saddle_point(c, t, form)
+    g, h = form.hit, form.other
+    small = t * g * (1 - g) + (form.n - t) * h * (1 - h) < SUMMED_VARIANCE
+    if small.any():
+        part = Binomials(form.counts[small], g[small], h[small], form.n)
+        out[small] = _summed(c[small], t[small], part)
+    return out
 
 
 def _summed(c: FloatArray, t: FloatArray, form: Binomials) -> FloatArray:
-    """Return the tail by adding up the first binomial's chances times the second one's tails."""
-    k = np.arange(form.n + 1)[:, None]
-    log_choose = gammaln(t + 1) - gammaln(k + 1) - gammaln(np.maximum(t - k, 0) + 1)
-    chance = np.exp(log_choose + xlogy(k, form.hit) + xlog1py(np.maximum(t - k, 0), -form.hit)) * (k <= t)
-    below = np.clip(c - k - 1, -1, form.n - t)
-    at_most = np.where(below < 0, 0.0, bdtr(np.maximum(below, 0), form.n - t, form.other))
-    return (chance * (1 - at_most)).sum(axis=0)
+    """Return the tail by adding up the first binomial's chances times the second one's tails.
+
+    Terms further from the mean of the first than 14 of the largest standard deviations are left out.
+    """
+    g, reach = form.hit, math.ceil(14 * math.sqrt(SUMMED_VARIANCE))
+    k = np.floor(t * g) + np.arange(-reach, reach + 1)[:, None]
+    held = (k >= 0) & (k <= t)
+    k = np.where(held, k, 0.0)
+    log_choose = gammaln(t + 1) - gammaln(k + 1) - gammaln(t - k + 1)
+    chance = np.exp(log_choose + xlogy(k, g) + xlog1py(t - k, -g)) * held
+    rest, left = c - k, form.n - t
+    inside = (rest > 0) & (rest <= left)
+    at_least = betainc(np.where(inside, rest, 1), np.where(inside, left - rest + 1, 1), form.other)
+    return (chance * np.where(inside, at_least, rest <= 0)).sum(axis=0)
 
 
 def _saddle_point(c: FloatArray, t: FloatArray, form: Binomials) -> FloatArray:
@@ -253,30 +267,24 @@ def profile_interval(rows: Rows, ci_prob: float) -> tuple[FloatArray, FloatArray
 def _end(excess, start: float, edge: float, guess: float, fall: float) -> float:
     """Return where a deficit that starts at −fall and grows reaches zero between the start and the edge, or the edge.
 
-    The root of the deficit is nearly linear in the distance: the method of Illinois on it, to 1e-4 of the distance.
+    The root of the deficit is nearly linear in the distance, and a second-order guess is near its end: both keep the number
+    of evaluations small.
     """
-    if start == edge or excess(edge) <= 0:
+    if start == edge:
         return edge
 
     def signed(t):
         return math.sqrt(max(excess(t) + fall, 0.0)) - math.sqrt(fall)
 
-    near, far, at_near, at_far = start, edge, -math.sqrt(fall), signed(edge)
-    t = guess if min(start, edge) < guess < max(start, edge) else (near + far) / 2
-    for _ in range(40):
-        value = signed(t)
-        if abs(value) < 1e-4:
-            return t
-        if value > 0:
-            at_near = at_near / 2 if far == t else at_near
-            far, at_far = t, value
-        else:
-            near, at_near = t, value
-        middle = near - at_near * (far - near) / (at_far - at_near)
-        t = middle if min(near, far) < middle < max(near, far) else (near + far) / 2
-        if abs(far - near) < 1e-9:
-            break
-    return far
+    reach = abs(guess - start) or abs(edge - start) / 2
+    near = start
+    while True:
+        far = start + math.copysign(min(reach, abs(edge - start)), edge - start)
+        if signed(far) > 0:
+            return float(brentq(signed, near, far, xtol=1e-3 * reach, rtol=1e-12))
+        if far == edge:
+            return edge
+        near, reach = far, 1.3 * reach
 
 
 def _second_order(rows: Rows, p: FloatArray, fall: float) -> tuple[FloatArray, FloatArray]:

@@ -71,7 +71,7 @@ def _category_table(tree, title, top):
     level = f"{summary.attrs['ci_prob'] * 100:g} % interval"
     columns = [*_key_columns(summary), Column("category", "category", "text")]
     targets = _targets(tree)
-    for target, letter, order in (("distribution", "P", (0, 5, 0)), ("frequency", "F", (6, 8, 7))):
+    for target, letter, order in (("distribution", "P", (0, 5, 0, 2)), ("frequency", "F", (6, 8, 7, 8))):
         if target not in targets:
             continue
         columns += [
@@ -79,6 +79,11 @@ def _category_table(tree, title, top):
             Column(f"{target}_sd", "sd", spec=spec, priority=order[1], full=f"sd of {letter}"),
             Column(f"{target}_interval", level, "interval", spec, order[2], full=f"{level} of {letter}"),
         ]
+        if _has_confidence(tree, target):
+            words = level.replace("interval", "confidence")
+            columns.append(
+                Column(f"{target}_confidence", words, "interval", spec, order[3], full=f"{words} interval of {letter}")
+            )
     names = _estimators(tree)
     for name in names:
         # The oracle goes first, then F, then the standard errors, the MLE and the sd of P.
@@ -105,6 +110,8 @@ def _category_table(tree, title, top):
             for target in targets:
                 mean, sd, low, high = (float(here[key].sel(target=target).values[x]) for key in _KEYS[:4])
                 row += [mean, sd, (low, high)]
+                if _has_confidence(tree, target):
+                    row.append(_confidence(tree, target, x, c))
             for name in names:
                 value, error = _estimate(tree, name, c)
                 row += [float(value[x]), *([float(error[x])] if _has_errors(tree, name) else [])]
@@ -252,6 +259,7 @@ def _notes(tree):
         (Kind.DATA, "noncompliance"),
         (Kind.VERDICT, "compliance"),
         (Kind.WORTH, "worth"),
+        (Kind.WARNING, "decides"),
         (Kind.WARNING if tree.attrs.get("fitness_flagged") else Kind.DIAGNOSTIC, "fitness"),
     ):
         if attrs.get(name):
@@ -348,6 +356,7 @@ def _facts(tree):
         "derived": _derived_facts(tree),
         **_parameter_facts(summary),
         **_unknown_facts(tree),
+        "confidence": _confidence_facts(tree),
         "mle": None,
         "oracle": None,
         **estimates,
@@ -395,6 +404,32 @@ def _estimate(tree, name, cell, value="value", error="standard_error"):
     if cell is not None and "cell" in found[value].dims:
         found = found.isel(cell=cell)
     return found[value].values, found[error].values
+
+
+def _has_confidence(tree, target):
+    """Return whether a result has confidence intervals of a target."""
+    if "confidence" not in tree.children:
+        return False
+    return bool(np.isfinite(tree["confidence"]["lower"].sel(target=target).values).any())
+
+
+def _confidence(tree, target, category, cell):
+    """Return the ends of one confidence interval."""
+    found = tree["confidence"].to_dataset().sel(target=target).isel(category=category)
+    found = found.isel(cell=cell) if cell is not None else found
+    return float(found["lower"]), float(found["upper"])
+
+
+def _confidence_facts(tree):
+    """Return the confidence intervals of P and F, and where they come from; None where there are none."""
+    if "confidence" not in tree.children:
+        return None
+    found = tree["confidence"].to_dataset()
+    facts = {"method": found.attrs["method"]}
+    for target in ("distribution", "frequency"):
+        if _has_confidence(tree, target):
+            facts[target] = {key: found[key].sel(target=target).values for key in ("lower", "upper")}
+    return facts
 
 
 def _has_errors(tree, name):

@@ -26,7 +26,7 @@ def summary_of_fit(tree) -> str:
     parts = [_groups(summary, start) if "cell" in summary.dims else _shares(summary, start)]
     if not tree.attrs.get("converged", 1):
         parts.append("The computation did not pass its own checks, so these numbers are not final.")
-    parts += [_first_sentence(tree.attrs[name]) for name in ("fitness", "worth") if tree.attrs.get(name)]
+    parts += [_first_sentence(tree.attrs[name]) for name in ("fitness", "worth", "decides") if tree.attrs.get(name)]
     return " ".join(parts)
 
 

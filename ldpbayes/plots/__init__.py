@@ -73,6 +73,9 @@ def plot_forest(tree, *, top=40):
         handles = _forest_panel(axes, _of_cell(summary, cell), _of_cell(estimate, cell), shown, quantities)
         if cell is not None:
             axes.set_title(str(cell), fontsize=SMALL)
+        if "confidence" in tree.children:
+            confidence = _of_cell(tree["confidence"].to_dataset(), cell)
+            handles += _confidence_lines(axes, confidence, shown, len(quantities))
         if prior is not None:
             handles += _prior_lines(axes, prior[:, shown], len(quantities), summary.attrs["ci_prob"])
         left_out = "" if shown.size == total else f"\n(the {shown.size} largest of {total:,} categories)"
@@ -85,6 +88,20 @@ def plot_forest(tree, *, top=40):
     figure.suptitle("\n".join(textwrap.wrap(title, 42 if columns == 1 else 80)), fontsize=TITLE)
     figure.legend(handles=handles, loc="outside lower center", ncols=1 if columns == 1 else 2, fontsize=SMALL, frameon=False)
     return figure
+
+
+def _confidence_lines(axes, confidence, shown, below):
+    """Draw the confidence intervals of P as thin lines with ends, behind the credible ones."""
+    p = confidence.sel(target="distribution")
+    low, high = (p[key].values[shown] for key in ("lower", "upper"))
+    y = np.arange(shown.size)[::-1] + below + 0.13
+    known = np.isfinite(low)
+    if not known.any():
+        return []
+    label = f"distribution P: {confidence.attrs['ci_prob'] * 100:g} % confidence interval"
+    handle = axes.hlines(y[known], low[known], high[known], color="0.35", lw=0.9, zorder=1, label=label)
+    axes.plot(np.append(low[known], high[known]), np.tile(y[known], 2), "|", color="0.35", ms=6, zorder=1)
+    return [handle]
 
 
 def _prior_ends(tree, ci_prob):
