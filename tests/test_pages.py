@@ -108,6 +108,7 @@ def test_mend_24_columns_leave_in_the_stated_order(minarets):
         gone += [table.columns[x].full_heading for x in left_out - seen]
         seen |= left_out
     order = ["oracle", "sd of F", "95 % interval of F", "mean of F", "sd of P", "s.e. of the MLE", "MLE"]
+    order.append("95 % confidence interval of P")
     assert gone == order
 
 
@@ -201,6 +202,7 @@ def test_json_keeps_its_keys(capsys):
     found = json.loads(out)
     keys = {"collection", "method", "reason", "title", "n_reports", "prior", "random_seed", "identifiability", "caveat"}
     keys |= {"ci_prob", "categories", "distribution", "frequency", "derived", "mle", "oracle", "log_evidence", "diagnostics"}
+    keys.add("confidence")
     assert keys | {"mle_standard_error", "oracle_standard_error", "notes", "summary", "about", "again"} == set(found)
     assert {note["kind"] for note in found["notes"]} >= {"data", "method", "estimate", "evidence"}
 

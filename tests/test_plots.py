@@ -46,7 +46,7 @@ def test_forest_has_a_title_and_a_legend(minarets):
     figure = plots.plot_forest(minarets)
     assert "minarets" in figure.get_suptitle()
     words = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert len(words) == 5 and any("95 % interval" in word for word in words)
+    assert len(words) == 6 and any("95 % interval" in word for word in words)
 
 
 @pytest.fixture(scope="module")

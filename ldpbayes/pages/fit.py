@@ -416,7 +416,7 @@ def _has_confidence(tree, target):
 def _confidence(tree, target, category, cell):
     """Return the ends of one confidence interval."""
     found = tree["confidence"].to_dataset().sel(target=target).isel(category=category)
-    found = found.isel(cell=cell) if cell is not None else found
+    found = found.isel(cell=cell) if "cell" in found.dims else found
     return float(found["lower"]), float(found["upper"])
 
 
