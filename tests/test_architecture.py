@@ -38,6 +38,7 @@ SHARED = {
 }
 #: Members that stand on named siblings: planning solves for the risks and bounds of the theory.
 BUILT_ON = {
+    "estimators.confidence": {"estimators.mle"},
     "theory.planning": {"theory.risk", "theory.bounds"},
     "theory.prospects": {"theory.planning"},
     "posteriors.nuts": {"posteriors.surrogate"},
