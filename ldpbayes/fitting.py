@@ -35,6 +35,8 @@ METHODS = {cls.name: cls for cls in sorted(AbstractPosterior.__subclasses__(), k
 PATIENCE = 10.0
 #: Simulated tables for the test of fit where reports are sparse: a fit should not wait for more.
 QUICK_REPLICATIONS = 199
+#: Cells under a shared prior have point estimates beside them where there are at most so many.
+MAX_ESTIMATED = 400
 
 
 @dataclass(frozen=True)
@@ -238,6 +240,7 @@ def fit(
         tree = _fit_cells(collection, _prior_of_cells(prior, collection), settings, run)
         if estimates:
             tree.attrs |= _fitness_of_cells(collection, tree)
+            _add_estimates_of_cells(collection, tree)
         if not tree.attrs["converged"]:
             warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
         return tree
@@ -362,6 +365,17 @@ def _fitness_of_cells(cells, tree):
         ]
     sentence, flagged = verdict_of_cells(cells.labels, p)
     return {"fitness": sentence, "fitness_flagged": int(flagged)}
+
+
+def _add_estimates_of_cells(cells, tree):
+    """Add the point estimates of each cell alone to a result of cells fitted together, where all have their reports."""
+    from ldpbayes import result
+
+    if "estimate" in tree.children or len(cells) > MAX_ESTIMATED or any(one.rows() is None for one in cells.likelihoods):
+        return
+    found = [point_estimates(cell) for cell in cells.values()]
+    if all(found):
+        result.add_estimates_of_cells(tree, cells, found)
 
 
 def _fit_together(cells, prior, settings, run):

@@ -264,3 +264,13 @@ def alias_table(p):
     for i in range(n_small):
         accept[small[i]] = 1.0
     return accept, alias
+
+
+@compiled(nogil=True)
+def signals(bits, repeats, beta, draws, rng):
+    """Return signal() for each draw of p, shape (S, a)."""
+    out = np.empty(draws.shape, dtype=np.int64)
+    for i in range(len(draws)):
+        accept, alias = alias_table(draws[i])
+        out[i] = signal(bits, repeats, beta, draws[i], accept, alias, rng)
+    return out

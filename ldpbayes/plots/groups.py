@@ -41,6 +41,9 @@ def plot_groups(tree, *, top=CATEGORIES):
     if "cell" not in summary.dims:
         raise ArgumentError("tree must be a result with cells; this one is of a single collection.")
     panels = list(_panels(tree, summary, top))
+    pooled = None
+    if "pooled_mean" in summary:
+        pooled = dict(zip(map(str, summary["category"].values), summary["pooled_mean"].values, strict=True))
     cells = [str(label) for label in summary["cell"].values]
     columns = min(len(panels), 2)
     rows = -(-len(panels) // columns)
@@ -57,7 +60,9 @@ def plot_groups(tree, *, top=CATEGORIES):
         handles = axes.plot(mean, y, "o", color=BLUE, ms=size, label=f"mean and {level} interval")
         if marked is not None:
             handles += axes.plot(marked, y, "D", ms=size + 1.5, **ALONE)
-        handles.append(axes.axvline(np.mean(mean), color="0.45", ls="--", lw=1, label="mean of the groups", zorder=0))
+        at = np.mean(mean) if pooled is None or name not in pooled else pooled[name]
+        label = "mean of the groups" if pooled is None else "pooled mean"
+        handles.append(axes.axvline(at, color="0.45", ls="--", lw=1, label=label, zorder=0))
         axes.set_title(wrapped(name, 26), fontsize=LABEL)
         axes.tick_params(labelsize=SMALL if line > 0.16 else SMALL - 1)
         axes.set_xlim(max(axes.get_xlim()[0], 0 if np.min(low) >= 0 else -np.inf), None)

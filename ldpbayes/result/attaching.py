@@ -242,7 +242,13 @@ def expected_tallies(likelihood, draws: np.ndarray) -> np.ndarray:
     likelihood : AbstractLikelihood
     draws : (S, a) array
     """
-    total = np.zeros(draws.shape[1])
+    total, rows = np.zeros(draws.shape[1]), likelihood.rows()
+    if rows is not None:
+        step = max(1, 2**21 // rows.n_rows)
+        for start in range(0, len(draws), step):
+            p = np.ascontiguousarray(draws[start : start + step].T)
+            total += (p * rows.rmatvec(rows.counts[:, None] / rows.matvec(p))).sum(axis=1)
+        return total / len(draws)
     for p in draws:
         gradient = likelihood.value_and_gradient(p)[1]
         total += p * (gradient + (likelihood.n_reports - p @ gradient))
@@ -281,9 +287,7 @@ def _frequencies(likelihoods, draws, rng):
     samplers = [one.sampler() for one in likelihoods]
     allowed = None not in samplers and len(draws) * sum(sampler.seconds for sampler in samplers) <= LIMIT_SECONDS
     if allowed:
-        found = np.stack(
-            [np.stack([one.allocate(p, rng) for p in draws[:, c]]) / one.n_reports for c, one in enumerate(samplers)], axis=1
-        )
+        found = np.stack([one.allocate_each(draws[:, c], rng) / one.n_reports for c, one in enumerate(samplers)], axis=1)
         return found, found.mean(axis=0), "allocated"
     mean = np.stack([expected_tallies(one, draws[:, c]) / one.n_reports for c, one in enumerate(likelihoods)])
     return None, mean, "mean only"

@@ -181,6 +181,31 @@ def _stacked(values):
     return (*dims[:place], "cell", *dims[place:]), np.stack([one.values for one in values], axis=place)
 
 
+def add_estimates_of_cells(tree: xr.DataTree, cells: Cells, estimates: list) -> None:
+    """Add the group ``estimate`` of cells fitted together: the point estimates of each cell alone.
+
+    Parameters
+    ----------
+    tree : DataTree
+    cells : Cells
+    estimates : list of list of Estimate
+        In the order of the cells.
+    """
+    parts = []
+    for held in estimates:
+        blank = np.full(cells.n_categories, np.nan)
+        errors = [blank if one.standard_error is None else one.standard_error for one in held]
+        data = {
+            "value": (("estimator", "category"), np.stack([one.distribution for one in held])),
+            "standard_error": (("estimator", "category"), np.stack(errors)),
+            "log_likelihood": (("estimator",), [one.log_likelihood for one in held]),
+            "gap": (("estimator",), [one.gap for one in held]),
+            "outcome": (("estimator",), [one.outcome for one in held]),
+        }
+        parts.append(xr.Dataset(data, {"estimator": [one.name for one in held], "category": list(cells.categories)}))
+    tree["estimate"] = xr.DataTree(_estimates(parts, cell_coords(cells)))
+
+
 def _estimates(parts, coords):
     """Return the point estimates of all cells; an estimator that some cell lacks has nan there."""
     names = list(dict.fromkeys(str(name) for part in parts for name in part["estimator"].values))
