@@ -6,6 +6,7 @@ use, so that an exact fit pays for neither PyMC nor cvxpy nor matplotlib.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
 
 from ldpbayes import protocols
@@ -165,3 +166,10 @@ def __getattr__(name: str):
 
 def __dir__():
     return sorted({*globals(), *_LAZY})
+
+
+if "IPython" in sys.modules:  # in a notebook a result displays its page
+    from ldpbayes.pages.notebook import register
+
+    register()
+    del register

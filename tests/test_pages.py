@@ -301,6 +301,23 @@ def test_show_displays_a_table_not_a_tree(minarets):
     assert "The 2 largest of 3 categories are shown." in str(page)
 
 
+def test_notebooks_display_the_page_of_a_result(minarets):
+    """A result shows its table with the arrays folded below; other trees look as they do without ldpbayes."""
+    import xarray as xr
+    from IPython.core.formatters import HTMLFormatter
+
+    from ldpbayes.pages import notebook
+
+    formatter = HTMLFormatter()
+    assert notebook.register(formatter)
+    shown = formatter(minarets)
+    assert shown.index("<table>") < shown.index("All arrays") < shown.index("xr-header")
+    assert f"{float(minarets['summary']['mean'].values[0, 0]):.4f}" in shown
+    other = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": ("draw", [1.0])})})
+    assert "ldp" not in formatter(other) and "xr-header" in formatter(other)
+    assert formatter(minarets.copy()) is not None and "All arrays" in formatter(minarets.copy())
+
+
 def test_show_knows_every_kind_of_result():
     check = lb.fitness.crosschecking.CrossCheck(
         ("a", "b"), "exact", "nuts", *np.full((4, 2), 0.5), {"mle": np.zeros(2)}, ("agrees",) * 2, (), "Good.", True
