@@ -100,26 +100,32 @@ def _category_table(tree, title, top):
                 )
             )
     rows, total, kept = [], summary.sizes["category"], 0
+    labels = [str(label) for label in summary["category"].values]
     places = _shown_cells(summary, min(total, top), top)
     for c in places:
         here = summary if c is None else summary.isel(cell=c)
         shown = _largest(here["mean"].sel(target="distribution").values, top)
-        kept = len(shown)
-        for x in shown:
-            row = [*_keys(here), str(summary["category"].values[x])]
-            for target in targets:
-                mean, sd, low, high = (float(here[key].sel(target=target).values[x]) for key in _KEYS[:4])
-                row += [mean, sd, (low, high)]
-                if _has_confidence(tree, target):
-                    row.append(_confidence(tree, target, x, c))
-            for name in names:
-                value, error = _estimate(tree, name, c)
-                row += [float(value[x]), *([float(error[x])] if _has_errors(tree, name) else [])]
-            rows.append(tuple(row))
+        kept, keys = len(shown), _keys(here)
+        values = [labels, *_category_values(tree, here, targets, names, c)]
+        rows += [(*keys, *(column[x] for column in values)) for x in shown]
     parts = [f"the {kept} largest of {total:,} categories"] if kept < total else []
     cut = kept < total or len(places) < summary.sizes.get("cell", 1)
     whole = functools.partial(_category_table, tree, title, sys.maxsize) if cut else None
     return Table(title, tuple(columns), tuple(rows), _left_out(parts, summary, places), len(_by(summary)), whole)
+
+
+def _category_values(tree, here, targets, names, cell):
+    """Yield the values of every column but the first ones, as lists over all categories of one cell."""
+    for target in targets:
+        mean, sd, low, high = (here[key].sel(target=target).values.tolist() for key in _KEYS[:4])
+        yield from (mean, sd, list(zip(low, high, strict=True)))
+        if _has_confidence(tree, target):
+            yield _confidence(tree, target, cell)
+    for name in names:
+        value, error = _estimate(tree, name, cell)
+        yield value.tolist()
+        if _has_errors(tree, name):
+            yield error.tolist()
 
 
 def _targets(tree):
@@ -143,13 +149,12 @@ def _derived_table(tree, top):
     rows, places = [], _shown_cells(summary, summary.sizes["quantity"], top)
     for c in places:
         here = summary if c is None else summary.isel(cell=c)
-        for i, quantity in enumerate(summary["quantity"].values):
-            mean, sd, low, high = (float(here[f"derived_{key}"].values[i]) for key in _KEYS[:4])
-            row = [*_keys(here), str(quantity), mean, sd, (low, high)]
-            for name in names:
-                value, error = _estimate(tree, name, c, "derived", "derived_standard_error")
-                row += [float(value[i]), *([float(error[i])] if name == "mle" else [])]
-            rows.append(tuple(row))
+        mean, sd, low, high = (here[f"derived_{key}"].values.tolist() for key in _KEYS[:4])
+        values = [[str(name) for name in summary["quantity"].values], mean, sd, list(zip(low, high, strict=True))]
+        for name in names:
+            value, error = _estimate(tree, name, c, "derived", "derived_standard_error")
+            values += [value.tolist(), *([error.tolist()] if name == "mle" else [])]
+        rows += [(*_keys(here), *row) for row in zip(*values, strict=True)]
     # A model of one's own has other scalars beside the quantities of the collection.
     title = "Other quantities" if tree.attrs["method"] == "attached" else "Derived quantities"
     whole = functools.partial(_derived_table, tree, sys.maxsize) if len(places) < summary.sizes.get("cell", 1) else None
@@ -413,11 +418,11 @@ def _has_confidence(tree, target):
     return bool(np.isfinite(tree["confidence"]["lower"].sel(target=target).values).any())
 
 
-def _confidence(tree, target, category, cell):
-    """Return the ends of one confidence interval."""
-    found = tree["confidence"].to_dataset().sel(target=target).isel(category=category)
+def _confidence(tree, target, cell):
+    """Return the ends of the confidence intervals of all categories of one cell, as pairs."""
+    found = tree["confidence"].to_dataset().sel(target=target)
     found = found.isel(cell=cell) if "cell" in found.dims else found
-    return float(found["lower"]), float(found["upper"])
+    return list(zip(found["lower"].values.tolist(), found["upper"].values.tolist(), strict=True))
 
 
 def _confidence_facts(tree):

@@ -116,6 +116,7 @@ class HTML(AbstractRenderer):
 
 def _fragment(page):
     parts = [f"<h4>{escape(page.title)}</h4>"]
+    parts += [f"<p>{_text(page.summary)}</p>"] if page.summary else []
     parts += [_table(table, page.title) + _note_of(table) for table in page.tables]
     if page.notes:
         parts.append(f"<ul>\n{''.join(map(_item, page.notes))}</ul>")
