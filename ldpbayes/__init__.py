@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.posteriors.quadrature import Quadrature
     from ldpbayes.posteriors.surrogate import Surrogate
     from ldpbayes.posteriors.tally_states import TallyStates
+    from ldpbayes.posteriors.walk import RandomWalk
     from ldpbayes.regression import regress
     from ldpbayes.result import attach, load, save
 
@@ -63,6 +64,7 @@ _LAZY = {
     "Oracle": "estimators.oracle",
     "PairSlice": "posteriors.pair_slice",
     "Quadrature": "posteriors.quadrature",
+    "RandomWalk": "posteriors.walk",
     "Surrogate": "posteriors.surrogate",
     "TallyStates": "posteriors.tally_states",
     "answers": "answers",
@@ -114,6 +116,7 @@ __all__ = [
     "Oracle",
     "PairSlice",
     "Quadrature",
+    "RandomWalk",
     "Regression",
     "Smooth",
     "Summary",

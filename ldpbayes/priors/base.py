@@ -131,6 +131,23 @@ class AbstractMixture(abc.ABC):
         """Return posterior quantiles of the hyperparameter, from what the nodes know of its density."""
 
 
+@dataclass(frozen=True)
+class Walk:
+    """log p = a walk over the ordered categories + a deviation of each, up to a constant.
+
+    The walk's steps are σ t with t ~ Student-t(degrees) and σ ~ Exponential(rate); the deviations are N(0, τ²) with
+    τ ~ Exponential(mean ``local``).
+
+    Attributes
+    ----------
+    rate, degrees, local : float
+    """
+
+    rate: float
+    degrees: float
+    local: float
+
+
 class AbstractPrior(abc.ABC):
     """A prior over the distribution P, or over the distributions of several cells at once.
 
@@ -284,4 +301,8 @@ class AbstractPrior(abc.ABC):
 
     def log_linear(self) -> "LogLinear | None":
         """Return this prior where the logits of P are linear in normal effects of a table's attributes, else None."""
+        return None
+
+    def walk(self) -> Walk | None:
+        """Return the random walk over ordered categories that this prior is, else None."""
         return None

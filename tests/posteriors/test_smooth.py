@@ -15,16 +15,16 @@ def test_smooth_populations_are_estimated_better_than_under_jeffreys():
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(1500, p / p.sum()), rng))
     collection = Collection([f"c{x}" for x in range(a)], [tally])
     tree = fit(collection, prior="smooth", random_seed=1, draws=500)
-    assert tree.attrs["method"] in ("laplace", "nuts") and tree.attrs["converged"]
+    assert tree.attrs["method"] == "walk" and tree.attrs["converged"]
     assert "worth" not in tree.attrs  # the prior weighs no number of answers
     found = tree["summary"]["mean"].sel(target="distribution").values
     jeffreys = exact_moments(collection.rows, Dirichlet.jeffreys(a)).mean
-    assert ((found - p / p.sum()) ** 2).sum() < 0.5 * ((jeffreys - p / p.sum()) ** 2).sum()
+    assert ((found - p / p.sum()) ** 2).sum() < 0.6 * ((jeffreys - p / p.sum()) ** 2).sum()
     assert 0.02 < float(tree["posterior"]["sigma"].mean()) < 2
 
 
 def test_heavy_tails_let_a_category_stand_out():
     """A priori a step of eight typical ones is ten times likelier with few degrees of freedom than with a Gaussian walk."""
-    steps = [np.diff(np.log(Smooth(6.0, nu, 20).sample(4000, np.random.default_rng(1))), axis=1) for nu in (4.0, 1e6)]
+    steps = [np.diff(np.log(Smooth(6.0, nu, 1e-6, 20).sample(4000, np.random.default_rng(1))), axis=1) for nu in (4.0, 1e6)]
     beyond = [(np.abs(step) > 8 * np.median(np.abs(step), axis=1, keepdims=True)).mean() for step in steps]
     assert beyond[0] > 10 * beyond[1]

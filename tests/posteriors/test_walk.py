@@ -1,0 +1,80 @@
+"""The random-walk engine: against the prior's own draws weighted by the likelihood, and its two kinds of likelihood."""
+
+import numpy as np
+import pytest
+
+from ldpbayes import GRR, Collection, Tally, fit
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.posteriors import walk
+from ldpbayes.posteriors.base import Problem
+from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
+from ldpbayes.priors.smooth import Smooth
+from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.protocols.unary import UnaryEncoding
+
+
+def collection_of(protocol, p, n, seed):
+    rng = np.random.default_rng(seed)
+    tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, np.array(p) / sum(p)), rng))
+    return Collection([f"c{x}" for x in range(protocol.n_categories)], [tally])
+
+
+@pytest.mark.parametrize("protocol", [GRR(3, 2.0), SubsetSelection(3, 1.0)], ids=["separable", "dense"])
+def test_three_categories_agree_with_weighted_draws_of_the_prior(protocol):
+    collection = collection_of(protocol, [5, 3, 2], 120, 1)
+    prior = Smooth(n_categories=3)
+    problem = Problem.of(collection, prior)
+    rng = np.random.default_rng(2)
+    scale = np.log(rng.standard_exponential((400_000, 2)))
+    z = np.concatenate([scale, rng.standard_t(3.0, (400_000, 2)), rng.standard_normal((400_000, 3))], axis=1)
+    p = prior.to_simplex(z)
+    log_likelihood = collection.rows.log_likelihood(np.ascontiguousarray(p.T))
+    weight = np.exp(log_likelihood - log_likelihood.max())
+    weight /= weight.sum()
+    mean = weight @ p
+    sd = np.sqrt(weight @ (p - mean) ** 2)
+    form, start = form_of(problem, rng)
+    draws, scales, _ = run_chains(form, start, prior.walk(), RandomWalk(draws=2000, chains=4), rng)
+    error = np.hypot(sd / np.sqrt(4000), np.sqrt((weight**2) @ (p - mean) ** 2))
+    np.testing.assert_allclose(draws.mean(axis=(0, 1)), mean, atol=4 * error.max())
+    np.testing.assert_allclose(draws.std(axis=(0, 1)), sd, rtol=0.06)
+    for name, found in zip(("sigma", "tau"), np.moveaxis(scales, -1, 0), strict=True):
+        truth = weight @ prior.hyperparameters(z)[name]
+        assert abs(found.mean() - truth) < 0.08 * truth
+
+
+def test_the_expansion_with_weights_agrees_with_the_rows(monkeypatch):
+    collection = collection_of(UnaryEncoding.optimized(8, 1.0), [1, 2, 4, 7, 7, 4, 2, 9], 1500, 3)
+    whole = fit(collection, "smooth", RandomWalk(draws=500), random_seed=1, estimates=False)
+    monkeypatch.setattr(walk, "MAX_ENTRIES", 0)
+    weighted = fit(collection, "smooth", RandomWalk(draws=500), random_seed=2, estimates=False)
+    assert "k_hat" not in whole.attrs and weighted.attrs["k_hat"] < 0.5 and weighted.attrs["converged"]
+    one, other = (tree["summary"].sel(target="distribution") for tree in (whole, weighted))
+    error = np.hypot(one["mcse"], other["mcse"])
+    assert (np.abs(one["mean"] - other["mean"]) < 4.5 * error).all()
+    assert weighted["summary"]["parameter"].values.tolist() == ["sigma", "tau"] if "parameter" in whole["summary"] else True
+
+
+def test_moments_are_those_of_a_fit():
+    collection = collection_of(GRR(12, 2.0), np.arange(1, 13), 3000, 4)
+    quick = RandomWalk(draws=500, chains=2).moments(collection, ci_prob=0.95)
+    tree = fit(collection, "smooth", random_seed=1, draws=500, estimates=False)
+    summary = tree["summary"].sel(target="distribution")
+    assert quick.exact_likelihood and quick.effective > 300
+    np.testing.assert_allclose(quick.mean, summary["mean"], atol=0.25 * summary["sd"].max())
+    np.testing.assert_allclose(quick.sd, summary["sd"], rtol=0.15)
+    assert quick.sigma[1] < quick.sigma[0] < quick.sigma[2]
+
+
+def test_a_spike_survives():
+    p = np.full(40, 1.0)
+    p[17] = 12.0
+    collection = collection_of(GRR(40, 3.0), p, 6000, 5)
+    quick = RandomWalk(draws=300, chains=2, thin=2).moments(collection)
+    truth = 12 / 51
+    assert quick.lower[17] < truth < quick.upper[17] and quick.mean[[16, 18]].max() < 0.04
+
+
+def test_other_priors_are_refused():
+    with pytest.raises(InfeasibleError, match="random walk"):
+        RandomWalk().moments(collection_of(GRR(3, 1.0), [1, 1, 1], 20, 1), "jeffreys")
