@@ -235,3 +235,10 @@ def _chain_diagnostics(draws):
         out["ess_tail"][chosen] = array_stats.ess(some, method="tail", prob=0.9)
         out["r_hat"][chosen] = array_stats.rhat(some, method="rank")
     return out
+
+
+def least_effective(draws) -> float:
+    """Return the least effective sample size (bulk) of draws (chains, draws, k); nan where one of them never varied."""
+    from arviz_stats.base import array_stats
+
+    return float(np.min(array_stats.ess(np.moveaxis(draws, -1, 0), method="bulk")))

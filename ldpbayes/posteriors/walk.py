@@ -1,6 +1,5 @@
 """Random walks over ordered categories: Hamiltonian steps whitened by banded matrices, O(a) each, for any protocol."""
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.posteriors import surrogate
+from ldpbayes.posteriors import diagnostics, surrogate
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Status, Watch
 from ldpbayes.priors import as_prior
 
@@ -139,7 +138,14 @@ class RandomWalk(AbstractPosterior):
         lower, upper = np.quantile(flat, tails, axis=0)
         ends = [(float(x.mean()), *map(float, np.quantile(x, tails))) for x in (scales[..., 0], scales[..., 1])]
         return WalkMoments(
-            flat.mean(axis=0), flat.std(axis=0), lower, upper, ends[0], ends[1], _least_effective(scales), form.kind != 1
+            flat.mean(axis=0),
+            flat.std(axis=0),
+            lower,
+            upper,
+            ends[0],
+            ends[1],
+            diagnostics.least_effective(np.log(scales)),
+            form.kind != 1,
         )
 
     def run(self, plan, rng, watch):
@@ -257,11 +263,3 @@ def _weighted(problem, form, sample, rng, watch):
         status=Status.NOT_TRUSTED if found.problem else Status.ACCEPTED,
         detail=found.problem or found.checked,
     )
-
-
-def _least_effective(scales):
-    """Return the least effective sample size of the scales."""
-    from arviz_stats.base import array_stats
-
-    ess = array_stats.ess(np.moveaxis(np.log(scales), -1, 0), method="bulk")
-    return float(np.min(ess)) if np.isfinite(ess).all() else math.nan
