@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Processes that share the tests, file by file: fixtures and compiled models serve a whole file.
 WORKERS ?= 2
 
-.PHONY: demo test docs fuzz calibrate notebooks lint bench clean help
+.PHONY: demo test docs fuzz calibrate notebooks lint bench wheel-check release-check clean help
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -49,6 +49,9 @@ $(VENV)/.docs: $(VENV)/.ready
 
 wheel-check:  ## Install the built wheel in a clean environment and run the README's first example.
 	bash tools/check_wheel.sh
+
+release-check:  ## Build, install in clean environments (every Python found, oldest versions) and run the tests there.
+	bash tools/release_check.sh
 
 clean:  ## Remove the environment and caches.
 	rm -rf $(VENV) .pytest_cache .hypothesis .ruff_cache build docs/_build docs/tutorials docs/reference/generated *.egg-info
