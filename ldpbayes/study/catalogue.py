@@ -2,7 +2,7 @@
 
 import functools
 
-from ldpbayes.study import evaluate
+from ldpbayes.study import evaluate, priors
 from ldpbayes.study.runner import Study, grid
 
 
@@ -102,6 +102,21 @@ def _convergence(setting):
     )
 
 
+def _priors(setting):
+    evaluate.require_populations()
+    paper = setting == "paper"
+    rest = {"epsilon": [0.5, 1.0, 2.0, 4.0] if paper else [1.0, 4.0], "replications": [20 if paper else 3]}
+    sizes = [(name, a) for a in ((205, 1000) if paper else (205,)) for name in priors.ZIPF]
+    sizes += [(name, evaluate.census(name).n_categories) for name in (priors.CENSUSES if paper else ("flights_dest",))]
+    cells = []
+    for name, a in sorted(sizes, key=lambda size: size[1]):
+        fixed = rest | {"n_categories": [a], "population": [name]}
+        cells += grid(protocol=["grr", "oue", "olh", "subset"] if paper else ["grr", "oue"], n_reports=[10_000], **fixed)
+        if paper:
+            cells += grid(protocol=["grr"], n_reports=[1_000_000], **fixed)
+    return cells
+
+
 #: Every study by its name.
 STUDIES = {
     study.name: study
@@ -192,6 +207,14 @@ STUDIES = {
             x="n_reports",
             lines=("protocol",),
             panels=("epsilon",),
+        ),
+        Study(
+            "priors",
+            "Posterior means under Jeffreys', the flat, the learnt and the smooth prior against estimators without a prior",
+            "our own comparison; docs/theory/priors-study.md",
+            _priors,
+            priors.compare_priors,
+            panels=("population", "n_categories", "protocol", "n_reports"),
         ),
     )
 }

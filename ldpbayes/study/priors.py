@@ -1,0 +1,200 @@
+"""The study of priors: the posterior mean under several priors against the estimators without one, on many populations."""
+
+import functools
+
+import numpy as np
+from scipy.special import betaincinv
+
+from ldpbayes.collections import Collection, Tally
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.estimators.mle import MLE
+from ldpbayes.estimators.oracle import Oracle
+from ldpbayes.estimators.postprocess import norm_cut, norm_sub, power_law
+from ldpbayes.posteriors.exact import Exact
+from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.posteriors.surrogate import expand
+from ldpbayes.priors import as_prior
+from ldpbayes.simulate import population
+from ldpbayes.study import evaluate
+
+#: Populations whose categories are in an order, so that the smooth prior applies.
+ORDERED = frozenset(
+    {
+        "adult_age",
+        "adult_hours",
+        "flights_air_time",
+        "flights_dep_delay",
+        "flights_dep_minute_of_day",
+        "flights_distance",
+        "flights_speed",
+    }
+)
+#: Synthetic populations: exponent of Zipf's law, and the share of the categories that are empty.
+ZIPF = {"zipf_1": (1.0, 0.0), "zipf_1.5": (1.5, 0.0), "zipf_1_sparse": (1.0, 0.75)}
+#: Real populations, in data/populations.
+CENSUSES = (
+    "adult_workclass",
+    "adult_education",
+    "adult_age",
+    "adult_hours",
+    "adult_workclass_education",
+    "adult_age_sex",
+    "adult_education_marital_income",
+    "flights_carrier",
+    "flights_dest",
+    "flights_origin_dest",
+    "flights_air_time",
+    "flights_dep_delay",
+    "flights_dep_minute_of_day",
+    "flights_distance",
+    "flights_speed",
+)
+#: Priors whose posterior means are compared.
+PRIORS = ("jeffreys", "flat", "learnt")
+#: A share counts as large above this.
+LARGE = 0.02
+
+
+@functools.lru_cache
+def shares(name, n_categories):
+    """Return the distribution of a population by its name, shape (a,)."""
+    if name not in ZIPF:
+        return evaluate.census(name).distribution
+    exponent, empty = ZIPF[name]
+    present = n_categories - round(empty * n_categories)
+    out = np.zeros(n_categories)
+    out[:present] = population("zipf", present, exponent=exponent).distribution
+    return out
+
+
+def moments(collection, name):
+    """Return (mean, variance) of P under a prior by its name, without draws.
+
+    Exact where every report singles out one category; elsewhere those of the surrogate about its own mean.
+
+    Parameters
+    ----------
+    collection : Collection
+    name : str
+        A name of PRIORS.
+    """
+    if name == "learnt":
+        found = Mixture().moments(collection, name)
+        return found.mean, found.variance
+    prior = as_prior(name, collection.n_categories)
+    try:
+        found = Exact().moments(collection, prior)
+    except InfeasibleError:
+        return expand(collection.rows, prior.alpha)[0].saddle_moments()
+    return found.mean, found.variance
+
+
+def matched_interval(mean, variance, ci_prob=0.95):
+    """Return the ends of the equal-tailed intervals of Beta distributions with these means and variances."""
+    weight = np.maximum(mean * (1 - mean) / variance - 1, 1e-6)
+    tail = (1 - ci_prob) / 2
+    return betaincinv(mean * weight, (1 - mean) * weight, tail), betaincinv(mean * weight, (1 - mean) * weight, 1 - tail)
+
+
+def covered(p, mean, variance, ci_prob=0.95):
+    """Return {"coverage": …, "coverage_large": …}: the shares of all categories, and of those above LARGE, in their intervals.
+
+    A prior that gives every category a positive share never covers 0: an empty category counts by its upper end.
+    """
+    low, high = matched_interval(mean, variance, ci_prob)
+    inside = (p <= high) & ((p >= low) | (p == 0))
+    large = p > LARGE
+    return {"coverage": inside.mean()} | ({"coverage_large": inside[large].mean()} if large.any() else {})
+
+
+def compare_priors(cell, rng):
+    """Return the lines of a cell: squared errors of every estimator, their ratios to Jeffreys', and coverage.
+
+    All estimators see the same reports, so that differences and ratios have paired errors. Users are drawn from the
+    population's distribution.
+
+    Parameters
+    ----------
+    cell : dict
+    rng : Generator
+    """
+    name, n, a = cell["population"], cell["n_reports"], cell["n_categories"]
+    p, protocol = shares(name, a), evaluate.protocol_of(cell)
+    categories, losses, inside = evaluate.labels(a), {}, {}
+    priors = [*PRIORS, *(["smooth"] if name in ORDERED else [])]
+    for _ in range(cell["replications"]):
+        collection = Collection(categories, Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng)))
+        found = {}
+        for prior in priors:
+            try:
+                mean, variance = moments(collection, prior)
+            except InfeasibleError:  # the others are compared without it
+                continue
+            found[prior] = mean
+            for metric, value in covered(p, mean, variance).items():
+                inside.setdefault((prior, metric), []).append(value)
+        oracle = Oracle()(collection)
+        raw = oracle.distribution
+        found |= {"mle": MLE(tolerance=1e-4)(collection).distribution, "norm_sub": norm_sub(raw), "norm_cut": norm_cut(raw)}
+        found |= {"power_law": power_law(raw, oracle.standard_error, n), "oracle": raw}
+        for estimator, value in found.items():
+            losses.setdefault(estimator, []).append(((value - p) ** 2).sum())
+    return [*_errors(losses), *_coverage(inside)]
+
+
+def _errors(losses):
+    """Return the lines "mse" and "ratio" of every estimator, with paired errors against Jeffreys'."""
+    base, lines = np.array(losses["jeffreys"]), []
+    for estimator, values in losses.items():
+        values = np.array(values)
+        line = {"estimator": estimator, "target": "distribution", "replications": values.size}
+        value, error = evaluate.mean_and_error(values)
+        more, more_error = evaluate.mean_and_error(values - base)
+        lines.append(
+            line | {"metric": "mse", "value": value, "standard_error": error, "excess": more, "excess_error": more_error}
+        )
+        ratio = value / base.mean()
+        _, ratio_error = evaluate.mean_and_error((values - ratio * base) / base.mean())  # delta method
+        lines.append(line | {"metric": "ratio", "value": ratio, "standard_error": ratio_error})
+    return lines
+
+
+def _coverage(inside):
+    lines = []
+    for (estimator, metric), values in inside.items():
+        value, error = evaluate.mean_and_error(values)
+        line = {"estimator": estimator, "target": "distribution", "metric": metric, "replications": len(values)}
+        lines.append(line | {"value": value, "standard_error": error})
+    return lines
+
+
+def geometric_means(table, estimator="learnt"):
+    """Return the geometric means of an estimator's squared error over Jeffreys', with errors, and the worst cell.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Results of the study of priors.
+    estimator : str
+
+    Returns
+    -------
+    dict
+        ``{part: (geometric mean, its Monte Carlo error, number of cells, largest ratio)}`` for the parts "all", "zipf",
+        "real" and "ordered" that the table holds.
+    """
+    lines = [line for line in table.to_pylist() if line["metric"] == "ratio" and line["estimator"] == estimator]
+    parts = {
+        "all": lines,
+        "zipf": [line for line in lines if line["population"] in ZIPF],
+        "real": [line for line in lines if line["population"] not in ZIPF],
+        "ordered": [line for line in lines if line["population"] in ORDERED],
+    }
+    out = {}
+    for part, held in parts.items():
+        if held:
+            ratio, error = (np.array([line[key] for line in held], dtype=float) for key in ("value", "standard_error"))
+            mean = np.exp(np.log(ratio).mean())
+            own = mean * np.sqrt(((error / ratio) ** 2).sum()) / ratio.size
+            out[part] = (float(mean), float(own), ratio.size, float(ratio.max()))
+    return out
