@@ -4,7 +4,8 @@ import importlib
 import os
 import pkgutil
 import warnings
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from ldpbayes.errors import (
 )
 from ldpbayes.posteriors.base import NO_USERS, AbstractPosterior, Answer, Plan, Problem, Refusal, Watch, level, scaled, seed
 from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
-from ldpbayes.priors import AbstractPrior, as_prior
+from ldpbayes.priors import DEFAULT, LEARNT_FROM, AbstractPrior, as_prior, default_prior
 from ldpbayes.sources import read_collection
 
 for _module in pkgutil.iter_modules(posteriors.__path__):
@@ -51,11 +52,14 @@ class Choice:
         Why this one.
     considered : tuple of (name, Plan or Refusal)
         Every method in order, up to the one chosen: why those before it were passed over.
+    prior_reason : str
+        Why the prior was chosen by rule; empty where the caller chose it.
     """
 
     method: AbstractPosterior
     reason: str
     considered: tuple[tuple[str, Plan | Refusal], ...]
+    prior_reason: str = ""
 
     @property
     def plan(self) -> Plan:
@@ -126,7 +130,7 @@ def make_method(name, **settings) -> AbstractPosterior:
         raise ArgumentError(f"method {name!r} does not take these settings: {err}.") from err
 
 
-def select_method(collection, prior="jeffreys", *, exclude=(), **settings) -> Choice:
+def select_method(collection, prior=DEFAULT, *, exclude=(), **settings) -> Choice:
     """Return what ``method="auto"`` would use for this collection and prior, and why.
 
     The first method in METHODS that applies and whose predicted time is below PATIENCE.
@@ -135,6 +139,7 @@ def select_method(collection, prior="jeffreys", *, exclude=(), **settings) -> Ch
     ----------
     collection : Collection
     prior : str, float, array or AbstractPrior
+        As in fit; by default the rule's.
     exclude : str or sequence of str
         Methods not to consider.
     **settings
@@ -149,16 +154,97 @@ def select_method(collection, prior="jeffreys", *, exclude=(), **settings) -> Ch
     InfeasibleError
         Where no method applies; the sentence says why for each.
     """
-    selection = _Selection(Problem.of(as_collection(collection), prior), exclude, settings)
+    collection, why = as_collection(collection), ""
+    if _by_rule(prior):
+        ruled = _rule_of(collection, "auto", exclude, settings)
+        prior, why = ruled.prior, ruled.sentence
+    selection = _Selection(Problem.of(collection, prior), exclude, settings)
     choice = selection.choose()
     if choice is None:
         raise selection.refusal({})
-    return choice
+    return replace(choice, prior_reason=why)
+
+
+#: How the sentence about a prior by rule starts, and how it ends.
+_NO_PRIOR, _KEEP = "No prior was given", "prior='jeffreys' keeps Jeffreys' prior"
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """The prior by rule: its name, why, and the selection that was prepared to find out whether it can be served."""
+
+    prior: str
+    sentence: str
+    selection: Any = None
+
+
+def _by_rule(prior):
+    return isinstance(prior, str) and prior == DEFAULT
+
+
+def _jeffreys_because(why):
+    return _Rule("jeffreys", f"{_NO_PRIOR}: it is Jeffreys', because {why}")
+
+
+def _rule_for(n_categories, n_laws, weighted, method):
+    """Return the _Rule for so many categories: the study of priors (docs/theory/priors-study.md) supports it.
+
+    A method that was asked for by name keeps Jeffreys' prior, unless it is the one that serves the learnt prior.
+    """
+    if default_prior(n_categories - n_laws) == "jeffreys":
+        sentence = f"{_NO_PRIOR}: below {LEARNT_FROM} categories it is Jeffreys'; prior='learnt' learns its concentration."
+        return _Rule("jeffreys", sentence)
+    name = method if isinstance(method, str) else getattr(method, "name", "")
+    if n_laws:
+        return _jeffreys_because("the learnt prior is not offered where respondents may ignore the device.")
+    if weighted:
+        return _jeffreys_because("the learnt prior needs the evidence of the reports, which sampling weights do not have.")
+    if name not in ("auto", "mixture"):
+        return _jeffreys_because(f"the method {name} was asked for; prior='learnt' goes with auto or mixture.")
+    sentence = (
+        f"{_NO_PRIOR}: from {LEARNT_FROM} categories on it is a Dirichlet prior whose concentration is learnt; {_KEEP}."
+    )
+    return _Rule("learnt", sentence)
+
+
+def _rule_of(collection, method, exclude, settings):
+    """Return the _Rule for a collection: the learnt prior only where its engine serves it in good time."""
+    rule = _rule_for(collection.n_categories, collection.n_laws, collection.survey is not None, method)
+    if rule.prior == "jeffreys" or method != "auto":
+        return rule
+    if "mixture" in _names(exclude):
+        return _jeffreys_because("the method mixture, which serves the learnt prior, was excluded.")
+    others = [name for name in METHODS if name != "mixture"]
+    selection = _Selection(Problem.of(collection, "learnt"), others, settings)
+    _, plan = selection.consider("mixture")
+    if not plan.feasible:
+        return _jeffreys_because(f"the learnt prior cannot be served here. {plan.reason}")
+    if plan.seconds > PATIENCE:
+        took = f"the learnt prior would take about {plan.seconds:.2g} s; prior='learnt' asks for it."
+        return _jeffreys_because(took)
+    return replace(rule, selection=selection)
+
+
+def _run_by_rule(collection, exclude, settings, run):
+    """Return (tree, problem, sentence) under the prior by rule; Jeffreys' where the learnt prior's answer is rejected."""
+    rule = _rule_of(collection, "auto", exclude, settings)
+    if rule.selection is not None:
+        try:
+            tree = _run_automatic(rule.selection, run)
+        except InfeasibleError as err:
+            why = str(err)
+        else:
+            if tree.attrs["converged"] or tree.attrs["interrupted"] or "undefined" in tree.attrs:
+                return tree, rule.selection.problem, rule.sentence
+            why = f"{tree.attrs['problems'].rstrip('.')}."
+        rule = _jeffreys_because(f"the answer under the learnt prior was rejected: {why}")
+    problem = Problem.of(collection, rule.prior)
+    return _run_automatic(_Selection(problem, exclude, settings), run), problem, rule.sentence
 
 
 def fit(
     collection,
-    prior="jeffreys",
+    prior=DEFAULT,
     method="auto",
     *,
     draws: int | None = None,
@@ -175,8 +261,10 @@ def fit(
     ----------
     collection : Collection, Tally, Cells or path-like
         Reports, or a collection file. Cells without a prior over all of them are fitted one by one.
-    prior : {"jeffreys", "flat"}, float, (a,) array or AbstractPrior
-        Prior of P; a number is a symmetric concentration, an array the concentrations of a Dirichlet.
+    prior : {"default", "jeffreys", "flat", "learnt", "smooth"}, float, (a,) array or AbstractPrior
+        Prior of P; a number is a symmetric concentration, an array the concentrations of a Dirichlet. By default
+        ``learnt`` from 20 categories on, where it can be served in seconds, and ``jeffreys`` otherwise; the attr
+        ``prior_reason`` says which and why.
     method : str or AbstractPosterior
         "auto", a name of METHODS, or a method object with its own settings.
     draws, chains : int, optional
@@ -236,8 +324,14 @@ def fit(
     if isinstance(collection, Cells):
         settings = {"method": method, "draws": draws, "chains": chains, "estimates": estimates, "exclude": exclude}
         run = {"random_seed": seed(random_seed), "ci_prob": level(ci_prob), "progressbar": progressbar}
-        collection = _weighed(collection)
+        collection, why = _weighed(collection), ""
+        if _by_rule(prior):
+            weighted = any(isinstance(cell, Collection) and cell.survey is not None for cell in collection.values())
+            rule = _rule_for(collection.n_categories, collection.n_laws, weighted, method)
+            prior, why = rule.prior, rule.sentence
         tree = _fit_cells(collection, _prior_of_cells(prior, collection), settings, run)
+        if why:
+            tree.attrs["prior_reason"] = why
         if estimates:
             tree.attrs |= _fitness_of_cells(collection, tree)
             _add_estimates_of_cells(collection, tree)
@@ -247,9 +341,11 @@ def fit(
     random_seed, ci_prob = seed(random_seed), level(ci_prob)
     run = {"random_seed": random_seed, "ci_prob": ci_prob, "progressbar": progressbar}
     settings = {"draws": 1000 if draws is None else draws, "chains": 4 if chains is None else chains}
-    collection = named(collection)
-    problem = Problem.of(collection, prior)
-    if method == "auto":
+    collection, why = named(collection), ""
+    if _by_rule(prior) and method == "auto":
+        tree, problem, why = _run_by_rule(collection, exclude, settings, run)
+    elif method == "auto":
+        problem = Problem.of(collection, prior)
         tree = _run_automatic(_Selection(problem, exclude, settings), run)
     else:
         if isinstance(method, str):
@@ -260,6 +356,10 @@ def fit(
             raise ArgumentError("draws and chains must be set on the method object; fit takes them for names only.")
         if _names(exclude):
             raise ArgumentError(f"exclude must be empty where the method is given, got {exclude!r}.")
+        if _by_rule(prior):
+            rule = _rule_of(collection, method, (), settings)
+            prior, why = rule.prior, rule.sentence
+        problem = Problem.of(collection, prior)
         answer = method.answer(problem, method.plan(problem), **run)
         tree = answer.tree()
         if answer.sample.rejected:
@@ -267,6 +367,8 @@ def fit(
     if collection.n_laws:
         tree = result.among_compliers(tree, collection)
     tree.attrs |= {"identifiability": collection.identifiability(), "caveat": collection.caveat()}
+    if why:
+        tree.attrs["prior_reason"] = why
     if estimates:
         found = point_estimates(collection)
         if found:

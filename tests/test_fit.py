@@ -35,7 +35,7 @@ WARNER = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [60, 40])
     ids=["warner", "grr", "three", "fifty"],
 )
 def test_select_method(collection, name):
-    choice = select_method(collection)
+    choice = select_method(collection, "jeffreys")
     assert choice.method.name == name
     assert choice.reason.endswith(".")
     assert [passed for passed, _ in choice.considered][-1] == name

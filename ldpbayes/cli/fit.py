@@ -20,7 +20,7 @@ def command(
     method: Annotated[
         options.Method, typer.Option(help="Posterior method; [bold]auto[/bold] picks one and explains its choice.")
     ] = AUTO,
-    prior: options.Prior = "jeffreys",
+    prior: options.FitPrior = "default",
     ci: Annotated[float, typer.Option(help="Probability of the equal-tailed intervals.")] = 0.95,
     draws: options.Draws = 1000,
     seed: options.Seed = None,

@@ -28,6 +28,15 @@ Prior = Annotated[
         "such as 0.5,1,2."
     ),
 ]
+FitPrior = Annotated[
+    str,
+    typer.Option(
+        help="Prior of P: [bold]default[/bold] (learnt from 20 categories on, else Jeffreys'; the output says which and "
+        "why), [bold]jeffreys[/bold], [bold]flat[/bold], [bold]learnt[/bold] (a Dirichlet whose concentration the reports "
+        "decide), [bold]smooth[/bold] (ordered categories), a concentration such as 0.5, or one for each category, such as "
+        "0.5,1,2."
+    ),
+]
 Seed = Annotated[
     int | None, typer.Option(help="Random seed; the same seed prints the same numbers.", min=0, max=MAX_SEED - 1)
 ]
@@ -103,8 +112,9 @@ def prior(text):
 
 def noncompliant(collection, belief, pairs, beta):
     """Return (collection, prior) with the respondents who ignore the device that name=law texts and b,c state."""
-    from ldpbayes.priors import Compliance, parse_prior
+    from ldpbayes.priors import DEFAULT, Compliance, parse_prior
 
+    belief = "jeffreys" if belief == DEFAULT and beta is not None else belief
     laws = named_laws(pairs)
     if laws:
         collection = collection.with_noncompliers(laws)

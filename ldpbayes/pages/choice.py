@@ -1,6 +1,6 @@
 """The page of what ``auto`` considers for a collection."""
 
-from ldpbayes.pages.page import Column, Page, Table
+from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 
 
 def of_choice(choice, *, title: str = "Collection") -> Page:
@@ -30,4 +30,6 @@ def of_choice(choice, *, title: str = "Collection") -> Page:
         rows.append((name, mark, float(answer.seconds), answer.reason))
     facts = {"chosen": choice.method.name, "reason": choice.reason}
     facts["considered"] = [{"method": n, "applies": a, "seconds": s, "reason": r} for n, a, s, r in rows]
-    return Page(heading, (Table(heading, columns, tuple(rows)),), facts=facts)
+    notes = (Note(Kind.METHOD, choice.prior_reason),) if choice.prior_reason else ()
+    facts |= {"prior_reason": choice.prior_reason}
+    return Page(heading, (Table(heading, columns, tuple(rows)),), notes, facts=facts)

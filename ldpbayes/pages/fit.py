@@ -254,6 +254,8 @@ def _notes(tree):
         Kind.DATA,
         f"{attrs['n_reports']:,} reports; prior {attrs['prior']}; method {attrs['method']}; seed {seed}.",
     )
+    if attrs.get("prior_reason"):
+        yield Note(Kind.METHOD, as_sentences(attrs["prior_reason"]))
     yield Note(Kind.METHOD, f"Why {attrs['method']}: {as_sentences(attrs['reason'])}")
     kind = Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING
     for found, name in (

@@ -22,8 +22,20 @@ for _module in pkgutil.iter_modules(__path__):
     if not _module.name.startswith("_"):  # modules with an underscore load compilers
         importlib.import_module(f"{__name__}.{_module.name}")
 
+#: The prior by rule, the default of ``fit``: what the study of priors supports.
+DEFAULT = "default"
+#: From this number of categories on, the rule learns the concentration; below it is Jeffreys'.
+LEARNT_FROM = 20
 #: What a user may type for a prior: name → maker from the number of categories.
 PRIORS = {name: maker for family in AbstractPrior.__subclasses__() for name, maker in family.named().items()}
+
+
+def default_prior(n_categories: int) -> str:
+    """Return the name of the prior by rule: learnt from LEARNT_FROM categories on, else jeffreys.
+
+    See docs/theory/priors-study.md.
+    """
+    return "learnt" if n_categories >= LEARNT_FROM else "jeffreys"
 
 
 def as_prior(prior, n_categories: int, n_cells: int | None = None, cells: Cells | None = None) -> AbstractPrior:
@@ -32,7 +44,7 @@ def as_prior(prior, n_categories: int, n_cells: int | None = None, cells: Cells 
     Parameters
     ----------
     prior : str, number, sequence of numbers or AbstractPrior
-        A name of PRIORS, one concentration for all categories, one per category, or a prior.
+        "default", a name of PRIORS, one concentration for all categories, one per category, or a prior.
     n_categories : int
     n_cells : int, optional
         Number of cells, for priors over several of them at once.
@@ -54,6 +66,7 @@ def as_prior(prior, n_categories: int, n_cells: int | None = None, cells: Cells 
     ('flat, Dirichlet(1)', 'Dirichlet with concentrations 1 to 3')
     """
     if isinstance(prior, str):
+        prior = default_prior(n_categories) if prior == DEFAULT else prior
         prior = PRIORS[checks.choice(prior, "prior", tuple(PRIORS))](n_categories)
     if isinstance(prior, AbstractPrior):
         return prior.over(n_categories, n_cells) if cells is None else prior.on(cells)
@@ -142,7 +155,7 @@ def parse_prior(text: str):
     ('jeffreys', 2.0, [0.5, 1.0, 2.0])
     """
     word = text.strip()
-    if word in PRIORS:
+    if word in PRIORS or word == DEFAULT:
         return word
     cells = [cell.strip() for cell in word.split(",")]
     try:
@@ -182,6 +195,8 @@ def _named(value):
 
 
 __all__ = [
+    "DEFAULT",
+    "LEARNT_FROM",
     "PRIORS",
     "AbstractPrior",
     "Compliance",
@@ -193,6 +208,7 @@ __all__ = [
     "Smooth",
     "as_dirichlet",
     "as_prior",
+    "default_prior",
     "parse_prior",
     "prior_for",
 ]

@@ -97,7 +97,7 @@ def matched_interval(mean, variance, ci_prob=0.95):
 
 
 def covered(p, mean, variance, ci_prob=0.95):
-    """Return {"coverage": …, "coverage_large": …}: the shares of all categories, and of those above LARGE, in their intervals.
+    """Return {"coverage": …, "coverage_large": …}: how many of all shares, and of those above LARGE, are in their intervals.
 
     A prior that gives every category a positive share never covers 0: an empty category counts by its upper end.
     """

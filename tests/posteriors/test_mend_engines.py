@@ -205,14 +205,16 @@ def test_mend_22_draws_that_no_memory_holds_are_refused_before_time_is_spent(a):
 
 def test_mend_29_sentences_of_a_hand_over_start_in_upper_case():
     collection = collected(UnaryEncoding.optimised(20, 4.0), 60)
-    reason = fit(collection, random_seed=1, estimates=False).attrs["reason"]
+    reason = fit(collection, "jeffreys", random_seed=1, estimates=False).attrs["reason"]
     assert "Before it, surrogate ran first and was rejected: The weights of the draws cannot be trusted: Pareto" in reason
 
 
 def test_mend_29_the_reason_of_a_rejection_is_kept_when_nothing_is_left():
     collection = collected(UnaryEncoding.optimised(20, 4.0), 60)
     with pytest.warns(DiagnosticWarning, match="Pareto k-hat"):
-        tree = fit(collection, random_seed=1, exclude=("augmentation", "pair_slice", "nuts"), draws=250, estimates=False)
+        tree = fit(
+            collection, "jeffreys", random_seed=1, exclude=("augmentation", "pair_slice", "nuts"), draws=250, estimates=False
+        )
     assert tree.attrs["method"] == "surrogate" and not tree.attrs["converged"]
 
 
@@ -245,5 +247,5 @@ def test_mend_32_nothing_is_prepared_twice_at_a_hand_over(monkeypatch):
             return original(self, problem)
 
         monkeypatch.setattr(kind, "prepare", counted)
-    tree = fit(collected(UnaryEncoding.optimised(20, 4.0), 60), random_seed=1, estimates=False)
+    tree = fit(collected(UnaryEncoding.optimised(20, 4.0), 60), "jeffreys", random_seed=1, estimates=False)
     assert tree.attrs["method"] == "augmentation" and set(calls.values()) == {1}

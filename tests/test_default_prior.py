@@ -1,0 +1,97 @@
+"""The prior by rule: learnt from twenty categories on where it can be served, else Jeffreys'; the result says why."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ldpbayes import Cells, Collection, Tally, fit, fitting, select_method
+from ldpbayes.errors import ConvergenceError
+from ldpbayes.pages.fit import of_fit
+from ldpbayes.posteriors.base import Status
+from ldpbayes.posteriors.exact import Exact
+from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.priors import as_prior, default_prior, parse_prior
+from ldpbayes.protocols.grr import GRR
+from ldpbayes.protocols.unary import UnaryEncoding
+
+QUICK = {"random_seed": 1, "draws": 50, "estimates": False}
+
+
+def collected(protocol, n=500, seed=3):
+    rng = np.random.default_rng(seed)
+    a = protocol.n_categories
+    return Collection(
+        [f"c{x}" for x in range(a)], [Tally(protocol, *protocol.simulate(rng.multinomial(n, np.full(a, 1 / a)), rng))]
+    )
+
+
+TWENTY, NINETEEN = collected(GRR(20, 2.0)), collected(GRR(19, 2.0))
+
+
+def test_the_rule():
+    assert (default_prior(19), default_prior(20)) == ("jeffreys", "learnt")
+    assert as_prior("default", 20) == as_prior("learnt", 20) and parse_prior("default") == "default"
+
+
+@pytest.mark.parametrize(
+    ("collection", "prior", "method", "words"),
+    [
+        (NINETEEN, "Jeffreys, Dirichlet(0.5)", "exact", "below 20 categories it is Jeffreys'; prior='learnt'"),
+        (TWENTY, "learnt, symmetric Dirichlet", "mixture", "from 20 categories on .* prior='jeffreys' keeps"),
+    ],
+)
+def test_a_fit_without_a_prior_says_which_it_used_and_why(collection, prior, method, words):
+    tree = fit(collection, **QUICK)
+    assert tree.attrs["prior"].startswith(prior) and tree.attrs["method"] == method
+    assert tree.attrs["converged"]
+    (note,) = [note.text for note in of_fit(tree).notes if "No prior was given" in note.text]
+    assert re.search(words, note) and note == tree.attrs["prior_reason"]
+    choice = select_method(collection, draws=50)
+    assert (choice.method.name, choice.prior_reason) == (method, note)
+
+
+def test_a_prior_that_was_given_is_not_explained():
+    assert "prior_reason" not in fit(TWENTY, "jeffreys", **QUICK).attrs
+    assert select_method(TWENTY, "jeffreys").prior_reason == ""
+    assert fit(TWENTY, "learnt", **QUICK).attrs["prior"] == fit(TWENTY, **QUICK).attrs["prior"]
+
+
+@pytest.mark.parametrize("method", ["exact", Exact(draws=50)], ids=["name", "object"])
+def test_a_method_that_was_asked_for_keeps_jeffreys(method):
+    quick = QUICK if isinstance(method, str) else {"random_seed": 1, "estimates": False}
+    tree = fit(TWENTY, method=method, **quick)
+    assert tree.attrs["prior"].startswith("Jeffreys") and "the method exact was asked for" in tree.attrs["prior_reason"]
+    assert fit(TWENTY, method="mixture", **QUICK).attrs["prior"].startswith("learnt")
+
+
+def test_jeffreys_where_the_learnt_prior_cannot_be_served(monkeypatch):
+    tree = fit(TWENTY, exclude="mixture", **QUICK)
+    assert tree.attrs["method"] == "exact" and "was excluded" in tree.attrs["prior_reason"]
+    monkeypatch.setattr(fitting, "PATIENCE", 1e-6)
+    choice = select_method(TWENTY, draws=50)
+    assert "would take about" in choice.prior_reason and choice.method.name != "mixture"
+
+
+@pytest.mark.parametrize("status", ["rejected", "no draws"])
+def test_jeffreys_where_the_answer_under_the_learnt_prior_is_rejected(monkeypatch, status):
+    def run(self, plan, rng, watch, original=Mixture.run):
+        if status == "no draws":
+            raise ConvergenceError("no draws of any use were made")
+        return replace(original(self, plan, rng, watch), status=Status.NOT_TRUSTED, detail="for a test")
+
+    monkeypatch.setattr(Mixture, "run", run)
+    tree = fit(TWENTY, **QUICK)
+    assert tree.attrs["prior"].startswith("Jeffreys") and tree.attrs["method"] == "exact"
+    assert "the answer under the learnt prior was rejected: " in tree.attrs["prior_reason"]
+
+
+def test_non_compliers_keep_jeffreys():
+    half = collected(UnaryEncoding.optimised(20, 1.0), 300).with_noncompliers({"silent": "no bits"})
+    assert "respondents may ignore the device" in select_method(half).prior_reason
+
+
+def test_cells_have_one_sentence():
+    tree = fit(Cells({"x": NINETEEN, "y": NINETEEN}), **QUICK)
+    assert tree.attrs["prior_reason"].startswith("No prior was given: below 20")
