@@ -214,6 +214,8 @@ def _rule_of(collection, method, exclude, settings):
         return rule
     if "mixture" in _names(exclude):
         return _jeffreys_because("the method mixture, which serves the learnt prior, was excluded.")
+    if collection.rows.sampler() is None:
+        return _jeffreys_because("the learnt prior needs the evidence of the reports, which a composite likelihood lacks.")
     others = [name for name in METHODS if name != "mixture"]
     selection = _Selection(Problem.of(collection, "learnt"), others, settings)
     _, plan = selection.consider("mixture")

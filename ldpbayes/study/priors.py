@@ -82,6 +82,8 @@ def moments(collection, name):
         found = Mixture().moments(collection, name)
         return found.mean, found.variance
     prior = as_prior(name, collection.n_categories)
+    if prior.concentrations() is None:
+        raise InfeasibleError(f"No fast moments under the prior {name}.")
     try:
         found = Exact().moments(collection, prior)
     except InfeasibleError:

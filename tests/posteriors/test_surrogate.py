@@ -96,7 +96,7 @@ def test_rejected_weights_raise_with_the_result_and_auto_hands_over():
     with pytest.raises(ConvergenceError, match=r"k-hat .* effective draws") as caught:
         Surrogate(draws=250).posterior(collection, "jeffreys", random_seed=1)
     assert caught.value.result.attrs["problem"]
-    tree = fit(collection, random_seed=1, estimates=False)
+    tree = fit(collection, "jeffreys", random_seed=1, estimates=False)
     assert tree.attrs["method"] == "augmentation"
     assert "surrogate ran first and was rejected" in tree.attrs["reason"]
 
