@@ -194,7 +194,7 @@ def _rule_for(n_categories, n_laws, weighted, method):
     if default_prior(n_categories - n_laws) == "jeffreys":
         sentence = f"{_NO_PRIOR}: below {LEARNT_FROM} categories it is Jeffreys'; prior='learnt' learns its concentration."
         return _Rule("jeffreys", sentence)
-    name = method if isinstance(method, str) else getattr(method, "name", "")
+    name = method.name if isinstance(method, AbstractPosterior) else method
     if n_laws:
         return _jeffreys_because("the learnt prior is not offered where respondents may ignore the device.")
     if weighted:
