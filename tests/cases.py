@@ -135,4 +135,5 @@ CASES = [
     Case("smp", lambda a, e: SampledAttribute(a, e, halves(a), "grr"), (2, 4)),
     Case("rs-fd", lambda a, e: FakeData(a, e, halves(a), "grr", "uniform"), (2, 4)),
     given("noncompliance", ignored, (3, 5), tight=False),
+    given("cheater-detection", lambda a, epsilon: designs.cheater_detection(1 - kept(epsilon)), (3,)),
 ]

@@ -184,7 +184,8 @@ def stochastic_lie_detector(p, answers=None):
 
     Categories are honest carriers (always yes), lying carriers (always no) and non-carriers, who answer the statement
     with probability p (no) and its negation with probability 1 − p (yes). Two groups with different p identify all
-    three; carriers are the sum of the first two categories.
+    three: carriers are the sum of the first two categories, π = 1 − (λ₁ − λ₂)/(p₂ − p₁), and the share of them who tell the
+    truth is t = (λ₁ − (1 − π)(1 − p₁))/π, λ the shares of yes.
 
     Parameters
     ----------
@@ -195,6 +196,25 @@ def stochastic_lie_detector(p, answers=None):
     """
     p = checks.probability(p, "p")
     return _design("stochastic_lie_detector", [[0, 1, p], [1, 0, 1 - p]], {"p": p}, answers)
+
+
+def cheater_detection(p, answers=None):
+    """Cheater detection (Clark and Desharnais 1998) for one group; three latent categories.
+
+    A die orders yes with probability p and the truth otherwise. Categories are honest carriers (always yes), honest
+    non-carriers (yes with probability p) and cheaters, who say no whatever the die shows. Two groups with different p
+    identify all three: β = (λ₁ − λ₂)/(p₁ − p₂) honest non-carriers, π = λ₁ − p₁β honest carriers and γ = 1 − π − β cheaters,
+    λ the shares of yes. Whether cheaters are carriers no report tells: the prevalence lies between π and π + γ.
+
+    Parameters
+    ----------
+    p : float
+        Probability of the order to say yes.
+    answers : sequence of str, optional
+        By default "no", "yes".
+    """
+    p = checks.probability(p, "p", open_high=True)
+    return _design("cheater_detection", [[0, 1 - p, 1], [1, p, 0]], {"p": p}, answers)
 
 
 def _design(name, matrix, settings, answers, default=None):
@@ -226,6 +246,7 @@ DESIGNS = {
         kuk,
         christofides,
         stochastic_lie_detector,
+        cheater_detection,
     )
 }
 

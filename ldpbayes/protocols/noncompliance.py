@@ -221,7 +221,8 @@ class Noncompliance(AbstractProtocol):
     References
     ----------
     Clark and Desharnais (1998), Psychological Methods 3, on cheater detection; Moshagen, Musch, Erdfelder (2012), Behavior
-    Research Methods 44, on the stochastic lie detector; both are this with a law "always".
+    Research Methods 44, on the stochastic lie detector; both are this with a law "always". As designs with their own latent
+    categories they are ``designs.cheater_detection`` and ``designs.stochastic_lie_detector``.
 
     Examples
     --------

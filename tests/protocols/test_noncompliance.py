@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from products import assert_same_products
 
-from ldpbayes.collections import Tally
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError
+from ldpbayes.estimators.mle import maximise
 from ldpbayes.protocols import GRR, HadamardResponse, LocalHashing, Noncompliance, SubsetSelection, UnaryEncoding, designs
 from ldpbayes.protocols.noncompliance import as_law
 
@@ -95,3 +96,32 @@ def test_the_stochastic_lie_detector_is_one():
         plain = designs.Channel(named.matrix[:, [0, 2]])
         wrapped = Noncompliance(plain, ("always 0",))
         np.testing.assert_allclose(wrapped.channel()[:, [0, 2, 1]], named.matrix, rtol=1e-12)
+
+
+@pytest.mark.parametrize("design", [designs.stochastic_lie_detector, designs.cheater_detection])
+def test_published_estimators_in_closed_form(design):
+    """Two groups are saturated: inside the simplex the maximum of the likelihood is the papers' moment estimator."""
+    yes, n, p = np.array([340, 520]), 1000, np.array([1 / 6, 2 / 3])
+    if design is designs.stochastic_lie_detector:
+        yes = yes[::-1]
+    share = yes / n
+    slope = (share[0] - share[1]) / (p[0] - p[1])
+    if design is designs.stochastic_lie_detector:  # λ = π t + (1 − π)(1 − p)
+        expected = [share[0] + slope * (1 - p[0]), 1 + slope - share[0] - slope * (1 - p[0]), -slope]
+    else:  # λ = π + β p
+        expected = [share[0] - p[0] * slope, slope, 1 - slope - share[0] + p[0] * slope]
+    tallies = [Tally(design(q), [0, 1], [n - k, k], f"g{i}") for i, (q, k) in enumerate(zip(p, yes, strict=True))]
+    found = maximise(Collection("abc", tallies).rows, tolerance=1e-10).p
+    assert min(expected) > 0
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_cheater_detection_is_a_law():
+    """The same as a forced response whose "no" comes from people who ignore the die."""
+    counts = ((0.2, [660, 340]), (0.7, [480, 520]))
+    kinds = (designs.triangular, designs.cheater_detection)
+    tallies, named = ([Tally(make(q), [0, 1], c, f"{q}") for q, c in counts] for make in kinds)
+    wrapped = Collection(["no", "yes"], tallies).with_noncompliers({"cheater": 0})
+    found, expected = (maximise(one.rows, tolerance=1e-10).p for one in (wrapped, Collection("abc", named)))
+    np.testing.assert_allclose(found[[1, 0, 2]], expected, atol=1e-5)
+    assert wrapped.noncompliance().identified
