@@ -315,6 +315,7 @@ def fit(
     from ldpbayes import answers, result
     from ldpbayes.estimators.confidence import confidence_intervals
     from ldpbayes.fitness.checking import check
+    from ldpbayes.fitness.nested import information_criteria
 
     if isinstance(collection, (str, os.PathLike)):
         collection = read_collection(collection)
@@ -391,6 +392,9 @@ def fit(
             tree.attrs |= answers.decision(tree, collection, factors.between("learnt", factors.used))
         fitness = check(collection, replications=QUICK_REPLICATIONS)
         tree.attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged), "fitness_p": fitness.p_value}
+        if found and collection.survey is None and not collection.n_laws:
+            criteria = information_criteria(collection, found[0].log_likelihood)
+            tree.attrs |= {"aic": criteria.aic, "bic": criteria.bic, "parameters": criteria.parameters}
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
     return tree
@@ -457,7 +461,8 @@ def _fit_cells(cells, prior, settings, run):
 
 def _fitness_of_cells(cells, tree):
     """Return the facts about the fit of the reports of all cells; cells that are summaries cannot be tested."""
-    from ldpbayes.fitness.checking import check, verdict_of_cells
+    from ldpbayes.fitness.cells import verdict_of_cells
+    from ldpbayes.fitness.checking import check
 
     if "cells" in tree.children:
         p = tree["cells"]["fitness_p"].values

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from ldpbayes import Collection, Tally, cli, read_collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.fitness.crosschecking import crosscheck, predictive_check
 from ldpbayes.fitting import fit
-from ldpbayes.protocols import GRR, designs
+from ldpbayes.protocols import designs
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +41,39 @@ def test_command_exits_with_one_when_flagged(root, capsys, monkeypatch):
     assert stopped.value.code == 1 and "does not fit" in out
 
 
-def test_predictive_check_is_calibrated_enough():
-    """Reports that do come from the channel are rarely flagged: the p-value is conservative."""
-    rng = np.random.default_rng(3)
-    protocol = GRR(5, epsilon=1.0)
-    flagged = 0
-    for seed in range(40):
-        reports, counts = protocol.simulate(rng.multinomial(400, rng.dirichlet(np.ones(5))), rng)
-        collection = Collection(list("abcde"), [Tally(protocol, reports, counts)])
-        tree = fit(collection, random_seed=seed, estimates=False, draws=100)
-        flagged += predictive_check(collection, tree, draws=200, random_seed=seed)[0].flagged
-    assert flagged <= 2
+def predictive_p_values(size, seed):
+    """Return the p-values of open answers in five categories and of a crosswise pair whose P come from the prior."""
+    rng, found = np.random.default_rng(seed), np.empty((size, 2))
+    grid = np.linspace(0.0005, 0.9995, 1000)
+    pair = [designs.warner(0.2), designs.warner(0.8)]
+    for i in range(size):
+        counts = rng.multinomial(60, rng.dirichlet(np.ones(5)))
+        opened = Collection(list("abcde"), [Tally(designs.direct(5), np.arange(5), counts)])
+        truth = rng.random()
+        tallies = [Tally(d, *d.simulate(rng.multinomial(100, [1 - truth, truth]), rng), name=f"{d}") for d in pair]
+        crosswise = Collection(["no", "yes"], tallies)
+        likelihood = crosswise.rows.log_likelihood(np.stack([1 - grid, grid]))
+        weight = np.exp(likelihood - likelihood.max())
+        yes = rng.choice(grid, p=weight / weight.sum())
+        for j, (collection, p) in enumerate(((opened, rng.dirichlet(1 + counts)), (crosswise, np.array([1 - yes, yes])))):
+            tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"distribution": (("chain", "draw", "category"), [[p]])})})
+            found[i, j] = predictive_check(collection, tree, draws=199, random_seed=int(rng.integers(2**31)))[0].p_value
+    return found
+
+
+def test_predictive_check_is_uniform_under_the_truth():
+    """P(p ≤ .05) and P(p ≤ .5), each within what 300 uniform numbers leave once in ten thousand."""
+    p = predictive_p_values(300, 3)
+    assert (np.abs((p <= 0.05).mean(axis=0) - 0.05) < 0.05).all()
+    assert (np.abs((p <= 0.5).mean(axis=0) - 0.5) < 0.12).all()
+
+
+@pytest.mark.calibrate
+def test_predictive_check_is_uniform_to_two_per_cent():
+    """Of 10,000 each."""
+    p = predictive_p_values(10_000, 4)
+    assert (np.abs((p <= 0.05).mean(axis=0) - 0.05) < 0.02).all()
+    assert (np.abs((p <= 0.5).mean(axis=0) - 0.5) < 0.02).all()
 
 
 def test_reports_outside_the_channels_range_are_flagged():

@@ -26,7 +26,7 @@ from ldpbayes import (
     save,
 )
 from ldpbayes.errors import DiagnosticWarning, RankDeficientWarning
-from ldpbayes.fitness.checking import verdict_of_cells
+from ldpbayes.fitness.cells import verdict_of_cells
 from ldpbayes.protocols.unary import UnaryEncoding
 
 LABELS = ["a", "b", "c"]

@@ -9,23 +9,55 @@ from ldpbayes.cli import options, printing
 Level = Annotated[float, typer.Option(help="Probability with which honest reports may be flagged.")]
 
 
-def command(file: options.File, level: Level = 0.05, page: options.PagePath = None, as_json: options.AsJSON = False):
+Fakes = Annotated[
+    bool, typer.Option("--fakes", help="Also print how many fabricated reports would lift a share or change the order.")
+]
+
+
+def command(
+    file: options.File,
+    level: Level = 0.05,
+    by: Annotated[
+        list[str] | None, typer.Option(help="A column of the tables: a check for each of its values; may be repeated.")
+    ] = None,
+    fakes: Fakes = False,
+    page: options.PagePath = None,
+    as_json: options.AsJSON = False,
+):
     """Check whether the reports can have come from their design, without a prior and without sampling.
 
     Exit status 0: they fit, or no test is possible; 1: they do not fit (the last line names the tests); 2: bad input.
 
     Examples:
 
-      ldpbayes check example:nigeria
+      ldpbayes check example:nigeria --fakes
 
       ldpbayes check my_survey.toml --page check.html
+
+      ldpbayes check my_survey.toml --by region
     """
+    import dataclasses
+
+    from ldpbayes.collections import Cells
+    from ldpbayes.errors import ArgumentError, InfeasibleError
     from ldpbayes.fitness import check
-    from ldpbayes.pages.check import of_check
+    from ldpbayes.pages.check import fakes_table, of_check, of_check_of_cells
 
     options.check_page(page)
-    collection = options.read(file)
-    found = check(collection, level=level)
-    title = collection.title or collection.id
-    printing.show(of_check(found, title=title, collection=collection, command=options.command_line()), as_json, page)
+    collection = options.read(file, by)
+    title, line = collection.title or collection.id, options.command_line()
+    if isinstance(collection, Cells):
+        if fakes:
+            raise ArgumentError("fakes goes with one collection only; leave out by.")
+        found = check(collection, level=level)
+        content = of_check_of_cells(found, title=title, command=line)
+    else:
+        found = check(collection, level=level)
+        content = of_check(found, title=title, collection=collection, command=line)
+    if fakes:
+        table = fakes_table(collection)
+        if table is None:
+            raise InfeasibleError("The number of fabricated reports is not known for this design.")
+        content = dataclasses.replace(content, tables=(*content.tables, table))
+    printing.show(content, as_json, page)
     raise typer.Exit(1 if found.flagged else 0)

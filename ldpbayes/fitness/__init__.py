@@ -1,6 +1,8 @@
 """Does the model fit the reports? Tests without a prior (check), and several answers side by side (crosschecking)."""
 
 from ldpbayes.fitness.base import Check, Fitness
+from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.checking import check
+from ldpbayes.fitness.nested import Criteria, equality_test, information_criteria
 
-__all__ = ["Check", "Fitness", "check"]
+__all__ = ["CellsFitness", "Check", "Criteria", "Fitness", "check", "equality_test", "information_criteria"]

@@ -1,22 +1,22 @@
 """check(): can these reports have come from their design?"""
 
 import math
-from collections.abc import Sequence
+from typing import overload
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.stats import chi2
 
 from ldpbayes import checks
-from ldpbayes.collections import Collection
-from ldpbayes.errors import ArgumentError
+from ldpbayes.collections import Cells, Collection
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.fitness.base import Fitness
+from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.goodness import REPLICATIONS, goodness_of_fit, listed
+from ldpbayes.fitness.nested import equality_test
 from ldpbayes.fitness.structural import structural_checks
 from ldpbayes.fitness.supports import support_checks
 
-#: Cells whose names a verdict lists.
-NAMED = 8
+type Seed = int | np.random.Generator | None
+
 SATURATED = (
     "The channels have as many parameters as free report counts, so that every table of reports fits. A second channel with "
     "another epsilon, or asking some of the respondents directly, would allow a test; copied or fabricated reports cannot "
@@ -24,13 +24,21 @@ SATURATED = (
 )
 
 
+@overload
+def check(collection: Collection, *, level: float = ..., random_seed: Seed = ..., replications: int = ...) -> Fitness: ...
+
+
+@overload
+def check(collection: Cells, *, level: float = ..., random_seed: Seed = ..., replications: int = ...) -> CellsFitness: ...
+
+
 def check(
-    collection: Collection,
+    collection: Collection | Cells,
     *,
     level: float = 0.05,
-    random_seed: int | np.random.Generator | None = 0,
+    random_seed: Seed = 0,
     replications: int = REPLICATIONS,
-) -> Fitness:
+) -> Fitness | CellsFitness:
     """Return whether the reports can have come from their design, without a prior and without sampling.
 
     Two kinds of tests: the counts of all possible reports against those expected at the maximum-likelihood estimate, where
@@ -39,7 +47,8 @@ def check(
 
     Parameters
     ----------
-    collection : Collection
+    collection : Collection or Cells
+        Cells are checked one by one, and whether their distributions are equal; the level is that of all together.
     level : float
         Probability with which honest reports may be flagged.
     random_seed : int or Generator, optional
@@ -50,7 +59,7 @@ def check(
 
     Returns
     -------
-    Fitness
+    Fitness, or CellsFitness of Cells
 
     Raises
     ------
@@ -66,6 +75,8 @@ def check(
     >>> check(honest).flagged
     True
     """
+    if isinstance(collection, Cells):
+        return _check_cells(collection, level, random_seed, replications)
     if not isinstance(collection, Collection):
         raise ArgumentError(f"collection must be a Collection, got {type(collection).__name__}.")
     rng = checks.generator(random_seed, "random_seed")
@@ -93,37 +104,18 @@ def check(
     return Fitness(tuple(c for c in found if math.isfinite(c.p_value)), level, tuple(notes))
 
 
-def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, level: float = 0.05) -> tuple[str, bool]:
-    """Return (one sentence, whether the reports do not fit) of the p-values of many cells.
-
-    Half of the level goes to the least p-value, adjusted by the number of cells, and half to Fisher's combination
-    −2 Σ log p ~ χ² with two degrees of freedom per cell, which sees a fault that all cells share.
-
-    Parameters
-    ----------
-    labels : sequence of str
-    p_values : (cells,) array
-        ``Fitness.p_value`` of every cell; nan where no test was possible.
-    level : float
-        Probability with which honest reports may be flagged.
-    """
-    p = np.asarray(p_values, dtype=float)
-    tested = np.isfinite(p)
-    if not tested.any():
-        return "No test of fit is possible in any cell.", False
-    known = np.clip(p[tested], 1e-300, 1.0)
-    together = float(chi2.sf(-2 * np.log(known).sum(), 2 * known.size))
-    least = min(1.0, float(known.min()) * known.size)
-    which = f"all {p.size} cells"
-    if known.size < p.size:
-        which = f"the {known.size} of {p.size} cells in which a test is possible"
-    numbers = f"all together p = {together:.3g}, the least of the adjusted p-values {least:.3g}"
-    if 2 * min(together, least) > level:
-        return f"The reports of {which} fit the design ({numbers}).", False
-    bad = [labels[int(c)] for c in np.flatnonzero(tested & (2 * p * known.size <= level))]
-    where = f", least well in {', '.join(bad[:NAMED])}{', …' if len(bad) > NAMED else ''}" if bad else ""
-    return (
-        f"The reports of {which} do not fit the design{where} ({numbers}). Respondents did not follow the device, reports "
-        "were fabricated or copied, or the design, its parameters or the categories are wrong.",
-        True,
-    )
+def _check_cells(cells: Cells, level: float, random_seed: Seed, replications: int) -> CellsFitness:
+    """Return the tests of every cell; those of which only a summary was kept have none."""
+    kept = "Only sums over the reports of this cell were kept."
+    found = []
+    for cell in cells.values():
+        whole = cell if isinstance(cell, Collection) else None
+        if whole is None:
+            found.append(Fitness((), level, (kept,)))
+        else:
+            found.append(check(whole, level=level, random_seed=random_seed, replications=replications))
+    try:
+        equality = equality_test(cells)
+    except InfeasibleError:
+        equality = None
+    return CellsFitness(cells.labels, tuple(found), equality, checks.probability(level, "level"))

@@ -21,15 +21,15 @@ MIN_P_VALUE = 0.01
 
 @dataclass(frozen=True)
 class ChannelCheck:
-    """Posterior predictive check of one channel: can these tallies have come from it? Its p-values are conservative.
+    """Posterior predictive check of one channel: can these tallies have come from it?
 
     Attributes
     ----------
     name : str
     statistic : float
-        Mean over the draws of Σ (observed − expected)² / expected.
+        Σ (observed − expected)² / expected at one draw of P.
     p_value : float
-        Share of replicated collections with a statistic at least as large, over draws of P.
+        Share of tallies simulated from that P with a statistic at least as large; uniform for reports from the design.
     draws : int
     """
 
@@ -161,11 +161,11 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
 def predictive_check(collection, tree, *, draws=1000, random_seed=None):
     """Return a ChannelCheck of the whole collection, then one per channel.
 
-    For each draw p of the posterior, the discrepancy Σ_y (S_y − n (Qp)_y)² / (n (Qp)_y) of the observed tally is compared
-    with that of a tally simulated from p; protocols with too many possible reports to list are compared by their support
-    counts. The p-value is the share of draws whose replicate is at least as far off (Gelman, Meng, Stern 1996). The
-    posterior has seen the reports, so these p-values are conservative: reports from the design have p < .05 in some 1 % of
-    collections, not in 5 %. A small one is serious; a large one means little. ``ldpbayes.fitness.check`` is calibrated.
+    The discrepancy Σ_y (S_y − n (Qp)_y)² / (n (Qp)_y) of the observed tally at one draw p of the posterior is compared with
+    that of tallies simulated from the same p; protocols with too many possible reports to list are compared by their support
+    counts. If P comes from the prior, the truth and a draw from the posterior have the same law given the reports, so that
+    the p-value is exactly uniform; for a fixed truth it is so for many reports. Averaged over all draws it would be
+    conservative, because the posterior has seen the reports.
 
     Parameters
     ----------
@@ -173,28 +173,40 @@ def predictive_check(collection, tree, *, draws=1000, random_seed=None):
     tree : DataTree
         Its posterior.
     draws : int
-        Posterior draws to use.
+        Simulated tallies.
     random_seed : int, optional
+        Chooses the draw, too.
+
+    Returns
+    -------
+    tuple of ChannelCheck
+
+    References
+    ----------
+    Johnson (2004), Annals of Statistics 32; Gosselin (2011), PLoS ONE 6.
     """
     from ldpbayes.result import extended_draws
 
     rng = checks.generator(random_seed, "random_seed")
     flat = extended_draws(tree, collection)
-    chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
+    p = flat[rng.integers(len(flat))]
+    p = p / p.sum()
     laws = [(tally, tally.protocol.report_law()) for tally in collection.tallies]
     checked = [(tally, law) for tally, law in laws if law is not None]
     if not checked:
         return ()
-    observed, replicated = np.empty((2, len(chosen), len(checked)))
+    observed, replicated = np.empty(len(checked)), np.empty((draws, len(checked)))
     for c, (tally, law) in enumerate(checked):
-        tallied = law.tally(tally.reports, tally.counts)
-        expected = tally.n_reports * law.expected(chosen.T)
-        for s, p in enumerate(chosen):
-            fresh = law.simulate(rng.multinomial(tally.n_reports, p / p.sum()), rng)
-            observed[s, c] = _discrepancy(tallied, expected[:, s])
-            replicated[s, c] = _discrepancy(fresh, expected[:, s])
-    found = [_check(f"channel {t.name}", observed[:, c], replicated[:, c]) for c, (t, _) in enumerate(checked)]
-    return (_check("the collection", observed.sum(axis=1), replicated.sum(axis=1)), *(found if len(found) > 1 else ()))
+        share = law.expected(p)
+        expected = tally.n_reports * share
+        observed[c] = _discrepancy(law.tally(tally.reports, tally.counts), expected)
+        if law.kind == "list":
+            fresh = rng.multinomial(tally.n_reports, share / share.sum(), draws)
+        else:
+            fresh = np.stack([law.simulate(rng.multinomial(tally.n_reports, p), rng) for _ in range(draws)])
+        replicated[:, c] = _discrepancy(fresh, expected)
+    found = [_check(f"channel {t.name}", observed[c], replicated[:, c]) for c, (t, _) in enumerate(checked)]
+    return (_check("the collection", observed.sum(), replicated.sum(axis=1)), *(found if len(found) > 1 else ()))
 
 
 def _verdict(x, in_mcse, estimates):
@@ -205,11 +217,11 @@ def _verdict(x, in_mcse, estimates):
 
 
 def _check(name, observed, replicated):
-    # The replicate counts as one of the draws: a p-value of 0 is never claimed.
-    p_value = (1 + (replicated >= observed).sum()) / (1 + observed.size)
-    return ChannelCheck(name, float(observed.mean()), float(p_value), observed.size)
+    # The observed tally counts as one of them: a p-value of 0 is never claimed.
+    p_value = (1 + (replicated >= observed * (1 - 1e-12)).sum()) / (1 + replicated.size)
+    return ChannelCheck(name, float(observed), float(p_value), replicated.size)
 
 
 def _discrepancy(tallied, expected):
     # A report that cannot occur (expected 0) but did would be an infinite discrepancy; the draws of P exclude it.
-    return float(np.sum((tallied - expected) ** 2 / np.where(expected > 0, expected, 1.0)))
+    return ((tallied - expected) ** 2 / np.where(expected > 0, expected, 1.0)).sum(axis=-1)

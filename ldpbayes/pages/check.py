@@ -1,7 +1,15 @@
 """The page of a check of fit."""
 
+import math
+
+import numpy as np
+
+from ldpbayes.errors import InfeasibleError
 from ldpbayes.pages.about import about, again, fingerprint
 from ldpbayes.pages.page import Column, Kind, Note, Page, Table
+
+#: Categories of the table of fabricated reports, and by how much they are lifted.
+FAKED, LIFT = 10, 0.01
 
 
 def of_check(found, *, title: str = "Check of fit", collection=None, command: str = "") -> Page:
@@ -42,6 +50,85 @@ def of_check(found, *, title: str = "Check of fit", collection=None, command: st
     words = {} if collection is None else about(collection)
     data = "" if collection is None else fingerprint(collection)
     return Page(heading, tables, tuple(notes), (), facts_of(found), "", words, again(command, data=data))
+
+
+def of_check_of_cells(found, *, title: str = "Check of fit", command: str = "") -> Page:
+    """Return the Page of a CellsFitness.
+
+    Parameters
+    ----------
+    found : CellsFitness
+        From fitness.check() of Cells.
+    title : str
+        Of the cells.
+    command : str
+        The line for a shell that makes this page.
+
+    Returns
+    -------
+    Page
+        One row per cell: the test that fits least, its p-value adjusted for the tests of the cell, and that adjusted for
+        the number of cells too; the verdict over all cells, and whether their distributions are equal.
+    """
+    columns = (
+        Column("cell", "cell", "text"),
+        Column("test", "least fitting test", "text", priority=1),
+        Column("p_value", "p", spec=".3g"),
+        Column("adjusted", "adjusted p", spec=".3g"),
+    )
+    tested = max(sum(bool(cell.checks) for cell in found.cells), 1)
+    rows = []
+    for label, cell in zip(found.labels, found.cells, strict=True):
+        least = cell.checks[int(cell.adjusted.argmin())].label if cell.checks else "no test is possible"
+        rows.append((label, least, cell.p_value, min(cell.p_value * tested, 1.0) if cell.checks else math.nan))
+    notes = [Note(Kind.METHOD, text) for text in dict.fromkeys(text for cell in found.cells for text in cell.notes)]
+    facts = {"cells": dict(zip(found.labels, map(facts_of, found.cells), strict=True)), "flagged": found.flagged}
+    if found.equality is not None:
+        same = found.equality.p_value > found.level
+        words = "do not contradict one distribution in all cells" if same else "come from different distributions"
+        notes.append(
+            Note(Kind.EVIDENCE, f"The reports {words} (p = {found.equality.p_value:.3g}, {found.equality.detail}).")
+        )
+        facts["equality"] = {
+            "statistic": found.equality.statistic,
+            "df": found.equality.df,
+            "p_value": found.equality.p_value,
+        }
+    notes.append(Note(Kind.WARNING if found.flagged else Kind.VERDICT, found.verdict))
+    heading = f"{title}: do the reports fit the design?"
+    facts |= {"level": found.level, "verdict": found.verdict}
+    return Page(heading, (Table(heading, columns, tuple(rows)),), tuple(notes), (), facts, "", {}, again(command))
+
+
+def fakes_table(collection) -> Table | None:
+    """Return how many fabricated reports would lift each share or let it overtake the next larger one; None: not known.
+
+    Parameters
+    ----------
+    collection : Collection
+    """
+    from ldpbayes.answers import fakes_needed
+    from ldpbayes.estimators.mle import maximize
+
+    order = np.argsort(-maximize(collection.rows).p, kind="stable")[:FAKED]
+    labels, rows = collection.categories, []
+    try:
+        for i, x in enumerate(order):
+            lifted = fakes_needed(collection, labels[x], lift=LIFT, channel=collection.tallies[0].name)
+            ahead = labels[order[i - 1]] if i else ""
+            over = fakes_needed(collection, labels[x], overtake=ahead, channel=collection.tallies[0].name) if i else None
+            rows.append((labels[x], lifted.added, ahead, None if over is None else over.added))
+    except InfeasibleError:
+        return None
+    columns = (
+        Column("category", "category", "text"),
+        Column("lift", f"to lift it by {LIFT:g}", spec=",.0f"),
+        Column("ahead", "next larger", "text", priority=1),
+        Column("overtake", "to overtake that", spec=",.0f"),
+    )
+    several = len(collection.tallies) > 1
+    note = f"Of the channel {collection.tallies[0].name!r} and its own estimate." if several else ""
+    return Table("Fabricated reports needed", columns, tuple(rows), note)
 
 
 def facts_of(found) -> dict:

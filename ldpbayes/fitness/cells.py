@@ -1,0 +1,90 @@
+"""Whether the reports of many cells fit their designs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import chi2
+
+from ldpbayes.fitness.base import Check, Fitness
+
+#: Cells whose names a verdict lists.
+NAMED = 8
+
+
+@dataclass(frozen=True)
+class CellsFitness:
+    """Whether the reports of many cells can have come from their designs.
+
+    Attributes
+    ----------
+    labels : tuple of str
+    cells : tuple of Fitness
+        One per cell.
+    equality : Check or None
+        The test that all cells have the same distribution, which is no test of fit; None where it cannot be made.
+    level : float
+        Probability with which honest reports are flagged, all cells together.
+    """
+
+    labels: tuple[str, ...]
+    cells: tuple[Fitness, ...]
+    equality: Check | None = None
+    level: float = 0.05
+
+    @property
+    def p_values(self) -> NDArray:
+        """The least adjusted p-value of every cell; nan where no test is possible."""
+        return np.array([cell.p_value for cell in self.cells])
+
+    @cached_property
+    def _outcome(self) -> tuple[str, bool]:
+        return verdict_of_cells(self.labels, self.p_values, self.level)
+
+    @property
+    def flagged(self) -> bool:
+        """Whether the reports do not fit the design at this level."""
+        return self._outcome[1]
+
+    @property
+    def verdict(self) -> str:
+        """One sentence about all cells."""
+        return self._outcome[0]
+
+
+def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, level: float = 0.05) -> tuple[str, bool]:
+    """Return (one sentence, whether the reports do not fit) of the p-values of many cells.
+
+    Half of the level goes to the least p-value, adjusted by the number of cells, and half to Fisher's combination
+    −2 Σ log p ~ χ² with two degrees of freedom per cell, which sees a fault that all cells share.
+
+    Parameters
+    ----------
+    labels : sequence of str
+    p_values : (cells,) array
+        ``Fitness.p_value`` of every cell; nan where no test was possible.
+    level : float
+        Probability with which honest reports may be flagged.
+    """
+    p = np.asarray(p_values, dtype=float)
+    tested = np.isfinite(p)
+    if not tested.any():
+        return "No test of fit is possible in any cell.", False
+    known = np.clip(p[tested], 1e-300, 1.0)
+    together = float(chi2.sf(-2 * np.log(known).sum(), 2 * known.size))
+    least = min(1.0, float(known.min()) * known.size)
+    which = f"all {p.size} cells"
+    if known.size < p.size:
+        which = f"the {known.size} of {p.size} cells in which a test is possible"
+    numbers = f"all together p = {together:.3g}, the least of the adjusted p-values {least:.3g}"
+    if 2 * min(together, least) > level:
+        return f"The reports of {which} fit the design ({numbers}).", False
+    bad = [labels[int(c)] for c in np.flatnonzero(tested & (2 * p * known.size <= level))]
+    where = f", least well in {', '.join(bad[:NAMED])}{', …' if len(bad) > NAMED else ''}" if bad else ""
+    return (
+        f"The reports of {which} do not fit the design{where} ({numbers}). Respondents did not follow the device, reports "
+        "were fabricated or copied, or the design, its parameters or the categories are wrong.",
+        True,
+    )

@@ -1,0 +1,107 @@
+"""Models compared by their likelihoods: information criteria, and whether all cells have one distribution."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import chdtrc
+
+from ldpbayes.collections import Cells, Collection
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.estimators.mle import maximize
+from ldpbayes.fitness.base import Check
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """Information criteria of a collection's design at the maximum-likelihood estimate.
+
+    Attributes
+    ----------
+    log_likelihood : float
+    parameters : int
+        Free shares that the reports can determine: the rank of the stacked channels less one.
+    aic : float
+        2 k − 2 log-likelihood.
+    bic : float
+        k log n − 2 log-likelihood.
+    """
+
+    log_likelihood: float
+    parameters: int
+    aic: float
+    bic: float
+
+
+def information_criteria(collection: Collection, log_likelihood: float | None = None) -> Criteria:
+    """Return AIC and BIC, which compare designs (with and without respondents who ignore the device) on the same reports.
+
+    Parameters
+    ----------
+    collection : Collection
+    log_likelihood : float, optional
+        The maximum, where it is known.
+
+    Returns
+    -------
+    Criteria
+
+    References
+    ----------
+    Akaike (1974), IEEE Transactions on Automatic Control 19; Schwarz (1978), Annals of Statistics 6.
+    """
+    if log_likelihood is None:
+        log_likelihood = float(collection.rows.log_likelihood(maximize(collection.rows).p))
+    k = free_parameters(collection)
+    deviance = -2 * log_likelihood
+    return Criteria(log_likelihood, k, 2 * k + deviance, k * float(np.log(collection.n_reports)) + deviance)
+
+
+def free_parameters(collection: Collection) -> int:
+    """Return the number of free shares that the reports can determine.
+
+    Parameters
+    ----------
+    collection : Collection
+    """
+    if not collection.unidentified():
+        return collection.n_categories - 1
+    stacked = np.concatenate([tally.protocol.identifying_matrix() for tally in collection.tallies])
+    return int(np.linalg.matrix_rank(stacked)) - 1
+
+
+def equality_test(cells: Cells) -> Check:
+    """Return the likelihood-ratio test that all cells have the same distribution.
+
+    2 [Σ_c max ℓ_c(p_c) − max Σ_c ℓ_c(p)] is χ² under equality, with the free shares of the cells less those of the pooled
+    reports as degrees of freedom. Where shares are zero it has fewer, and the p-value is an upper bound.
+
+    Parameters
+    ----------
+    cells : Cells
+        Of collections.
+
+    Returns
+    -------
+    Check
+
+    Raises
+    ------
+    InfeasibleError
+        Where a cell is a summary, or there is one cell only.
+    """
+    if len(cells) < 2:
+        raise InfeasibleError("One cell has nothing to be compared with.")
+    try:
+        pooled = cells.pooled()
+    except ArgumentError as err:
+        raise InfeasibleError(f"Cells cannot be compared: {err}") from err
+    p = maximize(pooled.rows).p
+    statistic, df = 0.0, -free_parameters(pooled)
+    for cell in cells.values():
+        own = maximize(cell.rows).p
+        statistic += 2 * float(cell.rows.log_likelihood(own) - cell.rows.log_likelihood(p))
+        df += free_parameters(cell)
+    statistic, df = max(statistic, 0.0), max(df, 1)
+    detail = f"likelihood ratio {statistic:.4g} on {df} degrees of freedom"
+    p_value = float(chdtrc(df, statistic))
+    return Check("equal distributions in all cells", "", statistic, df, p_value, "chi-squared", detail=detail)

@@ -1,0 +1,85 @@
+"""check() of cells, the test of equal distributions, information criteria, and what the command prints of them."""
+
+import json
+
+import numpy as np
+import pytest
+from fitcases import collection_of, zipf
+
+from ldpbayes import GRR, Cells, Collection, Tally, cli, fit
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.fitness import check, equality_test, information_criteria
+from ldpbayes.protocols import designs
+from ldpbayes.protocols.hadamard import HadamardResponse
+
+
+def cells_of(protocol, shares, n, rng):
+    """Return cells with a distribution each."""
+    found = {}
+    for i, p in enumerate(shares):
+        tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng))
+        found[f"cell {i}"] = Collection([f"c{x}" for x in range(protocol.n_categories)], [tally])
+    return Cells(found)
+
+
+def test_cells_are_checked_one_by_one_and_together():
+    rng, protocol = np.random.default_rng(1), HadamardResponse(5, 1.0)
+    cells = cells_of(protocol, [zipf(5)] * 6, 800, rng)
+    found = check(cells)
+    assert not found.flagged and len(found.cells) == 6 and found.verdict.startswith("The reports of all 6 cells fit")
+    own = check(cells["cell 2"])
+    assert found.p_values[2] == own.p_value
+    broken = dict(cells)
+    reports = np.concatenate([cells["cell 3"].tallies[0].reports, np.zeros(200, dtype=int)])
+    counts = np.append(cells["cell 3"].tallies[0].counts, np.ones(200, dtype=int))
+    broken[("cell 3",)] = collection_of(Tally(protocol, reports, counts))
+    worse = check(Cells(broken))
+    assert worse.flagged and "least well in cell 3" in worse.verdict
+
+
+def test_equal_distributions_are_left_alone_at_the_level():
+    """The likelihood ratio of four cells with one interior distribution is χ²₉: 300 p-values, and cells that differ."""
+    rng, protocol = np.random.default_rng(2), GRR(4, 2.0)
+    p = np.array([0.4, 0.3, 0.2, 0.1])
+    p_values = np.array([equality_test(cells_of(protocol, [p] * 4, 1000, rng)).p_value for _ in range(300)])
+    assert 4 <= (p_values < 0.05).sum() <= 30 and abs((p_values < 0.5).mean() - 0.5) < 0.12
+    other = equality_test(cells_of(protocol, [p, p, p, p[::-1]], 1000, rng))
+    assert other.df == 9 and other.p_value < 1e-6
+    with pytest.raises(InfeasibleError, match="nothing to be compared with"):
+        equality_test(cells_of(protocol, [p], 100, rng))
+
+
+def test_information_criteria():
+    """Open answers: k = 2 and the multinomial log-likelihood; a fit has the same numbers."""
+    counts = np.array([50, 30, 20])
+    collection = collection_of(Tally(designs.direct(3), np.arange(3), counts))
+    found = information_criteria(collection)
+    log_likelihood = float(counts @ np.log(counts / 100))
+    assert (found.parameters, found.log_likelihood) == (2, pytest.approx(log_likelihood))
+    assert found.aic == pytest.approx(4 - 2 * log_likelihood)
+    assert found.bic == pytest.approx(2 * np.log(100) - 2 * log_likelihood)
+    tree = fit(collection, random_seed=1)
+    assert tree.attrs["aic"] == pytest.approx(found.aic) and tree.attrs["bic"] == pytest.approx(found.bic)
+    detector = collection_of(Tally(designs.stochastic_lie_detector(0.3), [0, 1], [40, 60]))
+    assert information_criteria(detector).parameters == 1
+
+
+def printed(capsys, *words):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([str(word) for word in words])
+    return stopped.value.code, " ".join(capsys.readouterr().out.split())
+
+
+def test_the_command_checks_groups_and_counts_fakes(tmp_path, capsys):
+    (tmp_path / "s.csv").write_text("report,region\n" + "yes,a\nno,a\nno,a\nyes,b\nno,b\nno,b\n" * 20)
+    channel = 'name = "all"\nprotocol = "warner"\nfile = "s.csv"\nreport = "report"\nparameters = { p = 0.7 }\n'
+    text = 'id = "s"\ncategories = ["no", "yes"]\n[[channels]]\n' + channel
+    (tmp_path / "s.toml").write_text(text)
+    code, out = printed(capsys, "check", tmp_path / "s.toml", "--by", "region")
+    assert code == 0 and "No test of fit is possible in any cell" in out and "do not contradict one distribution" in out
+    code, out = printed(capsys, "check", tmp_path / "s.toml", "--fakes")
+    assert code == 0 and "Fabricated reports needed" in out
+    code, out = printed(capsys, "check", tmp_path / "s.toml", "--by", "region", "--json")
+    assert set(json.loads(out)["cells"]) == {"a", "b"}
+    code, out = printed(capsys, "check", tmp_path / "s.toml", "--by", "region", "--fakes")
+    assert code == 2
