@@ -44,7 +44,7 @@ def command(
       ldpbayes study risk --jobs 2 --page risk.html
     """
     from ldpbayes.pages.study import of_study
-    from ldpbayes.plots import save_figure
+    from ldpbayes.plots import plot_study, save_figure
     from ldpbayes.study import find_study, list_studies, run_study
 
     if name is None:
@@ -61,7 +61,7 @@ def command(
         raise SystemExit(130) from None
     path = output / f"{chosen.name}-{setting.value}.png"
     content = of_study(table, chosen, command=options.command_line())
-    save_figure(content.figures[0].draw(), path)
+    save_figure(plot_study(table, chosen.x, chosen.lines, chosen.panels, title=chosen.title), path)
     out.print(f"{content.title}.")
     printing.show(content, path=page)
     out.print(f"Wrote {path.with_suffix('.parquet')} and {path.name}.")

@@ -5,6 +5,8 @@ import math
 from ldpbayes.pages.about import again
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 
+#: Panels of the figure, one below the other; the figure that ``ldpbayes study`` saves has more.
+PANELS = 8
 _HEADERS = {
     "n_categories": "a",
     "n_reports": "n",
@@ -51,7 +53,8 @@ def of_study(table, study, *, command: str = "") -> Page:
     def draw():
         from ldpbayes.plots import plot_study
 
-        return plot_study(table, study.x, study.lines, study.panels, title=study.title)
+        settings = {"title": study.title, "most_panels": PANELS, "most_columns": 1}
+        return plot_study(table, study.x, study.lines, study.panels, **settings)
 
     note = Note(Kind.METHOD, "Values are means ± their Monte Carlo standard errors; floors have no error worth showing.")
     alt = f"Curves of {', '.join(sorted(c for c in curves if c))} against {study.x.replace('_', ' ')}."
@@ -101,10 +104,12 @@ def _align(heading):
 def _number(value, error=None):
     if value is None:
         return ""
-    return f"{value:.3g}" + (f" ± {error:.1g}" if error and math.isfinite(error) else "")
+    # What is computed without simulation has the error of rounding, which nobody asked for.
+    known = error is not None and math.isfinite(error) and error > 1e-9 * abs(value)
+    return f"{value:.3g} ± {error:.1g}" if known else f"{value:.3g}"
 
 
 def _text(value):
     if isinstance(value, int):
         return f"{value:,}"
-    return {None: "", "distribution": "P", "frequency": "F"}.get(value, str(value))
+    return {None: "", "distribution": "P", "frequency": "F"}.get(value, str(value).replace("_", " "))

@@ -26,7 +26,9 @@ def summary_of_fit(tree) -> str:
     parts = [_groups(summary, start) if "cell" in summary.dims else _shares(summary, start)]
     if not tree.attrs.get("converged", 1):
         parts.append("The computation did not pass its own checks, so these numbers are not final.")
-    parts += [_first_sentence(tree.attrs[name]) for name in ("fitness", "worth", "decides") if tree.attrs.get(name)]
+    parts += [_first_sentence(tree.attrs[name]) for name in ("fitness", "worth") if tree.attrs.get(name)]
+    if tree.attrs.get("decides"):
+        parts.append("The prior, not the reports alone, decides these numbers; see the warning.")
     return " ".join(parts)
 
 

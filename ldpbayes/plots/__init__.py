@@ -234,7 +234,7 @@ def _no_ticks():
     return NullLocator()
 
 
-def plot_study(table, x, lines, panels, *, title="", most_panels=24):
+def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_columns=4):
     """Return a matplotlib figure of a study: a panel for each value of some columns, a curve for each of others.
 
     Bars are two Monte Carlo standard errors. Where several cells of a panel share a curve and an x, the least is shown:
@@ -251,6 +251,8 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24):
     title : str
     most_panels : int
         Panels after these are left to the table, which the title then says.
+    most_columns : int
+        Panels side by side; one of them for a figure that a phone shows legibly.
 
     Returns
     -------
@@ -263,24 +265,27 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24):
     for line in found:
         groups.setdefault(tuple(line[key] for key in panels), []).append(line)
     shown = dict(list(groups.items())[:most_panels])
-    columns = min(4, len(shown))
+    columns = min(most_columns, len(shown))
+    small, tiny = (SMALL, SMALL) if columns == 1 else (8, 7)
     rows = -(-len(shown) // columns)
-    figure = _new_figure(figsize=(max(3.6 * columns, 7.0), 2.9 * rows + 1.1))
+    figure = _new_figure(figsize=(WIDTH if columns == 1 else max(3.6 * columns, 7.0), 2.9 * rows + 1.1))
     handles = {}
     styles = {label: _style(i) for i, label in enumerate(dict.fromkeys(_curve_name(line, lines) for line in found))}
     for axes, (values, group) in zip(figure.subplots(rows, columns, squeeze=False).flat, shown.items(), strict=False):
         for label, handle in _study_panel(axes, group, x, lines, styles):
             handles.setdefault(label, handle)
-        axes.set_title(", ".join(_value_label(key, value) for key, value in zip(panels, values, strict=True)), fontsize=8)
-        axes.set_xlabel(_AXES.get(x, x.replace("_", " ")), fontsize=8)
-        axes.set_ylabel(_words(group[0]["metric"]) if "metric" not in panels else "", fontsize=8)
-        axes.tick_params(labelsize=7)
+        axes.set_title(
+            ", ".join(_value_label(key, value) for key, value in zip(panels, values, strict=True)), fontsize=small
+        )
+        axes.set_xlabel(_AXES.get(x, x.replace("_", " ")), fontsize=small)
+        axes.set_ylabel(_words(group[0]["metric"]), fontsize=small)
+        axes.tick_params(labelsize=tiny)
     for axes in figure.axes[len(shown) :]:
         axes.remove()
     left = f" ({len(shown)} of {len(groups)} panels)" if len(groups) > len(shown) else ""
-    figure.suptitle("\n".join(textwrap.wrap(title + left, 30 * columns + 30)), fontsize=11)
-    ncols = 3 if columns < 3 else 5
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=ncols, fontsize=8, frameon=False)
+    figure.suptitle("\n".join(textwrap.wrap(title + left, 42 if columns == 1 else 30 * columns + 30)), fontsize=TITLE)
+    ncols = {1: 2, 2: 3}.get(columns, 5)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=ncols, fontsize=small, frameon=False)
     return figure
 
 

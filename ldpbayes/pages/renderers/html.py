@@ -24,9 +24,9 @@ _STYLE = """
   --link: #00518a;
   line-height: 1.5; overflow-wrap: anywhere; }
 .ldp .scroll { overflow-x: auto; margin: .75rem 0; }
-.ldp table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+.ldp table { border-collapse: collapse; font-size: .94rem; font-variant-numeric: tabular-nums; }
 .ldp caption { text-align: left; font-weight: 600; padding-bottom: .4rem; }
-.ldp th, .ldp td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: right; overflow-wrap: normal; }
+.ldp th, .ldp td { padding: .3rem .45rem; border-bottom: 1px solid var(--line); text-align: right; overflow-wrap: normal; }
 .ldp td { white-space: nowrap; }
 .ldp .text { text-align: left; }
 .ldp td.text, .ldp th.text { white-space: normal; max-width: 24rem; overflow-wrap: break-word; }
@@ -37,13 +37,13 @@ _STYLE = """
 .ldp .warning { color: var(--warn); font-weight: 600; }
 .ldp .note { font-size: .9rem; color: var(--soft); }
 .ldp summary { cursor: pointer; }
-@media (max-width: 30rem) { .ldp table { font-size: .9rem; } .ldp th, .ldp td { padding: .3rem .4rem; } }
+@media (max-width: 30rem) { .ldp table { font-size: .88rem; } .ldp th, .ldp td { padding: .3rem .4rem; } }
 """
 _NIGHT = """--paper: #16181c; --ink: #ececec; --soft: #b5b5b5; --line: #6f6f6f; --pale: #23262c; --warn: #ffb3a7;
   --warn-back: #3a2220; --link: #8cc8ff;"""
 _WHOLE = f"""
 :root {{ color-scheme: light dark; }}
-body.ldp {{ margin: 0 auto; padding: 1rem; max-width: 60rem; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink);
+body.ldp {{ margin: 0 auto; padding: 1rem; max-width: 72rem; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink);
   background: var(--paper); }}
 .ldp h1 {{ font-size: 1.6rem; line-height: 1.25; margin: .5rem 0 1rem; }}
 .ldp h2 {{ font-size: 1.25rem; margin: 2.2rem 0 .6rem; padding-top: .6rem; border-top: 1px solid var(--line); }}

@@ -7,18 +7,30 @@ from typing import ClassVar
 from ldpbayes.pages.page import Page
 from ldpbayes.pages.renderers.base import AbstractRenderer
 
-_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "−": "$-$",
-    "±": r"$\pm$",
-    "ε": r"$\varepsilon$",
-    "Σ": r"$\Sigma$",
-    "²": r"\textsuperscript{2}",
-}
+_GREEK = "alpha beta gamma delta kappa lambda mu pi rho sigma phi chi Gamma Delta Sigma Phi"
+_SPECIAL = (
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "−": "$-$",
+        "±": r"$\pm$",
+        "²": r"\textsuperscript{2}",
+        "ε": r"$\varepsilon$",
+        "×": r"$\times$",
+        "≤": r"$\leq$",
+        "≥": r"$\geq$",
+        "→": r"$\to$",
+        "√": r"$\surd$",
+        "∞": r"$\infty$",
+        "…": r"\dots{}",
+        "∕": "/",
+    }
+    | {letter: f"$\\{name}$" for letter, name in zip("αβγδκλμπρσφχΓΔΣΦ", _GREEK.split(), strict=True)}
+)
 _PATTERN = re.compile("|".join(map(re.escape, _SPECIAL)))
 
 
