@@ -81,6 +81,8 @@ def command(
 
       ldpbayes fit my_survey.toml --by region --by year
 
+      ldpbayes fit my_survey.toml --by region --prior hierarchical
+
       ldpbayes fit my_survey.toml --weight w --strata region --cluster village
     """
     from ldpbayes.fitting import fit

@@ -25,7 +25,8 @@ Prior = Annotated[
     str,
     typer.Option(
         help="Prior of P: [bold]jeffreys[/bold], [bold]flat[/bold], a concentration such as 0.5, or one for each category, "
-        "such as 0.5,1,2."
+        "such as 0.5,1,2; of the cells that [bold]by[/bold] makes, [bold]hierarchical[/bold] pools groups partially and "
+        "[bold]days[/bold] lets them walk in their order."
     ),
 ]
 FitPrior = Annotated[

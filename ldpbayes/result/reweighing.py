@@ -8,7 +8,7 @@ from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.result.attaching import _draws
 
-#: The log of a joint weight varies more with every cell: beyond so many, few draws would be left.
+#: The log of a joint weight varies more with every cell: beyond so many, each cell has its own weights.
 MAX_CELLS = 600
 
 
@@ -45,7 +45,8 @@ def reweigh(
     """Return draws made on summaries as draws under the full likelihood, resampled with Pareto-smoothed weights.
 
     The log weight of a draw is Σ_c (ℓ_c(p_c) − s_c(p_c)), ℓ_c the log-likelihood of the reports of cell c and s_c that of
-    its summary. All unknowns of a draw are kept together.
+    its summary. All unknowns of a draw are kept together. Beyond MAX_CELLS cells the sum varies too much: then the draws of
+    P in each cell are resampled by the weights of that cell alone, and all other unknowns stay as they were drawn.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def reweigh(
     ArgumentError
         Where the trace has no such variable, or it does not fit the cells.
     InfeasibleError
-        Where the weights cannot be trusted, or there are more than MAX_CELLS cells.
+        Where the weights cannot be trusted: of all cells, or beyond MAX_CELLS those of a cell.
 
     References
     ----------
@@ -83,15 +84,16 @@ def reweigh(
     _check(cells, "cells")
     if list(summaries) != list(cells):
         raise ArgumentError("summaries must have the same cells as the reports, in the same order.")
-    if len(cells) > MAX_CELLS:
-        raise InfeasibleError(f"Draws of at most {MAX_CELLS} cells can be weighed together, got {len(cells)}.")
     rng = checks.generator(random_seed, "random_seed")
     draws = _draws(trace, cells, var_name)
     flat = draws.reshape(-1, *draws.shape[2:])
-    log_ratio = np.zeros(len(flat))
+    log_ratios = np.empty((len(flat), len(cells)))
     for c, (full, short) in enumerate(zip(cells.likelihoods, summaries.likelihoods, strict=True)):
         p = np.ascontiguousarray(flat[:, c].T)
-        log_ratio += [full.log_likelihood(q) - short.log_likelihood(q) for q in p.T]
+        log_ratios[:, c] = full.log_likelihood(p) - np.array([short.log_likelihood(q) for q in p.T])
+    if len(cells) > MAX_CELLS:
+        return _cell_by_cell(trace, cells, draws, log_ratios, var_name, rng)
+    log_ratio = log_ratios.sum(axis=1)
     found = weigh(flat.reshape(len(flat), -1), log_ratio)
     if not found.k_hat < MAX_K_HAT:
         raise InfeasibleError(
@@ -112,6 +114,36 @@ def reweigh(
         "effective_draws": found.effective_sample,
         "shift_by_weights": found.shift,
         "checked": found.checked,
+    }
+    return tree
+
+
+def _cell_by_cell(trace, cells, draws, log_ratios, var_name, rng):
+    """Return the draws with those of each cell resampled by its own weights."""
+    from ldpbayes.posteriors.surrogate import MAX_K_HAT, resample, weigh
+
+    chains, length = draws.shape[:2]
+    flat = draws.reshape(chains * length, *draws.shape[2:])
+    mended, every = np.empty_like(flat), []
+    for c, label in enumerate(cells.labels):
+        found = weigh(flat[:, c], log_ratios[:, c])
+        if not found.k_hat < MAX_K_HAT:
+            raise InfeasibleError(
+                f"The weights of the draws of cell {label} cannot be trusted: Pareto k-hat {found.k_hat:.2f}, where below "
+                f"{MAX_K_HAT} is needed. Expand again with repilot and sample again, or observe the reports themselves."
+            )
+        mended[:, c] = flat[rng.permutation(resample(found.weight, rng)), c]
+        every.append(found)
+    names = [name for name, values in trace["posterior"].data_vars.items() if values.dims[:2] == ("chain", "draw")]
+    data = {name: trace["posterior"][name] for name in names}
+    data[var_name] = data[var_name].copy(data=mended.reshape(draws.shape))
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset(data)})
+    worst = max(every, key=lambda found: found.k_hat)
+    tree.attrs |= {
+        "k_hat": worst.k_hat,
+        "effective_draws": min(found.effective_sample for found in every),
+        "shift_by_weights": max(found.shift for found in every),
+        "checked": f"Each cell has its own weights; the worst of all cells: {worst.checked}",
     }
     return tree
 

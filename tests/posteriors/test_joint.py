@@ -1,5 +1,7 @@
 """Priors over all cells: filled in from the cells, their unknowns in results, engines and their hand-over."""
 
+import importlib.util
+import pathlib
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +19,7 @@ from ldpbayes.priors import AbstractPrior
 from ldpbayes.protocols.unary import UnaryEncoding
 
 LABELS = ["a", "b", "c"]
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,3 +239,36 @@ def test_one_group_and_small_groups_have_results(prior):
     # One report says next to nothing: the scale keeps its prior, a half-normal with mean 0.8.
     assert float(tree["posterior"]["scale"].mean()) == pytest.approx(0.8, abs=0.15)
     assert set(tree["posterior"].data_vars) >= {"scale", "pooled", "effect"}
+
+
+@pytest.mark.calibrate
+@pytest.mark.parametrize("structure", ["groups", "days", "neighbours"])
+def test_draws_are_those_of_pymc_on_the_reports(structure):
+    """The full likelihood in PyMC, with the prior's variables there; of groups also the model as textbooks write it."""
+    from ldpbayes.model import sample_cells
+
+    cells, _ = unary_groups([400] * 6)
+    ring = np.roll(np.eye(6), 1, axis=0) + np.roll(np.eye(6), -1, axis=0)
+    prior = Hierarchical(ring if structure == "neighbours" else structure)
+    sample = run(cells, prior, form="summary", draws=2000)
+    assert not sample.rejected
+    mean, error = settled(sample)
+    traces = [sample_cells(cells, prior.on(cells), draws=1000, tune=1000, chains=4, random_seed=1)]
+    if structure == "groups":
+        import pymc as pm
+
+        spec = importlib.util.spec_from_file_location("textbook", ROOT / "models" / "hierarchical_groups.py")
+        textbook = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(textbook)
+        with textbook.model(cells):
+            traces.append(
+                pm.sample(draws=1000, tune=1000, chains=4, random_seed=1, nuts_sampler="nutpie", progressbar=False)
+            )
+    for trace in traces:
+        draws = trace["posterior"]["distribution"].values
+        other = mcse_of_mean(draws.reshape(*draws.shape[:2], -1), independent=False).reshape(draws.shape[2:])
+        assert (np.abs(draws.mean(axis=(0, 1)) - mean) / np.hypot(error, other)).max() < 4.5
+        scale = trace["posterior"]["scale" if "scale" in trace["posterior"] else "spread"].values
+        apart = abs(scale.mean() - sample.known["scale"]["mean"])
+        assert apart < 4.5 * np.hypot(mcse_of_mean(scale[..., None], independent=False)[0], sample.known["scale"]["mcse"])
+        np.testing.assert_allclose(scale.std(), sample.known["scale"]["sd"], rtol=0.15)
