@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ldpbayes import protocols
+from ldpbayes.association import associate
 from ldpbayes.collections import Cells, Collection, Derived, Tally
 from ldpbayes.errors import (
     ArgumentError,
@@ -22,8 +23,8 @@ from ldpbayes.errors import (
 from ldpbayes.fitness.crosschecking import crosscheck
 from ldpbayes.fitting import fit, select_method
 from ldpbayes.likelihoods import Summary
-from ldpbayes.priors import Compliance, Dirichlet, Hierarchical, Learnt, Regression, Smooth
-from ldpbayes.protocols import GRR, Channel, kronecker, make_protocol
+from ldpbayes.priors import Compliance, Dirichlet, Hierarchical, Learnt, LogLinear, Regression, Smooth
+from ldpbayes.protocols import GRR, Attributes, Channel, kronecker, make_protocol
 from ldpbayes.simulate import population, simulate_collection
 from ldpbayes.sources import read_collection, read_frame, write_collection
 
@@ -96,6 +97,7 @@ __all__ = [
     "MLE",
     "NUTS",
     "ArgumentError",
+    "Attributes",
     "Augmentation",
     "Cells",
     "Channel",
@@ -112,6 +114,7 @@ __all__ = [
     "LDPBayesWarning",
     "Laplace",
     "Learnt",
+    "LogLinear",
     "Mixture",
     "Oracle",
     "PairSlice",
@@ -124,6 +127,7 @@ __all__ = [
     "Tally",
     "TallyStates",
     "answers",
+    "associate",
     "attach",
     "build_model",
     "check",

@@ -15,7 +15,7 @@ LAYERS = [
     {"collections"},
     {"priors", "simulate", "sources"},
     {"estimators", "examples", "model", "posteriors", "result", "theory"},
-    {"answers", "fitness", "fitting", "regression"},
+    {"answers", "association", "fitness", "fitting", "regression"},
     {"pages", "plots"},
     {"__main__", "cli", "study"},
 ]
@@ -86,6 +86,7 @@ HOMES = {
     "narwhals": {"sources.frame"},
     "typer": {
         "cli",
+        "cli.associate",
         "cli.check",
         "cli.crosscheck",
         "cli.fit",

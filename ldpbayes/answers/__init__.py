@@ -7,6 +7,14 @@ also takes the reports themselves, a Fakes. A result with cells is asked about o
 ``odds_ratios`` and ``poststratify``.
 """
 
+from ldpbayes.answers.association import (
+    conditional,
+    cramers_v,
+    independence,
+    joint_table,
+    mutual_information,
+    odds_ratio,
+)
 from ldpbayes.answers.cells import poststratify
 from ldpbayes.answers.contrasts import contrast
 from ldpbayes.answers.decision import decision
@@ -20,11 +28,17 @@ from ldpbayes.answers.value import worth
 __all__ = [
     "category_sum",
     "comparisons",
+    "conditional",
     "contrast",
+    "cramers_v",
     "decision",
     "entropy",
     "fakes_needed",
+    "independence",
     "interval_parts",
+    "joint_table",
+    "mutual_information",
+    "odds_ratio",
     "odds_ratios",
     "poststratify",
     "predictions",

@@ -9,6 +9,7 @@ import numpy as np
 
 from ldpbayes import files
 from ldpbayes.errors import ArgumentError
+from ldpbayes.plots.association import plot_association
 from ldpbayes.plots.base import BLACK, BLUE, GREEN, LABEL, ORANGE, RED, SMALL, TITLE, WIDTH, _new_figure, _style, to_svg
 from ldpbayes.plots.crosschecking import plot_crosscheck
 from ldpbayes.plots.groups import plot_groups
@@ -19,6 +20,7 @@ from ldpbayes.plots.sensitivity import plot_sensitivity
 __all__ = [
     "PANELS",
     "check_ending",
+    "plot_association",
     "plot_coefficients",
     "plot_crosscheck",
     "plot_forest",

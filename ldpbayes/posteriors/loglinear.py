@@ -19,7 +19,7 @@ MAX_EFFECTS = 1200
 #: Most entries of (distinct reports × effects) and of (cells × effects).
 MAX_ENTRIES = 5e7
 #: Nodes of log σ lie on a lattice with this step, wherever the approximate posterior is within FALL nats of the best node.
-STEP, FALL, MAX_NODES = 0.6, 6.0, 40
+STEP, FALL, MAX_NODES = 0.7, 5.0, 80
 #: Many effects make nodes expensive, and their posterior of log σ narrow.
 LARGE, LARGE_STEP, LARGE_NODES = 150, 0.8, 12
 #: Part of the proposals that is spread evenly over the nodes.
@@ -28,10 +28,12 @@ EVEN = 0.1
 SETTLED, MAX_STEPS = 1e-8, 100
 #: Proposals of each round, in units of the draws kept.
 ROUNDS = (1, 4)
+#: Part of the proposals with so few degrees of freedom that they reach wherever the posterior does.
+DEFENSIVE, HEAVY = 0.2, 4.0
 #: Distances from the mode, in units of the sd, at which the density is looked at for the scales of the proposal.
 DISTANCES = (1.0, 2.0, 3.0)
-#: NUTS: discarded draws (they start from weighted ones), step of the differences that give the Hessian, least curvature.
-TUNE, DIFFERENCE, LEAST = 300, 1e-4, 0.05
+#: NUTS: discarded draws (it starts from weighted ones), acceptance rate; step of the Hessian's differences, least curvature.
+TUNE, TARGET, DIFFERENCE, LEAST = 400, 0.92, 1e-4, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,10 +265,13 @@ def _round(table, nodes, shares, size, rng):
     """Return (θ, P, Weighted): one round of weighted draws."""
     degrees = max(8.0, 1.5 * table.prior.n_effects)
     counts = _systematic(shares, size, rng)
-    theta = np.concatenate([node.draw(k, degrees, rng) for node, k in zip(nodes, counts, strict=True)])
-    theta = theta[rng.permutation(size)]
-    each = np.stack([node.log_density(theta, degrees) for node in nodes])
-    proposed = logsumexp(each + np.log(shares)[:, None], axis=0)
+    heavy = rng.binomial(counts, DEFENSIVE)
+    parts = [node.draw(k - h, degrees, rng) for node, k, h in zip(nodes, counts, heavy, strict=True)]
+    parts += [node.draw(h, HEAVY, rng) for node, h in zip(nodes, heavy, strict=True)]
+    theta = np.concatenate(parts)[rng.permutation(size)]
+    each = [np.log(s) + node.log_density(theta, d) for node, s in zip(nodes, shares, strict=True) for d in (degrees, HEAVY)]
+    of_each = np.tile(np.log([1 - DEFENSIVE, DEFENSIVE]), len(nodes))
+    proposed = logsumexp(np.stack(each) + of_each[:, None], axis=0)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         likelihood, p = table.log_likelihood(theta)
         log_ratio = likelihood + table.prior.log_prior(theta) - proposed
@@ -354,7 +359,7 @@ def sampled(table, theta, weight, draws, chains, rng, watch):
     )
     trace = nutpie.sample(
         model, draws=draws, tune=TUNE, chains=chains, cores=1, seed=int(rng.integers(2**31)), save_warmup=False,
-        progress_bar=watch.shown,
+        progress_bar=watch.shown, target_accept=TARGET,
     )  # fmt: skip
     y = at + trace["posterior"]["u"].values @ root
     s = y[..., :free]

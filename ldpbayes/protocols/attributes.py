@@ -173,6 +173,9 @@ class Attributes(AbstractProtocol):
     def has_full_rank(self):
         return all(one.has_full_rank() for one in self.coded)
 
+    def attribute_factors(self):
+        return self.factors
+
     def decoder(self):
         """Return the products of the attributes' least-squares inverses, that of the joint channel."""
         return self._decoder_of_all

@@ -241,6 +241,10 @@ class AbstractProtocol(abc.ABC):
         """Return this protocol where its last categories are respondents who ignore the device; else None."""
         return None
 
+    def attribute_factors(self) -> "tuple[AbstractProtocol, ...] | None":
+        """Return the protocol of every attribute where a report is a tuple of independent ones, else None."""
+        return None
+
     def ancillaries(self) -> tuple[Ancillary, ...]:
         """Return the functions of a report whose law does not depend on P: what reports can be tested by without a fit."""
         return ()

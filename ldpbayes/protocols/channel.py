@@ -128,6 +128,13 @@ class Channel(AbstractProtocol):
             return None
         return Binomials(supports[reports].T.astype(float) @ counts, hit, rest.mean(axis=1), int(np.sum(counts)))
 
+    def attribute_factors(self):
+        if self.design != "kronecker":
+            return None
+        from ldpbayes.protocols import _factor
+
+        return tuple(_factor(table, None, f"factor {i}") for i, table in enumerate(self.settings["factors"], 1))
+
     def decoder(self):
         """Return the weighted least-squares inverse of the matrix."""
         return self._matrix_decoder

@@ -1,0 +1,302 @@
+"""Association of the attributes of a joint table: margins, conditional shares, odds ratios, Cramér's V, independence."""
+
+import json
+import math
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from ldpbayes import checks
+from ldpbayes.answers import base
+from ldpbayes.errors import ArgumentError, listed
+
+
+def attributes_of(tree: xr.DataTree) -> dict[str, tuple[str, ...]]:
+    """Return the attributes of a joint table with their levels, in the order of the cells.
+
+    Parameters
+    ----------
+    tree : DataTree
+        From ``associate``.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ArgumentError
+        If the result is of no joint table.
+    """
+    if "attributes" not in tree.attrs:
+        raise ArgumentError("tree must be the result of associate(): this one names no attributes.")
+    return {name: tuple(levels) for name, levels in json.loads(tree.attrs["attributes"])}
+
+
+def joint_draws(
+    tree: xr.DataTree, attributes: Sequence[str] | None = None, *, target: str = "distribution"
+) -> tuple[NDArray, dict[str, tuple[str, ...]]]:
+    """Return draws of the joint table of some attributes, summed over all others, and the levels of these attributes.
+
+    Parameters
+    ----------
+    tree : DataTree
+        From ``associate``.
+    attributes : sequence of str, optional
+        All by default.
+    target : {"distribution", "frequency"}
+
+    Returns
+    -------
+    tuple
+        (draws, \\*levels) array, chains in order; attribute → levels.
+
+    Raises
+    ------
+    ArgumentError
+        If an attribute is unknown or named twice.
+    """
+    known = attributes_of(tree)
+    chosen = list(known) if attributes is None else [attributes] if isinstance(attributes, str) else list(attributes)
+    for name in chosen:
+        if name not in known:
+            raise ArgumentError(f"attribute must be one of {listed(known)}, got {name!r}.")
+    if len(set(chosen)) != len(chosen) or not chosen:
+        raise ArgumentError(f"attributes must be different and at least one, got {chosen!r}.")
+    draws, _ = base.draws_of(tree, target)
+    table = draws.reshape(len(draws), *(len(levels) for levels in known.values()))
+    names = list(known)
+    table = table.sum(axis=tuple(1 + k for k, name in enumerate(names) if name not in chosen))
+    left = [name for name in names if name in chosen]
+    order = [1 + left.index(name) for name in chosen]
+    return table.transpose(0, *order), {name: known[name] for name in chosen}
+
+
+def joint_table(
+    tree: xr.DataTree, attributes: Sequence[str] | None = None, *, target: str = "distribution", ci_prob: float = 0.95
+) -> xr.Dataset:
+    """Return shares of the combinations of levels of some attributes, with one dim for each attribute.
+
+    Margins of the same table agree with each other: they are sums of the same draws.
+
+    Parameters
+    ----------
+    tree : DataTree
+        From ``associate``.
+    attributes : sequence of str, optional
+        All by default; one name gives a margin.
+    target : {"distribution", "frequency"}
+    ci_prob : float
+
+    Returns
+    -------
+    Dataset
+        mean, sd, lower, upper and mcse.
+
+    Raises
+    ------
+    ArgumentError
+        If an attribute, the target or ci_prob breaks its rule.
+    """
+    draws, levels = joint_draws(tree, attributes, target=target)
+    return _summary(tree, draws, levels, ci_prob)
+
+
+def conditional(
+    tree: xr.DataTree, of: str, given: str | Sequence[str], *, target: str = "distribution", ci_prob: float = 0.95
+) -> xr.Dataset:
+    """Return the conditional shares P(of | given), with one dim for each attribute; they add up to one over ``of``.
+
+    Parameters
+    ----------
+    tree : DataTree
+        From ``associate``.
+    of : str
+    given : str or sequence of str
+    target : {"distribution", "frequency"}
+    ci_prob : float
+
+    Returns
+    -------
+    Dataset
+        mean, sd, lower, upper and mcse.
+
+    Raises
+    ------
+    ArgumentError
+        If an attribute, the target or ci_prob breaks its rule.
+    """
+    names = [given] if isinstance(given, str) else list(given)
+    draws, levels = joint_draws(tree, [*names, of], target=target)
+    return _summary(tree, draws / np.maximum(draws.sum(axis=-1, keepdims=True), 1e-300), levels, ci_prob)
+
+
+def odds_ratio(
+    tree: xr.DataTree, first: str, second: str, *, kind: str = "local", target: str = "distribution", ci_prob: float = 0.95
+) -> xr.Dataset:
+    """Return odds ratios p_ij p_kl / (p_il p_kj) of two attributes; with two levels each there is one of them.
+
+    Parameters
+    ----------
+    tree : DataTree
+        From ``associate``.
+    first, second : str
+    kind : {"local", "reference", "all"}
+        Levels that are compared: neighbours, all with the first one, or all pairs.
+    target : {"distribution", "frequency"}
+    ci_prob : float
+
+    Returns
+    -------
+    Dataset
+        median, lower and upper of the odds ratio; log_mean, log_sd and log_mcse of its logarithm; probability_above_one.
+        Dims are the attributes, with labels such as "yes / no".
+
+    Raises
+    ------
+    ArgumentError
+        If an attribute, kind, target or ci_prob breaks its rule.
+    """
+    checks.choice(kind, "kind", ("local", "reference", "all"))
+    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    draws, levels = joint_draws(tree, [first, second], target=target)
+    logs = np.log(np.maximum(draws, 1e-300))
+    for axis in (1, 2):
+        pairs = _pairs(logs.shape[axis], kind)
+        logs = logs.take([j for _, j in pairs], axis=axis) - logs.take([i for i, _ in pairs], axis=axis)
+    tail = (1 - ci_prob) / 2
+    lower, median, upper = np.exp(np.quantile(logs, [tail, 0.5, 1 - tail], axis=0))
+    found = {"median": median, "lower": lower, "upper": upper, "log_mean": logs.mean(axis=0), "log_sd": logs.std(axis=0)}
+    found["log_mcse"] = base.mcse(tree, logs.reshape(len(logs), -1)).reshape(median.shape)
+    found["probability_above_one"] = (logs > 0).mean(axis=0)
+    labels = {
+        name: [f"{own[j]} / {own[i]}" for i, j in _pairs(len(own), kind)] for name, own in levels.items()
+    }  # fmt: skip
+    dims = tuple(levels)
+    return xr.Dataset(
+        {key: (dims, values) for key, values in found.items()}, labels, attrs={"ci_prob": ci_prob, "kind": kind}
+    )
+
+
+def cramers_v(
+    tree: xr.DataTree, first: str, second: str, *, target: str = "distribution", ci_prob: float = 0.95
+) -> xr.Dataset:
+    """Return Cramér's V = √(φ² / (min(k, l) − 1)), φ² = Σ_ij (p_ij − p_i· p_·j)² / (p_i· p_·j), of two attributes.
+
+    0 is independence and 1 that one attribute follows from the other. It cannot be negative, so that its interval never
+    holds 0: ``independence`` says whether 0 is plausible.
+
+    Parameters
+    ----------
+    tree : DataTree
+        From ``associate``.
+    first, second : str
+    target : {"distribution", "frequency"}
+    ci_prob : float
+
+    Returns
+    -------
+    Dataset
+        mean, sd, lower, upper and mcse.
+
+    Raises
+    ------
+    ArgumentError
+        If an attribute, the target or ci_prob breaks its rule.
+    """
+    draws, _ = joint_draws(tree, [first, second], target=target)
+    product = draws.sum(axis=2, keepdims=True) * draws.sum(axis=1, keepdims=True)
+    squared = ((draws - product) ** 2 / np.maximum(product, 1e-300)).sum(axis=(1, 2))
+    v = np.sqrt(squared / (min(draws.shape[1:]) - 1))
+    return base.scalar(v, ci_prob, base.mcse(tree, v[:, None])[0])
+
+
+def mutual_information(
+    tree: xr.DataTree, first: str, second: str, *, target: str = "distribution", ci_prob: float = 0.95
+) -> xr.Dataset:
+    """Return the mutual information Σ_ij p_ij log [p_ij / (p_i· p_·j)] of two attributes, in nats.
+
+    Parameters
+    ----------
+    tree : DataTree
+        From ``associate``.
+    first, second : str
+    target : {"distribution", "frequency"}
+    ci_prob : float
+
+    Returns
+    -------
+    Dataset
+        mean, sd, lower, upper and mcse.
+
+    Raises
+    ------
+    ArgumentError
+        If an attribute, the target or ci_prob breaks its rule.
+    """
+    draws, _ = joint_draws(tree, [first, second], target=target)
+    product = draws.sum(axis=2, keepdims=True) * draws.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(draws > 0, draws * np.log(draws / product), 0.0).sum(axis=(1, 2))
+    return base.scalar(terms, ci_prob, base.mcse(tree, terms[:, None])[0])
+
+
+def independence(tree: xr.DataTree, first: str | None = None, second: str | None = None) -> dict[str, float]:
+    """Return the Bayes factor of independence, and its probability where it was as likely as not before the reports.
+
+    Parameters
+    ----------
+    tree : DataTree
+        From ``associate``.
+    first, second : str, optional
+        Two attributes; by default mutual independence of all.
+
+    Returns
+    -------
+    dict
+        log_bayes_factor (independence over association), its Monte Carlo error, and probability. Values are nan where the
+        evidence is not known.
+
+    Raises
+    ------
+    ArgumentError
+        If an attribute is unknown.
+    """
+    known = list(attributes_of(tree))
+    if first is None and second is None:
+        log_factor = tree.attrs.get("log_bayes_factor_independence", math.nan)
+        error = tree.attrs.get("log_bayes_factor_independence_error", math.nan)
+    else:
+        for name in (first, second):
+            if name not in known:
+                raise ArgumentError(f"attribute must be one of {listed(known)}, got {name!r}.")
+        found = {frozenset(pair): rest for *pair, rest in json.loads(tree.attrs.get("independence_of_pairs", "[]"))}
+        if len(known) == 2:
+            return independence(tree)
+        log_factor, error = found.get(frozenset((first, second)), (math.nan, math.nan))
+    probability = 1 / (1 + math.exp(min(-log_factor, 700.0)))  # nan stays nan
+    return {"log_bayes_factor": float(log_factor), "error": float(error), "probability": float(probability)}
+
+
+def pairs_of(tree: xr.DataTree) -> list[tuple[str, str]]:
+    """Return all pairs of attributes."""
+    return list(combinations(attributes_of(tree), 2))
+
+
+def _pairs(size, kind):
+    if kind == "local":
+        return list(pairwise(range(size)))
+    return [(0, j) for j in range(1, size)] if kind == "reference" else list(combinations(range(size), 2))
+
+
+def _summary(tree, draws, levels, ci_prob):
+    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2], axis=0)
+    found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1), "lower": lower, "upper": upper}
+    found["mcse"] = base.mcse(tree, draws.reshape(len(draws), -1)).reshape(lower.shape)
+    dims = tuple(levels)
+    coords = {name: list(own) for name, own in levels.items()}
+    return xr.Dataset({key: (dims, values) for key, values in found.items()}, coords, attrs={"ci_prob": ci_prob})

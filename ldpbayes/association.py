@@ -1,0 +1,290 @@
+"""The front door of joint tables: associate fits the table of two or more privatised attributes."""
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+
+from ldpbayes.collections import Collection, Tally, as_collection
+from ldpbayes.errors import ArgumentError, LDPBayesError, LDPBayesWarning, listed, shown
+from ldpbayes.fitting import fit
+from ldpbayes.posteriors.base import seed
+from ldpbayes.priors import LogLinear
+from ldpbayes.protocols import Attributes
+from ldpbayes.sources import read_collection, read_frame
+
+#: Independence of pairs is tested for at most so many pairs, each with so many draws in a chain.
+MAX_PAIRS, PAIR_DRAWS = 36, 500
+
+
+def associate(
+    data,
+    reports: Mapping[str, str] | None = None,
+    protocols: Mapping[str, Any] | None = None,
+    *,
+    categories: Mapping[str, Sequence[str]] | None = None,
+    count: str | None = None,
+    names: Sequence[str] | None = None,
+    prior="loglinear",
+    order: int = 3,
+    separator: str = "/",
+    draws: int = 1000,
+    chains: int = 4,
+    random_seed: int | None = None,
+    ci_prob: float = 0.95,
+    progressbar: bool = False,
+):
+    """Return the posterior of the joint table of two or more attributes of the same people.
+
+    Parameters
+    ----------
+    data : data frame, Collection or path-like
+        A frame with a column of reports for each attribute; or a collection (file) over the cells of the table, labelled
+        "no/yes" and so on, in as many channels as there were forms.
+    reports : mapping of str to str, optional
+        Attribute → column of its reports, for a frame.
+    protocols : mapping of str to protocol, optional
+        Attribute → protocol of its reports, for a frame.
+    categories : mapping of str to sequence of str, optional
+        Attribute → its levels, for a frame; the reports are then read as labels.
+    count : str, optional
+        Column of counts of a frame.
+    names : sequence of str, optional
+        The attributes of a collection, in the order of its labels; by default those of its derived quantities that are
+        margins, else "A", "B", ….
+    prior : {"loglinear"}, or as in fit
+    order : int
+        Most attributes that interact in the log-linear prior.
+    separator : str
+        Between the levels in the labels of cells.
+    draws, chains : int
+    random_seed : int, optional
+    ci_prob : float
+    progressbar : bool
+
+    Returns
+    -------
+    xarray.DataTree
+        The result of ``fit`` over the cells, with the attributes in its attrs, for the questions of ``ldpbayes.answers``:
+        joint_table, conditional, odds_ratio, cramers_v, mutual_information and independence.
+
+    Raises
+    ------
+    ArgumentError
+        On columns, protocols or labels that do not go together.
+    InfeasibleError
+        Where the table is too large.
+
+    Warns
+    -----
+    RankDeficientWarning
+        Where the reports do not identify every association.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> import ldpbayes as lb
+    >>> from ldpbayes.protocols.designs import warner
+    >>> table = pyarrow.table({"q1": ["no", "no", "yes", "yes"], "q2": ["no", "yes", "no", "yes"], "n": [400, 90, 110, 150]})
+    >>> asked = {"doping": "q1", "advice": "q2"}
+    >>> design = {"doping": warner(0.8), "advice": warner(0.8)}
+    >>> levels = {"doping": ["no", "yes"], "advice": ["no", "yes"]}
+    >>> found = lb.associate(table, asked, design, categories=levels, count="n", random_seed=1)
+    >>> lb.answers.independence(found, "doping", "advice")["probability"] < 0.01
+    True
+    >>> lb.answers.conditional(found, "doping", given="advice")["mean"].dims
+    ('advice', 'doping')
+    """
+    random_seed = seed(random_seed)
+    if reports is None:
+        collection = read_collection(data) if isinstance(data, (str, os.PathLike)) else as_collection(data)
+        if protocols is not None or categories is not None or count is not None:
+            raise ArgumentError("reports must name the columns of a frame; a collection has its protocols and labels.")
+        attributes = attributes_in(collection, names, separator)
+    else:
+        collection, attributes = _from_frame(data, reports, protocols, categories, count, separator)
+    sizes = tuple(map(len, attributes.values()))
+    loglinear = isinstance(prior, str) and prior == "loglinear"
+    belief = LogLinear(sizes, order=order) if loglinear else prior
+    run = {"draws": draws, "chains": chains, "ci_prob": ci_prob}
+    tree = fit(collection, belief, random_seed=random_seed, progressbar=progressbar, **run)
+    tree.attrs["attributes"] = json.dumps([[name, list(levels)] for name, levels in attributes.items()])
+    factor = _against_independence(tree, collection, attributes, belief, random_seed)
+    tree.attrs |= {"log_bayes_factor_independence": factor[0], "log_bayes_factor_independence_error": factor[1]}
+    if len(attributes) > 2:
+        found = _pairwise(collection, attributes, belief if not loglinear else None, random_seed)
+        tree.attrs["independence_of_pairs"] = json.dumps(found)
+    return tree
+
+
+def attributes_in(collection: Collection, names: Sequence[str] | None = None, separator: str = "/") -> dict:
+    """Return attribute → levels of a collection over the cells of a table.
+
+    Parameters
+    ----------
+    collection : Collection
+    names : sequence of str, optional
+    separator : str
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ArgumentError
+        Where its labels are not all combinations of levels in order, or the names do not fit.
+    """
+    cells = [tuple(label.split(separator)) for label in collection.categories]
+    d = len(cells[0])
+    levels = [tuple(dict.fromkeys(cell[k] for cell in cells)) for k in range(d)] if {len(c) for c in cells} == {d} else []
+    if d < 2 or not levels or cells != list(product(*levels)):
+        raise ArgumentError(
+            f"categories must be all combinations of the attributes' levels, such as no{separator}yes, the last attribute "
+            f"fastest, got {listed(collection.categories, most=4)}."
+        )
+    if names is None:
+        names = _derived_names(collection, levels, separator) or [chr(65 + k) if d <= 26 else f"A{k + 1}" for k in range(d)]
+    names = list(names)
+    if len(names) != d or len(set(names)) != d or not all(isinstance(name, str) and name for name in names):
+        raise ArgumentError(f"names must be {d} different texts, one for each attribute, got {shown(names)}.")
+    return dict(zip(names, levels, strict=True))
+
+
+def _derived_names(collection, levels, separator):
+    """Return the names of derived quantities that are the share of one level of every attribute, or None."""
+    found = {}
+    for item in collection.derived:
+        cells = {tuple(label.split(separator)) for label in item.of}
+        for k, own in enumerate(levels):
+            for level in own:
+                if not item.given and cells == set(product(*levels[:k], (level,), *levels[k + 1 :])):
+                    found.setdefault(k, item.name)
+    return [found[k] for k in range(len(levels))] if len(found) == len(levels) else None
+
+
+def _from_frame(frame, reports, protocols, categories, count, separator):
+    """Return (collection, attributes) of a frame with a column for each attribute."""
+    if not isinstance(reports, Mapping) or len(reports) < 2:
+        raise ArgumentError(f"reports must map two or more attributes to their columns, got {shown(reports)}.")
+    if not isinstance(protocols, Mapping) or set(protocols) != set(reports):
+        raise ArgumentError(f"protocols must map each of {listed(reports)} to a protocol.")
+    if categories is not None and set(categories) != set(reports):
+        raise ArgumentError(f"categories must map each of {listed(reports)} to its levels.")
+    factors = [protocols[name] for name in reports]
+    protocol = Attributes(tuple(factors), separator)
+    levels = [
+        tuple(map(str, range(factor.n_categories))) if categories is None else tuple(categories[name])
+        for name, factor in zip(reports, factors, strict=True)
+    ]
+    for name, factor, own in zip(reports, factors, levels, strict=True):
+        if len(own) != factor.n_categories or not all(isinstance(level, str) and separator not in level for level in own):
+            raise ArgumentError(
+                f"categories of {name} must be {factor.n_categories} texts without {separator!r}, got {shown(own)}."
+            )
+    labels = tuple(separator.join(cell) for cell in product(*levels))
+    named = labels if categories is not None else None
+    tally = read_frame(frame, protocol, list(reports.values()), count=count, categories=named)
+    collection = Collection(labels, Tally.trusted(protocol, tally.reports, tally.counts, "all"))
+    return collection, dict(zip(reports, levels, strict=True))
+
+
+def split(tally: Tally) -> tuple[tuple, np.ndarray] | None:
+    """Return (protocol of each attribute, (m, d) reports) of reports through a product of channels; None for others.
+
+    Parameters
+    ----------
+    tally : Tally
+    """
+    factors = tally.protocol.attribute_factors()
+    if factors is None:
+        return None
+    if tally.reports.ndim == 2:
+        return factors, tally.reports
+    spans = [factor.n_outputs for factor in factors]
+    return factors, np.stack(np.unravel_index(tally.reports, spans), axis=1)
+
+
+def marginal(collection: Collection, attributes: Mapping[str, Sequence[str]], chosen: Sequence[str]) -> Collection | None:
+    """Return the collection of the reports on some attributes alone, or None where reports do not split by attribute.
+
+    Parameters
+    ----------
+    collection : Collection
+    attributes : mapping of str to levels
+    chosen : sequence of str
+
+    Returns
+    -------
+    Collection or None
+    """
+    places = [list(attributes).index(name) for name in chosen]
+    tallies = []
+    for tally in collection.tallies:
+        found = split(tally)
+        if found is None or len(found[0]) != len(attributes):
+            return None
+        protocol = Attributes(tuple(found[0][k] for k in places))
+        tallies.append(Tally(protocol, np.ascontiguousarray(found[1][:, places]), tally.counts, tally.name))
+    return Collection(tuple("/".join(cell) for cell in product(*(attributes[name] for name in chosen))), tuple(tallies))
+
+
+def _against_independence(tree, collection, attributes, belief, random_seed):
+    """Return (log Bayes factor of independence, its error); nan where an evidence is not known.
+
+    Given independence the reports of the attributes are independent, and so are their margins under both priors: the
+    evidence is the product of those of the attributes alone. The log-linear engine integrates it as one.
+    """
+    evidence = tree.attrs.get("log_evidence", tree["exact"].get("log_evidence") if "exact" in tree.children else None)
+    if evidence is None:
+        return math.nan, math.nan
+    error = float(tree.attrs.get("log_evidence_error", 0.0))
+    alone, alone_error = tree.attrs.get("log_evidence_independence"), tree.attrs.get("log_evidence_independence_error", 0.0)
+    if alone is None:
+        parts = []
+        for name in attributes:
+            margin = marginal(collection, attributes, [name])
+            if margin is None or not isinstance(belief, (str, int, float)):
+                return math.nan, math.nan
+            parts.append(_evidence(margin, belief, random_seed))
+        alone, alone_error = sum(p[0] for p in parts), math.hypot(*(p[1] for p in parts))
+    return float(alone) - float(evidence), math.hypot(error, float(alone_error))
+
+
+def _evidence(collection, belief, random_seed):
+    """Return (log-evidence, its error) of a collection, or nan."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LDPBayesWarning)
+        tree = fit(collection, belief, draws=PAIR_DRAWS, random_seed=random_seed, estimates=False)
+    if "exact" in tree.children and "log_evidence" in tree["exact"]:
+        return float(tree["exact"]["log_evidence"]), 0.0
+    return float(tree.attrs.get("log_evidence", math.nan)), float(tree.attrs.get("log_evidence_error", 0.0))
+
+
+def _pairwise(collection, attributes, belief, random_seed):
+    """Return [first, second, [log Bayes factor of independence, error]] of all pairs, each from its own reports."""
+    pairs = list(combinations(attributes, 2))
+    if len(pairs) > MAX_PAIRS:
+        return []
+    out = []
+    for pair in pairs:
+        own = marginal(collection, attributes, pair)
+        if own is None:
+            return []
+        sizes = tuple(len(attributes[name]) for name in pair)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", LDPBayesWarning)
+                prior = LogLinear(sizes) if belief is None else belief
+                tree = fit(own, prior, draws=PAIR_DRAWS, random_seed=random_seed, estimates=False)
+            two = {name: attributes[name] for name in pair}
+            factor = _against_independence(tree, own, two, prior, random_seed)
+        except LDPBayesError:  # a prior over the whole table, such as one concentration for each cell
+            return []
+        out.append([*pair, list(factor)])
+    return out

@@ -1,0 +1,205 @@
+"""The page of a joint table."""
+
+import math
+
+from ldpbayes.answers import association as answers
+from ldpbayes.pages.about import about, again
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.prose import as_sentences
+
+#: Conditional shares are printed for at most so many pairs: those with the largest Cramér's V.
+TOP = 6
+#: A Bayes factor beyond this many to one is called strong.
+STRONG = 10.0
+
+
+def of_association(tree, *, top: int = TOP, collection=None, command: str = "") -> Page:
+    """Return the Page of a joint table.
+
+    Parameters
+    ----------
+    tree : DataTree
+        From ``associate``.
+    top : int
+        Number of pairs whose conditional shares are printed.
+    collection : Collection, optional
+        Adds question, design and source.
+    command : str
+        What computes the page again.
+
+    Returns
+    -------
+    Page
+        Margins; every pair with Cramér's V, odds ratio and probability of independence; conditional shares; a heat map.
+    """
+    pairs = [_pair(tree, *pair) for pair in answers.pairs_of(tree)]
+    ordered = sorted(pairs, key=lambda pair: -pair["cramers_v"])
+    percent = f"{tree['summary'].attrs['ci_prob'] * 100:g} %"
+    name = tree.attrs.get("title") or tree.attrs.get("collection", "")
+    title = f"{name}: association" if name and name != "collection" else "Association"
+    tables = (
+        _pairs_table(ordered, percent),
+        _margins_table(tree, percent),
+        *(_conditional_table(tree, pair["first"], pair["second"], percent) for pair in ordered[:top]),
+    )
+    from ldpbayes.plots.association import plot_association
+
+    figure = Figure(
+        "association",
+        "Shares of the columns' levels given the rows'; colours are residuals from independence.",
+        f"Heat maps of {min(len(pairs), top)} pairs of attributes.",
+        lambda: plot_association(tree, top=min(top, TOP)),
+    )
+    facts = {
+        "attributes": {key: list(levels) for key, levels in answers.attributes_of(tree).items()},
+        "pairs": pairs,
+        "independence": answers.independence(tree),
+        "margins": {key: _cells(answers.joint_table(tree, [key])) for key in answers.attributes_of(tree)},
+        "method": tree.attrs["method"],
+        "prior": tree.attrs["prior"],
+        "random_seed": tree.attrs["random_seed"],
+        "converged": bool(tree.attrs["converged"]),
+    }
+    return Page(
+        title,
+        tables,
+        tuple(_notes(tree)),
+        (figure,),
+        facts,
+        _summary(tree, ordered),
+        {} if collection is None else about(collection),
+        again(command, seed=tree.attrs["random_seed"]) if command else {},
+    )
+
+
+def _pair(tree, first, second):
+    """Return what is said about a pair, as plain data."""
+    v, independent = answers.cramers_v(tree, first, second), answers.independence(tree, first, second)
+    information = answers.mutual_information(tree, first, second)
+    found = {
+        "first": first,
+        "second": second,
+        "cramers_v": float(v["mean"]),
+        "cramers_v_interval": [float(v["lower"]), float(v["upper"])],
+        "mutual_information": float(information["mean"]),
+        "mutual_information_interval": [float(information["lower"]), float(information["upper"])],
+        "log_bayes_factor_independence": independent["log_bayes_factor"],
+        "probability_independent": independent["probability"],
+        "odds_ratio": None,
+        "odds_ratio_interval": None,
+    }
+    odds = answers.odds_ratio(tree, first, second)
+    if odds["median"].size == 1:
+        found["odds_ratio"] = float(odds["median"].values.item())
+        found["odds_ratio_interval"] = [float(odds["lower"].values.item()), float(odds["upper"].values.item())]
+    return found
+
+
+def _pairs_table(pairs, percent):
+    columns = (
+        Column("first", "attribute", "text"),
+        Column("second", "and", "text"),
+        Column("cramers_v", "Cramér's V", spec=".3f"),
+        Column("cramers_v_interval", percent, "interval", spec=".3f", full=f"{percent} interval of V"),
+        Column("odds_ratio", "odds ratio", spec=".3g", priority=1),
+        Column(
+            "odds_ratio_interval", percent, "interval", spec=".3g", priority=2, full=f"{percent} interval of the odds ratio"
+        ),
+        Column("probability_independent", "P(independent)", spec=".3f"),
+        Column("mutual_information", "information (nats)", spec=".4f", priority=3),
+    )
+    rows = [
+        (
+            pair["first"],
+            pair["second"],
+            pair["cramers_v"],
+            tuple(pair["cramers_v_interval"]),
+            math.nan if pair["odds_ratio"] is None else pair["odds_ratio"],
+            None if pair["odds_ratio"] is None else tuple(pair["odds_ratio_interval"]),
+            pair["probability_independent"],
+            pair["mutual_information"],
+        )
+        for pair in pairs
+    ]
+    return Table("Pairs of attributes, the strongest association first", columns, tuple(rows))
+
+
+def _margins_table(tree, percent):
+    columns = (
+        Column("attribute", "attribute", "text"),
+        Column("level", "level", "text"),
+        Column("mean", "share", spec=".4f"),
+        Column("sd", "sd", spec=".4f", priority=1),
+        Column("interval", percent, "interval", spec=".4f"),
+    )
+    rows = []
+    for name, levels in answers.attributes_of(tree).items():
+        found = answers.joint_table(tree, [name])
+        for i, level in enumerate(levels):
+            ends = float(found["lower"][i]), float(found["upper"][i])
+            rows.append((name, level, float(found["mean"][i]), float(found["sd"][i]), ends))
+    return Table("Margins", columns, tuple(rows))
+
+
+def _conditional_table(tree, first, second, percent):
+    """Return the shares of the second attribute's levels given the first one's, one row for each combination."""
+    found = answers.conditional(tree, second, given=first)
+    columns = (
+        Column("given", first, "text"),
+        Column("level", second, "text"),
+        Column("mean", "share", spec=".3f"),
+        Column("interval", percent, "interval", spec=".3f"),
+    )
+    rows = [
+        (
+            str(found[first].values[i]),
+            str(found[second].values[j]),
+            float(found["mean"][i, j]),
+            (float(found["lower"][i, j]), float(found["upper"][i, j])),
+        )
+        for i in range(found.sizes[first])
+        for j in range(found.sizes[second])
+    ]
+    return Table(f"Shares of {second} given {first}", columns, tuple(rows))
+
+
+def _notes(tree):
+    found = answers.independence(tree)
+    if math.isfinite(found["log_bayes_factor"]):
+        factor = math.exp(min(abs(found["log_bayes_factor"]), 700))
+        side = "for" if found["log_bayes_factor"] > 0 else "against"
+        text = f"Mutual independence of all attributes: Bayes factor {factor:.3g} {side} it"
+        text += f" (probability {found['probability']:.3g} where both were as likely before the reports)."
+        yield Note(Kind.EVIDENCE, text)
+    if tree.attrs.get("identifiability"):
+        sentence = "The reports do not identify every association; where they say nothing, the answers are the prior's."
+        yield Note(Kind.WARNING, sentence)
+    if tree.attrs.get("caveat"):
+        yield Note(Kind.WARNING, tree.attrs["caveat"])
+    yield Note(Kind.METHOD, f"Prior: {tree.attrs['prior']}.")
+    yield Note(Kind.METHOD, as_sentences(f"{tree.attrs['method']}: {tree.attrs['reason']}"))
+    if tree.attrs.get("outcome"):
+        yield Note(Kind.DIAGNOSTIC if tree.attrs["converged"] else Kind.WARNING, tree.attrs["outcome"])
+
+
+def _summary(tree, ordered):
+    strongest = ordered[0]
+    low, high = strongest["cramers_v_interval"]
+    text = (
+        f"The strongest association is that of {strongest['first']} and {strongest['second']}: Cramér's V "
+        f"{strongest['cramers_v']:.2f} ({low:.2f} to {high:.2f})."
+    )
+    factor = strongest["log_bayes_factor_independence"]
+    if math.isfinite(factor):
+        if abs(factor) < math.log(STRONG):
+            text += " The reports do not settle whether the two are independent."
+        else:
+            text += f" The reports speak {'for' if factor > 0 else 'against'} their independence."
+    return text
+
+
+def _cells(found):
+    """Return a Dataset over one attribute as plain data."""
+    (dim,) = found["mean"].dims
+    keys = ("mean", "sd", "lower", "upper", "mcse")
+    return {str(level): {key: float(found[key][i]) for key in keys} for i, level in enumerate(found[dim].values)}

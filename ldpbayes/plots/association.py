@@ -1,0 +1,55 @@
+"""The picture of a joint table: conditional shares of every pair of attributes, with what departs from independence."""
+
+import numpy as np
+
+from ldpbayes.answers import association
+from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, wrapped
+
+#: Most pairs that are drawn: those with the largest Cramér's V.
+MAX_PANELS = 6
+
+
+def plot_association(tree, *, top=MAX_PANELS):
+    """Return a matplotlib figure: one heat map for each pair of attributes, the strongest associations first.
+
+    The number in a cell is the share of the column's level among people with the row's level; its colour is the residual
+    (p_ij − p_i· p_·j)/√(p_i· p_·j) of the posterior mean: blue where a combination is more frequent than under
+    independence, red where it is rarer.
+
+    Parameters
+    ----------
+    tree : DataTree
+        From ``associate``.
+    top : int
+        Most pairs.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    pairs = association.pairs_of(tree)
+    strength = [float(association.cramers_v(tree, *pair)["mean"]) for pair in pairs]
+    pairs = [pairs[i] for i in np.argsort(strength)[::-1][:top]]
+    tables = [association.joint_table(tree, pair)["mean"] for pair in pairs]
+    rows = [table.shape[0] for table in tables]
+    figure = _new_figure(figsize=(WIDTH, 0.9 + sum(1.1 + 0.34 * size for size in rows)))
+    grid = figure.subplots(len(pairs), 1, squeeze=False, gridspec_kw={"height_ratios": [size + 1 for size in rows]})
+    for axes, (first, second), table in zip(grid[:, 0], pairs, tables, strict=True):
+        shares = association.conditional(tree, second, given=first)["mean"].values
+        p = table.values
+        product = p.sum(axis=1, keepdims=True) * p.sum(axis=0, keepdims=True)
+        residual = (p - product) / np.sqrt(np.maximum(product, 1e-300))
+        reach = max(np.abs(residual).max(), 0.05)
+        image = axes.imshow(residual, cmap="RdBu", vmin=-reach, vmax=reach, aspect="auto")
+        for i, j in np.ndindex(*p.shape):
+            dark = abs(residual[i, j]) > 0.6 * reach
+            axes.text(
+                j, i, f"{shares[i, j]:.2f}", ha="center", va="center", color="white" if dark else "black", fontsize=SMALL
+            )
+        axes.set_xticks(range(p.shape[1]), [wrapped(level, 12) for level in table[second].values], fontsize=SMALL)
+        axes.set_yticks(range(p.shape[0]), [wrapped(level, 16) for level in table[first].values], fontsize=SMALL)
+        axes.set_xlabel(second, fontsize=LABEL)
+        axes.set_ylabel(first, fontsize=LABEL)
+        figure.colorbar(image, ax=axes, label="residual")
+    figure.suptitle("Shares of the columns given the rows", fontsize=TITLE)
+    return figure

@@ -1,0 +1,200 @@
+"""Joint tables of several attributes: published surveys, enumeration of independence, and the questions to a table."""
+
+import json
+import math
+import pathlib
+
+import numpy as np
+import pyarrow
+import pytest
+from commands import run
+from scipy.special import betaln
+
+import ldpbayes as lb
+from ldpbayes.association import attributes_in, marginal
+from ldpbayes.errors import ArgumentError
+from ldpbayes.pages.association import of_association
+from ldpbayes.protocols import GRR, SampledAttribute
+from ldpbayes.protocols.designs import direct, warner
+from ldpbayes.protocols.unary import UnaryEncoding
+
+DATA = pathlib.Path(__file__).parents[1] / "data"
+LEVELS = {"doping": ["no", "yes"], "advice": ["no", "yes"]}
+
+
+@pytest.fixture(scope="module")
+def wada():
+    """Four crosswise items of an online forum, 2020."""
+    return lb.associate(DATA / "rr_wada_forum_joint.toml", draws=500, random_seed=1)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """A frame of two Warner answers that go together."""
+    frame = pyarrow.table({"q1": ["no", "no", "yes", "yes"], "q2": ["no", "yes", "no", "yes"], "n": [400, 90, 110, 150]})
+    asked, designs = {"doping": "q1", "advice": "q2"}, {"doping": warner(0.8), "advice": warner(0.8)}
+    return lb.associate(frame, asked, designs, categories=LEVELS, count="n", draws=500, random_seed=1)
+
+
+def test_items_of_the_published_survey(wada):
+    """Margins by wada::logistic: shares and 95 % intervals of the items, each alone."""
+    published = {"drug_tested": (0.210, 0.0225), "supplements": (0.444, 0.0239), "psychoactive": (0.491, 0.0239)}
+    published["doping"] = (0.0401, 0.0188)  # the posterior mean: the MLE is near the boundary
+    for name, (share, sd) in published.items():
+        found = lb.answers.joint_table(wada, [name]).sel({name: "yes"})
+        assert found["mean"] == pytest.approx(share, abs=0.5 * sd)
+        assert found["sd"] == pytest.approx(sd, rel=0.15)
+    assert wada.attrs["method"] == "loglinear" and wada.attrs["converged"]
+
+
+def test_margins_agree_whatever_table_they_are_taken_from(wada):
+    whole = lb.answers.joint_table(wada)["mean"]
+    for attributes in (["supplements", "doping"], ["doping", "drug_tested"]):
+        two = lb.answers.joint_table(wada, attributes)["mean"]
+        assert two.dims == tuple(attributes)
+        np.testing.assert_allclose(two, whole.sum([d for d in whole.dims if d not in attributes]).transpose(*attributes))
+
+
+def test_answers_of_one_pair_are_those_of_its_draws(pair):
+    p = pair["posterior"]["distribution"].values.reshape(-1, 2, 2)
+    odds = lb.answers.odds_ratio(pair, "doping", "advice")
+    ratio = p[:, 0, 0] * p[:, 1, 1] / (p[:, 0, 1] * p[:, 1, 0])
+    assert odds["median"].item() == pytest.approx(np.median(ratio))
+    assert odds["doping"].values.tolist() == ["yes / no"] and odds["probability_above_one"].item() == (ratio > 1).mean()
+    rows, columns = p.sum(axis=2), p.sum(axis=1)
+    phi = (p[:, 0, 0] * p[:, 1, 1] - p[:, 0, 1] * p[:, 1, 0]) / np.sqrt(rows.prod(axis=1) * columns.prod(axis=1))
+    assert lb.answers.cramers_v(pair, "doping", "advice")["mean"] == pytest.approx(np.abs(phi).mean())
+    shares = lb.answers.conditional(pair, "doping", given="advice")
+    np.testing.assert_allclose(shares["mean"].sum("doping"), 1)
+    assert shares["mean"].sel(advice="yes", doping="yes") == pytest.approx((p[:, 1, 1] / columns[:, 1]).mean())
+    entropy = -(p * np.log(p)).sum(axis=(1, 2)) + (rows * np.log(rows)).sum(axis=1) + (columns * np.log(columns)).sum(axis=1)
+    assert lb.answers.mutual_information(pair, "doping", "advice")["mean"] == pytest.approx(-entropy.mean())
+
+
+def test_odds_ratios_of_larger_tables():
+    labels = ["/".join((a, b)) for a in "xyz" for b in "uvwt"]
+    p = np.random.default_rng(1).dirichlet(np.full(12, 5.0))
+    tally = lb.Tally(direct(12), np.arange(12), np.round(1e6 * p).astype(int))
+    tree = lb.associate(lb.Collection(labels, tally), names=["first", "second"], prior="flat", draws=200, random_seed=1)
+    table = p.reshape(3, 4)
+    local = lb.answers.odds_ratio(tree, "first", "second")
+    assert local["median"].shape == (2, 3)
+    expected = table[1, 1] * table[0, 0] / (table[1, 0] * table[0, 1])
+    assert local["median"].values[0, 0] == pytest.approx(expected, rel=0.05)
+    assert lb.answers.odds_ratio(tree, "first", "second", kind="all")["median"].shape == (3, 6)
+    reference = lb.answers.odds_ratio(tree, "first", "second", kind="reference")["median"]
+    assert reference.sel(first="z / x", second="t / u").item() == pytest.approx(
+        table[2, 3] * table[0, 0] / (table[2, 0] * table[0, 3]), rel=0.05
+    )
+
+
+def test_probability_of_independence_by_enumeration():
+    """Direct answers under a flat prior: Dirichlet evidence of the table against the product of two Beta evidences."""
+    counts = np.array([[5, 2], [1, 7]])
+    protocol = lb.kronecker([direct(2), direct(2)], separator="/")
+    collection = lb.Collection(["no/no", "no/yes", "yes/no", "yes/yes"], lb.Tally(protocol, np.arange(4), counts.ravel()))
+    tree = lb.associate(collection, prior="flat", draws=100, random_seed=1)
+    n = counts.sum()
+    table = math.lgamma(4) + sum(map(math.lgamma, counts.ravel() + 1)) - math.lgamma(n + 4)
+    margins = sum(float(betaln(*(counts.sum(axis=axis) + 1))) for axis in (0, 1))
+    assert lb.answers.independence(tree)["log_bayes_factor"] == pytest.approx(margins - table, abs=1e-6)
+
+
+def test_independence_of_privatised_answers_by_enumeration():
+    """Two Warner answers, six users, a flat prior: all assignments of the true values are summed over."""
+    design, reports = warner(0.7), np.array([0, 0, 1, 3, 3, 3])
+    protocol = lb.Attributes((design, design))
+    codes = np.stack(np.unravel_index(reports, (2, 2)), axis=1)
+    collection = lb.Collection(["no/no", "no/yes", "yes/no", "yes/yes"], lb.Tally(protocol, codes))
+    tree = lb.associate(collection, prior="flat", draws=100, random_seed=1)
+    q, joint = protocol.channel(), 0.0
+    for cells in np.ndindex(*[4] * 6):
+        chance = np.prod([q[y, x] for y, x in zip(reports, cells, strict=True)])
+        counts = np.bincount(cells, minlength=4)
+        joint += chance * math.exp(math.lgamma(4) + sum(map(math.lgamma, counts + 1)) - math.lgamma(10))
+    single = 0.0
+    for column in codes.T:
+        total = 0.0
+        for cells in np.ndindex(*[2] * 6):
+            chance = np.prod([design.matrix[y, x] for y, x in zip(column, cells, strict=True)])
+            total += chance * math.exp(betaln(1 + cells.count(0), 1 + cells.count(1)))
+        single += math.log(total)
+    assert lb.answers.independence(tree)["log_bayes_factor"] == pytest.approx(single - math.log(joint), abs=1e-3)
+
+
+def test_attributes_of_a_collection():
+    collection = lb.read_collection(DATA / "rr_granada_joint.toml")
+    found = attributes_in(collection)
+    assert list(found) == ["copied", "fought", "bullied", "bullying", "drug", "sex"] and set(found.values()) == {
+        ("no", "yes")
+    }
+    alone = marginal(collection, found, ["drug"])
+    assert alone.n_reports == 710 and alone.categories == ("no", "yes")
+    drug = lb.MLE()(alone).distribution[1]
+    assert drug == pytest.approx((sum(c for r, c in _reports(collection) if r[4] == "yes") / 710 - 1 / 6) * 2, abs=1e-6)
+    with pytest.raises(ArgumentError, match="all combinations"):
+        attributes_in(lb.read_collection(DATA / "rr_nigeria.toml"))
+    with pytest.raises(ArgumentError, match="names must be 6"):
+        attributes_in(collection, ["a", "b"])
+
+
+def _reports(collection):
+    tally = collection.tallies[0]
+    (texts,) = tally.protocol.format_reports(tally.reports, collection.categories)
+    return [(text.split("/"), count) for text, count in zip(texts, tally.counts.tolist(), strict=True)]
+
+
+def test_a_frame_with_sets_and_single_numbers():
+    rng, protocol = np.random.default_rng(2), {"job": UnaryEncoding.optimized(3, 2.0), "sex": GRR(2, 2.0)}
+    x = rng.choice(6, 400, p=[0.3, 0.1, 0.1, 0.2, 0.1, 0.2])
+    sets = protocol["job"].privatize(x // 2, rng)
+    texts = protocol["job"].format_reports(sets, "abc")[0]
+    frame = pyarrow.table({"j": texts, "s": ["fm"[y] for y in protocol["sex"].privatize(x % 2, rng)]})
+    levels = {"job": list("abc"), "sex": list("fm")}
+    tree = lb.associate(frame, {"job": "j", "sex": "s"}, protocol, categories=levels, draws=200, random_seed=1)
+    assert lb.answers.joint_table(tree)["mean"].sizes == {"job": 3, "sex": 2}
+
+
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning")
+def test_sampled_attributes_tell_margins_only():
+    protocol, rng = SampledAttribute(4, 3.0, (2, 2), "grr"), np.random.default_rng(1)
+    tally = lb.Tally(protocol, protocol.privatize(rng.choice(4, 3000, p=[0.6, 0.0, 0.0, 0.4]), rng))
+    tree = lb.associate(lb.Collection(["n/n", "n/y", "y/n", "y/y"], tally), draws=300, random_seed=1)
+    assert abs(lb.answers.joint_table(tree, ["A"])["mean"].sel(A="y").item() - 0.4) < 0.05
+    odds = lb.answers.odds_ratio(tree, "A", "B")
+    assert odds["lower"].item() < 0.8 < 1.25 < odds["upper"].item()
+    assert "do not identify" in str(of_association(tree))
+
+
+def test_page_and_figure(wada, pair):
+    page = of_association(wada, top=2)
+    text = str(page)
+    assert "Cramér's V" in text and "Shares of" in text and "The strongest association" in page.render("html")
+    assert sum(table.title.startswith("Shares of") for table in page.tables) == 2
+    assert len(page.figures[0].draw().axes) == 4  # two heat maps with their colour bars
+    assert "against" in of_association(pair).summary
+    facts = json.loads(page.render("json"))
+    assert len(facts["pairs"]) == 6 and 0 < facts["independence"]["probability"] < 1
+
+
+def test_wrong_questions_are_one_sentence(pair):
+    with pytest.raises(ArgumentError, match="attribute must be one of"):
+        lb.answers.joint_table(pair, ["height"])
+    with pytest.raises(ArgumentError, match="different"):
+        lb.answers.joint_table(pair, ["doping", "doping"])
+    with pytest.raises(ArgumentError, match="associate"):
+        lb.answers.joint_table(lb.fit(DATA / "rr_nigeria.toml", draws=20, random_seed=1))
+    with pytest.raises(ArgumentError, match="reports must map"):
+        lb.associate(pyarrow.table({"a": ["x"]}), {"a": "a"}, {})
+    with pytest.raises(ArgumentError, match="protocols must map"):
+        lb.associate(pyarrow.table({"a": ["x"]}), {"a": "a", "b": "a"}, {"a": warner(0.8)})
+
+
+def test_command_line(capsys, tmp_path):
+    file = DATA / "rr_wada_forum_joint.toml"
+    status, out, _ = run(
+        capsys, "associate", file, "--order", 2, "--draws", 100, "--seed", 1, "--top", 1, "--page", tmp_path / "w.md"
+    )
+    assert status == 0 and "P(independent)" in out and "psychoactive" in (tmp_path / "w.md").read_text()
+    status, _, err = run(capsys, "associate", "example:nigeria")
+    assert status == 2 and "all combinations" in err
