@@ -10,6 +10,7 @@ from commands import run
 from ldpbayes import (
     GRR,
     ArgumentError,
+    Cells,
     Collection,
     InfeasibleError,
     Tally,
@@ -22,6 +23,8 @@ from ldpbayes import (
 from ldpbayes.estimators.mle import maximise
 from ldpbayes.priors import Compliance, Dirichlet, prior_for
 from ldpbayes.protocols import HadamardResponse, LocalHashing, UnaryEncoding, designs
+from ldpbayes.protocols.noncompliance import Always
+from ldpbayes.result import add_log_likelihood, extended_draws
 
 LABELS = "abcde"
 
@@ -41,14 +44,24 @@ def collected(protocols, laws, gamma, n=10_000, p=None, seed=1):
 
 
 # ---- identification ------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("case", [case for case in CASES if not case.name.startswith("noncompliance")], ids=str)
+def kind(case):
+    """Return how γ can be judged for a protocol: by its "channel", by a "sample" of reports, or it is "refused"."""
+    protocol = case.build(case.categories[-1], 1.0)
+    if protocol.caveat or protocol.noncompliance() is not None:
+        return "refused"
+    return "channel" if protocol.n_outputs is not None and protocol.n_outputs <= 4096 else "sample"
+
+
+def every(*kinds):
+    return pytest.mark.parametrize("case", [case for case in CASES if kind(case) in kinds], ids=str)
+
+
+@every("channel")
 def test_identified_where_the_law_adds_a_dimension(case):
     """The rank rule, over every protocol whose reports can be listed, one ε and two."""
     a = case.categories[-1]
     for levels in ((1.0,), (0.7, 1.4)):
         protocols = [case.build(a, level) for level in levels]
-        if protocols[0].n_outputs is None or protocols[0].n_outputs > 4096 or protocols[0].caveat:
-            pytest.skip("reports that cannot be listed, or are not those of single users")
         laws = ["uniform", {f"c{i}": q.all_reports()[0].tolist() for i, q in enumerate(protocols)}]
         rng = np.random.default_rng(3)
         tallies = [Tally(q, *q.simulate(np.full(a, 40), rng), f"c{i}") for i, q in enumerate(protocols)]
@@ -61,6 +74,30 @@ def test_identified_where_the_law_adds_a_dimension(case):
             assert math.isfinite(found.sd) == found.identified
             if not found.identified:
                 assert 0 <= found.low <= found.high <= 1
+
+
+@every("sample")
+def test_reports_that_cannot_be_listed_are_judged_by_the_rank_of_their_rows(case):
+    """The law of a single report among endlessly many adds a dimension to any protocol."""
+    a, rng = case.categories[-1], np.random.default_rng(4)
+    protocol = case.build(a, 1.0)
+    reports, counts = protocol.simulate(np.full(a, 60), rng)
+    law = Always(int(reports[0]) if reports.ndim == 1 else tuple(reports[0].tolist()))
+    wrapped = Collection([f"x{i}" for i in range(a)], Tally(protocol, reports, counts)).with_noncompliers({"other": law})
+    dense = wrapped.rows.dense()
+    rank, inner = (
+        np.linalg.matrix_rank(part / part.max(axis=1, keepdims=True), tol=1e-10) for part in (dense, dense[:, :a])
+    )
+    assert wrapped.noncompliance().identified == (rank == inner + 1)
+
+
+@every("refused")
+def test_reports_that_are_not_those_of_single_users_who_comply_have_no_law(case):
+    a = case.categories[-1]
+    protocol = case.build(a, 1.0)
+    tally = Tally(protocol, *protocol.simulate(np.full(a, 9), np.random.default_rng(1)))
+    with pytest.raises(ArgumentError):
+        Collection([f"x{i}" for i in range(a)], tally).with_noncompliers({"other": 0})
 
 
 def test_grr_at_one_level_has_the_interval_of_its_closed_form():
@@ -174,17 +211,49 @@ def test_minarets_as_a_stochastic_lie_detector():
 
 
 def test_crosswise_with_one_sayers_is_recovered():
+    """Two samples; tests/calibration has the coverage over hundreds."""
     protocols = [designs.crosswise(0.15), designs.crosswise(0.85)]
-    truth = np.array([0.8, 0.2])
-    seen = 0
-    for seed in range(20):
-        wrapped = collected(protocols, {"one-sayer": [1][0]}, 0.1, n=4000, p=truth, seed=seed)
-        tree = fit(wrapped, draws=250, random_seed=seed, ci_prob=0.9, estimates=False)
-        posterior = tree["posterior"]
+    for seed in range(2):
+        wrapped = collected(protocols, {"one-sayer": 1}, 0.1, n=4000, p=[0.8, 0.2], seed=seed)
+        posterior = fit(wrapped, draws=250, random_seed=seed, estimates=False)["posterior"]
+        assert posterior.sizes["category"] == 2
         for draws, value in ((posterior["noncompliance"], 0.1), (posterior["distribution"][..., 1], 0.2)):
-            low, high = np.quantile(draws.values, [0.05, 0.95])
-            seen += low <= value <= high
-    assert 30 <= seen <= 40  # 36 of 40 are expected; 30 or fewer have probability 0.005
+            assert abs(float(draws.mean()) - value) < 4 * float(draws.std())
+
+
+def test_results_are_about_those_who_follow_the_device():
+    protocols = [GRR(3, 0.5), GRR(3, 2.0)]
+    wrapped = collected(protocols, {"a-sayer": "a", "c-sayer": "c"}, 0.1)
+    tree = fit(wrapped, random_seed=1, draws=250)
+    assert tree["posterior"]["category"].values.tolist() == ["a", "b", "c"]
+    assert {"noncompliance", "noncompliance, a-sayer", "noncompliance, c-sayer"} <= set(tree["posterior"].data_vars)
+    assert "no report can test" in tree.attrs["noncompliance"] and tree.attrs["compliance_p"] >= 0
+    estimate = tree["estimate"]["value"].sel(estimator="mle").values
+    p = maximise(wrapped.rows).p
+    np.testing.assert_allclose(estimate, p[:3] / p[:3].sum(), atol=1e-6)
+    extended = extended_draws(tree, wrapped)
+    assert extended.shape[1] == 5 and np.abs(extended.sum(axis=1) - 1).max() < 1e-9
+    add_log_likelihood(tree, wrapped)
+    assert "log_likelihood" in tree.children
+
+
+def test_cells_have_their_own_share_each(tmp_path):
+    protocols = [GRR(2, 1.0), GRR(2, 2.5)]
+    plain = {
+        f"r{i}": Collection("ab", [Tally(t.protocol.compliers, t.reports, t.counts, t.name) for t in found.tallies])
+        for i, found in enumerate(collected(protocols, {"o": "a"}, g, p=[0.4, 0.6], seed=5) for g in (0.02, 0.3))
+    }
+    cells = Cells(plain, by="region")
+    tree = fit(cells.with_noncompliers({"o": "a"}), random_seed=1, draws=250)
+    gamma = tree["posterior"]["noncompliance"].mean(("chain", "draw")).values
+    assert tree["posterior"]["distribution"].shape[2:] == (2, 2) and gamma[0] < 0.15 < gamma[1]
+    assert "Every cell has its own γ" in tree.attrs["noncompliance"] and tree["cells"]["compliance_p"].values[1] < 0.01
+    write_collection(cells, tmp_path / "x.toml")
+    text = (tmp_path / "x.toml").read_text().replace("[[channels]]", '[noncompliance]\no = "a"\n\n[[channels]]', 1)
+    (tmp_path / "x.toml").write_text(text)
+    assert read_collection(tmp_path / "x.toml").categories == ("a", "b", "o")
+    with pytest.raises(InfeasibleError, match="prior over all cells"):
+        fit(cells.with_noncompliers({"o": "a"}), "hierarchical")
 
 
 def test_hadamard_identifies_uniform_reports_and_local_hashing_is_served():

@@ -229,7 +229,7 @@ class Collection:
         >>> sample.n_reports, sample.rows.counts.tolist()
         (6, [4.0, 2.0])
         """
-        tally = Tally(protocol, reports)
+        tally = Tally(protocol, np.asarray(reports))
         canonical = protocol.check_reports(reports)
         n = len(canonical)
         columns = {}
@@ -238,7 +238,7 @@ class Collection:
             if column is not None and column.shape != (n,):
                 raise ArgumentError(f"{name} must have one entry for each of the {n} reports, got shape {column.shape}.")
             columns[name] = column
-        w = np.ones(n) if weights is None else check_weights(columns["weights"])
+        w = np.ones(n) if columns["weights"] is None else check_weights(columns["weights"])
         none = np.zeros(n, dtype=np.int64)
         survey = Survey(none, places(tally, canonical), none + 1, w, columns["strata"], columns["clusters"], population)
         return cls(tuple(categories), (tally,), survey=survey, **texts)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -151,7 +152,16 @@ def design_effect(
     return DesignEffect(value, effects, kish, round(n), degrees, variance)
 
 
-def _variance(z, w, c, stratum, labels, clusters, population, device):
+def _variance(
+    z: np.ndarray,
+    w: np.ndarray,
+    c: np.ndarray,
+    stratum: np.ndarray,
+    labels: list,
+    clusters: Any,
+    population: Any,
+    device: Any,
+) -> tuple[np.ndarray, float]:
     """Return (variance over the design of the total of z, number of sampled units)."""
     if clusters is None:
         unit_stratum, totals, many = stratum, z, c
@@ -181,7 +191,7 @@ def _variance(z, w, c, stratum, labels, clusters, population, device):
     return variance, float(sampled.sum())
 
 
-def _fractions(population, labels, sampled, weight, clustered):
+def _fractions(population: Any, labels: list, sampled: np.ndarray, weight: np.ndarray, clustered: bool) -> np.ndarray:
     """Return f_h, the share of the population's units that were sampled, by stratum."""
     if population is None:
         return np.zeros(len(labels))
@@ -202,7 +212,7 @@ def _fractions(population, labels, sampled, weight, clustered):
     return np.minimum(sampled / size, 1.0)
 
 
-def _size(value):
+def _size(value: Any) -> float:
     try:
         size = float(value)
     except (TypeError, ValueError):
@@ -226,14 +236,14 @@ def check_weights(weights: ArrayLike) -> np.ndarray:
     return w
 
 
-def _column(values, size, name):
+def _column(values: Any, size: int, name: str) -> np.ndarray:
     array = np.asarray(values)
     if array.shape != (size,):
         raise ArgumentError(f"{name} must have one entry per row of the scores ({size}), got shape {array.shape}.")
     return array
 
 
-def _codes(labels, size, name):
+def _codes(labels: Any, size: int, name: str) -> tuple[np.ndarray, list]:
     """Return (whole number per row, label of each number); None is one group."""
     if labels is None:
         return np.zeros(size, dtype=np.int64), [name]
@@ -305,18 +315,19 @@ class SampleColumns:
         if self.weight is not None:
             known = {cell: _weight(cell, self.weight) for cell in set(columns[self.weight])}
             weights = np.array([known[cell] for cell in columns[self.weight]])
-        labels = [
+        strata, clusters = (
             None if name is None else np.array([str(cell) for cell in columns[name]], dtype=object)[asked]
             for name in (self.strata, self.cluster)
-        ]
-        return Survey(channel[asked], place[asked], counts[asked], weights[asked], *labels, self.population)
+        )
+        kept = channel[asked], place[asked], counts[asked], weights[asked]
+        return Survey(*kept, strata, clusters, self.population)
 
 
-def _blank(cell):
+def _blank(cell: Any) -> bool:
     return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())
 
 
-def _weight(cell, name):
+def _weight(cell: Any, name: str) -> float:
     try:
         return float(check_weights([cell])[0])
     except DataError as err:
@@ -374,7 +385,7 @@ class Survey:
         named = ("stratum" if self.strata is not None else None, "cluster" if self.clusters is not None else None)
         return SampleColumns(weight, *named, self.population)
 
-    def kinds(self, channel: int):
+    def kinds(self, channel: int) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
         """Yield (cells of ``columns().names``, places, counts) of the entries of a channel that share these cells."""
         names = self.columns()
         held = [self.weights.tolist()] if names.weight else []

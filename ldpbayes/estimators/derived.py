@@ -59,7 +59,7 @@ def among_compliers(estimate: Estimate, collection) -> Estimate:
     known = collection.categories[: -collection.n_laws]
     shares = tuple(Derived("share", (label,), known) for label in known)
     found = with_derived(estimate, collection, shares)
-    return replace(estimate, distribution=found.derived, standard_error=found.derived_error)
+    return replace(estimate, distribution=np.asarray(found.derived), standard_error=found.derived_error)
 
 
 def _gradient(item, value, p, collection):

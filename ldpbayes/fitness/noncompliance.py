@@ -278,8 +278,8 @@ def sensitivity(
             if ends[0] * ends[1] < 0:
                 turning = float(brentq(lambda g: answer(g)[0] - threshold, gammas[i], gammas[i + 1], xtol=1e-6))
     question = " + ".join(labels) + ("" if threshold is None else f" {sign} {threshold:g}")
-    ends = f"from {gammas[0]:.3g} to {gammas[-1]:.3g}"
-    allowed = f"γ is identified, and the curve goes {ends}" if found.identified else f"the reports allow every γ {ends}"
+    span = f"from {gammas[0]:.3g} to {gammas[-1]:.3g}"
+    allowed = f"γ is identified, and the curve goes {span}" if found.identified else f"the reports allow every γ {span}"
     if threshold is None:
         sentence = f"{question} goes from {values.min():.3g} to {values.max():.3g}; {allowed}."
     else:

@@ -14,7 +14,7 @@ from ldpbayes.result.observed import cell_coords, constant_data, observed_of_cel
 
 #: Covariance matrices of all cells with more entries than this are left out.
 MAX_COVARIANCES = 10**7
-#: What is said of all cells where it differs between them; the numbers of each stand in the group ``cells``.
+#: What is said of all cells; the numbers of each stand in the group ``cells``.
 SEVERAL = {
     "noncompliance": f"{EXPLANATION} Every cell has its own γ.",
     "pseudo": "Pseudo-posterior: every cell has weights that add up to n / deff. The respondents' own frequencies F and the "
@@ -279,9 +279,8 @@ def _attrs(cells, trees, settings):
     kinds = {part.attrs.get("frequency_draws", "") for part in trees}
     attrs["frequency_draws"] = kinds.pop() if len(kinds) == 1 else "several"
     for name in ("noncompliance", "pseudo"):
-        said = dict.fromkeys(part.attrs.get(name, "") for part in trees)
-        if any(said):
-            attrs[name] = next(iter(said)) if len(said) == 1 else SEVERAL[name]
+        if any(part.attrs.get(name) for part in trees):
+            attrs[name] = SEVERAL[name]
     effective = [part.attrs["effective_draws"] for part in trees if "effective_draws" in part.attrs]
     if effective:
         attrs["effective_draws"] = float(min(effective))
