@@ -118,7 +118,7 @@ def command(
         raise ArgumentError(f"parameter needs exactly one --protocol that takes it, got {len(protocol or ())}.")
     makers = None
     fixed = [name for name in protocol or () if not planning.has_free_epsilon(name, settings)]
-    if fixed and len(fixed) < len(protocol):
+    if fixed and len(fixed) < len(protocol or ()):
         raise ArgumentError(f"protocol must name designs that fix epsilon ({', '.join(fixed)}) or protocols that take it.")
     if fixed:
         plans, makers = _fixed(fixed, settings, known, assumptions)

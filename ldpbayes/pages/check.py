@@ -6,7 +6,7 @@ import numpy as np
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.pages.about import about, again, fingerprint
-from ldpbayes.pages.page import Column, Kind, Note, Page, Table
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 
 #: Categories of the table of fabricated reports, and by how much they are lifted.
 FAKED, LIFT = 10, 0.01
@@ -49,7 +49,23 @@ def of_check(found, *, title: str = "Check of fit", collection=None, command: st
     tables = (Table(heading, columns, tuple(rows)),) if rows else ()
     words = {} if collection is None else about(collection)
     data = "" if collection is None else fingerprint(collection)
-    return Page(heading, tables, tuple(notes), (), facts_of(found), "", words, again(command, data=data))
+    figures = () if collection is None else tuple(_figures(found, collection))
+    return Page(heading, tables, tuple(notes), figures, facts_of(found), "", words, again(command, data=data))
+
+
+def _figures(found, collection):
+    """Yield the picture of the reports beside what the maximum-likelihood estimate expects, where they can be counted."""
+    if all(tally.protocol.report_law() is None for tally in collection.tallies):
+        return
+
+    def draw():
+        from ldpbayes.estimators.mle import maximise
+        from ldpbayes.plots import plot_expected
+
+        return plot_expected(collection, maximise(collection.rows).p)
+
+    caption = "Counts of the reports that came in, and of those expected at the maximum-likelihood estimate."
+    yield Figure("expected", caption, f"{caption} {found.verdict}", draw)
 
 
 def of_check_of_cells(found, *, title: str = "Check of fit", command: str = "") -> Page:

@@ -13,7 +13,7 @@ from ldpbayes.plots.association import plot_association
 from ldpbayes.plots.base import BLACK, BLUE, GREEN, LABEL, ORANGE, RED, SMALL, TITLE, WIDTH, _new_figure, _style, to_svg
 from ldpbayes.plots.crosschecking import plot_crosscheck
 from ldpbayes.plots.groups import plot_groups
-from ldpbayes.plots.predictive import plot_predictive
+from ldpbayes.plots.predictive import plot_expected, plot_predictive
 from ldpbayes.plots.regression import plot_coefficients, plot_predictions
 from ldpbayes.plots.sensitivity import plot_sensitivity
 
@@ -23,6 +23,7 @@ __all__ = [
     "plot_association",
     "plot_coefficients",
     "plot_crosscheck",
+    "plot_expected",
     "plot_forest",
     "plot_groups",
     "plot_plan",

@@ -38,12 +38,37 @@ def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0):
     InfeasibleError
         Where the reports of no channel can be counted.
     """
+    flat = tree["posterior"]["distribution"].values.reshape(-1, collection.n_categories)
     rng = checks.generator(random_seed, "random_seed")
+    chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
+    return _drawn(collection, chosen, rng, "Reports that came in, and those that the posterior predicts", "predicted")
+
+
+def plot_expected(collection, p, *, draws=DRAWS, random_seed=0):
+    """Return the same figure at one distribution, such as the maximum-likelihood estimate: what the reports fit best.
+
+    Parameters
+    ----------
+    collection : Collection
+    p : (a,) array
+    draws : int
+        Simulated collections.
+    random_seed : int or Generator
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    chosen = np.tile(checks.distribution(p, "p", collection.n_categories), (draws, 1))
+    rng = checks.generator(random_seed, "random_seed")
+    return _drawn(collection, chosen, rng, "Reports that came in, and those that the best fit expects", "expected")
+
+
+def _drawn(collection, chosen, rng, title, word):
+    """Return the figure of counts under distributions (S, a), one simulated collection for each."""
     found = [(tally, law) for tally in collection.tallies if (law := tally.protocol.report_law()) is not None]
     if not found:
         raise InfeasibleError("The reports of these channels can be counted neither whole nor by support.")
-    flat = tree["posterior"]["distribution"].values.reshape(-1, collection.n_categories)
-    chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
     panels = [_panel(tally, law, chosen, rng) for tally, law in found]
     heights = [1.1 + 0.25 * len(seen) if len(seen) <= NAMED else 2.4 for _, _, seen, _ in panels]
     figure = _new_figure(figsize=(WIDTH, sum(heights) + 1.0))
@@ -52,9 +77,10 @@ def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0):
         if len(panels) > 1:
             axes.set_title(f"channel {tally.name}", fontsize=LABEL)
         handles = (_named if len(seen) <= NAMED else _distances)(axes, collection, tally, law, seen, fresh)
+        handles[0].set_label(f"{word}: {handles[0].get_label()}")
         axes.tick_params(labelsize=SMALL)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(wrapped("Reports that came in, and those that the posterior predicts", 42), fontsize=TITLE)
+    figure.suptitle(wrapped(title, 42), fontsize=TITLE)
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
     return figure
 
@@ -68,7 +94,7 @@ def _named(axes, collection, tally, law, seen, fresh):
     """Draw shares of reports with their predictive intervals; return the legend's handles."""
     y, n = np.arange(len(seen))[::-1], tally.n_reports
     low, high = np.quantile(fresh, (0.025, 0.975), axis=0) / n
-    handle = axes.hlines(y, low, high, color=BLUE, lw=6, alpha=0.45, label="predicted: 95 % interval")
+    handle = axes.hlines(y, low, high, color=BLUE, lw=6, alpha=0.45, label="95 % interval")
     handles = [handle, *axes.plot(seen / n, y, "D", color=BLACK, ms=5, label="observed")]
     axes.set_yticks(y, [wrapped(label, 28) for label in _labels(collection, tally, law, len(seen))])
     axes.set_ylim(-0.7, len(seen) - 0.3)
@@ -80,7 +106,7 @@ def _distances(axes, collection, tally, law, seen, fresh):
     """Draw distances from the expectation in predictive sd; return the legend's handles."""
     mean, sd = fresh.mean(axis=0), fresh.std(axis=0, ddof=1)
     away = np.divide(seen - mean, sd, out=np.zeros_like(mean), where=sd > 0)
-    band = axes.axhspan(-2, 2, color=BLUE, alpha=0.2, lw=0, label="two predictive sd")
+    band = axes.axhspan(-2, 2, color=BLUE, alpha=0.2, lw=0, label="two standard deviations")
     handles = [band, *axes.plot(np.arange(len(seen)) + 1, away, ".", color=BLACK, ms=4, label="observed")]
     axes.set_xlabel(f"{_KINDS[law.kind]}, in order", fontsize=LABEL)
     axes.set_ylabel("(observed − expected)/sd", fontsize=LABEL)

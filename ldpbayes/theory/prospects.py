@@ -260,10 +260,10 @@ def noncompliance(protocols, n: float, laws: Mapping, *, gamma: float = 0.1, p=N
     a = protocols[0].n_categories
     p = np.full(a, 1 / a) if p is None else checks.distribution(p, "p", a)
     users = max(round(n / len(protocols)), 1)
-    tallies = [Tally(one, *_expected_reports(one, p, users), f"{i}") for i, one in enumerate(protocols, 1)]
-    collection = Collection(_labels(a), tallies).with_noncompliers(laws)
+    tallies = [_expected_tally(one, p, users, f"{i}") for i, one in enumerate(protocols, 1)]
+    collection = Collection(tuple(_labels(a)), tuple(tallies)).with_noncompliers(laws)
     mixed = np.append((1 - gamma) * p, np.full(len(laws), gamma / len(laws)))
-    expected = [Tally(one.protocol, *_expected_reports(one.protocol, mixed, users), one.name) for one in collection.tallies]
+    expected = [_expected_tally(one.protocol, mixed, users, one.name) for one in collection.tallies]
     return dataclasses.replace(collection, tallies=tuple(expected)).noncompliance(gamma)
 
 
@@ -279,14 +279,15 @@ def _parts(name, protocol):
     return [protocol, make_protocol(name, _labels(2), settings | {"p": 1 - settings["p"]})]
 
 
-def _expected_reports(protocol, p, users):
-    """Return (reports, whole counts near their expectation), or simulated ones where there are too many to list."""
+def _expected_tally(protocol, p, users, name):
+    """Return reports with whole counts near their expectation, or simulated ones where there are too many to list."""
     if protocol.n_outputs is not None and protocol.n_outputs <= MAX_LISTED:
-        reports = protocol.all_reports()
-        return reports, np.maximum(np.rint(users * (protocol.channel() @ p)), 1).astype(np.int64)
+        counts = np.maximum(np.rint(users * (protocol.channel() @ p)), 1).astype(np.int64)
+        return Tally(protocol, protocol.all_reports(), counts, name)
     counts = np.floor(min(users, 20_000) * p).astype(np.int64)
     counts[0] += min(users, 20_000) - counts.sum()
-    return protocol.simulate(counts, np.random.default_rng(0))
+    reports, seen = protocol.simulate(counts, np.random.default_rng(0))
+    return Tally(protocol, reports, seen, name)
 
 
 def _delta(delta):

@@ -1,0 +1,139 @@
+"""Figures of groups, of predictions and of cross-checks, and the words of a page."""
+
+import io
+import itertools
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from test_browser import dashboard
+
+import ldpbayes as lb
+from ldpbayes import plots
+from ldpbayes.errors import ArgumentError
+from ldpbayes.fitness.crosschecking import CrossCheck
+from ldpbayes.pages import about, summary
+from ldpbayes.pages.crosscheck import of_crosscheck
+from ldpbayes.pages.fit import of_fit
+from ldpbayes.plots import base
+
+
+@pytest.fixture(scope="module")
+def regions():
+    return dashboard()
+
+
+def test_groups_have_the_numbers_of_the_summary(regions):
+    cells, tree = regions
+    figure = plots.plot_groups(tree)
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == [*cells.categories, "satisfied at all"] == plots.groups.drawn(tree)
+    found = tree["summary"].to_dataset().sel(target="distribution")
+    for axes, label in zip(figure.axes, cells.categories, strict=False):
+        means = next(line for line in axes.lines if "mean and" in str(line.get_label())).get_xdata()
+        np.testing.assert_array_equal(means, found["mean"].sel(category=label).values)
+        ends = np.array([segment[:, 0] for segment in axes.collections[0].get_segments()])
+        np.testing.assert_array_equal(ends[:, 1], found["upper"].sel(category=label).values)
+    assert len(figure.axes[0].get_yticklabels()) == 60
+    with pytest.raises(ArgumentError, match="with cells"):
+        plots.plot_groups(lb.fit(lb.load_example("nigeria"), random_seed=1, draws=50, estimates=False))
+
+
+def test_every_group_has_its_label_apart_from_the_next(regions):
+    figure = plots.plot_groups(regions[1])
+    figure.savefig(io.BytesIO(), format="png", dpi=figure.dpi)
+    boxes = [text.get_window_extent() for text in figure.axes[0].get_yticklabels()]
+    heights = sorted((box.y0, box.y1) for box in boxes)
+    assert all(above[0] >= below[1] - 1 for below, above in itertools.pairwise(heights))
+    assert all(box.x0 >= 0 for box in boxes)
+
+
+def test_colours_are_those_of_okabe_and_ito(regions):
+    allowed = {color.lower() for color in (*base.PALETTE, "#f0e442")}
+    for axes in plots.plot_groups(regions[1]).axes:
+        for line in axes.lines:
+            color = to_hex(line.get_markeredgecolor() if line.get_linestyle() == "None" else line.get_color())
+            assert color in allowed or len({color[1:3], color[3:5], color[5:]}) == 1  # or a grey
+
+
+def test_predictions_hold_honest_reports_and_show_wrong_ones():
+    grr = lb.GRR(6, 2.0)
+    reports = grr.simulate(np.array([300, 200, 100, 100, 50, 50]), np.random.default_rng(4))
+    collection = lb.Collection(list("abcdef"), lb.Tally(grr, *reports))
+    tree = lb.fit(collection, random_seed=1, draws=200, estimates=False)
+    (axes,) = plots.plot_predictive(collection, tree).axes
+    observed = axes.lines[0].get_xdata()
+    np.testing.assert_allclose(observed, reports[1] / 800)
+    ends = np.array([segment[:, 0] for segment in axes.collections[0].get_segments()])
+    assert ((ends[:, 0] <= observed) & (observed <= ends[:, 1])).all()
+    (wrong,) = plots.plot_expected(collection, np.full(6, 1 / 6)).axes
+    ends = np.array([segment[:, 0] for segment in wrong.collections[0].get_segments()])
+    assert ends[0, 1] < observed[0] and [text.get_text() for text in wrong.get_yticklabels()] == list("abcdef")
+
+
+def test_many_reports_are_drawn_as_distances():
+    grr = lb.GRR(60, 3.0)
+    reports = grr.simulate(np.full(60, 50), np.random.default_rng(1))
+    collection = lb.Collection([str(x) for x in range(60)], lb.Tally(grr, *reports))
+    (axes,) = plots.plot_expected(collection, np.full(60, 1 / 60)).axes
+    away = axes.lines[0].get_ydata()
+    assert away.size == 60 and np.abs(away).max() < 4.5 and 0.6 < away.std() < 1.4 and "sd" in axes.get_ylabel()
+    with pytest.raises(ArgumentError, match="p must"):
+        plots.plot_expected(collection, [0.5, 0.6])
+
+
+def test_a_crosscheck_has_a_figure_and_a_summary():
+    numbers = np.array([0.6, 0.4]), np.array([0.1, 0.1]), np.array([0.01, -0.02]), np.array([0.3, -0.6])
+    away, verdicts = {"mle": np.array([0.5, -0.5])}, ("agrees", "agrees")
+    found = CrossCheck(("a", "b"), "exact", "nuts", *numbers, away, verdicts, (), "Good.", True)
+    page = of_crosscheck(found, title="A survey")
+    (axes,) = page.figures[0].draw().axes
+    assert sorted(axes.lines[0].get_xdata()) == [-0.02, 0.01] and "posterior sd" in axes.get_xlabel()
+    assert "at most 0.02 posterior standard deviations (b)" in page.summary
+
+
+# ---- words -------------------------------------------------------------------------------------------------------------
+def test_summaries_say_the_numbers_of_the_table():
+    tree = lb.fit(lb.load_example("nigeria"), "flat", random_seed=1)
+    text = summary.summary_of_fit(tree)
+    assert text.startswith("From 2,435 reports, an estimated 26.2 % of people are in the category yes (95 % interval 23.4 %")
+    assert "929 unprotected answers" in text
+    assert summary._percent(0.12345, 0.1) == "12 %" and summary._percent(0.12345, 0.01) == "12.3 %"
+    assert summary._percent(0.0012345, 0.0001) == "0.123 %" and summary._percent(0.5, 0.0) == "50.0 %"
+
+
+def test_summaries_of_groups_name_the_ends(regions):
+    cells, tree = regions
+    mean = tree["summary"]["mean"].sel(target="distribution", category="unsatisfied").values
+    text = summary.summary_of_fit(tree)
+    assert text.startswith("From 24,000 reports in 60 groups, the share of unsatisfied is estimated between")
+    assert f"in {cells.labels[int(mean.argmin())]} (95 % interval" in text
+    assert f"in {cells.labels[int(mean.argmax())]} (" in text
+
+
+def test_pages_say_question_design_and_how_to_compute_them_again(regions):
+    survey = lb.load_example("nigeria")
+    words = about.about(survey)
+    assert words["Question"] == survey.question and words["Source"] == survey.citation
+    assert words["Answers"] == "2 categories: no, yes."
+    assert "2,435 reports through forced response (truth = 0.6667" in words["Design"]
+    assert "no report is more than 5 times as likely from one true answer" in words["Design"]
+    assert about.about(regions[0])["Groups"] == "60 groups by region and year, with 400 reports each."
+    tree = lb.fit(survey, random_seed=7, draws=50, estimates=False)
+    again = of_fit(tree, collection=survey, command="ldpbayes fit x.toml").again
+    assert again["Command"] == "ldpbayes fit x.toml" and again["Random seed"] == "7" and "ldpbayes 0." in again["Versions"]
+    assert again["Data (SHA-256)"] == about.fingerprint(survey) and len(about.fingerprint(survey)) == 64
+
+
+def test_the_hash_of_the_data_is_that_of_the_data(tmp_path, regions):
+    survey = lb.load_example("nigeria")
+    assert about.fingerprint(survey) == about.fingerprint(lb.load_example("nigeria"))
+    lb.write_collection(survey, tmp_path / "copy.toml")
+    assert about.fingerprint(lb.read_collection(tmp_path / "copy.toml")) == about.fingerprint(survey)
+    tally = survey.tallies[0]
+    other = lb.Collection(
+        survey.categories, lb.Tally(tally.protocol, tally.reports, tally.counts + np.array([1, 0]), tally.name)
+    )
+    assert about.fingerprint(other) != about.fingerprint(survey)
+    cells, tree = regions
+    assert of_fit(tree).again["Data (SHA-256)"] == about.fingerprint(cells)
