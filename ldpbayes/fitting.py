@@ -372,6 +372,7 @@ def fit(
     tree.attrs |= {"identifiability": collection.identifiability(), "caveat": collection.caveat()}
     if why:
         tree.attrs["prior_reason"] = why
+    tree.attrs |= _about_order(collection, problem.prior)
     if estimates:
         found = point_estimates(collection)
         if found:
@@ -398,6 +399,18 @@ def fit(
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
     return tree
+
+
+def _about_order(collection, prior):
+    """Return the note on the order of the categories as an attr: where it is assumed, or would allow another prior."""
+    if prior.walk() is not None and not collection.ordered:
+        return {
+            "order": f"The prior takes the categories in the order {listed(collection.categories)}; check it, and state "
+            "it with ordered = true."
+        }
+    if collection.ordered and prior.walk() is None:
+        return {"order": 'The categories are ordered: prior "smooth" lets neighbours share their reports.'}
+    return {}
 
 
 def _weighed(cells):

@@ -42,7 +42,7 @@ BUILT_ON = {
     "theory.planning": {"theory.risk", "theory.bounds"},
     "theory.prospects": {"theory.planning"},
     "posteriors.nuts": {"posteriors.surrogate"},
-    "posteriors.evidence": {"posteriors.exact", "posteriors.surrogate"},
+    "posteriors.evidence": {"posteriors.exact", "posteriors.surrogate", "posteriors.walk"},
     "posteriors.laplace": {"posteriors.surrogate"},
     "posteriors.loglinear": {"posteriors.surrogate"},
     "posteriors.joint.laplace": {"posteriors.laplace", "posteriors.surrogate"},

@@ -119,6 +119,8 @@ class Collection:
     survey : Survey, optional
         How the respondents were sampled, where not at random with equal chances: see ``Collection.from_sample``. The
         likelihood is then a weighted one.
+    ordered : bool
+        Whether the categories stand in their order, as ages do; the prior ``smooth`` is then an option.
 
     Examples
     --------
@@ -139,6 +141,7 @@ class Collection:
     derived: tuple[Derived, ...] = ()
     published: tuple[dict, ...] = field(default=(), repr=False)
     survey: Survey | None = field(default=None, repr=False)
+    ordered: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         categories = tuple(self.categories)
@@ -152,6 +155,8 @@ class Collection:
             check_text(label, "categories")
         for name in TEXTS:
             check_text(getattr(self, name), name)
+        if not isinstance(self.ordered, bool):
+            raise DataError(f"ordered must be true or false, got {shown(self.ordered)}")
         tallies = (self.tallies,) if isinstance(self.tallies, Tally) else tuple(self.tallies)
         if not tallies:
             raise DataError("a collection needs at least one channel with reports, got none")

@@ -274,6 +274,8 @@ def _notes(tree):
     found, error = evidence.of_result(tree) or (None, None)
     if found is not None:
         yield Note(Kind.EVIDENCE, f"Log-evidence {found:.4f}" + (f", standard error {error:.4f}." if error else "."))
+    if attrs.get("order"):
+        yield Note(Kind.METHOD, attrs["order"])
     if attrs.get("bayes_factors"):
         yield Note(Kind.EVIDENCE, attrs["bayes_factors"])
     if "estimate" in tree.children and tree["estimate"]["outcome"].ndim == 1:

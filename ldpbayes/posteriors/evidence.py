@@ -5,17 +5,17 @@ See docs/theory/priors.md.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import gammaln
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.posteriors import surrogate
+from ldpbayes.posteriors import surrogate, walk
 from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.conditioned_product.factors import PowerFactors, tilted_many
 from ldpbayes.posteriors.exact import separable_family
-from ldpbayes.priors import Learnt, as_prior
+from ldpbayes.priors import Learnt, Smooth, as_prior
 
 #: Priors that are compared in every result, by name: the papers' prior is what the others are compared with.
 COMPARED = ("jeffreys", "flat", "learnt")
@@ -89,6 +89,8 @@ def log_bayes_factors(
 ) -> BayesFactors:
     """Return the log-evidences of Jeffreys, flat and learnt priors, and of the prior used, where they are cheap.
 
+    Where the categories have an order, that of the smooth prior too.
+
     Separable reports have evidences to second order in the saddle point of their factors, one-dimensional integrals that
     are computed for many concentrations at once. Other reports have those of the surrogate, expanded once and mended by
     the weights of a few draws; what a second expansion, at the learnt prior's mean, changes adds to the error.
@@ -126,6 +128,15 @@ def log_bayes_factors(
     for name, concentrations in fixed.items():
         used = name if alpha is not None and np.array_equal(alpha, concentrations) else used
     used = "learnt" if prior == learnt else used
+    if (problem.collection is not None and problem.collection.ordered) or prior.walk() is not None:
+        smooth = Smooth(n_categories=problem.n_categories)
+        used = "smooth" if prior == smooth else used
+        seconds = walk.seconds(problem, (walk.STONES + 1) * (2 * walk.DRAWS + walk.TUNE))
+        if seconds < (10 * limit if used == "smooth" else limit):
+            asked = replace(problem, prior=smooth)
+            value["smooth"], error["smooth"] = walk.log_evidence(asked, np.random.default_rng(0))
+        else:
+            skipped["smooth"] = f"it would take {seconds:.2g} s"
     if used == "own":
         if known is not None:
             value["own"], error["own"] = known

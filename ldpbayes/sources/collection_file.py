@@ -18,10 +18,10 @@ from ldpbayes.sources.numbers import number
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 _SAMPLE = ("weight", "strata", "cluster", "population")
-_COLLECTION_KEYS = {*_TEXTS, *_SAMPLE, "by", "categories", "channels", "derived", "noncompliance", "published"}
+_COLLECTION_KEYS = {*_TEXTS, *_SAMPLE, "by", "categories", "channels", "derived", "noncompliance", "ordered", "published"}
 _CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n"}
 _LABELS = {"answers", "candidates", "laws", "separator"}  # parameters that are texts even where they look like "1/2"
-_KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
+_KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table", bool: "true or false"}
 
 
 def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, population=None):
@@ -33,6 +33,8 @@ def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, po
     ``where`` (column = value: the rows of this channel), ``report`` (the column or columns of one report), ``count`` (the
     column of counts; without it every row is one report) and ``n`` (the total that the counts must add up to). Numbers may
     be written as fractions, "1/6", and logarithms, "ln(3)" or "2*ln(3)/5".
+
+    ``ordered = true`` says that the categories stand in their order, as ages do, so that the prior ``smooth`` is an option.
 
     A table ``[noncompliance]`` with lines ``name = "law"`` adds respondents who ignore the device; the laws are those of
     ``Collection.with_noncompliers``.
@@ -92,7 +94,7 @@ def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, po
     try:
         sample = SampleColumns(*(document.get(name) if value is None else value for name, value in stated))
         facts = {"derived": tuple(_derived(name, entry) for name, entry in derived.items()), "published": tuple(published)}
-        facts |= {"id": files.stem(path), **texts}
+        facts |= {"id": files.stem(path), "ordered": _typed(document, "ordered", bool, path, default=False), **texts}
         if sample:
             found = _read_samples(path, categories, channels, by, sample, facts)
             collection = found.with_noncompliers(laws) if laws else found
@@ -167,6 +169,7 @@ def write_collection(collection, path):
     document |= {"by": list(by)} if by else {}
     document |= {key: getattr(sample, key) for key in _SAMPLE if getattr(sample, key) is not None}
     document["categories"] = list(collection.categories)
+    document |= {"ordered": True} if _shared(collection, "ordered", by) else {}
     document["channels"] = [_channel_entry(tallies, table.name, single) for tallies in channels.values()]
     if collection.derived:
         document["derived"] = {
@@ -344,7 +347,7 @@ def _derived(name, entry):
 def _typed(table, key, kind, path, field=None, default=None):
     """Return table[key], or default where it is missing; a value of another type is refused."""
     value = table.get(key, default)
-    if key in table and (not isinstance(value, kind) or isinstance(value, bool)):
+    if key in table and not (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
         raise DataError(f"{key} must be {_KINDS[kind]}, got {shown(value)}", source=path, field=field or key)
     return value
 

@@ -1,10 +1,12 @@
 """The random-walk engine: against the prior's own draws weighted by the likelihood, and its two kinds of likelihood."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from ldpbayes import GRR, Collection, Tally, fit
-from ldpbayes.errors import InfeasibleError
+from ldpbayes import GRR, Collection, Tally, fit, read_collection, write_collection
+from ldpbayes.errors import DataError, InfeasibleError
 from ldpbayes.posteriors import walk
 from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
@@ -78,3 +80,30 @@ def test_a_spike_survives():
 def test_other_priors_are_refused():
     with pytest.raises(InfeasibleError, match="random walk"):
         RandomWalk().moments(collection_of(GRR(3, 1.0), [1, 1, 1], 20, 1), "jeffreys")
+
+
+def test_the_evidence_agrees_with_the_priors_draws():
+    collection = collection_of(GRR(3, 2.0), [5, 3, 2], 120, 1)
+    prior = Smooth(n_categories=3)
+    p = prior.sample(400_000, np.random.default_rng(3))
+    log_likelihood = collection.rows.log_likelihood(np.ascontiguousarray(p.T))
+    exact = log_likelihood.max() + np.log(np.exp(log_likelihood - log_likelihood.max()).mean())
+    found, error = walk.log_evidence(Problem.of(collection, prior), np.random.default_rng(4))
+    assert error < 0.15 and abs(found - exact) < 4 * error + 0.01
+
+
+def test_an_ordered_collection_says_what_smooth_is_worth(tmp_path):
+    p = np.exp(-0.5 * ((np.arange(30) - 10) / 5.0) ** 2)
+    collection = replace(collection_of(GRR(30, 2.0), p, 4000, 6), ordered=True)
+    tree = fit(collection, "jeffreys", random_seed=1, draws=50)
+    assert tree.attrs["log_bayes_factor_smooth"] > 10 and tree.attrs["log_bayes_factor_smooth_error"] < 1
+    assert "neighbours share" in tree.attrs["order"] and "smooth +" in tree.attrs["bayes_factors"]
+    write_collection(collection, tmp_path / "ages.toml")
+    assert read_collection(tmp_path / "ages.toml") == collection
+    assert (tmp_path / "ages.toml").read_text().count("ordered = true") == 1
+    unordered = replace(collection, ordered=False)
+    with_smooth = fit(unordered, "smooth", random_seed=1, estimates=False)
+    assert "check it" in with_smooth.attrs["order"] and "order" not in fit(unordered, random_seed=1, draws=50).attrs
+    (tmp_path / "wrong.toml").write_text((tmp_path / "ages.toml").read_text().replace("ordered = true", 'ordered = "yes"'))
+    with pytest.raises(DataError, match="ordered must be true or false"):
+        read_collection(tmp_path / "wrong.toml")

@@ -1,0 +1,150 @@
+"""Calibration of the smooth prior: ``make calibrate``.
+
+Simulation-based calibration of P, its hyperparameters and the log-likelihood, for the three forms of the likelihood that the
+engine takes; coverage and error on real populations with an order. The numbers go to smooth_sbc.csv and
+smooth_populations.csv beside this file.
+"""
+
+import csv
+import pathlib
+import time
+
+import numpy as np
+import pytest
+from recorded import record
+from scipy import stats
+
+from ldpbayes import GRR, Collection, Tally
+from ldpbayes.posteriors import surrogate
+from ldpbayes.posteriors.base import Problem, Watch
+from ldpbayes.posteriors.surrogate import resample
+from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
+from ldpbayes.priors.smooth import Smooth
+from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.protocols.unary import UnaryEncoding
+
+HERE = pathlib.Path(__file__).parent
+#: Draws that a truth is ranked among.
+RANKED = 99
+LEVEL = 0.01
+#: Protocol, users and replications; separable, dense rows, and an expansion with weights.
+SBC = {
+    "grr-8": (GRR(8, 2.0), 300, 1000),
+    "grr-20": (GRR(20, 1.0), 1000, 1000),
+    "subset-8": (SubsetSelection(8, 1.0), 200, 1000),
+    "hadamard-12": (HadamardResponse(12, 1.0), 400, 1000),
+    "oue-12": (UnaryEncoding.optimized(12, 1.0), 3000, 200),
+}
+METHOD = RandomWalk(draws=RANKED, chains=1, tune=400, thin=8)
+#: Populations with an order, each with its column file.
+POPULATIONS = {
+    "ages": "adult_age",
+    "departure minutes": "flights_dep_minute_of_day",
+    "distances": "flights_distance",
+}
+#: Users, epsilon: OUE's noise, from weak data to strong.
+SETTINGS = ((10**4, 1.0), (10**5, 1.0), (10**6, 1.0), (10**6, 2.0), (10**6, 4.0))
+
+
+def draws_of(problem, rng):
+    """Return RANKED draws of P and of the scales, weighted by the true likelihood where it was expanded."""
+    form, start = form_of(problem, rng)
+    method = METHOD if form.kind != 1 else RandomWalk(draws=4 * RANKED, chains=1, tune=400, thin=4)
+    draws, scales, _ = run_chains(form, start, problem.prior.walk(), method, rng)
+    p, scales = draws[0], scales[0]
+    if form.kind == 1:
+        stand_in = p @ form.first - 0.5 * p**2 @ form.second
+        found = surrogate.weigh(p, surrogate.log_likelihood_of(problem.rows, p, Watch()) - stand_in)
+        chosen = resample(found.weight, rng)[::4]
+        p, scales = p[chosen], scales[chosen]
+    return p, scales
+
+
+def rank(truth, draws, rng):
+    """Return how many draws are below the truth, plus a uniform part of one: uniform on (0, RANKED + 1)."""
+    return (draws < truth).sum() + rng.random()
+
+
+def p_value(ranks):
+    """Return the p-value of the ranks' uniformity by Kolmogorov and Smirnov."""
+    return stats.kstest(ranks / (RANKED + 1), "uniform").pvalue
+
+
+@pytest.mark.calibrate
+@pytest.mark.parametrize("name", SBC)
+def test_ranks_are_uniform(name):
+    protocol, n, replications = SBC[name]
+    a, start = protocol.n_categories, time.process_time()
+    prior, rng = Smooth(n_categories=a), np.random.default_rng([3, list(SBC).index(name)])
+    ranks = np.empty((replications, 4))
+    for r in range(replications):
+        scale = np.log(rng.standard_exponential(2))
+        z = np.concatenate([scale, rng.standard_t(prior.degrees, a - 1), rng.standard_normal(a)])
+        truth, hyper = prior.to_simplex(z), prior.hyperparameters(z[None])
+        tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, truth), rng))
+        problem = Problem.of(Collection([f"c{x}" for x in range(a)], [tally]), prior)
+        p, scales = draws_of(problem, rng)
+        log_likelihood = problem.rows.log_likelihood(np.column_stack([truth, p.T]))
+        ranks[r] = (
+            rank(truth[r % a], p[:, r % a], rng),
+            rank(hyper["sigma"][0], scales[:, 0], rng),
+            rank(hyper["tau"][0], scales[:, 1], rng),
+            rank(log_likelihood[0], log_likelihood[1:], rng),
+        )
+    names = ("distribution", "sigma", "tau", "log_likelihood")
+    found = {f"p_{what}": round(float(p_value(ranks[:, k])), 4) for k, what in enumerate(names)}
+    line = {"case": name, "categories": a, "reports": n, "replications": replications} | found
+    record(HERE / "smooth_sbc.csv", line | {"seconds": round(time.process_time() - start, 1)}, ["case"])
+    assert min(found.values()) > LEVEL / 4, found
+
+
+def population(name):
+    with (HERE.parents[1] / "data" / "populations" / f"{POPULATIONS[name]}.csv").open() as file:
+        counts = np.array([float(row[-1]) for row in list(csv.reader(file))[1:]])
+    return counts / counts.sum()
+
+
+def noisy(p, n, epsilon, rng):
+    """Return (b, D) of the quadratic log-likelihood of n reports through optimised unary encoding, with fresh noise."""
+    g, h = 0.5, 1 / (np.exp(epsilon) + 1)
+    rate = h + (g - h) * p
+    variance = rate * (1 - rate) / n / (g - h) ** 2
+    estimate = p + np.sqrt(variance) * rng.standard_normal(p.size)
+    return estimate / variance, 1 / variance
+
+
+@pytest.mark.calibrate
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_real_populations_are_covered_and_estimated_better(name):
+    """The reports enter by their quadratic log-likelihood, which OUE's is to within a few hundredths of a posterior sd."""
+    from ldpbayes.posteriors.walk import Form
+
+    p = population(name)
+    a, law, ratios, hits = p.size, Smooth(n_categories=p.size).walk(), [], []
+    for place, (n, epsilon) in enumerate(SETTINGS):
+        rng, start = np.random.default_rng([4, list(POPULATIONS).index(name), place]), time.process_time()
+        linear, curvature = noisy(p, n, epsilon, rng)
+        jeffreys = surrogate.Proposal(surrogate.GaussianFactors(np.full(a, 0.5), linear, curvature)).saddle_moments()[0]
+        method = RandomWalk(draws=400, chains=2, tune=600, thin=2)
+        draws, scales, _ = run_chains(Form(1, first=linear, second=curvature), jeffreys, law, method, rng)
+        flat = draws.reshape(-1, a)
+        low, high = np.quantile(flat, (0.05, 0.95), axis=0)
+        some = p > 0
+        ratios.append(((flat.mean(axis=0) - p) ** 2).sum() / ((jeffreys - p) ** 2).sum())
+        hits.append(((low <= p) & (p <= high))[some].mean())
+        line = {
+            "population": name,
+            "categories": a,
+            "reports": n,
+            "epsilon": epsilon,
+            "error_over_jeffreys": round(ratios[-1], 3),
+            "covered": round(float(hits[-1]), 3),
+            "empty_below_upper_end": round(float((high >= p)[~some].mean()), 3) if (~some).any() else "",
+            "sigma": round(float(scales[..., 0].mean()), 4),
+            "tau": round(float(scales[..., 1].mean()), 4),
+            "seconds": round(time.process_time() - start, 2),
+        }
+        record(HERE / "smooth_populations.csv", line, ["population", "reports", "epsilon"])
+    assert np.exp(np.mean(np.log(ratios))) < 0.7
+    assert 0.85 <= np.mean(hits[2:]) <= 0.95
