@@ -166,6 +166,8 @@ def _evidences(problem, limit):
     """Return the object that gives evidences, or raise InfeasibleError with the reason."""
     if problem.collection is not None and problem.collection.n_laws:
         raise InfeasibleError("respondents may ignore the device")
+    if problem.collection is not None and problem.collection.survey is not None:
+        raise InfeasibleError("the reports are weighted")
     a, form = problem.n_categories, problem.separable
     rounds = 4 * (ROUND + FACTOR * a * (LOOKS + NODES))
     if form is not None and not (form.slope < 0).any():
