@@ -77,7 +77,7 @@ HOMES = {
         "priors.regression",
         "priors.smooth",
     },
-    "nutpie": {"posteriors.joint.nuts", "posteriors.loglinear", "posteriors.nuts", "regression.nuts"},
+    "nutpie": {"posteriors.joint.nuts", "posteriors.loglinear", "posteriors.nuts"},
     "cvxpy": {"estimators.solvers.convex"},
     "formulae": {"regression.formula"},
     "arviz_base": {"result"},

@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
-from ldpbayes.priors.base import AbstractPrior
+from ldpbayes.priors.base import AbstractLogits, AbstractPrior
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -235,6 +235,9 @@ class Regression(AbstractPrior):
             found[at] = each @ z[start : start + m * free]
         return found
 
+    def logits(self) -> "Logits":
+        return Logits(self)
+
     def to_simplex(self, z: np.ndarray) -> np.ndarray:
         return softmax(self.logits_of(z), axis=-1)
 
@@ -318,3 +321,21 @@ class Regression(AbstractPrior):
             found[f"{effect.name}_sigma"] = ((), np.exp(np.asarray(z)[..., self.places[i][0]]))
             found[effect.name] = ((f"{effect.name}_level", "category"), self.group_effects(z, i))
         return found
+
+
+class Logits(AbstractLogits):
+    """The logits of a regression.
+
+    Parameters
+    ----------
+    prior : Regression
+    """
+
+    def __init__(self, prior: Regression):
+        self.prior = prior
+
+    def of(self, z: np.ndarray) -> np.ndarray:
+        return self.prior.logits_of(z)
+
+    def pullback(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        return self.prior.pullback_logits(z, slope)

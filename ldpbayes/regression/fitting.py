@@ -129,7 +129,7 @@ def regress(
         return _maximum(model)
     reports.pooled.warn_if_unidentified()
     checks.draws_size(draws, chains, model.prior.n_unknowns)
-    run = {"draws": draws, "chains": chains, "random_seed": random_seed, "ci_prob": ci_prob}
+    run = {"asked": draws * chains, "draws": draws, "chains": chains, "random_seed": random_seed, "ci_prob": ci_prob}
     return _posterior(model, method, run, Watch(progressbar))
 
 
@@ -367,7 +367,9 @@ def _by_nuts(model, mode, run, watch, why):
     """Return Draws by the No-U-Turn sampler."""
     from ldpbayes.regression import nuts
 
-    z, stats = nuts.sample(model.target, mode, run["draws"], run["chains"], run["random_seed"], watch.shown)
+    rng = np.random.default_rng(run["random_seed"])
+    z, stats = nuts.sample(model.target, mode, run["draws"], run["chains"], rng, watch)
+    run["chains"] = len(z)
     flat = z.reshape(-1, z.shape[-1])
     reason = f"Chains in coordinates whitened by the Hessian serve every regression.{why}"
     shares = model.target.likelihoods(flat, watch=watch)[1]
@@ -443,7 +445,7 @@ def _tree(model, answer, run, facts):
         "settings": json.dumps(settings, sort_keys=True, default=float),
         "random_seed": run["random_seed"],
         "sampling": "independent" if answer.independent else "mcmc",
-        "interrupted": 0,
+        "interrupted": int(len(answer.z) < run["asked"]),
         "checked": answer.checked,
         "problem": answer.problem,
         "frequency_draws": "mean only",
