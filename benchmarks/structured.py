@@ -1,19 +1,25 @@
 """CPU seconds of structured inference on one thread, compilation apart: priors that learn, and cells under one prior."""
 
+import contextlib
 import time
+import warnings
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from ldpbayes.collections import Cells, Collection, Tally
+from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.joint import Joint, Whitened
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.priors import Hierarchical
+from ldpbayes.protocols.designs import forced_response
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.regression import regress
 
 
 def survey(protocol, n, seed=1):
@@ -83,12 +89,44 @@ def joined(data, prior, **settings):
     return engine.run(engine.plan(problem), np.random.default_rng(1), Watch())
 
 
+def regressions():
+    """Yield (case, CPU seconds of 4,000 draws, what it is to stay below) of regressions: reading, fit and result."""
+    rng = np.random.default_rng(0)
+    n, device = 2423, forced_response(2 / 3, (1, 1))
+    x = rng.standard_normal((n, 9))
+    yes = rng.random(n) < 1 / (1 + np.exp(1 - x @ rng.normal(0, 0.4, 9)))
+    frame = pd.DataFrame(x, columns=[f"x{k}" for k in range(9)]).assign(report=device.privatize(yes.astype(int), rng))
+    yield _regression("binary logit, n = 2,423, 10 columns", frame, device, None, 10_000)
+    n, a = 10**5, 10
+    x = rng.integers(0, 2, (n, 7))
+    p = np.exp(np.column_stack([np.ones(n), x]) @ rng.normal(0, 0.4, (8, a)))
+    values = (rng.random((n, 1)) > (p / p.sum(axis=1, keepdims=True)).cumsum(axis=1)).sum(axis=1)
+    labels = [str(i) for i in range(a)]
+    for protocol in (GRR(a, 2.0), UnaryEncoding.optimized(a, 2.0)):
+        (reports,) = protocol.format_reports(protocol.privatize(values, rng), labels)
+        frame = pd.DataFrame(x, columns=[f"x{k}" for k in range(7)]).assign(report=reports)
+        yield _regression(f"multinomial logit, {protocol.name}, n = 100,000, 72 coefficients", frame, protocol, labels, 1500)
+
+
+def _regression(case, frame, protocol, labels, rate):
+    """Return (case with its effective draws, CPU seconds, seconds that these may take at a rate)."""
+    formula = "answer ~ " + " + ".join(frame.columns[:-1])
+    settings = {"report": "report", "categories": labels, "random_seed": 1}
+    with warnings.catch_warnings(), contextlib.suppress(ConvergenceError):
+        warnings.simplefilter("ignore")
+        regress(formula, frame.iloc[:500], protocol, method="laplace", draws=20, **settings)  # imports
+    start = time.process_time()
+    found = regress(formula, frame, protocol, **settings)
+    seconds, effective = _since(start), found.attrs["effective_draws"]
+    return f"{case}: {effective:,.0f} effective draws, {effective / seconds:,.0f} a second", seconds, effective / rate
+
+
 def _since(start):
     return time.process_time() - start
 
 
 #: What is timed: functions that yield (case, seconds, limit).
-PARTS = (learnt, groups)
+PARTS = (learnt, groups, regressions)
 
 
 def main():
