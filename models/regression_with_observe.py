@@ -1,8 +1,8 @@
 """Regression on a private answer inside a model of one's own, with ldpbayes.observe for the likelihood.
 
 ``ldpbayes.regress`` has one form: log odds that are linear in covariates, with normal effects of groups. A model of one's
-own can have any other. Here the log odds are linear in covariates, and what the covariates do not explain differs from cell to
-cell,
+own can have any other. Here the log odds are linear in covariates, and what the covariates do not explain differs from cell
+to cell,
 
     η_c = x_c B + τ e_c,    e_cx ~ N(0, 1),    τ ~ HalfNormal(1),    p_c = softmax(η_c),    reports_c ~ collection_c | p_c,
 
