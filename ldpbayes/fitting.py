@@ -442,8 +442,11 @@ def _fit_cells(cells, prior, settings, run):
     from ldpbayes import result
 
     if not cells.n_laws and len(prior.shape) > 1:
+        weighted = any(isinstance(cell, Collection) and cell.survey is not None for cell in cells.values())
+        if weighted:  # the PyMC model takes whole reports
+            settings = settings | {"exclude": (*_names(settings["exclude"]), "nuts")}
         tree = _fit_together(cells, prior, settings, run)
-        if any(isinstance(cell, Collection) and cell.survey is not None for cell in cells.values()):
+        if weighted:
             tree.attrs["pseudo"] = f"Pseudo-posterior: every cell has weights that add up to n / deff. {NO_USERS}"
         return tree
     kept = [label for label, one in zip(cells.labels, cells.likelihoods, strict=True) if one.rows() is None]

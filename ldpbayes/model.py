@@ -19,6 +19,7 @@ MAX_OUTPUTS = 1024
 #: Dense likelihood rows with more entries than this do not go into a PyMC model.
 MAX_ENTRIES = 2**25
 LIKELIHOODS = ("full", "surrogate")
+UNWEIGHTED = "NUTS and observe take no sampling weights, strata or clusters; other methods of fit do."
 #: Cells are first expanded at their pooled mean with a standard deviation of this share of it.
 FIRST_SPREAD = 0.3
 
@@ -102,6 +103,8 @@ def observe(name, p, data, *, dims=None, likelihood="full", prior="jeffreys", pi
     p = pt.as_tensor_variable(p)
     dims = _checked_dims(dims, p)
     if isinstance(data, Cells):
+        if any(isinstance(cell, Collection) and cell.survey is not None for cell in data.values()):
+            raise InfeasibleError(UNWEIGHTED)
         return _observe_cells(name, p, data, dims, likelihood, prior, pilot, spread)
     if isinstance(data, Summary):
         _check_vector(p, data.n_categories)
@@ -115,7 +118,7 @@ def observe(name, p, data, *, dims=None, likelihood="full", prior="jeffreys", pi
     if likelihood == "surrogate":
         expansion = _expand(data.rows, prior, data.n_categories) if pilot is None else _pilots(pilot, spread, p, data)
     if data.survey is not None:
-        raise InfeasibleError("observe takes no sampling weights, strata or clusters; fit does.")
+        raise InfeasibleError(UNWEIGHTED)
     single = len(data.tallies) == 1
     variables = []
     for tally in data.tallies:

@@ -18,6 +18,7 @@ from ldpbayes import (
     load_example,
     read_collection,
     select_method,
+    show,
     write_collection,
 )
 from ldpbayes.estimators.mle import maximise
@@ -235,6 +236,11 @@ def test_results_are_about_those_who_follow_the_device():
     assert extended.shape[1] == 5 and np.abs(extended.sum(axis=1) - 1).max() < 1e-9
     add_log_likelihood(tree, wrapped)
     assert "log_likelihood" in tree.children
+    page = show(tree, collection=wrapped)
+    assert "ε is infinite" not in page.render("markdown") and "Respondents who ignore the device" in page.render("markdown")
+    single = collected(protocols, {"a-sayer": "a"}, 0.1)
+    figures = show(fit(single, random_seed=1, draws=250), collection=single).figures
+    assert [figure.name for figure in figures][:2] == ["forest", "sensitivity"] and figures[1].draw().axes
 
 
 def test_cells_have_their_own_share_each(tmp_path):

@@ -9,7 +9,9 @@ from ldpbayes import (
     GRR,
     MLE,
     ArgumentError,
+    Cells,
     Collection,
+    Compliance,
     DataError,
     Exact,
     InfeasibleError,
@@ -17,10 +19,13 @@ from ldpbayes import (
     fit,
     read_collection,
     read_frame,
+    sensitivity,
     show,
     write_collection,
 )
 from ldpbayes.collections.survey import design_effect
+from ldpbayes.estimators.confidence import confidence_intervals
+from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.protocols import designs
 
 
@@ -243,3 +248,31 @@ def coverage(replications, seed):
 def test_intervals_of_stratified_and_clustered_surveys_cover():
     scaled, weighted, plain = coverage(2000, 2)
     assert abs(scaled - 0.95) <= 0.02 and weighted < 0.9 and plain < 0.2
+
+
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")  # two groups say little about a scale
+def test_a_prior_over_weighted_cells_never_counts_them_as_whole_reports():
+    collection, *_ = sampled(n=300, protocol=GRR(2, 2.0))
+    other, *_ = sampled(n=300, seed=2, protocol=GRR(2, 2.0))
+    cells = Cells({"a": collection, "b": other}, by="region")
+    tree = fit(cells, "hierarchical", random_seed=1, draws=250)
+    assert tree.attrs["method"] != "nuts" and tree.attrs["pseudo"].startswith("Pseudo-posterior")
+    with pytest.raises(InfeasibleError):
+        fit(cells, "hierarchical", random_seed=1, exclude=[name for name in JOINT if name != "nuts"])
+    with pytest.raises(ArgumentError, match="cannot be pooled"):
+        cells.pooled()
+    with pytest.raises(ArgumentError, match="cannot be added"):
+        collection + other
+    with pytest.raises(ArgumentError, match="no sampling weights"):
+        confidence_intervals(collection)
+
+
+def test_weights_and_respondents_who_ignore_the_device():
+    collection, *_ = sampled(protocol=GRR(2, 2.0))
+    wrapped = collection.with_noncompliers({"no-sayer": "no"})
+    tree = fit(wrapped, Compliance("jeffreys", (2, 18)), random_seed=1, draws=250)
+    assert "Pseudo-posterior" in tree.attrs["pseudo"] and "from 0 to" in tree.attrs["noncompliance"]
+    assert tree["posterior"].sizes["category"] == 2 and "compliance_p" not in tree.attrs
+    curve = sensitivity(wrapped, "yes", points=3)
+    assert curve.answer[0] == pytest.approx(MLE()(collection).distribution[1], abs=1e-4)
+    assert curve.error[0] == pytest.approx(MLE()(collection).standard_error[1], rel=0.02)  # both know the design

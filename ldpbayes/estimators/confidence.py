@@ -10,6 +10,7 @@ from scipy.special import betainc, betaincinv, chdtri, gammaln, ndtr, xlog1py, x
 from ldpbayes import checks
 from ldpbayes.arrays import FloatArray
 from ldpbayes.collections import Collection, Tally, as_collection
+from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.likelihoods import DenseRows, Rows
 from ldpbayes.protocols.base import Binomials
@@ -89,6 +90,8 @@ def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) 
     """
     collection = as_collection(collection)
     ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    if collection.survey is not None:
+        raise ArgumentError("collection must have no sampling weights; the MLE has standard errors that know the design.")
     if len(collection.tallies) == 1:
         tally = collection.tallies[0]
         form = tally.protocol.binomials(tally.reports, tally.counts)

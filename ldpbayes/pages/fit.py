@@ -290,6 +290,8 @@ def _figures(tree, title, top, collection):
         yield _groups_figure(tree)
         return
     yield _forest(tree, top)
+    if collection is not None and collection.n_laws == 1:
+        yield _sensitivity(tree, collection)
     if collection is not None and _predicts(tree, collection):
 
         def draw():
@@ -299,6 +301,22 @@ def _figures(tree, title, top, collection):
 
         caption = "Predictive check: counts of the reports that came in, and of those that the posterior predicts."
         yield Figure("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), draw)
+
+
+def _sensitivity(tree, collection):
+    """Return the figure of the largest share, or the second of two, against the share who ignore the device."""
+    mean = tree["summary"]["mean"].sel(target="distribution")
+    label = str(mean["category"].values[1 if mean.size == 2 else int(np.argmax(mean.values))])
+
+    def draw():
+        from ldpbayes.fitness.noncompliance import sensitivity
+        from ldpbayes.plots import plot_sensitivity
+
+        return plot_sensitivity(sensitivity(collection, label, points=21))
+
+    which = "every γ that the reports allow" if "noncompliance_low" in tree.attrs else "γ within two sds of its estimate"
+    caption = f"The share of {label} among those who follow the device, for {which}."
+    return Figure("sensitivity", caption, f"Curve: {caption} {tree.attrs.get('noncompliance', '')}".strip(), draw)
 
 
 def _predicts(tree, collection):
