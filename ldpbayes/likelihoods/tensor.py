@@ -14,6 +14,8 @@ from ldpbayes.likelihoods.kinds import DenseRows, DenseSampler
 MAX_TABLE = 2**18
 #: Or at most so many times the number of rows.
 PER_ROW = 4
+#: Small attributes are joined into blocks of at most so many levels.
+BLOCK = 64
 
 
 class KroneckerRows(ByProducts, Rows):
@@ -39,13 +41,14 @@ class KroneckerRows(ByProducts, Rows):
         self._spans = tuple(len(factor) for factor in self.factors)
         entries = math.prod(self._spans)
         self._whole = entries <= max(MAX_TABLE, PER_ROW * len(self.counts))
+        self._blocks = joined(self.factors)
         self._flat = np.ravel_multi_index(tuple(self.index.T), self._spans) if self._whole else None
 
     def matvec(self, p):
-        return self._forward(self.factors, p)
+        return self._forward(self.factors, p, self._blocks)
 
     def rmatvec(self, r):
-        return self._backward(self.factors, r)
+        return self._backward(self.factors, r, self._blocks)
 
     def square_matvec(self, p):
         return self._forward([factor**2 for factor in self.factors], p)
@@ -79,16 +82,16 @@ class KroneckerRows(ByProducts, Rows):
     def find_separable(self):
         return _separable(self)
 
-    def _forward(self, factors, p):
+    def _forward(self, factors, p, blocks=None):
         columns = np.ascontiguousarray(p.T if p.ndim == 2 else p[None])
-        out = self._through(columns, factors) if self._whole else self._row_by_row(columns, factors)
+        out = self._through(columns, blocks or joined(factors)) if self._whole else self._row_by_row(columns, factors)
         return out.T if p.ndim == 2 else out[0]
 
-    def _backward(self, factors, r):
+    def _backward(self, factors, r, blocks=None):
         columns = r.T if r.ndim == 2 else r[None]
         if self._whole:
             table = np.stack([np.bincount(self._flat, column, math.prod(self._spans)) for column in columns])
-            for factor in factors:
+            for factor in blocks or joined(factors):
                 rest = table.shape[1] // len(factor)
                 table = table.reshape(len(table), len(factor), rest).transpose(0, 2, 1) @ factor
                 table = table.reshape(len(table), -1)
@@ -213,6 +216,26 @@ class AdditiveRows(ByProducts, Rows):
         """Return a margin of values spread over the whole table."""
         shape = [size if k in kept else 1 for k, size in enumerate(self.sizes)]
         return np.broadcast_to(values.reshape(*shape, *further), (*self.sizes, *further))
+
+
+def joined(matrices):
+    """Return the Kronecker products of neighbouring matrices, at most BLOCK columns and rows: fewer, faster products.
+
+    Parameters
+    ----------
+    matrices : sequence of arrays
+
+    Returns
+    -------
+    list of arrays
+    """
+    out = []
+    for matrix in matrices:
+        if out and out[-1].shape[1] * matrix.shape[1] <= BLOCK and len(out[-1]) * len(matrix) <= BLOCK:
+            out[-1] = np.kron(out[-1], matrix)
+        else:
+            out.append(matrix)
+    return out
 
 
 def _separable(rows):

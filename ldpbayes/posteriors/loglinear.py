@@ -26,6 +26,8 @@ LARGE, LARGE_STEP, LARGE_NODES = 150, 0.8, 12
 EVEN = 0.1
 #: Newton's method stops when a step gains less than this many nats.
 SETTLED, MAX_STEPS = 1e-8, 100
+#: Draws that chains start from where there are many effects.
+STARTS = 200
 #: Proposals of each round, in units of the draws kept.
 ROUNDS = (1, 4)
 #: Part of the proposals with so few degrees of freedom that they reach wherever the posterior does.
@@ -237,6 +239,8 @@ def weighted_draws(table, nodes, size, rng, watch=None):
     shares = (1 - EVEN) * shares + EVEN * np.where(shares > math.exp(-FALL), 1.0, 0.0) / (shares > math.exp(-FALL)).sum()
     nodes = [node for node, share in zip(nodes, shares, strict=True) if share > 1e-4]
     shares = shares[shares > 1e-4] / shares[shares > 1e-4].sum()
+    if table.prior.n_effects > LARGE:  # weights of so many effects do not hold: the draws are where chains start
+        return _starts(table, nodes, shares, rng)
     nodes = [node.split(table) for node in nodes]
     best = None
     rounds = range(len(ROUNDS)) if watch is None else watch.track(range(len(ROUNDS)), "Weighted draws")
@@ -251,6 +255,12 @@ def weighted_draws(table, nodes, size, rng, watch=None):
             break
     theta, p, found = best
     return theta, p, found, _problem(found, size)
+
+
+def _starts(table, nodes, shares, rng):
+    """Return (θ, P, Weighted, problem): a few draws of the nodes for chains to start from."""
+    theta, p, found = _round(table, nodes, shares, STARTS, rng)
+    return theta, p, replace(found, log_weight=np.full(STARTS, -math.log(STARTS))), "more effects than weights serve"
 
 
 def _problem(found, size):
@@ -431,7 +441,9 @@ class LogLinearTable(AbstractPosterior):
             "log_evidence": found.log_evidence,
             "log_evidence_error": found.log_evidence_error,
         }
-        if prior.order > 1:
+        if prior.n_effects > LARGE:  # what a few draws say of the evidence is worth nothing
+            facts = {}
+        elif prior.order > 1:
             alone = Table(prior.independence(), problem.rows)
             _, _, independent, _ = weighted_draws(alone, explore(alone), size, rng)
             facts |= {

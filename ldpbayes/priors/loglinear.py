@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: The basis of a log-linear model is written out up to so many entries.
 MAX_BASIS = 2**24
+#: Small attributes are joined into blocks of at most so many levels.
+BLOCK = 64
 #: Grid of log(σ/scale) for integrals over the sd of the interactions of one order.
 GRID = np.linspace(-14.0, 4.5, 371)
 
@@ -107,8 +109,15 @@ class LogLinear(AbstractPrior):
 
     @cached_property
     def _contrasts(self):
-        """For each attribute the square matrix [1, H_k]."""
-        return [np.column_stack([np.ones(size), helmert(size)]) for size in self.sizes]
+        """The square matrices [1, H_k] of the attributes, small ones joined into their Kronecker products."""
+        out = []
+        for size in self.sizes:
+            matrix = np.column_stack([np.ones(size), helmert(size)])
+            if out and len(out[-1]) * size <= BLOCK:
+                out[-1] = np.kron(out[-1], matrix)
+            else:
+                out.append(matrix)
+        return out
 
     @property
     def n_effects(self) -> int:
