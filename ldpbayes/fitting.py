@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from ldpbayes import checks, posteriors
 from ldpbayes.collections import Cells, Collection, as_collection
@@ -312,10 +313,7 @@ def fit(
     >>> posterior.attrs["method"], posterior["summary"]["mean"].sel(target="distribution").values.round(3).tolist()
     ('exact', [0.741, 0.259])
     """
-    from ldpbayes import answers, result
-    from ldpbayes.estimators.confidence import confidence_intervals
-    from ldpbayes.fitness.checking import check
-    from ldpbayes.fitness.nested import information_criteria
+    from ldpbayes import result
 
     if isinstance(collection, (str, os.PathLike)):
         collection = read_collection(collection)
@@ -332,7 +330,7 @@ def fit(
             weighted = any(isinstance(cell, Collection) and cell.survey is not None for cell in collection.values())
             rule = _rule_for(collection.n_categories, collection.n_laws, weighted, method)
             prior, why = rule.prior, rule.sentence
-        tree = _fit_cells(collection, _prior_of_cells(prior, collection), settings, run)
+        tree, why = _cells_by_rule(collection, prior, why, settings, run)
         if why:
             tree.attrs["prior_reason"] = why
         if estimates:
@@ -374,28 +372,7 @@ def fit(
         tree.attrs["prior_reason"] = why
     tree.attrs |= _about_order(collection, problem.prior)
     if estimates:
-        found = point_estimates(collection)
-        if found:
-            result.add_estimates(tree, found)
-        if collection.n_laws:
-            from ldpbayes.fitness.noncompliance import findings
-
-            tree.attrs |= findings(tree, collection, problem.prior)
-        elif collection.survey is None:
-            factors = log_bayes_factors(collection, problem=problem, known=of_result(tree))
-            tree.attrs |= factors.to_attrs()
-            confidence = confidence_intervals(collection, ci_prob)
-            if confidence is not None:
-                result.add_confidence(tree, confidence)
-        if np.isfinite(tree.attrs["prior_weight"]):
-            tree.attrs |= answers.worth(tree, collection)
-        if not collection.n_laws and collection.survey is None:
-            tree.attrs |= answers.decision(tree, collection, factors.between("learnt", factors.used))
-        fitness = check(collection, replications=QUICK_REPLICATIONS)
-        tree.attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged), "fitness_p": fitness.p_value}
-        if found and collection.survey is None and not collection.n_laws:
-            criteria = information_criteria(collection, found[0].log_likelihood)
-            tree.attrs |= {"aic": criteria.aic, "bic": criteria.bic, "parameters": criteria.parameters}
+        _add_estimates(tree, collection, problem, ci_prob)
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
     return tree
@@ -411,6 +388,37 @@ def _about_order(collection, prior):
     if collection.ordered and prior.walk() is None:
         return {"order": 'The categories are ordered: prior "smooth" lets neighbours share their reports.'}
     return {}
+
+
+def _add_estimates(tree, collection, problem, ci_prob):
+    """Add point estimates and confidence intervals to a result, and what the reports are worth and say of the prior."""
+    from ldpbayes import answers, result
+    from ldpbayes.estimators.confidence import confidence_intervals
+    from ldpbayes.fitness.checking import check
+    from ldpbayes.fitness.nested import information_criteria
+
+    found = point_estimates(collection)
+    if found:
+        result.add_estimates(tree, found)
+    if collection.n_laws:
+        from ldpbayes.fitness.noncompliance import findings
+
+        tree.attrs |= findings(tree, collection, problem.prior)
+    elif collection.survey is None:
+        factors = log_bayes_factors(collection, problem=problem, known=of_result(tree))
+        tree.attrs |= factors.to_attrs()
+        confidence = confidence_intervals(collection, ci_prob)
+        if confidence is not None:
+            result.add_confidence(tree, confidence)
+    if np.isfinite(tree.attrs["prior_weight"]):
+        tree.attrs |= answers.worth(tree, collection)
+    if not collection.n_laws and collection.survey is None:
+        tree.attrs |= answers.decision(tree, collection, factors.between("learnt", factors.used))
+    fitness = check(collection, replications=QUICK_REPLICATIONS)
+    tree.attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged), "fitness_p": fitness.p_value}
+    if found and collection.survey is None and not collection.n_laws:
+        criteria = information_criteria(collection, found[0].log_likelihood)
+        tree.attrs |= {"aic": criteria.aic, "bic": criteria.bic, "parameters": criteria.parameters}
 
 
 def _weighed(cells):
@@ -439,7 +447,6 @@ def _prior_of_cells(prior, cells):
 
 def _fit_cells(cells, prior, settings, run):
     """Return one result of all cells: with a prior over all of them together, else each cell on its own."""
-    from ldpbayes import result
 
     if not cells.n_laws and len(prior.shape) > 1:
         weighted = any(isinstance(cell, Collection) and cell.survey is not None for cell in cells.values())
@@ -455,6 +462,9 @@ def _fit_cells(cells, prior, settings, run):
             f"Cells that are fitted one by one need their reports; of the cells {listed(kept)} only summaries were kept. "
             "Use a prior over all cells, or a PyMC model with observe."
         )
+    asked = settings["method"] if isinstance(settings["method"], str) else settings["method"].name
+    if len(cells) > 1 and not cells.n_laws and prior.mixture() is not None and asked in ("auto", "mixture"):
+        return _fit_mixed(cells, prior, settings, run)
     seeds = np.random.SeedSequence(run["random_seed"]).spawn(len(cells))
     trees = []
     for label, cell, own in zip(cells.labels, cells.values(), seeds, strict=True):
@@ -467,11 +477,65 @@ def _fit_cells(cells, prior, settings, run):
             raise InfeasibleError(f"Cell {label}: {err}") from err
         except ConvergenceError as err:
             raise ConvergenceError(f"Cell {label}: {err}", err.result) from err
+    return _stacked(cells, trees, settings, run)
+
+
+def _cells_by_rule(cells, prior, why, settings, run):
+    """Return (tree, why this prior): where the rule's learnt prior cannot be served, every cell gets Jeffreys'."""
+    if not why or prior != "learnt":
+        return _fit_cells(cells, _prior_of_cells(prior, cells), settings, run), why
+    try:
+        tree = _fit_cells(cells, _prior_of_cells(prior, cells), settings, run)
+    except InfeasibleError as err:
+        problem = str(err)
+    else:
+        if tree.attrs["converged"] or tree.attrs["interrupted"] or settings["method"] != "auto":
+            return tree, why
+        problem = f"{tree.attrs['problems'].rstrip('.')}."
+    rule = _jeffreys_because(f"the answer under the learnt prior was rejected: {problem}")
+    return _fit_cells(cells, _prior_of_cells(rule.prior, cells), settings, run), rule.sentence
+
+
+def _stacked(cells, trees, settings, run):
+    """Return the one result of the results of all cells."""
+    from ldpbayes import result
+
     name = settings["method"] if isinstance(settings["method"], str) else settings["method"].name
     chosen = {key: value for key, value in settings.items() if value is not None} | {"method": name} | run
     chosen["exclude"] = list(_names(settings["exclude"]))
     tree = result.stack(cells, trees, {key: value for key, value in chosen.items() if key != "progressbar"})
     result.validate(tree)
+    return tree
+
+
+def _fit_mixed(cells, prior, settings, run):
+    """Return the result of all cells under a mixture of Dirichlet priors whose one hyperparameter they share."""
+    from ldpbayes.posteriors.shared import fit_shared
+
+    method = settings["method"]
+    sizes = {key: settings[key] for key in ("draws", "chains") if settings[key] is not None}
+    engine = make_method("mixture", **sizes) if isinstance(method, str) else method
+    if "mixture" in _names(settings["exclude"]) and method == "auto":
+        raise InfeasibleError("One hyperparameter shared by all cells needs the method mixture, which was excluded.")
+    answers_of_cells, facts = fit_shared(engine, cells, prior, run)
+    trees = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
+        for cell, answer in zip(cells.values(), answers_of_cells, strict=True):
+            tree = answer.tree()
+            tree.attrs |= {"identifiability": cell.identifiability(), "caveat": cell.caveat()}
+            if settings["estimates"]:
+                _add_estimates(tree, cell, answer.problem, run["ci_prob"])
+            trees.append(tree)
+    tree = _stacked(cells, trees, settings, run)
+    name = prior.mixture().parameter
+    posterior = tree["posterior"].to_dataset()
+    posterior[name] = posterior[name].isel(cell=0, drop=True)
+    tree["posterior"] = xr.DataTree(posterior)
+    tree.attrs |= facts | {"prior": f"{prior.describe()}, one {name} for all cells"}
+    tree.attrs["reason"] = (
+        f"All cells share one {name}: conjugate posteriors at its nodes, weighed by the evidence of all cells."
+    )
     return tree
 
 

@@ -49,6 +49,7 @@ BUILT_ON = {
     "posteriors.joint.nuts": {"posteriors.surrogate"},
     "posteriors.mixing": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
     "posteriors.mixture": {"posteriors.mixing"},
+    "posteriors.shared": {"posteriors.mixing", "posteriors.mixture", "posteriors.surrogate"},
     "posteriors.walk": {"posteriors._walk_kernels", "posteriors.surrogate"},
 }
 HOMES = {

@@ -22,6 +22,8 @@ QUICK = 0.1
 ENOUGH = 50
 #: From this number of categories on, the saddle point places the nodes of separable reports; exact evidence weighs them.
 MANY = 50
+#: Engines of so many values of the hyperparameter are kept: those of a rule's nodes, and Jeffreys'.
+KEPT = 10
 #: The common pilot of all nodes is settled when the mixture's mean is within so many posterior sd of it, or after so many
 #: rounds.
 SETTLED, ROUNDS = 0.1, 4
@@ -43,8 +45,20 @@ class Drawn:
     detail: str = ""
 
 
+@dataclass(frozen=True, eq=False)
+class NodeDraws:
+    """Draws of P under one prior, what they are worth, and what they add to the log-evidence that placed the nodes."""
+
+    distribution: np.ndarray
+    effective: float
+    correction: float = 0.0
+    k_hat: float = -math.inf
+
+
 class Separable:
     """Exact posteriors, for reports that single out one category each."""
+
+    exact = True
 
     def __init__(self, problem, size):
         plan = Exact(draws=max(size, 2), chains=1).plan(problem_of(problem, Dirichlet.jeffreys(problem.n_categories)))
@@ -53,14 +67,18 @@ class Separable:
         self.problem, (_, form) = problem, plan.state
         self.reason, self.seconds = plan.reason, plan.seconds + 0.1 + 5e-4 * problem.n_categories
         self._family, self._group, self._log_scale = separable_family(form, np.zeros(problem.n_categories))
-        self._tilts, self._engines = {}, {}
+        self._tilts, self._evidence, self._engines = {}, {}, {}
         self.rough = self._saddle_log_evidence if problem.n_categories >= MANY else None
 
     def settle(self, mixture):
         """Return None: exact evidence needs no pilot."""
 
     def log_evidence(self, prior):
-        return self._found(prior).log_evidence
+        """Return the log-evidence."""
+        total = float(prior.concentrations().sum())
+        if total not in self._evidence:
+            self._evidence[total] = self._found(prior).log_evidence
+        return self._evidence[total]
 
     def moments(self, priors):
         """Return (means, variances) of P given each of the priors, two (k, a) arrays."""
@@ -83,8 +101,8 @@ class Separable:
         )
 
     def node_draws(self, prior, count, rng, watch):
-        """Return (count draws of P under one prior, error of the log-evidence: none)."""
-        return self._found(prior).engine.draws(count, rng)[0], 0.0
+        """Return the NodeDraws under one prior."""
+        return NodeDraws(self._found(prior).engine.draws(count, rng)[0], count)
 
     def _start(self, total):
         """Return a tilt near that of Dirichlet priors of weight ``total``: it grows by what Σα does."""
@@ -100,6 +118,8 @@ class Separable:
         alpha = prior.concentrations()
         total = float(alpha.sum())
         if total not in self._engines:
+            if len(self._engines) >= KEPT:
+                del self._engines[next(iter(self._engines))]
             engine = ConditionedProduct(self._under(alpha), self._group, start=self._start(total))
             self._tilts[total] = engine.tilt
             self._engines[total] = moments_given(engine, self._log_scale, alpha, self.problem.n_users)
@@ -116,7 +136,7 @@ class Separable:
 class Few:
     """Quadrature, for a few categories that the reports can tell apart."""
 
-    rough = None
+    rough, exact = None, True
 
     def __init__(self, problem, size):
         self.problem = problem
@@ -165,9 +185,9 @@ class Few:
         )
 
     def node_draws(self, prior, count, rng, watch):
-        """Return (count draws of P under one prior, error of the log-evidence: none)."""
+        """Return the NodeDraws under one prior."""
         found = self._run(prior, Quadrature(draws=max(count, 2), chains=1), rng, watch)
-        return found.distribution.reshape(-1, self.problem.n_categories)[:count], 0.0
+        return NodeDraws(found.distribution.reshape(-1, self.problem.n_categories)[:count], count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +207,7 @@ class Weighted:
     The log-likelihood is expanded once for all values of the hyperparameter, at the mean of their mixture.
     """
 
-    rough = None
+    rough, exact = None, False
 
     def __init__(self, problem, size):
         if problem.n_categories < 3:
@@ -247,6 +267,15 @@ class Weighted:
         """Return the surrogate expanded at its own mean under one prior."""
         known = self._at(prior)
         return surrogate.expand(self.problem.rows, prior.concentrations(), watch=watch, start=(known.mean, known.spread))[0]
+
+    def node_draws(self, prior, count, rng, watch):
+        """Return the NodeDraws under one prior: the surrogate's, resampled by their weights on the true likelihood."""
+        p, log_surrogate = surrogate.proposals(self._proposal(prior, watch), count, rng)
+        log_likelihood = surrogate.log_likelihood_of(self.problem.rows, p, watch)
+        kept = log_likelihood.size
+        found = surrogate.weigh(p[:kept], log_likelihood - log_surrogate[:kept])
+        p = found.distribution[surrogate.resample(found.weight, rng)]
+        return NodeDraws(p, found.effective_sample, found.log_evidence - self.log_evidence(prior), found.k_hat)
 
     def draws(self, nodes, counts, rng, watch):
         rows, size = self.problem.rows, int(counts.sum())

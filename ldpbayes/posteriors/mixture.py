@@ -118,7 +118,7 @@ class Mixture(AbstractPosterior):
         found = server.draws(nodes, shares(nodes.weights, self.draws * self.chains), rng, watch)
         nodes = found.nodes or nodes
         order = rng.permutation(len(found.node))
-        parameter = _parameter_draws(mixture, nodes, found.node, rng)[order]
+        parameter = parameter_draws(mixture, nodes, found.node, rng)[order]
         rows = len(order) // self.chains * self.chains
         shape = (self.chains, rows // self.chains)
         return Sample(
@@ -166,7 +166,7 @@ def _nodes(mixture, server, n_categories):
     return nodes, nodes.log_evidence - server.log_evidence(Dirichlet.jeffreys(n_categories))
 
 
-def _parameter_draws(mixture, nodes, node, rng):
+def parameter_draws(mixture, nodes, node, rng):
     """Return a draw of the hyperparameter for each draw of P, given the node that it came from.
 
     Nodes share the hyperparameter's posterior out in order: the first has the lowest part with its weight, and so on.

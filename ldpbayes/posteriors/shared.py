@@ -1,0 +1,125 @@
+"""One hyperparameter for all cells: conjugate posteriors of each at shared nodes, weighed by the evidence of all."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.posteriors.base import Answer, Problem, Sample, Status, Watch
+from ldpbayes.posteriors.mixing import ENOUGH, mixed_moments, server_of, shares
+from ldpbayes.posteriors.mixture import facts_of, interval_facts, parameter_draws
+from ldpbayes.posteriors.surrogate import MAX_K_HAT, MIN_EFFICIENCY
+from ldpbayes.priors import Dirichlet
+
+
+def fit_shared(method, cells, prior, run):
+    """Return (an Answer for every cell, attrs about the shared hyperparameter η).
+
+    Cells are independent given η, so that log P(all reports | η) = Σ_c log P(reports of c | η). Its nodes are placed as for
+    one collection; at every node each cell has the posterior of a Dirichlet prior, and draw d of all cells has the same η.
+
+    Parameters
+    ----------
+    method : Mixture
+    cells : Cells
+    prior : AbstractPrior
+        With a mixture.
+    run : dict
+        random_seed, ci_prob and progressbar.
+
+    Returns
+    -------
+    list of Answer, dict
+    """
+    watch, size = Watch(run["progressbar"]), method.draws * method.chains
+    root, *seeds = np.random.SeedSequence(run["random_seed"]).spawn(len(cells) + 1)
+    rngs, rng = [np.random.default_rng(one) for one in seeds], np.random.default_rng(root)
+    mixture, servers = prior.mixture(), []
+    for label, cell in zip(cells.labels, cells.values(), strict=True):
+        try:
+            servers.append(server_of(Problem.of(cell, prior), size))
+        except InfeasibleError as err:
+            raise InfeasibleError(f"Cell {label}: {err}") from err
+    nodes, factor = _nodes(mixture, servers, cells.n_categories)
+    counts = shares(nodes.weights, size)
+    drawn = []
+    pairs = list(zip(servers, rngs, strict=True))
+    for server, own in watch.track(pairs, "Posteriors of the cells at the nodes"):
+        some = [(i, server.node_draws(nodes.priors[i], int(counts[i]), own, watch)) for i in np.flatnonzero(counts)]
+        drawn.append(dict(some))
+    nodes = _mended(nodes, drawn, counts)
+    # The corrected weights take other numbers of draws from every node, the same ones in all cells.
+    wanted = np.where(counts > 0, nodes.weights, 0.0)
+    wanted = shares(wanted / wanted.sum(), size)
+    place = {i: np.arange(wanted[i]) * counts[i] // max(wanted[i], 1) for i in np.flatnonzero(counts)}
+    node = np.repeat(np.arange(wanted.size), wanted)
+    order = rng.permutation(size)
+    shape = (method.chains, method.draws)
+    hyper = {mixture.parameter: parameter_draws(mixture, nodes, node, rng)[order].reshape(shape)}
+    facts = facts_of(mixture, nodes, factor) | interval_facts(mixture, nodes, run["ci_prob"])
+    facts |= {"log_evidence": float(nodes.log_evidence)}
+    stated = {name: run[name] for name in ("random_seed", "ci_prob")}
+    out = []
+    for server, own, parts in zip(servers, rngs, drawn, strict=True):
+        flat = np.concatenate([parts[i].distribution[place[i]] for i in place])[order]
+        sample = _sample(server, nodes, counts, parts, flat.reshape(*shape, -1))
+        out.append(Answer(method, server.problem, replace(sample, hyperparameters=hyper), own, watch, stated))
+    return out, facts
+
+
+def _nodes(mixture, servers, n_categories):
+    """Return (nodes of the evidence of all cells, log Bayes factor against Jeffreys' prior in every cell)."""
+    for server in servers:
+        server.settle(mixture)
+
+    def total(prior):
+        return sum(server.log_evidence(prior) for server in servers)
+
+    def rough(prior):
+        return sum((server.rough or server.log_evidence)(prior) for server in servers)
+
+    nodes = mixture.nodes(total, rough if any(server.rough is not None for server in servers) else None)
+    return nodes, nodes.log_evidence - total(Dirichlet.jeffreys(n_categories))
+
+
+def _mended(nodes, drawn, counts):
+    """Return the nodes with the log-evidences that the draws under the true likelihood give them.
+
+    Nodes with few draws move as the nearest that has enough.
+    """
+    enough = np.flatnonzero(counts >= ENOUGH)
+    if not enough.size:
+        enough = np.array([counts.argmax()])
+    shift = np.array([sum(parts[i].correction for parts in drawn) for i in enough])
+    place = np.log(nodes.values)
+    moved = np.interp(place, place[enough], shift)
+    top = (np.log(nodes.weights) + moved).max()
+    weights = np.exp(np.log(nodes.weights) + moved - top)
+    return replace(
+        nodes,
+        weights=weights / weights.sum(),
+        log_evidence=nodes.log_evidence + top + np.log(weights.sum()),
+        log_evidences=nodes.log_evidences + moved,
+        seen_log_evidences=nodes.seen_log_evidences + np.interp(np.log(nodes.seen), place[enough], shift),
+    )
+
+
+def _sample(server, nodes, counts, parts, distribution):
+    """Return the Sample of one cell."""
+    if server.exact:
+        known = mixed_moments(nodes, *server.moments(nodes.priors), server.problem.n_users)
+        text = f"Exact at {counts.size} values of the shared hyperparameter. Independent draws need no chain diagnostics."
+        return Sample(distribution, exact=known, detail=text)
+    judged = [i for i in parts if counts[i] >= ENOUGH] or list(parts)
+    k_hat = max(parts[i].k_hat for i in judged)
+    effective = sum(part.effective for part in parts.values())
+    share = effective / counts.sum()
+    good = k_hat < MAX_K_HAT and share >= MIN_EFFICIENCY
+    text = f"Pareto k-hat {k_hat:.2f} and {share:.0%} effective draws"
+    return Sample(
+        distribution,
+        effective=effective,
+        status=Status.ACCEPTED if good else Status.NOT_TRUSTED,
+        detail=f"Weights on the true likelihood: {text}." if good else f"{text}, where below 0.7 and 25% are needed",
+        facts={"k_hat": float(k_hat)},
+    )

@@ -1,0 +1,90 @@
+"""One α shared by all cells: nodes against brute force, the same α in every cell's draws, and fallbacks."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+from ldpbayes import Cells, Collection, Tally, fit
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.posteriors.exact import exact_moments
+from ldpbayes.priors import Dirichlet
+from ldpbayes.priors.learnt import Learnt
+from ldpbayes.protocols.grr import GRR
+from ldpbayes.protocols.unary import UnaryEncoding
+
+A, QUICK = 6, {"random_seed": 1, "estimates": False}
+
+
+def grouped(protocol, n, n_cells=4, seed=5):
+    """Return Cells whose distributions are draws from Dirichlet(2, …, 2)."""
+    rng, a = np.random.default_rng(seed), protocol.n_categories
+    cells = {}
+    for c in range(n_cells):
+        tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, rng.dirichlet(np.full(a, 2.0))), rng))
+        cells[f"g{c}"] = Collection([f"c{x}" for x in range(a)], [tally])
+    return Cells(cells)
+
+
+@pytest.fixture(scope="module")
+def cells():
+    return grouped(GRR(A, 1.5), 400)
+
+
+@pytest.fixture(scope="module")
+def tree(cells):
+    return fit(cells, "learnt", draws=500, **QUICK)
+
+
+def test_one_alpha_agrees_with_brute_force(cells, tree):
+    prior, t = Learnt(n_categories=A), np.linspace(-4, 4, 33)
+    found = [[exact_moments(cell.rows, Dirichlet(np.full(A, v))) for cell in cells.values()] for v in prior.alpha(t)]
+    log_weight = np.array([sum(one.log_evidence for one in row) for row in found]) + stats.norm.logpdf(t)
+    weight = np.exp(log_weight - logsumexp(log_weight))
+    alpha = weight @ prior.alpha(t)
+    assert tree.attrs["alpha_mean"] == pytest.approx(alpha, rel=2e-3)
+    assert tree.attrs["log_evidence"] == pytest.approx(logsumexp(log_weight) + np.log(t[1] - t[0]), abs=2e-3)
+    cdf = np.cumsum(weight) - weight / 2
+    ends = prior.alpha(np.interp([0.025, 0.975], cdf, t))
+    assert (tree.attrs["alpha_lower"], tree.attrs["alpha_upper"]) == pytest.approx(ends, rel=0.06)
+    for c in range(len(cells)):
+        mean = weight @ np.array([row[c].mean for row in found])
+        np.testing.assert_allclose(tree["exact"]["distribution_mean"].isel(cell=c).values, mean, rtol=2e-3)
+
+
+def test_the_result_has_one_alpha(cells, tree):
+    alpha = tree["posterior"]["alpha"]
+    assert alpha.dims == ("chain", "draw")
+    assert float(alpha.mean()) == pytest.approx(tree.attrs["alpha_mean"], rel=0.05)
+    assert tree.attrs["prior"].endswith("one alpha for all cells") and tree.attrs["method"] == "mixture"
+    assert tree.attrs["converged"] and "share one alpha" in tree.attrs["reason"]
+    # Under a larger α all cells are more even: the draws of all cells go with the same α.
+    spread = tree["posterior"]["distribution"].var("category").mean("cell")
+    assert stats.spearmanr(alpha.values.ravel(), spread.values.ravel()).statistic < -0.2
+    alone = fit(cells["g0"], "learnt", draws=50, **QUICK).attrs
+    assert np.log(tree.attrs["alpha_upper"] / tree.attrs["alpha_lower"]) < np.log(
+        alone["alpha_upper"] / alone["alpha_lower"]
+    )
+
+
+def test_surrogates_share_alpha_too():
+    cells = grouped(UnaryEncoding.optimised(5, 1.5), 300, n_cells=3)
+    tree = fit(cells, "learnt", draws=250, **QUICK)
+    assert tree.attrs["converged"] and tree["posterior"]["alpha"].dims == ("chain", "draw")
+    other = fit(cells, "learnt", draws=250, **(QUICK | {"random_seed": 2}))
+    mean, sd = (tree["summary"][key].sel(target="distribution").values for key in ("mean", "sd"))
+    apart = np.abs(mean - other["summary"]["mean"].sel(target="distribution").values)
+    assert (apart < 5 * sd * np.sqrt(2 / 500)).all()
+
+
+def test_the_method_that_shares_cannot_be_excluded(cells):
+    with pytest.raises(InfeasibleError, match="shared by all cells needs the method mixture"):
+        fit(cells, "learnt", exclude="mixture", **QUICK)
+
+
+def test_cells_of_twenty_categories_share_alpha_by_default():
+    cells = grouped(GRR(20, 2.0), 200, n_cells=2)
+    tree = fit(cells, draws=50, **QUICK)
+    assert tree.attrs["prior"].startswith("learnt") and "from 20 categories on" in tree.attrs["prior_reason"]
+    jeffreys = fit(cells, draws=50, exclude="mixture", **QUICK)
+    assert jeffreys.attrs["prior"].startswith("Jeffreys") and "was excluded" in jeffreys.attrs["prior_reason"]
