@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from ldpbayes import checks, posteriors
 from ldpbayes.collections import Cells, Collection, as_collection
@@ -510,6 +509,8 @@ def _stacked(cells, trees, settings, run):
 
 def _fit_mixed(cells, prior, settings, run):
     """Return the result of all cells under a mixture of Dirichlet priors whose one hyperparameter they share."""
+    import xarray as xr
+
     from ldpbayes.posteriors.shared import fit_shared
 
     method = settings["method"]

@@ -63,7 +63,9 @@ def fit_shared(method, cells, prior, run):
     for server, own, parts in zip(servers, rngs, drawn, strict=True):
         flat = np.concatenate([parts[i].distribution[place[i]] for i in place])[order]
         sample = _sample(server, nodes, counts, parts, flat.reshape(*shape, -1))
-        out.append(Answer(method, server.problem, replace(sample, hyperparameters=hyper), own, watch, stated))
+        known = dict(sample.facts) | {"prior_weight": facts["prior_weight"]}
+        sample = replace(sample, hyperparameters=hyper, facts=known)
+        out.append(Answer(method, server.problem, sample, own, watch, stated))
     return out, facts
 
 
