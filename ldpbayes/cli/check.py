@@ -39,25 +39,19 @@ def command(
     import dataclasses
 
     from ldpbayes.collections import Cells
-    from ldpbayes.errors import ArgumentError, InfeasibleError
     from ldpbayes.fitness import check
-    from ldpbayes.pages.check import fakes_table, of_check, of_check_of_cells
+    from ldpbayes.pages.check import of_check, of_check_of_cells
 
     options.check_page(page)
     collection = options.read(file, by)
     title, line = collection.title or collection.id, options.command_line()
+    table = options.fakes_table(collection) if fakes else None
+    found = check(collection, level=level)
     if isinstance(collection, Cells):
-        if fakes:
-            raise ArgumentError("fakes goes with one collection only; leave out by.")
-        found = check(collection, level=level)
         content = of_check_of_cells(found, title=title, command=line)
     else:
-        found = check(collection, level=level)
         content = of_check(found, title=title, collection=collection, command=line)
-    if fakes:
-        table = fakes_table(collection)
-        if table is None:
-            raise InfeasibleError("The number of fabricated reports is not known for this design.")
+    if table is not None:
         content = dataclasses.replace(content, tables=(*content.tables, table))
     printing.show(content, as_json, page)
     raise typer.Exit(1 if found.flagged else 0)

@@ -1,10 +1,12 @@
 """The command ``ldpbayes crosscheck``."""
 
 import sys
+from typing import Annotated
 
 import typer
 
 from ldpbayes.cli import options, printing
+from ldpbayes.collections import Cells
 
 
 def command(
@@ -12,6 +14,9 @@ def command(
     prior: options.Prior = "jeffreys",
     draws: options.Draws = 1000,
     seed: options.Seed = None,
+    by: Annotated[
+        list[str] | None, typer.Option(help="A column of the tables: a cross-check for each of its values; may be repeated.")
+    ] = None,
     page: options.PagePath = None,
     as_json: options.AsJSON = False,
 ):
@@ -26,13 +31,17 @@ def command(
       ldpbayes crosscheck my_survey.toml --page crosscheck.html
     """
     from ldpbayes.fitness.crosschecking import crosscheck
-    from ldpbayes.pages.crosscheck import of_crosscheck
+    from ldpbayes.pages.crosscheck import of_crosscheck, of_crosscheck_of_cells
 
     options.check_page(page)
-    collection = options.read(file)
+    collection = options.read(file, by)
     seed, given = options.chosen_seed(seed), seed
     progressbar = sys.stderr.isatty() and not as_json
     check = crosscheck(collection, options.prior(prior), random_seed=seed, draws=draws, progressbar=progressbar)
     title, command = collection.title or collection.id, options.command_line(given, seed)
-    printing.show(of_crosscheck(check, title=title, collection=collection, command=command), as_json, page)
+    if isinstance(collection, Cells):
+        content = of_crosscheck_of_cells(check, title=title, command=command)
+    else:
+        content = of_crosscheck(check, title=title, collection=collection, command=command)
+    printing.show(content, as_json, page)
     raise typer.Exit(1 if check.flagged else 0)

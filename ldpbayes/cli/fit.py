@@ -1,5 +1,6 @@
 """The command ``ldpbayes fit``."""
 
+import dataclasses
 import pathlib
 import sys
 from typing import Annotated
@@ -62,6 +63,9 @@ def command(
         str | None,
         typer.Option(help="Size of the population, for the finite population correction: 5000, or north=2000,south=3000."),
     ] = None,
+    fakes: Annotated[
+        bool, typer.Option("--fakes", help="Also print how many fabricated reports would lift a share or change the order.")
+    ] = False,
     explain: Annotated[bool, typer.Option(help="Only print which method auto would choose, and why.")] = False,
 ):
     """Infer the distribution P and the users' own frequencies F from a collection.
@@ -101,6 +105,7 @@ def command(
 
         choice = select_method(collection, belief, exclude=excluded)
         return printing.display(of_choice(choice, title=collection.title or collection.id))
+    table = options.fakes_table(collection) if fakes else None
     options.check_page(page)
     if plot is not None:
         from ldpbayes.plots import check_ending
@@ -120,6 +125,8 @@ def command(
     from ldpbayes.pages.fit import of_fit
 
     content = of_fit(tree, top=top, collection=collection, command=options.command_line(seed, tree.attrs["random_seed"]))
+    if table is not None:
+        content = dataclasses.replace(content, tables=(*content.tables, table))
     if output:
         from ldpbayes.result import save
 

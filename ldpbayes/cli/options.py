@@ -12,7 +12,7 @@ import typer
 
 from ldpbayes import files
 from ldpbayes.checks import MAX_SEED
-from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.fitting import METHODS
 
 #: Posterior methods that --method takes.
@@ -146,6 +146,19 @@ def say_noncompliance(collection):
         found = collection.noncompliance()
         if found.identified:  # otherwise fit refuses with that sentence, or the user stated a prior
             typer.echo(found.sentence, err=True)
+
+
+def fakes_table(collection):
+    """Return the table of fabricated reports needed, or refuse cells and designs of which that is not known."""
+    from ldpbayes.collections import Collection
+    from ldpbayes.pages.check import fakes_table as table_of
+
+    if not isinstance(collection, Collection):
+        raise ArgumentError("fakes goes with one collection only; leave out by.")
+    table = table_of(collection)
+    if table is None:
+        raise InfeasibleError("The number of fabricated reports is not known for this design.")
+    return table
 
 
 def parameters(pairs):

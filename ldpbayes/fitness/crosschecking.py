@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections import as_collection
+from ldpbayes.collections import Cells, as_collection
+from ldpbayes.errors import listed
 from ldpbayes.fitness.base import Fitness
+from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.checking import check
 from ldpbayes.fitting import fit, point_estimates
 from ldpbayes.priors import prior_for
@@ -109,12 +111,66 @@ class CrossCheck:
         return " ".join(said) or f"Nothing to flag: {self.reference} and NUTS agree, and the channel fits the reports."
 
 
+@dataclass(frozen=True, eq=False)
+class CellsCrossCheck:
+    """The cross-checks of many cells.
+
+    Attributes
+    ----------
+    labels : tuple of str
+    cells : tuple of CrossCheck
+    fitness : CellsFitness
+        The tests that need no posterior, of all cells together.
+    """
+
+    labels: tuple
+    cells: tuple
+    fitness: CellsFitness
+
+    @property
+    def flagged(self):
+        """Whether the posteriors of some cell differ, or the reports do not fit, all cells together."""
+        return self.fitness.flagged or bool(self.apart or self.doubtful or self.unpredicted)
+
+    @property
+    def apart(self):
+        """Labels of the cells whose two posteriors differ."""
+        return self._where(lambda found: (np.abs(found.difference_mcse) > MAX_MCSE).any())
+
+    @property
+    def doubtful(self):
+        """Labels of the cells whose sampler did not converge."""
+        return self._where(lambda found: not found.sampler_converged)
+
+    @property
+    def unpredicted(self):
+        """Labels of the cells whose predictive p-value is below the level divided by the number of cells."""
+        return self._where(lambda found: any(c.p_value * len(self.cells) < MIN_P_VALUE for c in found.channels))
+
+    @property
+    def conclusion(self):
+        """One sentence per finding."""
+        said = [self.fitness.verdict] if self.fitness.flagged else []
+        for labels, words in (
+            (self.apart, f"The two posteriors differ by more than {MAX_MCSE:g} Monte Carlo standard errors in"),
+            (self.doubtful, "The sampler did not converge in"),
+            (self.unpredicted, "The posterior predictive check fails in"),
+        ):
+            if labels:
+                said.append(f"{words} {listed(labels)}.")
+        return " ".join(said) or "Nothing to flag: the posteriors of all cells agree, and the channels fit the reports."
+
+    def _where(self, holds):
+        return [label for label, found in zip(self.labels, self.cells, strict=True) if holds(found)]
+
+
 def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, chains=4, progressbar=False):
     """Return exact (where feasible), NUTS, MLE and oracle side by side, and the predictive check of the channel.
 
     Parameters
     ----------
-    collection : Collection or Tally
+    collection : Collection, Tally or Cells
+        Cells are compared one by one, each with the prior of one distribution.
     prior : as in fit
     random_seed : int or Generator, optional
     draws, chains : int
@@ -123,14 +179,19 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
 
     Returns
     -------
-    CrossCheck
+    CrossCheck, or CellsCrossCheck of Cells
     """
+    if isinstance(collection, Cells):
+        seeds = np.random.SeedSequence(_seed(random_seed)).spawn(len(collection))
+        settings = {"draws": draws, "chains": chains, "progressbar": progressbar}
+        found = [
+            crosscheck(cell, prior, random_seed=int(own.generate_state(1)[0]), **settings)
+            for cell, own in zip(collection.values(), seeds, strict=True)
+        ]
+        return CellsCrossCheck(collection.labels, tuple(found), check(collection, level=MIN_P_VALUE))
     collection = as_collection(collection)
     prior = prior_for(prior, collection)
-    if isinstance(random_seed, np.random.Generator):
-        random_seed = random_seed.integers(2**31)
-    random_seed = None if random_seed is None else checks.seed(random_seed)
-    seed = int(np.random.SeedSequence(random_seed).generate_state(1)[0])
+    seed = int(np.random.SeedSequence(_seed(random_seed)).generate_state(1)[0])
     settings = {"prior": prior, "random_seed": seed, "estimates": False, "progressbar": progressbar}
     reference = fit(collection, exclude=("nuts",), draws=draws, chains=chains, **settings)
     sampled = fit(collection, method="nuts", draws=draws, chains=chains, **settings)
@@ -207,6 +268,12 @@ def predictive_check(collection, tree, *, draws=1000, random_seed=None):
         replicated[:, c] = _discrepancy(fresh, expected)
     found = [_check(f"channel {t.name}", observed[c], replicated[:, c]) for c, (t, _) in enumerate(checked)]
     return (_check("the collection", observed.sum(), replicated.sum(axis=1)), *(found if len(found) > 1 else ()))
+
+
+def _seed(random_seed):
+    if isinstance(random_seed, np.random.Generator):
+        random_seed = random_seed.integers(2**31)
+    return None if random_seed is None else checks.seed(random_seed)
 
 
 def _verdict(x, in_mcse, estimates):

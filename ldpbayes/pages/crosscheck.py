@@ -1,5 +1,7 @@
 """The page of a cross-check."""
 
+import math
+
 import numpy as np
 
 from ldpbayes.pages.about import about, again, fingerprint
@@ -61,6 +63,45 @@ def of_crosscheck(check, *, title: str = "Cross-check", collection=None, command
     )
 
 
+def of_crosscheck_of_cells(check, *, title: str = "Cross-check", command: str = "") -> Page:
+    """Return the Page of a CellsCrossCheck: one row per cell.
+
+    Parameters
+    ----------
+    check : CellsCrossCheck
+        From crosscheck() of Cells.
+    title : str
+        Of the cells.
+    command : str
+        The line for a shell that makes this page.
+
+    Returns
+    -------
+    Page
+    """
+    columns = (
+        Column("cell", "cell", "text"),
+        Column("reference", "reference", "text", priority=2),
+        Column("difference_sd", "largest difference (sd)", spec=".3f", priority=1),
+        Column("difference_mcse", "(MCSE)", spec=".2f"),
+        Column("predictive_p", "predictive p", spec=".3g"),
+        Column("fitness_p", "least adjusted p", spec=".3g"),
+    )
+    rows = []
+    for label, found in zip(check.labels, check.cells, strict=True):
+        largest = (float(np.abs(values).max()) for values in (found.difference_sd, found.difference_mcse))
+        predictive = min((one.p_value for one in found.channels), default=math.nan)
+        rows.append((label, found.reference, *largest, predictive, found.fitness.p_value))
+    heading = f"{title}: every cell by two methods"
+    notes = (
+        Note(Kind.WARNING if check.fitness.flagged else Kind.DIAGNOSTIC, check.fitness.verdict),
+        Note(Kind.WARNING if check.flagged else Kind.VERDICT, as_sentences(check.conclusion)),
+    )
+    facts = {"cells": dict(zip(check.labels, map(_facts, check.cells), strict=True))}
+    facts |= {"flagged": check.flagged, "conclusion": check.conclusion}
+    return Page(heading, (Table(heading, columns, tuple(rows)),), notes, (), facts, "", {}, again(command))
+
+
 def _summary(check):
     """Return what was compared, and the conclusion is the verdict's."""
     worst = int(np.argmax(np.abs(check.difference_sd)))
@@ -84,7 +125,8 @@ def _figure(check, title):
 def _notes(check):
     for found in check.channels:
         word = "does not fit" if found.flagged else "fits"
-        text = f"Posterior predictive check of {found.name}: p = {found.p_value:.3f} over {found.draws:,} draws: {word}."
+        p = f"p = {found.p_value:.3f} by {found.draws:,} simulated tallies"
+        text = f"Posterior predictive check of {found.name}: {p}: {word}."
         yield Note(Kind.WARNING if found.flagged else Kind.DIAGNOSTIC, text)
     yield Note(Kind.WARNING if check.fitness.flagged else Kind.DIAGNOSTIC, check.fitness.verdict)
     yield Note(Kind.DIAGNOSTIC if check.sampler_converged else Kind.WARNING, as_sentences(check.outcome))

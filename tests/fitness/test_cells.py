@@ -83,3 +83,35 @@ def test_the_command_checks_groups_and_counts_fakes(tmp_path, capsys):
     assert set(json.loads(out)["cells"]) == {"a", "b"}
     code, out = printed(capsys, "check", tmp_path / "s.toml", "--by", "region", "--fakes")
     assert code == 2
+
+
+def test_a_cross_check_of_cells_joins_those_of_each():
+    """Findings of the cells come together; the posteriors themselves are those of crosscheck of one collection."""
+    from ldpbayes.fitness import crosschecking
+    from ldpbayes.pages.crosscheck import of_crosscheck_of_cells
+
+    p, n = np.array([0.6, 0.4]), len("ab")
+    one = {"categories": ("no", "yes"), "reference": "exact", "sampler": "nuts", "mean": p, "sd": p / 10, "estimates": {}}
+    one |= {"difference_sd": np.zeros(n), "verdicts": ("agrees",) * n, "outcome": "Converged.", "sampler_converged": True}
+
+    def found(mcse, p_value):
+        channels = (crosschecking.ChannelCheck("the collection", 1.0, p_value, 1000),)
+        return crosschecking.CrossCheck(**one, difference_mcse=np.full(n, mcse), channels=channels)
+
+    fits = check(cells_of(designs.warner(0.7), [p] * 2, 100, np.random.default_rng(0)))
+    quiet = crosschecking.CellsCrossCheck(("a", "b"), (found(0.5, 0.3), found(1.0, 0.008)), fits)
+    assert not quiet.flagged and "Nothing to flag" in quiet.conclusion
+    loud = crosschecking.CellsCrossCheck(("a", "b"), (found(9.0, 0.3), found(1.0, 0.001)), fits)
+    assert loud.flagged and "differ by more than 4 Monte Carlo standard errors in a" in loud.conclusion
+    assert "predictive check fails in b" in loud.conclusion
+    page = of_crosscheck_of_cells(loud)
+    assert [row[0] for row in page.tables[0].rows] == ["a", "b"] and page.facts["flagged"]
+
+
+@pytest.mark.calibrate
+def test_a_cross_check_of_two_cells():
+    from ldpbayes import crosscheck
+
+    rng = np.random.default_rng(5)
+    found = crosscheck(cells_of(designs.warner(0.7), [np.array([0.7, 0.3])] * 2, 500, rng), random_seed=1)
+    assert not found.flagged and len(found.cells) == 2

@@ -74,7 +74,7 @@ def test_mend_10_one_sayers_are_seen():
             total = np.bincount(reports, counts, 2) + np.array([0, 1500 - followers])
             tallies.append(Tally(designs.warner(truth), [0, 1], total.astype(int), name=f"{truth}"))
         seen += check(collection_of(*tallies)).flagged
-    assert seen >= 50
+    assert seen >= 57
 
 
 def test_mend_21_a_repeated_seed_is_flagged():
