@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cases import CASES
 
-from ldpbayes import GRR, Collection, Oracle, Tally, answers
+from ldpbayes import GRR, Collection, Oracle, Tally, answers, fit
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols import designs
 from ldpbayes.protocols.cohort_rr import CohortRR
@@ -70,6 +70,14 @@ def test_replaced_fakes_and_the_expected_poisoning():
     needed = answers.fakes_needed(Tally(protocol, reports), "3", lift=lift)
     assert needed.replaced == pytest.approx(500, rel=0.02)
     assert poisoning(protocol, 0.05).sentence.startswith("If 5 % of the reports were fabricated")
+
+
+def test_a_result_knows_as_much_as_its_reports():
+    tally = collected(PROTOCOLS[1])
+    tree = fit(tally, "jeffreys", random_seed=1)
+    by_result, by_reports = (answers.fakes_needed(one, "e", overtake="a") for one in (tree, tally))
+    assert (by_result.added, by_result.sentence) == (by_reports.added, by_reports.sentence)
+    assert answers.fakes_needed(tree, "e", lift=0.1) == answers.fakes_needed(tally, "e", lift=0.1)
 
 
 def test_no_number_is_enough_for_a_share_above_one():

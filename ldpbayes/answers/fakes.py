@@ -107,19 +107,20 @@ def fakes_needed(
     return Fakes(category, added, replaced, share, sentence)
 
 
-def _form(reports, channel) -> tuple[Binomials, tuple[str, ...]]:
+def _form(reports: Collection | Tally | xr.DataTree, channel: str | None) -> tuple[Binomials, tuple[str, ...]]:
     """Return the support counts with their rates, and the labels."""
     if isinstance(reports, xr.DataTree):
         if channel is not None:
             raise ArgumentError("channel goes with a collection; a result of several channels has no support counts.")
-        found = reports["confidence"] if "confidence" in reports.children else None
+        found = reports.children["confidence"].to_dataset() if "confidence" in reports.children else None
         if found is None or "support_count" not in found or found["support_count"].ndim > 1:
             raise InfeasibleError(
                 "This result has no support counts: it comes from several channels, from cells, from a protocol without "
                 "them, or from a fit without estimates. Ask the collection of one channel instead."
             )
-        parts = (found[name].values for name in ("support_count", "rate_of_value", "rate_of_others"))
-        return Binomials(*parts, int(reports.attrs["n_reports"])), tuple(map(str, found["category"].values))
+        counts, hit, other = (found[name].values for name in ("support_count", "rate_of_value", "rate_of_others"))
+        labels = tuple(map(str, found["category"].values))
+        return Binomials(counts, hit, other, int(reports.attrs["n_reports"])), labels
     collection = as_collection(reports)
     names = [tally.name for tally in collection.tallies]
     if channel is None and len(names) > 1:
@@ -131,7 +132,7 @@ def _form(reports, channel) -> tuple[Binomials, tuple[str, ...]]:
     return form, collection.categories
 
 
-def _position(label, labels, name) -> int:
+def _position(label: str | None, labels: tuple[str, ...], name: str) -> int:
     if label not in labels:
         raise ArgumentError(f"{name} must be one of {listed(labels)}, got {label!r}.")
     return int(np.flatnonzero(np.array(labels, dtype=object) == label)[0])

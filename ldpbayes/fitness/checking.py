@@ -8,7 +8,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.fitness.base import Fitness
+from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.goodness import REPLICATIONS, goodness_of_fit, listed
 from ldpbayes.fitness.nested import equality_test
@@ -81,7 +81,9 @@ def check(
         raise ArgumentError(f"collection must be a Collection, got {type(collection).__name__}.")
     rng = checks.generator(random_seed, "random_seed")
     replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
-    found, notes, compared = [], [], True
+    found: list[Check] = []
+    notes: list[str] = []
+    compared = True
     tallies = [tally for tally in collection.tallies if listed(tally)]
     if collection.survey is not None:
         notes.append("Reports with sampling weights are not compared with the design by their counts.")
