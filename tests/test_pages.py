@@ -29,6 +29,7 @@ RENDERERS = {
     "json": '"value": 1.25',
     "markdown": "| a label | 1.2500 |",
     "csv": "a label,1.25,0.5,2.0",
+    "parquet": "a label,1.25,0.5,2.0",
     "latex": "a label & 1.2500 & 0.5000 to 2.0000",
     "html": "<td>1.2500</td>",
 }
@@ -53,7 +54,7 @@ def test_every_renderer_is_in_the_table():
 def test_renderers_show_numbers_and_notes(name):
     text = PAGE.render(name)
     assert RENDERERS[name] in text and "None" not in text and "nan" not in text
-    if name != "csv":
+    if name not in ("csv", "parquet"):
         assert "Made by hand." in text
 
 
@@ -287,6 +288,16 @@ def test_fit_writes_pages(capsys, tmp_path, suffix):
     path = tmp_path / f"page{suffix}"
     status, out, _ = run(capsys, "fit", "example:nigeria", "--seed", 1, "--page", path)
     assert status == 0 and "Wrote" in out and "0.7382" in path.read_text()
+
+
+def test_parquet_has_the_numbers_with_their_types(tmp_path):
+    from pyarrow import parquet
+
+    write(PAGE, tmp_path / "page.parquet")
+    table = parquet.read_table(tmp_path / "page.parquet").to_pydict()
+    assert table == {
+        "label": ["a label", "missing"], "value": [1.25, None], "lower": [0.5, None], "upper": [2.0, None]
+    }  # fmt: skip
 
 
 def test_pages_of_unknown_formats_are_refused_first(capsys, tmp_path):

@@ -44,7 +44,8 @@ Seed = Annotated[
 Draws = Annotated[int, typer.Option(help="Draws per chain (four chains).", min=1)]
 AsJSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 PagePath = Annotated[
-    pathlib.Path | None, typer.Option("--page", help="Write the result as a page (.html, .md, .tex, .csv, .json, .txt).")
+    pathlib.Path | None,
+    typer.Option("--page", help="Write the result as a page (.html, .md, .tex, .csv, .parquet, .json, .txt)."),
 ]
 Parameters = Annotated[
     list[str] | None, typer.Option("--parameter", "-p", help="A protocol's parameter, name=value; may be repeated.")

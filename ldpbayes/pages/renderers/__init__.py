@@ -67,7 +67,7 @@ def write(page: Page, path) -> None:
     ----------
     page : Page
     path : path-like
-        Ending in .html, .md, .json, .csv, .tex or .txt.
+        Ending in .html, .md, .json, .csv, .parquet, .tex or .txt.
 
     Raises
     ------
@@ -76,4 +76,4 @@ def write(page: Page, path) -> None:
     DataError
         Where the file cannot be written.
     """
-    files.write_text(path, renderer_of(path).render(page))
+    files.write_bytes(path, renderer_of(path).encode(page))

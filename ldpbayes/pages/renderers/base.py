@@ -1,4 +1,4 @@
-"""What every renderer is: a page in, text out."""
+"""What every renderer is: a page in, text or the bytes of a file out."""
 
 import abc
 from typing import ClassVar
@@ -17,3 +17,7 @@ class AbstractRenderer(abc.ABC):
     @abc.abstractmethod
     def render(self, page: Page) -> str:
         """Return the page as text."""
+
+    def encode(self, page: Page) -> bytes:
+        """Return what a file of this format holds: the text in UTF-8, except for formats that are no text."""
+        return self.render(page).encode()

@@ -21,14 +21,20 @@ class CSV(AbstractRenderer):
 
     def render(self, page: Page) -> str:
         """Return the tables as CSV."""
-        tables = [table.complete() for table in page.tables]
-        several = len(tables) > 1
-        lines = [dict([("table", table.title)] * several) | line for table in tables for line in _lines(table)]
+        lines = list(lines_of(page))
         text = io.StringIO()
         writer = csv.DictWriter(text, list(dict.fromkeys(key for line in lines for key in line)), lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
         return text.getvalue()
+
+
+def lines_of(page: Page):
+    """Yield every row of every table as a dict; the entry "table" names the table where there are several."""
+    tables = [table.complete() for table in page.tables]
+    for table in tables:
+        for line in _lines(table):
+            yield {"table": table.title, **line} if len(tables) > 1 else line
 
 
 def _lines(table):
