@@ -78,7 +78,7 @@ class Hierarchical(AbstractPrior):
     by_category: bool = False
     n_categories: int | None = None
     n_cells: int | None = None
-    field_: "AbstractField | None" = field(default=None, repr=False)
+    field_: Any = field(default=None, repr=False)
     hyperparameter_names: ClassVar[tuple[str, ...]] = ("scale",)
 
     def __post_init__(self):

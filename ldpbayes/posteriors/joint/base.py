@@ -85,7 +85,7 @@ class AbstractJoint(abc.ABC):
         from ldpbayes import result
 
         prior, cells = problem.prior, problem.cells
-        data = {"distribution": (("chain", "draw", "cell", "category"), sample.distribution)}
+        data: dict[str, tuple] = {"distribution": (("chain", "draw", "cell", "category"), sample.distribution)}
         for name, (dims, values) in sample.variables.items():
             data[name] = (("chain", "draw", *dims), values, {"of": "prior"})
         trace = {"posterior": xr.Dataset(data, {name: list(labels) for name, labels in prior.coords().items()})}
@@ -95,7 +95,7 @@ class AbstractJoint(abc.ABC):
             "prior_weight": prior.weight(),
             "method": self.name,
             "reason": reason,
-            "settings": json.dumps(asdict(self) | asked, sort_keys=True, default=float),
+            "settings": json.dumps(asdict(self) | asked, sort_keys=True, default=float),  # type: ignore[call-overload]  # a dataclass
             "sampling": "independent" if sample.independent else "mcmc",
             "checked": sample.detail if sample.status is Status.ACCEPTED else "",
             "problem": "" if sample.status is Status.ACCEPTED else sample.detail,
