@@ -16,6 +16,7 @@ from ldpbayes.pages import about, summary
 from ldpbayes.pages.crosscheck import of_crosscheck
 from ldpbayes.pages.fit import of_fit
 from ldpbayes.plots import base
+from ldpbayes.theory import planning
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +42,43 @@ def test_groups_have_the_numbers_of_the_summary(regions):
 
 def test_every_group_has_its_label_apart_from_the_next(regions):
     figure = plots.plot_groups(regions[1])
-    figure.savefig(io.BytesIO(), format="png", dpi=figure.dpi)
+    assert outside(figure) < 0.03
     boxes = [text.get_window_extent() for text in figure.axes[0].get_yticklabels()]
     heights = sorted((box.y0, box.y1) for box in boxes)
     assert all(above[0] >= below[1] - 1 for below, above in itertools.pairwise(heights))
     assert all(box.x0 >= 0 for box in boxes)
+
+
+def outside(figure):
+    """Return how far, in inches, anything that is drawn reaches beyond an edge of a figure."""
+    figure.savefig(io.BytesIO(), format="png", dpi=figure.dpi)
+    box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    return max(-box.x0, -box.y0, box.x1 - width, box.y1 - height)
+
+
+def test_no_text_is_cut_at_the_edge_of_a_figure():
+    cheating = lb.load_example("cheating")
+    tree = lb.fit(cheating, random_seed=1, draws=50)
+    values = np.geomspace(500, 50_000, 5)
+    curves = planning.curves("n", values, n_categories=16, epsilon=1.0, kind="half_width")
+    figures = [
+        plots.plot_forest(tree),
+        plots.plot_forest(tree, top=3),
+        plots.plot_predictive(cheating, tree),
+        plots.plot_crosscheck(
+            crosschecked(), title="A survey with a rather long title that needs two lines or three of them"
+        ),
+        plots.plot_plan("n", values, curves, planning.KINDS["half_width"], chosen=(5000, 0.05, "subset"), title="A plan"),
+    ]
+    for figure in figures:
+        assert outside(figure) < 0.03
+
+
+def crosschecked():
+    """Return the outcome of a cross-check of two shares."""
+    numbers = np.array([0.6, 0.4]), np.array([0.1, 0.1]), np.array([0.01, -0.02]), np.array([0.3, -0.6])
+    away, verdicts = {"mle": np.array([0.5, -0.5])}, ("agrees", "agrees")
+    return CrossCheck(("a", "b"), "quadrature", "nuts", *numbers, away, verdicts, (), "Good.", True)
 
 
 def test_colours_are_those_of_okabe_and_ito(regions):
@@ -83,10 +116,7 @@ def test_many_reports_are_drawn_as_distances():
 
 
 def test_a_crosscheck_has_a_figure_and_a_summary():
-    numbers = np.array([0.6, 0.4]), np.array([0.1, 0.1]), np.array([0.01, -0.02]), np.array([0.3, -0.6])
-    away, verdicts = {"mle": np.array([0.5, -0.5])}, ("agrees", "agrees")
-    found = CrossCheck(("a", "b"), "exact", "nuts", *numbers, away, verdicts, (), "Good.", True)
-    page = of_crosscheck(found, title="A survey")
+    page = of_crosscheck(crosschecked(), title="A survey")
     (axes,) = page.figures[0].draw().axes
     assert sorted(axes.lines[0].get_xdata()) == [-0.02, 0.01] and "posterior sd" in axes.get_xlabel()
     assert "at most 0.02 posterior standard deviations (b)" in page.summary

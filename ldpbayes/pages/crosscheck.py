@@ -54,7 +54,7 @@ def of_crosscheck(check, *, title: str = "Cross-check", collection=None, command
     return Page(
         heading,
         (Table(heading, tuple(columns), tuple(rows)),),
-        tuple(_notes(check)),
+        tuple(dict.fromkeys(_notes(check))),  # a finding of the sampler is a part of the conclusion too
         (_figure(check, title),),
         _facts(check),
         _summary(check),

@@ -33,8 +33,10 @@ def plot_crosscheck(check, *, top=40, title=""):
     axes.axvline(0, color="0.4", lw=0.8)
     axes.set_yticks(y, [wrapped(check.categories[x], 28) for x in shown])
     axes.set_ylim(-0.7, shown.size - 0.3)
-    left_out = "" if shown.size == check.mean.size else f"\n(the {shown.size} largest of {check.mean.size:,} categories)"
-    axes.set_xlabel(f"difference from the mean by {check.reference}, in posterior sd{left_out}", fontsize=LABEL)
+    left_out = "" if shown.size == check.mean.size else f" (the {shown.size} largest of {check.mean.size:,} categories)"
+    words = f"difference from the mean by {check.reference}, in posterior sd{left_out}"
+    axes.set_xlabel(wrapped(words, 40), fontsize=LABEL)
+    axes.locator_params(axis="x", nbins=6)
     axes.tick_params(labelsize=SMALL)
     axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(wrapped(title or "The same posterior by other means", 42), fontsize=TITLE)
