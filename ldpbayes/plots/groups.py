@@ -71,7 +71,8 @@ def plot_groups(tree, *, top=CATEGORIES):
         axes.set_yticks(y[::every], [wrapped(label, 24) if line > 0.19 else label[:24] for label in cells[::every]])
     for axes in figure.axes[len(panels) :]:
         axes.remove()
-    figure.supxlabel("share of people", fontsize=LABEL)
+    for axes in figure.axes[-columns:]:  # a label of the whole figure would lie under its legend
+        axes.set_xlabel("share of people", fontsize=LABEL)
     figure.suptitle(wrapped(tree.attrs["title"] or tree.attrs["collection"], 42), fontsize=TITLE)
     figure.legend(handles=handles, loc="outside lower center", ncols=1, fontsize=SMALL, frameon=False)
     return figure
