@@ -281,6 +281,8 @@ def clean(
     for name, values in found.items():
         values = values[kept]
         kind = str(values.dtype).lower()
+        if kind.startswith(("datetime", "timedelta", "period")):
+            raise DataError("holds times; turn them into numbers, such as years, or into texts for a factor", field=name)
         if kind == "category":
             levels = values.cat.categories
             if values.cat.ordered:

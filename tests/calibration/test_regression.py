@@ -178,3 +178,15 @@ def test_the_textbook_model_agrees():
     mean, sd = (summary[f"coefficients_{key}"].sel(category="yes").values for key in ("mean", "sd"))
     assert np.abs(own.mean(axis=0) - mean).max() < 0.08 * sd.max()
     np.testing.assert_allclose(own.std(axis=0), sd, rtol=0.08)
+
+
+@pytest.mark.calibrate
+def test_a_regression_loads_no_pymc():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, ldpbayes as lb; lb.regress('connected ~ female', lb.load_example('nigeria_cells'), random_seed=1); "
+        "sys.exit(bool({'pymc', 'pytensor', 'numba', 'cvxpy'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=pathlib.Path(__file__).parents[2]).returncode == 0

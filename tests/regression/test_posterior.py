@@ -120,6 +120,7 @@ def test_weights_are_a_pseudo_posterior_with_a_linearised_design_effect(counts):
         lb.result.add_log_likelihood(other)
 
 
+@pytest.mark.calibrate
 def test_effects_of_groups_are_pooled_in_part():
     """Thirty groups of eighty: estimates lie between the common mean and each group alone, and σ is found."""
     rng = np.random.default_rng(3)
@@ -137,6 +138,34 @@ def test_effects_of_groups_are_pooled_in_part():
     assert found["posterior"]["1|g"].dims == ("chain", "draw", "1|g_level", "category")
     again = lb.predictions(found, {"g": ["g00", "g29"]})
     assert again.sizes == {"row": 2, "category": 2}
+
+
+def test_a_result_with_effects_of_groups_has_their_spread_and_predicts_known_groups_only():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"g": np.tile(["u", "v", "w"], 100), "report": rng.integers(0, 2, 300)})
+    try:
+        found = lb.regress("answer ~ 1 + (1 | g)", frame, warner(0.9), method="laplace", draws=50, random_seed=1)
+    except ConvergenceError as err:  # weights of so few draws
+        found = err.result
+    assert found["posterior"]["1|g"].dims == ("chain", "draw", "1|g_level", "category")
+    assert (found["posterior"]["1|g_sigma"] > 0).all()
+    effects = found["posterior"]["1|g"].sel({"1|g_level": "v", "category": "1"})
+    whole = effects + found["posterior"]["coefficients"].sel(term="Intercept", category="1")
+    expected = float((1 / (1 + np.exp(-whole))).mean())
+    answer = lb.predictions(found, {"g": ["v"]})
+    assert float(answer["mean"].sel(category="1")[0]) == pytest.approx(expected, abs=1e-12)
+    with pytest.raises(DataError, match="the level 'z', which the fit has not seen"):
+        lb.predictions(found, {"g": ["z"]})
+
+
+def test_the_prior_serves_fit_of_cells(nigeria):
+    cells = lb.load_example("nigeria_cells")
+    design = nigeria["design"]["columns"].values
+    prior = lb.Regression(design, tuple(nigeria["design"]["term"].values), 2, sizes=cells.sizes)
+    found = lb.fit(cells, prior, random_seed=1, draws=250, estimates=False)
+    one, two = (tree["summary"]["coefficients_mean"].sel(category="yes") for tree in (found, nigeria))
+    assert float(np.abs((one - two) / nigeria["summary"]["coefficients_sd"].sel(category="yes")).max()) < 0.2
+    assert found["posterior"]["distribution"].dims == ("chain", "draw", "cell", "category")
 
 
 # ---- results -------------------------------------------------------------------------------------------------------------
@@ -197,6 +226,8 @@ def test_a_factor_of_one_level_is_refused(counts):
         asked(counts.assign(country="NG"), "connected ~ female + country")
     with pytest.raises(DataError, match="one level"):
         asked(counts.assign(year=2014), "connected ~ C(year)")
+    with pytest.raises(DataError, match="holds times"):
+        asked(counts.assign(day=pd.date_range("2014-01-01", periods=len(counts))), "connected ~ day")
 
 
 def test_the_prior_decides_where_the_design_does_not():
