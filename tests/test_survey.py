@@ -267,6 +267,7 @@ def test_a_prior_over_weighted_cells_never_counts_them_as_whole_reports():
         confidence_intervals(collection)
 
 
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning")
 def test_weights_and_respondents_who_ignore_the_device():
     collection, *_ = sampled(protocol=GRR(2, 2.0))
     wrapped = collection.with_noncompliers({"no-sayer": "no"})
