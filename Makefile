@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Processes that share the tests, file by file: fixtures and compiled models serve a whole file.
 WORKERS ?= 2
 
-.PHONY: demo test docs fuzz calibrate notebooks lint bench wheel-check release-check clean help
+.PHONY: demo test docs fuzz calibrate studies notebooks lint bench wheel-check release-check clean help
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -22,6 +22,9 @@ test: $(VENV)/.ready  ## Run the tests (the slow calibrations and notebooks have
 
 fuzz: $(VENV)/.ready  ## Read many mutated files (FUZZ_EXAMPLES of them; 20,000 where not set).
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest tests/test_fuzz.py
+
+studies: $(VENV)/.ready  ## Run the study of priors at full size: some three hours on one core; continues where it stopped.
+	$(BIN)/ldpbayes study priors --setting paper --output out/studies
 
 calibrate: $(VENV)/.ready  ## Run the slow statistical calibrations.
 	$(BIN)/python -m pytest -m calibrate
