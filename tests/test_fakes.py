@@ -73,7 +73,7 @@ def test_replaced_fakes_and_the_expected_poisoning():
 
 
 def test_a_result_knows_as_much_as_its_reports():
-    tally = collected(PROTOCOLS[1])
+    tally = collected(PROTOCOLS[0])
     tree = fit(tally, "jeffreys", random_seed=1)
     by_result, by_reports = (answers.fakes_needed(one, "e", overtake="a") for one in (tree, tally))
     assert (by_result.added, by_result.sentence) == (by_reports.added, by_reports.sentence)
