@@ -157,7 +157,7 @@ def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -
     >>> survey = lb.load_example("nigeria_cells")
     >>> found = lb.regress("connected ~ female + married", survey, random_seed=1)
     >>> lb.predictions(found, {"female": [0, 1], "married": [1, 1]})["mean"].sel(category="yes").values.round(2).tolist()
-    [0.29, 0.18]
+    [0.28, 0.17]
     """
     fitted = Fitted(tree)
     frame, sizes = fitted.people(data)
