@@ -121,12 +121,31 @@ def _regression(case, frame, protocol, labels, rate):
     return f"{case}: {effective:,.0f} effective draws, {effective / seconds:,.0f} a second", seconds, effective / rate
 
 
+def tables():
+    """Yield (case, CPU seconds, what it is to stay below) of 2,000 draws of joint tables under the log-linear prior."""
+    from ldpbayes.posteriors.base import Problem, Watch
+    from ldpbayes.posteriors.loglinear import LogLinearTable
+    from ldpbayes.priors import LogLinear
+    from ldpbayes.protocols import Attributes
+
+    for sizes, n, limit in (((8, 5), 10**4, 5.0), ((2,) * 12, 10**5, 60.0)):
+        rng = np.random.default_rng(1)
+        truth = LogLinear(sizes, order=2, scale=0.25).sample(1, rng)[0]
+        protocol = Attributes(tuple(GRR(size, 2.0) for size in sizes))
+        tally = Tally(protocol, protocol.privatize(rng.choice(truth.size, n, p=truth), rng))
+        collection, method = Collection([str(x) for x in range(truth.size)], [tally]), LogLinearTable(draws=500)
+        start = time.process_time()
+        problem = Problem.of(collection, LogLinear(sizes))
+        method.run(method.prepare(problem), rng, Watch())
+        yield f"joint table of {truth.size:,} cells, {len(sizes)} attributes, n = {n:,}", _since(start), limit
+
+
 def _since(start):
     return time.process_time() - start
 
 
 #: What is timed: functions that yield (case, seconds, limit).
-PARTS = (learnt, groups, regressions)
+PARTS = (learnt, groups, regressions, tables)
 
 
 def main():
