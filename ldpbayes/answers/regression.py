@@ -41,11 +41,10 @@ class Fitted:
         self.design = Design.restore(tree.attrs["regression"], patterns, held["n_rows"].values)
         self.patterns = patterns
         self.sizes: NDArray = held["n_reports"].values
-        posterior = tree["posterior"]
-        self.categories = [str(name) for name in posterior["category"].values]
-        parts = [posterior["coefficients"].values]
-        parts += [posterior[group.name].values for group in self.design.columns.groups]
-        self._coefficients = np.concatenate(parts, axis=2)
+        self.categories = [str(name) for name in base.variable(tree, "posterior", "category").values]
+        names = ["coefficients", *(group.name for group in self.design.columns.groups)]
+        parts = [base.variable(tree, "posterior", name).values for name in names]
+        self._coefficients: NDArray = np.concatenate(parts, axis=2)
 
     def people(self, data: Any, count: str | None = None) -> tuple[Any, NDArray]:
         """Return (frame of the variables, how many people each row stands for): new data, or those of the fit."""

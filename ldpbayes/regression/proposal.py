@@ -142,7 +142,7 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
     rng : numpy.random.Generator
     watch : Watch
     """
-    proposal, best = Proposal.about(target, *mode), None
+    proposal, tried = Proposal.about(target, *mode), []
     for _ in range(1 + MAX_REFITS):
         parts = [_batch(target, proposal, size, rng, watch)]
         found = _joined(parts, size)
@@ -153,13 +153,12 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
                 found = _joined(parts, size)
         if not found.problem:
             return found
-        if best is None or found.effective > best.effective:
-            best = found
+        tried.append(found)
         refitted = Proposal.fitted(found.z, found.found.weight)
         if refitted is None or found.found.effective_sample < 2 * proposal.centre.size:
             break
         proposal = refitted
-    return best
+    return max(tried, key=lambda one: one.effective)
 
 
 def _batch(target, proposal, size, rng, watch):
