@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 import pytest
+from ranks import LEVEL, RANKED, binomial_p, covered, p_value, rank
 from recorded import record
-from test_sbc import LEVEL, RANKED, binomial_p, covered, p_value, rank
 
 from ldpbayes import GRR, Cells, Collection, Hierarchical, Tally
 from ldpbayes.posteriors.base import Watch

@@ -8,23 +8,18 @@ of the several hundred a few leave it by chance. The numbers go to sbc.csv besid
 
 import pathlib
 import time
-from functools import cache
 
 import numpy as np
 import pytest
 from cases import CASES
+from ranks import INTERVAL, LEVEL, RANKED, binomial_p, covered, p_value, rank
 from recorded import record
-from scipy import stats
 
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.fitting import METHODS, make_method
 from ldpbayes.priors import as_prior
 
-#: Draws that a truth is ranked among; MCMC draws are thinned to these.
-RANKED = 99
-LEVEL = 0.01
-INTERVAL = 0.9
 #: Settings and replications. With weak data and 20 sweeps a draw Gibbs draws are nearly independent; so is every third of
 #: NUTS.
 ENGINES = {
@@ -65,11 +60,6 @@ def draw_posterior(method, collection, prior, seed):
         return other.posterior(collection, prior, random_seed=seed, ci_prob=INTERVAL), 1
 
 
-def rank(truth, draws, rng):
-    """Return how many draws are below the truth, ties broken by lot."""
-    return (draws < truth).sum() + rng.integers(0, (draws == truth).sum() + 1)
-
-
 def replicate(engine, case, replications, stage):
     """Return ranks (replications, 3), hits of the method's own intervals of P and F (nan where it has none), hand-overs."""
     method = make_method(engine, **ENGINES[engine][0])
@@ -100,46 +90,6 @@ def replicate(engine, case, replications, stage):
                 low, high = (float(exact[f"{name}_{end}"][x]) for end in ("lower", "upper"))
                 hits[r, k] = low - 1e-9 <= value <= high + 1e-9
     return ranks, hits, handed
-
-
-@cache
-def null_statistics(replications, sets=10_000):
-    """Return the sorted statistic of uniform ranks, by simulation."""
-    rng = np.random.default_rng(0)
-    ranks = rng.integers(0, RANKED + 1, (sets, replications))
-    return np.sort([extremeness(row) for row in ranks])
-
-
-def extremeness(ranks):
-    """Return the least pointwise tail probability of the ranks' empirical distribution function."""
-    below = np.bincount(ranks, minlength=RANKED + 1).cumsum()[:-1]
-    return tails(ranks.size)[np.arange(RANKED), below].min()
-
-
-@cache
-def tails(replications):
-    """Return min(P(B ≤ c), P(B ≥ c)) for B ~ Binomial(replications, i/(RANKED + 1)), shape (RANKED, replications + 1)."""
-    law = stats.binom(replications, np.arange(1, RANKED + 1)[:, None] / (RANKED + 1))
-    count = np.arange(replications + 1)
-    return np.minimum(law.cdf(count), law.sf(count - 1))
-
-
-def p_value(ranks):
-    """Return the level at which the simultaneous band around uniform ranks just touches these (Säilynoja et al. 2022)."""
-    null = null_statistics(ranks.size)
-    return (np.searchsorted(null, extremeness(ranks) * (1 + 1e-9), side="right") + 1) / (null.size + 1)
-
-
-def covered(ranks):
-    """Return which truths are in the equal-tailed interval between order statistics, of probability INTERVAL exactly."""
-    tail = round((1 - INTERVAL) / 2 * (RANKED + 1))
-    return (ranks >= tail) & (ranks <= RANKED - tail)
-
-
-def binomial_p(hits, one_sided=False):
-    """Return the p-value of the coverage INTERVAL; one-sided where discreteness makes intervals wider than asked."""
-    kind = "less" if one_sided else "two-sided"
-    return stats.binomtest(int(hits.sum()), hits.size, INTERVAL, alternative=kind).pvalue
 
 
 def calibrate(engine, case, replications, stage):
