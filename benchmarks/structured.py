@@ -15,6 +15,7 @@ from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.joint import Joint, Whitened
 from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.posteriors.walk import RandomWalk
 from ldpbayes.priors import Hierarchical
 from ldpbayes.protocols.designs import forced_response
 from ldpbayes.protocols.grr import GRR
@@ -67,6 +68,19 @@ def groups():
     start = time.process_time()
     joined(data, Hierarchical("days"))
     yield "days, 365 × 10 categories × 300 reports, 4,000 draws", _since(start), 60
+
+
+def smooth():
+    """Yield (case, CPU seconds, what it is to stay below) of the moments under the smooth prior, scales sampled."""
+    method = RandomWalk(draws=300, chains=2, tune=300, thin=1)
+    method.moments(survey(GRR(10, 1.0), 1000))  # compiles
+    cases = [(GRR(1000, e), n, 1.0) for e in (1.0, 4.0) for n in (10**5, 10**6)]
+    cases += [(UnaryEncoding.optimised(1000, 1.0), 10**4, 2.5)]  # most of it for expansions over the reports
+    for protocol, n, limit in cases:
+        collection = survey(protocol, n)
+        start = time.process_time()
+        method.moments(collection)
+        yield f"smooth, moments, {protocol.name}, a = 1,000, n = {n:,}, epsilon {protocol.epsilon:g}", _since(start), limit
 
 
 def cells(number, n, walk=False, seed=1):
@@ -145,7 +159,7 @@ def _since(start):
 
 
 #: What is timed: functions that yield (case, seconds, limit).
-PARTS = (learnt, groups, regressions, tables)
+PARTS = (learnt, smooth, groups, regressions, tables)
 
 
 def main():

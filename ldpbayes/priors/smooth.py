@@ -43,7 +43,7 @@ class Smooth(AbstractPrior):
     """
 
     rate: float | None = None
-    degrees: float = 3.0
+    degrees: float = 2.0
     local: float = 0.5
     n_categories: int | None = None
     hyperparameter_names: ClassVar[tuple[str, ...]] = ("sigma", "tau")

@@ -28,7 +28,7 @@ def test_three_categories_agree_with_weighted_draws_of_the_prior(protocol):
     problem = Problem.of(collection, prior)
     rng = np.random.default_rng(2)
     scale = np.log(rng.standard_exponential((400_000, 2)))
-    z = np.concatenate([scale, rng.standard_t(3.0, (400_000, 2)), rng.standard_normal((400_000, 3))], axis=1)
+    z = np.concatenate([scale, rng.standard_t(prior.degrees, (400_000, 2)), rng.standard_normal((400_000, 3))], axis=1)
     p = prior.to_simplex(z)
     log_likelihood = collection.rows.log_likelihood(np.ascontiguousarray(p.T))
     weight = np.exp(log_likelihood - log_likelihood.max())
