@@ -145,14 +145,14 @@ class RandomWalk(AbstractPosterior):
         draws, scales, _ = run_chains(form, start, problem.prior.walk(), self, rng)
         flat, tails = draws.reshape(-1, draws.shape[-1]), ((1 - ci_prob) / 2, (1 + ci_prob) / 2)
         lower, upper = np.quantile(flat, tails, axis=0)
-        ends = [(float(x.mean()), *map(float, np.quantile(x, tails))) for x in (scales[..., 0], scales[..., 1])]
+        sigma, tau = (_mean_and_ends(scales[..., k], tails) for k in range(2))
         return WalkMoments(
             flat.mean(axis=0),
             flat.std(axis=0),
             lower,
             upper,
-            ends[0],
-            ends[1],
+            sigma,
+            tau,
             diagnostics.least_effective(np.log(scales)),
             form.kind != 1,
         )
@@ -176,6 +176,11 @@ def seconds(problem, iterations):
     a = problem.n_categories
     entries = 0 if problem.separable is not None or problem.rows is None else problem.rows.n_rows * a
     return iterations * (ITERATION + PER_CATEGORY * a + PER_ENTRY * (entries if entries <= MAX_ENTRIES else 0))
+
+
+def _mean_and_ends(draws, tails) -> tuple[float, float, float]:
+    low, high = np.quantile(draws, tails)
+    return float(draws.mean()), float(low), float(high)
 
 
 def form_of(problem, rng):
