@@ -1,5 +1,6 @@
 """The command line as a user meets it: tables, JSON, files, and one sentence on bad input."""
 
+import csv
 import json
 
 import numpy as np
@@ -143,5 +144,7 @@ def test_a_csv_page_has_every_category(capsys, tmp_path):
     path = tmp_path / "many.toml"
     assert run(capsys, "simulate", path, "--categories", 60, "--users", 1000, "-p", "epsilon=2", "--seed", 1)[0] == 0
     assert run(capsys, "fit", path, "--seed", 1, "--top", 5, "--page", tmp_path / "page.csv")[0] == 0
-    lines = (tmp_path / "page.csv").read_text().splitlines()
-    assert sum(line.startswith("c") and line[1:3].isdigit() for line in lines) == 60
+    with open(tmp_path / "page.csv", newline="") as file:
+        lines = [line for line in csv.DictReader(file) if line["category"]]
+    assert [line["category"] for line in lines] == [f"c{x:02d}" for x in range(60)]
+    assert all(line["distribution_confidence_lower"] for line in lines)

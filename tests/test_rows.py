@@ -30,6 +30,7 @@ from ldpbayes.likelihoods import (
     two_level,
     walsh_hadamard,
 )
+from ldpbayes.likelihoods.tensor import AdditiveRows, KroneckerRows
 
 
 def support_rows(n_rows, n_categories, beta=1.7, seed=0, top=5):
@@ -182,6 +183,10 @@ def test_small_rows_and_grr_load_no_compiler():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+#: Rows over a table of two attributes.
+TENSORS = (KroneckerRows, AdditiveRows)
+
+
 def kinds():
     """Return rows of every kind over six categories."""
     rng = np.random.default_rng(5)
@@ -198,6 +203,10 @@ def kinds():
         StackedRows([identity, supports]),
         ExtendedRows(IdentityRows([2, 0, 4], 3.0, [4, 1, 9], 5, -0.3), np.log([[0.2], [0.7], [0.1]])),
         PseudoRows(DenseRows(rng.random((7, 6)), rng.uniform(0.5, 9, 7))),
+        *(
+            kind([rng.random((3, 2)), rng.random((4, 3))], rng.integers(3, size=(8, 2)), rng.integers(1, 9, 8))
+            for kind in TENSORS
+        ),
     ]
 
 

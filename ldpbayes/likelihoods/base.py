@@ -84,7 +84,7 @@ class AbstractSampler(abc.ABC):
     def signal(self, p: FloatArray, rng: np.random.Generator) -> IntArray:
         """Return one draw of the signal tallies k given p, shape (a,)."""
 
-    def signals(self, draws: FloatArray, rng: np.random.Generator) -> IntArray:
+    def _signals(self, draws: FloatArray, rng: np.random.Generator) -> IntArray:
         """Return one draw of the signal tallies for each draw of p, shape (S, a)."""
         return np.stack([self.signal(p, rng) for p in draws])
 
@@ -96,7 +96,7 @@ class AbstractSampler(abc.ABC):
     @final
     def allocate_each(self, draws: FloatArray, rng: np.random.Generator) -> IntArray:
         """Return allocate(p) for each draw p, shape (S, a), made together where that is faster."""
-        signal = self.signals(draws, rng)
+        signal = self._signals(draws, rng)
         left = int(self.n_reports) - signal.sum(axis=1)
         return signal + rng.multinomial(left, draws / draws.sum(axis=1, keepdims=True))
 

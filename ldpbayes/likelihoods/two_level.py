@@ -357,10 +357,10 @@ class SupportSampler(AbstractSampler):
             return out + kernels.sparse_signal(*rows.listed, repeats, rows.beta, p, rng)
         return out + kernels.signal(rows.bits, repeats, rows.beta, p, *kernels.alias_table(p), rng)
 
-    def signals(self, draws, rng):
+    def _signals(self, draws, rng):
         rows = self._rows
         if rows.counts.sum() > 8 * rows.n_rows:  # rows stand for many users each, and are one multinomial each
-            return super().signals(draws, rng)
+            return super()._signals(draws, rng)
         shares = np.ascontiguousarray(draws / draws.sum(axis=1, keepdims=True))
         return _kernels().signals(rows.bits, rows.counts.astype(np.int64), rows.beta, shares, rng)
 

@@ -38,13 +38,14 @@ def lines_of(page: Page):
 
 
 def _lines(table):
-    """Yield each row as a dict; of an interval named x_interval the ends are x_lower and x_upper."""
+    """Yield each row as a dict; of an interval named x_interval or x the ends are x_lower and x_upper."""
     for row in table.rows:
         line = {}
         for column, value in zip(table.columns, row, strict=True):
             if column.kind == "interval":
-                stem = column.key.removesuffix("interval")
-                line |= dict(zip((f"{stem}lower", f"{stem}upper"), value or ("", ""), strict=True))
+                stem = column.key.removesuffix("interval").removesuffix("_")
+                ends = ("lower", "upper") if not stem else (f"{stem}_lower", f"{stem}_upper")
+                line |= dict(zip(ends, value or ("", ""), strict=True))
             else:
                 line[column.key] = "" if value is None or value != value else value
         yield line
