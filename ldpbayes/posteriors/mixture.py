@@ -104,13 +104,22 @@ class Mixture(AbstractPosterior):
         """
         problem = Problem.of(collection, prior)
         plan = self.plan(problem)
-        if not plan.feasible:
+        if isinstance(plan, Refusal):
             raise InfeasibleError(plan.reason)
         _, mixture, server = plan.state
         nodes, factor = _nodes(mixture, server, problem.n_categories)
-        known = mixed_moments(nodes, *server.moments(nodes.priors), problem.n_users)
-        names = ("distribution_mean", "distribution_sd", "frequency_mean", "frequency_sd")
-        return MixtureMoments(*(known[name] for name in names), nodes.log_evidence, factor, nodes, mixture)
+        means, variances = server.moments(nodes.priors)
+        known = mixed_moments(nodes, means, variances, problem.n_users)
+        return MixtureMoments(
+            known["distribution_mean"],
+            known["distribution_sd"],
+            known["frequency_mean"],
+            known["frequency_sd"],
+            nodes.log_evidence,
+            factor,
+            nodes,
+            mixture,
+        )
 
     def run(self, plan, rng, watch):
         problem, mixture, server = plan.state
