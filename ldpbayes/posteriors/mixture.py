@@ -104,9 +104,9 @@ class Mixture(AbstractPosterior):
         """
         problem = Problem.of(collection, prior)
         plan = self.plan(problem)
-        if isinstance(plan, Refusal):
+        if not plan.feasible:
             raise InfeasibleError(plan.reason)
-        _, mixture, server = plan.state
+        _, mixture, server = plan.state  # type: ignore[union-attr]  # a Refusal is not feasible
         nodes, factor = _nodes(mixture, server, problem.n_categories)
         means, variances = server.moments(nodes.priors)
         known = mixed_moments(nodes, means, variances, problem.n_users)
