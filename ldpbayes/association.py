@@ -111,7 +111,7 @@ def associate(
     sizes = tuple(map(len, attributes.values()))
     loglinear = isinstance(prior, str) and prior == "loglinear"
     belief = LogLinear(sizes, order=order) if loglinear else prior
-    run = {"draws": draws, "chains": chains, "ci_prob": ci_prob}
+    run: dict[str, Any] = {"draws": draws, "chains": chains, "ci_prob": ci_prob}
     tree = fit(collection, belief, random_seed=random_seed, progressbar=progressbar, **run)
     tree.attrs["attributes"] = json.dumps([[name, list(levels)] for name, levels in attributes.items()])
     factor = _against_independence(tree, collection, attributes, belief, random_seed)
