@@ -286,13 +286,13 @@ def pairs_of(tree: xr.DataTree) -> list[tuple[str, str]]:
     return list(combinations(attributes_of(tree), 2))
 
 
-def _pairs(size, kind):
+def _pairs(size: int, kind: str) -> list[tuple[int, int]]:
     if kind == "local":
         return list(pairwise(range(size)))
     return [(0, j) for j in range(1, size)] if kind == "reference" else list(combinations(range(size), 2))
 
 
-def _summary(tree, draws, levels, ci_prob):
+def _summary(tree: xr.DataTree, draws: NDArray, levels: dict[str, tuple[str, ...]], ci_prob: float) -> xr.Dataset:
     ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
     lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2], axis=0)
     found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1), "lower": lower, "upper": upper}

@@ -53,12 +53,12 @@ class Table:
 
     def log_likelihood(self, effects):
         """Return (ℓ, P) of many θ, shape (k, n_effects)."""
-        p = softmax(self.prior.logits(effects))
+        p = softmax(self.prior.predictor(effects))
         return self.rows.log_likelihood(np.ascontiguousarray(p.T)), p
 
     def at(self, effects):
         """Return (ℓ, its gradient, P) at θ."""
-        p = softmax(self.prior.logits(effects))
+        p = softmax(self.prior.predictor(effects))
         value, slope = self.rows.value_and_gradient(p)
         value += self.rows.log_constant
         return value, self.prior.effects_of(p * (slope - p @ slope)), p
@@ -469,7 +469,7 @@ class LogLinearTable(AbstractPosterior):
         """Return the Sample of chains that start from weighted draws."""
         prior = table.prior
         effects, logs, stats = sampled(table, theta, found.weight, self.draws, self.chains, rng, watch)
-        p = softmax(prior.logits(effects.reshape(-1, prior.n_effects)))
+        p = softmax(prior.predictor(effects.reshape(-1, prior.n_effects)))
         hyper = {name: prior.scale * np.exp(logs[..., m]) for m, name in enumerate(prior.scales)}
         detail = f"Draws about the modes were not enough ({facts['weights_rejected']}); NUTS went on from them."
         shape = (self.chains, self.draws, *prior.shape)

@@ -80,7 +80,7 @@ class LogLinear(AbstractPrior):
         object.__setattr__(self, "order", order)
 
     @property
-    def n_categories(self) -> int:
+    def n_categories(self) -> int:  # type: ignore[override]
         """Number of cells of the table."""
         return math.prod(self.sizes)
 
@@ -129,7 +129,7 @@ class LogLinear(AbstractPrior):
         return self.n_effects + self.order - 1
 
     # ---- η = B θ ----------------------------------------------------------------------------------------------------------
-    def logits(self, effects: np.ndarray) -> np.ndarray:
+    def predictor(self, effects: np.ndarray) -> np.ndarray:
         """Return η = B θ for θ of shape (n_effects,) or (k, n_effects), axis by axis."""
         effects = np.asarray(effects, dtype=float)
         flat = effects.reshape(-1, self.n_effects)
@@ -155,7 +155,7 @@ class LogLinear(AbstractPrior):
         """
         if self.n_effects * self.n_categories > MAX_BASIS:
             raise InfeasibleError(f"{self.n_effects:,} effects over {self.n_categories:,} cells are too many; lower order.")
-        return np.ascontiguousarray(self.logits(np.eye(self.n_effects)).T)
+        return np.ascontiguousarray(self.predictor(np.eye(self.n_effects)).T)
 
     # ---- the unknowns -----------------------------------------------------------------------------------------------------
     def _deviations(self, z):
@@ -180,7 +180,7 @@ class LogLinear(AbstractPrior):
 
     def to_simplex(self, z: np.ndarray) -> np.ndarray:
         z = np.asarray(z, dtype=float)
-        return softmax(self.logits(self._deviations(z) * z[..., self.order - 1 :]))
+        return softmax(self.predictor(self._deviations(z) * z[..., self.order - 1 :]))
 
     def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
         p, h, deviations = self.to_simplex(z), self.order - 1, self._deviations(z)

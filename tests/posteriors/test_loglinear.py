@@ -41,7 +41,7 @@ def enumerated(prior, rows, points=71, width=4.5):
     at_zero = prior.log_prior(np.concatenate([zeros, fine.reshape(-1, 1)], axis=1)) - prior.log_prior_mains(zeros)
     cell = logsumexp(at_zero.reshape(fine.shape), axis=1) - np.log(100)
     grid = np.stack(np.meshgrid(main, main, both, indexing="ij"), axis=-1).reshape(-1, 3)
-    p = loglinear.softmax(prior.logits(grid))
+    p = loglinear.softmax(prior.predictor(grid))
     log = prior.log_prior_mains(grid[:, :2]) + np.tile(cell, points**2)
     log = log + rows.log_likelihood(np.ascontiguousarray(p.T))
     return logsumexp(log) + 3 * np.log(step), np.exp(log - logsumexp(log)) @ p
@@ -65,7 +65,7 @@ def test_evidence_of_independence_is_the_product_of_the_margins(pair, fitted):
         rows = lb.Tally(design, [0, 1], table.sum(axis=1 - axis).astype(int)).rows
         theta = np.linspace(-6, 6, 4001)[:, None]
         prior = LogLinear((2,))
-        p = loglinear.softmax(prior.logits(theta))
+        p = loglinear.softmax(prior.predictor(theta))
         total += logsumexp(prior.log_prior(theta) + rows.log_likelihood(np.ascontiguousarray(p.T))) + np.log(0.003)
     found = fitted.attrs["log_evidence_independence"]
     assert found == pytest.approx(total, abs=0.01 + 4 * fitted.attrs["log_evidence_independence_error"])
