@@ -1,10 +1,13 @@
 """The examples on the pages of the site run as printed, one page after another in a namespace of its own."""
 
+import inspect
 import pathlib
 import re
 import warnings
 
 import pytest
+
+import ldpbayes as lb
 
 ROOT = pathlib.Path(__file__).parents[1]
 FOLDERS = [ROOT / "docs", *(ROOT / "docs" / name for name in ("howto", "theory", "reference"))]
@@ -23,3 +26,11 @@ def test_examples_run(page, capsys, tmp_path, monkeypatch):
 
 def test_pages_with_examples_are_found():
     assert {"index.md", "howto/from-r-packages.md"} <= {str(page.relative_to(ROOT / "docs")) for page in PAGES}
+
+
+def test_the_reference_names_everything_public():
+    """Everything in ldpbayes but its modules, and every plot."""
+    text = (ROOT / "docs" / "reference" / "index.md").read_text()
+    listed = set(re.findall(r"^   ([\w.]+)$", text, re.M))
+    public = {name for name in lb.__all__ if not inspect.ismodule(getattr(lb, name))}
+    assert public | {f"plots.{name}" for name in dir(lb.plots) if name.startswith("plot_")} <= listed

@@ -137,7 +137,7 @@ def conditional(
 def odds_ratio(
     tree: xr.DataTree, first: str, second: str, *, kind: str = "local", target: str = "distribution", ci_prob: float = 0.95
 ) -> xr.Dataset:
-    """Return odds ratios p_ij p_kl / (p_il p_kj) of two attributes; with two levels each there is one of them.
+    """Return odds ratios ``p_ij p_kl / (p_il p_kj)`` of two attributes; with two levels each there is one of them.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def odds_ratio(
 def cramers_v(
     tree: xr.DataTree, first: str, second: str, *, target: str = "distribution", ci_prob: float = 0.95
 ) -> xr.Dataset:
-    """Return Cramér's V = √(φ² / (min(k, l) − 1)), φ² = Σ_ij (p_ij − p_i· p_·j)² / (p_i· p_·j), of two attributes.
+    """Return Cramér's ``V = √(φ² / (min(k, l) − 1))``, ``φ² = Σ_ij (p_ij − p_i· p_·j)² / (p_i· p_·j)``, of two attributes.
 
     0 is independence and 1 that one attribute follows from the other. It cannot be negative, so that its interval never
     holds 0: ``independence`` says whether 0 is plausible.
@@ -217,7 +217,7 @@ def cramers_v(
 def mutual_information(
     tree: xr.DataTree, first: str, second: str, *, target: str = "distribution", ci_prob: float = 0.95
 ) -> xr.Dataset:
-    """Return the mutual information Σ_ij p_ij log [p_ij / (p_i· p_·j)] of two attributes, in nats.
+    """Return the mutual information ``Σ_ij p_ij log [p_ij / (p_i· p_·j)]`` of two attributes, in nats.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ def plot_association(tree, *, top=MAX_PANELS):
     """Return a matplotlib figure: one heat map for each pair of attributes, the strongest associations first.
 
     The number in a cell is the share of the column's level among people with the row's level; its colour is the residual
-    (p_ij − p_i· p_·j)/√(p_i· p_·j) of the posterior mean: blue where a combination is more frequent than under
+    ``(p_ij − p_i· p_·j)/√(p_i· p_·j)`` of the posterior mean: blue where a combination is more frequent than under
     independence, red where it is rarer.
 
     Parameters
