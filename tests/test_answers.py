@@ -49,7 +49,7 @@ def grr_fit(a, seed, n=20_000, epsilon=3.0, **settings):
     rng, protocol = np.random.default_rng(a), GRR(a, epsilon=epsilon)
     reports, counts = protocol.simulate(rng.multinomial(n, 1 / np.arange(1, a + 1) / (1 / np.arange(1, a + 1)).sum()), rng)
     collection = Collection([f"c{x}" for x in range(a)], [Tally(protocol, reports, counts)])
-    return fit(collection, random_seed=seed, **settings), Exact().moments(collection, as_prior("jeffreys", a))
+    return fit(collection, "jeffreys", random_seed=seed, **settings), Exact().moments(collection, as_prior("jeffreys", a))
 
 
 def inside(band, draws):
@@ -344,6 +344,6 @@ def test_worth_does_not_count_the_prior(alpha):
 
 def test_worth_states_where_the_prior_outweighs_the_reports():
     few = Collection([f"c{x}" for x in range(50)], [Tally(GRR(50, epsilon=0.5), np.arange(50), np.full(50, 4))])
-    assert "it carries as much weight as 25 answers" in fit(few, random_seed=1).attrs["decides"]
+    assert "it carries as much weight as 25 answers" in fit(few, "jeffreys", random_seed=1).attrs["decides"]
     many = Collection(["no", "yes"], [Tally(designs.warner(0.75), [0, 1], [5000, 5000])])
     assert fit(many, random_seed=1).attrs["decides"] == ""

@@ -114,7 +114,7 @@ def test_interrupted_augmentation_is_not_handed_over(monkeypatch):
         sys.modules["ldpbayes.fitting"], "METHODS", {"augmentation": METHODS["augmentation"], "nuts": METHODS["nuts"]}
     )
     with pytest.warns(DiagnosticWarning, match="interrupted after"):
-        tree = fit(collection, random_seed=1, estimates=False)
+        tree = fit(collection, "jeffreys", random_seed=1, estimates=False)
     assert tree.attrs["method"] == "augmentation" and tree.attrs["interrupted"] == 1
 
 

@@ -298,7 +298,7 @@ def test_command(tmp_path, capsys):
         cli.main(["study", "privacy", "--output", str(tmp_path)])
     assert not stopped.value.code
     shown = capsys.readouterr().out
-    assert "average_privacy" in shown and "Wrote" in shown
+    assert "Average and worst-case privacy" in shown and "Wrote" in shown
     assert (tmp_path / "privacy-small.png").stat().st_size > 5_000
     assert pq.read_table(tmp_path / "privacy-small.parquet").num_rows == 60
 

@@ -378,6 +378,10 @@ class Collection:
         """Return a sentence that names the categories the channels cannot distinguish, or an empty string."""
         return self._identifiability
 
+    def has_full_rank(self) -> bool:
+        """Return whether enough reports would determine the share of every category."""
+        return not self._identifiability
+
     @cached_property
     def _identifiability(self) -> str:
         groups = self.unidentified()

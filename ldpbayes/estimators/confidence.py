@@ -86,7 +86,7 @@ def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) 
     >>> from ldpbayes.protocols.designs import warner
     >>> found = confidence_intervals(Tally(warner(0.7), [0, 1], [60, 40]))
     >>> found.method, found.lower[0].round(3).tolist(), found.upper[0].round(3).tolist()
-    ('exact', [0.493, 0.0], [1.0, 0.507])
+    ('exact', [0.493, 0.008], [0.992, 0.507])
     """
     collection = as_collection(collection)
     ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)

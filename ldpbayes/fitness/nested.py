@@ -63,7 +63,7 @@ def free_parameters(collection: Collection) -> int:
     ----------
     collection : Collection
     """
-    if not collection.unidentified():
+    if collection.has_full_rank():
         return collection.n_categories - 1
     stacked = np.concatenate([tally.protocol.identifying_matrix() for tally in collection.tallies])
     return int(np.linalg.matrix_rank(stacked)) - 1

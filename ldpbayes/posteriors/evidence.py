@@ -15,7 +15,7 @@ from ldpbayes.posteriors import surrogate, walk
 from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.conditioned_product.factors import PowerFactors, tilted_many
 from ldpbayes.posteriors.exact import separable_family
-from ldpbayes.priors import Learnt, Smooth, as_dirichlet
+from ldpbayes.priors import Dirichlet, Learnt, Smooth
 
 #: Priors that are compared in every result, by name: the papers' prior is what the others are compared with.
 COMPARED = ("jeffreys", "flat", "learnt")
@@ -118,7 +118,7 @@ def log_bayes_factors(
     except InfeasibleError as err:
         return BayesFactors({}, {}, dict.fromkeys(COMPARED, str(err).rstrip(".")), "")
     learnt = Learnt(n_categories=problem.n_categories)
-    fixed = {name: as_dirichlet(name, problem.n_categories, "A Bayes factor").alpha for name in COMPARED if name != "learnt"}
+    fixed = {name: make(problem.n_categories).alpha for name, make in Dirichlet.named().items() if name in COMPARED}
     t = np.linspace(-REACH, REACH, LOOKS)
     found = evidences.symmetric(np.concatenate([[alpha[0] for alpha in fixed.values()], learnt.alpha(t)]))
     value = dict(zip(fixed, found[: len(fixed)].tolist(), strict=True))

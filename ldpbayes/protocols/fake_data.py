@@ -56,7 +56,7 @@ class FakeData(AbstractProtocol):
     --------
     >>> rs = FakeData.amplified((2, 2), 1.0, "grr", "uniform")
     >>> round(rs.epsilon, 6), round(rs.attribute_epsilon, 6)
-    (1.489881, 1.0)
+    (1.48988, 1.0)
     """
 
     n_categories: int

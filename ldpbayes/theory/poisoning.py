@@ -60,7 +60,7 @@ def poisoning(protocol: AbstractProtocol, share: float = 0.01, p: float = 0.0, c
     --------
     >>> from ldpbayes.protocols import GRR
     >>> round(poisoning(GRR(20, 1.0), 0.05).lift, 3)
-    0.602
+    0.603
     """
     share = checks.probability(share, "share")
     p = checks.probability(p, "p")

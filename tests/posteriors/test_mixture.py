@@ -148,8 +148,8 @@ SMALL = {
     "name, server",
     [
         ("oue", "quadrature"),
-        ("subset", "surrogate"),
-        pytest.param("oue", "surrogate", marks=pytest.mark.calibrate),
+        pytest.param("subset", "surrogate", marks=pytest.mark.calibrate),
+        ("oue", "surrogate"),
         pytest.param("subset", "quadrature", marks=pytest.mark.calibrate),
     ],
 )
@@ -234,7 +234,7 @@ def uniform_enough(found):
 
 
 def test_calibrated_in_short():
-    uniform_enough(ranks(GRR(4, 1.5), 100, 12, 1, draws=100))
+    uniform_enough(ranks(GRR(4, 1.5), 100, 20, 1, draws=100))
 
 
 @pytest.mark.calibrate

@@ -132,7 +132,8 @@ def test_settings_say_how_to_run_it_again(nuts_nigeria):
     assert nuts_nigeria.attrs["method"] == "nuts" and nuts_nigeria.attrs["sampler"] == "nutpie"
 
 
-@pytest.mark.parametrize("listed", [pytest.param(True, marks=pytest.mark.calibrate), False], ids=["counts", "whole reports"])
+@pytest.mark.calibrate  # tests/test_engines_agree.py compares both forms for other protocols
+@pytest.mark.parametrize("listed", [True, False], ids=["counts", "whole reports"])
 def test_three_categories_agree_with_a_grid_whichever_way_they_are_observed(minarets, listed, monkeypatch):
     if not listed:
         monkeypatch.setattr("ldpbayes.model._lists_reports", lambda tally: False)

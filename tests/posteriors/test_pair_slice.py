@@ -109,6 +109,7 @@ def test_auto_answers_four_items_without_nuts(monkeypatch):
     assert tree.attrs["method"] == "pair_slice" and tree.attrs["converged"]
 
 
+@pytest.mark.calibrate  # several seconds
 def test_auto_answers_counts_of_bits_without_nuts(monkeypatch):
     monkeypatch.setattr(NUTS, "run", lambda *_, **__: pytest.fail("handed over to NUTS"))
     with pytest.warns(match="marginal bit counts"):

@@ -37,7 +37,7 @@ def tree(cells):
 
 
 def test_one_alpha_agrees_with_brute_force(cells, tree):
-    prior, t = Learnt(n_categories=A), np.linspace(-4, 4, 33)
+    prior, t = Learnt(n_categories=A), np.linspace(-2.5, 3.5, 61)
     found = [[exact_moments(cell.rows, Dirichlet(np.full(A, v))) for cell in cells.values()] for v in prior.alpha(t)]
     log_weight = np.array([sum(one.log_evidence for one in row) for row in found]) + stats.norm.logpdf(t)
     weight = np.exp(log_weight - logsumexp(log_weight))
@@ -46,7 +46,7 @@ def test_one_alpha_agrees_with_brute_force(cells, tree):
     assert tree.attrs["log_evidence"] == pytest.approx(logsumexp(log_weight) + np.log(t[1] - t[0]), abs=2e-3)
     cdf = np.cumsum(weight) - weight / 2
     ends = prior.alpha(np.interp([0.025, 0.975], cdf, t))
-    assert (tree.attrs["alpha_lower"], tree.attrs["alpha_upper"]) == pytest.approx(ends, rel=0.06)
+    assert (tree.attrs["alpha_lower"], tree.attrs["alpha_upper"]) == pytest.approx(ends, rel=0.02)
     for c in range(len(cells)):
         mean = weight @ np.array([row[c].mean for row in found])
         np.testing.assert_allclose(tree["exact"]["distribution_mean"].isel(cell=c).values, mean, rtol=2e-3)

@@ -9,7 +9,7 @@ from scipy import integrate, stats
 
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError, InfeasibleError
-from ldpbayes.fitting import fit
+from ldpbayes.fitting import fit, make_method
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.surrogate import GaussianFactors, Proposal, Surrogate, _propose, expand, weigh
 from ldpbayes.priors import Dirichlet
@@ -83,7 +83,7 @@ def test_every_protocol_against_an_exact_method(case):
     prior = Dirichlet.jeffreys(a)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exact = fit(collection, prior, method="tally_states", random_seed=1, draws=250, estimates=False)["exact"]
+        exact = make_method("tally_states", draws=250).posterior(collection, prior, random_seed=1)["exact"]
     found = Surrogate(draws=1500).weighted(collection, prior, random_seed=1)
     assert not found.problem
     error = (found.weight @ found.distribution - exact["distribution_mean"].values) / exact["distribution_sd"].values

@@ -15,6 +15,8 @@ from ldpbayes.posteriors.joint.base import AbstractJoint
 from ldpbayes.posteriors.joint.forms import Forms, entries, expand, log_weights
 from ldpbayes.posteriors.joint.whitening import Plain, whitened
 
+#: Where draws diverge, they are made once more with this acceptance rate.
+CAREFUL = 0.99
 #: Cells with at most so many entries (distinct reports × categories) in all keep their rows: a gradient visits them all.
 FEW_ENTRIES = 60_000
 #: More entries than this are not written out.
@@ -202,17 +204,12 @@ class Whitened(AbstractJoint):
         coordinates = whitened(target, pilot.mean(axis=0))
         white = type(coordinates) is not Plain
         start = coordinates.back(pilot)
-        u, stats = _nuts(
-            target,
-            coordinates,
-            rng,
-            draws=self.draws,
-            tune=TUNE if white else self.tune,
-            chains=self.chains,
-            target_accept=self.target_accept,
-            start=start,
-            watch=watch,
-        )
+        settings = {"draws": self.draws, "tune": TUNE if white else self.tune, "chains": self.chains}
+        u, stats = _nuts(target, coordinates, rng, target_accept=self.target_accept, start=start, watch=watch, **settings)
+        if stats["diverging"].any() and self.target_accept < CAREFUL and not (watch is not None and watch.interrupted):
+            # Once more with smaller steps: a scale near zero makes the effects narrow.
+            settings |= {"tune": max(settings["tune"], self.tune)}
+            u, stats = _nuts(target, coordinates, rng, target_accept=CAREFUL, start=start, watch=watch, **settings)
         return coordinates.of(u), stats
 
 
