@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # One thread per numerical library: steadier on small machines, and faster for these sizes.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+# Compiled files are kept, also where the environment asks for none: rewriting the tests costs ten seconds a process.
+export PYTHONDONTWRITEBYTECODE :=
 # Processes that share the tests, file by file: fixtures and compiled models serve a whole file.
 WORKERS ?= 2
 

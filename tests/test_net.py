@@ -24,7 +24,18 @@ def test_every_entry_is_recorded():
 
 
 #: Entries that take several seconds each, compared by `make calibrate`.
-SLOW = {f"random/{seed}" for seed in (6, 17, 28, 36, 38, 41, 55, 63, 69, 71, 73, 75, 76, 77, 87)}
+SLOW = {f"random/{seed}" for seed in (6, 17, 28, 36, 38, 41, 55, 63, 69, 71, 73, 75, 76, 77, 87)} | {
+    "data/rr_granada_joint/pair_slice",
+    "data/rr_granada_joint/augmentation",
+    "data/rr_wada_forum_joint/augmentation",
+    "data/rr_minarets/tally_states",
+    "case/mixture/5",
+    "case/blh/5",
+    "case/olh-xxhash/5",
+    "case/dual/5",
+    "case/unary-rates/5",
+    "random/37",
+}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Results: files of version 0.1.0 are read, damage is one sentence, traces become results, cells stack and come apart."""
 
+import functools
 import io
 import pathlib
 import warnings
@@ -52,10 +53,16 @@ def test_there_are_files_of_version_0_1_0():
     assert {path.stem.removeprefix("result_0.1.0_") for path in OLD} == {"exact", "quadrature", "augmentation", "nuts"}
 
 
+@functools.cache
+def old_tree():
+    """Return a result of version 0.1.0."""
+    return xr.open_datatree(OLD[0], engine="h5netcdf").load()
+
+
 def damaged(change):
     """Return an old result after a change to its groups (a dict of Datasets) and attrs."""
-    tree = xr.open_datatree(OLD[0], engine="h5netcdf").load()
-    groups, attrs = {name: node.to_dataset() for name, node in tree.children.items()}, dict(tree.attrs)
+    tree = old_tree()
+    groups, attrs = {name: node.to_dataset().copy() for name, node in tree.children.items()}, dict(tree.attrs)
     change(groups, attrs)
     out = xr.DataTree.from_dict(groups)
     out.attrs |= attrs

@@ -77,8 +77,8 @@ SIXTY = collected(GRR(60, 2.0), 20_000, np.arange(60, 0, -1) / 1830)
     [
         collected(GRR(3, 1.0), 60, [0.7, 0.2, 0.1]),
         collected(GRR(8, 2.0), 3000, [0.5, 0.3, 0.2, 0, 0, 0, 0, 0]),
-        collected(GRR(10, 0.5), 300, np.full(10, 0.1)),
-        SIXTY,
+        pytest.param(collected(GRR(10, 0.5), 300, np.full(10, 0.1)), marks=pytest.mark.calibrate),
+        pytest.param(SIXTY, marks=pytest.mark.calibrate),
     ],
     ids=["three", "sparse", "even", "sixty"],
 )

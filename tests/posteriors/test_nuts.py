@@ -105,6 +105,7 @@ def test_chains_converge_without_divergences(name, request):
     assert {"energy", "tree_depth", "step_size", "acceptance_rate"} <= set(tree["sample_stats"].data_vars)
 
 
+@pytest.mark.calibrate  # compiles anew
 def test_same_seed_same_draws_whatever_was_compiled_or_sampled_between(nigeria, nuts_nigeria, monkeypatch):
     def draws(method, seed):
         return method.posterior(nigeria, "flat", random_seed=seed)["posterior"]
