@@ -25,6 +25,7 @@ def test_nigeria_is_not_flagged(root):
     assert "Nothing to flag" in report.conclusion
 
 
+@pytest.mark.calibrate  # tests/test_readme.py runs the same command
 def test_minarets_read_as_warner_are_flagged(root):
     report = crosscheck(read_collection(root / "data/rr_minarets_as_warner.toml"), random_seed=1)
     assert report.flagged
@@ -33,6 +34,7 @@ def test_minarets_read_as_warner_are_flagged(root):
     assert report.fitness.flagged and "The reports do not fit the design" in report.conclusion
 
 
+@pytest.mark.calibrate  # tests/test_readme.py runs the same command
 def test_command_exits_with_one_when_flagged(root, capsys, monkeypatch):
     monkeypatch.chdir(root)
     with pytest.raises(SystemExit) as stopped:

@@ -41,6 +41,7 @@ def sample(model, variable):
     return trace, draws.mean(axis=(0, 1))
 
 
+@pytest.mark.calibrate  # several seconds
 def test_faculties_are_pooled_in_part(eriksson):
     protocol = eriksson.tallies[0].protocol
     groups = {
