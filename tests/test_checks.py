@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError, DataError, listed
 
 
 @pytest.mark.parametrize("value", [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf, 50.1, 800, "1", None, True, [1.0]])
@@ -132,3 +132,7 @@ def test_data_error_tells_the_location_and_fills_only_what_is_missing():
     err = DataError("is wrong", line=3).at(source="a.csv", line=9, field="count")
     assert str(err) == "a.csv, line 3, field 'count': is wrong"
     assert str(DataError("is wrong")) == "is wrong"
+
+
+def test_names_that_cannot_be_printed_are_quoted():
+    assert listed(["report", "count\xa00"]) == "report, 'count\\xa00'"

@@ -46,9 +46,9 @@ def test_refined_and_weighed_draws_are_those_of_the_reports(cells, monkeypatch):
     for seed in (2, 3):
         trace = pilot_run(summaries, prior, draws=200, random_seed=seed, **settings)
         summaries = result.repilot(trace, cells, var_name="distribution")
-    trace = pilot_run(summaries, prior, draws=1000, random_seed=4, **settings)
+    trace = pilot_run(summaries, prior, draws=2000, random_seed=4, **settings)
     weighed = result.reweigh(trace, summaries, cells, var_name="distribution", random_seed=5)
-    assert weighed.attrs["k_hat"] < 0.7 and 1000 < weighed.attrs["effective_draws"] <= 4000
+    assert weighed.attrs["k_hat"] < 0.7 and 2000 < weighed.attrs["effective_draws"] <= 8000
     facts = {**weighed.attrs, "sampling": "independent"}
     tree = result.attach(weighed, cells, var_name="distribution", random_seed=6, log_likelihood=False, attrs=facts)
     assert tree.attrs["k_hat"] == weighed.attrs["k_hat"]
@@ -59,10 +59,10 @@ def test_refined_and_weighed_draws_are_those_of_the_reports(cells, monkeypatch):
     mean = apart["posterior"]["distribution"].mean(["chain", "draw"]).values
     known = tree["summary"].sel(target="distribution")
     assert (np.abs(mean - known["mean"].values) < 0.15 * known["sd"].values).all()
-    whole = pilot_run(cells, prior, draws=1000, random_seed=7, **settings)
+    whole = pilot_run(cells, prior, draws=2000, random_seed=7, **settings)
     one, other = (part["summary"].sel(target="distribution") for part in (tree, whole))
     # Both sides come from weighted draws, of which so many are effective.
-    left = trace.attrs["effective_draws"] * weighed.attrs["effective_draws"] / 4000
+    left = trace.attrs["effective_draws"] * weighed.attrs["effective_draws"] / 8000
     error = np.hypot(one["sd"] / np.sqrt(left), other["sd"] / np.sqrt(whole.attrs["effective_draws"]))
     assert float((np.abs(one["mean"] - other["mean"]) / error).max()) < 4.5
     assert np.allclose(one["sd"], other["sd"], rtol=0.25)
