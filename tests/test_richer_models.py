@@ -8,7 +8,7 @@ import pymc as pm
 import pytest
 from arviz_stats.base import array_stats
 
-from ldpbayes import GRR, Collection, Tally
+from ldpbayes import GRR, Collection, Tally, load_example, regress, result
 
 MODELS = pathlib.Path(__file__).parents[1] / "models"
 #: Answers of the cheating survey by faculty (Arcos, Rueda, Singh 2015; package RRTCS, ErikssonData).
@@ -71,3 +71,20 @@ def test_random_walk_beats_jeffreys_on_a_smooth_distribution():
     _, mean = sample(runpy.run_path(str(MODELS / "ordered_random_walk.py"))["model"](collection), "distribution")
     oracle = protocol.oracle(collection.rows)
     assert ((mean - p) ** 2).sum() < 0.5 * ((np.maximum(oracle, 0) / np.maximum(oracle, 0).sum() - p) ** 2).sum()
+
+
+@pytest.mark.calibrate  # several seconds
+def test_covariates_that_leave_nothing_open_agree_with_the_regression():
+    """The sd of what the covariates leave open is near zero in this survey: the log odds are those of regress."""
+    cells = load_example("nigeria_cells")
+    x = np.array([[1.0, float(female), float(married)] for female, married, _ in cells])
+    model = runpy.run_path(str(MODELS / "regression_with_observe.py"))["model"](cells, x)
+    trace, _ = sample(model, "distribution")
+    b = trace["posterior"]["coefficients"].values
+    odds = (b[..., 1] - b[..., 0]).mean(axis=(0, 1))
+    found = regress("connected ~ female + married", cells, random_seed=1)["posterior"]["coefficients"]
+    mean, sd = (getattr(found, name)(("chain", "draw")).values[:, 1] for name in ("mean", "std"))
+    assert (np.abs(odds - mean) < sd).all()
+    assert trace["posterior"]["spread"].values.mean() < 0.4
+    tree = result.attach(trace, cells, var_name="distribution", random_seed=1)
+    assert tree["summary"]["mean"].sizes["cell"] == 20

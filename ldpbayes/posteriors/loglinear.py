@@ -11,6 +11,7 @@ from scipy.special import gammaln, logsumexp
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
+from ldpbayes.posteriors.chains import sample_density
 from ldpbayes.posteriors.surrogate import MAX_K_HAT, MIN_EFFICIENCY, resample, weigh
 from ldpbayes.priors.loglinear import softmax
 
@@ -312,9 +313,6 @@ def sampled(table, theta, weight, draws, chains, rng, watch):
     rng : numpy.random.Generator
     watch : Watch
     """
-    import nutpie
-    from nutpie.compiled_pyfunc import from_pyfunc
-
     prior = table.prior
     free, u = prior.order - 1, prior.n_effects
     chosen = theta[resample(weight, rng)]
@@ -353,28 +351,23 @@ def sampled(table, theta, weight, draws, chains, rng, watch):
     spread = np.sqrt(np.maximum(np.abs(eigenvalues), LEAST))
     root, back = (vectors / spread).T, vectors * spread
 
-    def log_density(unit):
-        with np.errstate(all="ignore"):
-            value, slope = plain(at + unit @ root)
-        return (value, root @ slope) if math.isfinite(value) else (-math.inf, np.zeros(free + u))
+    def whitened(unit):
+        value, slope = plain(at + unit @ root)
+        return value, root @ slope
 
-    def make_expand(seed, _, chain):
-        return lambda unit: {"u": np.asarray(unit, dtype=np.float64)}
-
-    def begin(seed):
-        return (start[np.random.default_rng(abs(int(seed))).integers(len(start))] - at) @ back
-
-    model = from_pyfunc(
-        free + u, lambda: log_density, make_expand, [np.dtype("float64")], [(free + u,)], ["u"], make_initial_point_fn=begin
+    found, stats = sample_density(
+        whitened,
+        lambda own: (start[own.integers(len(start))] - at) @ back,
+        rng,
+        size=free + u,
+        draws=draws,
+        tune=TUNE,
+        chains=chains,
+        target_accept=TARGET,
+        watch=watch,
     )
-    trace = nutpie.sample(
-        model, draws=draws, tune=TUNE, chains=chains, cores=1, seed=int(rng.integers(2**31)), save_warmup=False,
-        progress_bar=watch.shown, target_accept=TARGET,
-    )  # fmt: skip
-    y = at + trace["posterior"]["u"].values @ root
+    y = at + found @ root
     s = y[..., :free]
-    names = {"diverging": "diverging", "depth": "tree_depth", "n_steps": "n_steps", "energy": "energy", "logp": "lp"}
-    stats = {new: trace["sample_stats"][old].values for old, new in names.items() if old in trace["sample_stats"]}
     return y[..., free:] * np.exp(stretched(s)), s, stats
 
 
@@ -472,5 +465,5 @@ class LogLinearTable(AbstractPosterior):
         p = softmax(prior.predictor(effects.reshape(-1, prior.n_effects)))
         hyper = {name: prior.scale * np.exp(logs[..., m]) for m, name in enumerate(prior.scales)}
         detail = f"Draws about the modes were not enough ({facts['weights_rejected']}); NUTS went on from them."
-        shape = (self.chains, self.draws, *prior.shape)
+        shape = (*effects.shape[:2], *prior.shape)
         return Sample(p.reshape(shape), independent=False, detail=detail, stats=stats, hyperparameters=hyper, facts=facts)

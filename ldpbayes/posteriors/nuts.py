@@ -8,6 +8,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Status
+from ldpbayes.posteriors.chains import finished
 
 #: Dense likelihood rows with more entries than this (rows × categories) are refused; O(a) likelihoods never are.
 MAX_ENTRIES = 2**25
@@ -96,7 +97,7 @@ class NUTS(AbstractPosterior):
         sample = {"nutpie": self._nutpie, "pymc": self._pymc}[self.sampler]
         model = _model(problem.collection, problem.prior, self.likelihood)
         tree = sample(model, int(sampler_seed.generate_state(1)[0]), watch.shown)
-        chains, length = _finished(tree["posterior"]["distribution"].values)
+        chains, length = finished(tree["posterior"]["distribution"].values)
         draws = tree["posterior"]["distribution"].values[chains, :length]
         draws = draws / draws.sum(axis=-1, keepdims=True)
         statistics = {name: values[chains, :length] for name, values in _statistics(tree["sample_stats"]).items()}
@@ -140,17 +141,6 @@ class NUTS(AbstractPosterior):
                 quiet=not progressbar,
                 compute_convergence_checks=False,
             )
-
-
-def _finished(draws):
-    """Return (chains, length): the largest rectangle of finite draws, all of them unless sampling was interrupted."""
-    lengths = np.isfinite(draws).all(axis=-1).sum(axis=1)
-    order = np.argsort(-lengths, kind="stable")
-    kept = int((lengths[order] * np.arange(1, len(order) + 1)).argmax()) + 1
-    length = int(lengths[order[kept - 1]])
-    if length < 4:
-        raise KeyboardInterrupt("sampling was interrupted before any chain had four draws")
-    return np.sort(order[:kept]), length
 
 
 def _model(collection, prior, likelihood):

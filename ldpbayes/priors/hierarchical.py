@@ -45,7 +45,7 @@ class Hierarchical(AbstractPrior):
     centre : float
         μ_x ~ N(0, centre²).
     by_category : bool
-        Whether each category has a σ of its own.
+        Whether each category has its own σ.
 
     Notes
     -----
@@ -312,7 +312,7 @@ class AbstractField:
         return (self.matrix() ** 2).sum(axis=0)
 
     def local(self, start, width):
-        """Return (start, width) where each cell has numbers of its own, else None."""
+        """Return (start, width) where each cell has its own numbers, else None."""
         return None
 
     def to_dict(self):

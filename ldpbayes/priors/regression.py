@@ -58,7 +58,7 @@ class Regression(AbstractPrior):
     Parameters
     ----------
     design : (cells, terms) array
-        X, with the intercept as a column of ones where there is one.
+        X, with a column of ones for the intercept, if any.
     terms : sequence of str, optional
         Names of the columns.
     n_categories : int

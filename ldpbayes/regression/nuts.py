@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.joint.nuts import _nuts
+from ldpbayes.posteriors.joint.nuts import sample_in
 from ldpbayes.posteriors.joint.whitening import Dense
 from ldpbayes.regression.target import Target
 
@@ -46,7 +46,7 @@ def _run(density, centre, start, rng, **settings):
     scale = np.sqrt(np.maximum(np.abs(values), LEAST))
     coordinates = Dense(centre, (vectors / scale) @ vectors.T, (vectors * scale) @ vectors.T)
     begin = coordinates.back(start)
-    u, stats = _nuts(density, coordinates, rng, start=begin, target_accept=TARGET_ACCEPT, **settings)
+    u, stats = sample_in(density, coordinates, rng, start=begin, target_accept=TARGET_ACCEPT, **settings)
     return coordinates.of(u), stats
 
 

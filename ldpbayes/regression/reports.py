@@ -151,7 +151,7 @@ def read_reports(
         With ``design``: the protocol of each value of that column.
     report : str or sequence of str, optional
     answer : str
-        Name of the private answer; the column of reports where there is one of that name.
+        Name of the private answer; also the default name of the column of reports.
     design, count, weights : str, optional
         Columns.
     categories : sequence of str, optional

@@ -11,7 +11,7 @@ from arviz_stats.base import array_stats
 from scipy import special, stats
 
 from ldpbayes import NUTS, ArgumentError, Dirichlet, Exact, InfeasibleError
-from ldpbayes.posteriors import nuts
+from ldpbayes.posteriors import chains, nuts
 from ldpbayes.posteriors.frequency import frequency_moments
 
 
@@ -166,7 +166,7 @@ def test_interruption_keeps_what_the_chains_have_finished(nigeria, monkeypatch):
     assert tree["posterior"]["distribution"].shape == (2, 70, 2) == (*tree["sample_stats"]["energy"].shape, 2)
     assert tree.attrs["problem"] == "sampling was interrupted and left 2 of 4 chains with 70 of 100 draws"
     with pytest.raises(KeyboardInterrupt):
-        nuts._finished(np.full((4, 10, 2), np.nan))
+        chains.finished(np.full((4, 10, 2), np.nan))
 
 
 def test_too_many_entries_are_refused_before_anything_is_compiled(minarets, monkeypatch):

@@ -203,7 +203,7 @@ def _section(table, page):
 
 
 def _groups(table):
-    """Return (name, table without the key columns) of each group of rows; none where there is one, or rows are few."""
+    """Return (name, table without the key columns) of each group of rows; none if there is one group or few rows."""
     if not table.keys:
         return []
     texts = table.texts()

@@ -5,6 +5,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from ldpbayes.pages.page import Page
 from ldpbayes.pages.renderers.base import AbstractRenderer
 
@@ -32,8 +34,8 @@ def plain(value):
     """Return a value in the types that JSON knows; numbers that are not finite become None."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
-    value = getattr(value, "values", value)
-    value = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(value, str | int | float | list | tuple | None):  # arrays of NumPy and of xarray
+        value = np.asarray(value).tolist()
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

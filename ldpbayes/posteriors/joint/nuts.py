@@ -1,6 +1,5 @@
 """All cells at once by the No-U-Turn sampler on the prior's unknowns, without a model to compile."""
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -10,6 +9,7 @@ from ldpbayes import checks
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Plan, Refusal, Sample, Status
+from ldpbayes.posteriors.chains import sample_density
 from ldpbayes.posteriors.diagnostics import MAX_DIAGNOSED, mcse_of_mean
 from ldpbayes.posteriors.joint.base import AbstractJoint
 from ldpbayes.posteriors.joint.forms import Forms, entries, expand, log_weights
@@ -133,8 +133,8 @@ class Whitened(AbstractJoint):
         prior = problem.prior
         target = Target(prior, Forms.of(problem.likelihoods), len(problem.cells))
         pilot = self._pilot(target, np.zeros((1, prior.n_unknowns)), rng)
-        z, stats = self._last(target, pilot, rng, watch)
-        return self._sample(problem, z, stats, facts | {"form": "reports"})
+        z, stats, more = self._last(target, pilot, rng, watch)
+        return self._sample(problem, z, stats, facts | more | {"form": "reports"})
 
     def _on_summaries(self, problem, rng, watch):
         prior, likelihoods = problem.prior, problem.likelihoods
@@ -151,13 +151,13 @@ class Whitened(AbstractJoint):
             pilots = pilots / pilots.sum(axis=1, keepdims=True)
         summaries = expand(likelihoods, pilots, spreads)
         target = Target(prior, Forms.of(likelihoods, summaries), len(problem.cells))
-        z, stats = self._last(target, z, rng, watch)
-        return self._weighted(problem, z, stats, summaries, rng)
+        z, stats, more = self._last(target, z, rng, watch)
+        return self._weighted(problem, z, stats, more, summaries, rng)
 
-    def _weighted(self, problem, z, stats, summaries, rng):
+    def _weighted(self, problem, z, stats, more, summaries, rng):
         """Return the Sample of draws on summaries, resampled within each chain by their weights."""
         chains, length = z.shape[:2]
-        whole = self._sample(problem, z, stats, {"form": "summaries"})
+        whole = self._sample(problem, z, stats, more | {"form": "summaries"})
         p = whole.distribution.reshape(chains * length, *problem.prior.shape)
         logs = log_weights(problem.likelihoods, summaries, p)
         places = [c for c, one in enumerate(summaries) if one is not None]
@@ -196,80 +196,48 @@ class Whitened(AbstractJoint):
         """Return the unknowns of a short run that starts from the draws of one before it, (draws, u)."""
         coordinates = whitened(target, before.mean(axis=0))
         settings = {"draws": PILOT, "tune": PILOT_TUNE, "chains": 1, "target_accept": self.target_accept}
-        u, _ = _nuts(target, coordinates, rng, start=coordinates.back(before), **settings)
+        u, _ = sample_in(target, coordinates, rng, start=coordinates.back(before), **settings)
         return coordinates.of(u[0])
 
     def _last(self, target, pilot, rng, watch):
-        """Return (unknowns (chains, draws, u), statistics) of the run whose draws are kept."""
+        """Return (unknowns (chains, draws, u), statistics, facts) of the run whose draws are kept."""
         coordinates = whitened(target, pilot.mean(axis=0))
         white = type(coordinates) is not Plain
         start = coordinates.back(pilot)
-        settings = {"draws": self.draws, "tune": TUNE if white else self.tune, "chains": self.chains}
-        u, stats = _nuts(target, coordinates, rng, target_accept=self.target_accept, start=start, watch=watch, **settings)
+        settings, more = {"draws": self.draws, "tune": TUNE if white else self.tune, "chains": self.chains}, {}
+        u, stats = sample_in(
+            target, coordinates, rng, target_accept=self.target_accept, start=start, watch=watch, **settings
+        )
         if stats["diverging"].any() and self.target_accept < CAREFUL and not (watch is not None and watch.interrupted):
             # Once more with smaller steps: a scale near zero makes the effects narrow.
             settings |= {"tune": max(settings["tune"], self.tune)}
-            u, stats = _nuts(target, coordinates, rng, target_accept=CAREFUL, start=start, watch=watch, **settings)
-        return coordinates.of(u), stats
+            more = {"target_accept_used": CAREFUL}
+            u, stats = sample_in(target, coordinates, rng, target_accept=CAREFUL, start=start, watch=watch, **settings)
+        return coordinates.of(u), stats, more
 
 
-def _nuts(target, coordinates, rng, *, draws, tune, chains, target_accept, start, watch=None):
-    """Return (draws (chains, draws, u), statistics by ArviZ's names)."""
-    import nutpie
-    from nutpie.compiled_pyfunc import from_pyfunc
+def sample_in(target, coordinates, rng, *, start, **settings):
+    """Return (draws (chains, draws, u), statistics) in the given coordinates; chains start near some points of theirs.
 
+    Parameters
+    ----------
+    target : Target
+    coordinates : Plain, Dense or Arrow
+    rng : numpy.random.Generator
+    start : (k, u) array
+    **settings
+        As for ``chains.sample_density``.
+    """
     size = coordinates.centre.size
 
-    whole = coordinates.compiled(target)
-
     def stepwise(u):
-        with np.errstate(all="ignore"):
-            value, slope = target.value_and_gradient(coordinates.of(u))
+        value, slope = target.value_and_gradient(coordinates.of(u))
         return value, coordinates.gradient(slope)
 
-    def log_density(u):
-        value, slope = stepwise(u) if whole is None else whole(u)
-        return (value, slope) if math.isfinite(value) else (-math.inf, np.zeros(size))
-
-    def make_expand(seed, _, chain):
-        return lambda u: {"u": np.asarray(u, dtype=np.float64)}
-
-    def begin(seed):
-        own = np.random.default_rng(abs(int(seed)))
+    def begin(own):
         return start[own.integers(len(start))] + 0.1 * own.standard_normal(size)
 
-    model = from_pyfunc(
-        size, lambda: log_density, make_expand, [np.dtype("float64")], [(size,)], ["u"], make_initial_point_fn=begin
-    )
-    trace = nutpie.sample(
-        model,
-        draws=draws,
-        tune=tune,
-        chains=chains,
-        cores=1,
-        seed=int(rng.integers(2**31)),
-        save_warmup=False,
-        progress_bar=watch is not None and watch.shown,
-        target_accept=target_accept,
-    )
-    u = trace["posterior"]["u"].values
-    chosen, length = _finished(u)
-    if watch is not None and (len(chosen), length) != (chains, draws):
-        watch.interrupted = True
-    names = {"diverging": "diverging", "depth": "tree_depth", "n_steps": "n_steps", "energy": "energy", "logp": "lp"}
-    stats = trace["sample_stats"]
-    return u[chosen, :length], {new: stats[old].values[chosen, :length] for old, new in names.items() if old in stats}
-
-
-def _finished(draws):
-    """Return (chains, length): the largest rectangle of finite draws, all of them unless sampling was interrupted."""
-    lengths = np.isfinite(draws).all(axis=-1).sum(axis=1)
-    order = np.argsort(-lengths, kind="stable")
-    kept = int((lengths[order] * np.arange(1, len(order) + 1)).argmax()) + 1
-    length = int(lengths[order[kept - 1]])
-    if length < 4:
-        raise KeyboardInterrupt("sampling was interrupted before any chain had four draws")
-    return np.sort(order[:kept]), length
+    return sample_density(coordinates.compiled(target) or stepwise, begin, rng, size=size, **settings)
 
 
 def pooled_mean(likelihoods):
