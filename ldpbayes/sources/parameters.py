@@ -1,0 +1,236 @@
+"""Protocols that travel with their reports: as JSON in a constant column, and in the metadata of a Parquet file."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
+from ldpbayes.protocols import AbstractProtocol, make_protocol
+
+#: The column of a table that states the protocol of each report.
+COLUMN = "protocol"
+#: The key under which the metadata of a Parquet file states the same; a courtesy, since other programs drop it.
+METADATA = "ldpbayes.protocol"
+#: Longest text of one protocol, in characters.
+MAX_TEXT = 2**26
+
+_KEYS = {"protocol", "n_categories", "categories", "parameters"}
+
+
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """A protocol as the data or the caller states it.
+
+    Attributes
+    ----------
+    protocol : AbstractProtocol
+    categories : tuple of str or None
+        Labels of the categories, where they are stated.
+    """
+
+    protocol: AbstractProtocol
+    categories: tuple[str, ...] | None = None
+
+
+def protocol_text(protocol: AbstractProtocol, categories: Sequence[str] | None = None) -> str:
+    """Return a protocol as one line of JSON, which ``parse_protocol`` reads back exactly.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    categories : sequence of str, optional
+        Labels of the categories, which then travel with it.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from ldpbayes.protocols.grr import GRR
+    >>> protocol_text(GRR(3, epsilon=1.0), ["a", "b", "c"])
+    '{"protocol":"grr","n_categories":3,"categories":["a","b","c"],"parameters":{"epsilon":1.0}}'
+    """
+    document: dict[str, Any] = {"protocol": protocol.design, "n_categories": protocol.n_categories}
+    document |= {} if categories is None else {"categories": list(categories)}
+    document["parameters"] = _plain(protocol.parameters())
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+@lru_cache(maxsize=256)
+def parse_protocol(text: str) -> Stated:
+    """Return the protocol, and the labels if any, that a text of ``protocol_text`` states.
+
+    The text is a JSON object: ``protocol`` is a name of ``ldpbayes protocols``, ``n_categories`` or ``categories`` (labels)
+    give the alphabet, ``parameters`` are those of a collection file.
+
+    Raises
+    ------
+    DataError
+        On anything else.
+    """
+    try:
+        if len(text) > MAX_TEXT:
+            raise ValueError("too long")
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise DataError(f"must hold a protocol as JSON, got {shown(text)}", field=COLUMN) from None
+    if not isinstance(document, dict) or not isinstance(document.get("protocol"), str):
+        raise DataError(f'must hold a JSON object with the key "protocol", got {shown(text)}', field=COLUMN)
+    for key in document:
+        if key not in _KEYS:
+            raise DataError(f"has the unknown key {shown(key)}; known are {', '.join(sorted(_KEYS))}", field=COLUMN)
+    labels, parameters = document.get("categories"), document.get("parameters", {})
+    if labels is not None and not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
+        raise DataError(f"categories must be a list of labels, got {shown(labels)}", field=COLUMN)
+    if labels is not None and len(set(labels)) != len(labels):
+        raise DataError("categories must be distinct labels", field=COLUMN)
+    if not isinstance(parameters, dict):
+        raise DataError(f"parameters must be a JSON object, got {shown(parameters)}", field=COLUMN)
+    if labels is None and "n_categories" not in document:
+        raise DataError("must state n_categories or categories", field=COLUMN)
+    try:
+        size = checks.categories_count(document.get("n_categories", len(labels or ())))
+        if labels is not None and len(labels) != size:
+            raise ArgumentError(f"categories must be {size} labels, got {len(labels)}.")
+        names = labels if labels is not None else [str(x) for x in range(size)]
+        protocol = make_protocol(document["protocol"], names, parameters)
+    except (LDPBayesError, TypeError, ValueError, OverflowError) as err:
+        raise DataError(str(err).rstrip("."), field=COLUMN) from None
+    return Stated(protocol, None if labels is None else tuple(labels))
+
+
+def states_protocols(texts: Iterable[object]) -> bool:
+    """Return whether all entries of a column look like protocols; a column of this name may hold something else."""
+    found = [str(text).lstrip()[:1] == "{" for text in texts]
+    return bool(found) and all(found)
+
+
+def protocols_of(
+    texts: Iterable[str],
+    metadata: Iterable[str] = (),
+    given: AbstractProtocol | None = None,
+    categories: Sequence[str] | None = None,
+) -> tuple[dict[str, AbstractProtocol], tuple[str, ...] | None]:
+    """Return the protocols that a table states, and the labels of their categories; contradictions are refused.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        Distinct entries of the column ``protocol``; none where the table has no such column.
+    metadata : iterable of str
+        What the metadata of the files state.
+    given : AbstractProtocol, optional
+        The caller's protocol.
+    categories : sequence of str, optional
+        The caller's labels.
+
+    Returns
+    -------
+    protocols : dict
+        From the text of the column to its protocol. The only key is "" where the column is missing, and all reports then
+        have that protocol.
+    categories : tuple of str or None
+
+    Raises
+    ------
+    ArgumentError
+        Where the protocol is stated nowhere.
+    DataError
+        On a malformed text, on protocols over different categories, and where column, metadata and argument contradict
+        each other.
+    """
+    column, courtesy = (
+        {text: parse_protocol(text) for text in texts},
+        [parse_protocol(text) for text in dict.fromkeys(metadata)],
+    )
+    stated = list(column.values()) or courtesy
+    if not stated:
+        if given is None:
+            raise ArgumentError("protocol must be given: the data have no column 'protocol' that states it.")
+        return {"": given}, None if categories is None else tuple(categories)
+    where = "the column 'protocol'" if column else "the metadata"
+    for one in stated:
+        if given is not None and one.protocol != given:
+            raise DataError(
+                f"{where} states {_named(one.protocol)}, the argument {_named(given)}; leave the argument out, or correct it"
+            )
+    for other in courtesy if column else courtesy[1:]:
+        if all(other.protocol != one.protocol for one in (stated if column else stated[:1])):
+            most = "the column 'protocol'" if column else "that of another file"
+            raise DataError(
+                f"the metadata states {_named(other.protocol)}, {most} {_named(stated[0].protocol)}; write the file again "
+                "with the right one"
+            )
+    labels = None if categories is None else tuple(categories)
+    for one in stated:
+        if one.protocol.n_categories != stated[0].protocol.n_categories:
+            sizes = listed(sorted({one.protocol.n_categories for one in stated}))
+            raise DataError(f"{where} states protocols over different numbers of categories ({sizes}); read them separately")
+        if one.categories is not None:
+            if labels is not None and one.categories != labels:
+                first = next((pair for pair in zip(labels, one.categories, strict=False) if pair[0] != pair[1]), None)
+                hint = f", such as {shown(first[0])} and {shown(first[1])}" if first else ""
+                source = "the caller" if categories is not None else "another entry"
+                raise DataError(f"{where} states other categories than {source}{hint}")
+            labels = one.categories
+    if labels is not None and len(labels) != stated[0].protocol.n_categories:
+        raise ArgumentError(
+            f"categories must be the protocol's {stated[0].protocol.n_categories} labels, got {len(labels)}."
+        )
+    return {text: one.protocol for text, one in column.items()} or {"": stated[0].protocol}, labels
+
+
+def protocol_of(
+    texts: Iterable[str],
+    metadata: Iterable[str] = (),
+    given: AbstractProtocol | None = None,
+    categories: Sequence[str] | None = None,
+) -> Stated:
+    """Return the one protocol of a table, as ``protocols_of`` finds it; several different ones are refused.
+
+    Raises
+    ------
+    DataError
+        Also where the column states several protocols.
+    """
+    found, labels = protocols_of(texts, metadata, given, categories)
+    first, *others = found.values()
+    for other in others:
+        if other != first:
+            raise DataError(
+                f"holds several protocols, {_named(first)} and {_named(other)}; scan the rows of each by itself",
+                field=COLUMN,
+            )
+    return Stated(first, labels)
+
+
+def channel_names(protocols: Sequence[AbstractProtocol]) -> list[str]:
+    """Return a distinct name for the channel of each protocol, such as "grr, epsilon 1"."""
+    names: list[str] = []
+    for protocol in protocols:
+        name = f"{protocol.design}, epsilon {protocol.epsilon:.6g}"
+        same = sum(other == name or other.startswith(f"{name}, ") for other in names)
+        names.append(f"{name}, {same + 1}" if same else name)
+    return names
+
+
+def _named(protocol: AbstractProtocol) -> str:
+    """Return a protocol in a sentence."""
+    return shown(protocol)
+
+
+def _plain(value: Any) -> Any:
+    """Return parameters as JSON holds them."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    return value.item() if isinstance(value, np.generic) else value
