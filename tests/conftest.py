@@ -1,5 +1,6 @@
 """Fits that several test files share: NUTS is compiled once per structure and every collection sampled once."""
 
+import gc
 import os
 import pathlib
 
@@ -10,6 +11,22 @@ from ldpbayes import GRR, NUTS, Collection, Tally, read_collection
 
 #: More skipped tests than this fail the run: a test that skips itself must not hide that nothing is tested.
 MAX_SKIPPED = 60
+
+
+#: Where the garbage collector would walk over a million lasting objects at every turn, it is asked to look less often.
+GC_THRESHOLD = (20_000, 20, 20)
+
+
+def pytest_collection(session):
+    """Nothing that collection makes is garbage: do not look for any."""
+    gc.disable()
+
+
+def pytest_collection_finish(session):
+    """What is there after collection stays until the end: the garbage collector need not visit it again."""
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLD)
+    gc.enable()
 
 
 def pytest_sessionfinish(session):

@@ -7,7 +7,6 @@ import sys
 import time
 import warnings
 
-import duckdb
 import numpy as np
 import pandas
 import polars
@@ -35,7 +34,7 @@ MAKERS = {
     "polars": polars.DataFrame,
     "polars lazy": polars.LazyFrame,
     "arrow": pyarrow.table,
-    "duckdb": lambda columns: duckdb.from_arrow(pyarrow.table(columns)),
+    "duckdb": lambda columns: __import__("duckdb").from_arrow(pyarrow.table(columns)),
 }
 every_frame = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 

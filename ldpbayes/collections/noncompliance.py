@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import linprog, nnls
 
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
@@ -166,6 +165,8 @@ def null_space(matrix: np.ndarray) -> np.ndarray:
 
 def _fitted(collection: Collection, parts: list) -> np.ndarray:
     """Return p′ with the least Σ (share − expected)²/share, by non-negative least squares."""
+    from scipy.optimize import nnls
+
     blocks, right = [np.full((1, collection.n_categories), 1e4)], [[1e4]]
     tallies, survey = collection.tallies, collection.survey
     seen = [tally.counts for tally in tallies] if survey is None else survey.totals(tallies)
@@ -188,6 +189,8 @@ def _improved(collection: Collection) -> np.ndarray:
 
 def _bounds(p: np.ndarray, null: np.ndarray, ignoring: np.ndarray) -> tuple[float, float]:
     """Return the least and the largest γ of p + Nᵀz ≥ 0, which all have the same reports, by two linear programmes."""
+    from scipy.optimize import linprog
+
     direction = null @ ignoring
     ends = []
     for sign in (1.0, -1.0):

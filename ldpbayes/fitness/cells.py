@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from ldpbayes.fitness.base import Check, Fitness
 
@@ -73,7 +73,7 @@ def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, level: float = 
     if not tested.any():
         return "No test of fit is possible in any cell.", False
     known = np.clip(p[tested], 1e-300, 1.0)
-    together = float(chi2.sf(-2 * np.log(known).sum(), 2 * known.size))
+    together = float(chdtrc(2 * known.size, -2 * np.log(known).sum()))
     least = min(1.0, float(known.min()) * known.size)
     which = f"all {p.size} cells"
     if known.size < p.size:

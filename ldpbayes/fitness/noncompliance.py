@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import chdtrc
 
 from ldpbayes import checks
@@ -276,6 +275,8 @@ def sensitivity(
             ends = beyond[i], beyond[i + 1]
             turning = float(gammas[i] if ends[0] == 0 else gammas[i + 1])
             if ends[0] * ends[1] < 0:
+                from scipy.optimize import brentq
+
                 turning = float(brentq(lambda g: answer(g)[0] - threshold, gammas[i], gammas[i + 1], xtol=1e-6))
     question = " + ".join(labels) + ("" if threshold is None else f" {sign} {threshold:g}")
     span = f"from {gammas[0]:.3g} to {gammas[-1]:.3g}"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import optimize
 
 from ldpbayes.errors import DataError, InfeasibleError
 
@@ -152,11 +151,13 @@ def quantile(gap, high=1.0):
 
     Quantiles under small concentrations are tiny, so the search is in log q; below 1e-300 the answer is 0.
     """
+    from scipy.optimize import brentq
+
     if gap(1e-300) >= 0:
         return 0.0
     if gap(high) <= 0:
         return high
-    return math.exp(optimize.brentq(lambda u: gap(math.exp(u)), math.log(1e-300), math.log(high), xtol=1e-13, maxiter=500))
+    return math.exp(brentq(lambda u: gap(math.exp(u)), math.log(1e-300), math.log(high), xtol=1e-13, maxiter=500))
 
 
 def _keys(array):

@@ -82,9 +82,9 @@ class Maximum:
             Of the intervals, by the normal approximation.
         """
         import xarray as xr
-        from scipy.stats import norm
+        from scipy.special import ndtri
 
-        half = norm.ppf((1 + ci_prob) / 2) * self.standard_errors
+        half = ndtri((1 + ci_prob) / 2) * self.standard_errors
         low, high = self.coefficients - half, self.coefficients + half
         data = {"mean": self.coefficients, "sd": self.standard_errors, "lower": low, "upper": high}
         data |= {"odds_ratio": np.exp(self.coefficients), "odds_lower": np.exp(low), "odds_upper": np.exp(high)}
