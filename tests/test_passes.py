@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ldpbayes import ArgumentError
@@ -41,7 +41,14 @@ def check_sums(found, supports, group, pilots, beta, spread, counts):
             np.testing.assert_allclose(getattr(found, name)[g], getattr(expected, name), rtol=1e-10, atol=1e-10 * scale)
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.fixture(params=["numpy", "compiled"], autouse=True)
+def versions(request, monkeypatch):
+    """Both versions of every pass."""
+    monkeypatch.setattr(passes, "SMALL", 2**40 if request.param == "numpy" else -1)
+    monkeypatch.setattr(hashing, "SMALL", 2**40 if request.param == "numpy" else -1)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches())
 def test_passes_are_the_summaries_of_each_group(batch):
     members, group, n_groups, a, beta, pilots, spread, counts = batch
@@ -63,7 +70,7 @@ def test_passes_are_the_summaries_of_each_group(batch):
     )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches(), st.sampled_from([2, 3, 17, 1000]), st.sampled_from(hashing.FAMILIES))
 def test_hashed_passes_are_those_of_their_supports(batch, n_buckets, family):
     _, group, n_groups, a, beta, pilots, spread, counts = batch
@@ -83,12 +90,27 @@ def test_hashed_passes_are_those_of_their_supports(batch, n_buckets, family):
     )
 
 
-def test_passes_add_up_over_batches():
+@pytest.mark.parametrize("a", [5, 16, 130])
+def test_passes_add_up_over_batches_and_threads(a, monkeypatch):
+    """Also where blocks end within a batch, and where carries of the popcount overflow a byte."""
+    monkeypatch.setattr(passes, "_CHUNK", 1024 * a)
+    monkeypatch.setattr(passes, "_BLOCK", 1024 * a)
     rng = np.random.default_rng(5)
-    packed, group = rng.integers(256, size=(500, 2), dtype=np.uint8), rng.integers(3, size=500)
-    pilots = rng.dirichlet(np.ones(16), size=3)
+    members, group = rng.random((9000, a)) < np.linspace(0.9, 0.1, a), rng.integers(3, size=9000) // 2 * 2
+    packed, pilots = np.packbits(members, axis=1), rng.dirichlet(np.ones(a), size=3)
+    found = passes.support_counts(packed, group, 3, a, jobs=2)
+    np.testing.assert_array_equal(found, [members[group == g].sum(axis=0) for g in range(3)])
+    np.testing.assert_array_equal(passes.support_counts(packed, 0 * group, 1, a)[0], members.sum(axis=0))
     whole = passes.likelihood_pass(packed, group, pilots, 1.7)
-    parts = [passes.likelihood_pass(packed[part], group[part], pilots, 1.7) for part in (slice(0, 90), slice(90, None))]
+    check_sums(whole, packed, group, pilots, 1.7, None, None)
+    for other in (
+        passes.likelihood_pass(packed, group, pilots, 1.7, jobs=3),
+        passes.likelihood_pass(packed, group, pilots, 1.7, curvature=False),
+    ):
+        np.testing.assert_allclose(other.value, whole.value, rtol=1e-12)
+        np.testing.assert_allclose(other.gradient, whole.gradient, rtol=1e-12)
+    halves = slice(0, 4000), slice(4000, None)
+    parts = [passes.likelihood_pass(packed[part], group[part], pilots, 1.7) for part in halves]
     for name in NAMES:
         np.testing.assert_allclose(sum(getattr(part, name) for part in parts), getattr(whole, name), rtol=1e-12)
 

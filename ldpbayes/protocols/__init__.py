@@ -28,7 +28,8 @@ from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 
 for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+    if not _module.name.startswith("_"):  # those are compiled kernels, loaded where the first large call needs them
+        importlib.import_module(f"{__name__}.{_module.name}")
 
 #: Concrete protocol classes by the name that collection files use.
 PROTOCOLS = {cls.name: cls for cls in AbstractProtocol.__subclasses__()}

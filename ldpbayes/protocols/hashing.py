@@ -5,6 +5,7 @@ Arithmetic is modulo 2^64 (our family) or 2^32 (xxHash) on NumPy's unsigned inte
 
 import hashlib
 import math
+import sys
 
 import numpy as np
 
@@ -21,6 +22,9 @@ MAX_BUCKETS = 2**20
 
 #: Most entries of a protocol's table of buckets, one for each cohort, hash and category.
 MAX_TABLE = 2**24
+
+#: Entries up to which supports are hashed in NumPy, which takes less time than loading the compiled kernel.
+SMALL = 2**18
 
 _BLOCK = 2**16  # entries hashed at a time: the working arrays stay in the cache
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -148,6 +152,10 @@ def supports(family, seeds, values, n_categories, n_buckets):
     (m, ⌈a/8⌉) uint8 array
         Packed as in ``bits``.
     """
+    if family == "ldpbayes" and len(seeds) * n_categories > SMALL and sys.byteorder == "little":
+        words = support_words(family, seeds, values, n_categories, n_buckets).view(np.uint8)
+        n_bytes = -(-n_categories // 8)
+        return words if words.shape[1] == n_bytes else np.ascontiguousarray(words[:, :n_bytes])
     out = np.empty((len(seeds), -(-n_categories // 8)), dtype=np.uint8)
     make = _multiply_shift_members if family == "ldpbayes" else _xx_members
     members = make(seeds, values, n_categories, n_buckets)
@@ -155,6 +163,24 @@ def supports(family, seeds, values, n_categories, n_buckets):
     for start in range(0, len(seeds), size):
         part = slice(start, start + size)
         out[part] = np.packbits(members(part), axis=1)
+    return out
+
+
+def support_words(family, seeds, values, n_categories, n_buckets):
+    """Return supports() in 64-bit words, padded with zeros, shape (m, ⌈a/64⌉); little-endian machines only.
+
+    Our family is compiled: the hash of 64 categories and their comparison with the bucket make one word.
+    """
+    out = np.zeros((len(seeds), -(-n_categories // 64)), dtype=np.uint64)
+    if family == "ldpbayes":
+        from ldpbayes.protocols import _hash_kernels
+
+        seeds, values = (np.ascontiguousarray(column).astype(np.uint64) for column in (seeds, values))
+        keys = category_keys(np.arange(n_categories))
+        _hash_kernels.multiply_shift_words(seeds, values, keys, np.uint64(n_buckets), out)
+    else:
+        packed = supports(family, seeds, values, n_categories, n_buckets)
+        out.view(np.uint8)[:, : packed.shape[1]] = packed
     return out
 
 

@@ -1,0 +1,372 @@
+"""Numba kernels of the passes over reports: positional popcounts, and byte tables by group.
+
+Supports are 64-bit words in the machine's (little-endian) order: byte b of a report is bits 8b to 8b + 7 of its words, and
+category x is bit 7 − x mod 8 of byte ⌊x/8⌋. Imported by the first large pass, so that nothing else pays for loading numba.
+"""
+
+import math
+
+import numpy as np
+
+from ldpbayes.compiling import compiled
+
+#: Rows whose sums are held in the first-level cache between reading and adding them up.
+BLOCK = 256
+#: Reports below which a group's sums go bit by bit: tables of 256 partial sums a byte would cost more than they save.
+FEW = 48
+#: Words of one round of the popcount: its rows stay in the first-level cache.
+ROUND = 2048
+
+BYTE = np.uint64(255)
+ONE = np.uint64(1)
+ONES = np.uint64(0x0101010101010101)
+
+
+@compiled(nogil=True)
+def sort_by(group, n_groups, rows, out):
+    """Copy rows to the first columns of out by group, in their old order, and return where each group starts."""
+    starts = np.zeros(n_groups + 1, dtype=np.int64)
+    for j in range(group.size):
+        starts[group[j] + 1] += 1
+    for g in range(n_groups):
+        starts[g + 1] += starts[g]
+    place = starts[:-1].copy()
+    for j in range(group.size):
+        i = place[group[j]]
+        place[group[j]] = i + 1
+        for c in range(rows.shape[1]):
+            out[i, c] = rows[j, c]
+    return starts
+
+
+@compiled(nogil=True)
+def _spread_out(word, weight, out):
+    """Add weight to out[x] for every category x in the word."""
+    for b in range(8):
+        for k in range(8):
+            out[8 * b + 7 - k] += weight * np.int64((word >> np.uint64(8 * b + k)) & ONE)
+
+
+@compiled(nogil=True)
+def _sixteen(rows, i, w, planes):
+    """Add sixteen rows of a column of words to its four planes of carries, and return the carry out of them."""
+    one, two, four, eight = planes[w, 0], planes[w, 1], planes[w, 2], planes[w, 3]
+    out = np.uint64(0)
+    old8 = np.uint64(0)
+    for half in range(2):
+        old4 = np.uint64(0)
+        for quarter in range(2):
+            j = i + 8 * half + 4 * quarter
+            a, b = rows[j, w], rows[j + 1, w]
+            u = one ^ a
+            first = (one & a) | (u & b)
+            one = u ^ b
+            a, b = rows[j + 2, w], rows[j + 3, w]
+            u = one ^ a
+            second = (one & a) | (u & b)
+            one = u ^ b
+            u = two ^ first
+            carry = (two & first) | (u & second)
+            two = u ^ second
+            if quarter == 0:
+                old4 = carry
+            else:
+                u = four ^ old4
+                carry8 = (four & old4) | (u & carry)
+                four = u ^ carry
+                if half == 0:
+                    old8 = carry8
+                else:
+                    u = eight ^ old8
+                    out = (eight & old8) | (u & carry8)
+                    eight = u ^ carry8
+    planes[w, 0], planes[w, 1], planes[w, 2], planes[w, 3] = one, two, four, eight
+    return out
+
+
+@compiled(nogil=True)
+def count_bits(rows, start, stop, out):
+    """Add to out[x] how many of rows[start:stop] hold category x, by carry-save adders (Harley and Seal).
+
+    Sixteen words go through full adders of bits, and only what they carry is counted, in bytes, a word at a time.
+    """
+    n_words = rows.shape[1]
+    planes = np.zeros((n_words, 4), dtype=np.uint64)
+    lanes = np.zeros((n_words, 8), dtype=np.uint64)
+    size = 16 * max(1, min(255, ROUND // (16 * n_words)))
+    whole = start + (stop - start) // 16 * 16
+    held = 0
+    for begin in range(start, whole, size):
+        end = min(begin + size, whole)
+        for w in range(n_words):
+            for i in range(begin, end, 16):
+                carry = _sixteen(rows, i, w, planes)
+                for k in range(8):
+                    lanes[w, k] += (carry >> np.uint64(k)) & ONES
+        held += size // 16
+        if held + size // 16 > 255 or end == whole:
+            for w in range(n_words):
+                for k in range(8):
+                    for b in range(8):
+                        out[64 * w + 8 * b + 7 - k] += 16 * np.int64((lanes[w, k] >> np.uint64(8 * b)) & BYTE)
+            lanes[:] = 0
+            held = 0
+    for w in range(n_words):
+        for level in range(4):
+            _spread_out(planes[w, level], 1 << level, out[64 * w : 64 * w + 64])
+        for i in range(whole, stop):
+            _spread_out(rows[i, w], 1, out[64 * w : 64 * w + 64])
+
+
+@compiled(nogil=True)
+def grouped_bits(rows, starts, out):
+    """Add the bit counts of rows[starts[g]:starts[g + 1]] to out[g]."""
+    for g in range(starts.size - 1):
+        if starts[g + 1] > starts[g]:
+            count_bits(rows, starts[g], starts[g + 1], out[g])
+
+
+@compiled(nogil=True)
+def fill_tables(p, scale, tables):
+    """Write scale · Σ p over the members of every byte value to tables[c, value]; p has eight entries a byte."""
+    for c in range(tables.shape[0]):
+        table = tables[c]
+        table[0] = 0.0
+        for k in range(8):
+            bit = 1 << k
+            held = scale * p[8 * c + 7 - k]
+            for b in range(bit):
+                table[bit + b] = table[b] + held
+
+
+@compiled(nogil=True, fastmath={"reassoc", "nsz"})
+def fold(histogram, out):
+    """Return in out[k] the total of histogram[b] over byte values b that hold member k; the histogram is used up."""
+    half = 128
+    for k in range(8):
+        total = 0.0
+        for b in range(half):
+            total += histogram[half + b]
+            histogram[b] += histogram[half + b]
+        out[k] = total
+        half //= 2
+
+
+@compiled(nogil=True)
+def look_up_words(rows, start, n, n_bytes, tables, out):
+    """Write Σ_c tables[c, byte c of row start + i] to out[i] for i < n."""
+    for i in range(n):
+        out[i] = 0.0
+    for w in range(rows.shape[1]):
+        c = 8 * w
+        if c + 8 <= n_bytes:
+            for i in range(n):
+                x = rows[start + i, w]
+                out[i] += (
+                    (tables[c, x & BYTE] + tables[c + 1, (x >> np.uint64(8)) & BYTE])
+                    + (tables[c + 2, (x >> np.uint64(16)) & BYTE] + tables[c + 3, (x >> np.uint64(24)) & BYTE])
+                ) + (
+                    (tables[c + 4, (x >> np.uint64(32)) & BYTE] + tables[c + 5, (x >> np.uint64(40)) & BYTE])
+                    + (tables[c + 6, (x >> np.uint64(48)) & BYTE] + tables[c + 7, (x >> np.uint64(56)) & BYTE])
+                )
+        else:
+            for i in range(n):
+                x = rows[start + i, w]
+                for b in range(c, n_bytes):
+                    out[i] += tables[b, x & BYTE]
+                    x >>= np.uint64(8)
+
+
+@compiled(nogil=True)
+def add_words(rows, start, n, n_bytes, r, histograms):
+    """Add r[i] to histograms[c, byte c of row start + i] for i < n."""
+    for w in range(rows.shape[1]):
+        c = 8 * w
+        if c + 8 <= n_bytes:
+            for i in range(n):
+                x, held = rows[start + i, w], r[i]
+                histograms[c, x & BYTE] += held
+                histograms[c + 1, (x >> np.uint64(8)) & BYTE] += held
+                histograms[c + 2, (x >> np.uint64(16)) & BYTE] += held
+                histograms[c + 3, (x >> np.uint64(24)) & BYTE] += held
+                histograms[c + 4, (x >> np.uint64(32)) & BYTE] += held
+                histograms[c + 5, (x >> np.uint64(40)) & BYTE] += held
+                histograms[c + 6, (x >> np.uint64(48)) & BYTE] += held
+                histograms[c + 7, (x >> np.uint64(56)) & BYTE] += held
+        else:
+            for i in range(n):
+                x, held = rows[start + i, w], r[i]
+                for b in range(c, n_bytes):
+                    histograms[b, x & BYTE] += held
+                    x >>= np.uint64(8)
+
+
+@compiled(nogil=True)
+def _add_three(rows, start, n, n_bytes, first, second, third, histograms):
+    for w in range(rows.shape[1]):
+        stop = min(8 * w + 8, n_bytes)
+        for i in range(n):
+            x, r, s, t = rows[start + i, w], first[i], second[i], third[i]
+            for c in range(8 * w, stop):
+                b = x & BYTE
+                histograms[c, b, 0] += r
+                histograms[c, b, 1] += s
+                histograms[c, b, 2] += t
+                x >>= np.uint64(8)
+
+
+@compiled(nogil=True)
+def _by_bits(rows, start, n, n_bytes, p, scale, out):
+    for i in range(n):
+        total = 0.0
+        for c in range(n_bytes):
+            byte = (rows[start + i, c >> 3] >> np.uint64(8 * (c & 7))) & BYTE
+            for k in range(8):
+                if byte & np.uint64(128 >> k):
+                    total += p[8 * c + k]
+        out[i] = scale * total
+
+
+@compiled(nogil=True)
+def _add_by_bits(rows, start, n, n_bytes, r, out):
+    for i in range(n):
+        for c in range(n_bytes):
+            byte = (rows[start + i, c >> 3] >> np.uint64(8 * (c & 7))) & BYTE
+            for k in range(8):
+                if byte & np.uint64(128 >> k):
+                    out[8 * c + k] += r[i]
+
+
+@compiled(nogil=True)
+def _sizes(rows, start, n, out):
+    """Write the number of members of each row to out."""
+    for i in range(n):
+        size = np.uint64(0)
+        for w in range(rows.shape[1]):
+            x = rows[start + i, w]
+            x -= (x >> ONE) & np.uint64(0x5555555555555555)
+            x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+            x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+            size += (x * ONES) >> np.uint64(56)
+        out[i] = np.float64(size)
+
+
+@compiled(nogil=True)
+def _log_sum(u, n):
+    """Return Σ log u over u[:n], one logarithm for eight; u is at least 1 and at most e^50, or of that order."""
+    total = 0.0
+    whole = n // 8 * 8
+    for i in range(0, whole, 8):
+        total += math.log(((u[i] * u[i + 1]) * (u[i + 2] * u[i + 3])) * ((u[i + 4] * u[i + 5]) * (u[i + 6] * u[i + 7])))
+    for i in range(whole, n):
+        total += math.log(u[i])
+    return total
+
+
+@compiled(nogil=True, error_model="numpy")
+def _weigh(u, held, total_spread, n, beta, nodes, weights, floor, first, second):
+    """Write E[1/u] and E[1/u²] over the spread, or 1/u and 1/u² where it is zero."""
+    if total_spread <= 0.0:
+        for i in range(n):
+            first[i] = 1.0 / u[i]
+            second[i] = first[i] * first[i]
+        return
+    for i in range(n):
+        first[i] = 0.0
+        second[i] = 0.0
+        held[i] = beta * math.sqrt(max(held[i] * (1.0 - held[i] / total_spread), 0.0))
+    for k in range(nodes.size):
+        for i in range(n):
+            inverse = 1.0 / max(u[i] + nodes[k] * held[i], floor * u[i])
+            first[i] += weights[k] * inverse
+            second[i] += weights[k] * inverse * inverse
+
+
+@compiled(nogil=True)
+def grouped_pass(
+    rows, starts, n_bytes, n_categories, pilots, beta, spread, counts, curvature, nodes, weights, floor, sums, totals
+):
+    """Add to sums[g] = (Σ w log u, Σ r₁, Σ r₂, Σ r₃) and totals[g, i, x] = Σ_j rᵢ_j [x ∈ S_j] over each group's reports.
+
+    r₁ = w E[1/u], r₂ = w E[1/u²] and r₃ = r₂ (a + β|S|); u = Σp + β p(S) is looked up byte by byte in 256 partial sums of
+    the group's pilot, and r goes to one of 256 totals a byte, which are unfolded at the end.
+
+    Parameters
+    ----------
+    rows : (m, ⌈a/64⌉) uint64 array
+        Sorted by group, as starts says.
+    pilots : (n_groups, 8 n_bytes) array
+        Padded with zeros.
+    spread : (n_groups, 8 n_bytes) or (0, 0) array
+        No row where there is none.
+    counts : (m,) or (0,) array
+        Empty where every count is one.
+    curvature : bool
+        Whether r₂ and r₃ are added up.
+    """
+    u, held, size = np.empty(BLOCK), np.zeros(BLOCK), np.empty(BLOCK)
+    first, second, third = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    tables, tables_spread = np.empty((n_bytes, 256)), np.empty((n_bytes if spread.shape[0] else 0, 256))
+    histograms = np.empty((n_bytes if curvature else 0, 256, 3))
+    histogram = np.empty((0 if curvature else n_bytes, 256))
+    for g in range(starts.size - 1):
+        begin, end = starts[g], starts[g + 1]
+        if begin == end:
+            continue
+        few = end - begin < FEW
+        total_spread = spread[g].sum() if spread.shape[0] else 0.0
+        total = pilots[g].sum()
+        if not few:
+            fill_tables(pilots[g], beta, tables)
+            if total_spread > 0.0:
+                fill_tables(spread[g], 1.0, tables_spread)
+            histograms[:] = 0.0
+            histogram[:] = 0.0
+        for start in range(begin, end, BLOCK):
+            n = min(BLOCK, end - start)
+            if few:
+                _by_bits(rows, start, n, n_bytes, pilots[g], beta, u)
+            else:
+                look_up_words(rows, start, n, n_bytes, tables, u)
+            if total_spread > 0.0:
+                if few:
+                    _by_bits(rows, start, n, n_bytes, spread[g], 1.0, held)
+                else:
+                    look_up_words(rows, start, n, n_bytes, tables_spread, held)
+            for i in range(n):
+                u[i] += total
+            _weigh(u, held, total_spread, n, beta, nodes, weights, floor, first, second)
+            if counts.size:
+                for i in range(n):
+                    w = counts[start + i]
+                    sums[g, 0] += w * math.log(u[i])
+                    first[i] *= w
+                    second[i] *= w
+            else:
+                sums[g, 0] += _log_sum(u, n)
+            for i in range(n):
+                sums[g, 1] += first[i]
+            if curvature:
+                _sizes(rows, start, n, size)
+                for i in range(n):
+                    third[i] = second[i] * (n_categories + beta * size[i])
+                    sums[g, 2] += second[i]
+                    sums[g, 3] += third[i]
+            if few:
+                _add_by_bits(rows, start, n, n_bytes, first, totals[g, 0])
+                if curvature:
+                    _add_by_bits(rows, start, n, n_bytes, second, totals[g, 1])
+                    _add_by_bits(rows, start, n, n_bytes, third, totals[g, 2])
+            elif curvature:
+                _add_three(rows, start, n, n_bytes, first, second, third, histograms)
+            else:
+                add_words(rows, start, n, n_bytes, first, histogram)
+        if not few:
+            found, one = np.empty(8), np.empty(256)
+            for c in range(n_bytes):
+                for i in range(3 if curvature else 1):
+                    for b in range(256):
+                        one[b] = histograms[c, b, i] if curvature else histogram[c, b]
+                    fold(one, found)
+                    for k in range(8):
+                        totals[g, i, 8 * c + k] += found[k]
