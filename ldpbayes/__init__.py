@@ -26,7 +26,7 @@ from ldpbayes.likelihoods import Summary
 from ldpbayes.priors import Compliance, Dirichlet, Hierarchical, Learnt, LogLinear, Regression, Smooth
 from ldpbayes.protocols import GRR, Attributes, Channel, kronecker, make_protocol
 from ldpbayes.simulate import population, simulate_collection
-from ldpbayes.sources import read_collection, read_frame, write_collection
+from ldpbayes.sources import read_collection, read_frame, read_summaries, scan, write_collection
 
 if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes import answers, plots, result, theory
@@ -149,9 +149,11 @@ __all__ = [
     "protocols",
     "read_collection",
     "read_frame",
+    "read_summaries",
     "regress",
     "result",
     "save",
+    "scan",
     "select_method",
     "sensitivity",
     "show",

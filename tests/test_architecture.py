@@ -86,7 +86,7 @@ HOMES = {
     "arviz_base": {"result"},
     "arviz_stats": {"posteriors.diagnostics", "posteriors.surrogate"},
     "matplotlib": {"plots", "plots.base"},
-    "narwhals": {"sources.frame"},
+    "narwhals": {"sources.frame", "sources.scanning.frames"},
     "typer": {
         "cli",
         "cli.associate",

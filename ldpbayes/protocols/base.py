@@ -94,6 +94,27 @@ class Binomials:
     n: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Supports:
+    """Reports whose likelihood rows are c (1 + β[x ∈ S]), for passes over many of them without a row each.
+
+    Attributes
+    ----------
+    beta : float
+        e^ε − 1.
+    per_report, per_member : float
+        log c = per_report + per_member · |S|.
+    hashed : tuple of (str, int), optional
+        The hash family and the number of buckets where a report is a pair (seed, value) and S = {x : hash_seed(x) = value};
+        otherwise a report is S itself in packed bits.
+    """
+
+    beta: float
+    per_report: float
+    per_member: float = 0.0
+    hashed: tuple[str, int] | None = None
+
+
 class AbstractProtocol(abc.ABC):
     """A privacy mechanism over n_categories values: P(report y | value x) = Q[y, x].
 
@@ -231,6 +252,14 @@ class AbstractProtocol(abc.ABC):
         Exchangeable: given its size, a support holding x is uniform over those sets, and so is one that does not. Then
         closed forms of the theory follow from these sizes alone (they do not depend on the value).
         """
+        return None
+
+    def countable(self) -> bool:
+        """Return whether so few reports are possible that any number of users is a short table of counts."""
+        return self.n_outputs is not None
+
+    def supports(self) -> Supports | None:
+        """Return how the rows of a report follow from the set that it supports, where they are two-level; else None."""
         return None
 
     def free_bits(self) -> int | None:

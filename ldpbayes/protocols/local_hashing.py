@@ -10,7 +10,7 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits, hashing
-from ldpbayes.protocols.base import AbstractProtocol, Ancillary, independent_sizes
+from ldpbayes.protocols.base import AbstractProtocol, Ancillary, Supports, independent_sizes
 from ldpbayes.protocols.grr import GRR
 
 
@@ -100,6 +100,9 @@ class LocalHashing(AbstractProtocol):
 
     def format_reports(self, reports, categories):
         return [[str(number) for number in column] for column in reports.T.tolist()]
+
+    def supports(self):
+        return Supports(self.beta, -math.log(self.buckets + self.beta), hashed=(self.family, self.buckets))
 
     def rows(self, reports, counts):
         support = hashing.supports(self.family, reports[:, 0], reports[:, 1], self.n_categories, self.buckets)

@@ -13,7 +13,7 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import AbstractProtocol, PairRates
+from ldpbayes.protocols.base import AbstractProtocol, PairRates, Supports
 
 #: Level below which the best share of categories is taken from its series: both errors are some 1e-11 there.
 SMALL_EPSILON = 1e-5
@@ -109,10 +109,12 @@ class SubsetSelection(AbstractProtocol):
     def format_reports(self, reports, categories):
         return [bits.format(reports, self.n_categories, categories)]
 
-    def rows(self, reports, counts):
+    def supports(self):
         a, w = self.n_categories, self.size
-        log_constant = math.log(a) - math.log(a + w * self.beta) - _log_number_of_sets(a, w)
-        return SupportRows(reports, self.beta, counts, a, log_constant)
+        return Supports(self.beta, math.log(a) - math.log(a + w * self.beta) - _log_number_of_sets(a, w))
+
+    def rows(self, reports, counts):
+        return SupportRows(reports, self.beta, counts, self.n_categories, self.supports().per_report)
 
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)

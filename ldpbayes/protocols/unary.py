@@ -12,7 +12,7 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import SeparableRows, SupportRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import AbstractProtocol, Ancillary, PairRates, independent_sizes
+from ldpbayes.protocols.base import AbstractProtocol, Ancillary, PairRates, Supports, independent_sizes
 
 VARIANTS = ("symmetric", "optimized", "dual")
 
@@ -131,6 +131,11 @@ class UnaryEncoding(AbstractProtocol):
     def free_bits(self):
         return self.n_categories
 
+    def supports(self):
+        # log c_k with 1 − κ = (1 − λ)/(1 + β λ), which does not cancel where κ is next to one.
+        per_report = self.n_categories * math.log1p(-self.lam) - math.log1p(self.beta * self.lam)
+        return Supports(self.beta, per_report, math.log(self.lam) - math.log1p(-self.lam))
+
     def ancillaries(self):
         return (Ancillary("support sizes", bits.sizes, self.n_categories + 1, self.support_sizes),)
 
@@ -161,9 +166,8 @@ class UnaryEncoding(AbstractProtocol):
         return [bits.format(reports, self.n_categories, categories)]
 
     def rows(self, reports, counts):
-        # log c_k with 1 − κ = (1 − λ)/(1 + β λ), which does not cancel where κ is next to one.
-        log_constants = self.n_categories * math.log1p(-self.lam) - math.log1p(self.beta * self.lam)
-        log_constants = log_constants + bits.sizes(reports) * (math.log(self.lam) - math.log1p(-self.lam))
+        form = self.supports()
+        log_constants = form.per_report + bits.sizes(reports) * form.per_member
         return SupportRows(reports, self.beta, counts, self.n_categories, log_constants)
 
     def composite_rows(self, support_counts, n_reports):

@@ -9,10 +9,21 @@ import pkgutil
 from ldpbayes.sources.base import READERS, AbstractSource, Groups, open_table
 from ldpbayes.sources.collection_file import read_collection, write_collection
 from ldpbayes.sources.frame import read_frame
+from ldpbayes.sources.scanning import read_summaries, scan
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 
 READERS |= {suffix: cls for cls in AbstractSource.__subclasses__() for suffix in cls.suffixes}
 
-__all__ = ["READERS", "AbstractSource", "Groups", "open_table", "read_collection", "read_frame", "write_collection"]
+__all__ = [
+    "READERS",
+    "AbstractSource",
+    "Groups",
+    "open_table",
+    "read_collection",
+    "read_frame",
+    "read_summaries",
+    "scan",
+    "write_collection",
+]

@@ -297,11 +297,31 @@ def _column(nw, series, name, labelled):
 
 def _from_arrow(series, name, labelled):
     """Return a column of bytes, lists or Python objects, by way of Arrow."""
-    pa = optional("pyarrow", "Reading columns of bytes or lists")
+    optional("pyarrow", "Reading columns of bytes or lists")
     try:
         array = series.to_arrow()
     except Exception as err:
         raise DataError("holds objects that are neither texts, numbers, bytes nor lists of them", field=name) from err
+    return arrow_column(array, name, labelled)
+
+
+def arrow_column(array, name, labelled):
+    """Return an Arrow array of reports as parse_reports takes it.
+
+    Parameters
+    ----------
+    array : pyarrow.Array or pyarrow.ChunkedArray
+    name : str
+        The column, for messages.
+    labelled : bool
+        Whether the caller named the categories; see ``columns.Integers``.
+
+    Raises
+    ------
+    DataError
+        On missing reports, and on types that no report has.
+    """
+    pa = optional("pyarrow", "Reading columns of bytes or lists")
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     kind = array.type
     if pa.types.is_dictionary(kind):
@@ -310,16 +330,22 @@ def _from_arrow(series, name, labelled):
     if array.null_count:
         raise DataError("holds missing reports", field=name)
     if pa.types.is_fixed_size_binary(kind):
-        array = array.cast(pa.binary())
-        kind = array.type
+        size, start = kind.byte_width, array.offset * kind.byte_width
+        data = np.frombuffer(array.buffers()[1], dtype=np.uint8, count=len(array) * size, offset=start)
+        return Bytes(np.full(len(array), size, dtype=np.int64), data)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return _bytes(array.cast(pa.large_binary()))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         lengths = array.value_lengths() if not pa.types.is_fixed_size_list(kind) else None
         lengths = np.full(len(array), kind.list_size) if lengths is None else lengths.to_numpy(zero_copy_only=False)
         return Lists(lengths.astype(np.int64), _items(pa, array.flatten(), name), "lists")
+    if pa.types.is_boolean(kind):
+        return Integers(array.to_numpy(zero_copy_only=False).astype(np.int64), labelled, boolean=True)
     if pa.types.is_integer(kind):
-        return Integers(array.to_numpy(zero_copy_only=False).astype(np.int64), labelled)
+        values = array.to_numpy(zero_copy_only=False)
+        if values.dtype == np.uint64 and values.size and values.max() >= 2**63:
+            raise DataError(f"holds whole numbers above 2**63, got {values.max()}", field=name)
+        return Integers(values.astype(np.int64), labelled)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return array.to_pylist()
     if pa.types.is_date(kind):

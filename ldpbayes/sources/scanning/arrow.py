@@ -1,0 +1,72 @@
+"""Arrow tables, record batches, datasets and readers as a scan reads them."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+from ldpbayes.errors import ArgumentError
+from ldpbayes.sources.base import foreign
+from ldpbayes.sources.scanning.tables import BATCH, AbstractTable, BatchPiece
+
+
+class ArrowTable(AbstractTable):
+    """Anything of Arrow that yields record batches.
+
+    Parameters
+    ----------
+    open_batches : callable
+        From the columns in use to an iterable of record batches.
+    n_rows : int, optional
+    once : bool
+        Whether it can be called only once.
+    """
+
+    def __init__(self, open_batches, n_rows=None, once=False) -> None:
+        self._open, self.n_rows, self._once, self._read = open_batches, n_rows, once, False
+
+    @classmethod
+    def opened(cls, source):
+        pa = sys.modules.get("pyarrow")
+        if pa is None:
+            return None
+        if isinstance(source, pa.RecordBatch):
+            source = pa.Table.from_batches([source])
+        tables, readers = pa.Table, pa.RecordBatchReader
+        if isinstance(source, tables):
+            return cls(lambda columns: source.to_batches(BATCH), source.num_rows)
+        if isinstance(source, readers):
+            return cls(lambda columns: source, once=True)
+        dataset = sys.modules.get("pyarrow.dataset")
+        if dataset is not None and isinstance(source, dataset.Dataset):
+
+            def batches(columns):
+                used = [name for name in dict.fromkeys(columns) if name in source.schema.names]
+                settings = {"batch_size": BATCH, "batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
+                return source.to_batches(columns=used, **settings)
+
+            return cls(batches)
+        return None
+
+    def pieces(self, columns):
+        if self._once and self._read:
+            raise ArgumentError(
+                "A RecordBatchReader can be read once, and these reports need two passes; give the dataset, the table "
+                "or the files that it reads."
+            )
+        self._read = True
+        return _numbered(self._open(columns))
+
+
+def _numbered(batches):
+    """Yield the pieces of record batches; small batches are joined."""
+    pa = sys.modules["pyarrow"]
+    first, held, size = 0, [], 0
+    with foreign("the Arrow source cannot be read"):
+        for batch in itertools.chain(batches, [None]):
+            if batch is not None:
+                held.append(batch)
+                size += batch.num_rows
+            if size >= BATCH // 2 or (batch is None and size):
+                yield BatchPiece(pa.Table.from_batches(held), first)
+                first, held, size = first + size, [], 0

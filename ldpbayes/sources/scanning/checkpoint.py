@@ -1,0 +1,91 @@
+"""Checkpoints: a scan that was killed goes on with the pieces that it had not read."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pathlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ldpbayes import files
+from ldpbayes.errors import DataError
+from ldpbayes.sources.scanning.partials import Partial
+
+#: A checkpoint may take this share of the time between two of them.
+_SHARE = 0.02
+
+
+class Checkpoint:
+    """The state of a scan on disk: totals of each pass so far, and the pieces that they hold.
+
+    Parameters
+    ----------
+    path : path-like
+    marks : sequence of str
+        What tells this scan from others: its files with their sizes and times, its columns and protocol.
+
+    Raises
+    ------
+    DataError
+        Where the path cannot be written, or holds the state of another scan.
+    """
+
+    def __init__(self, path: Any, marks: Sequence[str]) -> None:
+        self.path = files.as_path(path)
+        files.check_output(self.path)
+        self._marks = hashlib.blake2b("\n".join(marks).encode(), digest_size=16).hexdigest()
+        self._state: dict[str, tuple[list[str], Partial | None]] = {}
+        self._saved, self._took = time.perf_counter(), 0.0
+        if self.path.exists():
+            self._read()
+
+    def resumed(self, name: str) -> tuple[set[str], Partial | None]:
+        """Return (identities of the pieces that a pass has read, their total) as the last run left them."""
+        done, total = self._state.get(name, ([], None))
+        return set(done), total
+
+    def add(self, name: str, done: set[str], total: Partial | None) -> None:
+        """Note how far a pass is, and write it where the last writing is long enough ago."""
+        self._state[name] = (sorted(done), total)
+        if time.perf_counter() - self._saved > self._took / _SHARE:
+            self.save()
+
+    def save(self) -> None:
+        """Write the state, whole or not at all."""
+        start = time.perf_counter()
+        header = {"scan": self._marks, "passes": {name: done for name, (done, _) in self._state.items()}}
+        arrays: dict[str, Any] = {
+            f"pass {name}": np.frombuffer(total.to_bytes(), dtype=np.uint8)
+            for name, (_, total) in self._state.items()
+            if total is not None
+        }
+        out = io.BytesIO()
+        np.savez(out, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
+        files.write_bytes(self.path, out.getvalue())
+        self._saved = time.perf_counter()
+        self._took = self._saved - start
+
+    def remove(self) -> None:
+        """Remove the file: the scan is complete."""
+        self.path.unlink(missing_ok=True)
+
+    def _read(self) -> None:
+        try:
+            with np.load(io.BytesIO(pathlib.Path(self.path).read_bytes()), allow_pickle=False) as held:
+                header = json.loads(bytes(held["header"]))
+                totals = {name: Partial.from_bytes(held[name].tobytes()) for name in held.files if name != "header"}
+                passes = {name: (done, totals.get(f"pass {name}")) for name, done in header["passes"].items()}
+                marks = header["scan"]
+        except Exception as err:
+            raise DataError("is not a checkpoint of a scan; name another file", source=self.path) from err
+        if marks != self._marks:
+            raise DataError(
+                "is the checkpoint of another scan (other files, columns, protocol or settings); remove it or name another",
+                source=self.path,
+            )
+        self._state = passes

@@ -1,0 +1,229 @@
+"""Columns of a batch of rows, as Arrow holds them: cells, and reports with the rows that they come from."""
+
+from __future__ import annotations
+
+import decimal
+
+import numpy as np
+
+from ldpbayes.errors import DataError, listed, shown
+from ldpbayes.sources.base import optional
+from ldpbayes.sources.frame import arrow_column
+
+#: Most entries of a table of codes that is counted without sorting.
+MOST_CODES = 2**22
+
+
+def column(batch, name):
+    """Return a column of a batch as one Arrow array without missing entries.
+
+    Raises
+    ------
+    DataError
+        Where the column is missing, or an entry of it, with its row as ``line``.
+    """
+    pa = optional("pyarrow", "Scanning reports")
+    names = batch.schema.names
+    if names.count(name) != 1:
+        problem = "has two columns" if name in names else "has no column"
+        raise DataError(f"{problem} {shown(name)}; it has {listed(names) or 'none'}")
+    array = batch.column(name)
+    if isinstance(array, pa.ChunkedArray):
+        array = array.unify_dictionaries().combine_chunks() if pa.types.is_dictionary(array.type) else array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):  # pyarrow before 20 may leave a chunk
+            array = pa.concat_arrays(array.chunks)
+    if array.null_count:
+        row = int(np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False))[0])
+        raise DataError("holds missing values", line=row, field=name)
+    return array
+
+
+def encoded(array, name):
+    """Return (codes, the distinct values as an Arrow array) of a column of texts, numbers, booleans, dates or bytes.
+
+    Some of the values may not occur. Returns None for lists, which have no codes.
+    """
+    pa = optional("pyarrow", "Scanning reports")
+    kind = array.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return None
+    if pa.types.is_boolean(kind):
+        return array.cast(pa.int8()).to_numpy(), pa.array([False, True])
+    if pa.types.is_integer(kind) and kind != pa.uint64():
+        values = array.to_numpy()
+        low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+        if high - low < 2**16:
+            # Where the values are small their type holds the codes too.
+            codes = values if low == 0 else values.astype(np.int64) - low
+            return codes, pa.array(np.arange(low, high + 1), type=kind)
+    if not pa.types.is_dictionary(kind):
+        array = array.dictionary_encode()
+    if array.dictionary.null_count:
+        bad = int(np.flatnonzero(~array.dictionary.is_valid().to_numpy(zero_copy_only=False))[0])
+        rows = np.flatnonzero(array.indices.to_numpy() == bad)
+        if rows.size:
+            raise DataError("holds missing values", line=int(rows[0]), field=name)
+    return array.indices.to_numpy(), array.dictionary
+
+
+def crossed(parts):
+    """Return (codes of the rows, number of codes) of columns of (codes, number of values); no columns are one code.
+
+    Where the products of the numbers grow large, codes are renumbered on the way.
+    """
+    if not parts:
+        return None, 1
+    code, size = parts[0]
+    for codes, n in parts[1:]:
+        if size * n > MOST_CODES:
+            seen, code = np.unique(code, return_inverse=True)
+            size = len(seen)
+        dtype = np.int32 if size * n < 2**31 else np.int64
+        code = code.astype(dtype) * dtype(n)
+        code += codes
+        size *= n
+    return code, size
+
+
+def present(code, size, n_rows):
+    """Return (codes that occur, how often, the place of each row among them or None where all is one code)."""
+    if code is None:
+        return np.zeros(1, dtype=np.int64), np.array([n_rows]), None
+    if size > MOST_CODES:
+        seen, place, counts = np.unique(code, return_inverse=True, return_counts=True)
+        return seen, counts, place
+    counts = np.bincount(code, minlength=size)
+    seen = np.flatnonzero(counts)
+    if len(seen) == size:
+        return seen, counts, code
+    place = np.empty(size, dtype=np.int64)
+    place[seen] = np.arange(len(seen))
+    return seen, counts[seen], place[code]
+
+
+def cells(batch, by):
+    """Return (keys of the cells of a batch, number of rows of each, the place of each row's cell or None for one cell)."""
+    columns = [encoded_key(batch, name) for name in by]
+    code, size = crossed([(codes, len(values)) for codes, values in columns])
+    n_rows = batch.num_rows
+    if size > MOST_CODES or len(by) > 1:
+        seen, counts, place = present(code, size, n_rows)
+        first = first_rows(place, len(seen), n_rows)
+        keys = list(zip(*([values[i] for i in codes[first].tolist()] for codes, values in columns), strict=True))
+        return keys, counts, place
+    seen, counts, place = present(code, size, n_rows)
+    values = columns[0][1] if columns else None
+    return [(values[i],) if columns else () for i in seen.tolist()], counts, place
+
+
+def encoded_key(batch, name):
+    """Return (codes, list of the distinct values) of a grouping column."""
+    found = encoded(column(batch, name), name)
+    if found is None:
+        raise DataError("must hold texts, numbers or dates, got lists", field=name)
+    codes, values = found
+    return codes, [_key(value, name) for value in values.to_pylist()]
+
+
+def first_rows(place, n, n_rows):
+    """Return the first row of each of n groups."""
+    if place is None:
+        return np.zeros(1, dtype=np.int64)
+    first = np.full(n, n_rows, dtype=np.int64)
+    first[place[::-1]] = np.arange(n_rows - 1, -1, -1)
+    return first
+
+
+def reports(protocol, batch, names, labels, labelled):
+    """Return the canonical reports of all rows of a batch.
+
+    Raises
+    ------
+    DataError
+        With the row of a bad report as ``line``.
+    """
+    columns = [arrow_column(column(batch, name), name, labelled) for name in names]
+    try:
+        return protocol.parse_reports(columns, labels)
+    except DataError as err:
+        raise _at_column(err, protocol, names) from None
+
+
+def distinct_reports(protocol, batch, names, labels, labelled, group, n_groups, weights=None):
+    """Return (cell of each distinct report of a batch, canonical reports, counts); only distinct ones are parsed.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    batch : pyarrow.Table
+    names : sequence of str
+    labels : sequence of str
+    labelled : bool
+    group : (m,) int array or None
+        The place of each row's cell.
+    n_groups : int
+    weights : (m,) int array, optional
+        How many users each row stands for.
+    """
+    arrays = [column(batch, name) for name in names]
+    columns = [encoded(array, name) for array, name in zip(arrays, names, strict=True)]
+    n_rows = batch.num_rows
+    if any(found is None for found in columns):
+        parsed = reports(protocol, batch, names, labels, labelled)
+        ones = np.ones(n_rows, dtype=np.int64) if weights is None else weights
+        return np.zeros(n_rows, dtype=np.int64) if group is None else group.astype(np.int64), parsed, ones
+    parts = [(codes, len(values)) for codes, values in columns]
+    code, size = crossed(parts if group is None else [(group, n_groups), *parts])
+    seen, counts, place = present(code, size, n_rows)
+    direct = size <= MOST_CODES and math_product(parts, n_groups) == size
+    if direct:  # codes tell the cell and the values: no row is looked at again
+        found = np.unravel_index(seen, (n_groups, *(n for _, n in parts)))
+        of_group, indices, first = found[0], found[1:], None
+    else:
+        first = first_rows(place, len(seen), n_rows)
+        of_group = np.zeros(len(seen), dtype=np.int64) if group is None else group[first]
+        indices = [codes[first] for codes, _ in columns]
+    if weights is not None:
+        counts = np.zeros(len(seen), dtype=np.int64)
+        np.add.at(counts, np.zeros(n_rows, dtype=np.int64) if place is None else place, weights)
+    taken = [
+        arrow_column(values.take(_indices(index)), name, labelled)
+        for (_, values), index, name in zip(columns, indices, names, strict=True)
+    ]
+    try:
+        return of_group.astype(np.int64), protocol.parse_reports(taken, labels), counts.astype(np.int64)
+    except DataError as err:
+        if err.line is not None:
+            row = int(np.argmax(code == seen[err.line])) if first is None else int(first[err.line])
+            err = DataError(err.message, line=row, field=err.field)
+        raise _at_column(err, protocol, names) from None
+
+
+def math_product(parts, n_groups):
+    """Return the number of cells of the cross table of groups and values."""
+    out = n_groups
+    for _, n in parts:
+        out *= n
+    return out
+
+
+def _indices(index):
+    pa = optional("pyarrow", "Scanning reports")
+    return pa.array(np.asarray(index, dtype=np.int64))
+
+
+def _at_column(err, protocol, names):
+    """Return an error of a protocol with the name of the table's column."""
+    columns = dict(zip(protocol.report_fields, names, strict=True))
+    return DataError(err.message, line=err.line, field=columns.get(err.field, names[0]))
+
+
+def _key(value, name):
+    """Return a cell of a grouping column as a plain value."""
+    if isinstance(value, decimal.Decimal) and value == value.to_integral_value():
+        return int(value)
+    if isinstance(value, bytes):
+        raise DataError("must hold texts, numbers or dates, got bytes", field=name)
+    if value is None or value != value:
+        raise DataError("holds missing values", field=name)
+    return value

@@ -1,0 +1,265 @@
+"""The scan of reports that need not fit in memory: from files to cells that ``fit`` takes."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError
+from ldpbayes.progress import track
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.sources.parameters import protocol_text
+from ldpbayes.sources.scanning.checkpoint import Checkpoint
+from ldpbayes.sources.scanning.fold import Fold, make_fold
+from ldpbayes.sources.scanning.found import Found
+from ldpbayes.sources.scanning.partials import Partial, combined
+from ldpbayes.sources.scanning.pilots import Pilots
+from ldpbayes.sources.scanning.tables import AbstractPiece, in_order, open_source
+
+#: From this ε on, cells with fewer reports than ``KEPT`` keep them whole: their summaries would be off.
+KEPT_FROM, KEPT = 1.25, 100_000
+_COUNTING, _EXPANDING = "Counting reports", "Expanding the likelihood"
+
+
+class Scan:
+    """A scan, run by calling it; see ``scan``.
+
+    Its pieces are public, for engines that send the work to where the rows are. The same result comes from::
+
+        first = sum(scan.partial(piece) for piece in scan.pieces())
+        if scan.countable:
+            found = scan.finish(first)
+        else:
+            at = scan.pilots(first)
+            second = sum(scan.partial(piece, at) for piece in scan.pieces())
+            found = scan.finish(first, second, at)
+
+    Pieces, partials and ``scan.fold``, whose methods these are, can be sent to other processes.
+
+    Attributes
+    ----------
+    fold : Fold
+        The map and the reduce.
+    table : AbstractTable
+        The source.
+    jobs : int
+    progressbar : bool
+    checkpoint : path-like or None
+    """
+
+    def __init__(self, table, fold: Fold, jobs: int, progressbar: bool, checkpoint: Any = None) -> None:
+        self.table, self.fold, self.jobs = table, fold, jobs
+        self.progressbar, self.checkpoint = progressbar, checkpoint
+        self._first: Partial | None = None
+        self._state: Checkpoint | None = None
+
+    def __repr__(self) -> str:
+        by = f" by {' × '.join(self.fold.by)}" if self.fold.by else ""
+        return f"<Scan of {self.fold.protocol.design} reports{by}; call it to run it>"
+
+    # ---- run ---------------------------------------------------------------------------------------------------------
+    def __call__(self) -> Found:
+        """Read the source, once where reports are counted and twice otherwise, and return its cells.
+
+        Raises
+        ------
+        DataError
+            On a bad report, a source that lacks a column, or one that changed between the passes.
+        """
+        if self.checkpoint is not None:
+            if not self.table.identified:
+                raise ArgumentError("checkpoint needs Parquet files, whose row groups can be found again; leave it out.")
+            self._state = Checkpoint(self.checkpoint, [*self.table.marks(), *self._marks()])
+        try:
+            self._first = self._pass(None)
+            if self.countable:
+                found = self.finish(self._first)
+            else:
+                at = self.pilots(self._first)
+                found = self.finish(self._first, self._pass(at), at)
+        except KeyboardInterrupt:
+            if self._state is not None:
+                self._state.save()
+            raise
+        if self._state is not None:
+            self._state.remove()
+        return found
+
+    def again(self, pilots: Mapping | ArrayLike, spread: ArrayLike | None = None) -> Found:
+        """Return the cells with their likelihoods expanded at other pilots: one more pass over the source.
+
+        Parameters
+        ----------
+        pilots : (a,) or (cells, a) array, or mapping of key to (a,) array
+            One for all cells, such as the mean of a hierarchical model, or one each in the order of the cells.
+        spread : (a,) or (cells, a) array, optional
+            Variances of p about the pilots; see ``Summary``.
+
+        Returns
+        -------
+        Found
+
+        Raises
+        ------
+        ArgumentError
+            Where reports are counted, so that there are no pilots, or the pilots do not fit.
+        """
+        if self.countable:
+            raise ArgumentError(f"reports of {self.fold.protocol.name} are counted; their cells have no pilots.")
+        self._state = None
+        if self._first is None:
+            self._first = self._pass(None)
+        at = self.fold.pilots_at(self._first, pilots, spread)
+        return self.finish(self._first, self._pass(at), at)
+
+    # ---- map and reduce ----------------------------------------------------------------------------------------------
+    @property
+    def countable(self) -> bool:
+        """Whether one pass is enough: the reports are counted."""
+        return self.fold.countable
+
+    def pieces(self) -> list[AbstractPiece]:
+        """Return the pieces of the source, each of which any worker can read."""
+        return list(self.table.pieces(self.fold.columns))
+
+    def partial(self, piece: Any, at: Pilots | None = None) -> Partial:
+        """Return the partial result of a piece, an Arrow batch or a data frame; see ``Fold.partial``."""
+        return self.fold.partial(piece, at)
+
+    def pilots(self, first: Partial) -> Pilots:
+        """Return the pilots of the second pass, given the total of the first; see ``Fold.pilots``."""
+        return self.fold.pilots(first)
+
+    def finish(self, first: Partial, second: Partial | None = None, at: Pilots | None = None) -> Found:
+        """Return the cells of the totals; see ``Fold.finish``."""
+        return self.fold.finish(first, second, at)
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+    def _pass(self, at: Pilots | None) -> Partial:
+        """Return the total of one pass."""
+        fold, name = self.fold, _COUNTING if at is None else _EXPANDING
+        if fold.countable:
+            table = self.table.counted(fold.columns)
+            if table is not None:
+                return fold.counted(table)
+        work = functools.partial(fold.partial, at=at)
+        total = self.table.total(work, fold.columns)
+        if total is not None:
+            return total
+        pieces = self.table.pieces(fold.columns)
+        done: set[str] = set()
+        total = None
+        if self._state is not None:
+            done, total = self._state.resumed(name)
+            pieces = [piece for piece in pieces if piece.identity() not in done]
+        rows = self.table.n_rows
+
+        def partials():
+            results = in_order(work, pieces, self.jobs)
+            bar = track(results, name, rows, shown=self.progressbar, weight=lambda item: item[0].n_rows or 0)
+            for piece, partial in bar:
+                done.add(piece.identity())
+                yield partial
+
+        def note(sofar):
+            if self._state is not None:
+                self._state.add(name, done, sofar)
+
+        found = combined(partials() if total is None else _after(total, partials()), note)
+        return fold.nothing(at) if found is None else found
+
+    def _marks(self) -> list[str]:
+        fold = self.fold
+        settings = (fold.report, fold.by, fold.pilot_by, fold.sample, fold.seed, fold.keep)
+        return [protocol_text(fold.protocol, fold.categories), repr(settings)]
+
+
+def scan(
+    source: Any,
+    protocol: AbstractProtocol,
+    report: str | Sequence[str] | None = None,
+    by: str | Sequence[str] | None = None,
+    *,
+    pilot_by: str | Sequence[str] | None = None,
+    sample: int = 0,
+    jobs: int = 1,
+    categories: Sequence[str] | None = None,
+    checkpoint: Any = None,
+    keep: int | None = None,
+    random_seed: int = 0,
+    progressbar: bool | None = None,
+) -> Scan:
+    """Return a scan of reports that need not fit in memory, to be run by calling it.
+
+    Where so few reports are possible that they can be counted (GRR, Hadamard, explicit channels, cohorts, unary encoding
+    up to 16 categories), one pass counts them and each cell is a Collection. Otherwise two passes are made. The first
+    counts, for each cell, how many reports support each category; their posterior mean is the pilot. The second expands
+    the likelihood of the whole reports there, and each cell is a Summary: some 4a numbers, however many reports it has.
+
+    Parameters
+    ----------
+    source : path, list of paths, Arrow table, dataset or reader, DuckDB relation or data frame
+        Parquet files may be a pattern such as ``"reports/*.parquet"`` or a folder.
+    protocol : AbstractProtocol
+    report : str or sequence of str, optional
+        The column or columns of one report; the protocol's own names by default. Packed bits (``numpy.packbits``) in a
+        column of bytes are read fastest; see ``read_frame`` for other forms.
+    by : str or sequence of str, optional
+        Grouping columns: a cell for each combination that occurs.
+    pilot_by : str or sequence of str, optional
+        Those of ``by`` whose cells share a pilot. Summaries add up only at one pilot: give ``"country"`` where the days of
+        a country will be added. By default every cell has its own.
+    sample : int
+        Keep up to so many reports of each cell by chance, for checks of the summary; at most twice too few.
+    jobs : int
+        Threads that read and count.
+    categories : sequence of str, optional
+        Labels of the categories.
+    checkpoint : path-like, optional
+        Where the state of the scan is kept, so that it goes on after being killed; removed when it is done. Parquet only.
+    keep : int, optional
+        Cells (groups of cells that share a pilot) with fewer reports keep them whole, as a Collection; their summary would
+        be off. By default 100,000 where ε is above 1.25, and none below.
+    random_seed : int
+        Of the sample.
+    progressbar : bool, optional
+        By default where standard error is a terminal.
+
+    Returns
+    -------
+    Scan
+        ``scan()`` gives a mapping from keys to cells, which ``fit`` takes as it is.
+
+    Raises
+    ------
+    ArgumentError
+        On a source that is none, or arguments that do not fit.
+    DataError
+        Where a file is missing.
+
+    Examples
+    --------
+    >>> import numpy, pyarrow
+    >>> from ldpbayes.protocols import UnaryEncoding
+    >>> protocol = UnaryEncoding.optimized(32, epsilon=1.0)
+    >>> reports = protocol.privatize(numpy.arange(1000) % 32, numpy.random.default_rng(1))
+    >>> table = pyarrow.table({"report": list(map(bytes, reports)), "country": ["NL", "BE"] * 500})
+    >>> found = scan(table, protocol, by="country")()
+    >>> found["NL",].n_reports, found["NL",].gradient.shape
+    (500.0, (32,))
+    """
+    keep = (KEPT if protocol.epsilon > KEPT_FROM else 0) if keep is None else keep
+    fold = make_fold(protocol, report, by, pilot_by, categories, sample, random_seed, keep)
+    jobs = checks.integer(jobs, "jobs", 1, 256)
+    shown = sys.stderr.isatty() if progressbar is None else bool(progressbar)
+    return Scan(open_source(source), fold, jobs, shown, checkpoint)
+
+
+def _after(total, partials):
+    yield total
+    yield from partials

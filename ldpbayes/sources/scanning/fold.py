@@ -1,0 +1,415 @@
+"""The fold of a scan: what one piece of a table gives, what a cell's pilot is, and what the totals mean."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ldpbayes import checks
+from ldpbayes.collections import Collection, Tally
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
+from ldpbayes.likelihoods import Summary, passes
+from ldpbayes.protocols import hashing
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.sources.base import sorted_keys
+from ldpbayes.sources.scanning import columns, pilots
+from ldpbayes.sources.scanning.found import Found
+from ldpbayes.sources.scanning.partials import Partial, ReportSample
+from ldpbayes.sources.scanning.pilots import Pilots
+from ldpbayes.sources.scanning.tables import COUNT, AbstractPiece, BatchPiece
+
+#: The key of the only cell where no grouping columns are given.
+ALL = ("all",)
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """A map and a reduce over reports: what Spark, Dask, Ray and a loop over files share. It can be pickled.
+
+    Attributes
+    ----------
+    protocol : AbstractProtocol
+    report : tuple of str
+        The columns of one report.
+    by : tuple of str
+        Grouping columns.
+    pilot_by : tuple of str, optional
+        Those of ``by`` whose cells share a pilot; all of them by default.
+    categories : tuple of str, optional
+        Labels of the categories.
+    sample : int
+        Most reports of a cell that are kept in its sample.
+    seed : int
+        Of the sample.
+    keep : int
+        Cells, or groups of cells that share a pilot, with fewer reports keep them whole.
+    """
+
+    protocol: AbstractProtocol
+    report: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    pilot_by: tuple[str, ...] | None = None
+    categories: tuple[str, ...] | None = None
+    sample: int = 0
+    seed: int = 0
+    keep: int = 0
+    labels: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        labels = self.categories or tuple(str(i) for i in range(self.protocol.n_categories))
+        object.__setattr__(self, "labels", labels)
+
+    @property
+    def countable(self) -> bool:
+        """Whether the reports are counted, in one pass; otherwise a second pass expands their likelihood."""
+        return self.protocol.countable()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return tuple(dict.fromkeys([*self.by, *self.report]))
+
+    # ---- map ---------------------------------------------------------------------------------------------------------
+    def partial(self, piece: AbstractPiece | Any, at: Pilots | None = None) -> Partial:
+        """Return the partial result of a piece of the table.
+
+        Parameters
+        ----------
+        piece : AbstractPiece, pyarrow.RecordBatch, pyarrow.Table or data frame
+        at : Pilots, optional
+            Given, the second pass is made: the likelihood is expanded there. Without it the first pass counts.
+
+        Returns
+        -------
+        Partial
+
+        Raises
+        ------
+        DataError
+            On a bad report, naming the file and the row, and where a cell was not there in the first pass.
+        """
+        if not isinstance(piece, AbstractPiece):
+            piece = BatchPiece(piece)
+        total, first = None, piece.first_row
+        for batch in piece.batches(self.columns):
+            if batch.num_rows:
+                try:
+                    found = self._batch(batch, at, piece, first)
+                except DataError as err:
+                    raise _located(err, piece.source, first) from None
+                total = found if total is None else total + found
+                first += batch.num_rows
+        return self.nothing(at) if total is None else total
+
+    def nothing(self, at: Pilots | None = None) -> Partial:
+        """Return the partial result of no rows."""
+        return Partial(())
+
+    def counted(self, table: Any) -> Partial:
+        """Return the total of an Arrow table of distinct rows with the column ``COUNT`` of how often each came."""
+        weights = columns.column(table, COUNT).to_numpy().astype(np.int64)
+        return self._tallied(table, weights)
+
+    def _batch(self, batch, at, piece, first):
+        if self.countable:
+            return self._tallied(batch)
+        keys, sizes, group = columns.cells(batch, self.by)
+        reports = columns.reports(self.protocol, batch, self.report, self.labels, self.categories is not None)
+        group = np.zeros(len(reports), dtype=np.int64) if group is None else group
+        if at is None:
+            samples = self._sampled(group, len(keys), reports, piece, first)
+            return Partial(tuple(keys), self._supports(reports, group, sizes), samples=samples, most=self.sample)
+        return self._expanded(keys, sizes, group, reports, at)
+
+    def _tallied(self, batch, weights=None):
+        keys, _, group = columns.cells(batch, self.by)
+        named = self.report, self.labels, self.categories is not None
+        found = columns.distinct_reports(self.protocol, batch, *named, group, len(keys), weights)
+        return Partial(tuple(keys), {}, {}, *found)
+
+    def _supports(self, reports, group, sizes):
+        """Return the sums of the first pass: the supports, or where reports have none the expansion at the uniform."""
+        supports, n = self.protocol.supports(), len(sizes)
+        if supports is None:
+            uniform = np.full((n, self.protocol.n_categories), 1 / self.protocol.n_categories)
+            return {"n": sizes} | _of_rows(self.protocol, reports, group, n, uniform, None)
+        if supports.hashed is not None:
+            family, buckets = supports.hashed
+            args = (*_pairs(reports), group, n, self.protocol.n_categories, buckets, family)
+            return {"n": sizes, "supports": passes.hashed_support_counts(*args)}
+        return {"n": sizes, "supports": passes.support_counts(reports, group, n, self.protocol.n_categories)}
+
+    def _expanded(self, keys, sizes, group, reports, at):
+        """Return the sums of the second pass over a batch, and the whole reports of the cells that keep them."""
+        for key in keys:
+            if key not in at.places:
+                raise DataError(f"the cell {_named(key)} was not there in the first pass; scan again")
+        places = [at.places[key] for key in keys]
+        points, spread = at.points[places], None if at.spread is None else at.spread[places]
+        supports = self.protocol.supports()
+        if supports is None:
+            sums = _of_rows(self.protocol, reports, group, len(keys), points, spread)
+        elif supports.hashed is not None:
+            family, buckets = supports.hashed
+            pairs = _pairs(reports)
+            found = passes.hashed_likelihood_pass(*pairs, group, points, supports.beta, buckets, spread, family)
+            sums = found._asdict()
+        else:
+            sums = passes.likelihood_pass(reports, group, points, supports.beta, spread)._asdict()
+        rows = (None, None, None)
+        whole = np.array([key in at.kept for key in keys])
+        if whole.any():
+            held = np.flatnonzero(whole[group])
+            rows = group[held].astype(np.int64), reports[held], np.ones(len(held), dtype=np.int64)
+        return Partial(tuple(keys), {"n": sizes, **sums}, {}, *rows, merged=False)
+
+    def _sampled(self, group, n_groups, reports, piece, first):
+        """Return the samples of the cells of a batch; a report's key depends on the seed and its place in the source."""
+        if not self.sample:
+            return {}
+        place = int.from_bytes(hashlib.blake2b(piece.identity().encode(), digest_size=8).digest(), "little")
+        keys = hashing.derive((self.seed ^ place) % 2**63, np.arange(first, first + len(reports)))
+        out = {}
+        order = np.argsort(group, kind="stable")
+        ends = np.cumsum(np.bincount(group, minlength=n_groups))
+        for i, rows in enumerate(np.split(order, ends[:-1])):
+            out[i] = ReportSample.of(0, keys[rows], reports[rows], self.sample)
+        return out
+
+    # ---- between the passes ------------------------------------------------------------------------------------------
+    def pilots(self, first: Partial) -> Pilots:
+        """Return where the second pass expands the likelihood: the posterior means given the totals of the first pass.
+
+        Cells that agree in the columns of ``pilot_by`` share a pilot.
+
+        Parameters
+        ----------
+        first : Partial
+            The total of the first pass.
+        """
+        places, members = self._shared(first)
+        n = np.zeros(len(members))
+        np.add.at(n, [places[key] for key in first.keys], first.total("n"))
+        shape = len(members), self.protocol.n_categories
+        held = {name: np.zeros(shape) for name, total in first.sums.items() if total.ndim > 1}
+        for name, total in held.items():
+            np.add.at(total, [places[key] for key in first.keys], first.total(name))
+        if self.protocol.supports() is not None:
+            points = pilots.from_supports(self.protocol, n, held["supports"])
+        else:
+            uniform = np.full(self.protocol.n_categories, 1 / self.protocol.n_categories)
+            sums = zip(held["gradient"], held["square"], held["cross"], strict=True)
+            found = [Summary(1.0, uniform, 0.0, *vectors) for vectors in sums]
+            points = pilots.from_expansion(
+                np.stack([one.linear for one in found]), np.stack([one.tangent_curvature for one in found])
+            )
+        kept = frozenset(key for key in first.keys if n[places[key]] < self.keep)
+        return Pilots(places, points, kept=kept)
+
+    def pilots_at(self, first: Partial, points: Mapping | ArrayLike, spread: ArrayLike | None = None) -> Pilots:
+        """Return the Pilots of points that the caller gives.
+
+        Parameters
+        ----------
+        first : Partial
+            The total of the first pass.
+        points : (a,) or (cells, a) array, or mapping of key to (a,) array
+            One for all cells, or one each, in the order of the result.
+        spread : (a,) or (cells, a) array, optional
+            Variances about the points; see ``Summary``.
+        """
+        keys = sorted_keys(first.keys)
+        if isinstance(points, Mapping):
+            given = {key if isinstance(key, tuple) else (key,): value for key, value in points.items()}
+            named = [ALL if key == () else key for key in keys]
+            missing = [key for key in named if key not in given]
+            if missing:
+                raise ArgumentError(f"pilots must name every cell, {_named(missing[0])} is missing.")
+            points = np.array([np.asarray(given[key], dtype=float) for key in named])
+        shape = (len(keys), self.protocol.n_categories)
+        try:
+            points = np.array(np.broadcast_to(np.asarray(points, dtype=float), shape))
+            spread = None if spread is None else np.array(np.broadcast_to(np.asarray(spread, dtype=float), shape))
+        except ValueError:
+            raise ArgumentError(
+                f"pilots and spread must have one entry per category ({shape[1]}), for all cells or for each of {shape[0]}."
+            ) from None
+        points = np.stack([checks.distribution(row, "pilot", shape[1], atol=1e-6) for row in points])
+        if spread is not None and not (np.isfinite(spread).all() and (spread >= 0).all()):
+            raise ArgumentError("spread must hold variances, finite and not negative.")
+        return Pilots({key: i for i, key in enumerate(keys)}, points, spread)
+
+    def _shared(self, first):
+        """Return (row of the pilot of each cell, keys of the pilots)."""
+        at = range(len(self.by)) if self.pilot_by is None else [self.by.index(name) for name in self.pilot_by]
+        members: dict[tuple, int] = {}
+        places = {key: members.setdefault(tuple(key[i] for i in at), len(members)) for key in sorted_keys(first.keys)}
+        return places, list(members)
+
+    # ---- reduce ------------------------------------------------------------------------------------------------------
+    def finish(self, first: Partial, second: Partial | None = None, at: Pilots | None = None) -> Found:
+        """Return the cells of the totals: a Collection each where reports were counted or kept, else a Summary.
+
+        Parameters
+        ----------
+        first : Partial
+            The total of the first pass.
+        second : Partial, optional
+            The total of the second pass, where reports are not countable.
+        at : Pilots, optional
+            Where the second pass was made.
+
+        Returns
+        -------
+        Found
+
+        Raises
+        ------
+        DataError
+            Where the table is empty, or changed between the passes.
+        """
+        if not first.keys:
+            raise DataError("the source has no rows")
+        self._check_keys(first.keys)
+        if self.countable:
+            return self._found({key: self._collection(key, rows) for key, rows in self._rows(first.settle()).items()}, first)
+        if second is None or at is None:
+            raise ArgumentError(
+                f"reports of {self.protocol.name} are not counted: their scan needs a second pass, "
+                "finish(first, second, pilots)."
+            )
+        of = {key: i for i, key in enumerate(second.keys)}
+        sizes = dict(zip(first.keys, first.total("n").tolist(), strict=True))
+        if set(of) != set(sizes) or any(second.sums["n"][i] != sizes[key] for key, i in of.items()):
+            raise DataError("the source changed between the two passes; scan it again")
+        supports = dict(zip(first.keys, first.total("supports"), strict=True))
+        kept = self._rows(second)
+        cells = {}
+        for key, i in of.items():
+            if key in kept:
+                cells[key] = self._collection(key, kept[key])
+            else:
+                cells[key] = self._summary(second, i, sizes[key], supports[key], at, key)
+        return self._found(cells, first)
+
+    def _summary(self, second, i, n, supports, at, key):
+        form = self.protocol.supports()
+        if form is None:
+            log_constant = float(second.total("log_constant")[i])
+        else:
+            log_constant = form.per_report * n + form.per_member * float(supports.sum())
+        spread = None if at.spread is None or not at.spread[at.places[key]].any() else at.spread[at.places[key]]
+        return Summary(
+            n_reports=float(n),
+            pilot=at.of(key),
+            value=float(second.total("value")[i]),
+            gradient=second.total("gradient")[i],
+            square=second.total("square")[i],
+            cross=second.total("cross")[i],
+            log_constant=log_constant,
+            spread=spread,
+            supports=np.asarray(supports, dtype=float),
+        )
+
+    def _rows(self, partial):
+        """Return {key: (reports, counts)} of the reports that a partial keeps."""
+        if partial.group is None or not len(partial.group):
+            return {}
+        order = np.argsort(partial.group, kind="stable")
+        ends = np.cumsum(np.bincount(partial.group, minlength=len(partial.keys)))
+        parts = np.split(order, ends[:-1])
+        return {
+            key: (partial.reports[rows], partial.counts[rows])
+            for key, rows in zip(partial.keys, parts, strict=True)
+            if len(rows)
+        }
+
+    def _collection(self, key, rows):
+        tally = Tally.trusted(self.protocol, *rows, categories=self.labels)
+        return Collection(self.labels, (tally,), id=", ".join(map(str, key or ALL)))
+
+    def _found(self, cells, first):
+        keys = sorted_keys(cells)
+        places = {key: i for i, key in enumerate(first.keys)}
+        samples = {key or ALL: first.samples[places[key]] for key in keys if places[key] in first.samples}
+        named = {key or ALL: cells[key] for key in keys}
+        return Found(named, self.by or None, None, self.labels, protocol=self.protocol, samples=samples)
+
+    def _check_keys(self, keys):
+        """Refuse keys of one column that hold texts in some rows and numbers in others."""
+        for name, values in zip(self.by, zip(*keys, strict=True), strict=True):
+            kinds = {"text" if isinstance(value, str) else "number or date" for value in values}
+            if len(kinds) > 1:
+                raise DataError("holds texts in some rows and numbers or dates in others", field=name)
+
+
+def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep) -> Fold:
+    """Return the Fold of arguments as ``scan`` takes them, checked."""
+    if isinstance(protocol, type) or not isinstance(protocol, AbstractProtocol):
+        kind = protocol.__name__ if isinstance(protocol, type) else type(protocol).__name__
+        raise ArgumentError(f"protocol must be an object, such as GRR(4, epsilon=1.0), got {kind}.")
+    report = list(protocol.report_fields) if report is None else _names(report, "report")
+    if len(report) != len(protocol.report_fields):
+        fields = ", ".join(protocol.report_fields)
+        raise ArgumentError(f"report must name {len(protocol.report_fields)} columns ({fields}), got {len(report)}.")
+    by = [] if by is None else _names(by, "by")
+    twice = [name for name in by if by.count(name) > 1 or name in report]
+    if twice:
+        raise ArgumentError(f"by must name distinct columns other than those of the report, got {shown(twice[0])}.")
+    pilot_by = None if pilot_by is None else tuple(_names(pilot_by, "pilot_by"))
+    if pilot_by is not None and not set(pilot_by) <= set(by):
+        raise ArgumentError(
+            f"pilot_by must name some of the columns of by ({listed(by) or 'none'}), got {listed(pilot_by)}."
+        )
+    if categories is not None:
+        from ldpbayes.sources.frame import _labels
+
+        categories = _labels(categories, protocol)
+    sample = checks.integer(sample, "sample", 0, 10**8)
+    seed = checks.integer(seed, "random_seed", 0, checks.MAX_SEED - 1)
+    keep = checks.integer(keep, "keep", 0, 10**9)
+    return Fold(protocol, tuple(report), tuple(by), pilot_by, categories, sample, seed, keep)
+
+
+def _of_rows(protocol, reports, group, n_groups, points, spread):
+    """Return the sums of the expansion of a protocol's own rows, of any kind."""
+    a = protocol.n_categories
+    out = {name: np.zeros((n_groups, a)) for name in ("gradient", "square", "cross", "supports")}
+    out |= {name: np.zeros(n_groups) for name in ("value", "log_constant")}
+    order = np.argsort(group, kind="stable")
+    ends = np.cumsum(np.bincount(group, minlength=n_groups))
+    for i, members in enumerate(np.split(order, ends[:-1])):
+        for part in np.array_split(members, max(1, len(members) * a // 2**23)):
+            if not len(part):
+                continue
+            rows = protocol.rows(reports[part], np.ones(len(part)))
+            found = Summary.of(rows, points[i], None if spread is None else spread[i])
+            for name in out:
+                out[name][i] += getattr(found, name)
+    return out
+
+
+def _pairs(reports):
+    return np.ascontiguousarray(reports[:, 0]), np.ascontiguousarray(reports[:, 1])
+
+
+def _names(value, what):
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(f"{what} must be the name of a column or a list of names, got {shown(value)}.")
+    return list(names)
+
+
+def _named(key):
+    return ", ".join(map(str, key)) or "of all reports"
+
+
+def _located(err: DataError, source, first) -> LDPBayesError:
+    """Return the error of a batch with the file and the row, counted from one."""
+    message = err.message if err.line is None else f"row {first + err.line + 1:,}: {err.message}"
+    return DataError(message, source=err.source or source, field=err.field)

@@ -1,0 +1,179 @@
+"""What a scan finds: cells with their reports counted, or with a summary of them, and samples of the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ldpbayes.collections import Cells, Collection
+from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.sources.base import sorted_keys
+from ldpbayes.sources.scanning.partials import ReportSample
+
+
+class Found(Cells):
+    """The cells of a scan, which ``fit`` takes as they are.
+
+    Parameters
+    ----------
+    cells : mapping of key to Collection or Summary
+    by : sequence of str, optional
+        Names of the grouping columns.
+    covariates : mapping of str to sequence, optional
+        As in ``Cells``.
+    categories : sequence of str
+        Labels of the categories.
+    protocol : AbstractProtocol
+    samples : mapping of tuple to ReportSample, optional
+        Reports that were kept by chance, by the key of their cell.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> from ldpbayes.protocols.designs import warner
+    >>> from ldpbayes.sources.scanning import scan
+    >>> table = pyarrow.table({"answer": ["yes", "no", "yes"], "country": ["NL", "NL", "BE"]})
+    >>> found = scan(table, warner(0.7), "answer", by="country", categories=["no", "yes"])()
+    >>> found
+    <Found by country: 2 cells, 2 categories, 3 reports>
+    >>> found["NL",].tallies[0].counts.tolist()
+    [1, 1]
+    """
+
+    def __init__(
+        self,
+        cells: Mapping,
+        by: str | Sequence[str] | None = None,
+        covariates: Mapping | None = None,
+        categories: Sequence[str] | None = None,
+        *,
+        protocol: AbstractProtocol,
+        samples: Mapping[tuple, ReportSample] | None = None,
+        id: str = "cells",
+        title: str = "",
+    ) -> None:
+        super().__init__(cells, by, covariates, categories, id=id, title=title)
+        self.protocol = protocol
+        self.samples = dict(samples or {})
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("<Cells", "<Found", 1)
+
+    def __add__(self, other: Cells) -> Found:
+        """Return the cells of both scans: those with the same key are added, new ones are appended.
+
+        Raises
+        ------
+        ArgumentError
+            Where the protocols differ, or the summaries of a cell were expanded at different pilots.
+        """
+        if not isinstance(other, Found):
+            return NotImplemented
+        if (self.by, self.categories, self.protocol) != (other.by, other.categories, other.protocol):
+            raise ArgumentError("scans must have the same protocol, grouping columns and categories to be added.")
+        groups: dict[tuple, list[tuple[Found, tuple]]] = {}
+        for found in (self, other):
+            for key in found:
+                groups.setdefault(key, []).append((found, key))
+        return _added_up(groups, self.by, self)
+
+    def added(self, by: str | Sequence[str] = ()) -> Found:
+        """Return the cells added up over all grouping columns but these: the days of each country, say.
+
+        Parameters
+        ----------
+        by : str or sequence of str
+            Columns that stay; none of them adds up all cells.
+
+        Returns
+        -------
+        Found
+
+        Raises
+        ------
+        ArgumentError
+            On a column that the scan was not grouped by, or where summaries that meet have different pilots.
+        """
+        kept = [by] if isinstance(by, str) else list(by)
+        unknown = [name for name in kept if name not in self.by]
+        if unknown:
+            raise ArgumentError(f"by must name grouping columns of the scan ({listed(self.by)}), got {shown(unknown[0])}.")
+        at = [self.by.index(name) for name in kept]
+        groups: dict[tuple, list[tuple[Found, tuple]]] = {}
+        for key in self:
+            groups.setdefault(tuple(key[i] for i in at) or ("all",), []).append((self, key))
+        return _added_up({key: groups[key] for key in sorted_keys(groups)}, kept or None, self)
+
+    def to_parquet(self, path: Any) -> None:
+        """Write the cells to a Parquet file with one row a cell, which ``read_summaries`` reads back.
+
+        Parameters
+        ----------
+        path : path-like
+            Written whole or not at all.
+
+        Raises
+        ------
+        DataError
+            Where the file cannot be written.
+        """
+        from ldpbayes.sources.scanning.summary_files import write
+
+        write(self, path)
+
+
+def _added_up(groups: Mapping[tuple, Iterable], by: Sequence[str] | None, like: Found) -> Found:
+    """Return the cells of groups of (scan, key), each group added up."""
+    cells: dict[tuple, Any] = {}
+    samples: dict[tuple, ReportSample] = {}
+    for key, members in groups.items():
+        found = [one[name] for one, name in members]
+        if len({isinstance(cell, Collection) for cell in found}) > 1:
+            raise ArgumentError(
+                f"cell {_named(key)} joins cells whose reports were kept with cells that are summaries: scan them together, "
+                "with pilot_by the columns that stay."
+            )
+        try:
+            cells[key] = _sum(found)
+        except ArgumentError as err:
+            if isinstance(found[0], Collection):
+                raise
+            raise ArgumentError(
+                f"cell {_named(key)} joins summaries that were expanded at different pilots: scan with pilot_by the columns "
+                "that stay, or expand all cells again at one pilot, scan.again(pilot)."
+            ) from err
+        held = [one.samples.get(name) for one, name in members]
+        if held and all(sample is not None for sample in held):
+            samples[key] = _joined(held)
+    return Found(cells, by, None, like.categories, protocol=like.protocol, samples=samples, id=like.id, title=like.title)
+
+
+def _sum(cells):
+    total = cells[0]
+    if isinstance(total, Collection) and len(cells) > 1:
+        tallies = [tally for cell in cells for tally in cell.tallies]
+        merged = tallies[0]
+        for tally in tallies[1:]:
+            merged = merged + tally
+        return Collection(total.categories, (merged,), id=total.id, title=total.title)
+    for cell in cells[1:]:
+        total = total + cell
+    return total
+
+
+def _joined(samples):
+    """Return one sample of several cells; it may hold as many reports as the largest of them."""
+    most = max(len(sample.keys) for sample in samples)
+    level = max(sample.level for sample in samples)
+    keys = np.concatenate([sample.keys for sample in samples])
+    reports = np.concatenate([sample.reports for sample in samples])
+    if level == 0:
+        most = len(keys)
+    return ReportSample.of(level, keys, reports, max(most, 1))
+
+
+def _named(key):
+    return ", ".join(map(str, key))

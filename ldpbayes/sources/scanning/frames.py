@@ -1,0 +1,114 @@
+"""Data frames as a scan reads them: DuckDB relations, Polars frames and whatever else narwhals reads."""
+
+from __future__ import annotations
+
+import itertools
+from typing import ClassVar
+
+from ldpbayes.errors import DataError, listed, shown
+from ldpbayes.sources.base import foreign, optional
+from ldpbayes.sources.scanning.tables import BATCH, COUNT, AbstractTable, BatchPiece
+
+
+class FrameTable(AbstractTable):
+    """A data frame, eager or lazy; it groups its own rows where reports are counted.
+
+    Parameters
+    ----------
+    frame : narwhals DataFrame or LazyFrame
+    """
+
+    asked_last: ClassVar[bool] = True
+
+    def __init__(self, frame) -> None:
+        self.frame = frame
+
+    @classmethod
+    def opened(cls, source):
+        narwhals = optional("narwhals", "Scanning a data frame")
+        try:
+            return cls(narwhals.from_native(source))
+        except TypeError:
+            return None
+        except narwhals.exceptions.NarwhalsError as err:
+            raise DataError(f"the frame cannot be read: {str(err).splitlines()[0]}") from err
+
+    @property
+    def n_rows(self):  # type: ignore[override]
+        import narwhals as nw
+
+        return None if isinstance(self.frame, nw.LazyFrame) else len(self.frame)
+
+    def counted(self, columns):
+        import narwhals as nw
+
+        with foreign("the frame cannot be read"):
+            schema = self._check(columns)
+            if any(schema[name] in (nw.List, nw.Array, nw.Object, nw.Struct) for name in columns):
+                return None
+            if not columns:
+                return None
+            grouped = self.frame.group_by(list(dict.fromkeys(columns))).agg(nw.len().alias(COUNT))
+            return arrow_of(grouped, [*columns, COUNT])
+
+    def pieces(self, columns):
+        with foreign("the frame cannot be read"):
+            self._check(columns)
+        return self._pieces(list(dict.fromkeys(columns)))
+
+    def _pieces(self, columns):
+        first = 0
+        with foreign("the frame cannot be read"):
+            for batch in _batches(self.frame.select(columns)):
+                yield BatchPiece(batch, first)
+                first += batch.num_rows
+
+    def _check(self, columns):
+        schema = dict(self.frame.collect_schema())
+        for name in columns:
+            if name not in schema:
+                raise DataError(f"the frame has no column {shown(name)}; it has {listed(schema) or 'none'}")
+        return schema
+
+
+def arrow_of(frame, columns):
+    """Return columns of a frame that narwhals reads as an Arrow table."""
+    import narwhals as nw
+
+    frame = nw.from_native(frame, pass_through=False)
+    frame = frame.select(list(dict.fromkeys(columns)))
+    return _eager(frame).to_arrow()
+
+
+def _eager(frame):
+    """Return a frame collected, as Arrow where the engine can."""
+    import narwhals as nw
+
+    if not isinstance(frame, nw.LazyFrame):
+        return frame
+    kind = frame.implementation
+    return frame.collect() if kind.is_polars() or kind.is_dask() else frame.collect("pyarrow")
+
+
+def _batches(frame):
+    """Yield a frame's rows as Arrow tables of about BATCH rows, without holding all of them where the engine can."""
+    pa = optional("pyarrow", "Scanning a data frame")
+    import narwhals as nw
+
+    native, kind = frame.to_native(), frame.implementation
+    if isinstance(frame, nw.LazyFrame):
+        if kind.is_duckdb():
+            reader = native.to_arrow_reader(BATCH)
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
+            return
+        if kind.is_polars():
+            for part in native.collect_batches(chunk_size=BATCH, maintain_order=True):
+                yield part.to_arrow()
+            return
+        frame = _eager(frame)
+    for start in itertools.count(0, BATCH):
+        part = frame[start : start + BATCH]
+        if not len(part):
+            return
+        yield part.to_arrow()

@@ -1,0 +1,166 @@
+"""Parquet files as a scan reads them: a piece is a run of row groups of one file."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pathlib
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ldpbayes import files
+from ldpbayes.errors import DataError, listed, shown
+from ldpbayes.sources.base import foreign, optional
+from ldpbayes.sources.scanning.tables import BATCH, AbstractPiece, AbstractTable
+
+_SUFFIXES = (".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class RowGroups(AbstractPiece):
+    """Some row groups of a Parquet file, one after the other.
+
+    Attributes
+    ----------
+    source : str
+        The file.
+    groups : tuple of int
+    first_row, n_rows : int
+    """
+
+    source: str
+    groups: tuple[int, ...]
+    first_row: int
+    n_rows: int
+
+    def batches(self, columns):
+        pa = optional("pyarrow", "Reading Parquet")
+        with foreign("is not a readable Parquet file", self.source):
+            with _opened(self.source, columns) as file:
+                used = list(dict.fromkeys(columns))
+                for batch in file.iter_batches(BATCH, row_groups=list(self.groups), columns=used, use_threads=False):
+                    yield pa.Table.from_batches([batch])
+
+
+class ParquetTable(AbstractTable):
+    """One or more Parquet files.
+
+    Parameters
+    ----------
+    paths : list of str
+    """
+
+    identified: ClassVar[bool] = True
+
+    def __init__(self, paths: list[str]) -> None:
+        self.paths = paths
+        self._parts: list[tuple[str, list[int]]] = []
+        for path in paths:
+            files.open_input(path).close()
+
+    @classmethod
+    def opened(cls, source):
+        if isinstance(source, (str, os.PathLike)):
+            return cls(_matching(source))
+        if isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, os.PathLike)) for one in source):
+            return cls(list(dict.fromkeys(path for one in source for path in _matching(one))))
+        return None
+
+    def pieces(self, columns):
+        found, kinds = [], {}
+        for path in self.paths:
+            with foreign("is not a readable Parquet file", path), _opened(path, columns) as file:
+                self._check(file.schema_arrow, path, columns, kinds)
+                rows = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+            found += _runs(path, rows)
+        self.n_rows = sum(piece.n_rows for piece in found)
+        return found
+
+    def marks(self):
+        out = []
+        for path in self.paths:
+            state = os.stat(path)
+            out.append(f"{os.path.realpath(path)} {state.st_size} {state.st_mtime_ns}")
+        return out
+
+    def _check(self, schema, path, columns, kinds):
+        """Refuse a file without a column, or with one of another type than the files before it."""
+        for name in columns:
+            if schema.names.count(name) != 1:
+                problem = "has two columns" if name in schema.names else "has no column"
+                raise DataError(f"{problem} {shown(name)}; it has {listed(schema.names) or 'none'}", source=path)
+            kind = _kind(schema.field(name).type)
+            first, expected = kinds.setdefault(name, (path, kind))
+            if kind != expected:
+                raise DataError(f"holds {kind}, but {expected} in {first}; write all files alike", source=path, field=name)
+
+
+def _matching(source):
+    """Return the files that a path, a folder or a pattern stands for."""
+    text = os.fsdecode(source)
+    path = pathlib.Path(text)
+    if path.is_dir():
+        found = sorted(str(file) for file in path.rglob("*") if file.suffix.lower() in _SUFFIXES)
+        if not found:
+            raise DataError("holds no Parquet file (.parquet, .pq)", source=text)
+        return found
+    if glob.has_magic(text) and not path.exists():
+        found = sorted(glob.glob(text, recursive=True))
+        if not found:
+            raise DataError("matches no file", source=text)
+        return found
+    return [text]
+
+
+def _opened(path, columns):
+    """Return the open Parquet file; columns of texts come as dictionaries."""
+    parquet = optional("pyarrow.parquet", "Reading Parquet")
+    file = parquet.ParquetFile(path)
+    types = optional("pyarrow", "Reading Parquet").types
+    texts = [
+        name
+        for name in dict.fromkeys(columns)
+        if name in file.schema_arrow.names and _is_text(types, file.schema_arrow.field(name).type)
+    ]
+    if not texts:
+        return file
+    file.close()
+    return parquet.ParquetFile(path, read_dictionary=texts)
+
+
+def _is_text(types, kind):
+    return types.is_string(kind) or types.is_large_string(kind)
+
+
+def _kind(kind):
+    """Return the kind of a column of reports or keys, in which files may not differ."""
+    types = optional("pyarrow", "Reading Parquet").types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if _is_text(types, kind) or types.is_string_view(kind):
+        return "texts"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "bytes"
+    if types.is_boolean(kind):
+        return "booleans"
+    if types.is_integer(kind):
+        return "whole numbers"
+    if types.is_floating(kind):
+        return "numbers with decimals"
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return f"lists of {_kind(kind.value_type)}"
+    return str(kind)
+
+
+def _runs(path, rows):
+    """Return the pieces of a file: runs of row groups of about BATCH rows."""
+    out, held, first, n = [], [], 0, 0
+    for i, size in enumerate(rows):
+        if held and n + size > BATCH:
+            out.append(RowGroups(path, tuple(held), first, n))
+            held, first, n = [], first + n, 0
+        held.append(i)
+        n += size
+    if n:
+        out.append(RowGroups(path, tuple(held), first, n))
+    return out

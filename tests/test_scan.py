@@ -1,0 +1,283 @@
+"""Scans against read_frame on the same rows: every kind of source, passes, files of summaries, failures, resumption."""
+
+import pickle
+
+import duckdb
+import numpy as np
+import pandas
+import polars
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+
+import ldpbayes as lb
+from ldpbayes.protocols import (
+    GRR,
+    CohortRR,
+    HadamardResponse,
+    LocalHashing,
+    Rappor,
+    SubsetSelection,
+    UnaryEncoding,
+    designs,
+)
+from ldpbayes.sources.scanning import Partial, pilots
+
+COUNTED = {
+    "grr": GRR(5, 1.0),
+    "warner": designs.warner(0.7),
+    "hadamard": HadamardResponse(6, 1.0),
+    "cohorts": CohortRR(5, 1.0, buckets=2, cohorts=8),
+    "short bits": UnaryEncoding.optimized(11, 1.0),
+    "few sets": SubsetSelection(5, 1.0),
+}
+SUMMED = {
+    "oue": UnaryEncoding.optimized(20, 1.0),
+    "sue": UnaryEncoding.symmetric(37, 1.2),
+    "subset": SubsetSelection(30, 1.0),
+    "olh": LocalHashing(20, 1.0),
+    "olh-xxhash": LocalHashing(20, 1.0, family="xxhash"),
+    "rappor": Rappor.one_time(20, 1.0, 16, 3, 2, candidates=tuple(f"c{i}" for i in range(20))),
+}
+PROTOCOLS = COUNTED | SUMMED
+
+
+def packed(reports):
+    """Return canonical packed reports as a column of fixed-size bytes."""
+    data = pa.py_buffer(np.ascontiguousarray(reports).tobytes())
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(reports.shape[1]), len(reports), [None, data])
+
+
+def table_of(protocol, n=600, seed=0):
+    """Return an Arrow table of n reports with the columns country and day."""
+    rng = np.random.default_rng(seed)
+    values = rng.choice(protocol.n_categories, size=n, p=rng.dirichlet(np.ones(protocol.n_categories)))
+    reports = protocol.privatize(values, rng)
+    fields = protocol.report_fields
+    if fields == ("cohort", "bits"):
+        texts = protocol.format_reports(reports, [str(i) for i in range(protocol.n_categories)])
+        columns = dict(zip(fields, texts, strict=True))
+    elif reports.dtype == np.uint8:
+        columns = {fields[0]: packed(reports)}
+    else:
+        columns = dict(zip(fields, reports.reshape(n, -1).T, strict=True))
+    keys = {"country": rng.choice(["NL", "BE", "FR"], size=n), "day": rng.integers(8, 11, size=n)}
+    return pa.table(columns | keys)
+
+
+def agree(found, expected, rtol=1e-10):
+    """Check the cells of a scan against collections of the same rows."""
+    assert list(found) == list(expected)
+    for key, cell in found.items():
+        if found.protocol.countable():
+            assert cell.tallies[0] == expected[key].tallies[0]
+            continue
+        rows = lb.Summary.of(expected[key].likelihood, cell.pilot, cell.spread)
+        assert cell.n_reports == rows.n_reports
+        np.testing.assert_array_equal(cell.supports, rows.supports)
+        for name in ("value", "gradient", "square", "cross", "log_constant"):
+            np.testing.assert_allclose(getattr(cell, name), getattr(rows, name), rtol=rtol, err_msg=name)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_every_protocol_against_read_frame(name):
+    protocol = PROTOCOLS[name]
+    table = table_of(protocol)
+    found = lb.scan(table, protocol, by=["country", "day"])()
+    agree(found, lb.read_frame(table, protocol, by=["country", "day"]))
+    assert found.by == ("country", "day") and found.n_reports == 600
+
+
+def sources(table, folder):
+    """Yield (name, source) of every kind that holds this table."""
+    path = folder / "all.parquet"
+    pq.write_table(table, path, row_group_size=100)
+    yield "path", path
+    yield "pattern", str(folder / "*.parquet")
+    yield "folder", folder
+    yield "list of paths", [str(path)]
+    yield "table", table
+    yield "batch", table.combine_chunks().to_batches()[0]
+    yield "dataset", pyarrow.dataset.dataset(path)
+    yield "duckdb", duckdb.sql(f"select * from read_parquet('{path}')")
+    yield "polars", polars.from_arrow(table)
+    yield "polars, lazy", polars.scan_parquet(path)
+    yield "pandas", table.to_pandas()
+
+
+@pytest.mark.parametrize("name", ["grr", "oue", "olh"])
+def test_every_source(name, tmp_path):
+    protocol = PROTOCOLS[name]
+    table = table_of(protocol)
+    expected = lb.read_frame(table, protocol, by="country")
+    for kind, source in sources(table, tmp_path):
+        found = lb.scan(source, protocol, by="country")()
+        agree(found, expected)
+        assert found.n_reports == 600, kind
+
+
+def test_a_reader_serves_one_pass_only():
+    grr, oue = table_of(PROTOCOLS["grr"]), table_of(PROTOCOLS["oue"])
+    agree(lb.scan(grr.to_reader(), PROTOCOLS["grr"], by="country")(), lb.read_frame(grr, PROTOCOLS["grr"], by="country"))
+    with pytest.raises(lb.ArgumentError, match="can be read once"):
+        lb.scan(oue.to_reader(), PROTOCOLS["oue"])()
+
+
+def forms(reports, a):
+    """Yield (name, column) of every form in which a table holds sets."""
+    members = np.unpackbits(reports, axis=1, count=a)
+    yield "fixed-size bytes", packed(reports)
+    yield "bytes", pa.array(list(map(bytes, reports)), pa.binary())
+    yield "large bytes", pa.array(list(map(bytes, reports)), pa.large_binary())
+    yield "booleans", pa.array(list(members.astype(bool)))
+    yield "fixed-size booleans", pa.FixedSizeListArray.from_arrays(pa.array(members.astype(bool).ravel()), a)
+    yield "zeros and ones", pa.FixedSizeListArray.from_arrays(pa.array(members.ravel()), a)
+    yield "positions", pa.array([np.flatnonzero(row) for row in members])
+    yield "bits in text", pa.array(["".join(map(str, row)) for row in members])
+
+
+@pytest.mark.parametrize("protocol", [SUMMED["oue"], COUNTED["short bits"]], ids=["summed", "counted"])
+def test_every_form_of_a_set(protocol):
+    rng = np.random.default_rng(4)
+    reports = protocol.privatize(rng.integers(protocol.n_categories, size=200), rng)
+    country = rng.choice(["NL", "BE"], size=200)
+    first = None
+    for name, column in forms(reports, protocol.n_categories):
+        found = lb.scan(pa.table({"bits": column, "country": country}), protocol, "bits", by="country")()
+        first = first or found
+        assert found == first, name
+
+
+def test_without_grouping_columns_there_is_one_cell():
+    protocol = SUMMED["subset"]
+    found = lb.scan(table_of(protocol), protocol)()
+    assert list(found) == [("all",)] and found["all"].n_reports == 600
+
+
+def test_labels_are_read_and_kept():
+    table = pa.table({"answer": ["b", "a", "b", "c"], "country": ["NL", "BE", "NL", "NL"]})
+    found = lb.scan(table, GRR(3, 1.0), "answer", by="country", categories=["a", "b", "c"])()
+    assert found["NL",].categories == ("a", "b", "c")
+    assert found["NL",].tallies[0].reports.tolist() == [1, 2] and found["NL",].tallies[0].counts.tolist() == [2, 1]
+
+
+# ---- the fold ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["grr", "oue", "rappor"])
+def test_the_pieces_of_a_scan_make_the_same(name, tmp_path):
+    """Partials of pieces, sent through pickle and bytes and added in any order, give the result of the scan."""
+    protocol = PROTOCOLS[name]
+    for i in range(3):
+        pq.write_table(table_of(protocol, 300, seed=i), tmp_path / f"{i}.parquet")
+    scan = lb.scan(tmp_path, protocol, by=["country"], sample=50)
+    whole = scan()
+    fold, pieces = pickle.loads(pickle.dumps(scan.fold)), pickle.loads(pickle.dumps(scan.pieces()))
+    assert len(pieces) == 3
+
+    def total(order, at=None):
+        return sum(Partial.from_bytes(fold.partial(pieces[i], at).to_bytes()) for i in order)
+
+    first = total([2, 0, 1])
+    if scan.countable:
+        assert fold.finish(first) == whole
+    else:
+        at = fold.pilots(first)
+        again = fold.finish(first, total([1, 2, 0], at), at)
+        assert again == whole and again.samples == whole.samples
+    assert lb.scan(tmp_path, protocol, by=["country"], jobs=2)() == whole
+
+
+def test_an_arrow_batch_is_a_piece():
+    protocol = SUMMED["oue"]
+    table = table_of(protocol)
+    scan = lb.scan(table, protocol, by="country")
+    first = sum(scan.partial(batch) for batch in table.to_batches(100))
+    at = scan.pilots(first)
+    second = sum(scan.partial(batch, at) for batch in table.to_batches(150))
+    agree(scan.finish(first, second, at), lb.read_frame(table, protocol, by="country"))
+
+
+def test_cells_that_share_a_pilot_add_up():
+    protocol = SUMMED["oue"]
+    table = table_of(protocol)
+    found = lb.scan(table, protocol, by=["country", "day"], pilot_by="country", sample=20)()
+    assert len({cell.pilot.tobytes() for cell in found.values()}) == 3
+    countries = found.added("country")
+    assert list(countries) == [("BE",), ("FR",), ("NL",)]
+    agree(countries, lb.read_frame(table, protocol, by="country"))
+    assert countries.samples["NL",].level >= max(found.samples[key].level for key in found if key[0] == "NL")
+    with pytest.raises(lb.ArgumentError, match=r"different pilots: scan with pilot_by .* or expand all cells again"):
+        found.added()
+    half = len(table) // 2
+    parts = [lb.scan(part, protocol, by="country") for part in (table[:half], table[half:])]
+    with pytest.raises(lb.ArgumentError, match="different pilots"):
+        parts[0]() + parts[1]()
+    pilot = np.full(20, 1 / 20)
+    agree(parts[0].again(pilot) + parts[1].again(pilot), lb.read_frame(table, protocol, by="country"))
+
+
+def test_again_expands_at_given_pilots_with_a_spread():
+    protocol = SUMMED["subset"]
+    table = table_of(protocol)
+    scan = lb.scan(table, protocol, by="country")
+    rng = np.random.default_rng(1)
+    points = rng.dirichlet(np.ones(30), size=3)
+    found = scan.again(points, (0.3 * points) ** 2)
+    agree(found, lb.read_frame(table, protocol, by="country"))
+    np.testing.assert_allclose(found["FR",].pilot, points[1])
+    assert found == scan.again(dict(zip(found, points, strict=True)), (0.3 * points) ** 2)
+    with pytest.raises(lb.ArgumentError, match="must name every cell, NL is missing"):
+        scan.again({("BE",): points[0], ("FR",): points[1]})
+    with pytest.raises(lb.ArgumentError, match="are counted"):
+        lb.scan(table_of(COUNTED["grr"]), COUNTED["grr"]).again(points)
+
+
+def test_the_pilot_is_the_mean_given_the_support_counts():
+    """Against a grid over the simplex of three categories, for the likelihood of the support counts alone."""
+    protocol, n = UnaryEncoding.optimized(3, 1.0), 400
+    supports = protocol.simulate_support_counts([200, 150, 50], np.random.default_rng(2))
+    step = np.linspace(0, 1, 201)
+    first, second = np.meshgrid(step, step, indexing="ij")
+    p = np.stack([first, second, 1 - first - second], axis=-1)[first + second <= 1 + 1e-12]
+    g, h = protocol.hit_rates
+    q = h + (g - h) * p
+    covariance = np.einsum("kx,xy->kxy", q * (1 - q) + (g - h) ** 2 * p**2, np.eye(3))
+    covariance = n * (covariance - (g - h) ** 2 * np.einsum("kx,ky->kxy", p, p))
+    off = supports - n * q
+    log_density = -0.5 * np.einsum("kx,kx->k", off, np.linalg.solve(covariance, off[..., None])[..., 0])
+    log_density -= 0.5 * np.linalg.slogdet(covariance)[1]
+    weight = np.exp(log_density - log_density.max())
+    mean = weight @ p / weight.sum()
+    sd = np.sqrt(weight @ (p - mean) ** 2 / weight.sum())
+    found = pilots.from_supports(protocol, [n], [supports])[0]
+    assert (np.abs(found - mean) < 0.1 * sd).all(), (found - mean) / sd
+
+
+def test_small_cells_keep_their_reports_where_a_summary_would_be_off():
+    protocol = UnaryEncoding.optimized(20, 3.0)
+    table = table_of(protocol)
+    found = lb.scan(table, protocol, by=["country", "day"], pilot_by="country")()
+    assert found == lb.read_frame(table, protocol, by=["country", "day"], categories=found.categories)
+    sizes = lb.read_frame(table, protocol, by="country").sizes
+    some = lb.scan(table, protocol, by=["country", "day"], pilot_by="country", keep=int(np.sort(sizes)[1]))()
+    whole = {key[0] for key, cell in some.items() if cell.likelihood.rows() is not None}
+    assert len(whole) == 1 and len(some.added("country")) == 3
+    with pytest.raises(lb.ArgumentError, match="joins cells whose reports were kept with cells that are summaries"):
+        some.added()
+
+
+# ---- files of summaries --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["grr", "hadamard", "short bits", "oue", "olh", "rappor"])
+def test_summaries_come_back_from_a_file(name, tmp_path):
+    protocol = PROTOCOLS[name]
+    found = lb.scan(table_of(protocol), protocol, by=["country", "day"], sample=30)()
+    found.to_parquet(tmp_path / "summaries.parquet")
+    back = lb.read_summaries(tmp_path / "summaries.parquet")
+    assert back == found and back.protocol == protocol and back.samples == found.samples
+    assert pandas.read_parquet(tmp_path / "summaries.parquet")["country"].tolist() == [key[0] for key in found]
+
+
+def test_other_files_are_no_summaries(tmp_path):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(lb.DataError, match=r"a.parquet: is no file of summaries: it has no column 'protocol'"):
+        lb.read_summaries(tmp_path / "a.parquet")
