@@ -411,11 +411,13 @@ def _add_estimates(tree, collection, problem, ci_prob):
             result.add_confidence(tree, confidence)
     if np.isfinite(tree.attrs["prior_weight"]):
         tree.attrs |= answers.worth(tree, collection)
-    if not collection.n_laws and collection.survey is None:
+    alone = not collection.n_laws and collection.survey is None
+    if alone:
         tree.attrs |= answers.decision(tree, collection, factors.between("learnt", factors.used))
-    fitness = check(collection, replications=QUICK_REPLICATIONS)
+    estimate = found[0].distribution if found and alone else None
+    fitness = check(collection, replications=QUICK_REPLICATIONS, estimate=estimate)
     tree.attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged), "fitness_p": fitness.p_value}
-    if found and collection.survey is None and not collection.n_laws:
+    if found and alone:
         criteria = information_criteria(collection, found[0].log_likelihood)
         tree.attrs |= {"aic": criteria.aic, "bic": criteria.bic, "parameters": criteria.parameters}
 

@@ -6,10 +6,12 @@ from typing import overload
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.arrays import FloatArray
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.fitness.cells import CellsFitness
+from ldpbayes.fitness.copies import copies_checks
 from ldpbayes.fitness.goodness import REPLICATIONS, goodness_of_fit, listed
 from ldpbayes.fitness.nested import equality_test
 from ldpbayes.fitness.structural import structural_checks
@@ -25,7 +27,14 @@ SATURATED = (
 
 
 @overload
-def check(collection: Collection, *, level: float = ..., random_seed: Seed = ..., replications: int = ...) -> Fitness: ...
+def check(
+    collection: Collection,
+    *,
+    level: float = ...,
+    random_seed: Seed = ...,
+    replications: int = ...,
+    estimate: FloatArray | None = ...,
+) -> Fitness: ...
 
 
 @overload
@@ -38,12 +47,14 @@ def check(
     level: float = 0.05,
     random_seed: Seed = 0,
     replications: int = REPLICATIONS,
+    estimate: FloatArray | None = None,
 ) -> Fitness | CellsFitness:
     """Return whether the reports can have come from their design, without a prior and without sampling.
 
     Two kinds of tests: the counts of all possible reports against those expected at the maximum-likelihood estimate, where
-    the reports can be listed and the design is not saturated; and properties of a report whose law does not depend on P
-    (support sizes, seeds, cohorts, repeated reports). The verdict adjusts for their number.
+    the reports can be listed and the design is not saturated; properties of a report whose law does not depend on P
+    (support sizes, seeds, cohorts); and the report that came in most often for its probability. The verdict adjusts for
+    their number.
 
     Parameters
     ----------
@@ -53,9 +64,10 @@ def check(
         Probability with which honest reports may be flagged.
     random_seed : int or Generator, optional
         Of the simulated tables for sparse counts; the same tables each time by default.
-
     replications : int
         Simulated tables where counts are sparse.
+    estimate : (a,) array, optional
+        The maximum-likelihood estimate of a collection, where it is known, so that it is not computed again.
 
     Returns
     -------
@@ -88,7 +100,7 @@ def check(
     if collection.survey is not None:
         notes.append("Reports with sampling weights are not compared with the design by their counts.")
     elif tallies:
-        counted = goodness_of_fit(collection, tallies, rng, replications)
+        counted = goodness_of_fit(collection, tallies, rng, replications, estimate)
         if isinstance(counted, str):
             notes.append(counted)
             compared = False
@@ -103,6 +115,7 @@ def check(
         found += structural_checks(tally)
         if tally not in tallies or not compared:
             found += support_checks(tally)
+    found += copies_checks(collection, estimate)
     return Fitness(tuple(c for c in found if math.isfinite(c.p_value)), level, tuple(notes))
 
 

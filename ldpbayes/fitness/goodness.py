@@ -34,7 +34,11 @@ def listed(tally: Tally) -> bool:
 
 
 def goodness_of_fit(
-    collection: Collection, tallies: Sequence[Tally], rng: np.random.Generator, replications: int = REPLICATIONS
+    collection: Collection,
+    tallies: Sequence[Tally],
+    rng: np.random.Generator,
+    replications: int = REPLICATIONS,
+    estimate: NDArray | None = None,
 ) -> tuple[Check, ...] | str:
     """Return the tests of the report counts at the estimate, none without degrees of freedom; or why there is none.
 
@@ -56,6 +60,8 @@ def goodness_of_fit(
     rng : numpy.random.Generator
     replications : int
         Simulated tables where tables are sparse.
+    estimate : (a,) array, optional
+        The maximum-likelihood estimate of the collection, where it is known.
 
     Returns
     -------
@@ -64,7 +70,7 @@ def goodness_of_fit(
     part = collection if len(tallies) == len(collection.tallies) else replace(collection, tallies=tuple(tallies))
     if sum(tally.protocol.n_outputs - 1 for tally in tallies) < 1:
         return ()
-    p = maximize(part.rows, tolerance=TOLERANCE).p
+    p = maximize(part.rows, tolerance=TOLERANCE).p if estimate is None or part is not collection else estimate
     channels = [tally.protocol.channel() for tally in tallies]
     observed = [_counted(tally) for tally in tallies]
     sizes = np.array([float(tally.n_reports) for tally in tallies])

@@ -1,4 +1,4 @@
-"""Tests that do not depend on the distribution P: support sizes, seeds, cohorts, and reports that repeat."""
+"""Tests that do not depend on the distribution P: support sizes, seeds and cohorts."""
 
 import math
 from collections.abc import Iterator
@@ -38,7 +38,6 @@ def structural_checks(tally: Tally) -> Iterator[Check]:
         most = MAX_ENTRIES // tally.protocol.n_categories if part.mean is not None else len(tally.reports)
         reports, counts = chosen(tally, max(most, 1))
         yield from _of_values(part, part.values(reports), counts, tally.name)
-    yield from _copies(tally, int(tally.counts.max()))
 
 
 def _of_values(part: Ancillary, values: NDArray, counts: NDArray, channel: str) -> Iterator[Check]:
@@ -77,17 +76,6 @@ def _pooled(observed: NDArray, expected: NDArray) -> tuple[NDArray, NDArray]:
             starts.append(i + 1)
             total = 0.0
     return np.add.reduceat(observed, starts), np.add.reduceat(expected, starts)
-
-
-def _copies(tally: Tally, most: int) -> Iterator[Check]:
-    """Yield the bound on the probability that some report comes in so often, by counting groups of that many users."""
-    n = float(tally.n_reports)
-    bound = tally.protocol.log_coincidence(most)
-    everybody = tally.protocol.log_coincidence(tally.n_reports)
-    if bound is None or everybody is None or everybody > -20:
-        return
-    p_value = math.exp(min(_log_choose(n, most) + bound, 0.0))
-    yield Check("copies of one report", tally.name, most, math.nan, p_value, "upper bound", RARE)
 
 
 def _log_choose(n: float, m: int) -> float:

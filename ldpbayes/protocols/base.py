@@ -282,12 +282,9 @@ class AbstractProtocol(abc.ABC):
         """Return the chances that a report supports two categories, where all pairs have the same; else None."""
         return None
 
-    def log_coincidence(self, m: int) -> float | None:
-        """Return log max_x Σ_y Q[y, x]^m, a bound on the log-probability that m users send one report; None if unknown.
-
-        Σ_y (Qp)_y^m is convex in p, so it is greatest where all users have one value.
-        """
-        return None
+    def log_public_share(self) -> float:
+        """Return the log-probability of what the rows take as given, such as a public seed: every one has the same."""
+        return 0.0
 
     def binomials(self, reports: np.ndarray, counts: np.ndarray) -> Binomials | None:
         """Return the support counts of distinct reports where each is exactly binomial for every P; else None.

@@ -86,11 +86,8 @@ class LocalHashing(AbstractProtocol):
             Ancillary("support sizes", sizes, self.n_categories + 1, mean=g + (self.n_categories - 1) * h),
         )
 
-    def log_coincidence(self, m):
-        kept = self._bucket_protocol.hit_rates[0]
-        other = math.log1p(-kept) - math.log(self.buckets - 1)
-        of_value = np.logaddexp(m * math.log(kept), math.log(self.buckets - 1) + m * other)
-        return float(of_value - (m - 1) * math.log(hashing.MAX_SEED))
+    def log_public_share(self):
+        return -math.log(hashing.MAX_SEED)
 
     def check_reports(self, reports):
         return hashing.check_pairs(reports, "seed", hashing.MAX_SEED, self.buckets)

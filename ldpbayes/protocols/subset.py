@@ -88,14 +88,6 @@ class SubsetSelection(AbstractProtocol):
         neither = (inside + outside) / ((a - 1) * (a - 2))
         return PairRates(neither, g * (k - 1) / (a - 1), a * (a - 3) // 2, independent=False)
 
-    def log_coincidence(self, m):
-        a, k, (g, _) = self.n_categories, self.size, self.hit_rates
-        inside = math.log(math.comb(a - 1, k - 1))
-        outside = math.log(math.comb(a - 1, k)) if k < a else -math.inf
-        return float(
-            np.logaddexp(m * math.log(g) - (m - 1) * inside, m * math.log1p(-g) - (m - 1) * outside if k < a else -math.inf)
-        )
-
     def check_reports(self, reports):
         packed = bits.check(reports, self.n_categories)
         bits.check_size(packed, self.size)

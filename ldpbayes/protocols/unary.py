@@ -143,10 +143,6 @@ class UnaryEncoding(AbstractProtocol):
         g, h = self.hit_rates
         return PairRates(h * h, g * h, self.n_categories * (self.n_categories - 1) // 2, independent=True)
 
-    def log_coincidence(self, m):
-        of_bits = [np.logaddexp(m * math.log(rate), m * math.log1p(-rate)) for rate in self.hit_rates]
-        return float(of_bits[0] + (self.n_categories - 1) * of_bits[1])
-
     @property
     def n_outputs(self):
         return 2**self.n_categories if self.n_categories <= 16 else None

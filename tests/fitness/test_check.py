@@ -98,17 +98,7 @@ def test_mend_21_crafted_reports_of_all_ones_are_flagged(a, share):
     reports = protocol.privatize(rng.choice(a, 10_000, p=zipf(a)), rng)
     crafted = np.packbits(np.ones((int(10_000 * share), a), dtype=bool), axis=1)
     reports[: len(crafted), : crafted.shape[1]] = crafted
-    found = check(collection_of(Tally(protocol, reports)))
-    # Of four bits all are set in 1.5 % of honest reports: 1 % more are seen, but not without doubt.
-    assert found.flagged or (a, share) == (4, 0.01)
-
-
-def test_mend_21_copies_of_one_unary_report_are_flagged():
-    rng = np.random.default_rng(2)
-    protocol = UnaryEncoding.optimised(32, 1.0)
-    reports = protocol.privatize(rng.choice(32, 10_000, p=zipf(32)), rng)
-    reports[:100] = reports[0]
-    assert "copies of one report" in check(collection_of(Tally(protocol, reports))).verdict
+    assert check(collection_of(Tally(protocol, reports))).flagged
 
 
 def test_mend_21_seeds_and_cohorts_that_are_not_uniform_are_flagged():
@@ -146,24 +136,6 @@ def test_a_saturated_design_beyond_its_range_is_flagged():
     """Forced response forces a sixth of each answer: 2 % of yes cannot come from it."""
     found = check(collection_of(Tally(designs.forced_response(2 / 3, [1, 1]), [0, 1], [980, 20])))
     assert found.flagged and found.checks[0].df == 1
-
-
-@pytest.mark.parametrize(
-    "protocol", [UnaryEncoding.optimised(5, 1.0), UnaryEncoding.symmetric(3, 2.0), SubsetSelection(6, 1.0, 2)], ids=str
-)
-@pytest.mark.parametrize("m", [2, 3])
-def test_coincidences_against_the_listed_channel(protocol, m):
-    """Σ_y Q[y, x]^m, and Σ_y (Qp)_y^m is below its largest value at every p."""
-    channel = protocol.channel()
-    assert protocol.log_coincidence(m) == pytest.approx(np.log((channel**m).sum(axis=0).max()), rel=1e-12)
-    p = np.random.default_rng(0).dirichlet(np.ones(channel.shape[1]), 50).T
-    assert (np.log(((channel @ p) ** m).sum(axis=0)) <= protocol.log_coincidence(m) + 1e-12).all()
-
-
-def test_coincidences_of_hashed_reports():
-    protocol = LocalHashing(6, 1.0)
-    inner = (protocol.seed_channel(5) ** 3).sum(axis=0).max()
-    assert protocol.log_coincidence(3) == pytest.approx(np.log(inner) - 2 * 63 * np.log(2), rel=1e-12)
 
 
 def test_support_sizes_follow_one_law_for_every_value():
