@@ -26,7 +26,15 @@ from ldpbayes.likelihoods import Summary
 from ldpbayes.priors import Compliance, Dirichlet, Hierarchical, Learnt, LogLinear, Regression, Smooth
 from ldpbayes.protocols import GRR, Attributes, Channel, kronecker, make_protocol
 from ldpbayes.simulate import population, simulate_collection
-from ldpbayes.sources import read_collection, read_frame, read_summaries, scan, write_collection
+from ldpbayes.sources import (
+    read_collection,
+    read_frame,
+    read_reports,
+    read_summaries,
+    scan,
+    write_collection,
+    write_reports,
+)
 
 if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes import answers, plots, result, theory
@@ -149,6 +157,7 @@ __all__ = [
     "protocols",
     "read_collection",
     "read_frame",
+    "read_reports",
     "read_summaries",
     "regress",
     "result",
@@ -161,6 +170,7 @@ __all__ = [
     "slopes",
     "theory",
     "write_collection",
+    "write_reports",
 ]
 
 

@@ -11,7 +11,9 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.csv import parse_counts, read_table
+from ldpbayes.sources.writing import write_simulated
 
+_BATCH = 2**18  # users whose reports are in memory together
 _POPULATION_KEYS = {"id", "title", "citation", "licence", "notes", "file", "n", "n_categories"}
 
 
@@ -170,6 +172,51 @@ def simulate_collection(protocol, truth, n=None, *, random_seed=None, categories
         **facts,
     )
     return collection, true_counts
+
+
+def simulate_reports(path, protocol, truth, n=None, *, random_seed=None, categories=None):
+    """Simulate the reports of a population one by one into a Parquet file, in constant memory.
+
+    The file has the layout of ``write_reports``: one row a user, in random order, and the protocol in its own column. The
+    truth is in its metadata, which ``ldpbayes fit`` keeps under ``published``. Only simulation, as ``simulate_collection``.
+
+    Parameters
+    ----------
+    path : path-like
+        Ends in ``.parquet``.
+    protocol : AbstractProtocol
+    truth : Population or (a,) array
+        A distribution (with n) or counts of true values.
+    n : int, optional
+        Number of users.
+    random_seed : Generator, int or None
+    categories : sequence of str, optional
+        Labels; the population's own by default.
+
+    Returns
+    -------
+    (a,) int array
+        T, the tallies of these users' true values.
+    """
+    if not isinstance(protocol, AbstractProtocol):
+        raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}.")
+    rng = checks.generator(random_seed, "random_seed")
+    distribution, true_counts = _true_values(truth, n, protocol.n_categories, rng)
+    if categories is None:
+        categories = truth.categories if isinstance(truth, Population) else [f"c{i}" for i in range(protocol.n_categories)]
+    batches = _simulated_batches(protocol, true_counts, rng)
+    write_simulated(path, batches, protocol, categories, _truth_entries(categories, distribution, true_counts))
+    return true_counts
+
+
+def _simulated_batches(protocol, true_counts, rng):
+    """Yield the reports of users in random order, some at a time."""
+    left = true_counts.copy()
+    while left.any():
+        size = min(_BATCH, int(left.sum()))
+        part = rng.multivariate_hypergeometric(left, size, method="marginals")
+        yield protocol.privatize(rng.permutation(np.repeat(np.arange(left.size), part)), rng)
+        left -= part
 
 
 def true_values(collection):

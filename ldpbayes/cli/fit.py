@@ -83,6 +83,8 @@ def command(
 
       ldpbayes fit my_survey.toml --page my_survey.html
 
+      ldpbayes fit reports.parquet --by country
+
       ldpbayes fit my_survey.toml --by region --by year
 
       ldpbayes fit my_survey.toml --by region --prior hierarchical

@@ -19,7 +19,12 @@ from ldpbayes.fitting import METHODS
 Method = enum.StrEnum("Method", {name: name for name in ("auto", *METHODS)})  # type: ignore[misc]
 
 File = Annotated[
-    str, typer.Argument(metavar="FILE", help="Collection file (.toml), or a shipped one such as example:nigeria.")
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="Collection file (.toml), a Parquet or CSV file of reports that states its protocol in a column, or a shipped "
+        "collection such as example:nigeria.",
+    ),
 ]
 Prior = Annotated[
     str,
@@ -79,13 +84,16 @@ def check_page(page):
 def read(file, by=None, **sample):
     """Return the Collection or, where columns split its reports, the Cells that a FILE argument names."""
     from ldpbayes.examples import load_example
-    from ldpbayes.sources import read_collection
+    from ldpbayes.sources import READERS, read_collection
+    from ldpbayes.sources.channels import read_stated
 
     prefix, colon, name = file.partition(":")
     if colon and prefix == "example":
         if by or any(value is not None for value in sample.values()):
             raise ArgumentError("by and weights must be left out: the shipped collections have no such columns.")
         return load_example(name)
+    if pathlib.Path(file).suffix.lower() in READERS:  # a table of reports that states its protocol
+        return read_stated(file, by=by, **sample)
     return read_collection(file, by=by, **sample)
 
 

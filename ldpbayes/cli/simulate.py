@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ldpbayes import files
 from ldpbayes.cli import options
 from ldpbayes.errors import ArgumentError
 from ldpbayes.pages.prose import number_of
@@ -12,9 +13,13 @@ from ldpbayes.pages.renderers.terminal import out
 
 
 def command(
-    output: Annotated[
-        pathlib.Path, typer.Argument(metavar="OUT.toml", help="Collection file to write; its CSV goes beside it.")
-    ],
+    file: Annotated[
+        pathlib.Path | None,
+        typer.Argument(
+            metavar="[OUT]",
+            help="File to write: OUT.toml is a collection file, with its CSV beside it; OUT.parquet has a row a user.",
+        ),
+    ] = None,
     population: Annotated[
         str,
         typer.Option(help="True population: zipf, geometric, dirichlet, or a file with columns value and count."),
@@ -28,31 +33,44 @@ def command(
         int | None, typer.Option(help="Number of users; without it everyone in a population file.", min=1)
     ] = None,
     seed: options.Seed = None,
+    output: Annotated[pathlib.Path | None, typer.Option(help="The file to write, instead of the argument OUT.")] = None,
 ):
     """Simulate a collection: draw users from a true population and send their values through a protocol.
 
-    The true values stay in the file, in its tables \\[\\[published]] with source = "truth", so that estimates can be
-    compared with them. This is for planning and testing, not for protecting people.
+    The true values stay in a collection file, in its tables \\[\\[published]] with source = "truth", and in the metadata of
+    a Parquet file, so that estimates can be compared with them. A Parquet file states its protocol in a column. This is for
+    planning and testing, not for protecting people.
 
     Examples:
 
       ldpbayes simulate out.toml --population zipf --categories 100 --users 100000 -p epsilon=1
 
       ldpbayes simulate out.toml --population my_counts.csv --protocol subset -p epsilon=2
+
+      ldpbayes simulate --output out.parquet --categories 128 --users 1000000 --protocol oue -p epsilon=1
     """
     from ldpbayes.protocols import make_protocol
     from ldpbayes.simulate import population as make_population
-    from ldpbayes.simulate import simulate_collection
+    from ldpbayes.simulate import simulate_collection, simulate_reports
     from ldpbayes.sources import write_collection
+    from ldpbayes.sources.writing import is_parquet
 
+    target = file if output is None else output
+    if target is None or (file is not None and output is not None):
+        raise ArgumentError("output must be given once: simulate OUT.toml, or simulate --output OUT.parquet.")
+    files.check_output(target)
     truth = make_population(population, categories, random_seed=seed)
     mechanism = make_protocol(protocol, truth.categories, options.parameters(parameter))
     if users is None and truth.counts is None:
         raise ArgumentError(f"users must be given for the {population} population, got none.")
-    collection, _ = simulate_collection(mechanism, truth, users, random_seed=seed, id=output.stem)
-    write_collection(collection, output)
+    if is_parquet(target):
+        n_reports = int(simulate_reports(target, mechanism, truth, users, random_seed=seed).sum())
+    else:
+        collection, _ = simulate_collection(mechanism, truth, users, random_seed=seed, id=target.stem)
+        write_collection(collection, target)
+        n_reports = collection.n_reports
     named = f" of {truth.title}" if truth.title else ""
     out.print(
-        f"Wrote {output}: {number_of(collection.n_reports, 'report')}{named} through {protocol}, "
-        f"epsilon {mechanism.epsilon:g}. Now: ldpbayes fit {output}"
+        f"Wrote {target}: {number_of(n_reports, 'report')}{named} through {protocol}, "
+        f"epsilon {mechanism.epsilon:g}. Now: ldpbayes fit {target}"
     )

@@ -169,6 +169,17 @@ class AbstractProtocol(abc.ABC):
     def format_reports(self, reports: np.ndarray, categories: Sequence[str]) -> Sequence[Sequence[str]]:
         """Return the text columns that parse_reports reads back."""
 
+    def report_columns(self, reports: np.ndarray, categories: Sequence[str]) -> Sequence:
+        """Return one column per report field for a binary file: integers (m,), packed bits (m, bytes) or texts.
+
+        By default the canonical array itself, where its columns are the fields. ``parse_reports`` reads the columns back.
+        """
+        if reports.ndim == 1:
+            return (reports,)
+        if reports.dtype == np.uint8 and len(self.report_fields) == 1:
+            return (reports,)
+        return tuple(reports.T)
+
     # ---- server ------------------------------------------------------------------------------------------------
     @abc.abstractmethod
     def rows(self, reports: np.ndarray, counts: np.ndarray) -> "Rows":
@@ -482,6 +493,8 @@ def parse_labels(column, labels, what="report"):
         well as positions.
     """
     if isinstance(column, Integers):
+        if column.positions:
+            return check_labels(column.values, len(labels))
         if not column.labelled and (list(map(str, range(len(labels)))) == list(labels) or not _any_number(labels)):
             return check_labels(column.values, len(labels))
         if not column.labelled:

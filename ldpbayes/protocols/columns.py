@@ -23,11 +23,14 @@ class Integers:
         report as the protocol makes it.
     boolean : bool
         Whether the column held booleans.
+    positions : bool
+        Whether the numbers are known to be reports as the protocol makes them, also where labels are numbers.
     """
 
     values: np.ndarray
     labelled: bool = False
     boolean: bool = False
+    positions: bool = False
 
     @property
     def what(self):
@@ -74,6 +77,37 @@ class Lists:
 
     def __len__(self):
         return len(self.lengths)
+
+
+def sure(column):
+    """Return a column whose whole numbers, if it holds any, are known to be reports as the protocol makes them."""
+    return Integers(column.values, positions=True) if isinstance(column, Integers) else column
+
+
+def rows_of(column, here):
+    """Return some rows of a column.
+
+    Parameters
+    ----------
+    column : sequence of str, Integers, Bytes or Lists
+    here : (m,) int array
+        Their positions.
+
+    Returns
+    -------
+    column of the same kind
+    """
+    if isinstance(column, Integers):
+        return Integers(column.values[here], column.labelled, column.boolean, column.positions)
+    if not isinstance(column, (Bytes, Lists)):
+        return [column[i] for i in here]
+    lengths = column.lengths[here]
+    starts = (np.cumsum(column.lengths) - column.lengths)[here]
+    items = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+    if isinstance(column, Bytes):
+        return Bytes(lengths, column.values[items], column.what)
+    values = column.values[items] if isinstance(column.values, np.ndarray) else [column.values[i] for i in items]
+    return Lists(lengths, values, column.what)
 
 
 def refuse(column, needed):

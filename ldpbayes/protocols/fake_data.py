@@ -146,6 +146,10 @@ class FakeData(AbstractProtocol):
         labels = split_labels(categories, self.sizes, SEPARATOR)
         return [one.format(codes, own) for one, codes, own in zip(self.coded, reports.T, labels, strict=True)]
 
+    def report_columns(self, reports, categories):
+        """Return texts: the numbers of an attribute's reports are no reports of its protocol."""
+        return self.format_reports(reports, categories)
+
     # ---- server ----------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
         factors, index, log_constants = [], [], 0.0

@@ -283,6 +283,9 @@ class Noncompliance(AbstractProtocol):
     def format_reports(self, reports, categories):
         return self.compliers.format_reports(reports, categories[: self.compliers.n_categories])
 
+    def report_columns(self, reports, categories):
+        return self.compliers.report_columns(reports, categories[: self.compliers.n_categories])
+
     @property
     def n_outputs(self):
         return self.compliers.n_outputs

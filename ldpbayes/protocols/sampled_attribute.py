@@ -18,7 +18,7 @@ from ldpbayes.protocols.attributes import (
     split_labels,
 )
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol
-from ldpbayes.protocols.columns import Integers, refuse
+from ldpbayes.protocols.columns import Bytes, Lists, refuse, rows_of
 from ldpbayes.protocols.hashing import parse_integers
 from ldpbayes.protocols.laws import ListLaw
 
@@ -120,6 +120,10 @@ class SampledAttribute(AbstractProtocol):
             out[here] = one.format(reports[here, 1], own)
         return [[str(k) for k in reports[:, 0]], out.tolist()]
 
+    def report_columns(self, reports, categories):
+        """Return texts: the numbers of an attribute's reports are no reports of its protocol."""
+        return self.format_reports(reports, categories)
+
     # ---- server ----------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
         reports = np.asarray(reports)
@@ -193,8 +197,6 @@ def margins(sizes):
 
 def _part(column, here):
     """Return some rows of a column of texts or whole numbers."""
-    if isinstance(column, Integers):
-        return Integers(column.values[here], column.labelled, column.boolean)
-    if not isinstance(column, (list, tuple, np.ndarray)):
+    if isinstance(column, (Bytes, Lists)):
         refuse(column, "a report of one sampled attribute is a text or a code")
-    return [column[i] for i in here]
+    return rows_of(column, here)

@@ -7,9 +7,11 @@ import importlib
 import pkgutil
 
 from ldpbayes.sources.base import READERS, AbstractSource, Groups, open_table
+from ldpbayes.sources.channels import read_reports
 from ldpbayes.sources.collection_file import read_collection, write_collection
 from ldpbayes.sources.frame import read_frame
 from ldpbayes.sources.scanning import read_summaries, scan
+from ldpbayes.sources.writing import write_reports
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
@@ -23,7 +25,9 @@ __all__ = [
     "open_table",
     "read_collection",
     "read_frame",
+    "read_reports",
     "read_summaries",
     "scan",
     "write_collection",
+    "write_reports",
 ]

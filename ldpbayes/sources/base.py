@@ -12,7 +12,8 @@ import numpy as np
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Tally
 from ldpbayes.collections.tally import places
-from ldpbayes.errors import ArgumentError, DataError, LDPBayesError
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
+from ldpbayes.protocols.columns import rows_of, sure
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +78,14 @@ class AbstractSource(abc.ABC):
             On a missing column, a missing cell, or a count that is not a whole number from 0 to 10^12.
         """
 
+    def names(self) -> Sequence[str]:
+        """Return the names of the columns as far as they are known without reading the rows; none by default."""
+        return ()
+
+    def metadata(self) -> Sequence[Mapping[str, str]]:
+        """Return the key-value metadata of every file, where the format has any; none by default."""
+        return ()
+
 
 #: Readers of tables by the suffix of the file; filled where the package is imported.
 READERS: dict[str, Callable[[pathlib.Path], AbstractSource]] = {}
@@ -91,7 +100,7 @@ def open_table(path) -> AbstractSource:
 def read_tallies(
     source, protocol, report, *, count=None, where=None, by=(), categories=None, name="all"
 ) -> dict[tuple, Tally]:
-    """Return the tallies of a source: the only way from cells to reports.
+    """Return the tallies of a source through one protocol.
 
     Parameters
     ----------
@@ -116,64 +125,138 @@ def read_tallies(
     DataError
         Naming line and column where the source knows them.
     """
-    found = _parsed(source, protocol, report, count, where, by, categories, name)
-
-    def joined(parts):
-        reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
-        return Tally.trusted(protocol, reports, counts, name, categories)
-
-    return {key: joined(parts) for key, parts in found.items()}
+    settings = {"count": count, "where": where, "by": by, "categories": categories, "names": (name,)}
+    (tallies,) = read_channels(source, (protocol,), report, **settings)
+    return {key: tally for key, (tally, *_) in tallies.items()}
 
 
-def read_samples(
-    source, protocol, report, sample, *, count=None, where=None, by=(), categories=None, name="all"
-) -> dict[tuple, tuple[Tally, np.ndarray, np.ndarray, list]]:
-    """Return, like read_tallies, the tallies of respondents with weights, strata or clusters.
+def read_channels(
+    source,
+    protocols,
+    report=None,
+    *,
+    level=None,
+    count=None,
+    where=None,
+    by=(),
+    sample=(),
+    categories=None,
+    labelled=None,
+    positions=False,
+    names=("all",),
+) -> list[dict[tuple, tuple[Tally, np.ndarray, np.ndarray, list]]]:
+    """Return the tallies of a source, a dict for each protocol: the only way from cells to reports.
 
     Parameters
     ----------
-    source, protocol, report, count, where, by, categories, name
-        As in ``read_tallies``.
-    sample : SampleColumns
+    source : AbstractSource
+    protocols : sequence of AbstractProtocol
+    report : sequence of str, optional
+        One column per field of the protocols' reports; by default the protocols' own names.
+    level : (str, mapping), optional
+        The column that says which protocol made a report, and from its texts to the protocol's place.
+    count, where, by
+        As in ``AbstractSource.distinct``.
+    sample : sequence of str
+        Columns of weights, strata and clusters.
+    categories : sequence of str, optional
+        Labels; "0", "1", … where they are not named.
+    labelled : bool, optional
+        Whether the caller named them; by default where they are named.
+    positions : bool
+        Whether whole numbers are known to be reports as the protocol makes them.
+    names : sequence of str
+        Of the channels.
 
     Returns
     -------
-    dict
-        From the key of a cell to (tally, places of the reports in it, counts, keys): what ``SampleColumns.survey`` takes.
+    list of dict
+        From the key of a cell to (tally, places of the reports in it, counts, cells of ``sample``), which is what
+        ``SampleColumns.survey`` takes.
+
+    Raises
+    ------
+    DataError
+        Naming line and column where the source knows them.
     """
-    found = _parsed(source, protocol, report, count, where, (*by, *sample.names), categories, name)
-    cells: dict[tuple, list] = {}
-    for key, parts in found.items():
-        cells.setdefault(key[: len(by)], []).extend((*part, key[len(by) :]) for part in parts)
-    out = {}
-    for key, parts in cells.items():
-        reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
-        tally = Tally.trusted(protocol, reports, counts, name, categories)
-        out[key] = tally, places(tally, reports), counts, [part[2] for part in parts for _ in part[1]]
+    labels = [str(i) for i in range(protocols[0].n_categories)] if categories is None else list(categories)
+    labelled = categories is not None if labelled is None else labelled
+    read = _Reading(source, labels, labelled and not positions, positions, count, where or {}, (*by, *sample), names)
+    fields = {protocol.report_fields for protocol in protocols}
+    if report is None and len(fields) > 1:  # each protocol has columns of its own
+        for i, protocol in enumerate(protocols):
+            own = {text: 0 for text, place in level[1].items() if place == i}
+            for text in own:
+                read.take([protocol], list(protocol.report_fields), None, {level[0]: text}, i)
+    else:
+        read.take(protocols, list(protocols[0].report_fields) if report is None else report, level)
+    out: list[dict] = []
+    for protocol, name, found in zip(protocols, names, read.found, strict=True):
+        cells: dict[tuple, list] = {}
+        for key, parts in found.items():
+            cells.setdefault(key[: len(by)], []).extend((*part, key[len(by) :]) for part in parts)
+        out.append({})
+        for key, parts in cells.items():
+            reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+            tally = Tally.trusted(protocol, reports, counts, name, categories)
+            where_from = (
+                (places(tally, reports), counts, [p[2] for p in parts for _ in p[1]]) if sample else (None, None, [])
+            )
+            out[-1][key] = tally, *where_from
     return out
 
 
-def _parsed(source, protocol, report, count, where, by, categories, name):
-    """Return {key: [(canonical reports, counts), …]} of a source."""
-    labels = [str(i) for i in range(protocol.n_categories)] if categories is None else list(categories)
-    columns = dict(zip(protocol.report_fields, report, strict=True))
-    found: dict[tuple, list] = {}
-    total = 0
-    for groups in source.distinct(report, count=count, where=where, by=by, labelled=categories is not None):
-        total += int(groups.counts.sum())
-        if total > MAX_COUNT:
-            raise DataError(f"channel {name!r} has more than 10**12 reports")
+class _Reading:
+    """The canonical reports of a source as they are read, by channel and key."""
+
+    def __init__(self, source, labels, labelled, positions, count, where, by, names):
+        self.source, self.labels, self.labelled, self.positions = source, labels, labelled, positions
+        self.count, self.where, self.by, self.names = count, where, by, names
+        self.found: list[dict[tuple, list]] = [{} for _ in names]
+        self.totals = [0] * len(names)
+
+    def take(self, protocols, report, level=None, where=None, first=0):
+        """Read the rows that match ``where`` on top of the common condition; channels are counted from ``first``."""
+        by = self.by if level is None else (level[0], *self.by)
+        condition = {**self.where, **(where or {})}
+        for groups in self.source.distinct(report, count=self.count, where=condition, by=by, labelled=self.labelled):
+            columns = [sure(column) for column in groups.columns] if self.positions else groups.columns
+            if level is None:
+                self._add(first, protocols[0], report, groups, columns, groups.keys, None)
+                continue
+            of = np.array([_place(level, key[0]) for key in groups.keys], dtype=np.int64)
+            for place in np.unique(of).tolist():
+                here = np.flatnonzero(of == place)
+                keys = [groups.keys[i][1:] for i in here] if self.by else None
+                own = [rows_of(column, here) for column in columns]
+                self._add(first + place, protocols[place], report, groups, own, keys, here)
+
+    def _add(self, channel, protocol, report, groups, columns, keys, here):
+        """Parse rows of one channel: all of a group, or those at some positions."""
+        counts = groups.counts if here is None else groups.counts[here]
+        self.totals[channel] += int(counts.sum())
+        if self.totals[channel] > MAX_COUNT:
+            raise DataError(f"channel {self.names[channel]!r} has more than 10**12 reports")
         try:
-            reports = protocol.parse_reports(groups.columns, labels)
+            reports = protocol.parse_reports(columns, self.labels)
         except DataError as err:
-            line = None if err.line is None else groups.line(err.line)
-            raise DataError(err.message, line=line, field=columns.get(err.field, report[0])) from None
-        if groups.keys is None:
-            found.setdefault((), []).append((reports, groups.counts))
-            continue
-        for key, here in _positions(groups.keys):
-            found.setdefault(key, []).append((reports[here], groups.counts[here]))
-    return found
+            line = None if err.line is None else groups.line(err.line if here is None else int(here[err.line]))
+            fields = dict(zip(protocol.report_fields, report, strict=True))
+            raise DataError(err.message, line=line, field=fields.get(err.field, report[0])) from None
+        if keys is None:
+            self.found[channel].setdefault((), []).append((reports, counts))
+            return
+        for key, at in _positions(keys):
+            self.found[channel].setdefault(key, []).append((reports[at], counts[at]))
+
+
+def _place(level, cell):
+    """Return the place of the protocol that a cell names."""
+    column, known = level
+    place = known.get(str(cell))
+    if place is None:  # a file that changed since its column was looked at
+        raise DataError(f"has the unexpected entry {shown(cell)}", field=column)
+    return place
 
 
 def _positions(keys):

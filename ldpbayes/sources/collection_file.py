@@ -13,13 +13,14 @@ from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collectio
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import make_protocol
-from ldpbayes.sources.base import is_whole, open_table, read_samples, read_tallies, sorted_keys
+from ldpbayes.sources.base import is_whole, open_table, read_channels, sorted_keys
+from ldpbayes.sources.channels import find_channels
 from ldpbayes.sources.numbers import number
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 _SAMPLE = ("weight", "strata", "cluster", "population")
 _COLLECTION_KEYS = {*_TEXTS, *_SAMPLE, "by", "categories", "channels", "derived", "noncompliance", "ordered", "published"}
-_CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n"}
+_CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n", "epsilon", "rate"}
 _LABELS = {"answers", "candidates", "laws", "separator"}  # parameters that are texts even where they look like "1/2"
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table", bool: "true or false"}
 
@@ -33,6 +34,10 @@ def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, po
     ``where`` (column = value: the rows of this channel), ``report`` (the column or columns of one report), ``count`` (the
     column of counts; without it every row is one report) and ``n`` (the total that the counts must add up to). Numbers may
     be written as fractions, "1/6", and logarithms, "ln(3)" or "2*ln(3)/5".
+
+    ``protocol`` may be left out where the table states it in a column ``protocol``, as ``write_reports`` writes it.
+    ``epsilon`` names a column of levels (``protocol`` is then a name, ``parameters`` its others) and ``rate`` one of rates
+    of randomised response, as for ``read_frame``. Each level is a channel.
 
     ``ordered = true`` says that the categories stand in their order, as ages do, so that the prior ``smooth`` is an option.
 
@@ -101,7 +106,8 @@ def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, po
             if not by:
                 collection.announce()
             return collection
-        channels = _plain([_read_channel(path, categories, channel, i, by) for i, channel in enumerate(channels)])
+        read = [_read_channel(path, categories, channel, i, by) for i, channel in enumerate(channels)]
+        channels = _plain([tallies for found in read for tallies in found])
         if by:
             keys = sorted_keys({key for tallies in channels for key in tallies})
             groups = {key: [tallies[key] for tallies in channels if key in tallies] for key in keys}
@@ -121,7 +127,8 @@ def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, po
 
 def _read_samples(path, categories, channels, by, sample, facts):
     """Return the Collection or the Cells of channels whose respondents have weights, strata or clusters."""
-    read = [_read_channel(path, categories, channel, i, by, sample) for i, channel in enumerate(channels)]
+    found = [_read_channel(path, categories, channel, i, by, sample) for i, channel in enumerate(channels)]
+    read = [cells for one in found for cells in one]
     keys = sorted_keys({key for part in read for key in part})
     shared = {name: facts[name] for name in facts if name not in ("id", "title")}
     made = {}
@@ -271,37 +278,46 @@ def _grouping(document, path):
 
 
 def _read_channel(path, categories, channel, position, by, sample=None):
-    """Return the tallies of one [[channels]] table by key; the only key is () without grouping columns."""
+    """Return the tallies by key of every channel of a [[channels]] table; the only key is () without grouping columns."""
     name = _typed(channel, "name", str, path, "channels", default="all" if position == 0 else f"channel {position + 1}")
     field = f"channels.{name}"
     _known(channel, _CHANNEL_KEYS, path, field)
-    for key in ("protocol", "file"):
-        if not isinstance(channel.get(key), str):
-            raise DataError(f"needs {shown(key)}", source=path, field=field)
-    try:
-        parameters = _numbers(_typed(channel, "parameters", dict, path, field, default={}))
-        protocol = make_protocol(channel["protocol"], categories, parameters)
-    except DataError:
-        raise
-    except (LDPBayesError, TypeError) as err:
-        raise DataError(str(err).rstrip("."), source=path, field=field) from err
-    report = channel.get("report", list(protocol.report_fields))
+    if not isinstance(channel.get("file"), str):
+        raise DataError("needs 'file'", source=path, field=field)
+    protocol = _stated_protocol(path, categories, channel, field)
+    report = channel.get("report")
     report = [report] if isinstance(report, str) else report
-    if not isinstance(report, list) or [type(r) for r in report] != [str] * len(protocol.report_fields):
-        fields = ", ".join(protocol.report_fields)
-        raise DataError(f"report must name {len(protocol.report_fields)} columns ({fields})", source=path, field=field)
+    if report is not None and (not isinstance(report, list) or not all(isinstance(column, str) for column in report)):
+        fields = () if protocol is None or "epsilon" in channel else protocol.report_fields
+        what = f"{len(fields)} columns ({', '.join(fields)})" if fields else "a column or a list of columns"
+        raise DataError(f"report must name {what}", source=path, field=field)
     count = _typed(channel, "count", str, path, field)
     if count is not None and not count.strip():
         raise DataError("count must name a column; leave it out where every row is one report", source=path, field=field)
     where = _typed(channel, "where", dict, path, field, default={})
+    levels = {key: _typed(channel, key, str, path, field) for key in ("epsilon", "rate")}
     file = path.parent / channel["file"]
     try:
-        settings = {"count": count, "where": where, "by": by, "categories": categories, "name": name}
-        if sample:
-            tallies = read_samples(open_table(file), protocol, report, sample, **settings)
-        else:
-            tallies = read_tallies(open_table(file), protocol, report, **settings)
-        if not tallies:
+        source = open_table(file)
+        found = find_channels(source, protocol, categories=categories, where=where, report=report or (), name=name, **levels)
+        for one in found.protocols:
+            if report is not None and len(report) != len(one.report_fields):
+                fields = ", ".join(one.report_fields)
+                raise DataError(f"report must name {len(one.report_fields)} columns ({fields})", source=path, field=field)
+        tallies = read_channels(
+            source,
+            found.protocols,
+            report,
+            level=found.level,
+            count=count,
+            where=where,
+            by=by,
+            sample=sample.names if sample else (),
+            categories=categories,
+            positions=found.positions,
+            names=found.names,
+        )
+        if not any(tallies):
             condition = " and ".join(f"{key} = {shown(value)}" for key, value in where.items())
             raise DataError(f"has no rows for channel {shown(name)}" + (f", where {condition}" if where else ""))
     except DataError as err:
@@ -309,10 +325,30 @@ def _read_channel(path, categories, channel, position, by, sample=None):
     except LDPBayesError as err:
         raise DataError(str(err).rstrip("."), source=file) from err
     stated = _typed(channel, "n", int, path, field)
-    found = sum((held[0] if sample else held).n_reports for held in tallies.values())
-    if stated is not None and stated != found:
-        raise DataError(f"counts add up to {found}, but n says {stated}", source=path, field=field)
-    return tallies
+    total = sum(tally.n_reports for cells in tallies for tally, *_ in cells.values())
+    if stated is not None and stated != total:
+        raise DataError(f"counts add up to {total}, but n says {stated}", source=path, field=field)
+    return [cells if sample else {key: held[0] for key, held in cells.items()} for cells in tallies]
+
+
+def _stated_protocol(path, categories, channel, field):
+    """Return what a [[channels]] table states as protocol: an object, with ``epsilon`` a function of levels, or None."""
+    name, varies = channel.get("protocol"), "epsilon" in channel
+    if name is None and not varies:
+        if "parameters" in channel:
+            raise DataError("needs 'protocol' beside its parameters", source=path, field=field)
+        return None
+    if not isinstance(name, str):
+        raise DataError("needs 'protocol'", source=path, field=field)
+    try:
+        parameters = _numbers(_typed(channel, "parameters", dict, path, field, default={}))
+        if varies:
+            return lambda level: make_protocol(name, categories, parameters | {"epsilon": level})
+        return make_protocol(name, categories, parameters)
+    except DataError:
+        raise
+    except (LDPBayesError, TypeError) as err:
+        raise DataError(str(err).rstrip("."), source=path, field=field) from err
 
 
 def _plain(channels):

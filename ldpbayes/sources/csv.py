@@ -1,5 +1,6 @@
 """CSV files, read in chunks with errors that name the line."""
 
+import contextlib
 import csv
 import io
 import itertools
@@ -41,6 +42,10 @@ class CsvSource(AbstractSource):
             keys = [[text.strip() for text in column] for column in cells[len(columns) : len(columns) + len(by)]]
             yield _group(cells[: len(columns)], keys, counts, lines)
 
+    def names(self):
+        with _foreign(self.path), io.TextIOWrapper(files.open_input(self.path), encoding="utf-8-sig", newline="") as handle:
+            return [cell.strip() for cell in next(csv.reader(handle, strict=True), [])]
+
 
 def read_table(source, columns, where=None):
     """Read columns of a CSV file in chunks, as text.
@@ -69,7 +74,7 @@ def read_table(source, columns, where=None):
     """
     where = where or {}
     reader = None
-    try:
+    with _foreign(source, lambda: reader.line_num if reader is not None else 0):
         with io.TextIOWrapper(files.open_input(source), encoding="utf-8-sig", newline="") as handle:
             reader = csv.reader(handle, strict=True)
             header = [cell.strip() for cell in next(reader, [])]
@@ -79,12 +84,19 @@ def read_table(source, columns, where=None):
             for lines, rows in _chunks(reader, len(header), wanted):
                 table = list(zip(*rows, strict=True))
                 yield lines, [table[i] for i in positions]
+
+
+@contextlib.contextmanager
+def _foreign(source, line=lambda: 0):
+    """Turn the errors of a CSV file into DataErrors that name the file."""
+    try:
+        yield
     except DataError as err:
         raise err.at(source=source) from None
     except csv.Error as err:
-        raise DataError(f"is not a valid CSV file: {err}", source=source, line=reader.line_num) from err
+        raise DataError(f"is not a valid CSV file: {err}", source=source, line=line() or None) from err
     except UnicodeDecodeError as err:
-        after = f" (after line {reader.line_num})" if reader is not None and reader.line_num else ""
+        after = f" (after line {line()})" if line() else ""
         raise DataError(f"is not UTF-8 text{after}", source=source) from err
     except OSError as err:
         raise DataError(f"cannot be read ({err.strerror})", source=source) from err

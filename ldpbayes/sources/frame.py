@@ -1,17 +1,15 @@
 """Data frames as sources of reports: pandas, Polars, PyArrow, DuckDB and anything else that narwhals reads."""
 
 import datetime
-import inspect
 
 import numpy as np
 
 from ldpbayes.checks import MAX_COUNT
-from ldpbayes.collections import Cells, Collection
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
-from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
-from ldpbayes.sources.base import AbstractSource, Groups, foreign, optional, read_samples, read_tallies, sorted_keys
+from ldpbayes.sources.base import AbstractSource, Groups, foreign, optional
+from ldpbayes.sources.channels import labels_of, names_of, read_table
 
 _SCALARS = (str, int, float, np.integer, np.floating, datetime.date)
 
@@ -75,6 +73,21 @@ class FrameSource(AbstractSource):
             names = [_keys(groups[new], old) for new, old in zip(keys, by, strict=True)]
         yield Groups(cells, counts, list(zip(*names, strict=True)) if by else None)
 
+    def names(self):
+        with foreign("the frame cannot be read"):
+            return [name for name in self.frame.collect_schema() if isinstance(name, str)]
+
+    def metadata(self):
+        native = self.frame.to_native()
+        if type(native).__module__.split(".")[0] != "pyarrow":
+            return ()
+        return [
+            {
+                key.decode(errors="replace"): text.decode(errors="replace")
+                for key, text in (native.schema.metadata or {}).items()
+            }
+        ]
+
     def _schema(self, used):
         """Return the data type of every column in use."""
         schema = dict(self.frame.collect_schema())
@@ -86,7 +99,7 @@ class FrameSource(AbstractSource):
 
 def read_frame(
     frame,
-    protocol,
+    protocol=None,
     report=None,
     count=None,
     categories=None,
@@ -97,6 +110,8 @@ def read_frame(
     strata=None,
     cluster=None,
     population=None,
+    epsilon=None,
+    rate=None,
 ):
     """Tally the reports of a data frame: pandas, Polars, PyArrow, DuckDB, or anything else that narwhals reads.
 
@@ -120,7 +135,10 @@ def read_frame(
     Parameters
     ----------
     frame : data frame or lazy frame
-    protocol : AbstractProtocol
+    protocol : AbstractProtocol, optional
+        May be left out where a column ``protocol`` states it, as ``write_reports`` writes it: every reader recognizes such
+        a column, whole numbers are then reports as the protocol makes them, and several protocols in it give several
+        channels. What contradicts the argument is refused. With ``epsilon`` also a name, such as ``"olh"``.
     report : str or sequence of str, optional
         The column or columns of one report; the protocol's own names by default.
     count : str, optional
@@ -136,12 +154,18 @@ def read_frame(
         Columns of sampling weights, strata and clusters of the respondents; see ``Collection.from_sample``.
     population : float or mapping, optional
         How many respondents, or clusters where clusters were sampled, the population has; in all or by stratum.
+    epsilon : str, optional
+        The column of the ε that each report was made with: one channel for each level. The other parameters of
+        ``protocol`` stay as they are; those of a protocol that is only named follow from ε.
+    rate : str, optional
+        The column of the probability with which each value was replaced by a uniformly drawn category, randomised response
+        with a rate in every record: one channel for each rate. ``categories`` are named, ``protocol`` is left out.
 
     Returns
     -------
     Tally, Collection or Cells
-        A Tally, which ``fit`` takes as it is; a Collection where it is stated how respondents were sampled; Cells with
-        ``by``, whose keys are tuples with an entry per grouping column.
+        A Tally, which ``fit`` takes as it is; a Collection where there are several channels, or where it is stated how
+        respondents were sampled; Cells with ``by``, whose keys are tuples with an entry per grouping column.
 
     Raises
     ------
@@ -160,53 +184,18 @@ def read_frame(
     >>> read_frame(table, warner(0.7), "answer", by="country")
     <Cells by country: 2 cells, 2 categories, 3 reports>
     """
-    if inspect.isclass(protocol):
-        raise ArgumentError(
-            f"protocol must be an object, such as GRR(4, epsilon=1.0), got the class {protocol.__name__}; call it with its "
-            "parameters."
-        )
-    if not isinstance(protocol, AbstractProtocol):
-        raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}.")
-    source = FrameSource(frame)
-    report = list(protocol.report_fields) if report is None else _names(report, "report")
-    if len(report) != len(protocol.report_fields):
-        fields = ", ".join(protocol.report_fields)
-        raise ArgumentError(f"report must name {len(protocol.report_fields)} columns ({fields}), got {len(report)}.")
-    categories = None if categories is None else _labels(categories, protocol)
-    by = () if by is None else _names(by, "by")
-    labels = categories or tuple(str(i) for i in range(protocol.n_categories))
-    sample = SampleColumns(weight, strata, cluster, population)
-    if sample:
-        found = read_samples(source, protocol, report, sample, count=count, by=by, categories=categories, name=name)
-        if not found:
-            raise DataError("the frame has no rows")
-        made = {
-            key: Collection(labels, (tally,), survey=sample.survey([(0, *rest)]))
-            for key, (tally, *rest) in ((key, found[key]) for key in sorted_keys(found))
-        }
-        return Cells(made, by) if by else made[()]
-    tallies = read_tallies(source, protocol, report, count=count, by=by, categories=categories, name=name)
-    if not tallies:
-        raise DataError("the frame has no rows")
-    if not by:
-        return tallies[()]
-    return Cells.from_groups({key: tallies[key] for key in sorted_keys(tallies)}, labels, by)
-
-
-def _names(value, what):
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-        raise ArgumentError(f"{what} must be the name of a column or a list of names, got {shown(value)}.")
-    return list(names)
-
-
-def _labels(categories, protocol):
-    labels = None if isinstance(categories, str) else tuple(categories)
-    if labels is None or not all(isinstance(label, str) for label in labels) or len(set(labels)) != len(labels):
-        raise ArgumentError(f"categories must be distinct texts, one per category, got {shown(categories)}.")
-    if len(labels) != protocol.n_categories:
-        raise ArgumentError(f"categories must be the protocol's {protocol.n_categories} labels, got {len(labels)}.")
-    return labels
+    return read_table(
+        FrameSource(frame),
+        protocol,
+        None if report is None else names_of(report, "report"),
+        count=count,
+        categories=labels_of(categories),
+        name=name,
+        by=() if by is None else names_of(by, "by"),
+        sample=SampleColumns(weight, strata, cluster, population),
+        epsilon=epsilon,
+        rate=rate,
+    )
 
 
 def _matches(nw, column, value, dtype):

@@ -153,7 +153,7 @@ def protocols_of(
     if not stated:
         if given is None:
             raise ArgumentError("protocol must be given: the data have no column 'protocol' that states it.")
-        return {"": given}, None if categories is None else tuple(categories)
+        return {"": given}, _labels(categories, given)
     where = "the column 'protocol'" if column else "the metadata"
     for one in stated:
         if given is not None and one.protocol != given:
@@ -179,10 +179,7 @@ def protocols_of(
                 source = "the caller" if categories is not None else "another entry"
                 raise DataError(f"{where} states other categories than {source}{hint}")
             labels = one.categories
-    if labels is not None and len(labels) != stated[0].protocol.n_categories:
-        raise ArgumentError(
-            f"categories must be the protocol's {stated[0].protocol.n_categories} labels, got {len(labels)}."
-        )
+    labels = _labels(labels, stated[0].protocol)
     return {text: one.protocol for text, one in column.items()} or {"": stated[0].protocol}, labels
 
 
@@ -218,6 +215,13 @@ def channel_names(protocols: Sequence[AbstractProtocol]) -> list[str]:
         same = sum(other == name or other.startswith(f"{name}, ") for other in names)
         names.append(f"{name}, {same + 1}" if same else name)
     return names
+
+
+def _labels(categories: Sequence[str] | None, protocol: AbstractProtocol) -> tuple[str, ...] | None:
+    """Return labels, of which there is one for each category of a protocol."""
+    if categories is not None and len(categories) != protocol.n_categories:
+        raise ArgumentError(f"categories must be the protocol's {protocol.n_categories} labels, got {len(categories)}.")
+    return None if categories is None else tuple(categories)
 
 
 def _named(protocol: AbstractProtocol) -> str:

@@ -41,6 +41,20 @@ class ParquetSource(AbstractSource):
             for part in _parts(pyarrow, table.to_batches(columns=used, batch_size=_BATCH, batch_readahead=2)):
                 yield from FrameSource(part).distinct(columns, count=count, where=where, by=by, labelled=labelled)
 
+    def names(self):
+        return list(dict.fromkeys(name for schema in self._schemas() for name in schema.names))
+
+    def metadata(self):
+        found = [schema.metadata or {} for schema in self._schemas()]
+        return [{key.decode(errors="replace"): text.decode(errors="replace") for key, text in one.items()} for one in found]
+
+    def _schemas(self):
+        """Return the schema of every file."""
+        optional("pyarrow", "Reading Parquet")
+        parquet = optional("pyarrow.parquet", "Reading Parquet")
+        with foreign("is not a readable Parquet file", self.path):
+            return [parquet.read_schema(file) for file in self._files()]
+
     def _files(self):
         """Return the files, each of which is a regular one that can be opened."""
         found = sorted(glob.glob(str(self.path))) if glob.has_magic(str(self.path)) and not self.path.exists() else []

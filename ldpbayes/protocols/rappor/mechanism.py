@@ -290,6 +290,9 @@ class Rappor(AbstractProtocol):
         cohorts, packed = codec.split(reports)
         return [[str(c) for c in cohorts.tolist()], bits.format(packed, self.n_bits)]
 
+    def report_columns(self, reports, categories):
+        return codec.split(reports)
+
     # ---- server ------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
         return likelihood.report_rows(self, reports, counts)

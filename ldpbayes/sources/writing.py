@@ -1,0 +1,280 @@
+"""Reports as Parquet files in the layout that is read fastest and that states its protocol."""
+
+import json
+import pathlib
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from ldpbayes import files
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
+from ldpbayes.protocols import AbstractProtocol
+from ldpbayes.sources import parameters
+from ldpbayes.sources.base import foreign, optional
+
+#: Rows of a row group: what a reader decodes together.
+ROW_GROUP = 2**17
+#: Key of the metadata for numbers that belong to the reports, such as the truth of simulated ones.
+PUBLISHED = "ldpbayes.published"
+#: Whole numbers below this are dictionary-encoded where a report has several fields.
+_FEW = 2**15
+
+
+def write_reports(path, reports, protocol, /, *, categories=None, **columns):
+    """Write reports to a Parquet file that states its protocol, in the layout that is read fastest.
+
+    One column per field of a report: whole numbers where a report is a number, a cohort, a seed or a value, and packed bits
+    (``fixed_size_binary`` as ``numpy.packbits`` writes them) where it is a set. Further columns hold keys, such as the
+    country and the day. A constant text column ``protocol`` states the protocol as JSON. Compression is LZ4; keys and
+    protocol are dictionary-encoded, bits are not; a row group has 131,072 rows. The file appears when it is whole.
+
+    Parameters
+    ----------
+    path : path-like or None
+        Ends in ``.parquet`` or ``.pq``. None returns a table of PyArrow in this layout, for other writers.
+    reports : array, or iterator of batches
+        Reports as ``protocol.privatize`` makes them. A batch of an iterator is an array of reports, or a pair of one with a
+        mapping from column names to their entries; memory is that of a batch and a row group.
+    protocol : AbstractProtocol
+    categories : sequence of str, optional
+        Labels of the categories, which then travel with the reports.
+    **columns : array or scalar
+        One entry per report, or one for all. Columns of batches come with the batches.
+
+    Returns
+    -------
+    int or pyarrow.Table
+        The number of reports written, or the table.
+
+    Raises
+    ------
+    ArgumentError
+        On a protocol that is none, a path of another format, labels or columns that do not fit.
+    DataError
+        On reports that the protocol does not make, on missing entries, and where the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from ldpbayes.protocols.grr import GRR
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "reports.parquet"
+    >>> write_reports(path, [0, 2, 1], GRR(3, epsilon=1.0), country=["SE", "SE", "NO"], day=7)
+    3
+    >>> table = write_reports(None, [0, 2, 1], GRR(3, epsilon=1.0))
+    >>> table.column_names, table["protocol"][0].as_py()
+    (['report', 'protocol'], '{"protocol":"grr","n_categories":3,"parameters":{"epsilon":1.0}}')
+    """
+    if not isinstance(protocol, AbstractProtocol):
+        raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {shown(protocol)}.")
+    arrow = optional("pyarrow", "Writing Parquet")
+    layout = _Layout(arrow, protocol, categories)
+    if isinstance(reports, Iterator):
+        batches = (_pair(batch, columns) for batch in reports)
+    else:
+        batches = iter([(reports, columns)])
+    if path is None:
+        tables = [layout.table(*batch) for batch in batches]
+        if not tables:
+            raise ArgumentError("reports must hold at least one report, got none.")
+        return arrow.concat_tables(tables).unify_dictionaries().combine_chunks()
+    return write_batches(path, batches, layout)
+
+
+def write_simulated(path, batches, protocol, categories, published):
+    """Write batches of simulated reports like write_reports, with the numbers that belong to them in the metadata.
+
+    Parameters
+    ----------
+    path : path-like
+    batches : iterator of arrays
+    protocol : AbstractProtocol
+    categories : sequence of str
+    published : sequence of dict
+        As in ``Collection.published``.
+
+    Returns
+    -------
+    int
+        The number of reports.
+    """
+    layout = _Layout(optional("pyarrow", "Writing Parquet"), protocol, categories)
+    layout.metadata |= {PUBLISHED: json.dumps(list(published), separators=(",", ":"))}
+    return write_batches(path, ((batch, {}) for batch in batches), layout)
+
+
+def write_batches(path, batches, layout):
+    """Write (reports, columns) batches as one file, whole or not at all, and return the number of reports."""
+    path = files.as_path(path)
+    if path.suffix.lower() not in (".parquet", ".pq"):
+        raise ArgumentError(f"path must end in .parquet, got {shown(str(path))}.")
+    parquet = optional("pyarrow.parquet", "Writing Parquet")
+    total = 0
+    with files.replacing(path) as temporary:
+        writer = None
+        try:
+            for table in _row_groups(layout, batches):
+                if writer is None:
+                    settings = {"compression": "lz4", "use_dictionary": layout.encoded(table)}
+                    writer = parquet.ParquetWriter(temporary, table.schema, **settings)
+                writer.write_table(table, row_group_size=ROW_GROUP)
+                total += table.num_rows
+        finally:
+            if writer is not None:
+                writer.close()
+        if not total:
+            raise ArgumentError("reports must hold at least one report, got none.")
+    return total
+
+
+class _Layout:
+    """The columns of a file of reports through one protocol."""
+
+    def __init__(self, arrow, protocol, categories):
+        self.arrow, self.protocol = arrow, protocol
+        self.labels = None if categories is None else tuple(categories)
+        if self.labels is not None:
+            good = len(set(self.labels)) == len(self.labels) == protocol.n_categories
+            if not good or not all(isinstance(label, str) for label in self.labels):
+                raise ArgumentError(
+                    f"categories must be {protocol.n_categories} distinct labels, got {shown(list(self.labels))}."
+                )
+        try:
+            self.text = parameters.protocol_text(protocol, self.labels)
+            if parameters.parse_protocol(self.text).protocol != protocol:
+                raise ValueError
+        except (LDPBayesError, TypeError, ValueError) as err:
+            raise ArgumentError(f"protocol must be one that a file can state, got {shown(protocol)}.") from err
+        self.metadata = {parameters.METADATA: self.text}
+        self.schema = None
+        self.rows = 0
+
+    def table(self, reports, columns):
+        """Return the Arrow table of one batch."""
+        try:
+            reports = self.protocol.check_reports(reports)
+        except DataError as err:
+            line = None if err.line is None else self.rows + err.line
+            raise DataError(err.message if line is None else f"{err.message} (row {line})", field=err.field) from None
+        m, arrow = len(reports), self.arrow
+        fields = self.protocol.report_fields
+        for name in columns:
+            if name in fields or name == parameters.COLUMN:
+                raise ArgumentError(f"columns must not be named {shown(name)}, which is a column of the layout.")
+        labels = self.labels or tuple(str(x) for x in range(self.protocol.n_categories))
+        made = dict(zip(fields, map(self._column, self.protocol.report_columns(reports, labels)), strict=True))
+        made |= {name: self._key(name, values, m) for name, values in columns.items()}
+        made[parameters.COLUMN] = _repeated(arrow, self.text, m)
+        table = arrow.table(made)
+        if self.schema is None:
+            self.schema = table.schema.with_metadata(self.metadata)
+        elif table.column_names != self.schema.names:
+            raise ArgumentError(
+                f"every batch must have the columns {', '.join(self.schema.names)}, got {', '.join(table.column_names)}."
+            )
+        self.rows += m
+        with foreign("a column of a later batch does not fit the first"):
+            return table.cast(self.schema)
+
+    def encoded(self, table):
+        """Return the columns that are dictionary-encoded: keys, the protocol, and small numbers of several fields."""
+        fields, types = self.protocol.report_fields, self.arrow.types
+        keys = [name for name in table.column_names if name not in fields]
+        compute = optional("pyarrow.compute", "Writing Parquet")
+        small = [
+            name
+            for name in fields
+            if types.is_int64(table.schema.field(name).type) and compute.max(table[name]).as_py() < _FEW
+        ]
+        return [*keys, *small, *(name for name in fields if types.is_dictionary(table.schema.field(name).type))]
+
+    def _column(self, values):
+        """Return a column of reports: packed bits, numbers or texts."""
+        arrow = self.arrow
+        if not isinstance(values, np.ndarray):
+            return arrow.array(list(values), arrow.string()).dictionary_encode()
+        if values.ndim == 2:
+            packed = np.ascontiguousarray(values)
+            return arrow.Array.from_buffers(arrow.binary(packed.shape[1]), len(packed), [None, arrow.py_buffer(packed)])
+        if len(self.protocol.report_fields) == 1 and self.protocol.n_outputs is not None:
+            return arrow.array(values.astype(np.min_scalar_type(-self.protocol.n_outputs)))
+        return arrow.array(np.ascontiguousarray(values, dtype=np.int64))
+
+    def _key(self, name, values, m):
+        """Return a column of keys."""
+        arrow, types = self.arrow, self.arrow.types
+        if values is None or (isinstance(values, float) and values != values):
+            raise DataError("has missing entries", field=name)
+        if isinstance(values, (str, bytes)) or np.ndim(values) == 0:
+            return _repeated(arrow, values, m)
+        with foreign(f"the column {shown(name)} cannot be stored"):
+            column = values if isinstance(values, (arrow.Array, arrow.ChunkedArray)) else arrow.array(values)
+        column = column.combine_chunks() if isinstance(column, arrow.ChunkedArray) else column
+        if len(column) != m:
+            raise ArgumentError(f"column {shown(name)} must have one entry per report ({m:,}), got {len(column):,}.")
+        if column.null_count:
+            raise DataError("has missing entries", field=name)
+        column = _microseconds(arrow, column)
+        text = types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type)
+        return column.cast(arrow.string()).dictionary_encode() if text else column
+
+
+def _repeated(arrow, value, m):
+    """Return a column with the same entry in every row; texts are a dictionary of one."""
+    with foreign(f"a column of {shown(value)} cannot be stored"):
+        one = _microseconds(arrow, arrow.array(np.array([value]) if isinstance(value, np.generic) else [value]))
+    if not arrow.types.is_string(one.type):
+        return arrow.repeat(one[0], m)
+    return arrow.DictionaryArray.from_arrays(arrow.array(np.zeros(m, dtype=np.int32)), one)
+
+
+def _microseconds(arrow, column):
+    """Return times in microseconds: Spark does not read nanoseconds."""
+    if not arrow.types.is_timestamp(column.type) or column.type.unit != "ns":
+        return column
+    return column.cast(arrow.timestamp("us", column.type.tz), safe=False)
+
+
+def _pair(batch, columns):
+    """Return a batch of an iterator as (reports, columns), with the columns that all batches share."""
+    if isinstance(batch, tuple) and len(batch) == 2 and isinstance(batch[1], Mapping):
+        reports, own = batch
+        return reports, {**columns, **own}
+    return batch, columns
+
+
+def _row_groups(layout, batches):
+    """Yield tables of ROW_GROUP rows, the last one shorter."""
+    held, size = [], 0
+    for batch in batches:
+        table = layout.table(*batch)
+        held.append(table)
+        size += table.num_rows
+        while size >= ROW_GROUP:
+            whole = layout.arrow.concat_tables(held)
+            yield _joined(whole.slice(0, ROW_GROUP))
+            held, size = [whole.slice(ROW_GROUP)], size - ROW_GROUP
+    if size:
+        yield _joined(layout.arrow.concat_tables(held))
+
+
+def _joined(table):
+    """Return a table of one chunk per column, so that its row group has one dictionary per column."""
+    return table.unify_dictionaries().combine_chunks()
+
+
+def published_of(source):
+    """Return the numbers that belong to the reports of a source, where one of its files holds them."""
+    texts = [one[PUBLISHED] for one in source.metadata() if PUBLISHED in one]
+    if len(texts) != 1 or len(source.metadata()) != 1:
+        return ()
+    try:
+        found = json.loads(texts[0])
+    except (ValueError, RecursionError):
+        return ()
+    good = isinstance(found, list) and all(isinstance(entry, dict) for entry in found)
+    return tuple(found) if good else ()
+
+
+def is_parquet(path):
+    """Return whether a path names a Parquet file."""
+    return pathlib.Path(path).suffix.lower() in (".parquet", ".pq")
