@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes import checks, posteriors
-from ldpbayes.collections import Cells, Collection, as_collection
+from ldpbayes.collections import Cells, Collection, as_fitted
 from ldpbayes.collections.noncompliance import compliers_only, named
 from ldpbayes.errors import (
     ArgumentError,
@@ -22,6 +22,7 @@ from ldpbayes.errors import (
 )
 from ldpbayes.posteriors.base import NO_USERS, AbstractPosterior, Answer, Plan, Problem, Refusal, Watch, level, scaled, seed
 from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
+from ldpbayes.posteriors.expansion import refuse_summaries
 from ldpbayes.priors import DEFAULT, LEARNT_FROM, AbstractPrior, as_prior, default_prior
 from ldpbayes.sources import read_collection
 
@@ -32,6 +33,8 @@ for _module in pkgutil.iter_modules(posteriors.__path__):
 #: Posterior methods by name, in the order in which ``auto`` considers them: every subclass in a file of posteriors/.
 METHODS = {cls.name: cls for cls in sorted(AbstractPosterior.__subclasses__(), key=lambda cls: cls.order)}
 
+#: The method of summaries, which ``auto`` takes for these and for nothing else.
+SUMMARY = "summary"
 #: ``auto`` prefers an exact method only where its predicted time stays below this many seconds.
 PATIENCE = 10.0
 #: Simulated tables for the test of fit where reports are sparse: a fit should not wait for more.
@@ -72,7 +75,9 @@ class _Selection:
 
     def __init__(self, problem, exclude, settings):
         self.problem, self.settings = problem, settings
-        self.names = [name for name in METHODS if name not in _names(exclude)]
+        # Reports that were kept are never expanded unasked, and of a summary there is nothing else to take.
+        kept = problem.rows is not None
+        self.names = [name for name in METHODS if name not in _names(exclude) and (name != SUMMARY) == kept]
         self._prepared = {}
 
     def consider(self, name):
@@ -101,6 +106,8 @@ class _Selection:
     def refusal(self, rejected):
         """Return the InfeasibleError of a problem that nothing served, with every reason."""
         reasons = [f"{name}: {why}" for name, why in rejected.items()]
+        if self.names == [SUMMARY] and not rejected:
+            return InfeasibleError(self.consider(SUMMARY)[1].reason)
         reasons += [plan.reason for name in self.names if name not in rejected for _, plan in [self.consider(name)]]
         return InfeasibleError(
             "No posterior method applies: " + (" ".join(dict.fromkeys(reasons)) or "all of them are excluded.")
@@ -154,7 +161,7 @@ def select_method(collection, prior=DEFAULT, *, exclude=(), **settings) -> Choic
     InfeasibleError
         Where no method applies; the sentence says why for each.
     """
-    collection, why = as_collection(collection), ""
+    collection, why = as_fitted(collection), ""
     if _by_rule(prior):
         ruled = _rule_of(collection, "auto", exclude, settings)
         prior, why = ruled.prior, ruled.sentence
@@ -199,7 +206,7 @@ def _rule_for(n_categories, n_laws, weighted, method):
         return _jeffreys_because("the learnt prior is not offered where respondents may ignore the device.")
     if weighted:
         return _jeffreys_because("the learnt prior needs the evidence of the reports, which sampling weights do not have.")
-    if name not in ("auto", "mixture"):
+    if name not in ("auto", "mixture", SUMMARY):
         return _jeffreys_because(f"the method {name} was asked for; prior='learnt' goes with auto or mixture.")
     sentence = (
         f"{_NO_PRIOR}: from {LEARNT_FROM} categories on it is a Dirichlet prior whose concentration is learnt; {_KEEP}."
@@ -214,6 +221,8 @@ def _rule_of(collection, method, exclude, settings):
         return rule
     if "mixture" in _names(exclude):
         return _jeffreys_because("the method mixture, which serves the learnt prior, was excluded.")
+    if collection.likelihood.rows() is None:
+        return replace(rule, selection=_Selection(Problem.of(collection, "learnt"), exclude, settings))
     if collection.rows.sampler() is None:
         return _jeffreys_because("the learnt prior needs the evidence of the reports, which a composite likelihood lacks.")
     others = [name for name in METHODS if name != "mixture"]
@@ -319,7 +328,7 @@ def fit(
     elif isinstance(collection, Cells):
         collection.warn_if_unidentified()
     else:
-        collection = as_collection(collection)
+        collection = as_fitted(collection)
         collection.warn_if_unidentified()
     if isinstance(collection, Cells):
         settings = {"method": method, "draws": draws, "chains": chains, "estimates": estimates, "exclude": exclude}
@@ -370,7 +379,7 @@ def fit(
     if why:
         tree.attrs["prior_reason"] = why
     tree.attrs |= _about_order(collection, problem.prior)
-    if estimates:
+    if estimates and problem.rows is not None:
         _add_estimates(tree, collection, problem, ci_prob)
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
@@ -457,18 +466,12 @@ def _fit_cells(cells, prior, settings, run):
         if weighted:
             tree.attrs["pseudo"] = f"Pseudo-posterior: every cell has weights that add up to n / deff. {NO_USERS}"
         return tree
-    kept = [label for label, one in zip(cells.labels, cells.likelihoods, strict=True) if one.rows() is None]
-    if kept:
-        raise InfeasibleError(
-            f"Cells that are fitted one by one need their reports; of the cells {listed(kept)} only summaries were kept. "
-            "Use a prior over all cells, or a PyMC model with observe."
-        )
     asked = settings["method"] if isinstance(settings["method"], str) else settings["method"].name
     if len(cells) > 1 and not cells.n_laws and prior.mixture() is not None and asked in ("auto", "mixture"):
         return _fit_mixed(cells, prior, settings, run)
     seeds = np.random.SeedSequence(run["random_seed"]).spawn(len(cells))
     trees = []
-    for label, cell, own in zip(cells.labels, cells.values(), seeds, strict=True):
+    for label, cell, own in zip(cells.labels, cells.collections(), seeds, strict=True):
         one = run | {"random_seed": int(own.generate_state(1)[0])}
         try:
             with warnings.catch_warnings():
@@ -524,10 +527,10 @@ def _fit_mixed(cells, prior, settings, run):
     trees = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
-        for cell, answer in zip(cells.values(), answers_of_cells, strict=True):
+        for cell, answer in zip(cells.collections(), answers_of_cells, strict=True):
             tree = answer.tree()
             tree.attrs |= {"identifiability": cell.identifiability(), "caveat": cell.caveat()}
-            if settings["estimates"]:
+            if settings["estimates"] and answer.problem.rows is not None:
                 _add_estimates(tree, cell, answer.problem, run["ci_prob"])
             trees.append(tree)
     tree = _stacked(cells, trees, settings, run)
@@ -575,6 +578,7 @@ def _fit_together(cells, prior, settings, run):
     from ldpbayes.posteriors.joint import JOINT, Joint
 
     asked, problem, rejected = settings["method"], Joint(cells, prior), {}
+    refuse_summaries(cells)
     own = {key: settings[key] for key in ("draws", "chains") if settings[key] is not None}
     if not isinstance(asked, str):
         asked, own = asked.name, asdict(asked)

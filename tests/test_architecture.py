@@ -45,13 +45,19 @@ BUILT_ON = {
     "theory.prospects": {"theory.planning"},
     "posteriors.nuts": {"posteriors.surrogate"},
     "posteriors.evidence": {"posteriors.exact", "posteriors.surrogate", "posteriors.walk"},
+    "posteriors.expansion": {
+        "posteriors.laplace",
+        "posteriors.mixture",
+        "posteriors.surrogate",
+        "posteriors.walk",
+    },
     "posteriors.laplace": {"posteriors.surrogate"},
     "posteriors.loglinear": {"posteriors.surrogate"},
     "posteriors.joint.laplace": {"posteriors.laplace", "posteriors.surrogate"},
     "posteriors.joint.nuts": {"posteriors.surrogate"},
     "posteriors.mixing": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
     "posteriors.mixture": {"posteriors.mixing"},
-    "posteriors.shared": {"posteriors.mixing", "posteriors.mixture", "posteriors.surrogate"},
+    "posteriors.shared": {"posteriors.expansion", "posteriors.mixing", "posteriors.mixture", "posteriors.surrogate"},
     "posteriors.walk": {"posteriors._walk_kernels", "posteriors.surrogate"},
 }
 HOMES = {

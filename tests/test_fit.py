@@ -12,7 +12,7 @@ from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.unary import UnaryEncoding
 
 #: Methods for priors that are not Dirichlet: their tests are in tests/posteriors.
-OTHER_PRIORS = ("mixture", "laplace", "loglinear", "walk")
+OTHER_PRIORS = ("mixture", "laplace", "loglinear", "summary", "walk")
 
 
 def simulated(protocol, n, seed=1):

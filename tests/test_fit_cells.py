@@ -180,8 +180,8 @@ def test_one_warning_for_all_cells():
     assert [w.category for w in caught if issubclass(w.category, RankDeficientWarning)] == [RankDeficientWarning]
 
 
-def test_summaries_alone_cannot_be_fitted_one_by_one(cells):
-    with pytest.raises(InfeasibleError, match="only summaries were kept"):
+def test_a_summary_far_from_its_pilot_is_refused(cells):
+    with pytest.raises(InfeasibleError, match=r"Cell north, 2024: The summary .* cannot stand for .*Keep the reports"):
         fit(cells.summaries(np.ones(3) / 3), "flat")
 
 

@@ -2,6 +2,7 @@
 
 from ldpbayes.collections.cells import Cells
 from ldpbayes.collections.collection import Collection, Derived, as_collection
+from ldpbayes.collections.summarized import Summarized, as_fitted
 from ldpbayes.collections.tally import Tally
 
-__all__ = ["Cells", "Collection", "Derived", "Tally", "as_collection"]
+__all__ = ["Cells", "Collection", "Derived", "Summarized", "Tally", "as_collection", "as_fitted"]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbayes.collections.collection import Collection
+from ldpbayes.collections.summarized import Summarized
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, RankDeficientWarning
 from ldpbayes.likelihoods import AbstractLikelihood, Summary
@@ -148,6 +149,11 @@ class Cells(Mapping):
         for key, cell in other.items():
             merged[key] = merged[key] + cell if key in merged else cell
         return Cells(merged, self.by, None, self.categories, id=self.id, title=self.title)
+
+    def collections(self) -> Iterator[Collection | Summarized]:
+        """Yield each cell as something to fit: its collection, or its summary with the labels of its categories."""
+        for label, cell in zip(self.labels, self.values(), strict=True):
+            yield Summarized(self.categories, cell, id=label) if isinstance(cell, Summary) else cell
 
     # ---- what all cells have -----------------------------------------------------------------------------------------
     @property

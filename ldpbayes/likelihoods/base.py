@@ -45,6 +45,18 @@ class AbstractLikelihood(abc.ABC):
     def log_likelihood(self, p: FloatArray) -> float | FloatArray:
         """Return log P(Y | p) (ordered reports: no multinomial coefficient) for p of shape (a,) or (a, k)."""
 
+    def tally_moments(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of the true tallies T given the reports and p, two arrays of the shape of p, (…, a).
+
+        T_x is a sum of independent choices with probabilities L_jx p_x/(L p)_j: E[T_x] = p_x g_x with the gradient g of the
+        log-likelihood, and Var(T_x) = p_x g_x − p_x² D_x with minus the diagonal D of its Hessian.
+        """
+        flat = np.reshape(p, (-1, self.n_categories))
+        gradients = [self.value_and_gradient(one)[1] for one in flat]
+        mean = np.stack([one * gradient for one, gradient in zip(flat, gradients, strict=True)])
+        variance = mean - flat**2 * np.stack([self.curvature(one) for one in flat])
+        return mean.reshape(np.shape(p)), variance.reshape(np.shape(p))
+
     @abc.abstractmethod
     def support_counts(self) -> FloatArray | None:
         """Return C_x, how many reports have x in their support, shape (a,); None where they were not kept."""

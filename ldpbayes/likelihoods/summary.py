@@ -8,7 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.likelihoods.base import AbstractLikelihood
+from ldpbayes.likelihoods.base import AbstractLikelihood, Rows
+from ldpbayes.likelihoods.kinds import StackedRows
+from ldpbayes.likelihoods.weighted import PseudoRows
 
 #: Nodes and weights for the expectation over a Gaussian spread of (L p)_j.
 _HERMITE = np.polynomial.hermite_e.hermegauss(7)
@@ -41,6 +43,11 @@ class Summary(AbstractLikelihood):
         over that region rather than at one point. None for an expansion at the pilot itself.
     supports : (a,) array, optional
         C_x, how many reports have x in their support.
+    sample : Rows, optional
+        A Poisson sample of the reports: every report is in it with probability ``rate``, independently. It says how far
+        the expansion is off.
+    rate : float
+        The probability with which a report is in the sample.
 
     Notes
     -----
@@ -61,6 +68,8 @@ class Summary(AbstractLikelihood):
     log_constant: float = 0.0
     spread: np.ndarray | None = None
     supports: np.ndarray | None = None
+    sample: Rows | None = None
+    rate: float = 1.0
 
     @classmethod
     def of(cls, likelihood: AbstractLikelihood, pilot, spread=None) -> Summary:
@@ -156,6 +165,53 @@ class Summary(AbstractLikelihood):
     def log_likelihood(self, p):
         return self.constant + self.linear @ p - 0.5 * self.tangent_curvature @ p**2
 
+    def tally_moments(self, p):
+        # ∇ℓ is known on the tangent space, where constants vanish; Σ_x E[T_x | P] = n settles the constant.
+        p = np.asarray(p, dtype=float)
+        slope = self.gradient - self.tangent_curvature * (p - self.pilot)
+        mean = p * (slope + (self.n_reports - (p * slope).sum(axis=-1, keepdims=True)))
+        return mean, np.maximum(mean - p**2 * self.square, 0.0)
+
+    def missed(self, mean, spread) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return what the expansion leaves out at ``mean``, by the sample: of the gradient, and the ratio of curvatures.
+
+        Parameters
+        ----------
+        mean : (a,) array
+            Of the posterior of this summary.
+        spread : (a,) array
+            Variances of p about it, before Σ p = 1 is imposed.
+
+        Returns
+        -------
+        tuple of two (a,) arrays, or None where there is no sample
+            E[∇ℓ] over the spread minus the gradient of the expansion, both of the sample, times 1/rate; and the curvature
+            over the spread divided by that of the expansion.
+        """
+        if self.sample is None:
+            return None
+        mean = np.maximum(mean, 1e-12)
+        here, there = Summary.of(self.sample, self.pilot, self.spread), Summary.of(self.sample, mean / mean.sum(), spread)
+        expanded = here.gradient - here.tangent_curvature * (there.pilot - self.pilot)
+        return (there.gradient - expanded) / self.rate, there.tangent_curvature / here.tangent_curvature
+
+    @cached_property
+    def structure_gap(self) -> float:
+        """Relative size of what diag(D) + f1ᵀ + 1fᵀ leaves out of the Hessian, seen in H p₀ = G; nan with a spread.
+
+        The remainder E has E1 = 0 by the construction of f. E p₀ = E(p₀ − 1/a) is compared with D(p₀ − 1/a), both on the
+        tangent space and in posterior sds.
+        """
+        if self.spread is not None:
+            return float("nan")
+        p, a, d = self.pilot, self.n_categories, self.tangent_curvature
+        others = self.cross - self.square
+        f = (others - others.sum() / (2 * a - 2)) / (a - 2) if a > 2 else others / 2
+        left = self.gradient - (d * p + f + f @ p)
+        main = d * (p - 1 / a)
+        size = [(vector - (vector / d).sum() / (1 / d).sum()) ** 2 / d for vector in (left, main)]
+        return float(np.sqrt(size[0].sum() / size[1].sum())) if size[1].sum() > 0 else 0.0
+
     def support_counts(self):
         return self.supports
 
@@ -188,8 +244,11 @@ class Summary(AbstractLikelihood):
                 "in a second pass over them."
             )
         names = ("n_reports", "value", "gradient", "square", "cross", "log_constant")
+        sample, rate = _joined(self, other)
         return replace(
             self,
+            sample=sample,
+            rate=rate,
             supports=None if self.supports is None or other.supports is None else self.supports + other.supports,
             **{name: getattr(self, name) + getattr(other, name) for name in names},
         )
@@ -201,7 +260,25 @@ class Summary(AbstractLikelihood):
     def __eq__(self, other):
         if type(other) is not Summary:
             return NotImplemented
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__dataclass_fields__)
+        names = [name for name in self.__dataclass_fields__ if name != "sample"]
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
+
+
+def _joined(one, other):
+    """Return (sample, rate) of two summaries; where the rates differ, the reports of the larger one count for less."""
+    if one.sample is None or other.sample is None:
+        return None, 1.0
+    rate = min(one.rate, other.rate)
+    return StackedRows([_thinned(part.sample, rate / part.rate) for part in (one, other)]), rate
+
+
+def _thinned(rows, share):
+    """Return rows whose counts are multiplied by a share."""
+    if share == 1:
+        return rows
+    found = PseudoRows(rows)
+    found.counts = rows.counts * share
+    return found
 
 
 def _checked(pilot, spread, n_categories):

@@ -18,6 +18,8 @@ from ldpbayes.priors import prior_for
 
 #: What a weighted result says of the draws of F, and why it has none.
 LEFT_OUT = "left out"
+#: What a result of summaries says of the draws of F: mean and sd are known, draws are not.
+MOMENTS_ONLY = "moments only"
 NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
 #: After an interruption so many draws of F are worth keeping.
 LEAST_KEPT = 200
@@ -51,7 +53,7 @@ class Problem:
         """Return the problem of a collection under a prior, or what as_prior makes one of."""
         prior = prior_for(prior, collection)
         collection = scaled(collection)
-        return cls(collection.rows, prior, collection.n_reports, collection.n_categories, collection)
+        return cls(collection.likelihood, prior, collection.n_reports, collection.n_categories, collection)
 
     @cached_property
     def rows(self):
@@ -358,6 +360,8 @@ class Answer:
             facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
             facts |= {"frequency_draws": LEFT_OUT, "design_effect": survey.effect.value, "kish_effect": survey.effect.kish}
             facts["pseudo"] = f"Pseudo-posterior. {survey.sentence()} {survey.effect.sentence()} {NO_USERS}"
+        elif problem.rows is None:
+            facts["frequency_draws"] = MOMENTS_ONLY
         elif sample.tallies is None:
             place, frequencies, facts["frequency_draws"] = self._frequencies()
             share = place.size / (draws.shape[0] * draws.shape[1])

@@ -111,6 +111,9 @@ def summarise(tree, ci_prob, effective=None, known=None):
         summary_of(posterior[name].values, name, shape, [name]) if name in posterior.data_vars else None
         for name in ("distribution", "frequency")
     ]
+    if parts[1] is None and "frequency_mean" in exact:  # moments without draws
+        parts[1] = {key: np.full(shape, np.nan) for key in parts[0]}
+        parts[1] |= {"mean": exact["frequency_mean"], "sd": exact["frequency_sd"]}
     blank = np.full(shape, np.nan)
     data = {key: (("target", *dims), np.stack([blank if part is None else part[key] for part in parts])) for key in parts[0]}
     coords = {"target": ["distribution", "frequency"]} | {

@@ -34,10 +34,7 @@ def moments_from_draws(likelihood, distribution):
     -------
     tuple of two (a,) arrays
     """
-    mean, variance = np.empty_like(distribution), np.empty_like(distribution)
-    for i, p in enumerate(distribution):
-        mean[i] = p * likelihood.value_and_gradient(p)[1]
-        variance[i] = mean[i] - p**2 * likelihood.curvature(p)
+    mean, variance = likelihood.tally_moments(distribution)
     spread = mean.var(axis=0) + variance.mean(axis=0)
     return mean.mean(axis=0) / likelihood.n_reports, np.sqrt(np.maximum(spread, 0.0)) / likelihood.n_reports
 

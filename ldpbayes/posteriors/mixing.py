@@ -271,14 +271,14 @@ class Weighted:
     def node_draws(self, prior, count, rng, watch):
         """Return the NodeDraws under one prior: the surrogate's, resampled by their weights on the true likelihood."""
         p, log_surrogate = surrogate.proposals(self._proposal(prior, watch), count, rng)
-        log_likelihood = surrogate.log_likelihood_of(self.problem.rows, p, watch)
+        log_likelihood = surrogate.log_likelihood_of(self.problem.likelihood, p, watch)
         kept = log_likelihood.size
         found = surrogate.weigh(p[:kept], log_likelihood - log_surrogate[:kept])
         p = found.distribution[surrogate.resample(found.weight, rng)]
         return NodeDraws(p, found.effective_sample, found.log_evidence - self.log_evidence(prior), found.k_hat)
 
     def draws(self, nodes, counts, rng, watch):
-        rows, size = self.problem.rows, int(counts.sum())
+        size = int(counts.sum())
         log_hyperprior = np.log(nodes.weights) - nodes.log_evidences + nodes.log_evidence
         parts, log_ratio, node = [], [], []
         for i in np.flatnonzero(counts):
@@ -288,7 +288,7 @@ class Weighted:
             node.append(np.full(len(p), i))
         order = rng.permutation(size)  # so that an interruption leaves draws of every node
         distribution, node = np.concatenate(parts)[order], np.concatenate(node)[order]
-        log_likelihood = surrogate.log_likelihood_of(rows, distribution, watch)
+        log_likelihood = surrogate.log_likelihood_of(self.problem.likelihood, distribution, watch)
         kept = log_likelihood.size
         found = surrogate.weigh(distribution[:kept], log_likelihood + np.concatenate(log_ratio)[order][:kept])
         if found.problem and watch.interrupted:
@@ -312,6 +312,27 @@ class Weighted:
             detail=found.problem or found.checked,
             nodes=corrected,
         )
+
+
+class Expanded(Weighted):
+    """Summaries: the expansion at their pilot is the likelihood, for all values of the hyperparameter."""
+
+    def __init__(self, problem, size):
+        if problem.rows is not None:
+            raise InfeasibleError("Reports that were kept need no summary.")
+        self.problem, self._known = problem, {}
+        one = problem.likelihood
+        self._pilot, self._quadratic = one.pilot, (one.linear, one.tangent_curvature, one.constant)
+        self.reason = "surrogates of the summary at values of the hyperparameter."
+        self.seconds = 1.0 + 2e-3 * problem.n_categories + size * problem.n_categories * 1e-7
+
+    def settle(self, mixture):
+        """Return None: a summary cannot be expanded again."""
+
+    def _proposal(self, prior, watch):
+        linear, curvature, _ = self._quadratic
+        factors = surrogate.GaussianFactors(prior.concentrations(), linear, curvature)
+        return surrogate.Proposal(factors, self._at(prior).tilt)
 
 
 def _corrected(nodes, weights, counts, log_evidence):
@@ -382,7 +403,7 @@ def server_of(problem, size):
         Where none does.
     """
     reasons = []
-    for make in (Separable, Few, Weighted):
+    for make in (Separable, Few, Weighted) if problem.rows is not None else (Expanded,):
         try:
             return make(problem, size)
         except InfeasibleError as err:

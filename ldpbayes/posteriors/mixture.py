@@ -80,7 +80,7 @@ class Mixture(AbstractPosterior):
     chains: int = 4
     name: ClassVar[str] = "mixture"
     order: ClassVar[float] = 21
-    needs: ClassVar[tuple[str, ...]] = ("rows",)
+    needs: ClassVar[tuple[str, ...]] = ()
 
     def prepare(self, problem):
         mixture = problem.prior.mixture()

@@ -43,7 +43,7 @@ def validate(tree: xr.DataTree) -> None:
         raise DataError("the group 'posterior' has two categories with the same label")
     if "cell" in dims and "cell" not in posterior.coords:
         raise DataError("the group 'posterior' has no labels for its cells")
-    only_mean = tree.attrs.get("frequency_draws") in ("mean only", "left out")
+    only_mean = tree.attrs.get("frequency_draws") in ("mean only", "moments only", "left out")
     for name in TARGETS:
         if name in posterior.data_vars:
             _distributions(posterior[name], name, dims)

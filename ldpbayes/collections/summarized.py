@@ -1,0 +1,87 @@
+"""Summarized: one cell of which only a summary was kept, with what engines and results ask a collection for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbayes.collections.collection import Collection, as_collection
+from ldpbayes.errors import ArgumentError
+from ldpbayes.likelihoods import Summary
+
+
+@dataclass(frozen=True, eq=False)
+class Summarized:
+    """A summary with the labels of its categories.
+
+    Parameters
+    ----------
+    categories : sequence of str
+    summary : Summary
+    id, title : str
+    ordered : bool
+        Whether the categories stand in their order.
+    """
+
+    categories: tuple[str, ...]
+    summary: Summary
+    id: str = "summary"
+    title: str = ""
+    ordered: bool = False
+
+    #: What collections have and summaries do not.
+    tallies = ()
+    derived = ()
+    survey = None
+    n_laws = 0
+
+    def __post_init__(self) -> None:
+        labels = tuple(self.categories)
+        if len(labels) != self.summary.n_categories:
+            raise ArgumentError(f"categories must be {self.summary.n_categories} labels, got {len(labels)}.")
+        object.__setattr__(self, "categories", labels)
+
+    @classmethod
+    def of(cls, summary: Summary) -> Summarized:
+        """Return a summary with the labels "0", "1", …"""
+        return cls(tuple(map(str, range(summary.n_categories))), summary)
+
+    @property
+    def likelihood(self) -> Summary:
+        """The summary."""
+        return self.summary
+
+    @property
+    def n_categories(self) -> int:
+        """Number of categories, a."""
+        return len(self.categories)
+
+    @property
+    def n_reports(self) -> int:
+        """Number of users."""
+        return int(np.rint(self.summary.n_reports))
+
+    def identifiability(self) -> str:
+        """Return an empty string: the channels are not known."""
+        return ""
+
+    def caveat(self) -> str:
+        """Return an empty string: the protocols are not known."""
+        return ""
+
+    def warn_if_unidentified(self) -> None:
+        """Warn of nothing."""
+
+
+def as_fitted(value: object) -> Collection | Summarized:
+    """Return what a fit takes: as_collection(value), or a summary with labels for its categories.
+
+    Raises
+    ------
+    ArgumentError
+        As as_collection.
+    """
+    if isinstance(value, Summary):
+        return Summarized.of(value)
+    return value if isinstance(value, Summarized) else as_collection(value)

@@ -1,0 +1,288 @@
+"""Summaries: the posterior of a log-likelihood that is known as its expansion at a pilot, and how far that can be off."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import gammaln
+
+from ldpbayes.errors import ConvergenceError, InfeasibleError
+from ldpbayes.likelihoods import Summary
+from ldpbayes.posteriors import surrogate
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Status
+from ldpbayes.posteriors.conditioned_product import ConditionedProduct
+from ldpbayes.posteriors.frequency import AVERAGED, frequency_moments, moments_from_draws
+from ldpbayes.posteriors.laplace import Laplace
+from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.posteriors.walk import RandomWalk
+
+#: A summary whose means or sds may be off by more than this many posterior sd is refused.
+MAX_ERROR = 0.1
+#: What the sample's third moments predict is multiplied by this, expanded at a point and with a spread (which removes most
+#: of the third order): products of at most a tenth stayed above the error measured.
+MARGINS = 1.3, 2.0
+#: The bound without a sample is SLOPE · ρ · min(1, √(GROUND a / n)), ρ the largest Σ w L²/u² over Σ w L/u of a category;
+#: a pilot d posterior sd away multiplies it by (1 + d²)/NEAR where that is above one. See docs/theory/summaries.md.
+SLOPE, GROUND, NEAR = 0.05, 500.0, 5.0
+#: Where H = diag(D) + f1ᵀ + 1fᵀ misses more than this share of the Hessian, the diagonal does not describe the reports; the
+#: second number times a/n is what finitely many reports add to its square.
+MAX_GAP, GAP_NOISE = 0.2, 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class Accuracy:
+    """How far the posterior of a summary is from that of its reports, as far as the summary can tell.
+
+    Attributes
+    ----------
+    distance : float
+        Largest distance of a posterior mean from the pilot, in posterior sd.
+    error : float
+        Predicted error of the means and sds, in posterior sd.
+    by : str
+        What predicts it.
+    gap : float
+        Share of the Hessian that the diagonal form misses, less its noise; nan for a summary with a spread.
+    """
+
+    distance: float
+    error: float
+    by: str
+    gap: float
+
+    @property
+    def problem(self) -> str:
+        """Why the summary is refused, without the full stop; empty where it is accepted."""
+        if self.gap > MAX_GAP:
+            return f"a diagonal misses {self.gap:.0%} of the curvature of these reports, which a tally would keep whole"
+        if not self.error <= MAX_ERROR:
+            return (
+                f"its means may be off by {self.error:.2g} posterior sd ({self.by}), and {MAX_ERROR} are allowed; the mean "
+                f"is {self.distance:.2g} sd from the pilot"
+            )
+        return ""
+
+    @property
+    def sentence(self) -> str:
+        """What was checked."""
+        return (
+            f"Expansion at a pilot: the mean is {self.distance:.2g} posterior sd from it, and means and sds are predicted "
+            f"to be off by at most {self.error:.2g} sd ({self.by})."
+        )
+
+    def facts(self) -> dict:
+        """Return the attrs of a result."""
+        return {"pilot_distance": self.distance, "predicted_error": self.error, "predicted_by": self.by}
+
+
+class Expansion:
+    """A summary under a Dirichlet prior: Π_x g^{α_x − 1} exp(b_x g − D_x g²/2), conditioned on Σ g = 1.
+
+    Parameters
+    ----------
+    summary : Summary
+    alpha : (a,) array
+    """
+
+    def __init__(self, summary, alpha):
+        self.summary, self.alpha = summary, alpha
+        self.family = surrogate.GaussianFactors(alpha, summary.linear, summary.tangent_curvature)
+
+    @cached_property
+    def proposal(self):
+        """The surrogate that draws come from."""
+        return surrogate.Proposal(self.family)
+
+    @cached_property
+    def accuracy(self):
+        """The Accuracy, by the saddle point's moments."""
+        mean, variance = self.proposal.saddle_moments()
+        return accuracy(self.summary, mean, variance, self.proposal.factor_variance)
+
+    def exact(self):
+        """Return (ConditionedProduct or None where its transforms do not die out, log of what it leaves out)."""
+        log_scale = self.summary.constant + gammaln(self.alpha.sum()) - gammaln(self.alpha).sum()
+        try:
+            engine = ConditionedProduct(self.family, np.arange(self.alpha.size), start=self.proposal.tilt)
+            _ = engine.mean
+        except ConvergenceError:
+            return None, log_scale
+        return engine, log_scale
+
+    def draws(self, size, rng):
+        """Return the surrogate's Weighted draws, with weights on the expansion itself."""
+        p, log_surrogate = surrogate.proposals(self.proposal, size, rng)
+        return surrogate.weigh(p, self.summary.log_likelihood(p.T) - log_surrogate)
+
+
+def accuracy(summary, mean, variance, spread):
+    """Return the Accuracy of a summary whose posterior has these moments.
+
+    With a sample: S times the part of E[∇ℓ] over the posterior that the expansion misses is the error of the mean, to first
+    order, where S = diag(v) − v vᵀ/Σv. The missing part is of third order in p − p₀. Without one: a bound.
+
+    Parameters
+    ----------
+    summary : Summary
+    mean, variance : (a,) arrays
+    spread : (a,) array
+        Variances before Σ p = 1 is imposed.
+    """
+    sd = np.sqrt(variance)
+    distance = float(np.max(np.abs(mean - summary.pilot) / sd))
+    found = summary.missed(mean, spread)
+    if found is None:
+        ratio = float(np.max(summary.square / np.maximum(summary.gradient, 1e-300)))
+        error = SLOPE * ratio * min(1.0, math.sqrt(GROUND * mean.size / summary.n_reports))
+        error *= max(1.0, (1 + distance**2) / NEAR)
+        by = "a bound without a sample of reports"
+    else:
+        left, curvature = found
+        moved = variance * (left - (variance @ left) / variance.sum())
+        # Where the prior decides, the likelihood's curvature hardly matters.
+        share = np.minimum(summary.tangent_curvature * variance, 1.0)
+        widened = np.abs(np.sqrt(curvature) - 1) * share
+        error = MARGINS[summary.spread is not None] * float(max(np.max(np.abs(moved) / sd), np.max(widened)))
+        by = f"third moments of a sample of {round(summary.sample.counts.sum()):,} reports"
+    noise = GAP_NOISE * mean.size / summary.n_reports
+    gap = math.sqrt(max(summary.structure_gap**2 - noise, 0.0)) if summary.spread is None else math.nan
+    return Accuracy(distance, error, by, gap)
+
+
+def trusted(summary):
+    """Return the Accuracy of a summary under Jeffreys' prior, which stands for priors that are no Dirichlet."""
+    return Expansion(summary, np.full(summary.n_categories, 0.5)).accuracy
+
+
+def refusal(summary, found, label=""):
+    """Return the sentence that refuses a summary, with what to do."""
+    which = f"The summary of {label}" if label else "The summary"
+    return (
+        f"{which} ({summary.n_reports:,.0f} reports) cannot stand for its reports: {found.problem}. Keep the reports as "
+        "rows, or expand them again at the posterior mean (scan.again(pilots), or Summary.of)."
+    )
+
+
+def refuse_summaries(cells):
+    """Raise an InfeasibleError where the summary of a cell cannot stand for its reports.
+
+    Parameters
+    ----------
+    cells : Cells
+    """
+    for label, one in zip(cells.labels, cells.likelihoods, strict=True):
+        if one.rows() is None and (found := trusted(one)).problem:
+            raise InfeasibleError(refusal(one, found, f"cell {label}"))
+
+
+@dataclass(frozen=True)
+class OfSummary(AbstractPosterior):
+    """The posterior of a summary: a log-likelihood that is known as its expansion at a pilot.
+
+    A Dirichlet prior times the expansion is a product of independent factors on the simplex: moments, quantiles and
+    evidence are one-dimensional integrals. Other priors go to the engine that serves them. A summary whose predicted error
+    is above a tenth of a posterior sd is refused.
+
+    Parameters
+    ----------
+    draws, chains : int
+        Draws of P, shaped like chains. The respondents' own frequencies F have mean and sd, and no draws.
+
+    Notes
+    -----
+    A collection whose reports were kept is expanded at its own posterior mean first.
+    """
+
+    draws: int = 1000
+    chains: int = 4
+    name: ClassVar[str] = "summary"
+    order: ClassVar[float] = 30
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def prepare(self, problem):
+        if problem.rows is not None:
+            if problem.n_categories < 3:
+                return Refusal("Reports over two categories are not expanded: their posterior is exact.")
+            problem = replace(problem, likelihood=summary_of(problem.rows))
+        summary = problem.likelihood
+        alpha = problem.alpha
+        own = None if alpha is None else Expansion(summary, alpha)
+        found = trusted(summary) if own is None else own.accuracy
+        if found.problem:
+            return Refusal(refusal(summary, found))
+        reason = "Only sums over the reports were kept: their expansion at a pilot is the likelihood."
+        if own is not None:
+            seconds = 0.05 + 1e-4 * alpha.size + self.draws * self.chains * alpha.size * 1e-7
+            return Plan(reason, seconds, (problem, own, found, None))
+        engine, plan = self._other(problem)
+        return Plan(f"{reason} {plan.reason}", plan.seconds, (problem, None, found, (engine, plan)))
+
+    def _other(self, problem):
+        """Return (engine, Plan) for a prior that is no Dirichlet."""
+        said = []
+        for kind in (Mixture, RandomWalk, Laplace):
+            engine = kind(draws=self.draws, chains=self.chains)
+            plan = engine.plan(problem)
+            if plan.feasible:
+                return engine, plan
+            said.append(plan.reason)
+        raise InfeasibleError(" ".join(said))
+
+    def run(self, plan, rng, watch):
+        problem, own, found, other = plan.state
+        if other is not None:
+            sample = other[0].run(other[1], rng, watch)
+            detail = sample.detail if sample.status is not Status.ACCEPTED else f"{found.sentence} {sample.detail}".strip()
+            exact = dict(sample.exact)
+            if "frequency_mean" not in exact:
+                flat = (
+                    sample.weighted[0][surrogate.resample(sample.weighted[1], rng)]
+                    if sample.weighted
+                    else (sample.distribution.reshape(-1, problem.n_categories))
+                )
+                some = flat[rng.permutation(len(flat))[:AVERAGED]]
+                exact["frequency_mean"], exact["frequency_sd"] = moments_from_draws(problem.likelihood, some)
+            return replace(sample, detail=detail, exact=exact, facts=dict(sample.facts) | found.facts())
+        return self._dirichlet(problem, own, found, rng)
+
+    def _dirichlet(self, problem, own, found, rng):
+        engine, log_scale = own.exact()
+        drawn = own.draws(self.draws * self.chains, rng)
+        flat = drawn.distribution[rng.permutation(surrogate.resample(drawn.weight, rng))]
+        facts, exact, intervals = found.facts(), {}, None
+        if engine is not None:
+            mean, variance = engine.mean, engine.variance
+            exact = {"distribution_mean": mean, "distribution_sd": np.sqrt(variance)}
+            exact["log_evidence"] = engine.log_evidence + log_scale
+
+            def intervals(ci_prob):
+                try:
+                    lower, upper = engine.quantile([(1 - ci_prob) / 2, (1 + ci_prob) / 2])
+                except ConvergenceError:  # the draws' quantiles serve
+                    return {}
+                return {"distribution_lower": lower, "distribution_upper": upper}
+
+        else:
+            mean = drawn.weight @ drawn.distribution
+            variance = drawn.weight @ (drawn.distribution - mean) ** 2
+            facts |= {"log_evidence": drawn.log_evidence, "log_evidence_error": drawn.log_evidence_error}
+        exact["frequency_mean"], exact["frequency_sd"] = frequency_moments(mean, variance, own.alpha, problem.n_users)
+        return Sample(
+            flat.reshape(self.chains, self.draws, -1),
+            effective=drawn.effective_sample,
+            status=Status.NOT_TRUSTED if drawn.problem else Status.ACCEPTED,
+            detail=drawn.problem or found.sentence,
+            weighted=None if engine is not None else (drawn.distribution, drawn.weight),
+            exact=exact,
+            intervals=intervals,
+            facts=facts,
+        )
+
+
+def summary_of(rows):
+    """Return the Summary of rows at the posterior mean under Jeffreys' prior, with all reports for a sample."""
+    proposal, _ = surrogate.expand(rows, np.full(rows.n_categories, 0.5))
+    mean = np.maximum(proposal.saddle_moments()[0], 1e-12)
+    return replace(Summary.of(rows, mean / mean.sum()), sample=rows)
