@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import math
 
 import numpy as np
 
@@ -29,13 +30,21 @@ def column(batch, name):
         raise DataError(f"{problem} {shown(name)}; it has {listed(names) or 'none'}")
     array = batch.column(name)
     if isinstance(array, pa.ChunkedArray):
-        array = array.unify_dictionaries().combine_chunks() if pa.types.is_dictionary(array.type) else array.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):  # pyarrow before 20 may leave a chunk
-            array = pa.concat_arrays(array.chunks)
+        array = _whole(pa, array)
     if array.null_count:
         row = int(np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False))[0])
         raise DataError("holds missing values", line=row, field=name)
     return array
+
+
+def _whole(pa, chunked):
+    """Return the one array of a chunked one; the usual single chunk is not copied."""
+    if chunked.num_chunks == 1:
+        return chunked.chunk(0)
+    if pa.types.is_dictionary(chunked.type):
+        chunked = chunked.unify_dictionaries()
+    whole = chunked.combine_chunks()
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
 
 
 def encoded(array, name):
@@ -78,8 +87,8 @@ def crossed(parts):
         if size * n > MOST_CODES:
             seen, code = np.unique(code, return_inverse=True)
             size = len(seen)
-        dtype = np.int32 if size * n < 2**31 else np.int64
-        code = code.astype(dtype) * dtype(n)
+        code = code.astype(np.int64)
+        code *= n
         code += codes
         size *= n
     return code, size
@@ -149,49 +158,49 @@ def reports(protocol, batch, names, labels, labelled):
         raise _at_column(err, protocol, names) from None
 
 
-def distinct_reports(protocol, batch, names, labels, labelled, group, n_groups, weights=None):
-    """Return (cell of each distinct report of a batch, canonical reports, counts); only distinct ones are parsed.
+def distinct_reports(protocol, batch, by, names, labels, labelled, weights=None):
+    """Return (keys of the cells, cell of each distinct report of a batch, canonical reports, counts).
+
+    Only distinct reports are parsed.
 
     Parameters
     ----------
     protocol : AbstractProtocol
     batch : pyarrow.Table
-    names : sequence of str
+    by, names : sequences of str
+        Grouping columns, and those of one report.
     labels : sequence of str
     labelled : bool
-    group : (m,) int array or None
-        The place of each row's cell.
-    n_groups : int
+        Whether the caller named the categories.
     weights : (m,) int array, optional
         How many users each row stands for.
     """
-    arrays = [column(batch, name) for name in names]
-    columns = [encoded(array, name) for array, name in zip(arrays, names, strict=True)]
-    n_rows = batch.num_rows
+    columns = [encoded(column(batch, name), name) for name in names]
     if any(found is None for found in columns):
+        keys, _, group = cells(batch, by)
         parsed = reports(protocol, batch, names, labels, labelled)
-        ones = np.ones(n_rows, dtype=np.int64) if weights is None else weights
-        return np.zeros(n_rows, dtype=np.int64) if group is None else group.astype(np.int64), parsed, ones
-    parts = [(codes, len(values)) for codes, values in columns]
-    code, size = crossed(parts if group is None else [(group, n_groups), *parts])
-    seen, counts, place = present(code, size, n_rows)
-    direct = size <= MOST_CODES and math_product(parts, n_groups) == size
-    if direct:  # codes tell the cell and the values: no row is looked at again
-        found = np.unravel_index(seen, (n_groups, *(n for _, n in parts)))
-        of_group, indices, first = found[0], found[1:], None
+        ones = np.ones(batch.num_rows, dtype=np.int64) if weights is None else weights
+        return keys, np.zeros(len(parsed), dtype=np.int64) if group is None else group.astype(np.int64), parsed, ones
+    grouping = [encoded_key(batch, name) for name in by]
+    parts = [(codes, len(values)) for codes, values in (*grouping, *columns)]
+    code, size = crossed(parts)
+    first = None
+    if math.prod(n for _, n in parts) == size <= MOST_CODES:  # codes tell all values: no row is looked at again
+        counts = np.bincount(code, minlength=size)
+        seen = np.flatnonzero(counts)
+        counts = counts[seen] if weights is None else _weighed(code, weights, size)[seen]
+        indices = np.unravel_index(seen, [n for _, n in parts])
     else:
-        first = first_rows(place, len(seen), n_rows)
-        of_group = np.zeros(len(seen), dtype=np.int64) if group is None else group[first]
-        indices = [codes[first] for codes, _ in columns]
-    if weights is not None:
-        counts = np.zeros(len(seen), dtype=np.int64)
-        np.add.at(counts, np.zeros(n_rows, dtype=np.int64) if place is None else place, weights)
+        seen, first, place, counts = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
+        counts = counts if weights is None else _weighed(place, weights, len(seen))
+        indices = [codes[first] for codes, _ in parts]
+    keys, group = _cells_of(grouping, indices[: len(by)], len(seen))
     taken = [
         arrow_column(values.take(_indices(index)), name, labelled)
-        for (_, values), index, name in zip(columns, indices, names, strict=True)
+        for (_, values), index, name in zip(columns, indices[len(by) :], names, strict=True)
     ]
     try:
-        return of_group.astype(np.int64), protocol.parse_reports(taken, labels), counts.astype(np.int64)
+        return keys, group, protocol.parse_reports(taken, labels), counts.astype(np.int64)
     except DataError as err:
         if err.line is not None:
             row = int(np.argmax(code == seen[err.line])) if first is None else int(first[err.line])
@@ -199,11 +208,20 @@ def distinct_reports(protocol, batch, names, labels, labelled, group, n_groups, 
         raise _at_column(err, protocol, names) from None
 
 
-def math_product(parts, n_groups):
-    """Return the number of cells of the cross table of groups and values."""
-    out = n_groups
-    for _, n in parts:
-        out *= n
+def _cells_of(grouping, indices, n):
+    """Return (distinct keys, the place of each of n entries among them) of grouping columns."""
+    if not grouping:
+        return [()], np.zeros(n, dtype=np.int64)
+    code, _ = crossed([(index, len(values)) for index, (_, values) in zip(indices, grouping, strict=True)])
+    _, first, place = np.unique(code, return_index=True, return_inverse=True)
+    columns = zip(indices, grouping, strict=True)
+    keys = zip(*([values[i] for i in index[first].tolist()] for index, (_, values) in columns), strict=True)
+    return list(keys), place.astype(np.int64)
+
+
+def _weighed(places, weights, n):
+    out = np.zeros(n, dtype=np.int64)
+    np.add.at(out, places, weights)
     return out
 
 

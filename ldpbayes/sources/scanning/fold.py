@@ -127,9 +127,8 @@ class Fold:
         return self._expanded(keys, sizes, group, reports, at)
 
     def _tallied(self, batch, weights=None):
-        keys, _, group = columns.cells(batch, self.by)
         named = self.report, self.labels, self.categories is not None
-        found = columns.distinct_reports(self.protocol, batch, *named, group, len(keys), weights)
+        keys, *found = columns.distinct_reports(self.protocol, batch, self.by, *named, weights)
         return Partial(tuple(keys), {}, {}, *found)
 
     def _supports(self, reports, group, sizes):
