@@ -1,6 +1,10 @@
 """Scans against read_frame on the same rows: every kind of source, passes, files of summaries, failures, resumption."""
 
+import pathlib
 import pickle
+import signal
+import subprocess
+import sys
 
 import duckdb
 import numpy as np
@@ -22,7 +26,9 @@ from ldpbayes.protocols import (
     UnaryEncoding,
     designs,
 )
-from ldpbayes.sources.scanning import Partial, pilots
+from ldpbayes.sources.scanning import Fold, Partial, pilots
+
+ROOT = pathlib.Path(__file__).parents[1]
 
 COUNTED = {
     "grr": GRR(5, 1.0),
@@ -281,3 +287,239 @@ def test_other_files_are_no_summaries(tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
     with pytest.raises(lb.DataError, match=r"a.parquet: is no file of summaries: it has no column 'protocol'"):
         lb.read_summaries(tmp_path / "a.parquet")
+
+
+# ---- protocols that travel with the reports ------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["grr", "oue"])
+def test_the_protocol_is_read_from_the_reports(name, tmp_path):
+    protocol = PROTOCOLS[name]
+    labels = [f"label {i}" for i in range(protocol.n_categories)]
+    rng = np.random.default_rng(0)
+    reports = protocol.privatize(rng.integers(protocol.n_categories, size=90), rng)
+    lb.write_reports(tmp_path / "a.parquet", reports, protocol, categories=labels, country=["NL", "BE", "FR"] * 30)
+    found = lb.scan(tmp_path / "a.parquet", by="country")()
+    assert found.protocol == protocol and found.categories == tuple(labels) and found.n_reports == 90
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert lb.scan(table, by="country")() == found == lb.scan(duckdb.from_arrow(table), by="country")()
+    assert lb.scan(polars.from_arrow(table), by="country")() == found
+    other = GRR(protocol.n_categories, 0.5) if name == "grr" else UnaryEncoding.symmetric(20, 1.0)
+    with pytest.raises(lb.DataError, match=r"states .* the argument"):
+        lb.scan(table, other)
+
+
+@pytest.mark.parametrize("name", ["grr", "oue"])
+def test_two_protocols_in_one_file_are_refused(name, tmp_path):
+    protocol = PROTOCOLS[name]
+    other = GRR(5, 0.5) if name == "grr" else UnaryEncoding.symmetric(20, 1.0)
+    rng = np.random.default_rng(0)
+    parts = [lb.write_reports(None, p.privatize(np.arange(5), rng), p) for p in (protocol, other)]
+    pq.write_table(pa.concat_tables(parts).replace_schema_metadata(None), tmp_path / "a.parquet")
+    with pytest.raises(lb.DataError, match=r"a.parquet, field 'protocol': row 6: states .*; scan the rows of each protocol"):
+        lb.scan(tmp_path / "a.parquet")()
+    with pytest.raises(lb.DataError, match="scan the rows of each protocol"):
+        lb.scan(duckdb.from_arrow(pa.concat_tables(parts)))()
+    with pytest.raises(lb.ArgumentError, match="protocol must be given"):
+        lb.scan(pa.table({"report": [1, 2]}))
+
+
+# ---- failures ------------------------------------------------------------------------------------------------------------
+def written(folder, *tables, **settings):
+    """Write tables as 0.parquet, 1.parquet, … and return the folder."""
+    for i, table in enumerate(tables):
+        pq.write_table(table, folder / f"{i}.parquet", **settings)
+    return folder
+
+
+def grr_table(n=50, **columns):
+    """Return n reports of GRR over five categories with the column country."""
+    return pa.table({"report": np.arange(n) % 5, "country": np.array(["NL", "BE"])[np.arange(n) % 2]} | columns)
+
+
+def bad_row(n=50, at=37, value=5):
+    """Return a table with a report outside the alphabet in one row."""
+    reports = np.arange(n) % 5
+    reports[at] = value
+    return grr_table(n, report=reports)
+
+
+def nulls(n=50, at=37, column="country"):
+    """Return a table with a missing entry."""
+    table = grr_table(n)
+    values = table[column].to_pylist()
+    values[at] = None
+    return table.set_column(table.schema.names.index(column), column, pa.array(values))
+
+
+@pytest.mark.parametrize(
+    ("tables", "sentence"),
+    [
+        ([grr_table(), bad_row()], r"1.parquet, field 'report': row 38: report 5 is outside 0..4"),
+        ([bad_row(value=-1)], r"0.parquet, field 'report': row 38: report -1 is outside 0..4"),
+        ([nulls()], r"0.parquet, field 'country': row 38: holds missing values"),
+        ([nulls(column="report")], r"0.parquet, field 'report': row 38: holds missing values"),
+        ([grr_table(), pa.table({"report": [1]})], r"1.parquet: has no column 'country'; it has report"),
+        (
+            [grr_table(), pa.table({"report": ["1"], "country": ["NL"]})],
+            r"1.parquet, field 'report': holds texts, but",
+        ),
+        (
+            [grr_table(), pa.table({"report": [1], "country": [3]})],
+            r"1.parquet, field 'country': holds whole numbers, but",
+        ),
+        ([pa.table({"report": [1], "country": [[1]]})], r"0.parquet, field 'country': must hold texts, numbers or dates"),
+        ([pa.table({"report": [b"\1"], "country": ["NL"]})], r"0.parquet, field 'report': holds bytes"),
+    ],
+    ids=lambda value: "" if isinstance(value, list) else value[:40],
+)
+def test_bad_files_are_one_sentence(tables, sentence, tmp_path):
+    with pytest.raises(lb.DataError, match=sentence) as caught:
+        lb.scan(written(tmp_path, *tables, row_group_size=10), GRR(5, 1.0), by="country")()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.5, 0.98])
+def test_truncated_files_are_one_sentence(kept, tmp_path):
+    path = written(tmp_path, grr_table(5000)) / "0.parquet"
+    data = path.read_bytes()
+    path.write_bytes(data[: int(kept * len(data))])
+    with pytest.raises(lb.DataError, match=r"0.parquet: is not a readable Parquet file"):
+        lb.scan(path, GRR(5, 1.0), by="country")()
+
+
+def test_a_damaged_page_is_one_sentence(tmp_path):
+    protocol = SUMMED["oue"]
+    path = written(tmp_path, table_of(protocol), compression="zstd") / "0.parquet"
+    data = bytearray(path.read_bytes())
+    data[100:400] = bytes(300)
+    path.write_bytes(data)
+    with pytest.raises(lb.DataError, match=r"0.parquet"):
+        lb.scan(path, protocol, by="country")()
+
+
+def test_bad_bits_name_their_row(tmp_path):
+    protocol = SUMMED["oue"]
+    reports = protocol.privatize(np.zeros(40, dtype=int), np.random.default_rng(0))
+    reports[31, -1] |= 1
+    path = written(tmp_path, pa.table({"report": packed(reports)}), row_group_size=7) / "0.parquet"
+    with pytest.raises(lb.DataError, match=r"0.parquet, field 'report': row 32: report \d+ has bits set beyond its 20"):
+        lb.scan(path, protocol)()
+    short = pa.table({"report": pa.array([bytes(3), bytes(2)], pa.binary())})
+    with pytest.raises(lb.DataError, match=r"field 'report': row 2: report 1 has 2 bytes, it must have 3"):
+        lb.scan(short, protocol)()
+    size = SUMMED["subset"].size
+    with pytest.raises(lb.DataError, match=rf"row 1: report 0 has 0 members, it must have {size}"):
+        lb.scan(pa.table({"report": [bytes(4)]}), SUMMED["subset"])()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"source": 3}, "source must be Parquet files"),
+        ({"source": "nowhere/*.parquet"}, "nowhere/.*: matches no file"),
+        ({"source": "nowhere.parquet"}, "nowhere.parquet: cannot be read"),
+        ({"protocol": GRR}, "protocol must be an object"),
+        ({"report": ["a", "b"]}, r"report must name 1 columns \(report\), got 2"),
+        ({"by": ["country", "country"]}, "by must name distinct columns"),
+        ({"by": "report"}, "by must name distinct columns"),
+        ({"by": 3}, "by must be the name of a column"),
+        ({"pilot_by": "day"}, r"pilot_by must name some of the columns of by \(country\), got day"),
+        ({"jobs": 0}, "jobs must be an integer >= 1"),
+        ({"sample": -1}, "sample must be an integer >= 0"),
+        ({"categories": ["a", "b"]}, "categories must be the protocol's 5 labels, got 2"),
+        ({"checkpoint": "state"}, "checkpoint needs Parquet files"),
+        ({"source": pa.table({"report": pa.array([], pa.int64()), "country": pa.array([], pa.string())})}, "has no rows"),
+        ({"source": pa.table({"report": [1]})}, "has no column 'country'"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_bad_arguments_are_one_sentence(change, sentence):
+    given = {"source": grr_table(), "protocol": GRR(5, 1.0), "by": "country"} | change
+    with pytest.raises(lb.LDPBayesError, match=sentence):
+        lb.scan(given.pop("source"), given.pop("protocol"), **given)()
+
+
+def test_a_source_that_changes_between_the_passes_is_refused(tmp_path):
+    protocol = SUMMED["oue"]
+    path = written(tmp_path, table_of(protocol)) / "0.parquet"
+    scan = lb.scan(path, protocol, by="country")
+    first = sum(map(scan.partial, scan.pieces()))
+    at = scan.pilots(first)
+    pq.write_table(table_of(protocol, 700), path)
+    with pytest.raises(lb.DataError, match="changed between the two passes"):
+        scan.finish(first, sum(scan.partial(piece, at) for piece in scan.pieces()), at)
+    pq.write_table(table_of(protocol).set_column(1, "country", pa.array(["XX"] * 600)), path)
+    with pytest.raises(lb.DataError, match="the cell XX was not there in the first pass"):
+        sum(scan.partial(piece, at) for piece in scan.pieces())
+
+
+# ---- killed and resumed --------------------------------------------------------------------------------------------------
+SCRIPT = """
+import os, signal, sys
+import ldpbayes as lb
+from ldpbayes.sources.scanning import checkpoint, fold
+
+checkpoint._SHARE = 1e9  # written after every piece
+read, partial = [], fold.Fold.partial
+def counted(self, piece, at=None):
+    read.append(piece)
+    if len(read) == 9:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return partial(self, piece, at)
+fold.Fold.partial = counted
+found = lb.scan(sys.argv[1], by="country", sample=20, checkpoint=sys.argv[2], progressbar=False)()
+found.to_parquet(sys.argv[3])
+"""
+
+
+def test_killed_and_resumed(tmp_path, monkeypatch):
+    """A scan of six files is killed in its second pass; the next run reads only the files that are left."""
+    protocol = SUMMED["oue"]
+    rng = np.random.default_rng(0)
+    for i in range(6):
+        reports = protocol.privatize(rng.integers(20, size=50), rng)
+        lb.write_reports(tmp_path / f"{i}.parquet", reports, protocol, country=["NL", "BE"] * 25)
+    files, state, out = str(tmp_path / "*.parquet"), tmp_path / "state", tmp_path / "summaries"
+    command = [sys.executable, "-c", SCRIPT, files, str(state), str(out)]
+    assert subprocess.run(command, cwd=ROOT, timeout=60).returncode == -signal.SIGKILL
+    assert state.exists() and not out.exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    with pytest.raises(lb.DataError, match="is the checkpoint of another scan"):
+        lb.scan(files, checkpoint=state)()
+    partial, read = Fold.partial, []
+
+    def counted(self, piece, at=None):
+        read.append(piece)
+        return partial(self, piece, at)
+
+    whole = lb.scan(files, by="country", sample=20)()
+    monkeypatch.setattr(Fold, "partial", counted)
+    resumed = lb.scan(files, by="country", sample=20, checkpoint=state)()
+    assert len(read) == 4 and not state.exists()
+    assert resumed == whole and resumed.samples == whole.samples
+
+
+def test_ctrl_c_keeps_what_was_read(tmp_path, monkeypatch):
+    protocol = SUMMED["oue"]
+    for i in range(3):
+        pq.write_table(table_of(protocol, 60, seed=i), tmp_path / f"{i}.parquet")
+    state = tmp_path / "state"
+    scan = lb.scan(str(tmp_path / "*.parquet"), protocol, checkpoint=state)
+    partial, read = Fold.partial, []
+
+    def interrupted(self, piece, at=None):
+        read.append(piece)
+        if len(read) == 3:
+            raise KeyboardInterrupt
+        return partial(self, piece, at)
+
+    monkeypatch.setattr(Fold, "partial", interrupted)
+    monkeypatch.setattr("ldpbayes.sources.scanning.checkpoint._SHARE", 1e-9)  # no writing on the way
+    with pytest.raises(KeyboardInterrupt):
+        scan()
+    assert state.exists()
+    monkeypatch.undo()
+    again = lb.scan(str(tmp_path / "*.parquet"), protocol, checkpoint=state)
+    assert again() == lb.scan(str(tmp_path / "*.parquet"), protocol)() and not state.exists()
+    state.write_text("something else")
+    with pytest.raises(lb.DataError, match="state: is not a checkpoint of a scan"):
+        again()

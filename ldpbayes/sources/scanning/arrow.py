@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 
 from ldpbayes.errors import ArgumentError
 from ldpbayes.sources.base import foreign
+from ldpbayes.sources.parameters import COLUMN, METADATA
 from ldpbayes.sources.scanning.tables import BATCH, AbstractTable, BatchPiece
 
 
@@ -17,13 +19,17 @@ class ArrowTable(AbstractTable):
     ----------
     open_batches : callable
         From the columns in use to an iterable of record batches.
+    schema : pyarrow.Schema
+    first : callable, optional
+        From columns to a table of the first row.
     n_rows : int, optional
     once : bool
         Whether it can be called only once.
     """
 
-    def __init__(self, open_batches, n_rows=None, once=False) -> None:
+    def __init__(self, open_batches, schema, first=None, n_rows=None, once=False) -> None:
         self._open, self.n_rows, self._once, self._read = open_batches, n_rows, once, False
+        self._schema, self._first = schema, first
 
     @classmethod
     def opened(cls, source):
@@ -34,9 +40,10 @@ class ArrowTable(AbstractTable):
             source = pa.Table.from_batches([source])
         tables, readers = pa.Table, pa.RecordBatchReader
         if isinstance(source, tables):
-            return cls(lambda columns: source.to_batches(BATCH), source.num_rows)
+            first = functools.partial(_first_of_table, source)
+            return cls(lambda columns: source.to_batches(BATCH), source.schema, first, source.num_rows)
         if isinstance(source, readers):
-            return cls(lambda columns: source, once=True)
+            return cls(lambda columns: source, source.schema, once=True)
         dataset = sys.modules.get("pyarrow.dataset")
         if dataset is not None and isinstance(source, dataset.Dataset):
 
@@ -45,8 +52,16 @@ class ArrowTable(AbstractTable):
                 settings = {"batch_size": BATCH, "batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
                 return source.to_batches(columns=used, **settings)
 
-            return cls(batches)
+            return cls(batches, source.schema, lambda columns: source.head(1, columns=columns))
         return None
+
+    def stated(self):
+        courtesy = (self._schema.metadata or {}).get(METADATA.encode())
+        texts = []
+        if self._first is not None and COLUMN in self._schema.names:
+            with foreign("the Arrow source cannot be read"):
+                texts = self._first([COLUMN]).column(0).to_pylist()
+        return texts, [] if courtesy is None else [courtesy.decode()]
 
     def pieces(self, columns):
         if self._once and self._read:
@@ -56,6 +71,10 @@ class ArrowTable(AbstractTable):
             )
         self._read = True
         return _numbered(self._open(columns))
+
+
+def _first_of_table(table, columns):
+    return table.select(columns).slice(0, 1)
 
 
 def _numbered(batches):

@@ -13,7 +13,8 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.sources.parameters import protocol_text
+from ldpbayes.sources.channels import labels_of
+from ldpbayes.sources.parameters import protocol_of, protocol_text, states_protocols
 from ldpbayes.sources.scanning.checkpoint import Checkpoint
 from ldpbayes.sources.scanning.fold import Fold, make_fold
 from ldpbayes.sources.scanning.found import Found
@@ -181,7 +182,7 @@ class Scan:
 
 def scan(
     source: Any,
-    protocol: AbstractProtocol,
+    protocol: AbstractProtocol | None = None,
     report: str | Sequence[str] | None = None,
     by: str | Sequence[str] | None = None,
     *,
@@ -205,7 +206,8 @@ def scan(
     ----------
     source : path, list of paths, Arrow table, dataset or reader, DuckDB relation or data frame
         Parquet files may be a pattern such as ``"reports/*.parquet"`` or a folder.
-    protocol : AbstractProtocol
+    protocol : AbstractProtocol, optional
+        May be left out where the reports state it, as ``write_reports`` makes them.
     report : str or sequence of str, optional
         The column or columns of one report; the protocol's own names by default. Packed bits (``numpy.packbits``) in a
         column of bytes are read fastest; see ``read_frame`` for other forms.
@@ -253,11 +255,20 @@ def scan(
     >>> found["NL",].n_reports, found["NL",].gradient.shape
     (500.0, (32,))
     """
+    if protocol is not None and (isinstance(protocol, type) or not isinstance(protocol, AbstractProtocol)):
+        kind = protocol.__name__ if isinstance(protocol, type) else type(protocol).__name__
+        raise ArgumentError(f"protocol must be an object, such as GRR(4, epsilon=1.0), got {kind}.")
+    table = open_source(source)
+    texts, courtesy = table.stated()
+    texts = texts if states_protocols(texts) else []
+    given = labels_of(categories)
+    known = protocol_of(texts, courtesy, protocol, given)
+    protocol, categories = known.protocol, known.categories
     keep = (KEPT if protocol.epsilon > KEPT_FROM else 0) if keep is None else keep
-    fold = make_fold(protocol, report, by, pilot_by, categories, sample, random_seed, keep)
+    fold = make_fold(protocol, report, by, pilot_by, categories, sample, random_seed, keep, given is not None, bool(texts))
     jobs = checks.integer(jobs, "jobs", 1, 256)
     shown = sys.stderr.isatty() if progressbar is None else bool(progressbar)
-    return Scan(open_source(source), fold, jobs, shown, checkpoint)
+    return Scan(table, fold, jobs, shown, checkpoint)
 
 
 def _after(total, partials):

@@ -17,6 +17,7 @@ from ldpbayes.likelihoods import Summary, passes
 from ldpbayes.protocols import hashing
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import sorted_keys
+from ldpbayes.sources.parameters import COLUMN, parse_protocol, protocol_text
 from ldpbayes.sources.scanning import columns, pilots
 from ldpbayes.sources.scanning.found import Found
 from ldpbayes.sources.scanning.partials import Partial, ReportSample
@@ -48,6 +49,10 @@ class Fold:
         Of the sample.
     keep : int
         Cells, or groups of cells that share a pilot, with fewer reports keep them whole.
+    labelled : bool
+        Whether the caller named the categories, so that reports in the table are labels.
+    stated : bool
+        Whether the table has a column that states the protocol of each report, which must be this one.
     """
 
     protocol: AbstractProtocol
@@ -58,11 +63,14 @@ class Fold:
     sample: int = 0
     seed: int = 0
     keep: int = 0
+    labelled: bool = False
+    stated: bool = False
     labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         labels = self.categories or tuple(str(i) for i in range(self.protocol.n_categories))
         object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "_text", protocol_text(self.protocol, self.categories))
 
     @property
     def countable(self) -> bool:
@@ -72,7 +80,7 @@ class Fold:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read."""
-        return tuple(dict.fromkeys([*self.by, *self.report]))
+        return tuple(dict.fromkeys([*self.by, *self.report, *([COLUMN] if self.stated else [])]))
 
     # ---- map ---------------------------------------------------------------------------------------------------------
     def partial(self, piece: AbstractPiece | Any, at: Pilots | None = None) -> Partial:
@@ -112,14 +120,33 @@ class Fold:
 
     def counted(self, table: Any) -> Partial:
         """Return the total of an Arrow table of distinct rows with the column ``COUNT`` of how often each came."""
+        self._check_protocol(table)
         weights = columns.column(table, COUNT).to_numpy().astype(np.int64)
         return self._tallied(table, weights)
 
+    def _check_protocol(self, batch):
+        """Refuse a batch whose column ``protocol`` states another one."""
+        if not self.stated:
+            return
+        codes, values = columns.encoded_key(batch, COLUMN)
+        known = [value == self._text or parse_protocol(str(value)).protocol == self.protocol for value in values]
+        if not all(known):
+            seen = np.bincount(codes, minlength=len(values)) > 0
+            other = next((i for i in np.flatnonzero(seen) if not known[i]), None)
+            if other is not None:
+                stated = parse_protocol(str(values[other])).protocol
+                raise DataError(
+                    f"states {shown(stated)} beside {shown(self.protocol)}; scan the rows of each protocol by itself",
+                    line=int(np.argmax(codes == other)),
+                    field=COLUMN,
+                )
+
     def _batch(self, batch, at, piece, first):
+        self._check_protocol(batch)
         if self.countable:
             return self._tallied(batch)
         keys, sizes, group = columns.cells(batch, self.by)
-        reports = columns.reports(self.protocol, batch, self.report, self.labels, self.categories is not None)
+        reports = columns.reports(self.protocol, batch, self.report, self.labels, self.labelled)
         group = np.zeros(len(reports), dtype=np.int64) if group is None else group
         if at is None:
             samples = self._sampled(group, len(keys), reports, piece, first)
@@ -127,7 +154,7 @@ class Fold:
         return self._expanded(keys, sizes, group, reports, at)
 
     def _tallied(self, batch, weights=None):
-        named = self.report, self.labels, self.categories is not None
+        named = self.report, self.labels, self.labelled
         keys, *found = columns.distinct_reports(self.protocol, batch, self.by, *named, weights)
         return Partial(tuple(keys), {}, {}, *found)
 
@@ -347,11 +374,8 @@ class Fold:
                 raise DataError("holds texts in some rows and numbers or dates in others", field=name)
 
 
-def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep) -> Fold:
+def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, labelled, stated) -> Fold:
     """Return the Fold of arguments as ``scan`` takes them, checked."""
-    if isinstance(protocol, type) or not isinstance(protocol, AbstractProtocol):
-        kind = protocol.__name__ if isinstance(protocol, type) else type(protocol).__name__
-        raise ArgumentError(f"protocol must be an object, such as GRR(4, epsilon=1.0), got {kind}.")
     report = list(protocol.report_fields) if report is None else _names(report, "report")
     if len(report) != len(protocol.report_fields):
         fields = ", ".join(protocol.report_fields)
@@ -365,14 +389,10 @@ def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep) ->
         raise ArgumentError(
             f"pilot_by must name some of the columns of by ({listed(by) or 'none'}), got {listed(pilot_by)}."
         )
-    if categories is not None:
-        from ldpbayes.sources.frame import _labels
-
-        categories = _labels(categories, protocol)
     sample = checks.integer(sample, "sample", 0, 10**8)
     seed = checks.integer(seed, "random_seed", 0, checks.MAX_SEED - 1)
     keep = checks.integer(keep, "keep", 0, 10**9)
-    return Fold(protocol, tuple(report), tuple(by), pilot_by, categories, sample, seed, keep)
+    return Fold(protocol, tuple(report), tuple(by), pilot_by, categories, sample, seed, keep, labelled, stated)
 
 
 def _of_rows(protocol, reports, group, n_groups, points, spread):

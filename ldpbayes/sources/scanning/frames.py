@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from ldpbayes.errors import DataError, listed, shown
 from ldpbayes.sources.base import foreign, optional
+from ldpbayes.sources.parameters import COLUMN
 from ldpbayes.sources.scanning.tables import BATCH, COUNT, AbstractTable, BatchPiece
 
 
@@ -62,6 +63,12 @@ class FrameTable(AbstractTable):
             for batch in _batches(self.frame.select(columns)):
                 yield BatchPiece(batch, first)
                 first += batch.num_rows
+
+    def stated(self):
+        with foreign("the frame cannot be read"):
+            if COLUMN not in self.frame.collect_schema():
+                return [], []
+            return arrow_of(self.frame.select(COLUMN).head(1), [COLUMN]).column(0).to_pylist(), []
 
     def _check(self, columns):
         schema = dict(self.frame.collect_schema())

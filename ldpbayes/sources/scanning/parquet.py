@@ -11,6 +11,7 @@ from typing import ClassVar
 from ldpbayes import files
 from ldpbayes.errors import DataError, listed, shown
 from ldpbayes.sources.base import foreign, optional
+from ldpbayes.sources.parameters import COLUMN, METADATA
 from ldpbayes.sources.scanning.tables import BATCH, AbstractPiece, AbstractTable
 
 _SUFFIXES = (".parquet", ".pq")
@@ -75,6 +76,17 @@ class ParquetTable(AbstractTable):
             found += _runs(path, rows)
         self.n_rows = sum(piece.n_rows for piece in found)
         return found
+
+    def stated(self):
+        texts, courtesy = [], []
+        for path in self.paths:
+            with foreign("is not a readable Parquet file", path), _opened(path, [COLUMN]) as file:
+                metadata = file.schema_arrow.metadata or {}
+                if METADATA.encode() in metadata:
+                    courtesy.append(metadata[METADATA.encode()].decode())
+                if not texts and COLUMN in file.schema_arrow.names and file.metadata.num_rows:
+                    texts += next(file.iter_batches(1, columns=[COLUMN])).column(0).to_pylist()
+        return texts, courtesy
 
     def marks(self):
         out = []

@@ -128,6 +128,10 @@ class AbstractTable(abc.ABC):
         """
         return None
 
+    def stated(self) -> tuple[list[str], list[str]]:
+        """Return (first entries of the column ``protocol``, what the metadata states), as texts."""
+        return [], []
+
     def marks(self) -> list[str]:
         """Return what changes when the source does: names, sizes and times of files."""
         return []
