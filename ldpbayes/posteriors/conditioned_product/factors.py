@@ -296,25 +296,32 @@ def _log_density(family, tilt, centre, u):
 
 def _window(family, tilt, centre):
     """Return the ends in u beyond which the tilted factors have dropped by DROP."""
+    # Both ends of every factor at once.
+    size = centre.size
+    sign, both = np.repeat([-1.0, 1.0], size), np.tile(np.arange(size), 2)
+    family, tilt, centre = family.take(both), tilt if np.ndim(tilt) == 0 else tilt[both], centre[both]
+    longest, steps = (np.repeat(ends, size) for ends in zip(*LONGEST, strict=True))
 
-    def inside(sign):
-        return lambda u: _log_density(family, tilt, centre, sign * u[:, None])[0][:, 0] > -DROP
+    def inside(u):
+        return _log_density(family, tilt, centre, (sign * u)[:, None])[0][:, 0] > -DROP
 
-    return -_far_end(inside(-1), centre, *LONGEST[0]), _far_end(inside(1), centre, *LONGEST[1])
+    end = _far_end(inside, longest.astype(float), steps)
+    return -end[:size], end[size:]
 
 
-def _far_end(inside, centre, longest, steps):
+def _far_end(inside, longest, steps):
     """Return where ``inside`` ends: a few steps, and more where the end is so near that its first digit needs them.
 
     An end wants no more digits: the tail beyond it is negligible, and quadrature converges for any window.
     """
-    low, high = np.zeros_like(centre), np.full_like(centre, longest)
+    low, high = np.zeros_like(longest), longest
     for step in range(80):
         rough = high - low > 0.25 * high
-        if step >= steps and not rough.any():
+        go = rough | (step < steps)
+        if not go.any():
             break
         middle = 0.5 * (low + high)
-        yes, go = inside(middle), rough | (step < steps)
+        yes = inside(middle)
         low, high = np.where(yes & go, middle, low), np.where(~yes & go, middle, high)
     return 0.5 * (low + high)
 

@@ -1,11 +1,15 @@
 """What the routes hand to the engine: the moments of all factors, and the distribution of one of them or of a sum."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import fft
 
 from ldpbayes.posteriors.conditioned_product.factors import bisect, log_growth
+
+#: Newton's search for a quantile ends with a step below so many grid steps.
+SETTLED = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +91,19 @@ class Margin:
 
     def cumulative(self, position):
         """Return (cdf, density per grid step) at positions counted in grid steps from the first point, shape (m,)."""
+        angle, waves, start = self._waves
+        now = waves * np.exp(1j * angle * position[:, None])
+        value = (position + 0.5) / self.size + (((now - start) / angle).imag).sum(axis=1)
+        return value, 1 / self.size + now.real.sum(axis=1)
+
+    @cached_property
+    def _waves(self):
+        """Return (angles (K,), coefficients (m, K), the waves at the left end (m, K)) of the Fourier series."""
         k = np.arange(1, self.series.shape[1])
         weight = np.where((self.size % 2 == 0) & (k == self.size // 2), 1.0, 2.0) / self.size
         angle = 2 * np.pi / self.size * k
-        now = weight * self.series[:, 1:] * np.exp(1j * angle * position[:, None])
-        start = weight * self.series[:, 1:] * np.exp(-0.5j * angle)
-        value = (position + 0.5) / self.size + ((now - start) / (1j * angle)).real.sum(axis=1)
-        return value, 1 / self.size + now.real.sum(axis=1)
+        waves = weight * self.series[:, 1:]
+        return angle, waves, waves * np.exp(-0.5j * angle)
 
     def quantile(self, level):
         """Return the quantiles at one level, shape (m,): bracketed on the grid, then Newton on the Fourier series."""
@@ -106,7 +116,8 @@ class Margin:
             low, high = np.where(value < level, position, low), np.where(value < level, high, position)
             newton = position - (value - level) / np.where(slope > 0, slope, np.inf)
             new = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
-            done = np.abs(new - position).max() < 1e-12
+            # Newton's next step would be of the square of this one: beyond rounding.
+            done = np.abs(new - position).max() < SETTLED
             position = new
             if done:
                 break
