@@ -20,7 +20,7 @@ demo: $(VENV)/.ready  ## Fit a real survey and print its posterior, then cross-c
 	$(BIN)/ldpbayes crosscheck data/rr_nigeria.toml --seed 1
 
 test: $(VENV)/.ready  ## Run the tests (the slow calibrations and notebooks have their own targets).
-	$(BIN)/python -m pytest -m "not calibrate and not notebook" -n $(WORKERS) --dist loadfile --durations 10
+	$(BIN)/python -m pytest -m "not calibrate and not notebook" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10
 
 fuzz: $(VENV)/.ready  ## Read many mutated files (FUZZ_EXAMPLES of them; 20,000 where not set).
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest tests/test_fuzz.py

@@ -22,6 +22,33 @@ def pytest_collection(session):
     gc.disable()
 
 
+#: Files that take ten seconds or more, the longest first: whoever begins with them ends together with the others.
+LONGEST = (
+    "test_engines_agree.py",
+    "test_net.py",
+    "test_study.py",
+    "test_readme.py",
+    "test_result.py",
+    "posteriors/test_mixture.py",
+    "test_faults.py",
+    "posteriors/test_nuts.py",
+    "priors/test_contract.py",
+    "posteriors/test_pair_slice.py",
+    "posteriors/test_mend_engines.py",
+    "test_fit_cells.py",
+    "test_sources.py",
+    "test_cli_cells.py",
+    "test_crosscheck.py",
+    "posteriors/test_shared.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Long files first, and where files are handed out in the order of the tests that is how they start."""
+    rank = {pathlib.Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+
+
 def pytest_collection_finish(session):
     """What is there after collection stays until the end: the garbage collector need not visit it again."""
     gc.freeze()

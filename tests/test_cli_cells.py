@@ -70,14 +70,14 @@ def test_every_output_of_a_file_with_groups_has_the_keys(capsys, tmp_path, surve
 
 def test_many_cells_fit_on_a_screen(capsys, monkeypatch, survey):
     monkeypatch.setenv("COLUMNS", "80")
-    file = survey(15)
+    file = survey(11)
     status, out, _ = run(capsys, "fit", file, "--seed", 1, "--draws", 50)
-    assert status == 0 and "The first 10 of 15 cells are shown." in out in out
+    assert status == 0 and "The first 10 of 11 cells are shown." in out in out
     assert max(len(line) for line in out.splitlines() if line.startswith(("│", "┃", "┏"))) <= 80
-    status, out, _ = run(capsys, "fit", file, "--seed", 1, "--draws", 50, "--top", 60)
-    assert status == 0 and "are shown" not in out and len(re.findall(r"^│ r\d\d ", out, re.M)) == 75
+    status, out, _ = run(capsys, "fit", file, "--seed", 1, "--draws", 50, "--top", 44)
+    assert status == 0 and "are shown" not in out and len(re.findall(r"^│ r\d\d ", out, re.M)) == 55
     status, out, _ = run(capsys, "fit", file, "--seed", 1, "--draws", 50, "--top", 2)
-    assert "The 2 largest of 4 categories of the first 1 of 15 cells are shown." in out
+    assert "The 2 largest of 4 categories of the first 1 of 11 cells are shown." in out
 
 
 def test_by_splits_a_file_on_the_command_line(capsys, survey):
@@ -96,12 +96,12 @@ def test_by_splits_a_file_on_the_command_line(capsys, survey):
 
 
 def test_answers_on_a_file_with_groups(survey):
-    tree = fit(read_collection(survey(60, n=40)), random_seed=1, draws=100, estimates=False)
+    tree = fit(read_collection(survey(30, n=40)), random_seed=1, draws=100, estimates=False)
     share = answers.category_sum(tree, ["a", "b"], cell=("r01", 2021))
     assert float(share["mean"]) == pytest.approx(float(tree["summary"]["derived_mean"][1, 0]), abs=0.03)
     joint = answers.simultaneous_intervals(tree, cell="r01, 2021")
     means = tree["summary"]["mean"].sel(target="distribution").values[1]
     assert (joint["lower"].values <= means).all() and (means <= joint["upper"].values).all()
-    with pytest.warns(DiagnosticWarning, match="independent priors of 60 cells displace this sum"):
-        pooled = answers.poststratify(tree, np.ones(60))
+    with pytest.warns(DiagnosticWarning, match="independent priors of 30 cells displace this sum"):
+        pooled = answers.poststratify(tree, np.ones(30))
     assert float(pooled["mean"].sum()) == pytest.approx(1)
