@@ -44,6 +44,8 @@ class Case:
         Whether the largest ratio in the channel is e^epsilon exactly.
     takes_epsilon : bool
         Whether the builder hands epsilon to the protocol, which then refuses impossible ones; designs take probabilities.
+    engines : bool
+        Whether the engines are compared on it; not where another line has rows of the same kind.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Case:
     categories: tuple[int, ...] = ANY
     tight: bool = True
     takes_epsilon: bool = True
+    engines: bool = True
 
     def __str__(self):
         return self.name
@@ -135,5 +138,6 @@ CASES = [
     Case("smp", lambda a, e: SampledAttribute(a, e, halves(a), "grr"), (2, 4)),
     Case("rs-fd", lambda a, e: FakeData(a, e, halves(a), "grr", "uniform"), (2, 4)),
     given("noncompliance", ignored, (3, 5), tight=False),
+    Case("olh-pool", lambda a, epsilon: LocalHashing(a, epsilon, seeds=24), engines=False),
     given("cheater-detection", lambda a, epsilon: designs.cheater_detection(1 - kept(epsilon)), (3,)),
 ]

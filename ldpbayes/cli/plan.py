@@ -30,7 +30,7 @@ def command(
         list[str] | None,
         typer.Option(
             help="Only this one; may be repeated. Any name of [bold]ldpbayes protocols[/bold]; without it grr, subset, oue, "
-            "sue, olh and hadamard are compared."
+            "sue, olh and hadamard are compared. Parameters may follow: olh:seeds=4096."
         ),
     ] = None,
     parameter: options.Parameters = None,
@@ -85,6 +85,8 @@ def command(
       ldpbayes plan --categories 100 --users 50000 --error 0.02 --kind half_width
 
       ldpbayes plan --protocol forced_response -p truth=0.75 -p forced=[1,1] --error 0.03 --kind half_width
+
+      ldpbayes plan --categories 128 --epsilon 1 --users 1e6 --protocol olh --protocol olh:seeds=4096
 
       ldpbayes plan --categories 5 --epsilon 1 --groups 2 --delta 0.05 --power 0.8
 

@@ -117,6 +117,47 @@ def resolve(name: str, parameters: dict | None = None) -> tuple[str, dict]:
     return name, parameters
 
 
+def parse_name(text: str) -> tuple[str, dict]:
+    """Return the name and the parameters of a text such as "olh:seeds=4096,buckets=4".
+
+    Parameters
+    ----------
+    text : str
+        A name, or a name, a colon and name=value pairs; values are numbers where they parse, else texts.
+
+    Returns
+    -------
+    str, dict
+
+    Raises
+    ------
+    ArgumentError
+        On a pair without an equals sign, or a parameter that is given twice.
+
+    Examples
+    --------
+    >>> parse_name("olh:seeds=4096")
+    ('olh', {'seeds': 4096})
+    """
+    name, colon, rest = text.partition(":")
+    parameters: dict = {}
+    for pair in rest.split(",") if colon else ():
+        key, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals or not key or key in parameters:
+            raise ArgumentError(f"protocol must be a name, or name:parameter=value,… with each once, got {shown(text)}.")
+        parameters[key] = _number(value)
+    return name.strip(), parameters
+
+
+def _number(text):
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def make_protocol(name: str, categories: Sequence[str], parameters: dict | None = None) -> AbstractProtocol:
     """Return the protocol that a collection file names.
 
@@ -262,6 +303,7 @@ __all__ = [
     "kronecker",
     "make_protocol",
     "mixture",
+    "parse_name",
     "product",
     "protocol_names",
     "resolve",

@@ -14,11 +14,13 @@ from ldpbayes.protocols import bits, hashing
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol, Ancillary
 from ldpbayes.protocols.decoding import AbstractDecoder
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.protocols.laws import ListLaw
+from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw
 
-ASSIGNMENTS = ("permutation", "label", "xxhash")
+ASSIGNMENTS = ("permutation", "label", "xxhash", "ldpbayes")
 #: Comparisons after which the rank of a design is not looked at.
 MAX_MEETINGS = 2**30
+#: Up to so many buckets a product of matrices counts meetings faster than comparisons do.
+_FEW_BUCKETS = 16
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,12 @@ class CohortRR(AbstractProtocol):
         LDP level in nats, in [1e-9, 50].
     buckets, cohorts : int
         k ≥ 2 and C ≥ 1. All S categories can be identified only if C(k − 1) + 1 ≥ S; see ``rank``.
-    assignment : {"permutation", "label", "xxhash"}
+    assignment : {"permutation", "label", "xxhash", "ldpbayes"}
         How a cohort maps categories to buckets. "permutation" (closed alphabet): position in the cohort's own permutation,
         mod k, so that buckets are filled evenly. "label" (open alphabet): hash of the candidate string; anyone may report
         any string, and only candidates are estimated. "xxhash": xxh32(str(category), seed=cohort) mod k, which is fast
-        local hashing as pure-ldp does it.
+        local hashing as pure-ldp does it. "ldpbayes": our hash of the category, with the cohort as seed; see
+        ``LocalHashing``.
     candidates : sequence of str, optional
         The strings of "label"; in a collection file, the categories' labels unless stated.
     seed : int
@@ -94,7 +97,7 @@ class CohortRR(AbstractProtocol):
             table = self._label_buckets(self.candidates)
         else:
             cohorts, categories = np.arange(self.cohorts)[:, None], np.arange(self.n_categories)[None, :]
-            table = hashing.buckets("xxhash", cohorts, categories, self.buckets)
+            table = hashing.buckets(self.assignment, cohorts, categories, self.buckets)
         table.setflags(write=False)
         return table
 
@@ -224,6 +227,11 @@ class CohortRR(AbstractProtocol):
     def _meetings(self):
         """HᵀH, shape (S, S): its entries count the cohorts where two maps meet."""
         meetings = np.zeros((self.n_categories, self.n_categories))
+        if self.buckets <= _FEW_BUCKETS:
+            for part in self._blocks():
+                indicators = self._indicators(part, np.float32)  # sums of ones are exact below 2^24
+                meetings += indicators.T @ indicators
+            return meetings
         for row in self.table:
             meetings += row[:, None] == row[None, :]
         return meetings
@@ -231,6 +239,18 @@ class CohortRR(AbstractProtocol):
     @cached_property
     def _cohort_decoder(self):
         return CohortDecoder(self)
+
+    def _blocks(self):
+        """Yield slices of cohorts whose indicators fit in a block."""
+        size = max(1, bits.BLOCK // (self.buckets * self.n_categories))
+        for start in range(0, self.cohorts, size):
+            yield slice(start, min(start + size, self.cohorts))
+
+    def _indicators(self, part, dtype=float):
+        """Return the rows of H of some cohorts, shape (cohorts k, S)."""
+        table = self.table[part]
+        found = table[:, None, :] == np.arange(self.buckets)[None, :, None]
+        return found.astype(dtype).reshape(-1, self.n_categories)
 
     def _indicator(self, cohort):
         return (np.arange(self.buckets)[:, None] == self.table[cohort]).astype(float)
@@ -298,16 +318,17 @@ class CohortDecoder(AbstractDecoder):
         p, protocol = self._checked(p, target), self.protocol
         self._require_rank()
         values, vectors, _ = self._spectrum
+        inverse = (vectors / values) @ vectors.T
         scale = protocol.cohorts * (protocol.buckets + protocol.beta) / protocol.beta
-        inverse = scale * (vectors / values) @ vectors.T
-        square, mean = np.zeros(self.n_categories), np.zeros((self.n_categories, self.n_categories))
-        for c in range(protocol.cohorts):
-            indicator = protocol._indicator(c)
-            decoder = inverse @ indicator.T
-            channel = (1 + protocol.beta * indicator) / (protocol.cohorts * (protocol.buckets + protocol.beta))
-            square += decoder**2 @ (channel @ p)
-            mean += decoder @ channel
-        return (square - (mean**2 @ p if target == "frequency" else (mean @ p) ** 2)) / n
+        square = np.zeros(self.n_categories)
+        for part in protocol._blocks():
+            indicators = protocol._indicators(part)
+            chances = (1 + protocol.beta * (indicators @ p)) / (protocol.cohorts * (protocol.buckets + protocol.beta))
+            square += chances @ (scale * (indicators @ inverse)) ** 2
+        # E = B Q = I + c 1ᵀ, because every cohort puts each value into one bucket: Hᵀ 1 = C.
+        shift = protocol.cohorts / protocol.beta * inverse.sum(axis=1)
+        mean = p * (1 + 2 * shift) + shift**2 if target == "frequency" else (p + shift) ** 2
+        return (square - mean) / n
 
     @cached_property
     def _spectrum(self):
@@ -321,6 +342,30 @@ class CohortDecoder(AbstractDecoder):
                 f"The oracle needs a design of rank {self.n_categories}, these {self.protocol.cohorts} cohorts of "
                 f"{self.protocol.buckets} buckets have rank {self.rank}; use least_squares, the MLE or a posterior."
             )
+
+
+@dataclass(frozen=True)
+class MeetingLaw(AbstractReportLaw):
+    """Counts of the reports whose support holds each category: expectation (1 + β M p)/(k + β) per user.
+
+    M_xx' is the share of cohorts where the maps of x and x' meet.
+    """
+
+    protocol: CohortRR
+    kind: ClassVar[str] = "supports"
+
+    def tally(self, reports, counts):
+        seen = counts > 0
+        return self.protocol.rows(reports[seen], counts[seen]).support_counts()
+
+    def expected(self, p):
+        protocol = self.protocol
+        return (1 + protocol.beta * (protocol._meetings @ np.asarray(p) / protocol.cohorts)) / (
+            protocol.buckets + protocol.beta
+        )
+
+    def simulate(self, true_counts, rng):
+        return self.protocol.simulate_support_counts(true_counts, rng)
 
 
 def independent_equations(buckets, cohorts):

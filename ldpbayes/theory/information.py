@@ -120,6 +120,8 @@ def informations(protocol, p, *, reports=20_000, random_seed=0):
         return (law.beta**2 * basis.T @ _inclusions(law, p) @ basis)[None], "quadrature"
     if dense_feasible(protocol):
         return dense_informations(protocol.channel(), p[None]), "sum over reports"
+    if protocol.n_outputs is not None and protocol.n_outputs * float(a) ** 2 <= MAX_DENSE_WORK:
+        return _listed(protocol, p)[None], "sum over reports"
     return _simulated(protocol, p, reports, checks.generator(random_seed)), "Monte Carlo"
 
 
@@ -141,6 +143,17 @@ def inverse(information):
     if values[0] <= 64 * len(values) * np.finfo(float).eps * max(values[-1], np.finfo(float).tiny):
         return None
     return (vectors / values) @ vectors.T
+
+
+def _listed(protocol, p):
+    """Return the tangent information summed over every report, in parts: Σ_y e^c L_y L_yᵀ / (L_y p) with Q_y = e^c L_y."""
+    reports, total, size = protocol.all_reports(), 0.0, max(1, 2**22 // p.size)
+    for start in range(0, len(reports), size):
+        part = reports[start : start + size]
+        rows = protocol.rows(part, np.ones(len(part)))
+        total = total + rows.gram(np.exp(rows.log_constants) / rows.matvec(p))
+    basis = tangent_basis(p.size)
+    return basis.T @ total @ basis
 
 
 def _simulated(protocol, p, reports, rng):

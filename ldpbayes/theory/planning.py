@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
-from ldpbayes.protocols import describe_protocols, make_protocol, protocol_names, resolve
+from ldpbayes.protocols import describe_protocols, make_protocol, parse_name, protocol_names, resolve
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
@@ -443,7 +443,7 @@ def _rank(plan, unknown):
 def bytes_per_report(protocol):
     """Return the bytes of one stored report: whole bytes of an integer code, or the packed array of one report."""
     report = protocol.privatize(np.zeros(1, dtype=np.int64), np.random.default_rng(0))
-    if report.ndim == 1 and protocol.n_outputs is not None:
+    if report.dtype != np.uint8 and protocol.n_outputs is not None:
         return max(1, math.ceil((protocol.n_outputs - 1).bit_length() / 8))
     return int(report[0].nbytes)
 
@@ -463,7 +463,7 @@ def named_makers(names, parameters=None):
     Parameters
     ----------
     names : sequence of str
-        Names of PROTOCOLS, or any other name that collection files take.
+        Names of PROTOCOLS, or any other name that collection files take; parameters may follow, "olh:seeds=4096".
     parameters : dict, optional
         Further parameters, such as ``{"buckets": 8}``, for each of them.
 
@@ -479,18 +479,22 @@ def named_makers(names, parameters=None):
     """
     parameters = dict(parameters or {})
 
-    def maker(name):
-        if name in PROTOCOLS and not parameters:
-            return PROTOCOLS[name]
-        return lambda a, epsilon: make_protocol(name, _labels(a), parameters | {"epsilon": epsilon})
-
     known = tuple(dict.fromkeys((*PROTOCOLS, *protocol_names())))
-    return {checks.choice(name, "protocols", known): maker(name) for name in names}
+
+    def maker(text):
+        name, own = parse_name(text)
+        checks.choice(name, "protocols", known)
+        if name in PROTOCOLS and not parameters and not own:
+            return PROTOCOLS[name]
+        return lambda a, epsilon: make_protocol(name, _labels(a), parameters | own | {"epsilon": epsilon})
+
+    return {name: maker(name) for name in names}
 
 
 def has_free_epsilon(name, parameters=None):
     """Return whether a protocol of this name takes ε as a parameter; the ε of a survey design follows from its devices."""
-    known, given = resolve(name, parameters)
+    name, own = parse_name(name)
+    known, given = resolve(name, {**(parameters or {}), **own})
     stated = {protocol.name: protocol.stated for protocol in describe_protocols()}.get(known, "epsilon")
     return name in PROTOCOLS or ("epsilon" in stated and not {*given} & {"epsilon", "kappa", "factors"})
 
@@ -544,7 +548,8 @@ def plan_design(
     a = checks.categories_count(n_categories)
     known = _check_known({"n_categories": a, "epsilon": None, "n": n, "error": error})
     question = _Question(checks.choice(kind, "kind", tuple(KINDS)), p, target, estimator, ci_prob)
-    protocol = make_protocol(name, _labels(a), parameters)
+    known_as, own = parse_name(name)
+    protocol = make_protocol(known_as, _labels(a), {**(parameters or {}), **own})
     unit, method = question.unit(protocol)
     if not math.isfinite(unit):
         raise InfeasibleError(f"No number of reports through {name} determines all categories.")

@@ -10,10 +10,14 @@ import xxhash
 from scipy import stats
 
 from ldpbayes import entropy
+from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
-from ldpbayes.protocols import hashing, make_protocol
+from ldpbayes.estimators.confidence import confidence_intervals
+from ldpbayes.protocols import hashing, make_protocol, parse_name
 from ldpbayes.protocols.base import largest_ratio
-from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.local_hashing import LocalHashing, pool_loss, seeds_for
+from ldpbayes.theory.planning import plan
+from ldpbayes.theory.risk import mle_risk
 
 BITS64 = 2**64 - 1
 
@@ -286,3 +290,108 @@ def test_malformed_texts_name_their_row(seed, value):
     with pytest.raises(DataError) as caught:
         LocalHashing(3, 1.0, 4).parse_reports([["5", seed], ["0", value]], ["a", "b", "c"])
     assert caught.value.line == 1 and caught.value.field in ("seed", "value")
+
+
+# ---- pools of seeds ------------------------------------------------------------------------------------------------
+def test_a_pool_is_the_mixture_of_its_seeds():
+    for family in hashing.FAMILIES:
+        pool = LocalHashing(5, 1.2, 3, family, seeds=7)
+        fresh = LocalHashing(5, 1.2, 3, family)
+        expected = np.concatenate([fresh.seed_channel(seed) / 7 for seed in range(7)])
+        np.testing.assert_allclose(pool.channel(), expected, rtol=1e-14)
+        np.testing.assert_allclose(pool.seed_channel(6), fresh.seed_channel(6), rtol=1e-14)
+        exact = pool.rational_channel()
+        assert all(sum(column) == 1 for column in zip(*exact, strict=True))
+        ratio = largest_ratio(exact)
+        assert float(ratio) == pytest.approx(math.exp(1.2), rel=1e-12) and ratio <= entropy.exp_above(1.2)
+
+
+def test_a_tally_of_a_pool_is_short_and_its_oracle_is_unbiased():
+    pool, rng = LocalHashing(20, 1.0, seeds=64), np.random.default_rng(1)
+    truth = rng.multinomial(200_000, rng.dirichlet(np.ones(20)))
+    tally = Tally(pool, *pool.simulate(truth, rng))
+    assert tally.n_reports == 200_000 and len(tally.reports) == pool.n_outputs == 64 * pool.buckets
+    channel, every = pool.channel(), pool.all_reports()
+    p = truth / truth.sum()
+    found = pool.oracle(pool.rows(every, channel @ p))
+    np.testing.assert_allclose(found, p, atol=1e-12)
+    errors = (pool.oracle(tally.rows) - p) / np.sqrt(pool.oracle_variance(p, 200_000))
+    assert np.abs(errors).max() < 4
+
+
+def test_the_oracle_of_fresh_seeds_is_biased_on_a_pool():
+    """At a million reports by several standard errors, though no count is wrong by more than a few per cent."""
+    pool, fresh = LocalHashing(128, 1.0, seeds=4096), LocalHashing(128, 1.0)
+    p = 1 / np.arange(1, 129) / (1 / np.arange(1, 129)).sum()
+    supported = pool.report_law().expected(p)
+    g, h = fresh.hit_rates
+    bias = (supported - h) / (g - h) - p
+    assert 3 < np.abs(bias / np.sqrt(fresh.oracle_variance(p, 1_000_000))).max() < 6
+    law = LocalHashing(6, 1.0, seeds=5).report_law()  # few reports are listed
+    assert law.kind == "list" and pool.report_law().kind == "supports"
+
+
+@pytest.mark.parametrize(
+    "epsilon, seeds, loss",
+    [
+        (1.0, 256, 0.199),
+        pytest.param(1.0, 1024, 0.0425, marks=pytest.mark.calibrate),
+        pytest.param(1.0, 4096, 0.01027, marks=pytest.mark.calibrate),
+        pytest.param(1.0, 16384, 0.00255, marks=pytest.mark.calibrate),
+        (4.0, 64, 0.0284),
+    ],
+)
+def test_the_loss_of_a_pool_is_the_predicted_one(epsilon, seeds, loss):
+    """Of 128 categories, in total asymptotic variance at uniform p, summed over every report."""
+    fresh, pool = LocalHashing(128, epsilon), LocalHashing(128, epsilon, seeds=seeds)
+    p = np.full(128, 1 / 128)
+    exact = mle_risk(pool, p, 1)
+    found = exact.value / mle_risk(fresh, p, 1).value - 1
+    assert exact.method == "sum over reports" and found == pytest.approx(loss, rel=0.06)
+    assert pool_loss(128, fresh.buckets, seeds) == pytest.approx(found, rel=0.3)
+
+
+def test_the_advice_on_seeds():
+    for a, g, loss in [(2, 2, 0.5), (128, 4, 0.01), (1000, 2, 0.001)]:
+        seeds = seeds_for(a, g, loss)
+        assert pool_loss(a, g, seeds) <= loss < pool_loss(a, g, seeds // 2)
+    assert pool_loss(128, 2, 127) == math.inf
+
+
+def test_binomial_intervals_are_not_used_on_a_pool():
+    pool, rng = LocalHashing(4, 1.0, seeds=16), np.random.default_rng(2)
+    tally = Tally(pool, *pool.simulate([400, 300, 200, 100], rng))
+    assert pool.hit_rates is None and pool.binomials(tally.reports, tally.counts) is None
+    assert confidence_intervals(tally).method == "profile likelihood"
+    assert confidence_intervals(Tally(LocalHashing(4, 1.0), tally.reports, tally.counts)).method == "exact"
+
+
+@pytest.mark.parametrize("seeds", [0, 2.5, "many", hashing.MAX_BUCKETS + 1, True])
+def test_impossible_pools(seeds):
+    with pytest.raises(ArgumentError, match="seeds must be an integer >= 1"):
+        LocalHashing(4, 1.0, seeds=seeds)
+
+
+def test_pools_are_named_in_files_and_plans():
+    pool = make_protocol("olh", list("abcd"), {"epsilon": 1.0, "seeds": 64})
+    assert pool == LocalHashing(4, 1.0, seeds=64) and pool.parameters()["seeds"] == 64
+    assert "seeds" not in LocalHashing(4, 1.0).parameters()
+    with pytest.raises(DataError, match=r"seed 64 is outside 0..63"):
+        pool.check_reports([[64, 0]])
+    fresh, pooled = plan(n_categories=32, epsilon=1.0, n=1e5, protocols=["olh", "olh:seeds=256"])
+    assert (fresh.protocol, pooled.protocol) == ("olh", "olh:seeds=256") and pooled.bytes_per_report == 2
+    assert pooled.error / fresh.error - 1 == pytest.approx(pool_loss(32, 4, 256), rel=0.2)
+    for text, expected in {
+        "olh": ("olh", {}),
+        "olh: buckets=4, family=xxhash": ("olh", {"buckets": 4, "family": "xxhash"}),
+    }.items():
+        assert parse_name(text) == expected
+    with pytest.raises(ArgumentError, match="name:parameter=value"):
+        parse_name("olh:seeds")
+
+
+def test_a_large_pool_has_a_likelihood_but_no_oracle():
+    pool = LocalHashing(5000, 1.0, seeds=4096)
+    rng = np.random.default_rng(3)
+    reports = pool.privatize(rng.integers(5000, size=50), rng)
+    assert pool.decoder() is None and pool.report_law() is None and len(Tally(pool, reports).rows.counts) == 50
