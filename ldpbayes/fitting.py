@@ -322,6 +322,7 @@ def fit(
     ('exact', [0.741, 0.259])
     """
     from ldpbayes import result
+    from ldpbayes.answers import decision_of_cells
 
     if isinstance(collection, (str, os.PathLike)):
         collection = read_collection(collection)
@@ -344,6 +345,7 @@ def fit(
         if estimates:
             tree.attrs |= _fitness_of_cells(collection, tree)
             _add_estimates_of_cells(collection, tree)
+            tree.attrs |= decision_of_cells(tree, collection)
         if not tree.attrs["converged"]:
             warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
         return tree
@@ -421,8 +423,8 @@ def _add_estimates(tree, collection, problem, ci_prob):
     if np.isfinite(tree.attrs["prior_weight"]):
         tree.attrs |= answers.worth(tree, collection)
     alone = not collection.n_laws and collection.survey is None
-    if alone:
-        tree.attrs |= answers.decision(tree, collection, factors.between("learnt", factors.used))
+    favoured = factors.between("learnt", factors.used) if alone else np.nan
+    tree.attrs |= answers.decision(tree, collection, favoured)
     estimate = found[0].distribution if found and alone else None
     fitness = check(collection, replications=QUICK_REPLICATIONS, estimate=estimate)
     tree.attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged), "fitness_p": fitness.p_value}
@@ -563,14 +565,23 @@ def _fitness_of_cells(cells, tree):
 
 
 def _add_estimates_of_cells(cells, tree):
-    """Add the point estimates of each cell alone to a result of cells fitted together, where all have their reports."""
+    """Add point estimates and confidence intervals of each cell alone to a result of cells fitted together.
+
+    Where all cells have their reports.
+    """
     from ldpbayes import result
+    from ldpbayes.estimators.confidence import confidence_intervals
 
     if "estimate" in tree.children or len(cells) > MAX_ESTIMATED or any(one.rows() is None for one in cells.likelihoods):
         return
     found = [point_estimates(cell) for cell in cells.values()]
     if all(found):
         result.add_estimates_of_cells(tree, cells, found)
+    if all(cell.survey is None for cell in cells.values()):
+        ci_prob = float(tree["summary"].attrs["ci_prob"])
+        intervals = [confidence_intervals(cell, ci_prob) for cell in cells.values()]
+        if all(intervals):
+            result.add_confidence_of_cells(tree, cells, intervals)
 
 
 def _fit_together(cells, prior, settings, run):

@@ -17,7 +17,7 @@ from ldpbayes.answers.association import (
 )
 from ldpbayes.answers.cells import poststratify
 from ldpbayes.answers.contrasts import contrast
-from ldpbayes.answers.decision import decision
+from ldpbayes.answers.decision import decision, decision_of_cells
 from ldpbayes.answers.fakes import fakes_needed
 from ldpbayes.answers.intervals import interval_parts, simultaneous_intervals
 from ldpbayes.answers.ranks import probability_in_top
@@ -32,6 +32,7 @@ __all__ = [
     "contrast",
     "cramers_v",
     "decision",
+    "decision_of_cells",
     "entropy",
     "fakes_needed",
     "independence",

@@ -1,14 +1,18 @@
 """Who decides: the reports or the prior? One sentence, and what would let the reports decide."""
 
 import math
-from typing import TypedDict
+from collections.abc import Sequence
+from typing import Any, TypedDict
 
 import numpy as np
 import xarray as xr
+from scipy.special import ndtri
 
 from ldpbayes.answers import base
-from ldpbayes.collections import Collection
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.collections import Cells, Collection
+from ldpbayes.errors import ArgumentError, InfeasibleError, listed
+from ldpbayes.estimators.confidence import likelihood_intervals
+from ldpbayes.posteriors.base import scaled
 
 #: A credible interval less than this share as wide as the confidence interval owes its width to the prior.
 NARROW = 0.5
@@ -16,6 +20,19 @@ NARROW = 0.5
 LARGEST_FACTOR = 3.0
 #: Room given to the advice, for intervals cut at zero are no normal ones.
 MARGIN = 2.0
+#: Weighted likelihoods are compared where cells times categories are at most so many.
+MAX_WEIGHTED = 2000
+
+
+START = "Here the prior decides: "
+UNKNOWN = (
+    "Whether the prior decides is not stated: these reports have neither confidence intervals nor standard errors to "
+    "compare the credible intervals with."
+)
+UNKNOWN_OF_CELLS = (
+    "Whether the prior decides is not stated: credible intervals would be compared with those of the reports of each cell "
+    "alone, which need whole reports, in at most 400 cells."
+)
 
 
 class Decision(TypedDict):
@@ -24,16 +41,19 @@ class Decision(TypedDict):
     Attributes
     ----------
     prior_decides : int
-        1 where the prior decides, else 0.
+        1 where the prior decides, else 0; of cells, in how many of them.
     narrow_share : float
         Share of the categories whose credible interval is less than half as wide as the confidence interval.
     decides : str
         The sentence; empty where the reports decide.
+    decides_note : str
+        Why nothing is said, where nothing can be said.
     """
 
     prior_decides: int
     narrow_share: float
     decides: str
+    decides_note: str
 
 
 def decision(tree: xr.DataTree, collection: Collection, log_bayes_factor: float = math.nan) -> Decision:
@@ -44,10 +64,14 @@ def decision(tree: xr.DataTree, collection: Collection, log_bayes_factor: float 
     by a log Bayes factor above 3. Credible intervals of variance 1/(1/s² + 1/v), s² the prior's and v the reports' variance,
     are half as wide at v = 3s²: with ρ the median ratio of the widths, n (1/ρ² − 1)/3 reports would be enough.
 
+    There are no such confidence intervals under sampling weights, where those of the weighted likelihood take their place,
+    nor where some respondents ignore the device, where the estimate and its standard errors do. Where the reports do not
+    identify the share of those who ignore the device, the prior decides.
+
     Parameters
     ----------
     tree : DataTree
-        A result of fit(), with the group ``confidence``.
+        A result of fit(), with the groups ``confidence`` or ``estimate``.
     collection : Collection
         The one that the result was fitted to.
     log_bayes_factor : float
@@ -56,38 +80,145 @@ def decision(tree: xr.DataTree, collection: Collection, log_bayes_factor: float 
     Returns
     -------
     dict
-        prior_decides, narrow_share and ``decides``, the sentence.
+        prior_decides, narrow_share, ``decides``, the sentence, and ``decides_note``.
     """
-    summary = base.summary(tree).sel(target="distribution")
-    width = np.asarray(summary["upper"].values - summary["lower"].values, dtype=float)
     reasons, share, ratio = [], math.nan, math.nan
-    if "confidence" in tree.children:
-        found = tree["confidence"].to_dataset().sel(target="distribution")
-        other = (found["upper"] - found["lower"]).values
-        known = np.isfinite(other) & (other > 0)
-        if known.any():
-            ratios = width[known] / other[known]
-            narrow = int((ratios < NARROW).sum())
-            share, ratio = narrow / known.sum(), float(np.median(ratios))
-            if 2 * narrow > known.sum():
-                reasons.append(
-                    f"the credible intervals of {narrow:,} of {int(known.sum()):,} categories are less than half as wide as "
-                    "their confidence intervals, which hold for every population"
-                )
+    ratios, words = _ratios(tree, [collection])
+    known = np.isfinite(ratios)
+    if known.any():
+        narrow = int((ratios[known] < NARROW).sum())
+        share, ratio = narrow / known.sum(), float(np.median(ratios[known]))
+        if 2 * narrow > known.sum():
+            reasons.append(
+                f"the credible intervals of {narrow:,} of {int(known.sum()):,} categories are less than half as wide as "
+                f"{words}"
+            )
     weight, worth = tree.attrs.get("prior_weight", math.nan), tree.attrs.get("effective_open_answers", math.nan)
     if weight > max(worth, 1.0):
         reasons.append(f"it carries as much weight as {weight:,.0f} answers, the reports as much as {worth:,.0f}")
+    if collection.n_laws and not collection.noncompliance().identified:
+        reasons.append(
+            "no number of reports identifies the share γ of respondents who ignore the device, so that γ, and P with it, "
+            "follows the prior within what the reports allow"
+        )
+        return {"prior_decides": 1, "narrow_share": share, "decides": _joined(reasons), "decides_note": ""}
     weak = bool(reasons)
     if log_bayes_factor > LARGEST_FACTOR:
         reasons.append(f"the reports favour a learnt prior (log Bayes factor {log_bayes_factor:.1f})")
     if not reasons:
-        return {"prior_decides": 0, "narrow_share": share, "decides": ""}
-    sentence = f"Here the prior decides: {'; '.join(reasons)}."
+        note = UNKNOWN if math.isnan(share) else ""
+        return {"prior_decides": 0, "narrow_share": share, "decides": "", "decides_note": note}
+    sentence = _joined(reasons)
     if log_bayes_factor > LARGEST_FACTOR:
         sentence += " Refit with the learnt prior."
     if weak:
         sentence += _advice(collection, ratio, weight / max(worth, 0.1)) or " Refit with another prior and compare."
-    return {"prior_decides": 1, "narrow_share": share, "decides": sentence}
+    return {"prior_decides": 1, "narrow_share": share, "decides": sentence, "decides_note": ""}
+
+
+def decision_of_cells(tree: xr.DataTree, cells: Cells) -> Decision:
+    """Return in how many cells the prior decides the answer.
+
+    Cells fitted one by one have an answer each. Under a prior over all cells the credible intervals of a cell are compared
+    with the intervals that its own reports give: they are narrower because cells share their reports through that prior.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result of fit() with cells, with the group ``cells``, or ``confidence`` or ``estimate``.
+    cells : Cells
+        What it was fitted to.
+
+    Returns
+    -------
+    dict
+        prior_decides, the number of cells; narrow_share over all cells and categories; ``decides`` and ``decides_note``.
+    """
+    labels = np.array(cells.labels)
+    if "cells" in tree.children:
+        found = tree["cells"].to_dataset()
+        chosen = found["prior_decides"].values > 0
+        notes = found["decides_note"].values
+        share = (
+            float(np.nanmean(found["narrow_share"].values)) if np.isfinite(found["narrow_share"].values).any() else math.nan
+        )
+        if chosen.any():
+            first = str(found["decides"].values[chosen][0]).removeprefix(START)
+            sentence = f"{_in_cells(labels, chosen)}In {labels[chosen][0]}: {first}"
+            return {"prior_decides": int(chosen.sum()), "narrow_share": share, "decides": sentence, "decides_note": ""}
+        note = str(notes[0]) if notes.size and all(notes) else ""
+        return {"prior_decides": 0, "narrow_share": share, "decides": "", "decides_note": note}
+    ratios, words = _ratios(tree, list(cells.values()))
+    known = np.isfinite(ratios)
+    if not known.any():
+        return {"prior_decides": 0, "narrow_share": math.nan, "decides": "", "decides_note": UNKNOWN_OF_CELLS}
+    narrow = (known & (ratios < NARROW)).sum(axis=1)
+    chosen, share = 2 * narrow > known.sum(axis=1), float((ratios[known] < NARROW).mean())
+    if not chosen.any():
+        return {"prior_decides": 0, "narrow_share": share, "decides": "", "decides_note": ""}
+    sentence = (
+        f"{_in_cells(labels, chosen)}Most of their credible intervals are less than half as wide as "
+        f"{words.replace('their', 'the')} of the cell's own reports: cells share their reports through the prior."
+    )
+    return {"prior_decides": int(chosen.sum()), "narrow_share": share, "decides": sentence, "decides_note": ""}
+
+
+def who_decides(tree: xr.DataTree) -> str:
+    """Return the words of an axis or a caption where the prior decides a result, or an empty string.
+
+    Parameters
+    ----------
+    tree : DataTree
+        From fit().
+    """
+    if not tree.attrs.get("decides"):
+        return ""
+    cells = tree["summary"].sizes.get("cell", 0)
+    number = int(tree.attrs["prior_decides"])
+    if not cells:
+        return "here the prior decides"
+    return f"the prior decides in {'all' if number == cells else f'{number:,} of {cells:,}'} groups"
+
+
+def _in_cells(labels: np.ndarray, chosen: np.ndarray) -> str:
+    number, start = int(chosen.sum()), START.rstrip(": ")
+    if number == chosen.size:
+        return f"{start} in all {number:,} cells. "
+    return f"{start} in {number:,} of {chosen.size:,} cells ({listed(labels[chosen], most=8)}). "
+
+
+def _joined(reasons: list[str]) -> str:
+    return f"{START}{'; '.join(reasons)}."
+
+
+def _ratios(tree: xr.DataTree, collections: Sequence[Any]) -> tuple[np.ndarray, str]:
+    """Return (widths of the credible intervals of P over those by the reports alone, nan where unknown; what these are).
+
+    Of shape ([cells,] categories); ``collections`` are those of the cells.
+    """
+    summary = tree["summary"].to_dataset().sel(target="distribution")
+    dims = [name for name in ("cell", "category") if name in summary["mean"].dims]
+    width = (summary["upper"] - summary["lower"]).transpose(*dims).values.astype(float)
+    ci_prob = float(summary.attrs["ci_prob"])
+    if "confidence" in tree.children:
+        found = tree["confidence"].to_dataset().sel(target="distribution")
+        other = (found["upper"] - found["lower"]).transpose(*dims).values
+        words = "their confidence intervals, which hold for every population"
+    elif tree.attrs.get("pseudo") and width.size <= MAX_WEIGHTED:
+        intervals = [likelihood_intervals(scaled(one).rows, ci_prob) for one in collections]
+        unknown = np.full(width.shape[-1], math.nan)
+        alone = [unknown if one is None else one.upper[0] - one.lower[0] for one in intervals]
+        other = np.stack(alone) if "cell" in dims else alone[0]
+        words = "those of the weighted likelihood alone"
+    elif "estimate" in tree.children and "mle" in base.variable(tree, "estimate", "estimator").values:
+        found = tree["estimate"].to_dataset().sel(estimator="mle")
+        value, error = (found[name].transpose(*dims).values.astype(float) for name in ("value", "standard_error"))
+        reach = float(ndtri((1 + ci_prob) / 2))
+        other = np.clip(value + reach * error, 0, 1) - np.clip(value - reach * error, 0, 1)
+        words = f"the maximum-likelihood estimate ± {reach:.3g} standard errors"
+    else:
+        return np.full(width.shape, math.nan), ""
+    return np.divide(width, other, out=np.full(width.shape, math.nan), where=np.isfinite(other) & (other > 0)), words
 
 
 def _advice(collection: Collection, ratio: float, outweighed: float) -> str:

@@ -99,9 +99,27 @@ def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) 
             both = distribution_interval(form, ci_prob), frequency_interval(form, ci_prob)
             lower, upper = (np.stack(ends) for ends in zip(*both, strict=True))
             return Confidence(lower, upper, ci_prob, "exact", form)
-    if collection.rows.n_rows * collection.n_categories**2 + 10 * collection.n_categories**3 > MAX_WORK:
+    return likelihood_intervals(collection.rows, ci_prob)
+
+
+def likelihood_intervals(rows: Rows, ci_prob: float) -> Confidence | None:
+    """Return the intervals of P by the profile likelihood of rows, whose counts may be sampling weights; None if too long.
+
+    With weights that add up to n / deff they hold approximately, for large n: the deviance is divided by the design effect.
+
+    Parameters
+    ----------
+    rows : Rows
+    ci_prob : float
+
+    Returns
+    -------
+    Confidence or None
+        None above some 2^30 multiplications.
+    """
+    if rows.n_rows * rows.n_categories**2 + 10 * rows.n_categories**3 > MAX_WORK:
         return None
-    lower, upper, method = profile_interval(collection.rows, ci_prob)
+    lower, upper, method = profile_interval(rows, ci_prob)
     unknown = np.full(lower.size, np.nan)
     return Confidence(np.stack([lower, unknown]), np.stack([upper, unknown]), ci_prob, method)
 

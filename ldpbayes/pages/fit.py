@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 
+from ldpbayes.answers.decision import who_decides
 from ldpbayes.pages.about import about, again, fingerprint_of_arrays
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import as_sentences
@@ -267,6 +268,7 @@ def _notes(tree):
         (Kind.VERDICT, "compliance"),
         (Kind.WORTH, "worth"),
         (Kind.WARNING, "decides"),
+        (Kind.METHOD, "decides_note"),
         (Kind.WARNING if tree.attrs.get("fitness_flagged") else Kind.DIAGNOSTIC, "fitness"),
     ):
         if attrs.get(name):
@@ -335,7 +337,7 @@ def _forest(tree, top):
 
     level = f"{summary.attrs['ci_prob'] * 100:g} %"
     whose = "P" if "pseudo" in tree.attrs else "P and of F"
-    caption = f"Posterior means and {level} intervals of {whose}, with the point estimates."
+    caption = f"Posterior means and {level} intervals of {whose}, with the point estimates.{_decided(tree)}"
     p = summary.sel(target="distribution")
     largest = int(np.argmax(p["mean"].values))
     mean, low, high = (float(p[key].values[largest]) for key in ("mean", "lower", "upper"))
@@ -355,7 +357,14 @@ def _groups_figure(tree):
     summary = tree["summary"]
     level = f"{summary.attrs['ci_prob'] * 100:g} %"
     caption = f"Posterior means and {level} intervals of {', '.join(drawn(tree))} in {summary.sizes['cell']:,} groups."
+    caption += _decided(tree)
     return Figure("groups", caption, f"One line per group: {caption} {summary_of_fit(tree)}", draw)
+
+
+def _decided(tree):
+    """Return the sentence of a caption that says where the prior decides; empty where it does not."""
+    words = who_decides(tree)
+    return f" {words[0].upper()}{words[1:]}: see the warning." if words else ""
 
 
 def _facts(tree):

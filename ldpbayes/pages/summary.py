@@ -28,7 +28,8 @@ def summary_of_fit(tree) -> str:
         parts.append("The computation did not pass its own checks, so these numbers are not final.")
     parts += [_first_sentence(tree.attrs[name]) for name in ("fitness", "worth") if tree.attrs.get(name)]
     if tree.attrs.get("decides"):
-        parts.append("The prior, not the reports alone, decides these numbers; see the warning.")
+        which = f"in {int(tree.attrs['prior_decides']):,} of these groups" if "cell" in summary.dims else "these numbers"
+        parts.append(f"The prior, not the reports alone, decides {which}; see the warning.")
     return " ".join(parts)
 
 

@@ -8,6 +8,7 @@ import textwrap
 import numpy as np
 
 from ldpbayes import files
+from ldpbayes.answers.decision import who_decides
 from ldpbayes.errors import ArgumentError
 from ldpbayes.plots.association import plot_association
 from ldpbayes.plots.base import BLACK, BLUE, GREEN, LABEL, ORANGE, RED, SMALL, TITLE, WIDTH, _new_figure, _style, to_svg
@@ -70,7 +71,7 @@ def plot_forest(tree, *, top=40):
     columns = min(len(cells), 3)
     rows = -(-len(cells) // columns)
     figure = _new_figure(figsize=(max(WIDTH, 4.2 * columns), rows * (1.0 + 0.36 * lines) + 1.5))
-    prior = _prior_ends(tree, summary.attrs["ci_prob"])
+    prior, decided = _prior_ends(tree, summary.attrs["ci_prob"]), who_decides(tree)
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat
     for axes, cell in zip(grid, cells, strict=False):
         handles = _forest_panel(axes, _of_cell(summary, cell), _of_cell(estimate, cell), shown, quantities)
@@ -82,7 +83,7 @@ def plot_forest(tree, *, top=40):
         if prior is not None:
             handles += _prior_lines(axes, prior[:, shown], len(quantities), summary.attrs["ci_prob"])
         left_out = "" if shown.size == total else f"\n(the {shown.size} largest of {total:,} categories)"
-        axes.set_xlabel("share of people" + left_out, fontsize=LABEL)
+        axes.set_xlabel("share of people" + left_out + (f"\n({decided})" if decided else ""), fontsize=LABEL)
     for axes in figure.axes[len(cells) :]:
         axes.remove()
     title = tree.attrs["title"] or tree.attrs["collection"]

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from ldpbayes.answers.decision import who_decides
 from ldpbayes.errors import ArgumentError
 from ldpbayes.plots.base import BLUE, LABEL, ORANGE, SMALL, TITLE, WIDTH, _new_figure, wrapped
 
@@ -71,8 +72,9 @@ def plot_groups(tree, *, top=CATEGORIES):
         axes.set_yticks(y[::every], [wrapped(label, 24) if line > 0.19 else label[:24] for label in cells[::every]])
     for axes in figure.axes[len(panels) :]:
         axes.remove()
+    decided = who_decides(tree)
     for axes in figure.axes[-columns:]:  # a label of the whole figure would lie under its legend
-        axes.set_xlabel("share of people", fontsize=LABEL)
+        axes.set_xlabel("share of people" + (f"\n({wrapped(decided, 26)})" if decided else ""), fontsize=LABEL)
     figure.suptitle(wrapped(tree.attrs["title"] or tree.attrs["collection"], 42), fontsize=TITLE)
     figure.legend(handles=handles, loc="outside lower center", ncols=1, fontsize=SMALL, frameon=False)
     return figure

@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.result.attaching import add_log_likelihood, attach, expected_tallies
-from ldpbayes.result.cells import add_estimates_of_cells, select, stack
+from ldpbayes.result.cells import add_confidence_of_cells, add_estimates_of_cells, select, stack
 from ldpbayes.result.compliers import among_compliers, extended_draws
 from ldpbayes.result.observed import observed_data
 from ldpbayes.result.reweighing import repilot, reweigh
@@ -27,6 +27,7 @@ __all__ = [
     "EXACT",
     "LEVELS",
     "add_confidence",
+    "add_confidence_of_cells",
     "add_estimates",
     "add_estimates_of_cells",
     "add_log_likelihood",

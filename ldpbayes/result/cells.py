@@ -43,6 +43,8 @@ FACTS = {
     "worth": "",
     "decides": "",
     "prior_decides": 0,
+    "narrow_share": np.nan,
+    "decides_note": "",
     "fitness": "",
     "fitness_flagged": 0,
     "fitness_p": np.nan,
@@ -204,6 +206,24 @@ def add_estimates_of_cells(tree: xr.DataTree, cells: Cells, estimates: list) -> 
         }
         parts.append(xr.Dataset(data, {"estimator": [one.name for one in held], "category": list(cells.categories)}))
     tree["estimate"] = xr.DataTree(_estimates(parts, cell_coords(cells)))
+
+
+def add_confidence_of_cells(tree: xr.DataTree, cells: Cells, intervals: list) -> None:
+    """Add the group ``confidence`` of cells fitted together: the intervals that the reports of each cell alone give.
+
+    Parameters
+    ----------
+    tree : DataTree
+    cells : Cells
+    intervals : list of Confidence
+        In the order of the cells.
+    """
+    ends = {name: np.stack([getattr(one, name) for one in intervals], axis=1) for name in ("lower", "upper")}
+    data = {name: (("target", "cell", "category"), values) for name, values in ends.items()}
+    methods = sorted({one.method for one in intervals})
+    coords = {"target": ["distribution", "frequency"], "category": list(cells.categories)} | cell_coords(cells)
+    about = {"method": ", ".join(methods), "ci_prob": intervals[0].ci_prob}
+    tree["confidence"] = xr.DataTree(xr.Dataset(data, coords, about))
 
 
 def _estimates(parts, coords):

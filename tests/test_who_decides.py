@@ -1,0 +1,127 @@
+"""Whether the prior decides: of cells, under sampling weights, and where respondents may ignore the device."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+from fitcases import zipf
+from priorcases import CellsApart, LogisticNormal
+
+from ldpbayes import GRR, Cells, Collection, Compliance, Tally, fit
+from ldpbayes.answers import decision_of_cells
+from ldpbayes.answers.decision import who_decides
+from ldpbayes.errors import RankDeficientWarning
+from ldpbayes.estimators.confidence import confidence_intervals, likelihood_intervals
+from ldpbayes.pages.fit import of_fit
+from ldpbayes.plots import plot_forest, plot_groups
+from ldpbayes.protocols import UnaryEncoding, designs
+
+
+def reports_of(protocol, p, n, seed=0):
+    rng = np.random.default_rng(seed)
+    return Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng))
+
+
+def cells_of(sizes, a=4, epsilon=1.0):
+    labels = [f"c{x}" for x in range(a)]
+    tallies = [reports_of(GRR(a, epsilon), zipf(a), n, i) for i, n in enumerate(sizes)]
+    return Cells({f"g{i}": Collection(labels, [tally]) for i, tally in enumerate(tallies)})
+
+
+def everywhere(tree, collection):
+    """Return what table, page, JSON and the captions say."""
+    page = of_fit(tree, collection=collection)
+    facts = json.loads(page.render("json"))
+    return page, facts["diagnostics"], [figure.caption for figure in page.figures]
+
+
+def test_cells_fitted_one_by_one_are_named():
+    cells = cells_of([20_000, 20], epsilon=0.5)
+    tree = fit(cells, "flat", random_seed=1, draws=250)
+    assert tree.attrs["prior_decides"] == 1 and "in 1 of 2 cells (g1). In g1: " in tree.attrs["decides"]
+    page, facts, captions = everywhere(tree, cells)
+    assert tree.attrs["decides"] in [note.text for note in page.notes] and facts["decides"] == tree.attrs["decides"]
+    assert "decides in 1 of these groups" in page.summary
+    assert "The prior decides in 1 of 2 groups: see the warning." in captions[0]
+    assert "prior decides" in plot_groups(tree).axes[-1].get_xlabel()
+    assert "the prior decides in 1 of 2 groups" in plot_forest(tree).axes[0].get_xlabel()
+    quiet = fit(cells_of([20_000, 20_000]), random_seed=1, draws=250)
+    assert quiet.attrs["decides"] == quiet.attrs["decides_note"] == "" and who_decides(quiet) == ""
+
+
+def test_cells_fitted_together_are_compared_with_their_own_reports():
+    """Widths made by hand: three in four intervals of g0, and one in four of g1, are a third of the confidence intervals."""
+    cells = cells_of([500, 500])
+    alone = [confidence_intervals(cell) for cell in cells.values()]
+    width = np.stack([one.upper[0] - one.lower[0] for one in alone])
+    width *= np.where([[1, 1, 1, 0], [1, 0, 0, 0]], 1 / 3, 0.8)
+    over = {"cell": list(cells.labels), "category": list(cells.categories), "target": ["distribution"]}
+    data = {
+        name: (("target", "cell", "category"), values[None]) for name, values in (("lower", 0 * width), ("upper", width))
+    }
+    data["mean"] = data["upper"]
+    tree = xr.DataTree.from_dict({"summary": xr.Dataset(data, over, {"ci_prob": 0.95})})
+    assert decision_of_cells(tree, cells)["decides_note"].startswith("Whether the prior decides is not stated")
+    ends = {
+        name: (("target", "cell", "category"), np.stack([getattr(one, name)[:1] for one in alone], 1))
+        for name in ("lower", "upper")
+    }
+    tree["confidence"] = xr.DataTree(xr.Dataset(ends, over))
+    found = decision_of_cells(tree, cells)
+    assert found["prior_decides"] == 1 and found["narrow_share"] == 0.5
+    assert "in 1 of 2 cells (g0)" in found["decides"] and "the confidence intervals" in found["decides"]
+
+
+def test_a_joint_fit_has_confidence_intervals_of_every_cell():
+    cells = cells_of([3000, 2000, 1000], a=3)
+    tree = fit(cells, CellsApart(LogisticNormal(3), 3), random_seed=1, draws=250)
+    found = tree["confidence"]
+    own = confidence_intervals(cells["g1"])
+    np.testing.assert_allclose(found["lower"].sel(target="distribution", cell="g1"), own.lower[0])
+    assert tree.attrs["prior_decides"] == 0 and tree.attrs["decides_note"] == "" and 0 <= tree.attrs["narrow_share"] < 1
+    headings = [column.key for column in of_fit(tree).tables[0].columns]
+    assert "distribution_confidence" in headings
+
+
+def test_weighted_samples():
+    """The intervals to compare with are those of the weighted likelihood; with equal weights the unweighted ones."""
+    protocol, rng = UnaryEncoding.optimised(8, 0.5), np.random.default_rng(2)
+    labels = [f"c{x}" for x in range(8)]
+    reports = protocol.privatize(rng.choice(8, 120, p=zipf(8)), rng)
+    weak = Collection.from_sample(labels, protocol, reports, weights=rng.uniform(0.5, 2, 120))
+    tree = fit(weak, 20.0, random_seed=1, draws=250)
+    assert tree.attrs["prior_decides"] == 1 and "those of the weighted likelihood alone" in tree.attrs["decides"]
+    page, facts, captions = everywhere(tree, weak)
+    assert facts["decides"] and "Here the prior decides: see the warning." in captions[0]
+    assert "The prior, not the reports alone, decides these numbers" in page.summary
+    assert "here the prior decides" in plot_forest(tree).axes[0].get_xlabel()
+    strong = Collection.from_sample(
+        ["no", "yes"], designs.warner(0.8), rng.integers(2, size=3000), weights=rng.uniform(1, 2, 3000)
+    )
+    assert fit(strong, random_seed=1, draws=250).attrs["decides"] == ""
+    equal = Collection.from_sample(labels, protocol, reports)
+    plain = likelihood_intervals(Collection(labels, [Tally(protocol, reports)]).rows, 0.95)
+    np.testing.assert_allclose(likelihood_intervals(equal.rows, 0.95).upper[0], plain.upper[0], atol=1e-6)
+
+
+def test_respondents_who_ignore_the_device():
+    """Standard errors of the compliers' shares where γ is identified; where it is not, the prior decides."""
+    plain = Collection(["no", "yes"], Tally(GRR(2, 1.5), [0, 1], [700, 300]))
+    unknown = plain.with_noncompliers({"no-sayer": "no"})
+    with pytest.warns(RankDeficientWarning):
+        tree = fit(unknown, Compliance(gamma=(2, 18)), random_seed=1, draws=250)
+    assert tree.attrs["prior_decides"] == 1 and "identifies the share γ" in tree.attrs["decides"]
+    assert tree.attrs["decides"] in [note.text for note in of_fit(tree).notes]
+    known = [reports_of(UnaryEncoding.optimised(4, 2.0), [0.4, 0.3, 0.2, 0.1], n) for n in (4000, 60)]
+    laws = {"silent": "no bits"}
+    many, few = (Collection(list("abcd"), [tally]).with_noncompliers(laws) for tally in known)
+    assert fit(many, random_seed=1, draws=250).attrs["prior_decides"] == 0
+    tree = fit(few, Compliance(np.full(4, 200.0)), random_seed=1, draws=250)
+    assert tree.attrs["prior_decides"] == 1 and "± 1.96 standard errors" in tree.attrs["decides"]
+
+
+@pytest.mark.parametrize("n, decides", [(30, True), (30_000, False)])
+def test_one_collection_still_says_it(n, decides):
+    tree = fit(reports_of(GRR(5, 1.0), np.full(5, 0.2), n), 20.0, random_seed=1, draws=250)
+    assert bool(tree.attrs["decides"]) == decides and tree.attrs["decides_note"] == ""
