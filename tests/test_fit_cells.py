@@ -153,8 +153,8 @@ def test_sums_over_many_weakly_informed_cells_warn():
             found[i] = Collection(LABELS, [Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng))])
         return Cells(found)
 
-    weak, strong = many(60, 30), many(3, 400_000)
-    with pytest.warns(DiagnosticWarning, match="independent priors of 60 cells displace this sum"):
+    weak, strong = many(36, 30), many(3, 400_000)
+    with pytest.warns(DiagnosticWarning, match="independent priors of 36 cells displace this sum"):
         pulled = answers.poststratify(fit(weak, "flat", random_seed=1, draws=200, estimates=False), weak.sizes)
     assert abs(float(pulled["mean"][0]) - 0.9) > 3 * float(pulled["sd"][0])  # which is why it must be said
     with warnings.catch_warnings():

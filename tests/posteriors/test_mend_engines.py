@@ -205,12 +205,6 @@ def test_mend_22_draws_that_no_memory_holds_are_refused_before_time_is_spent(a):
     assert str(caught.value).count("fewer draws") == 1
 
 
-def test_mend_29_sentences_of_a_hand_over_start_in_upper_case():
-    collection = collected(UnaryEncoding.optimised(20, 4.0), 60)
-    reason = fit(collection, "jeffreys", random_seed=1, estimates=False).attrs["reason"]
-    assert "Before it, surrogate ran first and was rejected: The weights of the draws cannot be trusted: Pareto" in reason
-
-
 def test_mend_29_the_reason_of_a_rejection_is_kept_when_nothing_is_left():
     collection = collected(UnaryEncoding.optimised(20, 4.0), 60)
     with pytest.warns(DiagnosticWarning, match="Pareto k-hat"):
@@ -239,7 +233,7 @@ def test_mend_32_one_fit_looks_once():
     assert dict(seen) == dict.fromkeys(watched, 1)
 
 
-def test_mend_32_nothing_is_prepared_twice_at_a_hand_over(monkeypatch):
+def test_mend_32_nothing_is_prepared_twice_at_a_hand_over_and_mend_29_its_sentences_start_in_upper_case(monkeypatch):
     calls = Counter()
     for name in METHODS:
         kind = type(make_method(name))
@@ -251,3 +245,5 @@ def test_mend_32_nothing_is_prepared_twice_at_a_hand_over(monkeypatch):
         monkeypatch.setattr(kind, "prepare", counted)
     tree = fit(collected(UnaryEncoding.optimised(20, 4.0), 60), "jeffreys", random_seed=1, estimates=False)
     assert tree.attrs["method"] == "augmentation" and set(calls.values()) == {1}
+    rejected = "Before it, surrogate ran first and was rejected: The weights of the draws cannot be trusted: Pareto"
+    assert rejected in tree.attrs["reason"]

@@ -105,7 +105,7 @@ def test_four_items_at_once_against_nuts():
 
 def test_auto_answers_four_items_without_nuts(monkeypatch):
     monkeypatch.setattr(NUTS, "run", lambda *_, **__: pytest.fail("handed over to NUTS"))
-    tree = fit(read_collection(DATA / "rr_wada_forum_joint.toml"), random_seed=1, estimates=False)
+    tree = fit(read_collection(DATA / "rr_wada_forum_joint.toml"), draws=400, random_seed=1, estimates=False)
     assert tree.attrs["method"] == "pair_slice" and tree.attrs["converged"]
 
 
