@@ -102,6 +102,7 @@ HOMES = {
         "cli.options",
         "cli.plan",
         "cli.regress",
+        "cli.scan",
         "cli.simulate",
         "cli.study",
     },

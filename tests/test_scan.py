@@ -1,5 +1,6 @@
 """Scans against read_frame on the same rows: every kind of source, passes, files of summaries, failures, resumption."""
 
+import json
 import pathlib
 import pickle
 import signal
@@ -14,8 +15,10 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
+from commands import run
 
 import ldpbayes as lb
+from ldpbayes.cli import options
 from ldpbayes.protocols import (
     GRR,
     CohortRR,
@@ -26,7 +29,7 @@ from ldpbayes.protocols import (
     UnaryEncoding,
     designs,
 )
-from ldpbayes.sources.scanning import Fold, Partial, pilots
+from ldpbayes.sources.scanning import Fold, Found, Partial, pilots
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -320,6 +323,61 @@ def test_two_protocols_in_one_file_are_refused(name, tmp_path):
         lb.scan(duckdb.from_arrow(pa.concat_tables(parts)))()
     with pytest.raises(lb.ArgumentError, match="protocol must be given"):
         lb.scan(pa.table({"report": [1, 2]}))
+
+
+# ---- the command line ----
+@pytest.fixture
+def reports(tmp_path, monkeypatch):
+    """Work in a folder with two files of reports, whose protocol stands in a column, and a third without it."""
+    monkeypatch.chdir(tmp_path)
+    protocol, rng = SUMMED["oue"], np.random.default_rng(0)
+    for i in range(2):
+        made = protocol.privatize(rng.integers(20, size=90), rng)
+        lb.write_reports(f"r{i}.parquet", made, protocol, country=["NL", "BE", "FR"] * 30, day=[1, 2, 3] * 30)
+    pq.write_table(pq.read_table("r0.parquet").drop(["protocol"]).replace_schema_metadata(None), "bare.parquet")
+
+
+def test_scan_then_fit(reports, capsys):
+    by = ["--by", "country,day", "--pilot-by", "country", "--sample", 10]
+    status, out, err = run(capsys, "scan", "r*.parquet", *by, "--output", "s.parquet", "--page", "s.md")
+    assert status == 0 and "180 reports in 3 cells" in out and "summary" in out, err
+    assert "ldpbayes fit s.parquet" in out and "Wrote s.parquet." in out and pathlib.Path("s.md").exists()
+    found = lb.scan("r*.parquet", by=["country", "day"], pilot_by="country", sample=10)()
+    assert lb.read_summaries("s.parquet") == found
+    status, out, _ = run(capsys, "scan", "r0.parquet", "r1.parquet", "--by", "country", "--json")
+    assert status == 0 and [cell["reports"] for cell in json.loads(out)["cells"]] == [60, 60, 60]
+    added = options.read("s.parquet", ["country"])
+    assert list(added) == [("BE",), ("FR",), ("NL",)] and added.by == ("country",)
+    stated = ["--protocol", "oue", "-p", "epsilon=1", "--categories", 20]
+    status, out, err = run(capsys, "scan", "bare.parquet", *stated, "--by", "day")
+    assert status == 0 and "90 reports in 3 cells" in out, err
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("scan bare.parquet", "protocol must be given"),
+        ("scan bare.parquet --protocol oue -p epsilon=1", "categories must be their number or labels"),
+        ("scan bare.parquet -p epsilon=1", "protocol must name how the reports were made"),
+        ("scan r0.parquet --protocol sue -p epsilon=1 --categories 20", "leave the argument out, or correct it"),
+        ("scan r0.parquet --by county", "r0.parquet: has no column 'county'; it has"),
+        ("scan r0.parquet --output r0.csv", "output must end in .parquet"),
+        ("scan r0.parquet --output r0.parquet", "cannot be written, for this command has read it"),
+        ("scan gone.parquet", "gone.parquet: cannot be read"),
+        ("fit s.parquet --by country", "different pilots"),
+        ("fit s.parquet --by county", "by must name grouping columns of the scan"),
+        ("fit s.parquet --weight w", "weights must be left out"),
+    ],
+)
+def test_refusals_of_the_command_line(reports, capsys, command, sentence):
+    scanned = lb.scan("r*.parquet", by=["country", "day"])()
+    moved = lb.scan("r*.parquet", by=["country", "day"]).again(np.full(20, 0.05))
+    both = {("NL", 1): scanned["NL", 1], ("NL", 2): moved["BE", 2]}
+    Found(both, ("country", "day"), None, scanned.categories, protocol=scanned.protocol).to_parquet("s.parquet")
+    before = sorted(path.name for path in pathlib.Path().iterdir())
+    status, _, err = run(capsys, *command.split())
+    assert status == 2 and sentence in " ".join(err.split()), err
+    assert sorted(path.name for path in pathlib.Path().iterdir()) == before
 
 
 # ---- failures ------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,20 @@ import sys
 import typer
 
 from ldpbayes import files
-from ldpbayes.cli import associate, check, crosscheck, fit, options, plan, printing, protocols, regress, simulate, study
+from ldpbayes.cli import (
+    associate,
+    check,
+    crosscheck,
+    fit,
+    options,
+    plan,
+    printing,
+    protocols,
+    regress,
+    scan,
+    simulate,
+    study,
+)
 from ldpbayes.errors import LDPBayesError
 
 app = typer.Typer(
@@ -45,7 +58,7 @@ def _interruptible(command):
     return run
 
 
-for _module in (fit, regress, associate, check, crosscheck, plan, study, simulate, protocols):
+for _module in (fit, regress, associate, check, crosscheck, scan, plan, study, simulate, protocols):
     app.command(_module.__name__.rpartition(".")[2], help=_help(_module.command))(_interruptible(_module.command))
 
 

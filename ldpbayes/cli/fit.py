@@ -85,6 +85,8 @@ def command(
 
       ldpbayes fit reports.parquet --by country
 
+      ldpbayes fit summaries.parquet --by country
+
       ldpbayes fit my_survey.toml --by region --by year
 
       ldpbayes fit my_survey.toml --by region --prior hierarchical

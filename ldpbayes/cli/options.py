@@ -22,8 +22,8 @@ File = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="Collection file (.toml), a Parquet or CSV file of reports that states its protocol in a column, or a shipped "
-        "collection such as example:nigeria.",
+        help="Collection file (.toml), a Parquet or CSV file of reports that states its protocol in a column, a file that "
+        "[bold]scan[/bold] wrote, or a shipped collection such as example:nigeria.",
     ),
 ]
 Prior = Annotated[
@@ -86,12 +86,18 @@ def read(file, by=None, **sample):
     from ldpbayes.examples import load_example
     from ldpbayes.sources import READERS, read_collection
     from ldpbayes.sources.channels import read_stated
+    from ldpbayes.sources.scanning.summary_files import is_summaries, read_summaries
 
     prefix, colon, name = file.partition(":")
     if colon and prefix == "example":
         if by or any(value is not None for value in sample.values()):
             raise ArgumentError("by and weights must be left out: the shipped collections have no such columns.")
         return load_example(name)
+    if is_summaries(file):
+        if any(value is not None for value in sample.values()):
+            raise ArgumentError("weights must be left out: a file of summaries has no respondents.")
+        found = read_summaries(file)
+        return found.added(by) if by else found
     if pathlib.Path(file).suffix.lower() in READERS:  # a table of reports that states its protocol
         return read_stated(file, by=by, **sample)
     return read_collection(file, by=by, **sample)
@@ -104,6 +110,13 @@ def population_of(text):
     if "=" not in text:
         return _number(text)
     return {name.strip(): _number(size) for name, _, size in (part.partition("=") for part in text.split(","))}
+
+
+def count_of(text, name):
+    """Return the whole number of categories that a text writes."""
+    from ldpbayes.checks import categories_count
+
+    return categories_count(int(text) if len(text) < 20 else 10**20, name)
 
 
 def _number(text):

@@ -70,6 +70,19 @@ def write(found: Found, path: Any) -> None:
         parquet.write_table(table, temporary, compression="zstd")
 
 
+def is_summaries(path: Any) -> bool:
+    """Return whether a file is one of summaries; a file that cannot be read is none."""
+    if not str(path).lower().endswith((".parquet", ".pq")):
+        return False
+    try:
+        parquet = optional("pyarrow.parquet", "Reading Parquet")
+        files.open_input(path).close()
+        with foreign("is not a readable Parquet file", path):
+            return set(COLUMNS) <= set(parquet.read_schema(path).names)
+    except LDPBayesError:
+        return False
+
+
 def read_summaries(path: Any) -> Found:
     """Return the cells that ``Found.to_parquet`` wrote.
 
