@@ -132,6 +132,45 @@ def check_outputs(*paths):
             seen[target] = path
 
 
+def check_folder(path):
+    """Raise the DataError that writing files into a folder would end in, where it is there or is to be made.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Raises
+    ------
+    DataError
+        On a file of that name, and on a folder in which nothing can be written.
+    """
+    target = pathlib.Path(path)
+    try:
+        inside = target if target.exists() else target.parent
+        good, writable = inside.is_dir(), os.access(inside, os.W_OK | os.X_OK)
+    except (OSError, ValueError) as err:
+        raise DataError(f"cannot be written ({_reason(err) if isinstance(err, OSError) else err})", source=path) from err
+    if not good:
+        raise DataError("cannot be made a folder (a file has that name)", source=path)
+    if not writable:
+        raise DataError("cannot be written (Permission denied)", source=path)
+
+
+def make_folder(path):
+    """Make a folder where there is none.
+
+    Raises
+    ------
+    DataError
+        Where that is not possible.
+    """
+    check_folder(path)
+    try:
+        pathlib.Path(path).mkdir(exist_ok=True)
+    except OSError as err:
+        raise DataError(f"cannot be written ({_reason(err)})", source=path) from err
+
+
 @contextlib.contextmanager
 def keeping_inputs():
     """Refuse, inside this context, to replace a file that was read inside it: no command overwrites its own input."""

@@ -34,6 +34,7 @@ def honest(protocols, p, n, rng):
 DESIGNS = {
     "oue": ([UnaryEncoding.optimised(4, 1.0)], zipf(4), 2000),
     "sue, sparse": ([UnaryEncoding.symmetric(8, 1.0)], zipf(8), 1000),
+    "oue, frequent reports": ([UnaryEncoding.optimised(12, 3.0)], zipf(12), 10_000),
     "oue, not listed": ([UnaryEncoding.optimised(20, 1.0)], zipf(20), 10_000),
     "oue, wide": ([UnaryEncoding.optimised(100, 2.0)], zipf(100), 500),
     "subset": ([SubsetSelection(6, 1.0)], zipf(6), 1000),

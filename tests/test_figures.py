@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -9,10 +10,10 @@ from matplotlib.colors import to_hex
 from test_browser import dashboard
 
 import ldpbayes as lb
-from ldpbayes import plots
-from ldpbayes.errors import ArgumentError
+from ldpbayes import pages, plots
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.fitness.crosschecking import CrossCheck
-from ldpbayes.pages import about, summary
+from ldpbayes.pages import about, renderers, summary
 from ldpbayes.pages.crosscheck import of_crosscheck
 from ldpbayes.pages.fit import of_fit
 from ldpbayes.plots import base
@@ -167,3 +168,69 @@ def test_the_hash_of_the_data_is_that_of_the_data(tmp_path, regions):
     assert about.fingerprint(other) != about.fingerprint(survey)
     cells, tree = regions
     assert of_fit(tree).again["Data (SHA-256)"] == about.fingerprint(cells)
+
+
+def test_the_predictive_check_of_groups(regions):
+    """One line of dots per group at (observed − predicted)/sd: most within two, and a group that was changed far outside."""
+    cells, tree = regions
+    figure = plots.plot_predictive_cells(cells, tree)
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.get_yticklabels()][:2] == [base.wrapped(c, 24) for c in cells.labels[:2]]
+    away = np.concatenate([line.get_xdata() for line in axes.lines])
+    assert away.size >= 60 * 2 and (np.abs(away) < 2).mean() > 0.9 and outside(figure) < 0.03
+    first = dict(cells)
+    key = next(iter(first))
+    tally = first[key].tallies[0]
+    counts = np.where(np.arange(tally.counts.size) == 0, 20 * tally.counts, tally.counts)
+    first[key] = lb.Collection(cells.categories, [lb.Tally(tally.protocol, tally.reports, counts)])
+    changed = plots.plot_predictive_cells(lb.Cells(first), tree, most=5)
+    assert "(5 of 60 groups)" in changed.get_suptitle().replace("\n", " ")
+    assert max(np.abs(line.get_xdata()).max() for line in changed.axes[0].lines) > 5
+    page = of_fit(tree, collection=cells)
+    assert [one.name for one in page.figures] == ["groups", "predictive"] and "group by group" in page.figures[1].alt
+
+
+@pytest.fixture(scope="module")
+def nigeria():
+    collection = lb.load_example("nigeria")
+    return of_fit(lb.fit(collection, random_seed=1, draws=50, estimates=False), collection=collection)
+
+
+def test_pages_in_markdown_and_latex_link_their_figures(tmp_path, nigeria):
+    """Every link leads to a picture beside the page, the same each time; without a file there are no links."""
+    page = nigeria
+    pages.write(page, tmp_path / "a b.md")
+    text = (tmp_path / "a b.md").read_text()
+    links = re.findall(r"^!\[(.+)\]\((.+)\)$", text, re.MULTILINE)
+    assert [link for _, link in links] == ["a-b-figures/1-forest.svg", "a-b-figures/2-predictive.svg"]
+    for (alt, link), figure in zip(links, page.figures, strict=True):
+        assert (tmp_path / link).read_text().lstrip().startswith("<?xml") and alt.startswith(figure.alt[:10])
+    assert text.index("![") < text.index("| ---" if "| ---" in text else "|")
+    before = (tmp_path / links[0][1]).read_bytes()
+    pages.write(page, tmp_path / "a b.md")
+    assert (tmp_path / links[0][1]).read_bytes() == before
+    pages.write(page, tmp_path / "report.tex")
+    found = re.findall(r"\\includegraphics\[width=\\linewidth\]\{(.+)\}", (tmp_path / "report.tex").read_text())
+    assert [(tmp_path / link).read_bytes()[:5] for link in found] == [b"%PDF-"] * 2
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]
+    assert "![" not in page.render("markdown")
+
+
+def test_a_place_for_the_figures_is_checked_first(tmp_path, nigeria):
+    (tmp_path / "out-figures").write_text("a file")
+    for check in (renderers.check_page, lambda path: pages.write(nigeria, path)):
+        with pytest.raises(DataError, match="a file has that name"):
+            check(tmp_path / "out.md")
+    assert not (tmp_path / "out.md").exists()
+    renderers.check_page(tmp_path / "out.html")
+
+
+def test_without_matplotlib_a_markdown_page_says_that_its_figures_were_not_drawn(tmp_path, monkeypatch, nigeria):
+    def refuse(**_):
+        raise InfeasibleError("Figures need matplotlib.")
+
+    for module in (plots, plots.predictive):
+        monkeypatch.setattr(module, "_new_figure", refuse)
+    pages.write(nigeria, tmp_path / "out.md")
+    text = (tmp_path / "out.md").read_text()
+    assert "Not drawn, because matplotlib is not installed:" in text and not (tmp_path / "out-figures").exists()

@@ -50,7 +50,11 @@ Draws = Annotated[int, typer.Option(help="Draws per chain (four chains).", min=1
 AsJSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 PagePath = Annotated[
     pathlib.Path | None,
-    typer.Option("--page", help="Write the result as a page (.html, .md, .tex, .csv, .parquet, .json, .txt)."),
+    typer.Option(
+        "--page",
+        help="Write the result as a page (.html, .md, .tex, .csv, .parquet, .json, .txt); figures of .md and .tex go into a "
+        "folder beside it.",
+    ),
 ]
 Parameters = Annotated[
     list[str] | None, typer.Option("--parameter", "-p", help="A protocol's parameter, name=value; may be repeated.")
@@ -75,10 +79,9 @@ def chosen_seed(seed):
 def check_page(page):
     """Refuse a page with a wrong suffix, or at a place that cannot be written, before a command takes its time."""
     if page is not None:
-        from ldpbayes.pages.renderers import renderer_of
+        from ldpbayes.pages.renderers import check_page as check
 
-        renderer_of(page)
-        files.check_output(page)
+        check(page)
 
 
 def read(file, by=None, **sample):

@@ -290,6 +290,8 @@ def _figures(tree, title, top, collection):
     """Yield the figures of a fit: intervals or groups, then the predictive check where the collection is known."""
     if "cell" in tree["summary"].dims:
         yield _groups_figure(tree)
+        if collection is not None and _predicts_cells(tree, collection):
+            yield _predictive_of_cells(tree, collection)
         return
     yield _forest(tree, top)
     if collection is not None and collection.n_laws == 1:
@@ -303,6 +305,25 @@ def _figures(tree, title, top, collection):
 
         caption = "Predictive check: counts of the reports that came in, and of those that the posterior predicts."
         yield Figure("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), draw)
+
+
+def _predicts_cells(tree, cells):
+    """Return whether the draws of P say what reports to expect in some cell; see _predicts."""
+    if tree["posterior"].sizes["category"] != cells.n_categories or "pseudo" in tree.attrs:
+        return False
+    whole = [cell for one, cell in zip(cells.likelihoods, cells.values(), strict=True) if one.rows() is not None]
+    return any(tally.protocol.report_law() is not None for cell in whole for tally in cell.tallies)
+
+
+def _predictive_of_cells(tree, cells):
+    def draw():
+        from ldpbayes.plots import plot_predictive_cells
+
+        return plot_predictive_cells(cells, tree)
+
+    caption = "Predictive check: distances of the counts of reports from what the posterior predicts, group by group."
+    alt = f"One line of dots per group: {caption} {tree.attrs.get('fitness', '')}".strip()
+    return Figure("predictive", caption, alt, draw)
 
 
 def _sensitivity(tree, collection):

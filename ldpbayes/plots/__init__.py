@@ -11,10 +11,24 @@ from ldpbayes import files
 from ldpbayes.answers.decision import who_decides
 from ldpbayes.errors import ArgumentError
 from ldpbayes.plots.association import plot_association
-from ldpbayes.plots.base import BLACK, BLUE, GREEN, LABEL, ORANGE, RED, SMALL, TITLE, WIDTH, _new_figure, _style, to_svg
+from ldpbayes.plots.base import (
+    BLACK,
+    BLUE,
+    GREEN,
+    LABEL,
+    ORANGE,
+    RED,
+    SMALL,
+    TITLE,
+    WIDTH,
+    _new_figure,
+    _style,
+    to_pdf,
+    to_svg,
+)
 from ldpbayes.plots.crosschecking import plot_crosscheck
 from ldpbayes.plots.groups import plot_groups
-from ldpbayes.plots.predictive import plot_expected, plot_predictive
+from ldpbayes.plots.predictive import plot_expected, plot_predictive, plot_predictive_cells
 from ldpbayes.plots.regression import plot_coefficients, plot_predictions
 from ldpbayes.plots.sensitivity import plot_sensitivity
 
@@ -30,9 +44,11 @@ __all__ = [
     "plot_plan",
     "plot_predictions",
     "plot_predictive",
+    "plot_predictive_cells",
     "plot_sensitivity",
     "plot_study",
     "save_figure",
+    "to_pdf",
     "to_svg",
 ]
 

@@ -63,3 +63,19 @@ def to_svg(figure) -> str:
     with rc_context({"svg.hashsalt": "ldpbayes", "svg.fonttype": "path"}):
         figure.savefig(picture, format="svg", metadata={"Date": None})
     return picture.getvalue()
+
+
+def to_pdf(figure) -> bytes:
+    """Return a figure as the bytes of a PDF file, the same each time.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+
+    Returns
+    -------
+    bytes
+    """
+    picture = io.BytesIO()
+    figure.savefig(picture, format="pdf", metadata={"CreationDate": None})
+    return picture.getvalue()

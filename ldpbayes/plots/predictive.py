@@ -10,6 +10,8 @@ from ldpbayes.plots.base import BLACK, BLUE, LABEL, SMALL, TITLE, WIDTH, _new_fi
 NAMED = 24
 #: Draws of the posterior that replicate the reports.
 DRAWS = 200
+#: … and those of each of many cells, of which so many are drawn.
+DRAWS_OF_CELLS, MOST_CELLS = 100, 60
 _KINDS = {"list": "report", "supports": "category supported", "bits": "bit"}
 
 
@@ -104,8 +106,7 @@ def _named(axes, collection, tally, law, seen, fresh):
 
 def _distances(axes, collection, tally, law, seen, fresh):
     """Draw distances from the expectation in predictive sd; return the legend's handles."""
-    mean, sd = fresh.mean(axis=0), fresh.std(axis=0, ddof=1)
-    away = np.divide(seen - mean, sd, out=np.zeros_like(mean), where=sd > 0)
+    away = _standardized(seen, fresh)
     band = axes.axhspan(-2, 2, color=BLUE, alpha=0.2, lw=0, label="two standard deviations")
     handles = [band, *axes.plot(np.arange(len(seen)) + 1, away, ".", color=BLACK, ms=4, label="observed")]
     axes.set_xlabel(f"{_KINDS[law.kind]}, in order", fontsize=LABEL)
@@ -113,6 +114,12 @@ def _distances(axes, collection, tally, law, seen, fresh):
     reach = max(3.5, 1.1 * float(np.abs(away).max()))
     axes.set_ylim(-reach, reach)
     return handles
+
+
+def _standardized(seen, fresh):
+    """Return (observed − predicted)/sd of every count; zero where no draw varies."""
+    mean, sd = fresh.mean(axis=0), fresh.std(axis=0, ddof=1)
+    return np.divide(seen - mean, sd, out=np.zeros_like(mean), where=sd > 0)
 
 
 def _labels(collection, tally, law, size):
@@ -123,3 +130,67 @@ def _labels(collection, tally, law, size):
         columns = tally.protocol.format_reports(tally.protocol.all_reports(), collection.categories)
         return [", ".join(parts) for parts in zip(*columns, strict=True)]
     return [f"bit {i + 1}" for i in range(size)]
+
+
+def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS, random_seed=0):
+    """Return a matplotlib figure of a result with cells: how far the counts of reports lie from what is predicted.
+
+    One line per cell, one dot per count: (observed − predicted)/sd, of which some 95 % should lie within two. The counts
+    are those of ``plot_predictive``, of all channels.
+
+    Parameters
+    ----------
+    cells : Cells
+    tree : DataTree
+        Their posterior.
+    draws : int
+        Draws of the posterior of each cell.
+    most : int
+        Cells drawn at most: those whose tests of fit have the least p-values, where the result has them; else the first.
+    random_seed : int or Generator
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InfeasibleError
+        Where the reports of no cell can be counted.
+    """
+    rng = checks.generator(random_seed, "random_seed")
+    values = tree["posterior"]["distribution"].transpose("cell", "chain", "draw", "category").values
+    found = []
+    for c, (label, likelihood, cell) in enumerate(zip(cells.labels, cells.likelihoods, cells.values(), strict=True)):
+        counted = likelihood.rows() is not None and any(t.protocol.report_law() is not None for t in cell.tallies)
+        found += [(c, label, cell)] if counted else []
+    if not found:
+        raise InfeasibleError("The reports of no cell can be counted: whole reports were not kept, or have no supports.")
+    total = len(found)
+    if total > most and "cells" in tree.children:
+        p = np.nan_to_num(tree["cells"]["fitness_p"].values.astype(float), nan=1.0)
+        found = sorted(sorted(found, key=lambda one: p[one[0]])[:most])
+    found = found[:most]
+    figure = _new_figure(figsize=(WIDTH, 0.2 * len(found) + 1.9))
+    axes = figure.subplots()
+    band = axes.axvspan(-2, 2, color=BLUE, alpha=0.2, lw=0, label="two standard deviations")
+    reach, dots = 3.5, []
+    for y, (c, _, cell) in zip(range(len(found))[::-1], found, strict=True):
+        flat = values[c].reshape(-1, values.shape[-1])
+        chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
+        laws = [(tally, tally.protocol.report_law()) for tally in cell.tallies]
+        panels = [_panel(tally, law, chosen, rng) for tally, law in laws if law is not None]
+        away = np.concatenate([_standardized(seen, fresh) for _, _, seen, fresh in panels])
+        dots = axes.plot(away, np.full(away.size, y), ".", color=BLACK, ms=4, alpha=0.7, label="observed")
+        reach = max(reach, 1.1 * float(np.abs(away).max()))
+    axes.set_xlim(-reach, reach)
+    axes.set_ylim(-0.8, len(found) - 0.2)
+    axes.set_yticks(range(len(found))[::-1], [wrapped(label, 24) for _, label, _ in found])
+    axes.set_xlabel("(observed − predicted)/sd", fontsize=LABEL)
+    axes.tick_params(labelsize=SMALL)
+    axes.spines[["top", "right"]].set_visible(False)
+    title = "Counts of the reports that came in, from what the posterior predicts"
+    title += f" ({len(found)} of {total:,} groups)" if len(found) < total else ""
+    figure.suptitle(wrapped(title, 42), fontsize=TITLE)
+    figure.legend(handles=[band, *dots], loc="outside lower center", ncols=1, fontsize=SMALL, frameon=False)
+    return figure

@@ -3,11 +3,15 @@
 import importlib
 import pathlib
 import pkgutil
+import re
 
 from ldpbayes import checks, files
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.pages.page import Page
 from ldpbayes.pages.renderers.base import AbstractRenderer
+
+#: Characters that a link in Markdown or LaTeX would have to escape.
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
@@ -60,8 +64,38 @@ def renderer_of(path) -> AbstractRenderer:
     return suffixes[suffix]()
 
 
+def folder_of(path) -> pathlib.Path:
+    """Return the folder beside a page that holds its pictures: ``out-figures`` of ``out.md``; a name that links can have."""
+    path = pathlib.Path(path)
+    return path.with_name(f"{_UNSAFE.sub('-', path.stem)}-figures")
+
+
+def check_page(path) -> None:
+    """Raise what writing a page there would end in, before time is spent on it.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Raises
+    ------
+    ArgumentError
+        Where no renderer writes files with this suffix.
+    DataError
+        Where the page, or the folder of its pictures, cannot be written.
+    """
+    renderer = renderer_of(path)
+    files.check_output(path)
+    if renderer.picture:
+        files.check_folder(folder_of(path))
+
+
 def write(page: Page, path) -> None:
     """Write a page to a file, in the format of its suffix, whole or not at all.
+
+    Pages in Markdown and LaTeX link their figures, which are written as SVG or PDF into a folder beside the page: that of
+    ``out.md`` is ``out-figures``. The page comes last, so that it never links what is not there. Without matplotlib these
+    pages have no figures.
 
     Parameters
     ----------
@@ -76,4 +110,25 @@ def write(page: Page, path) -> None:
     DataError
         Where the file cannot be written.
     """
-    files.write_bytes(path, renderer_of(path).encode(page))
+    renderer = renderer_of(path)
+    if renderer.picture and page.figures:
+        folder, pictures = folder_of(path), [_picture(figure, renderer.picture) for figure in page.figures]
+        names = [f"{i}-{figure.name}.{renderer.picture}" for i, figure in enumerate(page.figures, 1)]
+        drawn = {name: picture for name, picture in zip(names, pictures, strict=True) if picture}
+        if drawn:
+            files.make_folder(folder)
+        for name, picture in drawn.items():
+            files.write_bytes(folder / name, picture)
+        renderer = renderer.linked(tuple(f"{folder.name}/{name}" if name in drawn else "" for name in names))
+    files.write_bytes(path, renderer.encode(page))
+
+
+def _picture(figure, kind: str) -> bytes:
+    """Return a figure as the bytes of a picture; empty where matplotlib is not installed."""
+    from ldpbayes.plots import to_pdf, to_svg
+
+    try:
+        drawn = figure.draw()
+    except InfeasibleError:
+        return b""
+    return to_svg(drawn).encode() if kind == "svg" else to_pdf(drawn)

@@ -1,7 +1,7 @@
 """Pages as LaTeX: tables with rules of the package booktabs, to be included in a paper."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ldpbayes.pages.page import Page
@@ -36,15 +36,29 @@ _PATTERN = re.compile("|".join(map(re.escape, _SPECIAL)))
 
 @dataclass(frozen=True)
 class LaTeX(AbstractRenderer):
-    """One table environment for each table (needs ``\\usepackage{booktabs}``), the notes as paragraphs below."""
+    """One table environment for each table (needs ``\\usepackage{booktabs}``), the notes as paragraphs below.
+
+    Parameters
+    ----------
+    links : tuple of str
+        Path of the picture of each figure, relative to the page (needs ``\\usepackage{graphicx}``); figures without one are
+        left out.
+    """
 
     name: ClassVar[str] = "latex"
     suffixes: ClassVar[tuple[str, ...]] = (".tex",)
+    picture: ClassVar[str] = "pdf"
+
+    links: tuple[str, ...] = ()
+
+    def linked(self, links):
+        return replace(self, links=links)
 
     def render(self, page: Page) -> str:
         """Return the page as LaTeX."""
         parts = [escape(page.summary)] if page.summary else []
         parts += [_paragraph(name, text) for name, text in page.about.items()]
+        parts += [_figure(f, link) for f, link in zip(page.figures, self.links, strict=False) if link]
         parts += [_table(table, table.title or page.title) for table in page.tables]
         parts += [escape(note.text) for note in page.notes]
         parts += [_paragraph(name, text) for name, text in page.again.items()]
@@ -58,6 +72,18 @@ def escape(text: str) -> str:
 
 def _paragraph(name, text):
     return f"\\paragraph{{{escape(name)}.}} {escape(text)}"
+
+
+def _figure(figure, link):
+    return "\n".join(
+        [
+            r"\begin{figure}",
+            r"  \centering",
+            f"  \\includegraphics[width=\\linewidth]{{{link}}}",
+            f"  \\caption{{{escape(figure.caption)}}}",
+            r"\end{figure}",
+        ]
+    )
 
 
 def _table(table, title):

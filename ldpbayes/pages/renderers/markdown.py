@@ -1,7 +1,7 @@
 """Pages as Markdown with pipe tables."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ldpbayes.pages.page import Kind, Page
@@ -12,16 +12,31 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$])")
 
 @dataclass(frozen=True)
 class Markdown(AbstractRenderer):
-    """A heading, the summary, pipe tables, and notes as a list; tables that are cut follow whole, folded. No figures."""
+    """A heading, the summary, figures, pipe tables, and notes as a list; tables that are cut follow whole, folded.
+
+    Parameters
+    ----------
+    links : tuple of str
+        Path of the picture of each figure, relative to the page; empty for one that was not drawn.
+    """
 
     name: ClassVar[str] = "markdown"
     suffixes: ClassVar[tuple[str, ...]] = (".md",)
+    picture: ClassVar[str] = "svg"
+
+    links: tuple[str, ...] = ()
+
+    def linked(self, links):
+        return replace(self, links=links)
 
     def render(self, page: Page) -> str:
         """Return the page as Markdown."""
         parts = [f"# {escape(page.title)}"]
         parts += [escape(page.summary)] if page.summary else []
         parts += _list(page.about)
+        for figure, link in zip(page.figures, self.links, strict=False):
+            parts += [f"![{escape(figure.alt)}]({link})"] if link else ["Not drawn, because matplotlib is not installed:"]
+            parts.append(f"*{escape(figure.caption)}*")
         for table in page.tables:
             if table.title and table.title != page.title:
                 parts.append(f"## {escape(table.title)}")
