@@ -43,11 +43,20 @@ def command(
         ),
     ] = None,
     sample: Annotated[
-        int, typer.Option(help="Keep up to so many reports of each cell by chance, to check the summary.", min=0)
-    ] = 0,
+        int | None,
+        typer.Option(
+            help="Keep up to so many reports of each cell by chance, to check the summary; 10,000 where epsilon is above "
+            "1.5, else 0.",
+            min=0,
+        ),
+    ] = None,
     keep: Annotated[
         int | None,
-        typer.Option(help="Cells with fewer reports keep all of them; 100,000 where epsilon is above 1.25, else 0.", min=0),
+        typer.Option(
+            help="Cells with fewer reports keep all of them. By default 0 up to epsilon 1.5, 10,000 up to 2, then 2,000 a "
+            "category.",
+            min=0,
+        ),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads that read and count.", min=1)] = 1,
     checkpoint: Annotated[

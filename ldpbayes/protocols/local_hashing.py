@@ -91,6 +91,9 @@ class LocalHashing(AbstractProtocol):
     def n_outputs(self):
         return None if self._cohorts is None else self._cohorts.n_outputs
 
+    def countable(self):
+        return self.seeds is not None
+
     def all_reports(self):
         return super().all_reports() if self._cohorts is None else self._cohorts.all_reports()
 

@@ -22,8 +22,12 @@ from ldpbayes.sources.scanning.partials import Partial, combined
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.scanning.tables import AbstractPiece, in_order, open_source
 
-#: From this ε on, cells with fewer reports than ``KEPT`` keep them whole: their summaries would be off.
-KEPT_FROM, KEPT = 1.25, 100_000
+#: Up to this ε the expansion at a point is within a tenth of a posterior sd whatever the number of reports.
+PLAIN = 1.5
+#: Beyond, cells keep a sample of so many reports for the check of their summary.
+SAMPLED = 10_000
+#: Up to the first ε so many reports make a summary accurate; beyond, so many a category, up to a number, and to bytes.
+KEPT_TO, KEPT, KEPT_EACH, KEPT_MOST, KEPT_BYTES = 2.0, 10_000, 2000, 500_000, 2**26
 _COUNTING, _EXPANDING = "Counting reports", "Expanding the likelihood"
 
 
@@ -176,7 +180,7 @@ class Scan:
 
     def _marks(self) -> list[str]:
         fold = self.fold
-        settings = (fold.report, fold.by, fold.pilot_by, fold.sample, fold.seed, fold.keep)
+        settings = (fold.report, fold.by, fold.pilot_by, fold.sample, fold.seed, fold.keep, fold.spread)
         return [protocol_text(fold.protocol, fold.categories), repr(settings)]
 
 
@@ -187,7 +191,7 @@ def scan(
     by: str | Sequence[str] | None = None,
     *,
     pilot_by: str | Sequence[str] | None = None,
-    sample: int = 0,
+    sample: int | None = None,
     jobs: int = 1,
     categories: Sequence[str] | None = None,
     checkpoint: Any = None,
@@ -216,8 +220,9 @@ def scan(
     pilot_by : str or sequence of str, optional
         Those of ``by`` whose cells share a pilot. Summaries add up only at one pilot: give ``"country"`` where the days of
         a country will be added. By default every cell has its own.
-    sample : int
-        Keep up to so many reports of each cell by chance, for checks of the summary; at most twice too few.
+    sample : int, optional
+        Keep up to so many reports of each cell by chance, by which ``fit`` predicts the error of its summary. By default
+        10,000 where ε is above 1.5, and none below, where a bound serves.
     jobs : int
         Threads that read and count.
     categories : sequence of str, optional
@@ -226,7 +231,7 @@ def scan(
         Where the state of the scan is kept, so that it goes on after being killed; removed when it is done. Parquet only.
     keep : int, optional
         Cells (groups of cells that share a pilot) with fewer reports keep them whole, as a Collection; their summary would
-        be off. By default 100,000 where ε is above 1.25, and none below.
+        be off. By default none up to ε = 1.5, 10,000 up to ε = 2, and beyond 2,000 a category, at most 500,000.
     random_seed : int
         Of the sample.
     progressbar : bool, optional
@@ -264,11 +269,23 @@ def scan(
     given = labels_of(categories)
     known = protocol_of(texts, courtesy, protocol, given)
     protocol, categories = known.protocol, known.categories
-    keep = (KEPT if protocol.epsilon > KEPT_FROM else 0) if keep is None else keep
-    fold = make_fold(protocol, report, by, pilot_by, categories, sample, random_seed, keep, given is not None, bool(texts))
+    plain = protocol.epsilon <= PLAIN
+    sample = (0 if plain or protocol.countable() else SAMPLED) if sample is None else sample
+    keep = kept_below(protocol) if keep is None else keep
+    settings = sample, random_seed, keep, not plain, given is not None, bool(texts)
+    fold = make_fold(protocol, report, by, pilot_by, categories, *settings)
     jobs = checks.integer(jobs, "jobs", 1, 256)
     shown = sys.stderr.isatty() if progressbar is None else bool(progressbar)
     return Scan(table, fold, jobs, shown, checkpoint)
+
+
+def kept_below(protocol: AbstractProtocol) -> int:
+    """Return the number of reports below which a cell keeps them whole: its summary might be off by a tenth of a sd."""
+    if protocol.epsilon <= PLAIN:
+        return 0
+    if protocol.epsilon <= KEPT_TO:
+        return KEPT
+    return min(KEPT_EACH * protocol.n_categories, KEPT_MOST, KEPT_BYTES * 8 // protocol.n_categories)
 
 
 def _after(total, partials):

@@ -49,6 +49,8 @@ class Fold:
         Of the sample.
     keep : int
         Cells, or groups of cells that share a pilot, with fewer reports keep them whole.
+    spread : bool
+        Whether the likelihood is expanded over the variances of the pilot's posterior rather than at a point.
     labelled : bool
         Whether the caller named the categories, so that reports in the table are labels.
     stated : bool
@@ -63,6 +65,7 @@ class Fold:
     sample: int = 0
     seed: int = 0
     keep: int = 0
+    spread: bool = False
     labelled: bool = False
     stated: bool = False
     labels: tuple[str, ...] = field(init=False)
@@ -226,16 +229,16 @@ class Fold:
         for name, total in held.items():
             np.add.at(total, [places[key] for key in first.keys], first.total(name))
         if self.protocol.supports() is not None:
-            points = pilots.from_supports(self.protocol, n, held["supports"])
+            points, variances = pilots.from_supports(self.protocol, n, held["supports"])
         else:
             uniform = np.full(self.protocol.n_categories, 1 / self.protocol.n_categories)
             sums = zip(held["gradient"], held["square"], held["cross"], strict=True)
             found = [Summary(1.0, uniform, 0.0, *vectors) for vectors in sums]
-            points = pilots.from_expansion(
+            points, variances = pilots.from_expansion(
                 np.stack([one.linear for one in found]), np.stack([one.tangent_curvature for one in found])
             )
         kept = frozenset(key for key in first.keys if n[places[key]] < self.keep)
-        return Pilots(places, points, kept=kept)
+        return Pilots(places, points, variances if self.spread else None, kept)
 
     def pilots_at(self, first: Partial, points: Mapping | ArrayLike, spread: ArrayLike | None = None) -> Pilots:
         """Return the Pilots of points that the caller gives.
@@ -374,7 +377,7 @@ class Fold:
                 raise DataError("holds texts in some rows and numbers or dates in others", field=name)
 
 
-def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, labelled, stated) -> Fold:
+def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, spread, labelled, stated) -> Fold:
     """Return the Fold of arguments as ``scan`` takes them, checked."""
     report = list(protocol.report_fields) if report is None else _names(report, "report")
     if len(report) != len(protocol.report_fields):
@@ -392,7 +395,7 @@ def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, la
     sample = checks.integer(sample, "sample", 0, 10**8)
     seed = checks.integer(seed, "random_seed", 0, checks.MAX_SEED - 1)
     keep = checks.integer(keep, "keep", 0, 10**9)
-    return Fold(protocol, tuple(report), tuple(by), pilot_by, categories, sample, seed, keep, labelled, stated)
+    return Fold(protocol, tuple(report), tuple(by), pilot_by, categories, sample, seed, keep, spread, labelled, stated)
 
 
 def _of_rows(protocol, reports, group, n_groups, points, spread):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,17 @@ class Found(Cells):
         id: str = "cells",
         title: str = "",
     ) -> None:
-        super().__init__(cells, by, covariates, categories, id=id, title=title)
         self.protocol = protocol
         self.samples = dict(samples or {})
+        cells = {key: self._checkable(key, cell) for key, cell in cells.items()}
+        super().__init__(cells, by, covariates, categories, id=id, title=title)
+
+    def _checkable(self, key: Any, cell: Any) -> Any:
+        """Return a summary with the sample of its reports, by which its error is predicted; other cells as they are."""
+        sample = self.samples.get(key)
+        if sample is None or isinstance(cell, Collection) or not len(sample.keys):
+            return cell
+        return replace(cell, sample=self.protocol.rows(sample.reports, np.ones(len(sample.keys))), rate=sample.rate)
 
     def __repr__(self) -> str:
         return super().__repr__().replace("<Cells", "<Found", 1)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr
+from numpy.typing import ArrayLike
 
 from ldpbayes.arrays import FloatArray
 from ldpbayes.errors import ArgumentError
@@ -14,6 +15,8 @@ from ldpbayes.protocols.base import AbstractProtocol
 
 #: Rounds of the covariance of support counts at the mean that it gives, and steps of the tilt.
 _ROUNDS, _STEPS = 6, 60
+#: Standardized means within which moments come from a table.
+_REACH = 40.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +45,12 @@ class Pilots:
         return self.points[self.places[key]]
 
 
-def from_supports(protocol: AbstractProtocol, n, supports) -> FloatArray:
-    """Return the posterior mean of each cell given its support counts alone, under a flat prior, shape (cells, a).
+def from_supports(protocol: AbstractProtocol, n: ArrayLike, supports: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return posterior mean and variance of each cell given its support counts alone, under Jeffreys' prior.
 
     C_x, how many reports support x, has mean n q_x with q_x = h + (g − h) p_x. Where the bits of a report are independent
     given its value, the covariance is n [diag(q(1 − q) + (g − h)² p²) − (g − h)² p pᵀ]: a Gaussian with exact mean and
-    covariance. The mean over the simplex is that of independent normal distributions above zero, tilted to sum to one.
+    covariance. The mean over the simplex is that of independent distributions, tilted to sum to one.
 
     Parameters
     ----------
@@ -59,7 +62,9 @@ def from_supports(protocol: AbstractProtocol, n, supports) -> FloatArray:
 
     Returns
     -------
-    (cells, a) array
+    mean : (cells, a) array
+        Above zero; each row sums to one.
+    variance : (cells, a) array
 
     Raises
     ------
@@ -75,74 +80,88 @@ def from_supports(protocol: AbstractProtocol, n, supports) -> FloatArray:
     g, h = protocol.hit_rates
     rates = protocol.pair_rates()
     neither, one = (h * h, g * h) if rates is None else (rates.neither, rates.one)
-    n = np.asarray(n, dtype=float)[:, None]
-    open_mean = (np.asarray(supports) / n - h) / (g - h)
+    size = np.asarray(n, dtype=float)[:, None]
+    open_mean = (np.asarray(supports, dtype=float) / size - h) / (g - h)
     p = np.full(open_mean.shape, 1 / open_mean.shape[1])
+    spread = p
     for _ in range(_ROUNDS):
-        variance = (h + (g - h) * p - neither - 2 * (one - neither) * p) / (n * (g - h) ** 2)
-        variance = np.maximum(variance, 1e-12 / n)
+        variance = (h + (g - h) * p - neither - 2 * (one - neither) * p) / (size * (g - h) ** 2)
+        variance = np.maximum(variance, 1e-12 / size)
         # Σ⁻¹ of diag(v) − p pᵀ/n is diag(1/v) + c (p/v)(p/v)ᵀ; its second part moves the centre of the first.
-        bent = np.maximum(1 - (p**2 / variance).sum(axis=1, keepdims=True) / n, 1e-3)
-        shift = p * ((open_mean - p) * p / variance).sum(axis=1, keepdims=True) / (n * bent)
-        p = simplex_mean(open_mean + shift, variance)
-    return p
+        bent = np.maximum(1 - (p**2 / variance).sum(axis=1, keepdims=True) / size, 1e-3)
+        shift = p * ((open_mean - p) * p / variance).sum(axis=1, keepdims=True) / (size * bent)
+        p, spread = simplex_moments(open_mean + shift, variance)
+    return p, spread
 
 
-def from_expansion(linear, curvature) -> FloatArray:
-    """Return the mean over the simplex of exp(Σ_x b_x p_x − ½ D_x p_x²), shape (cells, a).
+def from_expansion(linear: FloatArray, curvature: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance under exp(Σ_x b_x p_x − ½ D_x p_x²) and Jeffreys' prior, each of shape (cells, a).
 
     Parameters
     ----------
     linear, curvature : (cells, a) arrays
         b and D, D above zero.
-
-    Returns
-    -------
-    (cells, a) array
     """
-    return simplex_mean(linear / curvature, 1 / curvature)
+    return simplex_moments(linear / curvature, 1 / curvature)
 
 
-def simplex_mean(mean, variance) -> FloatArray:
-    """Return the mean of independent normal p_x ≥ 0 given that they sum to one, by the tilt that gives the means that sum.
+def simplex_moments(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance on the simplex of Π_x p_x^(−1/2) exp(−(p_x − m_x)²/(2 v_x)), by the saddle point.
+
+    The factors are tilted by exp(λ p_x) with the λ at which their means sum to one; given that sum the variance of p_x is
+    about V_x − V_x²/ΣV.
 
     Parameters
     ----------
     mean, variance : (cells, a) arrays
+        m and v.
 
     Returns
     -------
-    (cells, a) array
+    mean : (cells, a) array
         Above zero; each row sums to one.
+    variance : (cells, a) array
     """
     sd = np.sqrt(variance)
-    # Σ E[p_x] rises with the tilt λ: it is below one where every mean is below its share, above one where all are above.
     a = mean.shape[1]
-    low = ((-mean - 40 * sd) / variance).min(axis=1, keepdims=True)
-    high = ((1 / a - mean) / variance).max(axis=1, keepdims=True)
-    low = np.minimum(low, high)
-    tilt = (1 - mean.sum(axis=1, keepdims=True)) / variance.sum(axis=1, keepdims=True)
-    tilt = np.clip(tilt, low, high)
+    # Σ E[p_x] rises with λ: with all t ≤ −T it is at most Σ sd/(2T), with all t ≥ 1 + 1/(a sd) at least one.
+    least = np.maximum(_REACH, sd.sum(axis=1, keepdims=True))
+    low = ((-mean - least * sd) / variance).min(axis=1, keepdims=True)
+    high = ((1 / a + sd - mean) / variance).max(axis=1, keepdims=True)
+    tilt = np.clip((1 - mean.sum(axis=1, keepdims=True)) / variance.sum(axis=1, keepdims=True), low, high)
     for _ in range(_STEPS):
-        found, slope = _truncated(mean + tilt * variance, sd)
-        excess = found.sum(axis=1, keepdims=True) - 1
-        if (np.abs(excess) < 1e-12).all():
+        first, second = _moments((mean + tilt * variance) / sd)
+        excess = (sd * first).sum(axis=1, keepdims=True) - 1
+        if (np.abs(excess) < 1e-10).all():
             break
-        high = np.where(excess > 0, tilt, high)
-        low = np.where(excess < 0, tilt, low)
-        step = tilt - excess / (slope * variance).sum(axis=1, keepdims=True)
+        high, low = np.where(excess > 0, tilt, high), np.where(excess < 0, tilt, low)
+        step = tilt - excess / (variance * second).sum(axis=1, keepdims=True)
         tilt = np.where((step > low) & (step < high), step, (low + high) / 2)
-    found = np.maximum(found, 1e-12)
-    return found / found.sum(axis=1, keepdims=True)
+    found, spread = np.maximum(sd * first, 1e-12), variance * second
+    return found / found.sum(axis=1, keepdims=True), spread - spread**2 / spread.sum(axis=1, keepdims=True)
 
 
-def _truncated(mean, sd):
-    """Return (E, dE/dmean) of a normal variable given that it is above zero."""
-    t = mean / sd
-    ratio = np.exp(-0.5 * t * t - 0.5 * np.log(2 * np.pi) - log_ndtr(t))
-    # Far below zero E = sd/|t| (1 − 2/t² + …): the difference of two large numbers is not formed.
-    far = t < -30
-    inverse = np.divide(1.0, -t, out=np.zeros_like(t), where=far)
-    value = np.where(far, sd * inverse * (1 - 2 * inverse**2), mean + sd * ratio)
-    slope = np.where(far, inverse**2 * (1 - 6 * inverse**2), 1 - ratio * (ratio + t))
-    return value, np.clip(slope, 1e-300, 1.0)
+def _moments(t: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of the density ∝ x^(−1/2) exp(−(x − t)²/2) on x > 0: a table, and its limits outside."""
+    grid, means, variances = _table()
+    inverse = 1 / np.maximum(np.abs(t), 1.0)
+    mean = np.where(t > _REACH, t - 0.5 * inverse, np.where(t < -_REACH, 0.5 * inverse, np.interp(t, grid, means)))
+    variance = np.where(
+        t > _REACH, 1 - 0.5 * inverse**2, np.where(t < -_REACH, 0.5 * inverse**2, np.interp(t, grid, variances))
+    )
+    return mean, variance
+
+
+@functools.cache
+def _table():
+    """Return (t, mean, variance) on a grid from −_REACH to _REACH, by the trapezoid rule in u with x = u²."""
+    t = np.linspace(-_REACH, _REACH, 4001)[:, None]
+    top = np.sqrt(t + np.sqrt(t**2 + 90))
+    bottom = np.sqrt(np.maximum(t - 9.5, 0.0))
+    u = bottom + (top - bottom) * (np.arange(300) + 0.5) / 300
+    x = u**2
+    exponent = -0.5 * (x - t) ** 2
+    weight = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+    total = weight.sum(axis=1)
+    mean = (weight * x).sum(axis=1) / total
+    return t[:, 0], mean, (weight * (x - mean[:, None]) ** 2).sum(axis=1) / total
