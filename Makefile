@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Processes that share the tests, file by file: fixtures and compiled models serve a whole file.
 WORKERS ?= 2
 
-.PHONY: demo test docs fuzz calibrate studies notebooks lint bench wheel-check release-check clean help
+.PHONY: demo test docs fuzz calibrate studies notebooks lint bench bench-scale wheel-check release-check clean help
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -42,6 +42,9 @@ lint: $(VENV)/.ready  ## Check style and types.
 
 bench: $(VENV)/.ready  ## Run every benchmark.
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+bench-scale: $(VENV)/.ready  ## Scan 10^7 reports beside DuckDB and Polars (SCALE="--full": 10^8, 4 GB on disk meanwhile).
+	$(BIN)/python benchmarks/scale.py $(SCALE)
 
 $(VENV)/.ready: pyproject.toml constraints.txt tools/find_python.sh
 	@python=$$(bash tools/find_python.sh) && { [ -x $(BIN)/python ] || "$$python" -m venv $(VENV); }
