@@ -1,5 +1,7 @@
 """Every number published for the collections in data/, reproduced to the digits that were printed."""
 
+import collections
+import functools
 import pathlib
 from decimal import Decimal
 
@@ -140,24 +142,62 @@ def test_the_misread_minarets_are_the_same_answers(read):
     assert "misreading" in wrong.notes and "crosscheck" in wrong.notes
 
 
-@pytest.mark.parametrize(
-    ("name", "n", "a", "facts"),
-    [
-        ("adult_age", 32561, 73, {"17": 395, "90": 43}),
-        ("adult_workclass", 32561, 9, {"Private": 22696, "?": 1836}),
-        ("adult_education", 32561, 16, {"HS-grad": 10501, "Preschool": 51}),
-        ("flights_carrier", 336776, 16, {"9E": 18460}),
-        ("flights_dest", 336776, 105, {}),
-        ("flights_dep_minute_of_day", 328521, 1440, {"0": 29, "1439": 55}),
-    ],
-)
-def test_populations(name, n, a, facts):
-    true = population(DATA / "populations" / f"{name}.toml")
+POPULATIONS = {
+    "adult_age": (32561, 73, 73, {"17": 395, "90": 43}),
+    "adult_age_sex": (32561, 144, 144, {"17 Female": 186, "17 Male": 209}),
+    "adult_workclass": (32561, 9, 9, {"Private": 22696, "?": 1836}),
+    "adult_workclass_education": (32561, 117, 117, {"? 10th": 100}),
+    "adult_education": (32561, 16, 16, {"HS-grad": 10501, "Preschool": 51}),
+    "adult_education_marital_income": (32561, 173, 173, {"10th Divorced <=50K": 118, "10th Divorced >50K": 2}),
+    "adult_hours": (32561, 94, 94, {"40": 15217, "1": 20}),
+    "flights_air_time": (327346, 1000, 509, {"0": 0}),
+    "flights_carrier": (336776, 16, 16, {"9E": 18460}),
+    "flights_dep_delay": (328515, 1000, 521, {"-43": 1, "0": 16514}),
+    "flights_dep_minute_of_day": (328521, 1440, 1318, {"0": 29, "1439": 55}),
+    "flights_dest": (336776, 105, 105, {}),
+    "flights_distance": (336776, 1000, 168, {"4980": 342, "4960": 365}),
+    "flights_origin_dest": (336776, 224, 224, {"JFK HNL": 342, "EWR HNL": 365}),
+    "flights_speed": (327346, 1000, 605, {"0": 0}),
+}
+true_population = functools.cache(lambda name: population(DATA / "populations" / f"{name}.toml"))
+
+
+def test_every_shipped_population_is_known():
+    assert {path.stem for path in (DATA / "populations").glob("*.toml")} == set(POPULATIONS)
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_populations(name):
+    n, a, occurring, facts = POPULATIONS[name]
+    true = true_population(name)
     assert (true.id, int(true.counts.sum()), true.n_categories) == (name, n, a)
+    assert (true.counts > 0).sum() == occurring
     assert true.citation and true.licence and true.title
     assert {label: true.counts[true.categories.index(label)] for label in facts} == facts
     if a == 1440:
-        assert (true.counts > 0).sum() == 1318 and true.categories == tuple(map(str, range(1440)))
+        assert true.categories == tuple(map(str, range(1440)))
+
+
+@pytest.mark.parametrize(
+    ("whole", "part", "part_of"),
+    [
+        ("adult_age_sex", "adult_age", lambda label: label.split()[0]),
+        ("adult_workclass_education", "adult_workclass", lambda label: label.split()[0]),
+        ("adult_workclass_education", "adult_education", lambda label: label.split()[1]),
+        ("adult_education_marital_income", "adult_education", lambda label: label.split()[0]),
+        ("flights_origin_dest", "flights_dest", lambda label: label.split()[1]),
+    ],
+)
+def test_populations_of_pairs_have_the_margins_of_their_parts(whole, part, part_of):
+    """Also, as published for these data, 10,771 women among the adults and 7,841 with more than 50,000 dollars."""
+    pairs, margin = true_population(whole), collections.Counter()
+    for label, count in zip(pairs.categories, pairs.counts.tolist(), strict=True):
+        margin[part_of(label)] += count
+    single = true_population(part)
+    assert dict(margin) == {label: n for label, n in zip(single.categories, single.counts.tolist(), strict=True) if n}
+    ends = {"adult_age_sex": (" Female", 10771), "adult_education_marital_income": (" >50K", 7841)}
+    for ending, number in [ends[whole]] if whole in ends else []:
+        assert sum(n for label, n in zip(pairs.categories, pairs.counts, strict=True) if label.endswith(ending)) == number
 
 
 # ---- one channel, two categories ----------------------------------------------------------------------------------

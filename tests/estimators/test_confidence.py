@@ -55,10 +55,13 @@ def least_coverage(name, a, epsilon, n, shares, numbers):
     g, h = rates(name, a, epsilon)
     form = every_count(n, g, h)
     low, high = distribution_interval(form, 0.95)
+    # No report that supports x excludes, by the likelihood ratio, what is above this: no interval ends nearer to zero.
+    least = min(-np.expm1(-chi2.ppf(0.95, 1) / (2 * n)) * (1 - h) / (g - h), 1.0)
+    assert (high >= least * (1 - 1e-9)).all()
     of_p = min(binom.pmf(form.counts, n, h + (g - h) * p)[(low <= p) & (p <= high)].sum() for p in shares)
     assert (high > 0).all() and (low < 1).all() and (low <= high).all()
     low, high = frequency_interval(form, 0.95)
-    assert (high > 0).all() and (low < 1).all() and (low <= high).all()
+    assert (high >= least * (1 - 1e-9)).all() and (low < 1).all() and (low <= high).all()
     held = [two_binomials(t, n, g, h)[(low * n <= t + 1e-6) & (t - 1e-6 <= high * n)].sum() for t in numbers]
     return of_p, min(held)
 
