@@ -20,9 +20,22 @@ from ldpbayes.errors import (
     LDPBayesWarning,
     listed,
 )
-from ldpbayes.posteriors.base import NO_USERS, AbstractPosterior, Answer, Plan, Problem, Refusal, Watch, level, scaled, seed
+from ldpbayes.posteriors.base import (
+    MAX_DRAWN,
+    NO_USERS,
+    AbstractPosterior,
+    Answer,
+    Plan,
+    Problem,
+    Refusal,
+    Watch,
+    level,
+    scaled,
+    seed,
+)
 from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
 from ldpbayes.posteriors.expansion import refuse_summaries
+from ldpbayes.posteriors.many import Many, fit_cells, fit_one, seconds_of_mixture
 from ldpbayes.priors import DEFAULT, LEARNT_FROM, AbstractPrior, as_prior, default_prior
 from ldpbayes.sources import read_collection
 
@@ -33,6 +46,8 @@ for _module in pkgutil.iter_modules(posteriors.__path__):
 #: Posterior methods by name, in the order in which ``auto`` considers them: every subclass in a file of posteriors/.
 METHODS = {cls.name: cls for cls in sorted(AbstractPosterior.__subclasses__(), key=lambda cls: cls.order)}
 
+#: Draws of all cells hold at most so many numbers; above, cells that one vectorised call serves have moments alone.
+MAX_OF_CELLS = 1e8
 #: The method of summaries, which ``auto`` takes for these and for nothing else.
 SUMMARY = "summary"
 #: ``auto`` prefers an exact method only where its predicted time stays below this many seconds.
@@ -279,7 +294,8 @@ def fit(
     method : str or AbstractPosterior
         "auto", a name of METHODS, or a method object with its own settings.
     draws, chains : int, optional
-        Draws per chain and chains, for methods given by name; 1000 and 4 by default.
+        Draws per chain and chains, for methods given by name; 1000 and 4 by default. With ``draws=0``, and where draws of
+        very many cells or categories would not fit, the result has moments, intervals and evidence alone.
     random_seed : int, optional
         Reproduces every draw; chosen and recorded where not given.
     ci_prob : float
@@ -333,12 +349,21 @@ def fit(
         collection.warn_if_unidentified()
     if isinstance(collection, Cells):
         settings = {"method": method, "draws": draws, "chains": chains, "estimates": estimates, "exclude": exclude}
+        many = _many(collection, settings)
         run = {"random_seed": seed(random_seed), "ci_prob": level(ci_prob), "progressbar": progressbar}
         collection, why = _weighed(collection), ""
         if _by_rule(prior):
             weighted = any(isinstance(cell, Collection) and cell.survey is not None for cell in collection.values())
             rule = _rule_for(collection.n_categories, collection.n_laws, weighted, method)
             prior, why = rule.prior, rule.sentence
+            if many is not None and prior == "learnt" and seconds_of_mixture(many) > PATIENCE:
+                took = f"the learnt prior would take about {seconds_of_mixture(many):.2g} s; prior='learnt' asks for it."
+                prior, why = "jeffreys", _jeffreys_because(took).sentence
+        if many is not None and len((one := _prior_of_cells(prior, collection)).shape) == 1:
+            tree = fit_cells(many, collection, one, run, settings | {"method": "auto"})
+            return _with_reason(tree, why)
+        if draws == 0:
+            raise InfeasibleError("Moments without draws need independent priors of the cells, and no sampling weights.")
         tree, why = _cells_by_rule(collection, prior, why, settings, run)
         if why:
             tree.attrs["prior_reason"] = why
@@ -351,6 +376,12 @@ def fit(
         return tree
     random_seed, ci_prob = seed(random_seed), level(ci_prob)
     run = {"random_seed": random_seed, "ci_prob": ci_prob, "progressbar": progressbar}
+    if _undrawn(collection, method, draws, chains):
+        why = ""
+        if _by_rule(prior):
+            why = _jeffreys_because("the learnt prior needs draws, of which there would be too many.").sentence
+            prior = "jeffreys"
+        return _with_reason(fit_one(Problem.of(collection, prior), run, {"draws": draws, "chains": chains}), why)
     settings = {"draws": 1000 if draws is None else draws, "chains": 4 if chains is None else chains}
     collection, why = named(collection), ""
     if _by_rule(prior) and method == "auto":
@@ -386,6 +417,39 @@ def fit(
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
     return tree
+
+
+def _with_reason(tree, why):
+    """Return a result with the reason for its prior, where the rule chose it."""
+    if why:
+        tree.attrs["prior_reason"] = why
+    return tree
+
+
+def _undrawn(collection, method, draws, chains):
+    """Return whether a fit of one collection makes moments and intervals alone: asked to, or for its size."""
+    if draws == 0:
+        return True
+    size = (1000 if draws is None else draws) * (4 if chains is None else chains) * collection.n_categories
+    held = collection.survey is None and not collection.n_laws
+    return method == "auto" and held and size > MAX_DRAWN
+
+
+def _many(cells, settings):
+    """Return the Many of cells whose draws would be too many, or that are wanted without; None where draws are made."""
+    draws, chains = settings["draws"], settings["chains"]
+    size = (1000 if draws is None else draws) * (4 if chains is None else chains) * cells.n_categories * len(cells)
+    weighted = any(isinstance(cell, Collection) and cell.survey is not None for cell in cells.values())
+    if settings["method"] not in ("auto", "exact", SUMMARY) or weighted or cells.n_laws:
+        return None
+    if draws == 0:
+        return Many.of(cells)
+    if size <= MAX_OF_CELLS:
+        return None
+    try:
+        return Many.of(cells)
+    except InfeasibleError:
+        return None
 
 
 def _about_order(collection, prior):

@@ -55,6 +55,7 @@ BUILT_ON = {
     "posteriors.loglinear": {"posteriors.surrogate"},
     "posteriors.joint.laplace": {"posteriors.laplace", "posteriors.surrogate"},
     "posteriors.joint.nuts": {"posteriors.surrogate"},
+    "posteriors.many": {"posteriors.exact", "posteriors.expansion", "posteriors.surrogate"},
     "posteriors.mixing": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
     "posteriors.mixture": {"posteriors.mixing"},
     "posteriors.shared": {"posteriors.expansion", "posteriors.mixing", "posteriors.mixture", "posteriors.surrogate"},

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
 from ldpbayes.posteriors.diagnostics import mcse_of_mean
+from ldpbayes.result.validation import need_draws
 
 TARGETS = ("distribution", "frequency")
 
@@ -47,7 +48,7 @@ def cell_position(tree: xr.DataTree, cell: str | tuple[str, ...] | None) -> int 
     ArgumentError
         If the result has cells and none of them is named, if the name is unknown, or if there are no cells.
     """
-    values = variable(tree, "posterior", "distribution")
+    values = tree["posterior"].to_dataset()
     if "cell" not in values.dims:
         if cell is not None:
             raise ArgumentError(f"cell must be left out for the result of a single collection, got {cell!r}.")
@@ -86,6 +87,7 @@ def draws_of(tree: xr.DataTree, target: str, cell: str | tuple[str, ...] | None 
         As cell_position, and on an unknown target or one that the result lacks.
     """
     checks.choice(target, "target", TARGETS)
+    need_draws(tree)
     position = cell_position(tree, cell)
     if target not in tree["posterior"]:
         raise ArgumentError("target must be 'distribution': this result has no frequencies.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -154,6 +154,28 @@ class Cells(Mapping):
         """Yield each cell as something to fit: its collection, or its summary with the labels of its categories."""
         for label, cell in zip(self.labels, self.values(), strict=True):
             yield Summarized(self.categories, cell, id=label) if isinstance(cell, Summary) else cell
+
+    def take(self, keys: Iterable) -> Cells:
+        """Return the cells with these keys, in this order.
+
+        Parameters
+        ----------
+        keys : iterable of key
+
+        Raises
+        ------
+        ArgumentError
+            Where there is no cell of that key.
+        """
+        places = {key: place for place, key in enumerate(self)}
+        chosen = [_key(key) for key in keys]
+        missing = next((key for key in chosen if key not in places), None)
+        if missing is not None:
+            raise ArgumentError(f"keys must be those of cells, got {missing!r}.")
+        order = [places[key] for key in chosen]
+        covariates = None if self.covariates is None else {name: one[order] for name, one in self.covariates.items()}
+        found = {key: self._cells[key] for key in chosen}
+        return Cells(found, self.by, covariates, self.categories, id=self.id, title=self.title)
 
     # ---- what all cells have -----------------------------------------------------------------------------------------
     @property

@@ -345,6 +345,7 @@ def _sensitivity(tree, collection):
 def _predicts(tree, collection):
     """Return whether the draws of P say what reports to expect: not where P is that of the compliers alone."""
     same = tree["posterior"].sizes["category"] == collection.n_categories and "pseudo" not in tree.attrs
+    same = same and "distribution" in tree["posterior"]
     return same and any(tally.protocol.report_law() is not None for tally in collection.tallies)
 
 

@@ -113,7 +113,8 @@ def summarise(tree, ci_prob, effective=None, known=None):
     ]
     if parts[1] is None and "frequency_mean" in exact:  # moments without draws
         parts[1] = {key: np.full(shape, np.nan) for key in parts[0]}
-        parts[1] |= {"mean": exact["frequency_mean"], "sd": exact["frequency_sd"]}
+        known_of = ("mean", "sd", "lower", "upper")
+        parts[1] |= {key: exact[f"frequency_{key}"] for key in known_of if f"frequency_{key}" in exact}
     blank = np.full(shape, np.nan)
     data = {key: (("target", *dims), np.stack([blank if part is None else part[key] for part in parts])) for key in parts[0]}
     coords = {"target": ["distribution", "frequency"]} | {

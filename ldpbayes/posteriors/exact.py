@@ -93,7 +93,7 @@ class Exact(AbstractPosterior):
     order: ClassVar[float] = 1
 
     def prepare(self, problem):
-        form = _singling(problem.separable)
+        form = singling(problem.separable)
         refuse_fractions(form)
         _refuse_large(form)
         a = problem.n_categories
@@ -147,7 +147,7 @@ def exact_moments(rows, prior):
     rows : Rows
     prior : Dirichlet
     """
-    return moments_of(_singling(rows.separable()), prior.concentrations(), rows.n_reports)
+    return moments_of(singling(rows.separable()), prior.concentrations(), rows.n_reports)
 
 
 def evidence_of(form, alpha):
@@ -215,13 +215,13 @@ def separable_family(form, alpha):
     alpha = alpha + np.bincount(form.index[pure], form.counts[pure], alpha.size)
     log_scale = form.counts @ (form.log_constants + np.log(np.where(pure, form.slope, form.base)))
     both = ~pure & ~flat
-    slopes, powers = _padded(form.index[both], form.slope[both] / form.base[both], form.counts[both], alpha.size)
+    slopes, powers = padded(form.index[both], form.slope[both] / form.base[both], form.counts[both], alpha.size)
     key = np.column_stack([alpha, slopes, powers])
     _, first, group = np.unique(key, axis=0, return_index=True, return_inverse=True)
     return PowerFactors(alpha[first], slopes[first], powers[first]), group.reshape(-1), float(log_scale)
 
 
-def _padded(index, slope, count, size):
+def padded(index, slope, count, size):
     """Return (slopes, powers), each (size, m): the rows of each category side by side, equal slopes merged."""
     order = np.lexsort((slope, index))
     index, slope, count = index[order], slope[order], count[order]
@@ -238,7 +238,7 @@ def _padded(index, slope, count, size):
     return slopes, powers
 
 
-def _singling(form):
+def singling(form):
     """Return the separable form, or refuse where there is none or where some report makes its category less likely."""
     if form is None:
         raise InfeasibleError(

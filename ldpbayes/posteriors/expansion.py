@@ -244,7 +244,8 @@ class OfSummary(AbstractPosterior):
                 )
                 some = flat[rng.permutation(len(flat))[:AVERAGED]]
                 exact["frequency_mean"], exact["frequency_sd"] = moments_from_draws(problem.likelihood, some)
-            return replace(sample, detail=detail, exact=exact, facts=dict(sample.facts) | found.facts())
+            intervals = _with_frequency(sample.intervals, exact)
+            return replace(sample, detail=detail, exact=exact, intervals=intervals, facts=dict(sample.facts) | found.facts())
         return self._dirichlet(problem, own, found, rng)
 
     def _dirichlet(self, problem, own, found, rng):
@@ -276,9 +277,21 @@ class OfSummary(AbstractPosterior):
             detail=drawn.problem or found.sentence,
             weighted=None if engine is not None else (drawn.distribution, drawn.weight),
             exact=exact,
-            intervals=intervals,
+            intervals=_with_frequency(intervals, exact),
             facts=facts,
         )
+
+
+def _with_frequency(intervals, exact):
+    """Return ci_prob → ends of intervals, with those of beta distributions that have the mean and sd of F."""
+
+    def both(ci_prob):
+        from ldpbayes.result.moments import beta_intervals
+
+        own = beta_intervals(exact["frequency_mean"], exact["frequency_sd"], ci_prob)
+        return own | (dict(intervals(ci_prob)) if intervals else {})
+
+    return both
 
 
 def summary_of(rows):

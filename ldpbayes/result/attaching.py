@@ -12,7 +12,7 @@ from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.observed import cell_coords, constant_data, observed_data, observed_of_cells
 from ldpbayes.result.regressions import of_regression
-from ldpbayes.result.validation import validate
+from ldpbayes.result.validation import need_draws, validate
 
 #: Draws of F that would take more seconds than this in all are replaced by its mean.
 LIMIT_SECONDS = 60.0
@@ -177,6 +177,7 @@ def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells | None = None
     """
     if "regression" in tree.attrs:
         return of_regression(tree, by=by)
+    need_draws(tree)
     values = tree["posterior"]["distribution"]
     many = isinstance(data, Cells)
     if not many and not isinstance(data, Collection):

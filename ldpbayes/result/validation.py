@@ -5,7 +5,7 @@ import json
 import numpy as np
 import xarray as xr
 
-from ldpbayes.errors import DataError
+from ldpbayes.errors import ArgumentError, DataError
 
 #: Variables whose draws must be distributions.
 TARGETS = ("distribution", "frequency")
@@ -13,8 +13,19 @@ TARGETS = ("distribution", "frequency")
 ATTRS = ("collection", "n_reports", "prior", "method", "settings")
 #: Variables of the group summary.
 SUMMARY = ("mean", "sd", "lower", "upper", "mcse", "ess_bulk", "ess_tail", "r_hat")
+#: The attr ``draws`` of a result that holds moments and intervals alone.
+NO_DRAWS = "none"
 #: How far a sum of shares may be from one.
 TOLERANCE = 1e-9
+
+
+def need_draws(tree: xr.DataTree) -> None:
+    """Raise an ArgumentError where a result holds moments and intervals alone."""
+    if tree.attrs.get("draws") == NO_DRAWS:
+        raise ArgumentError(
+            "This answer needs draws, and this result has moments and intervals alone: fit the cells that matter again, "
+            "fit(cells.take([key, …]), prior), or fewer categories."
+        )
 
 
 def validate(tree: xr.DataTree) -> None:
@@ -33,12 +44,16 @@ def validate(tree: xr.DataTree) -> None:
         if group not in tree.children:
             raise DataError(f"result has no group {group!r}")
     posterior = tree["posterior"]
-    if "distribution" not in posterior.data_vars:
+    drawn = tree.attrs.get("draws") != NO_DRAWS
+    if drawn and "distribution" not in posterior.data_vars:
         raise DataError("the group 'posterior' has no variable 'distribution'")
-    dims = _dims(posterior["distribution"])
+    if drawn:
+        dims = _dims(posterior["distribution"])
+    else:
+        dims = ("chain", "draw", *(("cell",) if "cell" in posterior.coords else ()), "category")
     if "category" not in posterior.coords or posterior.sizes["category"] < 2:
         raise DataError("the group 'posterior' has no labels for at least two categories")
-    labels = [str(label) for label in posterior["category"].values]
+    labels = np.asarray(posterior["category"].values).astype(str).tolist()
     if len(set(labels)) != len(labels):
         raise DataError("the group 'posterior' has two categories with the same label")
     if "cell" in dims and "cell" not in posterior.coords:
@@ -47,14 +62,14 @@ def validate(tree: xr.DataTree) -> None:
     for name in TARGETS:
         if name in posterior.data_vars:
             _distributions(posterior[name], name, dims)
-        elif not only_mean:
+        elif not only_mean and drawn:
             raise DataError(f"the group 'posterior' has no variable {name!r}")
     _attrs(tree)
     if "summary" in tree.children:
         _summary(tree, dims)
     for group in ("summary", "estimate", "exact", "constant_data"):
         if group in tree.children and "category" in tree[group].coords:
-            found = [str(label) for label in tree[group]["category"].values]
+            found = np.asarray(tree[group]["category"].values).astype(str).tolist()
             if found != labels:
                 raise DataError(f"the group {group!r} has other categories than the group 'posterior'")
 

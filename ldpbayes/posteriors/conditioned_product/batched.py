@@ -1,0 +1,210 @@
+"""Many sets of factors at once, each set conditioned on its own sum: what ConditionedProduct finds for one set."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import fft, special
+
+from ldpbayes.errors import ConvergenceError
+from ldpbayes.posteriors.conditioned_product import factors
+from ldpbayes.posteriors.conditioned_product.engine import ConditionedProduct
+from ldpbayes.posteriors.conditioned_product.factors import TiltedFactors
+
+#: Factors that are worked on together: their nodes stay in the processor's cache.
+BLOCK = 2048
+#: Nodes of a factor, and most steps of a line of ω.
+NODES, LINE = 96, 400
+#: Nodes of a pair of factors.
+PAIR_NODES = 512
+#: Nodes of a factor while the tilt is searched for.
+ROUGH = 24
+#: A tilt serves where the means add up to one within so many sds of the sum.
+NEAR = 0.3
+#: exp(−REACH) is the relative mass that may alias.
+REACH = 36.0
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Moments and quantiles of all factors of all sets, given that each set sums to one.
+
+    Attributes
+    ----------
+    mean, variance : (k, a) arrays
+    log_evidence : (k,) array
+        log ∫ Π φ over the simplex.
+    quantiles : (L, k, a) array
+    alone : (k,) bool array
+        Sets that were worked on one by one, because their transforms die out slowly.
+    rough : (k,) bool array
+        Those among them whose transforms do not die out: moments and evidence are of second order in the saddle point, and
+        quantiles those of beta distributions with these moments.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    log_evidence: np.ndarray
+    quantiles: np.ndarray
+    alone: np.ndarray
+    rough: np.ndarray
+
+
+def batch(family, k, levels=(), *, watch=None):
+    """Return the Batch of k sets of factors that stand one after the other in a family.
+
+    Parameters
+    ----------
+    family : PowerFactors or another family
+        k · a factors.
+    k : int
+    levels : sequence of float
+        Probabilities of the quantiles.
+    watch : Watch, optional
+        Shows progress.
+    """
+    a, levels = family.alpha.size // k, np.asarray(levels, dtype=float)
+    mean, variance, log_evidence = np.empty((k, a)), np.empty((k, a)), np.empty(k)
+    quantiles, alone, rough = np.empty((levels.size, k, a)), np.zeros(k, dtype=bool), np.zeros(k, dtype=bool)
+    size = max(1, BLOCK // a)
+    starts = range(0, k, size)
+    for start in starts if watch is None else watch.track(starts, "Posteriors of the cells"):
+        part = slice(start, min(start + size, k))
+        found = _block(family.take(slice(part.start * a, part.stop * a)), part.stop - part.start, levels)
+        mean[part], variance[part], log_evidence[part], quantiles[:, part], alone[part], rough[part] = found
+    return Batch(mean, variance, log_evidence, quantiles, alone, rough)
+
+
+def _block(family, k, levels):
+    from ldpbayes.posteriors.conditioned_product import _batched
+
+    a = family.alpha.size // k
+    if a == 2:
+        return _pairs(family, k, levels)
+    tilt, nodes, low = _tilted(family, k)
+    shape = (k, a, NODES)
+    offset, weight = nodes.offset.reshape(shape), nodes.weight.reshape(shape)
+    mean, variance, lost = np.zeros((k, a)), np.zeros((k, a)), np.zeros((k, a))
+    log_total, density = np.empty(k), np.zeros(shape if levels.size else (k, a, 0))
+    step = 2 * np.pi / _periods(offset, weight, nodes.variance.reshape(k, a).sum(axis=1))
+    centre = np.ascontiguousarray(nodes.centre.reshape(k, a))
+    _batched.given_the_sum(offset, weight, centre, step, LINE, levels.size > 0, mean, variance, log_total, density, lost)
+    log_evidence = log_total + nodes.log_mass.reshape(k, a).sum(axis=1) + tilt
+    alone = ~(np.isfinite(log_evidence) & (variance > 0).all(axis=1) & (lost <= 1).all(axis=1))
+    quantiles = np.empty((levels.size, k, a))
+    if levels.size:
+        flat = density.reshape(k * a, NODES)
+        flat /= np.maximum(flat.sum(axis=1, keepdims=True), 1e-300)
+        series = fft.rfft(flat)
+        place = np.empty((k * a, levels.size))
+        _batched.positions(flat, np.ascontiguousarray(series.real), np.ascontiguousarray(series.imag), levels, place)
+        u = low[:, None] + nodes.step[:, None] * (place + 0.5)
+        quantiles[:] = (nodes.centre[:, None] * np.exp(factors.log_growth(u))).T.reshape(levels.size, k, a)
+    rough = np.zeros(k, dtype=bool)
+    for i in np.flatnonzero(alone):
+        own = family.take(slice(i * a, (i + 1) * a))
+        try:
+            one = ConditionedProduct(own, np.arange(a), start=float(tilt[i]))
+            mean[i], variance[i], log_evidence[i] = one.mean, one.variance, one.log_evidence
+            if levels.size:
+                quantiles[:, i] = one.quantile(levels)
+        except ConvergenceError:
+            rough[i] = True
+            saddle = TiltedFactors(own, np.ones(a), float(tilt[i]))
+            (mean[i], variance[i]), log_evidence[i] = saddle.saddle_moments(), saddle.saddle_log_evidence()
+            if levels.size:
+                total = np.maximum(mean[i] * (1 - mean[i]) / variance[i] - 1, 1e-6)
+                quantiles[:, i] = special.betaincinv(mean[i] * total, (1 - mean[i]) * total, levels[:, None])
+    return mean, variance, log_evidence, quantiles, alone, rough
+
+
+def _pairs(family, k, levels):
+    """Return what _block does for sets of two factors: the density of p is φ₁(p) φ₂(1 − p), on a grid in y = logit p."""
+    first, second = (family.take(slice(start, None, 2)) for start in (0, 1))
+
+    def density(y):
+        p, rest = special.expit(y), special.expit(-y)
+        # A factor takes one value a time.
+        logs = [
+            np.stack([one.log_smooth(g) for g in np.moveaxis(value, 1, 0)], axis=1)
+            for one, value in ((first, p), (second, rest))
+        ]
+        return sum(logs) + first.alpha[:, None] * special.log_expit(y) + second.alpha[:, None] * special.log_expit(-y)
+
+    def rising(y):
+        p, rest = special.expit(y), special.expit(-y)
+        return first.alpha * rest - second.alpha * p + p * rest * (first.slope(p) - second.slope(rest)) > 0
+
+    mode = factors.bisect(rising, np.full(k, -700.0), np.full(k, 700.0), 70)
+    top = density(mode[:, None])[:, 0]
+    ends = []
+    for sign in (-1.0, 1.0):
+        low, high = np.zeros(k), np.full(k, 1e-8)
+        for _ in range(60):
+            inside = density((mode + sign * high)[:, None])[:, 0] > top - REACH
+            if not inside.any():
+                break
+            low, high = np.where(inside, high, low), np.where(inside, 2 * high, high)
+        ends.append(factors.bisect(lambda u: density((mode + sign * u)[:, None])[:, 0] > top - REACH, low, high, 12))  # noqa: B023
+    step = (ends[0] + ends[1]) / PAIR_NODES
+    y = (mode - ends[0])[:, None] + step[:, None] * (np.arange(PAIR_NODES) + 0.5)
+    weight = np.exp(density(y) - top[:, None])
+    total = weight.sum(axis=1)
+    weight /= total[:, None]
+    p = special.expit(y)
+    mean = np.stack([(weight * p).sum(axis=1), (weight * special.expit(-y)).sum(axis=1)], axis=1)
+    variance = np.repeat((weight * (p - mean[:, :1]) ** 2).sum(axis=1)[:, None], 2, axis=1)
+    quantiles = np.empty((levels.size, k, 2))
+    if levels.size:
+        from ldpbayes.posteriors.conditioned_product import _batched
+
+        series, place = fft.rfft(weight), np.empty((k, levels.size))
+        _batched.positions(weight, np.ascontiguousarray(series.real), np.ascontiguousarray(series.imag), levels, place)
+        found = special.expit((mode - ends[0])[:, None] + step[:, None] * (place + 0.5))
+        quantiles[:, :, 0] = found.T
+        _batched.positions(weight, np.ascontiguousarray(series.real), np.ascontiguousarray(series.imag), 1 - levels, place)
+        quantiles[:, :, 1] = special.expit(-((mode - ends[0])[:, None] + step[:, None] * (place + 0.5))).T
+    none = np.zeros(k, dtype=bool)
+    return mean, variance, top + np.log(total * step), quantiles, none, none
+
+
+def _tilted(family, k):
+    """Return (tilts (k,), Nodes of all factors, lower ends of their windows) with means that nearly add up to one."""
+    size = family.alpha.size // k
+    bounds = (family.alpha * size + family.slope(np.full(family.alpha.shape, 1 / size))).reshape(k, size)
+    low, high = bounds.min(axis=1), bounds.max(axis=1)
+
+    def above(t):
+        return factors._modes(family, np.repeat(t, size), 26).reshape(k, size).sum(axis=1) > 1
+
+    tilt = factors.bisect(above, low, high, 14)
+    for _ in range(20):
+        each = np.repeat(tilt, size)
+        centre = factors._modes(family, each, 44)
+        window = factors._window(family, each, centre)
+        nodes = factors._trapezoid(family, each, centre, *window, ROUGH)
+        excess = (centre + nodes.mean_offset).reshape(k, size).sum(axis=1) - 1
+        spread = nodes.variance.reshape(k, size).sum(axis=1)
+        if (np.abs(excess) < NEAR * np.sqrt(spread)).all():
+            break
+        tilt = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - family.lowest_tilt))
+    return tilt, factors._trapezoid(family, each, centre, *window, NODES), window[0]
+
+
+def _periods(offset, weight, variance):
+    """Return for each set a length within which the sum stays but for exp(−REACH), by Chernoff bounds."""
+    offset, weight = offset[:, :, ::3], weight[:, :, ::3]
+    weight = weight / weight.sum(axis=2, keepdims=True)
+    sd = np.sqrt(variance)
+    mean = np.einsum("kan,kan->k", weight, offset)
+    out = np.zeros(len(sd))
+    for sign in (1.0, -1.0):
+        ends = np.full(len(sd), np.inf)
+        for factor in (2.0, 5.0, 8.5, 14.0):
+            shift = sign * factor / sd
+            exponent = shift[:, None, None] * offset
+            top = exponent.max(axis=2)
+            total = (weight * np.exp(exponent - top[:, :, None])).sum(axis=2)
+            cumulant = (top + np.log(total)).sum(axis=1)
+            ends = np.minimum(ends, (cumulant + REACH) / np.abs(shift) - sign * mean)
+        out = np.maximum(out, ends)
+    return 1.1 * out

@@ -1,0 +1,345 @@
+"""Very many cells or categories: moments, intervals and evidence in vectorised calls, without draws."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.likelihoods import Separable, Summary
+from ldpbayes.posteriors.base import Watch
+from ldpbayes.posteriors.conditioned_product import PowerFactors
+from ldpbayes.posteriors.conditioned_product.batched import Batch, batch
+from ldpbayes.posteriors.exact import moments_of, padded, singling
+from ldpbayes.posteriors.expansion import Expansion, accuracy, refusal, summary_of
+from ldpbayes.posteriors.frequency import frequency_moments
+from ldpbayes.posteriors.surrogate import GaussianFactors
+from ldpbayes.priors.base import Nodes
+
+#: Seconds of one factor of one cell: moments and the ends of an interval.
+SECONDS = 4e-5
+#: Values of the hyperparameter of a mixture at which all cells are worked on, about.
+VALUES = 40
+#: Most categories of one collection whose reports do not single out one category each.
+MAX_FACTORS = 200_000
+
+
+@dataclass(frozen=True, eq=False)
+class Many:
+    """Cells that one vectorised call serves, under one Dirichlet prior for each or a mixture of such priors.
+
+    Attributes
+    ----------
+    separable, summarized : lists of (position, Separable or Summary)
+    n_reports : (cells,) array
+    n_categories : int
+    """
+
+    separable: list
+    summarized: list
+    n_reports: np.ndarray
+    n_categories: int
+
+    @classmethod
+    def of(cls, cells):
+        """Return the Many of cells.
+
+        Raises
+        ------
+        InfeasibleError
+            Where a cell has reports that do not single out one category each.
+        """
+        separable, summarized = [], []
+        for position, (label, one) in enumerate(zip(cells.labels, cells.likelihoods, strict=True)):
+            if one.rows() is None:
+                summarized.append((position, one))
+                continue
+            try:
+                separable.append((position, singling(one.separable())))
+            except InfeasibleError as err:
+                raise InfeasibleError(f"Cell {label}: {err}") from err
+        sizes = np.array([cell.n_reports for cell in cells.values()], dtype=float)
+        return cls(separable, summarized, sizes, cells.n_categories)
+
+    @property
+    def seconds(self) -> float:
+        """Predicted time under one Dirichlet prior."""
+        return SECONDS * len(self.n_reports) * self.n_categories
+
+    def under(self, alpha, levels=(), watch=None) -> Batch:
+        """Return the Batch of all cells under Dirichlet(α), with the log-evidence of their reports.
+
+        Parameters
+        ----------
+        alpha : (a,) array
+        levels : sequence of float
+        watch : Watch, optional
+        """
+        k, a = len(self.n_reports), self.n_categories
+        out = Batch(np.empty((k, a)), np.empty((k, a)), np.empty(k), np.empty((len(levels), k, a)), *np.zeros((2, k), bool))
+        normaliser = gammaln(alpha.sum()) - gammaln(alpha).sum()
+        for members, make in ((self.separable, _powers), (self.summarized, _gaussians)):
+            if not members:
+                continue
+            place = np.array([position for position, _ in members])
+            family, log_scale = make([one for _, one in members], alpha)
+            found = batch(family, len(members), levels, watch=watch)
+            out.mean[place], out.variance[place], out.alone[place] = found.mean, found.variance, found.alone
+            out.rough[place] = found.rough
+            out.log_evidence[place] = found.log_evidence + log_scale + normaliser
+            out.quantiles[:, place] = found.quantiles
+        return out
+
+    def accuracies(self, found: Batch, labels) -> list:
+        """Return the Accuracy of every summary, in the order of ``summarized``.
+
+        Raises
+        ------
+        InfeasibleError
+            Where a summary cannot stand for its reports.
+        """
+        out = []
+        for position, one in self.summarized:
+            mean, variance = found.mean[position], found.variance[position]
+            own = accuracy(one, mean, variance, variance)
+            if own.problem:
+                raise InfeasibleError(refusal(one, own, f"cell {labels[position]}"))
+            out.append(own)
+        return out
+
+
+def exact_entries(found: Batch, alpha, n_reports) -> dict:
+    """Return the variables of the group ``exact`` of a Batch with two quantiles."""
+    mean, sd = frequency_moments(found.mean, found.variance, alpha, n_reports[:, None])
+    return {
+        "distribution_mean": found.mean,
+        "distribution_sd": np.sqrt(found.variance),
+        "distribution_lower": found.quantiles[0],
+        "distribution_upper": found.quantiles[1],
+        "frequency_mean": mean,
+        "frequency_sd": sd,
+        "log_evidence": found.log_evidence,
+    }
+
+
+def mixed_entries(many: Many, mixture, levels, watch: Watch) -> tuple[dict, Nodes]:
+    """Return (entries of ``exact``, nodes) of cells that share the hyperparameter of a mixture.
+
+    Means and variances are mixed over the nodes. The ends of intervals are averages of the nodes' ends, moved so that the
+    interval is as much wider than theirs as the sd is.
+    """
+    known: dict[float, float] = {}
+
+    def total(prior):
+        key = float(prior.concentrations().sum())
+        if key not in known:
+            known[key] = float(many.under(prior.concentrations()).log_evidence.sum())
+        return known[key]
+
+    nodes = mixture.nodes(total)
+    keep = nodes.weights > 1e-6
+    weights = nodes.weights[keep] / nodes.weights[keep].sum()
+    priors = [prior for prior, kept in zip(nodes.priors, keep, strict=True) if kept]
+    parts = []
+    for prior in watch.track(priors, "Posteriors of the cells at the nodes"):
+        alpha = prior.concentrations()
+        parts.append(exact_entries(many.under(alpha, levels), alpha, many.n_reports))
+    out = {}
+    for target in ("distribution", "frequency"):
+        means = np.stack([part[f"{target}_mean"] for part in parts])
+        sds = np.stack([part[f"{target}_sd"] for part in parts])
+        centre = np.tensordot(weights, means, 1)
+        inside = np.tensordot(weights, sds**2, 1)
+        out[f"{target}_mean"] = centre
+        out[f"{target}_sd"] = np.sqrt(inside + np.tensordot(weights, (means - centre) ** 2, 1))
+        if target == "distribution":
+            wider = out["distribution_sd"] / np.sqrt(inside)
+            for name in ("lower", "upper"):
+                end = np.tensordot(weights, np.stack([part[f"distribution_{name}"] for part in parts]), 1)
+                out[f"distribution_{name}"] = np.clip(centre + wider * (end - centre), 0.0, 1.0)
+    logs = np.stack([part["log_evidence"] for part in parts])
+    top = logs.max(axis=0)
+    out["log_evidence"] = top + np.log(np.tensordot(weights, np.exp(logs - top), 1))
+    return out, nodes
+
+
+def _powers(forms: list[Separable], alpha):
+    """Return (PowerFactors of all cells, log of the constants left out of each) of separable reports."""
+    k, a = len(forms), alpha.size
+    sizes = [form.index.size for form in forms]
+    cell = np.repeat(np.arange(k), sizes)
+    index, base, slope, counts, constants = (
+        np.concatenate([getattr(form, name) for form in forms])
+        for name in ("index", "base", "slope", "counts", "log_constants")
+    )
+    flat = cell * a + index.astype(np.int64)
+    pure, level = base == 0, slope == 0
+    raised = np.tile(alpha, k) + np.bincount(flat[pure], counts[pure], k * a)
+    scale = np.bincount(cell, counts * (constants + np.log(np.where(pure, slope, base))), k)
+    both = ~pure & ~level
+    slopes, powers = padded(flat[both], slope[both] / base[both], counts[both], k * a)
+    return PowerFactors(raised, slopes, powers), scale
+
+
+def _gaussians(summaries: list[Summary], alpha):
+    """Return (GaussianFactors of all cells, log of the constants left out of each) of summaries."""
+    linear = np.concatenate([one.linear for one in summaries])
+    curvature = np.concatenate([one.tangent_curvature for one in summaries])
+    return GaussianFactors(np.tile(alpha, len(summaries)), linear, curvature), np.array([one.constant for one in summaries])
+
+
+def seconds_of_mixture(many: Many) -> float:
+    """Return the predicted time under a mixture."""
+    return math.ceil(VALUES * 0.7) * many.seconds
+
+
+def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
+    """Return the result of all cells, without draws.
+
+    Parameters
+    ----------
+    many : Many
+    cells : Cells
+    prior : AbstractPrior
+        A Dirichlet prior of every cell, or a mixture whose hyperparameter they share.
+    run : dict
+        random_seed, ci_prob and progressbar.
+    settings : dict
+        What was asked for, to be recorded.
+
+    Returns
+    -------
+    DataTree
+
+    Raises
+    ------
+    InfeasibleError
+        Where the prior is neither, or a summary cannot stand for its reports.
+    """
+    from ldpbayes.result.cells import FACTS
+    from ldpbayes.result.moments import build_moments
+
+    watch, ci_prob, alpha = Watch(run["progressbar"]), run["ci_prob"], prior.concentrations()
+    levels = ((1 - ci_prob) / 2, (1 + ci_prob) / 2)
+    more, described = {}, prior.describe()
+    if alpha is not None:
+        found = many.under(alpha, levels, watch)
+        entries, alone = exact_entries(found, alpha, many.n_reports), int(found.alone.sum())
+        rough = int(found.rough.sum())
+    elif prior.mixture() is not None:
+        mixture = prior.mixture()
+        entries, nodes = mixed_entries(many, mixture, levels, watch)
+        found = Batch(entries["distribution_mean"], entries["distribution_sd"] ** 2, None, None, None, None)
+        alone, rough, name = 0, 0, mixture.parameter
+        more = {f"{name}_mean": float(nodes.weights @ nodes.values), f"{name}_nodes": nodes.values.size}
+        more |= dict(zip((f"{name}_lower", f"{name}_upper"), map(float, mixture.quantile(nodes, levels)), strict=True))
+        more |= {"log_evidence": float(nodes.log_evidence), "prior": f"{described}, one {name} for all cells"}
+    else:
+        raise InfeasibleError(
+            f"Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is {described}."
+        )
+    if rough:
+        more["rough_cells"] = rough
+    k, accuracies = len(cells), many.accuracies(found, cells.labels)
+    method = "exact" if not many.summarized else "summary" if not many.separable else "several"
+    checked = "Moments, intervals and evidence are integrals; no draws were made."
+    if accuracies:
+        worst = max(accuracies, key=lambda one: one.error)
+        checked += f" Of the summaries the least accurate: {worst.sentence}"
+        more |= worst.facts()
+    methods = np.full(k, "exact", dtype=object)
+    methods[[position for position, _ in many.summarized]] = "summary"
+    blank = {name: np.array([value] * k, dtype=object if value == "" else type(value)) for name, value in FACTS.items()}
+    facts = blank | {"method": methods, "converged": np.ones(k, dtype=int), "log_evidence": entries["log_evidence"]}
+    facts["outcome"] = np.full(k, checked, dtype=object)
+    facts["frequency_draws"] = np.full(k, "moments only", dtype=object)
+    one_by_one = f" {alone} of them one by one, as their transforms die out slowly." if alone else ""
+    if rough:
+        one_by_one += f" {rough} have moments of second order in the saddle point."
+    attrs = {
+        "reason": f"So many cells have moments, intervals and evidence in vectorised calls, and no draws.{one_by_one}",
+        "sampling": "independent",
+        "converged": 1,
+        "interrupted": 0,
+        "checked": checked,
+        "problems": "",
+        "outcome": checked,
+        "random_seed": run["random_seed"],
+    }
+    kept = {key: value for key, value in (settings | run).items() if key != "progressbar" and value is not None}
+    return build_moments(
+        cells, prior, method=method, settings=kept, exact=entries, ci_prob=ci_prob, attrs=attrs | more, facts=facts
+    )
+
+
+def fit_one(problem, run: dict, settings: dict):
+    """Return the result of one collection without draws: of separable reports exact, of others by their expansion.
+
+    Parameters
+    ----------
+    problem : Problem
+    run, settings : dict
+        As for fit_cells.
+
+    Returns
+    -------
+    DataTree
+
+    Raises
+    ------
+    InfeasibleError
+        Where the prior is no Dirichlet, or the expansion may be off.
+    """
+    from ldpbayes.result.moments import build_moments
+
+    alpha, ci_prob = problem.alpha, run["ci_prob"]
+    if alpha is None:
+        raise InfeasibleError(f"Moments without draws need a Dirichlet prior; this one is {problem.prior.describe()}.")
+    form, facts = problem.separable, {}
+    if form is not None and (form.slope >= 0).all():
+        found, method = moments_of(form, alpha, problem.n_users), "exact"
+        mean, variance, log_evidence = found.mean, found.variance, found.log_evidence
+        lower, upper = found.interval(ci_prob)
+        checked = "Moments, intervals and evidence are integrals; no draws were made."
+    else:
+        if problem.n_categories > MAX_FACTORS:
+            raise InfeasibleError(
+                f"Moments of reports that do not single out one category each are made for at most {MAX_FACTORS:,} "
+                f"categories, got {problem.n_categories:,}."
+            )
+        method = "summary"
+        summary = problem.likelihood if problem.rows is None else summary_of(problem.rows)
+        own = Expansion(summary, alpha)
+        if own.accuracy.problem:
+            raise InfeasibleError(refusal(summary, own.accuracy))
+        engine, log_scale = own.exact()
+        if engine is None:
+            raise InfeasibleError("The transforms of this expansion do not die out, so that only draws have its moments.")
+        mean, variance, log_evidence = engine.mean, engine.variance, engine.log_evidence + log_scale
+        lower, upper = engine.quantile([(1 - ci_prob) / 2, (1 + ci_prob) / 2])
+        checked, facts = own.accuracy.sentence, own.accuracy.facts()
+    frequency_mean, frequency_sd = frequency_moments(mean, variance, alpha, problem.n_users)
+    entries = {
+        "distribution_mean": mean,
+        "distribution_sd": np.sqrt(variance),
+        "distribution_lower": lower,
+        "distribution_upper": upper,
+        "frequency_mean": frequency_mean,
+        "frequency_sd": frequency_sd,
+        "log_evidence": np.array(float(log_evidence)),
+    }
+    attrs = {
+        "reason": "So many categories have moments, intervals and evidence, and no draws.",
+        "sampling": "independent",
+        "converged": 1,
+        "interrupted": 0,
+        "checked": checked,
+        "problems": "",
+        "outcome": checked,
+        "random_seed": run["random_seed"],
+    }
+    kept = {key: value for key, value in (settings | run).items() if key != "progressbar" and value is not None}
+    return build_moments(
+        problem.collection, problem.prior, method=method, settings=kept, exact=entries, ci_prob=ci_prob, attrs=attrs | facts
+    )

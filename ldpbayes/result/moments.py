@@ -1,0 +1,100 @@
+"""Results that hold moments, intervals and evidence, and no draws: of very many cells or categories."""
+
+import json
+
+import numpy as np
+import xarray as xr
+from scipy import special
+
+from ldpbayes.collections import Cells
+from ldpbayes.result.observed import cell_coords, constant_data, observed_data, observed_of_cells
+from ldpbayes.result.validation import NO_DRAWS, validate
+
+#: Reports of more cells than this are left out of the result: they would be a variable each.
+MAX_OBSERVED = 200
+
+
+def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_prob: float, attrs: dict, facts=None):
+    """Return the DataTree of a posterior without draws.
+
+    Parameters
+    ----------
+    data : Cells, Collection or Summarized
+    prior : AbstractPrior
+    method : str
+    settings : dict
+    exact : dict
+        distribution_mean, distribution_sd, distribution_lower, distribution_upper, frequency_mean, frequency_sd of shape
+        ([cells,] a) and log_evidence of shape ([cells]).
+    ci_prob : float
+    attrs : dict
+        Further facts, the diagnostics among them.
+    facts : dict of (cells,) arrays, optional
+        Of each cell, for the group ``cells``.
+
+    Returns
+    -------
+    DataTree
+        The group ``posterior`` has the coordinates alone, and the attr ``draws`` is "none".
+    """
+    many = isinstance(data, Cells)
+    dims = ("cell", "category") if many else ("category",)
+    coords = {"category": np.array(data.categories, dtype=object)} | (cell_coords(data) if many else {})
+    exact = dict(exact) | beta_intervals(exact["frequency_mean"], exact["frequency_sd"], ci_prob)
+    tree = xr.DataTree()
+    tree["posterior"] = xr.DataTree(xr.Dataset(coords=coords))
+    tree["exact"] = xr.DataTree(
+        xr.Dataset({name: (dims if name != "log_evidence" else dims[:-1], value) for name, value in exact.items()}, coords)
+    )
+    blank = np.full(np.shape(exact["distribution_mean"]), np.nan)
+    summary = {
+        key: (("target", *dims), np.stack([exact[f"{target}_{key}"] for target in ("distribution", "frequency")]))
+        for key in ("mean", "sd", "lower", "upper")
+    }
+    summary["mcse"] = (("target", *dims), np.zeros((2, *blank.shape)))
+    summary |= {key: (("target", *dims), np.stack([blank, blank])) for key in ("ess_bulk", "ess_tail", "r_hat")}
+    marks = {"ci_prob": ci_prob, "ci_kind": "eti"}
+    tree["summary"] = xr.DataTree(xr.Dataset(summary, coords | {"target": ["distribution", "frequency"]}, marks))
+    if many:
+        observed = observed_of_cells(data) if len(data) <= MAX_OBSERVED else xr.Dataset()
+        constants = constant_data(data)
+    else:
+        observed = xr.Dataset(observed_data(data))
+        constants = xr.Dataset({"n_reports": ((), data.n_reports)})
+    for name, value in prior.to_dict().items():
+        array = np.asarray(value)
+        constants[name] = (
+            ("category",) if array.shape == prior.shape else tuple(f"{name}_{i}" for i in range(array.ndim)),
+            array,
+        )
+    tree["observed_data"], tree["constant_data"] = xr.DataTree(observed), xr.DataTree(constants)
+    if facts:
+        tree["cells"] = xr.DataTree(xr.Dataset({k: (("cell",), v) for k, v in facts.items()}, cell_coords(data)))
+    tree.attrs |= {
+        "collection": data.id,
+        "title": data.title,
+        "n_reports": data.n_reports,
+        "prior": prior.describe(),
+        "prior_weight": prior.weight(),
+        "method": method,
+        "settings": json.dumps(settings, sort_keys=True, default=float),
+        "draws": NO_DRAWS,
+        "frequency_draws": "moments only",
+        "frequency_intervals": "of the beta distribution with the mean and sd of F",
+        "identifiability": data.identifiability(),
+        "caveat": data.caveat(),
+    } | attrs
+    validate(tree)
+    return tree
+
+
+def beta_intervals(mean: np.ndarray, sd: np.ndarray, ci_prob: float) -> dict[str, np.ndarray]:
+    """Return frequency_lower and frequency_upper: ends of the interval of a beta distribution with this mean and sd."""
+    mean, sd = np.asarray(mean, dtype=float), np.asarray(sd, dtype=float)
+    inside = (sd > 0) & (mean > 0) & (mean < 1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        total = np.where(inside, mean * (1 - mean) / sd**2 - 1, 1.0)
+        inside &= total > 0
+        first, second = np.where(inside, mean * total, 1.0), np.where(inside, (1 - mean) * total, 1.0)
+        ends = [special.betaincinv(first, second, level) for level in ((1 - ci_prob) / 2, (1 + ci_prob) / 2)]
+    return {f"frequency_{name}": np.where(inside, end, mean) for name, end in zip(("lower", "upper"), ends, strict=True)}

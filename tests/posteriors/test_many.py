@@ -1,0 +1,179 @@
+"""Many cells in vectorised calls against one at a time; results without draws, and what they refuse."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ldpbayes import ArgumentError, Cells, Collection, InfeasibleError, Tally, answers, fit, result
+from ldpbayes.likelihoods import Summary
+from ldpbayes.pages.fit import of_fit
+from ldpbayes.posteriors.base import Watch
+from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
+from ldpbayes.posteriors.conditioned_product.batched import batch
+from ldpbayes.posteriors.exact import exact_moments
+from ldpbayes.posteriors.many import Many, mixed_entries
+from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.posteriors.surrogate import GaussianFactors
+from ldpbayes.priors import Dirichlet, as_prior
+from ldpbayes.protocols import UnaryEncoding
+from ldpbayes.protocols.designs import warner
+from ldpbayes.protocols.grr import GRR
+
+LEVELS = (0.025, 0.5, 0.975)
+
+
+def counted(size, seed=1, n=2000):
+    rng = np.random.default_rng(seed)
+    protocol = GRR(size, 1.0)
+    p = rng.dirichlet(np.ones(size))
+    return Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng))
+
+
+@pytest.fixture(scope="module")
+def cells():
+    found = {k: Collection([f"c{x}" for x in range(12)], [counted(12, k, n)]) for k, n in enumerate((80, 900, 40_000))}
+    return Cells(found, by="day")
+
+
+@pytest.mark.parametrize(("kind", "size"), [("powers", 2), ("powers", 5), ("gaussians", 8)])
+def test_batches_are_what_one_set_at_a_time_gives(size, kind):
+    rng = np.random.default_rng(size)
+    counts = np.stack([rng.multinomial(n, rng.dirichlet(np.ones(size))) for n in (300, 3000, 90_000)]).astype(float)
+    if kind == "powers":
+        family = PowerFactors(np.full(3 * size, 0.5), np.full((3 * size, 1), 1.7), counts.reshape(-1, 1))
+    else:
+        family = GaussianFactors(np.full(3 * size, 0.5), 0.3 * counts.ravel(), np.repeat(0.3 * counts.sum(axis=1), size))
+    found = batch(family, 3, LEVELS)
+    for i in range(3):
+        if found.rough[i]:
+            continue
+        one = ConditionedProduct(family.take(slice(i * size, (i + 1) * size)), np.arange(size))
+        sd = np.sqrt(one.variance)
+        assert (np.abs(found.mean[i] - one.mean) < 1e-8 * sd).all()
+        np.testing.assert_allclose(found.variance[i], one.variance, rtol=1e-7)
+        assert found.log_evidence[i] == pytest.approx(one.log_evidence, abs=1e-7)
+        assert (np.abs(found.quantiles[:, i] - one.quantile(LEVELS)) < 2e-4 * sd).all()
+    assert found.rough.sum() <= 1
+
+
+def test_sets_whose_transforms_do_not_die_out_have_the_saddle_point():
+    found = batch(GaussianFactors(np.full(6, 0.01), np.zeros(6), np.full(6, 2.0)), 2, LEVELS)
+    assert found.rough.all() and found.alone.all() and np.isfinite(found.quantiles).all()
+    np.testing.assert_allclose(found.mean, 1 / 3, rtol=1e-6)
+
+
+def test_cells_without_draws_are_those_of_single_fits(cells):
+    tree = fit(cells, "flat", draws=0, random_seed=1, ci_prob=0.9)
+    assert tree.attrs["draws"] == "none" and tree["summary"]["mean"].dims == ("target", "cell", "category")
+    for i, cell in enumerate(cells.values()):
+        known = exact_moments(cell.rows, Dirichlet.flat(12))
+        exact = tree["exact"].isel(cell=i)
+        for name, value in {
+            "distribution_mean": known.mean,
+            "distribution_sd": known.sd,
+            "frequency_mean": known.frequency_mean,
+            "frequency_sd": known.frequency_sd,
+            "log_evidence": known.log_evidence,
+        }.items():
+            np.testing.assert_allclose(exact[name], value, rtol=1e-9)
+        np.testing.assert_allclose(
+            [exact["distribution_lower"], exact["distribution_upper"]], known.interval(0.9), atol=1e-6
+        )
+    frequency = tree["summary"].sel(target="frequency")
+    assert (frequency["lower"] <= frequency["mean"]).all() and (frequency["mean"] <= frequency["upper"]).all()
+    assert set(tree["cells"]["method"].values) == {"exact"}
+
+
+@pytest.mark.calibrate
+def test_one_hyperparameter_of_all_cells(cells):
+    """Against the engine that works on one cell after the other."""
+    mixture = as_prior("learnt", 12).mixture()
+    out, nodes = mixed_entries(Many.of(cells.take([1])), mixture, (0.025, 0.975), Watch())
+    known = Mixture().moments(cells[1], "learnt")
+    assert nodes.log_evidence == pytest.approx(known.log_evidence, abs=1e-6)
+    for name, value in {
+        "distribution_mean": known.mean,
+        "distribution_sd": known.sd,
+        "frequency_sd": known.frequency_sd,
+    }.items():
+        np.testing.assert_allclose(out[name][0], value, rtol=1e-6)
+    assert (
+        (out["distribution_lower"] < out["distribution_mean"]) & (out["distribution_mean"] < out["distribution_upper"])
+    ).all()
+
+
+def test_summaries_without_draws():
+    rng = np.random.default_rng(1)
+    protocol = UnaryEncoding.optimized(8, 1.0)
+    rows = Tally(protocol, *protocol.simulate(rng.multinomial(4000, np.full(8, 1 / 8)), rng)).rows
+    summary = Summary.of(rows, np.full(8, 1 / 8))
+    kept = Cells({"x": summary, "y": summary + summary}, categories=[*"abcdefgh"])
+    tree = fit(kept, "jeffreys", draws=0)
+    alone = fit(summary, "jeffreys", random_seed=1, draws=50)
+    for name in ("mean", "sd", "lower", "upper"):
+        found, known = tree["summary"][name].sel(cell="x"), alone["summary"][name]
+        np.testing.assert_allclose(found.sel(target="distribution"), known.sel(target="distribution"), atol=1e-6)
+    assert tree.attrs["method"] == "summary" and tree.attrs["predicted_error"] < 0.1
+    far = Summary.of(rows, np.r_[0.65, np.full(7, 0.05)])
+    with pytest.raises(InfeasibleError, match=r"The summary of cell x .* cannot stand for"):
+        fit(Cells({"x": far, "y": summary}, categories=[*"abcdefgh"]), "jeffreys", draws=0)
+
+
+def test_too_many_draws_give_way_to_moments(cells, monkeypatch):
+    import sys
+
+    fitting = sys.modules["ldpbayes.fitting"]
+    monkeypatch.setattr(fitting, "MAX_OF_CELLS", 1e4)
+    tree = fit(cells, "jeffreys")
+    assert tree.attrs["draws"] == "none" and "vectorised" in tree.attrs["reason"]
+    monkeypatch.setattr(fitting, "LEARNT_FROM", 3)
+    monkeypatch.setattr(fitting, "PATIENCE", 1e-3)
+    monkeypatch.setattr(fitting, "default_prior", lambda size: "learnt")
+    assert "would take about" in fit(cells).attrs["prior_reason"]
+    one = fit(cells.take([1]), "jeffreys", draws=50, random_seed=1, estimates=False)  # draws of named cells on demand
+    np.testing.assert_allclose(one["summary"]["mean"].isel(cell=0), tree["summary"]["mean"].isel(cell=1), rtol=1e-9)
+
+
+def test_results_without_draws_are_saved_shown_and_asked(cells, tmp_path):
+    tree = fit(cells, "jeffreys", draws=0)
+    result.save(tree, tmp_path / "cells.nc")
+    again = result.load(tmp_path / "cells.nc")
+    np.testing.assert_array_equal(again["summary"]["mean"], tree["summary"]["mean"])
+    assert result.select(again, "1")["summary"]["mean"].dims == ("target", "category")
+    assert "c0" in str(of_fit(tree, collection=cells).tables[0].rows)
+    single = fit(cells[2], "jeffreys", draws=0)
+    assert of_fit(single, collection=cells[2]).figures
+    for tree, cell in ((again, {"cell": "1"}), (single, {})):
+        for ask in (lambda: answers.entropy(tree, **cell), lambda: answers.contrast(tree, "c0", "c1", **cell)):  # noqa: B023
+            with pytest.raises(ArgumentError, match="needs draws"):
+                ask()
+    with pytest.raises(ArgumentError, match="needs draws"):
+        answers.poststratify(again, np.ones(3))
+    with pytest.raises(ArgumentError, match="needs draws"):
+        result.add_log_likelihood(single, cells[2])
+
+
+def test_what_cannot_be_done_without_draws(cells):
+    protocol = UnaryEncoding.optimized(3, 1.0)
+    rng = np.random.default_rng(1)
+    unary = Collection([*"abc"], [Tally(protocol, *protocol.simulate(rng.multinomial(90, np.ones(3) / 3), rng))])
+    with pytest.raises(InfeasibleError, match=r"Cell x: .*single out one category"):
+        fit(Cells({"x": unary}), "jeffreys", draws=0)
+    with pytest.raises(InfeasibleError, match="Dirichlet prior"):
+        fit(cells, "smooth", draws=0)
+    with pytest.raises(InfeasibleError, match="independent priors"):
+        fit(cells, "hierarchical", draws=0)
+    with pytest.raises(ArgumentError, match="keys must be those of cells"):
+        cells.take(["nowhere"])
+    assert replace(exact_moments(cells[1].rows, Dirichlet.flat(12))).mean.sum() == pytest.approx(1)
+
+
+def test_two_categories_are_one_dimensional():
+    tallies = [Tally(warner(0.7), [0, 1], counts) for counts in ([60, 40], [3, 0], [9000, 21_000])]
+    tree = fit(Cells({i: Collection(["no", "yes"], [one]) for i, one in enumerate(tallies)}), "flat", draws=0)
+    for i, one in enumerate(tallies):
+        known = exact_moments(one.rows, Dirichlet.flat(2))
+        np.testing.assert_allclose(tree["exact"]["distribution_mean"][i], known.mean, rtol=1e-8)
+        np.testing.assert_allclose(tree["exact"]["distribution_lower"][i], known.interval()[0], atol=1e-6)
+        assert float(tree["exact"]["log_evidence"][i]) == pytest.approx(known.log_evidence, abs=1e-7)
