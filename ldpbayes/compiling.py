@@ -67,6 +67,56 @@ def _optional_cache():
     return OptionalCache
 
 
+def vector_sum(count, lanes):
+    """Return a function of compiled code that adds ``count`` short vectors of float32 to another, element by element.
+
+    The compiler vectorises such a loop over a few entries only behind checks that the arrays do not overlap, and these
+    take longer than the loop.
+
+    Parameters
+    ----------
+    count : int
+        Number of vectors that are added.
+    lanes : int
+        Entries of a vector.
+
+    Returns
+    -------
+    callable
+        ``add(out, place, table, places)``: out[place + i] += Σ_k table[places[k] + i] for i < lanes, with flat float32
+        arrays and a tuple of unsigned places. Nothing is checked.
+    """
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def add(typingctx, out, place, table, places):
+        def generate(context, builder, signature, args):
+            vector = ir.VectorType(ir.FloatType(), lanes)
+
+            def pointer(array, index):
+                start = context.make_array(signature.args[array])(context, builder, args[array]).data
+                return builder.bitcast(builder.gep(start, [index]), vector.as_pointer())
+
+            def load(at):
+                loaded = builder.load(at)
+                loaded.align = 4
+                return loaded
+
+            target = pointer(0, args[1])
+            parts = [load(pointer(2, builder.extract_value(args[3], k))) for k in range(count)] + [load(target)]
+            while len(parts) > 1:  # in pairs, which keeps rounding and waiting short
+                pairs = [builder.fadd(*parts[i : i + 2]) for i in range(0, len(parts) - 1, 2)]
+                parts = pairs + parts[2 * len(pairs) :]
+            builder.store(parts[0], target).align = 4
+            return context.get_dummy_value()
+
+        return types.void(out, place, table, places), generate
+
+    return add
+
+
 def give_pytensor_a_folder():
     """Let PyTensor compile in a temporary folder, removed at the end, where its own cannot be made."""
     from pytensor import config
