@@ -300,7 +300,7 @@ def test_mend_15_compiled_functions_need_no_cache_folder(tmp_path):
 import ldpbayes, numpy as np
 from ldpbayes.likelihoods import kernels
 print(ldpbayes.__file__)
-kernels.look_up(np.array([[1], [2]], dtype=np.uint8), np.ones((1, 256)))
+kernels.sparse_sums(np.array([0, 1]), np.array([1], dtype=np.uint16), np.ones(2))
 """
     done = in_a_container(tmp_path, code)
     assert done.returncode == 0, done.stderr

@@ -241,3 +241,27 @@ def test_kinds_are_complete_and_override_nothing_that_is_concrete():
 def all_subclasses(base):
     found = set(base.__subclasses__())
     return found.union(*(all_subclasses(kind) for kind in found))
+
+
+@pytest.mark.parametrize("sparse", [0, 10**9], ids=["lists", "tables"])
+@pytest.mark.parametrize("repeated", [False, True])
+@settings(max_examples=15, deadline=None)
+@given(n_categories=st.integers(2, 140), n_rows=st.sampled_from([1, 300, 1500]), seed=st.integers(0, 99))
+def test_many_draws_around_their_mean(sparse, repeated, n_categories, n_rows, seed):
+    """An error e of z in single precision costs w z e; draws far from the mean are taken in double precision."""
+    rng = np.random.default_rng(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(two_level, "SMALL", 0)
+        patch.setattr(two_level, "SPARSE", sparse)
+        members = rng.random((n_rows, n_categories)) < 0.25
+        counts = rng.integers(1, 9, n_rows) if repeated else np.ones(n_rows)
+        rows = SupportRows(np.packbits(members, axis=1), 1.7, counts, n_categories, rng.normal(size=n_rows))
+        draws = rng.dirichlet(np.ones(n_categories))[:, None] * np.exp(0.1 * rng.normal(size=(n_categories, 37)))
+        draws /= draws.sum(axis=0)
+        centre = rows.matvec(draws.mean(axis=1))[:, None]
+        tolerance = 1e-7 * max(1.0, (counts @ (rows.matvec(draws) / centre - 1) ** 2).max())
+        expected = twin(rows).log_likelihood(draws)
+        np.testing.assert_allclose(rows.log_likelihood(draws), expected, rtol=1e-12, atol=tolerance)
+        far = rng.dirichlet(np.full(n_categories, 0.1), 20).T
+        steep = SupportRows(rows.bits, 1e6, counts, n_categories)
+        np.testing.assert_allclose(steep.log_likelihood(far), twin(steep).log_likelihood(far), rtol=1e-7, atol=1e-7)

@@ -75,7 +75,23 @@ def tangent_diagonal(rows, v, sums=None):
         hessian = rows.gram(v)
         return np.full(2, max(0.0, hessian[0, 0] + hessian[1, 1] - 2 * hessian[0, 1]) / 2)
     diagonal = rows.gram_diagonal(v)
-    rest = (rows.rmatvec(v * rows.matvec(np.ones(size))) if sums is None else sums) - diagonal
+    return split_diagonal(diagonal, rows.rmatvec(v * rows.matvec(np.ones(size))) if sums is None else sums)
+
+
+def split_diagonal(diagonal, sums):
+    """Return D of a Hessian diag(D) + f1ᵀ + 1fᵀ of three categories or more, from its diagonal and its row sums.
+
+    Parameters
+    ----------
+    diagonal, sums : (a,) arrays
+
+    Returns
+    -------
+    (a,) array
+        At least 0.
+    """
+    size = diagonal.size
+    rest = sums - diagonal
     offset = (rest - rest.sum() / (2 * size - 2)) / (size - 2)
     return np.maximum(diagonal - 2 * offset, 0.0)
 

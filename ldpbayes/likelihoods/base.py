@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.likelihoods.expansion import Sums, by_products
 
 
 class AbstractLikelihood(abc.ABC):
@@ -164,6 +165,29 @@ class Rows(AbstractLikelihood):
         """Return (L∘L) @ p for p of shape (a,)."""
 
     @abc.abstractmethod
+    def expansion(self, pilot: FloatArray, spread: FloatArray | None = None) -> Sums:
+        """Return the sums that expand the log-likelihood at a pilot, averaged over variances of p about it.
+
+        Parameters
+        ----------
+        pilot : (a,) array
+            On the simplex; every report has a probability above zero there.
+        spread : (a,) array, optional
+            Variances of p; none by default.
+
+        Returns
+        -------
+        Sums
+        """
+
+    @abc.abstractmethod
+    def rough_expansion(self) -> Sums | None:
+        """Return nearly what expansion() gives at the uniform distribution, from sums that cost far less, or None.
+
+        An optimizer may begin with it; the value is not computed (nan).
+        """
+
+    @abc.abstractmethod
     def dense(self) -> FloatArray:
         """Return L as an (n_rows, a) array; tests compare the fast products with it."""
 
@@ -219,7 +243,13 @@ class Rows(AbstractLikelihood):
 
 
 class ByProducts:
-    """Value, gradient and log-likelihood of rows by their products; mixed into the kinds that have no faster way."""
+    """Value, gradient, log-likelihood and expansion of rows by their products; mixed into kinds that have no faster way."""
+
+    def expansion(self: Rows, pilot: FloatArray, spread: FloatArray | None = None) -> Sums:  # type: ignore[misc]
+        return by_products(self, pilot, spread)
+
+    def rough_expansion(self) -> None:
+        return None
 
     def log_likelihood(self: Rows, p: FloatArray) -> float | FloatArray:  # type: ignore[misc]
         with np.errstate(divide="ignore"):

@@ -1,4 +1,4 @@
-"""Numba kernels over packed supports: byte tables or lists of members for sums, and the draw of signal users.
+"""Numba kernels over packed supports: sums by lists of members, and the draw of signal users.
 
 Imported where the first large SupportRows needs it, so that nothing else pays for loading numba.
 """
@@ -9,82 +9,8 @@ import numpy as np
 
 from ldpbayes.compiling import compiled
 
-#: Rows that are transposed and held in the first-level cache at a time.
-BLOCK = 256
 #: Rejected proposals after which a signal user's category is drawn by going through its support.
 PATIENCE = 64
-
-
-@compiled(nogil=True)
-def _transpose(bits, start, stop, columns):
-    for j in range(start, stop):
-        for c in range(bits.shape[1]):
-            columns[c, j - start] = bits[j, c]
-
-
-@compiled(nogil=True)
-def _look_up(columns, tables, n, out):
-    out[:n] = 0.0
-    for c in range(columns.shape[0]):
-        table, column = tables[c], columns[c]
-        for j in range(n):
-            out[j] += table[column[j]]
-
-
-@compiled(nogil=True)
-def _add_up(columns, r, n, histograms):
-    for c in range(columns.shape[0]):
-        histogram, column = histograms[c], columns[c]
-        for j in range(n):
-            histogram[column[j]] += r[j]
-
-
-@compiled(nogil=True)
-def look_up(bits, tables):
-    """Return Σ_c tables[c, bits[j, c]] for every row j: sums over its support."""
-    out = np.empty(bits.shape[0])
-    columns = np.empty((bits.shape[1], BLOCK), dtype=np.uint8)
-    for start in range(0, bits.shape[0], BLOCK):
-        stop = min(start + BLOCK, bits.shape[0])
-        _transpose(bits, start, stop, columns)
-        _look_up(columns, tables, stop - start, out[start:stop])
-    return out
-
-
-@compiled(nogil=True)
-def add_up(bits, r):
-    """Return histograms[c, b] = Σ_j r_j [bits[j, c] = b], the transpose of look_up."""
-    histograms = np.zeros((bits.shape[1], 256))
-    columns = np.empty((bits.shape[1], BLOCK), dtype=np.uint8)
-    for start in range(0, bits.shape[0], BLOCK):
-        stop = min(start + BLOCK, bits.shape[0])
-        _transpose(bits, start, stop, columns)
-        _add_up(columns, r[start:stop], stop - start, histograms)
-    return histograms
-
-
-@compiled(nogil=True)
-def value_and_histograms(bits, tables, total, beta, counts):
-    """Return Σ w log u, Σ w/u and the histograms of w/u with u = total + β p(S), reading the bytes once."""
-    histograms = np.zeros((bits.shape[1], 256))
-    columns = np.empty((bits.shape[1], BLOCK), dtype=np.uint8)
-    u = np.empty(BLOCK)
-    value = 0.0
-    ratio_sum = 0.0
-    for start in range(0, bits.shape[0], BLOCK):
-        stop = min(start + BLOCK, bits.shape[0])
-        n = stop - start
-        _transpose(bits, start, stop, columns)
-        _look_up(columns, tables, n, u)
-        block_value = 0.0
-        for j in range(n):
-            full = total + beta * u[j]
-            block_value += counts[start + j] * math.log(full)
-            u[j] = counts[start + j] / full
-            ratio_sum += u[j]
-        value += block_value
-        _add_up(columns, u, n, histograms)
-    return value, ratio_sum, histograms
 
 
 @compiled(nogil=True)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ldpbayes.likelihoods.base import AbstractSampler, ByProducts, Rows, Separable, scatter
+from ldpbayes.likelihoods.expansion import Sums
 
 
 class DenseRows(ByProducts, Rows):
@@ -224,6 +225,14 @@ class StackedRows(Rows):
     def sampler(self):
         samplers = [part.sampler() for part in self.parts]
         return None if None in samplers else StackedSampler(samplers)
+
+    def expansion(self, pilot, spread=None):
+        found = [part.expansion(pilot, spread) for part in self.parts]
+        return Sums(*(sum(pieces) for pieces in zip(*found, strict=True)))
+
+    def rough_expansion(self):
+        found = [part.rough_expansion() for part in self.parts]
+        return None if None in found else Sums(*(sum(pieces) for pieces in zip(*found, strict=True)))
 
     def log_likelihood(self, p):
         return sum(part.log_likelihood(p) for part in self.parts)

@@ -1,6 +1,6 @@
 """Numba kernels of the passes over reports: positional popcounts, and byte tables by group.
 
-Supports are 64-bit words in the machine's (little-endian) order: byte b of a report is bits 8b to 8b + 7 of its words, and
+Supports are 64-bit words: byte b of a report is bits 8b to 8b + 7 of its words (the order of little-endian machines), and
 category x is bit 7 − x mod 8 of byte ⌊x/8⌋. Imported by the first large pass, so that nothing else pays for loading numba.
 """
 
@@ -199,6 +199,29 @@ def add_words(rows, start, n, n_bytes, r, histograms):
                 for b in range(c, n_bytes):
                     histograms[b, x & BYTE] += held
                     x >>= np.uint64(8)
+
+
+@compiled(nogil=True)
+def look_up(rows, n_bytes, p):
+    """Return p(S) of every row; p has eight entries a byte."""
+    tables, out = np.empty((n_bytes, 256)), np.empty(rows.shape[0])
+    fill_tables(p, 1.0, tables)
+    for start in range(0, rows.shape[0], BLOCK):
+        n = min(BLOCK, rows.shape[0] - start)
+        look_up_words(rows, start, n, n_bytes, tables, out[start : start + n])
+    return out
+
+
+@compiled(nogil=True)
+def add_up(rows, n_bytes, r):
+    """Return Σ_j r_j [x ∈ S_j], eight entries a byte: the transpose of look_up."""
+    histograms, out = np.zeros((n_bytes, 256)), np.empty(8 * n_bytes)
+    for start in range(0, rows.shape[0], BLOCK):
+        n = min(BLOCK, rows.shape[0] - start)
+        add_words(rows, start, n, n_bytes, r[start : start + n], histograms)
+    for c in range(n_bytes):
+        fold(histograms[c], out[8 * c : 8 * c + 8])
+    return out
 
 
 @compiled(nogil=True)

@@ -5,50 +5,23 @@ with supports S in packed bits (unary encoding, subset selection), or given by a
 """
 
 import itertools
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbayes import checks
-from ldpbayes.arrays import FloatArray, IntArray
+from ldpbayes.arrays import IntArray
 from ldpbayes.errors import ArgumentError
+from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, Sums, expected_inverses
 from ldpbayes.protocols import hashing
 
-#: Nodes and weights for the expectation over a Gaussian spread of (L p)_j.
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
-WEIGHTS = WEIGHTS / WEIGHTS.sum()
-#: A Gaussian reaches below what any distribution gives a report; a tenth of the mean is far in that tail.
-FLOOR = 0.1
 #: Entries up to which a pass is made in NumPy, which takes less time than loading the compiled kernels.
 SMALL = 2**16
 #: Entries of one unpacked block of the NumPy versions.
 _BLOCK = 2**20
 #: Most entries that the compiled kernels sort by group at a time.
 _CHUNK = 2**28
-
-
-class Sums(NamedTuple):
-    """The sums that ``Summary`` keeps, one row a group, with u_j = (L p₀)_j at the pilot of the group of report j.
-
-    Attributes
-    ----------
-    value : (n_groups,) array
-        Σ_j w_j log u_j.
-    gradient : (n_groups, a) array
-        Σ_j w_j E[1/u_j] L_j.
-    square : (n_groups, a) array
-        Σ_j w_j E[1/u_j²] L_jx²; zero where curvature was not asked for.
-    cross : (n_groups, a) array
-        Σ_j w_j E[1/u_j²] (Σ_x L_jx) L_j; zero where curvature was not asked for.
-    """
-
-    value: FloatArray
-    gradient: FloatArray
-    square: FloatArray
-    cross: FloatArray
 
 
 def support_counts(
@@ -225,13 +198,13 @@ class _Packed:
         bits = self._bits[part]
         n_bytes = bits.shape[1]
         whole = n_bytes % 8 == 0
-        if n_groups == 1 and whole and bits.flags.writeable:
-            return bits.view(np.uint64), np.array([0, len(bits)])
-        words = np.empty((len(bits), -(-n_bytes // 8)), dtype=np.uint64)
-        if whole:
-            return words, _kernels().sort_by(group, n_groups, bits.view(np.uint64), words)
+        if n_groups == 1 and whole and bits.flags.writeable:  # read-only arrays would be compiled for anew
+            return bits.view("<u8").astype(np.uint64, copy=False), np.array([0, len(bits)])
+        words = np.empty((len(bits), -(-n_bytes // 8)), dtype="<u8")
         words[:, -1] = 0
-        return words, _kernels().sort_by(group, n_groups, bits, words.view(np.uint8))
+        unit = np.uint64 if whole else np.uint8
+        starts = _kernels().sort_by(group, n_groups, bits.view(unit), words.view(unit))
+        return words.astype(np.uint64, copy=False), starts
 
 
 class _Hashed:
@@ -322,8 +295,10 @@ class _Expansion:
         centre = self._pilots.sum(axis=1)[here] + beta * np.einsum("jx,jx->j", members, self._pilots[here])
         first, second = 1 / centre, 1 / centre**2
         if self._spread is not None:
-            held = np.einsum("jx,jx->j", members, self._spread[here])
-            first, second = expected(centre, beta, held, self._spread.sum(axis=1)[here])
+            held, total = np.einsum("jx,jx->j", members, self._spread[here]), self._spread.sum(axis=1)[here]
+            share = np.divide(held, total, out=np.zeros_like(held), where=total > 0)
+            # u = 1 + β p(S), and p(S) has variance v(S) (1 − v(S)/Σv) where the sum of p is known.
+            first, second = expected_inverses(centre, beta * np.sqrt(np.maximum(held * (1 - share), 0.0)))
         first, second = weight * first, weight * second
         totals[0][groups, 0] += np.add.reduceat(weight * np.log(centre), starts)
         thirds = second * (self.n_categories + beta * members.sum(axis=1))
@@ -384,7 +359,7 @@ def _in_threads(work, group, n_groups, counts, jobs):
 def _over(work, whole, group, n_groups, counts):
     """Return the totals of one slice of the reports, in blocks."""
     totals, a = work.zeros(n_groups), work.n_categories
-    small = (whole.stop - whole.start) * a <= SMALL or sys.byteorder == "big"
+    small = (whole.stop - whole.start) * a <= SMALL
     # Reports of one chunk are sorted by group in the cache; tables are made for each of its groups.
     least = max(work.chunk // a, work.reports_a_group * n_groups)
     size = max(1, _BLOCK // a if small else min(least, _CHUNK // a))
@@ -393,35 +368,6 @@ def _over(work, whole, group, n_groups, counts):
         make = work.small if small else work.large
         make(part, group[part], None if counts is None else counts[part], totals)
     return totals
-
-
-def expected(centre, beta, held, total):
-    """Return (E[1/u], E[1/u²]) over a Gaussian u about ``centre`` with the variance that a spread of p gives it.
-
-    For independent p_x of variances v_x given their sum, u = 1 + β p(S) has variance β² v(S) (1 − v(S)/Σv).
-
-    Parameters
-    ----------
-    centre : (m,) array
-        u at the pilot.
-    beta : float
-    held : (m,) array
-        v(S), the variances summed over the support.
-    total : (m,) array
-        Σ v.
-
-    Returns
-    -------
-    tuple of two (m,) arrays
-    """
-    share = np.divide(held, total, out=np.zeros_like(held), where=total > 0)
-    noise = beta * np.sqrt(np.maximum(held * (1 - share), 0.0))
-    mean, square = np.zeros_like(centre), np.zeros_like(centre)
-    for node, weight in zip(NODES, WEIGHTS, strict=True):
-        inverse = 1 / np.maximum(centre + noise * node, FLOOR * centre)
-        mean += weight * inverse
-        square += weight * inverse**2
-    return mean, square
 
 
 def _grouped(group):

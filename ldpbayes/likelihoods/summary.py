@@ -12,9 +12,6 @@ from ldpbayes.likelihoods.base import AbstractLikelihood, Rows
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.likelihoods.weighted import PseudoRows
 
-#: Nodes and weights for the expectation over a Gaussian spread of (L p)_j.
-_HERMITE = np.polynomial.hermite_e.hermegauss(7)
-
 
 @dataclass(frozen=True, eq=False)
 class Summary(AbstractLikelihood):
@@ -99,27 +96,12 @@ class Summary(AbstractLikelihood):
                 "A summary cannot be expanded at another pilot: expand the reports themselves, in a second pass over them."
             )
         pilot, spread = _checked(pilot, spread, rows.n_categories)
-        centre = rows.matvec(pilot)
-        if not (centre > 0).all():
+        if not (rows.matvec(pilot) > 0).all():
             raise ArgumentError("pilot must give every report a probability above 0; mix it with the uniform distribution.")
-        first, second = rows.counts / centre, rows.counts / centre**2
-        if spread is not None:
-            variance = rows.square_matvec(spread) - rows.matvec(spread) ** 2 / spread.sum()
-            noise = np.sqrt(np.maximum(variance, 0.0))
-            mean, square = np.zeros_like(centre), np.zeros_like(centre)
-            for node, weight in zip(*_HERMITE, strict=True):
-                # A Gaussian reaches below what any distribution gives a report; a tenth of the mean is far in that tail.
-                inverse = 1 / np.maximum(centre + noise * node, 0.1 * centre)
-                mean += weight * inverse
-                square += weight * inverse**2
-            first, second = rows.counts * mean / _HERMITE[1].sum(), rows.counts * square / _HERMITE[1].sum()
         return cls(
             n_reports=rows.n_reports,
             pilot=pilot,
-            value=float(rows.counts @ np.log(centre)),
-            gradient=rows.rmatvec(first),
-            square=rows.gram_diagonal(second),
-            cross=rows.rmatvec(second * rows.matvec(np.ones_like(pilot))),
+            **rows.expansion(pilot, spread)._asdict(),
             log_constant=rows.log_constant,
             spread=spread,
             supports=rows.support_counts(),

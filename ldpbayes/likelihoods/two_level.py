@@ -1,12 +1,13 @@
 """Rows of two levels, 1 + β[x ∈ S_j]: single categories (GRR), packed supports, and halves from a Hadamard matrix."""
 
 import abc
-import sys
+import math
 from functools import cached_property
 
 import numpy as np
 
 from ldpbayes.likelihoods.base import AbstractSampler, ByProducts, Rows, Separable, scatter
+from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, Sums, by_products
 from ldpbayes.likelihoods.kinds import DenseSampler
 
 #: Entries up to which packed supports are kept unpacked: below, products are faster than loading the compiled kernels.
@@ -15,12 +16,10 @@ SMALL = 2**16
 #: and a pass over it takes 10–40 ms for a million reports over 1,024 categories, where byte tables take 130.
 SPARSE = 20
 #: Draws from which the log-likelihood of all of them is taken around their mean, in tables of single precision.
-FEW_DRAWS = 8
+FEW_DRAWS = 16
 #: Draws under which some report is less than this times as probable as under the mean of the draws, or one over this times
 #: more, are taken in double precision.
 NEAR = 1 / 8
-#: Members of every byte value: _BYTES[b, k] = bit 7 − k of b.
-_BYTES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(float)
 
 
 class TwoLevelRows(Rows):
@@ -43,10 +42,6 @@ class TwoLevelRows(Rows):
     @abc.abstractmethod
     def support_totals(self, r):
         """Return Σ_j r_j [x ∈ S_j] for r of shape (n_rows,) or (n_rows, k): the transpose of support_sums."""
-
-    def support_counts(self):
-        """Return C_x = Σ_j w_j [x ∈ S_j], shape (a,)."""
-        return self.support_totals(self.counts)
 
     def matvec(self, p):
         return p.sum(axis=0) + self.beta * self.support_sums(p)
@@ -83,6 +78,9 @@ class IdentityRows(ByProducts, TwoLevelRows):
 
     def support_totals(self, r):
         return scatter(self.index, r, self.n_categories)
+
+    def support_counts(self):
+        return self.support_totals(self.counts)
 
     def gram(self, v):
         hit = np.bincount(self.index, v, self.n_categories)
@@ -150,7 +148,7 @@ class SupportRows(TwoLevelRows):
         if p.ndim == 1 and not self.is_small:
             if self.listed:
                 return _kernels().sparse_sums(*self.listed, p)
-            return _kernels().look_up(self.bits, self._tables(p))
+            return _pass_kernels().look_up(self.words, self.bits.shape[1], self._padded(p))
         out = np.empty((self.n_rows, *p.shape[1:]))
         for part, members in self._blocks(p.size // self.n_categories):
             np.matmul(members, p, out=out[part])
@@ -161,7 +159,7 @@ class SupportRows(TwoLevelRows):
             r = np.ascontiguousarray(r, dtype=float)
             if self.listed:
                 return _kernels().sparse_totals(*self.listed, r, self.n_categories)
-            return self._fold(_kernels().add_up(self.bits, r))
+            return _pass_kernels().add_up(self.words, self.bits.shape[1], r)[: self.n_categories]
         out = np.zeros((self.n_categories, *r.shape[1:]))
         for part, members in self._blocks():
             out += members.T @ r[part]
@@ -189,10 +187,53 @@ class SupportRows(TwoLevelRows):
         if self.listed:
             value, ratio_sum, totals = _kernels().sparse_value_and_totals(*self.listed, p, self.beta, self.counts)
             return value, ratio_sum + self.beta * totals
-        value, ratio_sum, histograms = _kernels().value_and_histograms(
-            self.bits, self._tables(p), p.sum(), self.beta, self.counts
+        sums, totals = self._pass(p, None, curvature=False)
+        return float(sums[0]), sums[1] + self.beta * totals[0]
+
+    def expansion(self, pilot, spread=None):
+        if self.is_small or self.listed:
+            return by_products(self, pilot, spread)
+        sums, totals = self._pass(pilot, spread, curvature=True)
+        scales = self.beta, self.beta * (2 + self.beta), self.beta
+        return Sums(float(sums[0]), *(sums[i + 1] + scales[i] * totals[i] for i in range(3)))
+
+    def support_counts(self):
+        if self.is_small or self.listed or not self.is_distinct:
+            return self.support_totals(self.counts)
+        out = np.zeros((1, 64 * self.words.shape[1]), dtype=np.int64)
+        _pass_kernels().grouped_bits(self.words, np.array([0, self.n_rows]), out)
+        return out[0, : self.n_categories].astype(float)
+
+    def rough_expansion(self):
+        """Return the expansion at the uniform distribution as if every support had the mean size: from C_x alone."""
+        if self.is_small:
+            return None
+        held, n, a, beta = self.support_counts(), self.n_reports, self.n_categories, self.beta
+        u = 1 + beta * held.sum() / (n * a)  # L 1 is a u
+        totals = n + beta * held
+        return Sums(math.nan, totals / u, (n + beta * (2 + beta) * held) / u**2, totals * (a / u))
+
+    def _pass(self, pilot, spread, curvature):
+        """Return (Σ w log u, Σ r₁, Σ r₂, Σ r₃) and Σ_j r_j [x ∈ S_j] of these r, as ``pass_kernels.grouped_pass``."""
+        n_bytes = self.bits.shape[1]
+        sums, totals = np.zeros((1, 4)), np.zeros((1, 3, 8 * n_bytes))
+        _pass_kernels().grouped_pass(
+            self.words,
+            np.array([0, self.n_rows]),
+            n_bytes,
+            self.n_categories,
+            self._padded(pilot)[None],
+            self.beta,
+            np.zeros((0, 0)) if spread is None else self._padded(spread)[None],
+            np.empty(0) if self.is_distinct else self.counts,
+            curvature,
+            NODES,
+            WEIGHTS,
+            FLOOR,
+            sums,
+            totals,
         )
-        return value, ratio_sum + self.beta * self._fold(histograms)
+        return sums[0], totals[0, :, : self.n_categories]
 
     def log_likelihood(self, p):
         """Return log P(Y | p) for p of shape (a,) or (a, k); k draws in blocks of rows, without an (m, k) array.
@@ -202,7 +243,7 @@ class SupportRows(TwoLevelRows):
         """
         if p.ndim == 1 or self.is_small:
             return ByProducts.log_likelihood(self, p)
-        if p.shape[1] < FEW_DRAWS or sys.byteorder == "big":
+        if p.shape[1] < FEW_DRAWS:
             return self._log_likelihood_by_blocks(p)
         centre = p.mean(axis=1)
         value, gradient = self.value_and_gradient(centre)
@@ -259,12 +300,11 @@ class SupportRows(TwoLevelRows):
     @cached_property
     def words(self):
         """The supports as 64-bit words in the order of their bytes, padded with zeros, shape (m, ⌈a/64⌉)."""
-        n_bytes = self.bits.shape[1]
-        if n_bytes % 8 == 0 and self.bits.flags.writeable and self.bits.flags.aligned:
-            return self.bits.view(np.uint64)
-        out = np.zeros((self.n_rows, -(-n_bytes // 8)), dtype=np.uint64)
-        out.view(np.uint8)[:, :n_bytes] = self.bits
-        return out
+        bits, n_bytes = self.bits, self.bits.shape[1]
+        if n_bytes % 8 or not (bits.flags.writeable and bits.flags.aligned):  # read-only arrays would be compiled for anew
+            bits = np.zeros((self.n_rows, 8 * -(-n_bytes // 8)), dtype=np.uint8)
+            bits[:, :n_bytes] = self.bits
+        return bits.view("<u8").astype(np.uint64, copy=False)
 
     def _members(self, part):
         """Return the 0/1 membership matrix of a slice of rows, float64."""
@@ -292,15 +332,11 @@ class SupportRows(TwoLevelRows):
             part = slice(start, start + size)
             yield part, self._members(part)
 
-    def _tables(self, p):
-        """Return the sum of p over the members of every byte value at every byte column, shape (⌈a/8⌉, 256)."""
+    def _padded(self, p):
+        """Return p with zeros up to eight entries a byte."""
         padded = np.zeros(8 * self.bits.shape[1])
         padded[: self.n_categories] = p
-        return padded.reshape(-1, 8) @ _BYTES.T
-
-    def _fold(self, histograms):
-        """Return the totals by category of totals by byte value, the transpose of _tables."""
-        return (histograms @ _BYTES).ravel()[: self.n_categories]
+        return padded
 
 
 class HadamardRows(ByProducts, TwoLevelRows):
@@ -328,6 +364,9 @@ class HadamardRows(ByProducts, TwoLevelRows):
 
     def support_totals(self, r):
         return (r.sum(axis=0) + self._transform(r)[1 : self.n_categories + 1]) / 2
+
+    def support_counts(self):
+        return self.support_totals(self.counts)
 
     def gram(self, v):
         """Return L.T @ diag(v) @ L in O(K log K + a²): H[x, y] H[x', y] = H[x ⊕ x', y]."""
@@ -443,6 +482,13 @@ def _kernels():
     from ldpbayes.likelihoods import kernels
 
     return kernels
+
+
+def _pass_kernels():
+    """Return the compiled kernels by byte tables, loaded by the first large product."""
+    from ldpbayes.likelihoods import pass_kernels
+
+    return pass_kernels
 
 
 def _log_sum(u, counts):

@@ -46,6 +46,12 @@ class PseudoRows(Rows):
     def value_and_gradient(self, p):
         return self.inner.value_and_gradient(p)
 
+    def expansion(self, pilot, spread=None):
+        return self.inner.expansion(pilot, spread)
+
+    def rough_expansion(self):
+        return self.inner.rough_expansion()
+
     def log_likelihood(self, p):
         return self.inner.log_likelihood(p)
 

@@ -15,6 +15,7 @@ from scipy.special import gammaln, logsumexp, softmax
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, noise_of
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Status, Watch
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
 
@@ -30,7 +31,6 @@ BLOCK = 500
 SETTLED = 1e-3
 #: Nodes of the integral over the radius of a proposal.
 RADII = 161
-_HERMITE = np.polynomial.hermite_e.hermegauss(7)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,17 +276,8 @@ def expand(rows, alpha, max_expansions=12, *, watch=None, start=None):
 
 def quadratic(rows, mean, spread):
     """Return (b, D) of the log-likelihood's expansion at mean, averaged over the surrogate's spread."""
-    centre = rows.matvec(mean)
-    first, second = rows.counts / centre, rows.counts / centre**2
-    if spread.any():
-        first, second = np.zeros_like(centre), np.zeros_like(centre)
-        for weight, value in _spread_over(rows, centre, spread):
-            first += weight / value
-            second += weight / value**2
-        first *= rows.counts
-        second *= rows.counts
-    gradient, diagonal = rows.rmatvec(first), rows.gram_diagonal(second)
-    others = rows.rmatvec(second * rows.matvec(np.ones_like(mean))) - diagonal
+    _, gradient, diagonal, cross = rows.expansion(mean, spread)
+    others = cross - diagonal
     a = mean.size
     shared = (others - others.sum() / (2 * a - 2)) / (a - 2)
     curvature = diagonal - 2 * shared
@@ -299,18 +290,11 @@ def constant_term(rows, mean, spread, linear, curvature):
     centre, total = rows.matvec(mean), max(spread.sum(), np.finfo(float).tiny)
     logs = np.log(centre)
     if spread.any():
-        logs = sum(weight * np.log(value) for weight, value in _spread_over(rows, centre, spread))
+        noise = noise_of(rows, spread)
+        nodes = zip(NODES, WEIGHTS, strict=True)
+        logs = sum(weight * np.log(np.maximum(centre + node * noise, FLOOR * centre)) for node, weight in nodes)
     inside = spread * (1 - spread / total)  # variances given that the sum is one
     return float(rows.log_constant + rows.counts @ logs - linear @ mean + 0.5 * curvature @ (mean**2 + inside))
-
-
-def _spread_over(rows, centre, spread):
-    """Yield (weight, values) of (L p)_j, Gaussian about the centre as the spread of p makes it."""
-    variance = rows.square_matvec(spread) - rows.matvec(spread) ** 2 / spread.sum()
-    noise = np.sqrt(np.maximum(variance, 0.0))
-    for node, weight in zip(*_HERMITE, strict=True):
-        # A Gaussian can reach below what any distribution gives a report; a tenth of the mean is far in that tail.
-        yield weight / _HERMITE[1].sum(), np.maximum(centre + noise * node, 0.1 * centre)
 
 
 def proposals(engine, size, rng):

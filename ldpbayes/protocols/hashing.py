@@ -5,7 +5,6 @@ Arithmetic is modulo 2^64 (our family) or 2^32 (xxHash) on NumPy's unsigned inte
 
 import hashlib
 import math
-import sys
 
 import numpy as np
 
@@ -152,8 +151,8 @@ def supports(family, seeds, values, n_categories, n_buckets):
     (m, ⌈a/8⌉) uint8 array
         Packed as in ``bits``.
     """
-    if family == "ldpbayes" and len(seeds) * n_categories > SMALL and sys.byteorder == "little":
-        words = support_words(family, seeds, values, n_categories, n_buckets).view(np.uint8)
+    if family == "ldpbayes" and len(seeds) * n_categories > SMALL:
+        words = support_words(family, seeds, values, n_categories, n_buckets).astype("<u8", copy=False).view(np.uint8)
         n_bytes = -(-n_categories // 8)
         return words if words.shape[1] == n_bytes else np.ascontiguousarray(words[:, :n_bytes])
     out = np.empty((len(seeds), -(-n_categories // 8)), dtype=np.uint8)
@@ -167,7 +166,7 @@ def supports(family, seeds, values, n_categories, n_buckets):
 
 
 def support_words(family, seeds, values, n_categories, n_buckets):
-    """Return supports() in 64-bit words, padded with zeros, shape (m, ⌈a/64⌉); little-endian machines only.
+    """Return supports() in 64-bit words, padded with zeros, shape (m, ⌈a/64⌉): byte b of a report is bits 8b to 8b + 7.
 
     Our family is compiled: the hash of 64 categories and their comparison with the bucket make one word.
     """
@@ -180,8 +179,9 @@ def support_words(family, seeds, values, n_categories, n_buckets):
         _hash_kernels.multiply_shift_words(seeds, values, keys, np.uint64(n_buckets), out)
     else:
         packed = supports(family, seeds, values, n_categories, n_buckets)
+        out = out.astype("<u8", copy=False)
         out.view(np.uint8)[:, : packed.shape[1]] = packed
-    return out
+    return out.astype(np.uint64, copy=False)
 
 
 def permutations(seed, count, size):

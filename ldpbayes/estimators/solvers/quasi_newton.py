@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ldpbayes.estimators.base import project, tangent_diagonal
+from ldpbayes.estimators.base import project, split_diagonal, tangent_diagonal
 from ldpbayes.estimators.solvers.base import Point, Solution, line_search, prior_value
 
 #: Pairs that the quasi-Newton model of the curvature remembers.
@@ -31,18 +31,13 @@ def quasi_newton(rows, mass, tolerance, max_iterations):
         The best point, whose gap may be above the tolerance.
     """
     size = rows.n_categories
-    p = np.full(size, 1 / size)
-    u = rows.matvec(p)
-    gradient = rows.rmatvec(rows.counts / u)
-    here = Point(p, float(rows.counts @ np.log(u)) + prior_value(p, mass), gradient, mass)
-    # At the uniform distribution L·1 is a u, so that H·1 is a g.
-    curvature = _Curvature(tangent_diagonal(rows, rows.counts / u**2, size * gradient))
+    here, curvature, passes = _start(rows, mass)
     # The reports are a sample, so off-diagonal curvature of this relative size remains for every D.
     noise = 0.05 + 4 * np.sqrt(size / rows.n_reports)
-    row_sums = size * u
+    row_sums = None
     # Steps since D was taken afresh, the misfit that asked for it, and the best gap after every step.
     age, before, lows = 0, np.inf, [here.gap]
-    passes, best = 1.5, here
+    best = here
     for iteration in range(max_iterations + 1):
         if here.gap < best.gap:
             best = here
@@ -61,9 +56,34 @@ def quasi_newton(rows, mass, tolerance, max_iterations):
         slow = len(lows) > 10 and lows[-1] > 0.5 * lows[-6]
         if there is None or (age >= 2 and (misfit > noise or slow)):
             v = rows.counts / rows.matvec(here.p) ** 2
+            row_sums = rows.matvec(np.ones(size)) if row_sums is None else row_sums
             curvature = _Curvature(tangent_diagonal(rows, v, rows.rmatvec(v * row_sums)))
             passes, age, before = passes + 1.5, 0, misfit
     return Solution(best.p, best.gap, "quasi-newton", iteration, passes)
+
+
+def _start(rows, mass):
+    """Return (a point, a model of the curvature, passes): the uniform distribution, or one step further where that is cheap.
+
+    The step asks for no gradient: the support counts alone give the oracle's estimate, projected on the simplex.
+    """
+    size = rows.n_categories
+    p = np.full(size, 1 / size)
+    rough = rows.rough_expansion() if size > 2 else None
+    if rough is None:
+        u = rows.matvec(p)
+        gradient = rows.rmatvec(rows.counts / u)
+        value = float(rows.counts @ np.log(u))
+        # At the uniform distribution L·1 is a u, so that H·1 is a g.
+        curvature = _Curvature(tangent_diagonal(rows, rows.counts / u**2, size * gradient))
+        passes = 1.5
+    else:
+        _, gradient, diagonal, sums = rough
+        curvature = _Curvature(split_diagonal(diagonal, sums))
+        p = _model_step(p, gradient - gradient @ p, curvature, mass, 1e-2)
+        value, gradient = rows.value_and_gradient(p)
+        passes = 1.3
+    return Point(p, value + prior_value(p, mass), gradient, mass), curvature, passes
 
 
 class _Curvature:
