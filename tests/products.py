@@ -31,3 +31,9 @@ def assert_same_products(fast, seed=1):
         np.testing.assert_allclose(getattr(fast, name)(argument), expected, rtol=1e-11, atol=tolerance, err_msg=name)
     for got, expected in zip(fast.value_and_gradient(p), dense.value_and_gradient(p), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-10)
+    for spread in (None, 0.1 * p**2):
+        found, expected = fast.expansion(p, spread), dense.expansion(p, spread)
+        for name in ("value", "gradient", "square", "cross"):
+            one, other = getattr(found, name), getattr(expected, name)
+            scale = max(fast.counts.sum(), np.abs(other).max())
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-11 * scale, err_msg=name)

@@ -31,6 +31,7 @@ from ldpbayes.likelihoods import (
     walsh_hadamard,
 )
 from ldpbayes.likelihoods.tensor import AdditiveRows, KroneckerRows
+from ldpbayes.protocols.subset import SubsetSelection
 
 
 def support_rows(n_rows, n_categories, beta=1.7, seed=0, top=5):
@@ -265,3 +266,15 @@ def test_many_draws_around_their_mean(sparse, repeated, n_categories, n_rows, se
         far = rng.dirichlet(np.full(n_categories, 0.1), 20).T
         steep = SupportRows(rows.bits, 1e6, counts, n_categories)
         np.testing.assert_allclose(steep.log_likelihood(far), twin(steep).log_likelihood(far), rtol=1e-7, atol=1e-7)
+
+
+def test_rough_expansions_are_exact_where_supports_have_one_size(monkeypatch):
+    monkeypatch.setattr(two_level, "SMALL", 0)
+    protocol, rng = SubsetSelection(40, 1.0), np.random.default_rng(4)
+    reports = protocol.privatize(rng.integers(40, size=500), rng)
+    even = np.full(40, 1 / 40)
+    for counts in (np.ones(500), rng.integers(1, 4, 500)):
+        rows = protocol.rows(reports, counts)
+        rough, exact = rows.rough_expansion(), rows.expansion(even)
+        np.testing.assert_allclose(rough[1:], exact[1:], rtol=1e-12)
+        np.testing.assert_allclose(StackedRows([rows, rows]).rough_expansion()[1:], 2 * np.array(exact[1:]), rtol=1e-12)
