@@ -84,16 +84,7 @@ def test_draws_agree_with_the_exact_moments(truth, name):
     check_draws(make_method(name, **SAMPLED[name]).posterior(collection, everybody(collection), random_seed=1), reference)
 
 
-#: Rows of bits; tests/posteriors/test_nuts.py has counts, `make calibrate` the others. Each costs a compilation.
-FORMS = {"oue"}
-
-
-@pytest.mark.parametrize(
-    "truth",
-    [pytest.param(case, marks=() if case.name in FORMS else pytest.mark.calibrate) for case in INDIRECT],
-    indirect=True,
-    ids=str,
-)
+@pytest.mark.calibrate  # each costs a compilation; tests/posteriors/test_nuts.py has counts, tests/test_model.py densities
 def test_nuts_agrees_with_the_exact_moments(truth):
     _, collection, reference = truth
     check_draws(

@@ -251,9 +251,13 @@ def hierarchical(cells):
         )
 
 
-@pytest.fixture(scope="module")
-def trace(groups):
-    return hierarchical(groups)
+@pytest.fixture(scope="module", params=["ours", pytest.param("pymc", marks=pytest.mark.calibrate)])
+def trace(request, groups):
+    """Draws of groups about a common mean: the package's own, or those of a PyMC model, which takes time to compile."""
+    if request.param == "pymc":
+        return hierarchical(groups)
+    posterior = fit(groups, "hierarchical", draws=500, random_seed=1, estimates=False)["posterior"]
+    return trace_of(posterior["distribution"].values, dims=("cell", "category"), spread=posterior["scale"].values)
 
 
 def test_a_hierarchical_trace_becomes_a_result(groups, trace, tmp_path):

@@ -42,17 +42,20 @@ def forget_calls():
     STOP_AFTER[0] = None
 
 
-@pytest.fixture(scope="module")
-def risk():
-    """Study (a) at its small setting with fewer replications, as a list of dicts."""
-    return run_study("risk", replications=10, random_seed=5).to_pylist()
+@pytest.fixture(scope="module", params=["some", pytest.param("all", marks=pytest.mark.calibrate)])
+def risk(request):
+    """Study (a) at its small setting with fewer replications, without its largest alphabet or whole, as a list of dicts."""
+    study = find_study("risk")
+    if request.param == "some":
+        study = dataclasses.replace(study, cells=lambda setting, every=study.cells: [cell for cell in every(setting) if cell["n_categories"] < 1000])
+    return run_study(study, replications=10, random_seed=5).to_pylist()
 
 
 # ---- what the studies find -----------------------------------------------------------------------------------------------
 def test_posterior_mean_has_the_least_mse_on_every_cell(risk):
     """Paired differences on the same reports: never below zero by more than three standard errors, and mostly above."""
     others = [line for line in risk if line["estimator"] != "posterior_mean"]
-    assert len(others) == 16 * 2 * 3
+    assert len(others) in (8 * 2 * 3, 16 * 2 * 3)
     for line in others:
         assert line["excess"] > -3 * line["excess_error"], line
     assert sum(line["excess"] > 3 * line["excess_error"] for line in others) > len(others) / 2

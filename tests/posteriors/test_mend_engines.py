@@ -58,7 +58,7 @@ def test_mend_5_evidence_against_the_exact_one(alpha):
 def test_mend_7_the_error_of_weighted_means_counts_weights_that_go_with_the_quantity():
     collection = collected(kronecker([GRR(2, 2.0), GRR(3, 2.0)]), 2000, seed=2)
     means, errors = [], []
-    for seed in range(40):
+    for seed in range(24):
         try:
             tree = Surrogate(draws=100).posterior(collection, "jeffreys", random_seed=seed)
         except ConvergenceError as err:  # some runs of 400 draws are rejected; they have errors all the same
@@ -67,7 +67,7 @@ def test_mend_7_the_error_of_weighted_means_counts_weights_that_go_with_the_quan
         means.append(summary["mean"].values)
         errors.append(summary["mcse"].values)
     ratio = np.std(means, axis=0, ddof=1) / np.mean(errors, axis=0)
-    assert 0.8 < np.sqrt(np.mean(ratio**2)) < 1.18  # 6 correlated ratios, each known to 9 %; 1/Σw² alone gives 1.28
+    assert 0.8 < np.sqrt(np.mean(ratio**2)) < 1.18  # 6 correlated ratios, each known to 15 %; 1/Σw² alone gives 1.28
 
 
 @pytest.mark.parametrize(
