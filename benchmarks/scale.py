@@ -4,8 +4,10 @@
 measures every row of the table below in a process of its own with one thread, prints CPU nanoseconds a report, the ratio to
 DuckDB's GROUP BY of the same reports, and by how much peak memory grew from the smallest file, and removes the folder.
 
-A row is a function with the decorator ``row``: it gets the folder's files and the number of reports, does its work once,
-and may return a note. What it does before ``clock.start()`` (imports, compilation) is not timed.
+Up to 10^7 reports the fastest of three runs counts, for a busy machine only slows things down.
+
+A row is a function with the decorator ``row``: it gets a file and the number of its reports, does its work once, and may
+return a note. What it does before ``clock.start()`` (imports, compilation) is not timed.
 """
 
 import argparse
@@ -243,6 +245,15 @@ def distinct_rows(data, make):
         clock.start()
         return _checked(scan(), n)
 
+    @row(f"{name}: posterior of the cells", data, most=SIZES[0])
+    def _(path, n, clock):
+        import ldpbayes as lb
+
+        found = ready(path, make())()
+        clock.start()
+        lb.fit(found, "jeffreys", random_seed=1, estimates=False)
+        return f"{clock.stop()[0]:.1f} s for {len(found)} cells"
+
     @row(f"{name}: scan of a DuckDB relation", data, most=DISTINCT_FIT)
     def _(path, n, clock):
         import duckdb
@@ -285,7 +296,12 @@ def _checked(found, n):
 
 # ---- the table -------------------------------------------------------------------------------------------------------
 def measured(name, path, n):
-    """Run a row in a process of its own and return its figures."""
+    """Run a row in a process of its own, up to 10^7 reports thrice, and return the figures of the fastest."""
+    found = [_once(name, path, n) for _ in range(3 if n <= DISTINCT_FIT else 1)]
+    return min(found, key=lambda one: one.get("cpu", 0.0))
+
+
+def _once(name, path, n):
     env = os.environ | dict.fromkeys(THREADS, "1")
     command = [sys.executable, __file__, "--row", name, "--path", str(path), "--reports", str(n)]
     done = subprocess.run(command, capture_output=True, text=True, env=env)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
 import pathlib
@@ -15,6 +16,8 @@ from ldpbayes.sources.parameters import COLUMN, METADATA
 from ldpbayes.sources.scanning.tables import BATCH, AbstractPiece, AbstractTable
 
 _SUFFIXES = (".parquet", ".pq")
+#: Rows of one piece: what is read between two notes in a checkpoint.
+_PIECE = 2**22
 
 
 @dataclass(frozen=True)
@@ -127,17 +130,18 @@ def _matching(source):
 def _opened(path, columns):
     """Return the open Parquet file; columns of texts come as dictionaries."""
     parquet = optional("pyarrow.parquet", "Reading Parquet")
-    file = parquet.ParquetFile(path)
+    state = os.stat(path)
+    metadata, texts = _known(path, state.st_size, state.st_mtime_ns)
+    return parquet.ParquetFile(path, metadata=metadata, read_dictionary=[name for name in columns if name in texts])
+
+
+@functools.lru_cache(maxsize=8)
+def _known(path, size, changed):
+    """Return (metadata, names of the columns of texts) of a file: a large one takes a while to parse."""
+    parquet = optional("pyarrow.parquet", "Reading Parquet")
     types = optional("pyarrow", "Reading Parquet").types
-    texts = [
-        name
-        for name in dict.fromkeys(columns)
-        if name in file.schema_arrow.names and _is_text(types, file.schema_arrow.field(name).type)
-    ]
-    if not texts:
-        return file
-    file.close()
-    return parquet.ParquetFile(path, read_dictionary=texts)
+    with parquet.ParquetFile(path) as file:
+        return file.metadata, frozenset(field.name for field in file.schema_arrow if _is_text(types, field.type))
 
 
 def _is_text(types, kind):
@@ -165,10 +169,10 @@ def _kind(kind):
 
 
 def _runs(path, rows):
-    """Return the pieces of a file: runs of row groups of about BATCH rows."""
+    """Return the pieces of a file: runs of row groups of about _PIECE rows."""
     out, held, first, n = [], [], 0, 0
     for i, size in enumerate(rows):
-        if held and n + size > BATCH:
+        if held and n + size > _PIECE:
             out.append(RowGroups(path, tuple(held), first, n))
             held, first, n = [], first + n, 0
         held.append(i)
