@@ -52,8 +52,8 @@ CENSUSES = (
 )
 #: Priors whose posterior means are compared.
 PRIORS = ("jeffreys", "flat", "learnt")
-#: Draws enough for a mean whose Monte Carlo error adds about 1/300 to its risk.
-SMOOTH = RandomWalk(draws=500, chains=2, tune=300, thin=2)
+#: Draws enough for a mean whose Monte Carlo error adds about 1/150 to its risk.
+SMOOTH = RandomWalk(draws=500, chains=1, tune=300, thin=2)
 #: A share counts as large above this.
 LARGE = 0.02
 
@@ -118,32 +118,51 @@ def compare_priors(cell, rng):
     """Return the lines of a cell: squared errors of every estimator, their ratios to Jeffreys', and coverage.
 
     All estimators see the same reports, so that differences and ratios have paired errors. Users are drawn from the
-    population's distribution.
+    population's distribution. Every replication has a generator of its own: the first ones of a longer run are the same.
 
     Parameters
     ----------
     cell : dict
     rng : Generator
     """
+    return lines_of([replicate(cell, own) for own in rng.spawn(cell["replications"])])
+
+
+def lines_of(found):
+    """Return the lines of a cell from the answers of its replications."""
+    losses, inside = {}, {}
+    for loss, coverage in found:
+        for estimator, value in loss.items():
+            losses.setdefault(estimator, []).append(value)
+        for pair, value in coverage.items():
+            inside.setdefault(pair, []).append(value)
+    return [*_errors(losses), *_coverage(inside)]
+
+
+def replicate(cell, rng, estimators=None):
+    """Return ({estimator: squared error}, {(prior, metric): share covered}) of one simulated set of reports.
+
+    Parameters
+    ----------
+    cell : dict
+    rng : Generator
+    estimators : collection of str, optional
+        Only these; by default all that apply to the population.
+    """
     name, n, a = cell["population"], cell["n_reports"], cell["n_categories"]
     p, protocol = shares(name, a), evaluate.protocol_of(cell)
-    categories, losses, inside = evaluate.labels(a), {}, {}
-    priors = [*PRIORS, *(["smooth"] if name in ORDERED else [])]
-    for _ in range(cell["replications"]):
-        collection = Collection(categories, Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng)))
-        found = {}
-        for prior in priors:
-            mean, variance = moments(collection, prior)
-            found[prior] = mean
-            for metric, value in covered(p, mean, variance).items():
-                inside.setdefault((prior, metric), []).append(value)
+    collection = Collection(evaluate.labels(a), Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng)))
+    found, inside = {}, {}
+    for prior in (*PRIORS, *(["smooth"] if name in ORDERED else [])):
+        if estimators is None or prior in estimators:
+            found[prior], variance = moments(collection, prior)
+            inside |= {(prior, metric): value for metric, value in covered(p, found[prior], variance).items()}
+    if estimators is None or not {*estimators} <= {*PRIORS, "smooth"}:
         oracle = Oracle()(collection)
         raw = oracle.distribution
         found |= {"mle": MLE(tolerance=1e-4)(collection).distribution, "norm_sub": norm_sub(raw), "norm_cut": norm_cut(raw)}
         found |= {"power_law": power_law(raw, oracle.standard_error, n), "oracle": raw}
-        for estimator, value in found.items():
-            losses.setdefault(estimator, []).append(((value - p) ** 2).sum())
-    return [*_errors(losses), *_coverage(inside)]
+    return {estimator: ((value - p) ** 2).sum() for estimator, value in found.items()}, inside
 
 
 def _errors(losses):
