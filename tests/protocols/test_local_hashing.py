@@ -348,7 +348,7 @@ def test_the_loss_of_a_pool_is_the_predicted_one(epsilon, seeds, loss):
     exact = mle_risk(pool, p, 1)
     found = exact.value / mle_risk(fresh, p, 1).value - 1
     assert exact.method == "sum over reports" and found == pytest.approx(loss, rel=0.06)
-    assert pool_loss(128, fresh.buckets, seeds) == pytest.approx(found, rel=0.3)
+    assert pool_loss(128, fresh.buckets, seeds) == pytest.approx(found, rel=0.35)
 
 
 def test_the_advice_on_seeds():
