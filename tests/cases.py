@@ -9,6 +9,7 @@ import numpy as np
 from ldpbayes.protocols import (
     GRR,
     Attributes,
+    BlockDesign,
     Channel,
     FakeData,
     Noncompliance,
@@ -139,5 +140,6 @@ CASES = [
     Case("rs-fd", lambda a, e: FakeData(a, e, halves(a), "grr", "uniform"), (2, 4)),
     given("noncompliance", ignored, (3, 5), tight=False),
     Case("olh-pool", lambda a, epsilon: LocalHashing(a, epsilon, seeds=24), engines=False),
+    Case("block-design", BlockDesign, engines=False),
     given("cheater-detection", lambda a, epsilon: designs.cheater_detection(1 - kept(epsilon)), (3,)),
 ]

@@ -16,6 +16,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import (
     AbstractLikelihood,
     AbstractSampler,
+    CyclicRows,
     DenseRows,
     ExtendedRows,
     HadamardRows,
@@ -63,6 +64,22 @@ def test_hadamard_rows_equal_the_dense_twin(n_categories, seed):
     expected = 1 + 2.5 * (hadamard(order)[1 : n_categories + 1, index].T > 0)
     np.testing.assert_array_equal(fast.dense(), expected)
     assert_same_products(fast, seed)
+
+
+@pytest.mark.parametrize("packed", [0, two_level.PACKED], ids=["transforms", "packed"])
+@settings(max_examples=15, deadline=None)
+@given(n_categories=st.integers(2, 40), extra=st.integers(0, 9), seed=st.integers(0, 99))
+def test_cyclic_rows_equal_the_dense_twin(packed, n_categories, extra, seed):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(two_level, "PACKED", packed)
+        rng, length = np.random.default_rng(seed), n_categories + extra
+        chosen = rng.choice(length, rng.integers(1, length + 1), replace=False)
+        index, counts = rng.integers(length, size=30), rng.integers(1, 9, size=30)
+        fast = CyclicRows(index, chosen, length, 2.5, counts, n_categories, -1.0)
+        members = np.isin((index[:, None] + np.arange(n_categories)) % length, chosen)
+        np.testing.assert_array_equal(fast.dense(), 1 + 2.5 * members)
+        assert fast.support_counts().tolist() == (counts @ members).tolist()
+        assert_same_products(fast, seed)
 
 
 @pytest.mark.parametrize("sparse", [0, 10**9], ids=["lists", "byte tables"])
@@ -200,6 +217,7 @@ def kinds():
         levels,
         DenseRows(rng.random((7, 6)), rng.integers(1, 9, 7)),
         HadamardRows(rng.integers(8, size=9), 2.5, rng.integers(1, 9, size=9), 6, -1.0),
+        CyclicRows(rng.integers(7, size=9), [1, 2, 4], 7, 2.5, rng.integers(1, 9, size=9), 6, -1.0),
         SeparableRows([1, 1, 4], [0.3, 0.7, 0.1], [0.5, -0.5, 2.0], [7, 2, 5], 6),
         StackedRows([identity, supports]),
         ExtendedRows(IdentityRows([2, 0, 4], 3.0, [4, 1, 9], 5, -0.3), np.log([[0.2], [0.7], [0.1]])),

@@ -17,13 +17,14 @@ from ldpbayes.likelihoods.extended import ExtendedRows
 from ldpbayes.likelihoods.kinds import DenseRows, LevelRows, SeparableRows, StackedRows
 from ldpbayes.likelihoods.summary import Summary
 from ldpbayes.likelihoods.tensor import AdditiveRows, KroneckerRows
-from ldpbayes.likelihoods.two_level import HadamardRows, IdentityRows, SupportRows, TwoLevelRows, walsh_hadamard
+from ldpbayes.likelihoods.two_level import CyclicRows, HadamardRows, IdentityRows, SupportRows, TwoLevelRows, walsh_hadamard
 from ldpbayes.likelihoods.weighted import PseudoRows
 
 __all__ = [
     "AbstractLikelihood",
     "AbstractSampler",
     "AdditiveRows",
+    "CyclicRows",
     "DenseRows",
     "ExtendedRows",
     "HadamardRows",

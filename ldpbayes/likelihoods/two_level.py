@@ -20,6 +20,8 @@ FEW_DRAWS = 16
 #: Draws under which some report is less than this times as probable as under the mean of the draws, or one over this times
 #: more, are taken in double precision.
 NEAR = 1 / 8
+#: Entries up to which the supports of cyclic designs are packed: 16 MB.
+PACKED = 2**27
 
 
 class TwoLevelRows(Rows):
@@ -396,6 +398,92 @@ class HadamardRows(ByProducts, TwoLevelRows):
     def _packed(self):
         common = self.index[:, None] & np.arange(1, self.n_categories + 1)
         bits = np.packbits(np.bitwise_count(common) % 2 == 0, axis=1)
+        return SupportRows(bits, self.beta, self.counts, self.n_categories, self.log_constants)
+
+
+class CyclicRows(ByProducts, TwoLevelRows):
+    """Cyclic block designs: S_j = {x : x + index_j mod N in D}.
+
+    Every product is a cyclic correlation, by Fourier transforms of length N; where the supports of all reports fit in a few
+    megabytes they are packed instead, which is exact and faster.
+
+    Parameters
+    ----------
+    index : (m,) int array
+        The block that report j names, 0..N−1.
+    difference_set : (k,) int array
+        D, from 0 to N − 1.
+    length : int
+        N.
+    beta : float
+        e^ε − 1.
+    counts, log_constants : (m,) arrays or float
+    n_categories : int
+        At most N.
+    """
+
+    def __init__(self, index, difference_set, length, beta, counts, n_categories, log_constants=0.0):
+        super().__init__(beta, counts, n_categories, log_constants)
+        self.index = np.asarray(index, dtype=np.int64)
+        self.length = int(length)
+        self.member = np.zeros(self.length)
+        self.member[difference_set] = 1.0
+
+    @property
+    def is_packed(self):
+        """Whether products go through packed supports."""
+        return self.n_rows * self.n_categories <= PACKED
+
+    def support_sums(self, p):
+        if self.is_packed:
+            return self._packed.support_sums(p)
+        padded = np.zeros((self.length, *p.shape[1:]))
+        padded[: self.n_categories] = p
+        return self._correlate(padded)[self.index]
+
+    def support_totals(self, r):
+        if self.is_packed:
+            return self._packed.support_totals(r)
+        return self._correlate(scatter(self.index, r, self.length))[: self.n_categories]
+
+    def support_counts(self):
+        found = self.support_totals(self.counts)
+        return np.rint(found) if (self.counts == np.rint(self.counts)).all() else found
+
+    def gram(self, v):
+        return self._packed.gram(v)
+
+    def dense(self):
+        return self._packed.dense()
+
+    def closed_form(self):
+        return None
+
+    def find_separable(self):
+        return None
+
+    def sampler(self):
+        return SupportSampler(self._packed)
+
+    def _correlate(self, x):
+        """Return Σ_z x_z [z + y mod N in D] for every y; x and y may change their parts."""
+        spectrum = np.fft.rfft(x, axis=0)
+        shape = (-1, *([1] * (x.ndim - 1)))
+        return np.fft.irfft(spectrum.conj() * self._spectrum.reshape(shape), n=self.length, axis=0)
+
+    @cached_property
+    def _spectrum(self):
+        return np.fft.rfft(self.member)
+
+    @cached_property
+    def _packed(self):
+        twice = np.concatenate([self.member, self.member]).astype(bool)
+        windows = np.lib.stride_tricks.sliding_window_view(twice, self.n_categories)
+        bits = np.empty((self.n_rows, -(-self.n_categories // 8)), dtype=np.uint8)
+        size = max(1, 2**24 // self.n_categories)
+        for start in range(0, self.n_rows, size):
+            part = slice(start, start + size)
+            bits[part] = np.packbits(windows[self.index[part]], axis=1)
         return SupportRows(bits, self.beta, self.counts, self.n_categories, self.log_constants)
 
 

@@ -10,6 +10,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.protocols.attributes import Attributes
 from ldpbayes.protocols.base import AbstractProtocol, check_entries
+from ldpbayes.protocols.block_design import BlockDesign
 from ldpbayes.protocols.channel import Channel
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.combine import COMBINATORS, MAX_ENTRIES, compose, kronecker, mixture, product
@@ -285,6 +286,7 @@ __all__ = [
     "AbstractProtocol",
     "AbstractReportLaw",
     "Attributes",
+    "BlockDesign",
     "Channel",
     "CohortRR",
     "Description",

@@ -273,6 +273,10 @@ class AbstractProtocol(abc.ABC):
         """Return how the rows of a report follow from the set that it supports, where they are two-level; else None."""
         return None
 
+    def uniform_information(self) -> float | None:
+        """Return the trace of one report's Fisher information on the simplex at uniform p, where no channel is needed."""
+        return None
+
     def free_bits(self) -> int | None:
         """Return how many bits a report has, where every set of them is a report; else None."""
         return None

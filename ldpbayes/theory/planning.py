@@ -12,6 +12,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
 from ldpbayes.protocols import describe_protocols, make_protocol, parse_name, protocol_names, resolve
+from ldpbayes.protocols.block_design import BlockDesign
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
@@ -27,6 +28,7 @@ PROTOCOLS = {
     "sue": UnaryEncoding.symmetric,
     "olh": LocalHashing,
     "hadamard": HadamardResponse,
+    "block_design": BlockDesign,
 }
 #: What the error is, by kind.
 KINDS = {
@@ -39,6 +41,8 @@ ESTIMATORS = ("mle", "oracle")
 SMALLEST_EPSILON, LARGEST_CATEGORIES = 1e-4, 2**20
 #: Above this many terms b·a² the scalar (trace) form of a balanced design's information stands for the matrix.
 _FULL_WORK = 2**29
+#: The same where the trace is known without the channel.
+_SIZED_WORK = 2**22
 #: The search for the most categories goes at least this far where the error may fall with their number.
 _ALWAYS_TRIED = 64
 _UNKNOWNS = ("n_categories", "epsilon", "n", "error")
@@ -403,7 +407,8 @@ def _mle_risk(protocol, p, target, norm):
     """Return mle_risk, through the trace alone where a listed channel is too large for a plan to wait for."""
     work = (protocol.n_outputs or 0) * float(protocol.n_categories) ** 2
     special = information.support_law(protocol) is not None or protocol.n_outputs == protocol.n_categories
-    if special or work <= _FULL_WORK or protocol.hit_rates is None:
+    sized = work > _SIZED_WORK and np.ptp(p) <= 1e-15 and protocol.uniform_information() is not None
+    if special or (work <= _FULL_WORK and not sized) or protocol.hit_rates is None:
         return risk.mle_risk(protocol, p, 1, target, norm)
     return risk.balanced_mle_risk(protocol, p, 1, target, norm)
 
@@ -442,6 +447,8 @@ def _rank(plan, unknown):
 
 def bytes_per_report(protocol):
     """Return the bytes of one stored report: whole bytes of an integer code, or the packed array of one report."""
+    if (protocol.n_outputs or 0) > 2**16:  # too many for sets: reports are codes
+        return math.ceil((protocol.n_outputs - 1).bit_length() / 8)
     report = protocol.privatize(np.zeros(1, dtype=np.int64), np.random.default_rng(0))
     if report.dtype != np.uint8 and protocol.n_outputs is not None:
         return max(1, math.ceil((protocol.n_outputs - 1).bit_length() / 8))

@@ -1,0 +1,200 @@
+"""Projective geometries over finite fields, as cyclic difference sets (Singer 1938)."""
+
+import functools
+
+import numpy as np
+
+from ldpbayes.errors import ArgumentError
+
+#: Orders of fields are at most this: addition and multiplication are tables.
+MAX_ORDER = 512
+
+
+class Field:
+    """The finite field of q = p^m elements; element e stands for the polynomial with the digits of e to base p.
+
+    Parameters
+    ----------
+    order : int
+        q, a prime power up to MAX_ORDER.
+
+    Attributes
+    ----------
+    add, multiply : (q, q) int16 arrays
+        Tables.
+
+    Raises
+    ------
+    ArgumentError
+        If order is no prime power, or too large.
+    """
+
+    def __init__(self, order: int) -> None:
+        found = prime_power(order) if order <= MAX_ORDER else None
+        if found is None:
+            raise ArgumentError(f"order must be a prime power from 2 to {MAX_ORDER}, got {order}.")
+        prime, degree = found
+        places = prime ** np.arange(degree)
+        digits = np.arange(order)[:, None] // places % prime
+        self.add = ((digits[:, None, :] + digits[None, :, :]) % prime @ places).astype(np.int16)
+        powers = _powers(prime, degree)
+        exponent = np.zeros(order, dtype=np.int64)
+        exponent[powers] = np.arange(order - 1)
+        self.multiply = np.array(powers)[(exponent[:, None] + exponent[None, :]) % (order - 1)].astype(np.int16)
+        self.multiply[0] = self.multiply[:, 0] = 0
+        self.order = order
+
+    def times_x(self, polynomial: list[int], rule: tuple[int, ...]) -> list[int]:
+        """Return x times a polynomial of degree below t, where x^t = Σ rule_j x^j; coefficients from the constant on."""
+        top = polynomial[-1]
+        shifted = [0, *polynomial[:-1]]
+        return [int(self.add[s, self.multiply[top, r]]) for s, r in zip(shifted, rule, strict=True)]
+
+    def product(self, first: list[int], second: list[int], rule: tuple[int, ...]) -> list[int]:
+        """Return the product of two polynomials of degree below t, where x^t = Σ rule_j x^j."""
+        out = [0] * len(rule)
+        for coefficient in second:
+            out = [int(self.add[o, self.multiply[coefficient, f]]) for o, f in zip(out, first, strict=True)]
+            first = self.times_x(first, rule)
+        return out
+
+
+@functools.cache
+def field(order: int) -> Field:
+    """Return the field of this order, made once."""
+    return Field(order)
+
+
+def prime_power(number: int) -> tuple[int, int] | None:
+    """Return (p, m) with number = p^m for a prime p, else None.
+
+    Examples
+    --------
+    >>> prime_power(27), prime_power(12)
+    ((3, 3), None)
+    """
+    factors = prime_factors(number)
+    if len(factors) != 1:
+        return None
+    degree, rest = 0, number
+    while rest > 1:
+        rest //= factors[0]
+        degree += 1
+    return factors[0], degree
+
+
+def prime_factors(number: int) -> list[int]:
+    """Return the distinct prime factors of a positive integer, in order."""
+    out, divisor = [], 2
+    while divisor * divisor <= number:
+        if number % divisor == 0:
+            out.append(divisor)
+            while number % divisor == 0:
+                number //= divisor
+        divisor += 1
+    return [*out, number] if number > 1 else out
+
+
+def n_points(order: int, dimension: int) -> int:
+    """Return (q^t − 1)/(q − 1), the points of the projective geometry of vectors of length t."""
+    return (order**dimension - 1) // (order - 1)
+
+
+@functools.lru_cache(maxsize=32)
+def difference_set(order: int, dimension: int) -> np.ndarray:
+    """Return the positions i below N of the points α^i that lie in one hyperplane, in order.
+
+    α generates the field of q^t elements up to factors in the field of q elements, so that the N = (q^t − 1)/(q − 1) points
+    of the geometry are its powers. The hyperplane is that of vectors without a constant term, and the N shifts of these
+    positions modulo N are all hyperplanes. α is the root of the first fitting polynomial, so that the set never changes.
+
+    Parameters
+    ----------
+    order : int
+        q.
+    dimension : int
+        t, at least two.
+
+    Returns
+    -------
+    ((q^(t−1) − 1)/(q − 1),) int64 array
+
+    References
+    ----------
+    Singer (1938), A theorem in finite projective geometry.
+
+    Examples
+    --------
+    >>> difference_set(2, 3)  # the Fano plane
+    array([1, 2, 4])
+    """
+    numbers, size = field(order), n_points(order, dimension)
+    rule = _generator(numbers, dimension, size)
+    # α^(i + L j) = Σ_c (α^i)_c x^c α^(L j): small steps are vectors, large ones functionals.
+    step = int(np.ceil(np.sqrt(size)))
+    small = [[1, *([0] * (dimension - 1))]]
+    for _ in range(step):
+        small.append(numbers.times_x(small[-1], rule))
+    jump, large, functionals = small.pop(), small[0], []
+    for _ in range(-(-size // step)):
+        functional, shifted = [], large
+        for _ in range(dimension):
+            functional.append(shifted[0])
+            shifted = numbers.times_x(shifted, rule)
+        functionals.append(functional)
+        large = numbers.product(large, jump, rule)
+    vectors, forms = np.array(small), np.array(functionals)
+    constant = np.zeros((len(forms), len(vectors)), dtype=np.int16)
+    for c in range(dimension):
+        constant = numbers.add[constant, numbers.multiply[forms[:, c, None], vectors[None, :, c]]]
+    found = np.flatnonzero(constant.ravel()[:size] == 0)
+    found.setflags(write=False)
+    return found
+
+
+def _powers(prime: int, degree: int) -> list[int]:
+    """Return the powers of a generator of the field of p^m elements, 1 first."""
+    order = prime**degree
+    if degree == 1:
+        for root in range(1, prime):
+            powers = [1]
+            while (power := powers[-1] * root % prime) != 1:
+                powers.append(power)
+            if len(powers) == order - 1:
+                return powers
+    for code in range(1, order):  # x^m = Σ rule_j x^j
+        rule = [code // prime**j % prime for j in range(degree)]
+        element, powers = [1] + [0] * (degree - 1), []
+        while len(powers) < order - 1:
+            powers.append(sum(e * prime**j for j, e in enumerate(element)))
+            element = [(s + element[-1] * r) % prime for s, r in zip([0, *element[:-1]], rule, strict=True)]
+            if sum(element[1:]) == 0 and element[0] == 1:
+                break
+        if len(powers) == order - 1 and len(set(powers)) == order - 1 and 0 not in powers:
+            return powers
+    raise AssertionError(f"no primitive polynomial of degree {degree} over {prime}")  # there always is one
+
+
+def _generator(numbers: Field, dimension: int, size: int) -> tuple[int, ...]:
+    """Return the first rule x^t = Σ rule_j x^j under which the powers of x are all points."""
+    factors = prime_factors(size)
+    x = [0, 1, *([0] * (dimension - 2))]
+    for code in range(1, numbers.order**dimension):
+        rule = tuple(code // numbers.order**j % numbers.order for j in range(dimension))
+        if rule[0] and _is_scalar(_power(numbers, x, size, rule)):
+            if not any(_is_scalar(_power(numbers, x, size // factor, rule)) for factor in factors):
+                return rule
+    raise AssertionError(f"no generator of dimension {dimension} over {numbers.order}")  # there always is one
+
+
+def _power(numbers: Field, base: list[int], exponent: int, rule: tuple[int, ...]) -> list[int]:
+    out = [1] + [0] * (len(rule) - 1)
+    for bit in bin(exponent)[2:]:
+        out = numbers.product(out, out, rule)
+        if bit == "1":
+            out = numbers.product(out, base, rule)
+    return out
+
+
+def _is_scalar(polynomial: list[int]) -> bool:
+    return polynomial[0] != 0 and not any(polynomial[1:])
