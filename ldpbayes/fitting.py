@@ -56,6 +56,8 @@ PATIENCE = 10.0
 QUICK_REPLICATIONS = 199
 #: Cells under a shared prior have point estimates beside them where there are at most so many.
 MAX_ESTIMATED = 400
+#: … and confidence intervals where cells times categories are at most so many.
+MAX_INTERVALS = 20_000
 
 
 @dataclass(frozen=True)
@@ -641,7 +643,7 @@ def _add_estimates_of_cells(cells, tree):
     found = [point_estimates(cell) for cell in cells.values()]
     if all(found):
         result.add_estimates_of_cells(tree, cells, found)
-    if all(cell.survey is None for cell in cells.values()):
+    if len(cells) * cells.n_categories <= MAX_INTERVALS and all(cell.survey is None for cell in cells.values()):
         ci_prob = float(tree["summary"].attrs["ci_prob"])
         intervals = [confidence_intervals(cell, ci_prob) for cell in cells.values()]
         if all(intervals):

@@ -16,6 +16,7 @@ from ldpbayes.estimators.confidence import confidence_intervals, likelihood_inte
 from ldpbayes.pages.fit import of_fit
 from ldpbayes.plots import plot_forest, plot_groups
 from ldpbayes.protocols import UnaryEncoding, designs
+from ldpbayes.result import select
 
 
 def reports_of(protocol, p, n, seed=0):
@@ -80,6 +81,9 @@ def test_a_joint_fit_has_confidence_intervals_of_every_cell():
     own = confidence_intervals(cells["g1"])
     np.testing.assert_allclose(found["lower"].sel(target="distribution", cell="g1"), own.lower[0])
     assert tree.attrs["prior_decides"] == 0 and tree.attrs["decides_note"] == "" and 0 <= tree.attrs["narrow_share"] < 1
+    tree.attrs |= {"decides": "Here the prior decides in 1 of 3 cells (g2). More.", "prior_decides": 1}
+    one = select(tree, "g0")
+    assert who_decides(tree) and not who_decides(one) and one.attrs["decides_note"].startswith("Here the prior decides in 1")
     headings = [column.key for column in of_fit(tree).tables[0].columns]
     assert "distribution_confidence" in headings
 

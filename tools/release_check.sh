@@ -64,7 +64,10 @@ first=$(bash tools/find_python.sh)
 "$folder/build/bin/python" -m pip install --quiet --disable-pip-version-check build uv
 uv=$folder/build/bin/uv
 git ls-files -z | (mkdir "$folder/source" && xargs -0 cp --parents -t "$folder/source")
-"$folder/build/bin/python" -m build --outdir "$folder/dist" "$folder/source" >/dev/null
+"$folder/build/bin/python" -m build --outdir "$folder/dist" "$folder/source" >"$folder/build.log" 2>&1 || {
+  cat "$folder/build.log" >&2
+  exit 1
+}
 wheel=$(ls "$folder"/dist/*.whl)
 archive=$(ls "$folder"/dist/*.tar.gz)
 

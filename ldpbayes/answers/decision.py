@@ -31,7 +31,7 @@ UNKNOWN = (
 )
 UNKNOWN_OF_CELLS = (
     "Whether the prior decides is not stated: credible intervals would be compared with those of the reports of each cell "
-    "alone, which need whole reports, in at most 400 cells."
+    "alone, which need whole reports, of at most 400 cells and 20,000 shares in all."
 )
 
 

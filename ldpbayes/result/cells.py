@@ -144,6 +144,8 @@ def select(tree: xr.DataTree, cell) -> xr.DataTree:
         for name, values in tree["cells"].data_vars.items():
             value = values.values[position]
             out.attrs[name] = value.item() if isinstance(value, np.generic) else value
+    elif tree.attrs.get("decides"):  # a sentence about all cells, not about this one
+        out.attrs |= {"decides": "", "prior_decides": 0, "decides_note": tree.attrs["decides"]}
     return out
 
 
