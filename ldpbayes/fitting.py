@@ -35,6 +35,7 @@ from ldpbayes.posteriors.base import (
 )
 from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
 from ldpbayes.posteriors.expansion import refuse_summaries
+from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.posteriors.many import Many, fit_cells, fit_one, seconds_of_mixture
 from ldpbayes.priors import DEFAULT, LEARNT_FROM, AbstractPrior, as_prior, default_prior
 from ldpbayes.sources import read_collection
@@ -135,7 +136,7 @@ def _names(exclude):
     """Return the names of methods to leave out, checked; one name may stand alone."""
     names = (exclude,) if isinstance(exclude, str) else tuple(exclude)
     for name in names:
-        checks.choice(name, "exclude", METHODS)
+        checks.choice(name, "exclude", (*METHODS, *(own for own in JOINT if own not in METHODS)))
     return names
 
 
@@ -652,7 +653,7 @@ def _add_estimates_of_cells(cells, tree):
 
 def _fit_together(cells, prior, settings, run):
     """Return the result of all cells under a prior over all of them, by the first joint engine whose answer is accepted."""
-    from ldpbayes.posteriors.joint import JOINT, Joint
+    from ldpbayes.posteriors.joint import Joint
 
     asked, problem, rejected = settings["method"], Joint(cells, prior), {}
     refuse_summaries(cells)

@@ -54,7 +54,7 @@ BUILT_ON = {
     "posteriors.laplace": {"posteriors.surrogate"},
     "posteriors.loglinear": {"posteriors.surrogate"},
     "posteriors.joint.laplace": {"posteriors.laplace", "posteriors.surrogate"},
-    "posteriors.joint.nuts": {"posteriors.surrogate"},
+    "posteriors.joint.sampled": {"posteriors.surrogate"},
     "posteriors.many": {"posteriors.exact", "posteriors.expansion", "posteriors.surrogate"},
     "posteriors.mixing": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
     "posteriors.mixture": {"posteriors.mixing"},

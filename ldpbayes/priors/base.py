@@ -59,6 +59,13 @@ class AbstractLogits(abc.ABC):
         """
         return None
 
+    def scales(self) -> slice | None:
+        """Return where z holds logs of scales s ~ HalfNormal(1) that multiply the effects after them, in turn; else None.
+
+        What is before them are k standard normal unknowns of the centre, and the effects are k to each weight.
+        """
+        return None
+
     def grouped(self) -> Grouped | None:
         """Return the Grouped form where this is one, else None."""
         return None

@@ -281,6 +281,9 @@ class Effects(AbstractLogits):
         norms = self.prior.field_.norms()
         return second, np.broadcast_to(sigma, self._shape[1]), norms / self.prior.n_cells
 
+    def scales(self):
+        return slice(*self._parts)
+
     def grouped(self):
         if self.local() is None:
             return None

@@ -16,7 +16,7 @@ from recorded import record
 from ldpbayes import GRR, Cells, Collection, Hierarchical, Tally
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.joint import Joint, Whitened
-from ldpbayes.posteriors.joint.nuts import pooled_mean
+from ldpbayes.posteriors.joint.sampled import pooled_mean
 from ldpbayes.posteriors.surrogate import expand
 from ldpbayes.protocols.unary import UnaryEncoding
 

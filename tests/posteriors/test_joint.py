@@ -7,14 +7,28 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from ldpbayes import GRR, ArgumentError, Cells, Collection, Hierarchical, Tally, fit, load, result, save, show
+from ldpbayes import (
+    GRR,
+    ArgumentError,
+    Cells,
+    Collection,
+    ConvergenceError,
+    Hierarchical,
+    Tally,
+    fit,
+    load,
+    result,
+    save,
+    show,
+)
 from ldpbayes.posteriors import laplace
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.diagnostics import mcse_of_mean
-from ldpbayes.posteriors.joint import Joint, Whitened, moments
-from ldpbayes.posteriors.joint import nuts as joint
+from ldpbayes.posteriors.joint import Joint, Rotating, Whitened, hmc, moments
+from ldpbayes.posteriors.joint import _kernels as joint_kernels
+from ldpbayes.posteriors.joint import sampled as joint
 from ldpbayes.posteriors.joint.forms import Forms
-from ldpbayes.posteriors.joint.whitening import whitened
+from ldpbayes.posteriors.joint.whitening import AbstractCoordinates, whitened
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -272,3 +286,95 @@ def test_draws_are_those_of_pymc_on_the_reports(structure):
         apart = abs(scale.mean() - sample.known["scale"]["mean"])
         assert apart < 4.5 * np.hypot(mcse_of_mean(scale[..., None], independent=False)[0], sample.known["scale"]["mcse"])
         np.testing.assert_allclose(scale.std(), sample.known["scale"]["sd"], rtol=0.15)
+
+
+def test_trajectories_of_hmc_agree_with_nuts():
+    cells, _ = unary_groups([100] * 8)
+    problem, found = Joint(cells, Hierarchical().on(cells)), {}
+    for engine in (Rotating(draws=500), Rotating(draws=500, form="summary"), Whitened(draws=300, chains=2, form="summary")):
+        found[engine] = engine.run(engine.plan(problem), np.random.default_rng(2), Watch())
+    quick, weighted, slow = found.values()
+    assert not (quick.rejected or weighted.rejected or slow.rejected)
+    assert quick.stats["acceptance_rate"].mean() > 0.6 and not quick.stats["diverging"].any()
+    other, others = settled(slow)
+    for sample in (quick, weighted):
+        mean, error = settled(sample)
+        assert (np.abs(mean - other) / np.hypot(error, others)).max() < 4.5
+        scales = [np.log(one.variables["scale"][1]) for one in (sample, slow)]
+        errors = [mcse_of_mean(scale[..., None], independent=False)[0] for scale in scales]
+        assert abs(scales[0].mean() - scales[1].mean()) < 4.5 * np.hypot(*errors)
+        np.testing.assert_allclose(scales[0].std(), scales[1].std(), rtol=0.2)
+
+
+def test_a_compiled_trajectory_is_the_plain_one_and_stretched_coordinates_are_coordinates():
+    cells, _ = unary_groups([300] * 5)
+    prior, rng = Hierarchical().on(cells), np.random.default_rng(1)
+    target, _ = joint.Target(prior, Forms.of(cells.likelihoods), len(cells)).bent(*bend_of(prior, rng))
+    coordinates = whitened(target, 0.2 * rng.standard_normal(prior.n_unknowns))
+    coordinates = coordinates.stretched(2 * rng.standard_normal((400, target.first)))
+    u, v = rng.standard_normal((2, prior.n_unknowns))
+    z = coordinates.of(u)
+    np.testing.assert_allclose(coordinates.back(z), u, atol=1e-9)
+    np.testing.assert_allclose(coordinates.of(u[None])[0], z, atol=1e-12)
+    value, slope = coordinates.density(target)(u)
+    np.testing.assert_allclose(slope, coordinates.gradient(target.value_and_gradient(z)[1]), rtol=1e-8, atol=1e-8)
+    compiled = coordinates.rotation(target)(u, v, slope + u, 0.05, 4)
+    plain = AbstractCoordinates.rotation(Uncompiled(coordinates), target)(u, v, slope + u, 0.05, 4)
+    for one, other in zip(compiled[:3], plain[:3], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-7)
+    energies = [reached - 0.5 * speed @ speed for _, speed, _, reached in (compiled, (u, v, None, value))]
+    assert energies[0] == pytest.approx(energies[1], abs=0.3)
+
+
+def bend_of(prior, rng):
+    """Return unknowns and the share of each effect that reports decide."""
+    return 0.2 * rng.standard_normal(prior.n_unknowns), rng.random(prior.n_unknowns - prior.logits().scales().stop)
+
+
+@pytest.mark.parametrize("by_category", [False, True])
+def test_bent_unknowns_have_the_density_of_their_image(by_category):
+    cells, _ = unary_groups([30] * 2, a=3)
+    prior, rng = Hierarchical(by_category=by_category).on(cells), np.random.default_rng(1)
+    plain = joint.Target(prior, Forms.of(cells.likelihoods), len(cells))
+    z, share = bend_of(prior, rng)
+    target, centre = plain.bent(z, share)
+    np.testing.assert_allclose(target.unbent(centre), z)
+    y, steps = centre + 0.5 * rng.standard_normal(z.size), 1e-5 * np.eye(z.size)
+    jacobian = np.array([(target.unbent(y + step) - target.unbent(y - step)) / 2e-5 for step in steps])
+    value, slope = target.value_and_gradient(y)
+    expected = plain.value_and_gradient(target.unbent(y))[0] + np.linalg.slogdet(jacobian)[1]
+    assert value == pytest.approx(expected, abs=1e-6)
+    value_at = [[target.value_and_gradient(y + sign * step)[0] for sign in (1, -1)] for step in steps]
+    np.testing.assert_allclose(slope, [(up - down) / 2e-5 for up, down in value_at], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(target.unbent(np.stack([y, centre]))[0], target.unbent(y))
+
+
+class Uncompiled(AbstractCoordinates):
+    """Coordinates without their compiled form."""
+
+    def __init__(self, inner):
+        self.of, self.gradient = inner.of, inner.gradient
+
+
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
+def test_hmc_leaves_to_nuts_what_it_cannot_follow(monkeypatch):
+    cells, _ = unary_groups([100] * 6)
+    settings = {"random_seed": 1, "draws": 200, "chains": 2, "estimates": False}
+    monkeypatch.setattr(hmc, "MAX_STEPS", 2)
+    tree = fit(cells, "hierarchical", **settings)
+    assert tree.attrs["method"] == "nuts" and "hmc was tried: " in tree.attrs["reason"]
+    with pytest.raises(ConvergenceError, match="cannot be trusted: trajectories of 2 steps"):
+        fit(cells, "hierarchical", method="hmc", **settings)
+    monkeypatch.setattr(hmc, "MAX_DENSE", 2)
+    refusal = Rotating().plan(Joint(cells, slopes_over(cells)))
+    assert not refusal.feasible and "hmc takes at most 2 unknowns" in refusal.reason
+
+
+def test_likelihoods_of_draws_are_those_of_the_rows():
+    rng = np.random.default_rng(1)
+    rows = rng.integers(0, 2, (40, 5)) * 1.7 + 0.3
+    counts = np.array([0.5, 1, 2, 3, 7, 40, 2000, 1.25] * 5)
+    p, out = rng.dirichlet(np.ones(5), 70).T.copy(), np.empty(70)
+    order = np.lexsort(rows.T[::-1])
+    joint_kernels.of_draws(p, rows[order] / 2, counts[order], out)
+    np.testing.assert_allclose(out, counts @ np.log(rows / 2 @ p), rtol=1e-12)

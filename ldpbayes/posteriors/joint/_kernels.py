@@ -8,9 +8,11 @@ from ldpbayes.compiling import compiled
 
 #: Draws whose likelihoods are computed together.
 BLOCK = 64
+#: A report that was given more often enters by its logarithm rather than by its power.
+MOST_POWERS = 1024
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
 def _cell(c, p, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out):
     total, a = 0.0, p.size
     for x in range(a):
@@ -32,7 +34,7 @@ def _cell(c, p, linear, curvature, starts, index, base, slope, counts, row_start
     return total
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
 def from_logits(eta, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out):
     """Return the log-likelihood at P = softmax(eta), and write its gradient with respect to eta to out.
 
@@ -73,37 +75,60 @@ def from_shares(p, linear, curvature, starts, index, base, slope, counts, row_st
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
 def of_draws(p, rows, counts, out):
-    """Write Σ_j w_j log (L p)_j to out for each draw of p, shape (a, S); logarithms are of products of several rows.
+    """Write Σ_j w_j log (L p)_j to out for each draw of p, shape (a, S).
 
-    A row's largest entry is one, and a product is taken up before it leaves the range of floats.
+    Rows that begin alike share the sums over what is alike: fewest operations where they are sorted. Logarithms are of
+    products of several rows' powers; a row's largest entry is one, and a product is taken up before it leaves the range of
+    floats.
     """
     a, size = p.shape
-    u, product, total = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    number = counts.size
+    new, least, power = np.zeros(number, np.int64), np.empty(number), np.zeros(number, np.int64)
+    for j in range(number):
+        while j > 0 and new[j] < a - 1 and rows[j, new[j]] == rows[j - 1, new[j]]:
+            new[j] += 1
+        least[j] = math.log(max(rows[j].min(), 1e-300))
+        if counts[j] == math.floor(counts[j]) and counts[j] * least[j] > -300.0 and counts[j] < MOST_POWERS:
+            power[j] = int(counts[j])
+    partial = np.zeros((a + 1, BLOCK))
+    raised, product, total = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    drawn = np.empty((a, BLOCK))
     for first in range(0, size, BLOCK):
-        width = min(BLOCK, size - first)
+        width, reached = min(BLOCK, size - first), 0.0
+        for x in range(a):
+            drawn[x, :width] = p[x, first : first + width]
+            drawn[x, width:] = p[x, first]
         total[:] = 0.0
         product[:] = 1.0
-        for j in range(counts.size):
-            u[:] = 0.0
-            for x in range(a):
+        for j in range(number):
+            for x in range(new[j], a):
                 entry = rows[j, x]
+                for s in range(BLOCK):
+                    partial[x + 1, s] = partial[x, s] + entry * drawn[x, s]
+            if power[j] == 0:
                 for s in range(width):
-                    u[s] += entry * p[x, first + s]
-            repeats = counts[j]
-            if repeats <= 4.0 and repeats == math.floor(repeats):
-                least = 1.0
-                for _ in range(int(repeats)):
-                    for s in range(width):
-                        product[s] *= u[s]
-                for s in range(width):
-                    least = min(least, product[s])
-                if least < 1e-200:
-                    for s in range(width):
-                        total[s] += math.log(product[s])
-                        product[s] = 1.0
-            else:
-                for s in range(width):
-                    total[s] += repeats * math.log(u[s])
+                    total[s] += counts[j] * math.log(partial[a, s])
+                continue
+            reached += power[j] * least[j]
+            if reached < -600.0:
+                reached = power[j] * least[j]
+                for s in range(BLOCK):
+                    total[s] += math.log(product[s])
+                    product[s] = 1.0
+            repeats = power[j]
+            if repeats & 1:
+                for s in range(BLOCK):
+                    product[s] *= partial[a, s]
+            repeats >>= 1
+            if repeats:
+                raised[:] = partial[a]
+            while repeats:
+                for s in range(BLOCK):
+                    raised[s] *= raised[s]
+                if repeats & 1:
+                    for s in range(BLOCK):
+                        product[s] *= raised[s]
+                repeats >>= 1
         for s in range(width):
             out[first + s] = total[s] + math.log(product[s])
 
@@ -134,7 +159,7 @@ def arrow_gradient(slope, shared, blocks, border, out):
     out[:] = 0.0
     for j in range(start):
         for i in range(start):
-            out[i] += shared[j, i] * slope[j]
+            out[j] += shared[j, i] * slope[i]
     for j in range(start):
         along = 0.0
         for i in range(cells * width):
@@ -147,48 +172,84 @@ def arrow_gradient(slope, shared, blocks, border, out):
                 out[at + i] += blocks[c, j, i] * slope[at + j]
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
 def grouped(
-    u, centre, shared, blocks, border, settings, basis, linear, curvature, starts, index, base, slope, counts, row_starts,
-    rows, row_counts, z, eta, d_eta, d_z, out,
+    u, centre, shared, blocks, border, settings, basis, bent_at, mean, share, linear, curvature, starts, index, base, slope,
+    counts, row_starts, rows, row_counts, z, eta, d_eta, d_z, effects, shrunk, out,
 ):  # fmt: skip
     """Return the log-density of whitened coordinates under priors.base.Grouped, and write its gradient to out.
 
-    ``settings`` holds the scales of the centre and of σ, and the number of σ; z, eta, d_eta and d_z are room to work in.
+    ``settings`` holds the scales of the centre and of σ, and the number of σ; ``bent_at``, ``mean`` and ``share`` are those
+    of joint.bending.Bend; z, eta, d_eta, d_z, effects and shrunk are room to work in.
     """
     arrow(u, centre, shared, blocks, border, z)
     cells, width = blocks.shape[:2]
-    a, n_scales = basis.shape[1], int(settings[2])
+    n_scales = int(settings[2])
     start = width + n_scales
     value = 0.0
-    for i in range(z.size):
-        if width <= i < start:
-            grown = math.exp(2 * min(z[i], 300.0))
-            value += z[i] - 0.5 * grown
-            d_z[i] = 1 - grown
-        else:
-            value -= 0.5 * z[i] * z[i]
-            d_z[i] = -z[i]
-    sigma = np.empty(n_scales)
-    for i in range(n_scales):
-        sigma[i] = settings[1] * math.exp(min(z[width + i], 300.0))
+    for k in range(width):
+        value -= 0.5 * z[k] * z[k]
+        d_z[k] = -z[k]
+    sigma, apart = np.empty(n_scales), np.empty(n_scales)
+    for j in range(n_scales):
+        log_scale = min(z[width + j], 300.0)
+        scale = math.exp(log_scale)
+        value += log_scale - 0.5 * scale * scale
+        d_z[width + j] = 1 - scale * scale
+        sigma[j] = settings[1] * scale
+        apart[j] = log_scale - bent_at[j]
     for c in range(cells):
-        at = start + c * width
-        eta[c, :] = 0.0
         for k in range(width):
-            logit = settings[0] * z[k] + sigma[k % n_scales] * z[at + k]
-            for x in range(a):
-                eta[c, x] += logit * basis[k, x]
+            i, j = c * width + k, k % n_scales
+            shrunk[i] = math.exp(-share[i] * apart[j])
+            value -= share[i] * apart[j]
+            moved = mean[i] * math.exp(apart[j]) * shrunk[i] * shrunk[i]
+            effects[i] = moved + shrunk[i] * z[start + i]
+            value -= 0.5 * effects[i] * effects[i]
+    offsets = np.empty((cells, width))
+    for c in range(cells):
+        for k in range(width):
+            offsets[c, k] = settings[0] * z[k] + sigma[k % n_scales] * effects[c * width + k]
+    np.dot(offsets, basis, eta)
     value += from_logits(eta, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, d_eta)
+    np.dot(d_eta, basis.T, offsets)
     for c in range(cells):
-        at = start + c * width
         for k in range(width):
-            d = 0.0
-            for x in range(a):
-                d += d_eta[c, x] * basis[k, x]
+            i, j = c * width + k, k % n_scales
+            d = offsets[c, k]
             d_z[k] += settings[0] * d
-            d *= sigma[k % n_scales]
-            d_z[width + k % n_scales] += d * z[at + k]
-            d_z[at + k] += d
+            d *= sigma[j]
+            along, slide = d - effects[i], shrunk[i] * z[start + i]
+            d_z[width + j] += d * effects[i] - share[i]
+            d_z[width + j] += along * ((1 - 2 * share[i]) * (effects[i] - slide) - share[i] * slide)
+            d_z[start + i] = along * shrunk[i]
     arrow_gradient(d_z, shared, blocks, border, out)
+    return value
+
+
+@compiled(nogil=True, error_model="numpy")
+def rotated(
+    u, v, force, angle, steps, centre, shared, blocks, border, settings, basis, bent_at, mean, share, linear, curvature,
+    starts, index, base, slope, counts, row_starts, rows, row_counts, z, eta, d_eta, d_z, effects, shrunk, out,
+):  # fmt: skip
+    """Move u and v along a trajectory under the density ``grouped``, and write −∇V there to force; see joint.hmc.
+
+    Returns the log-density where the trajectory ends.
+    """
+    cosine, sine, value = math.cos(angle), math.sin(angle), 0.0
+    for i in range(u.size):
+        v[i] += 0.5 * angle * force[i]
+    for k in range(steps):
+        for i in range(u.size):
+            before = u[i]
+            u[i] = cosine * before + sine * v[i]
+            v[i] = cosine * v[i] - sine * before
+        value = grouped(
+            u, centre, shared, blocks, border, settings, basis, bent_at, mean, share, linear, curvature, starts, index, base,
+            slope, counts, row_starts, rows, row_counts, z, eta, d_eta, d_z, effects, shrunk, out,
+        )  # fmt: skip
+        kick = angle if k < steps - 1 else 0.5 * angle
+        for i in range(u.size):
+            force[i] = out[i] + u[i]
+            v[i] += kick * force[i]
     return value

@@ -73,11 +73,13 @@ class Forms:
 
 
 def merged(rows):
-    """Return (matrix, counts): dense rows scaled to a largest entry of one, with proportional rows joined."""
+    """Return (matrix, counts): dense rows scaled to a largest entry of one, with proportional rows joined, in order."""
     matrix = np.ascontiguousarray(rows.dense())
     matrix = matrix / matrix.max(axis=1, keepdims=True)
-    distinct, inverse = np.unique(matrix, axis=0, return_inverse=True)
-    return distinct, np.bincount(inverse.ravel(), rows.counts)
+    order = np.lexsort(matrix.T[::-1])
+    matrix, counts = matrix[order], rows.counts[order]
+    starts = np.flatnonzero(np.r_[True, (matrix[1:] != matrix[:-1]).any(axis=1)])
+    return matrix[starts], np.add.reduceat(counts, starts).astype(float)
 
 
 def entries(likelihoods):

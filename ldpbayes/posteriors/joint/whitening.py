@@ -1,6 +1,7 @@
 """Coordinates in which the posterior of all cells is nearly standard normal, from its Hessian at one point."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,10 +11,59 @@ DIFFERENCE = 1e-4
 MAX_DENSE = 400
 #: Curvatures below this count as this: every unknown is of the order of one under its prior.
 LEAST = 0.05
+#: Variances of draws in coordinates that were to have variance one are believed between these.
+STRETCHED = 0.1, 10.0
+
+
+class AbstractCoordinates:
+    """Coordinates u of unknowns z = of(u)."""
+
+    def density(self, target):
+        """Return u → (log-density, gradient): in one compiled call where the prior has such a form."""
+        whole = self.compiled(target)
+        if whole is not None:
+            return whole
+
+        def stepwise(u):
+            value, slope = target.value_and_gradient(self.of(u))
+            return value, self.gradient(slope)
+
+        return stepwise
+
+    def rotation(self, target):
+        """Return (u, v, force, angle, steps) → (u, v, force, log-density) at the end of a trajectory; see joint.hmc."""
+        whole = self.compiled_rotation(target)
+        if whole is not None:
+            return whole
+        density = self.density(target)
+
+        def stepwise(u, v, force, angle, steps):
+            cosine, sine = math.cos(angle), math.sin(angle)
+            v = v + 0.5 * angle * force
+            for k in range(steps):
+                u, v = cosine * u + sine * v, cosine * v - sine * u
+                value, slope = density(u)
+                force = slope + u
+                v += (angle if k < steps - 1 else 0.5 * angle) * force
+            return u, v, force, value
+
+        return stepwise
+
+    def compiled(self, target):
+        """Return u → (log-density, gradient) in one compiled call, or None where the prior has no such form."""
+        return None
+
+    def compiled_rotation(self, target):
+        """Return what rotation() returns in one compiled call, or None where the prior has no such form."""
+        return None
+
+    def stretched(self, draws):
+        """Return coordinates in which draws of the first of them have covariance one, where these are apart."""
+        return self
 
 
 @dataclass(frozen=True, eq=False)
-class Plain:
+class Plain(AbstractCoordinates):
     """z = centre + u."""
 
     centre: np.ndarray
@@ -27,13 +77,9 @@ class Plain:
     def back(self, z):
         return z - self.centre
 
-    def compiled(self, target):
-        """Return None: nothing is compiled as a whole."""
-        return None
-
 
 @dataclass(frozen=True, eq=False)
-class Dense:
+class Dense(AbstractCoordinates):
     """z = centre + R u with R Rᵀ the inverse of the absolute value of the Hessian."""
 
     centre: np.ndarray
@@ -58,13 +104,9 @@ class Dense:
     def back(self, z):
         return (z - self.centre) @ self.inverse
 
-    def compiled(self, target):
-        """Return None: nothing is compiled as a whole."""
-        return None
-
 
 @dataclass(frozen=True, eq=False)
-class Arrow:
+class Arrow(AbstractCoordinates):
     """Shared unknowns h and k unknowns for each cell: the Hessian has blocks on the diagonal and a border.
 
     With blocks K_c, border B_c and Schur complement S = A − Σ B_cᵀ K_c⁻¹ B_c: h = ĥ + S^{−½} v and
@@ -139,25 +181,56 @@ class Arrow:
     def back(self, z):
         start = len(self.shared)
         offset = z - self.centre
-        v = np.linalg.solve(self.shared, offset[..., :start].T).T
+        v = np.linalg.solve(self.shared.T, offset[..., :start].T).T
         left = (offset[..., start:] + v @ self.border).reshape(*z.shape[:-1], *self.blocks.shape[:2])
         w = np.linalg.solve(self.blocks, left[..., None])[..., 0]
         return np.concatenate([v, w.reshape(*z.shape[:-1], -1)], axis=-1)
 
+    def stretched(self, draws):
+        root = _stretch(draws)
+        return replace(self, shared=root @ self.shared, border=root @ self.border)
+
     def compiled(self, target):
-        """Return u → (log-density, gradient) in one compiled call, or None where the prior has no such form."""
-        form = target.grouped
-        if form is None:
+        if target.grouped is None:
             return None
-        kernel, shape = _kernels().grouped, target.prior.shape
-        known = self.centre, self.shared, self.blocks, self.border, np.array([form.centre, form.scale, form.n_scales], float)
-        room = np.empty(self.centre.size), np.empty(shape), np.empty(shape), np.empty(self.centre.size)
+        kernel, known = _kernels().grouped, self._known(target)
 
         def density(u):
             out = np.empty(u.size)
-            return kernel(u, *known, form.basis, *target.forms.arrays, *room, out), out
+            return kernel(u, *known, out), out
 
         return density
+
+    def compiled_rotation(self, target):
+        if target.grouped is None:
+            return None
+        kernel, known, room = _kernels().rotated, self._known(target), np.empty(self.centre.size)
+
+        def rotated(u, v, force, angle, steps):
+            u, v, force = u.copy(), v.copy(), force.copy()
+            value = kernel(u, v, force, angle, steps, *known, room)
+            return u, v, force, value
+
+        return rotated
+
+    def _known(self, target):
+        """Return what the compiled functions read beside the coordinates, and room for them to work in."""
+        form, shape, size = target.grouped, target.prior.shape, self.centre.size
+        settings = np.array([form.centre, form.scale, form.n_scales], float)
+        bend, effects = target.bend, size - len(self.shared)
+        bent = (bend.at, bend.mean, bend.share) if bend else (np.zeros(form.n_scales), np.zeros(effects), np.zeros(effects))
+        known = self.centre, self.shared, self.blocks, self.border, settings, form.basis, *bent, *target.forms.arrays
+        return *known, *map(np.empty, (size, shape, shape, size, effects, effects))
+
+
+def _stretch(draws):
+    """Return the symmetric root of the covariance of draws, drawn to one by as much as their number leaves open."""
+    size = draws.shape[1]
+    covariance = (draws.T @ draws - len(draws) * np.outer(draws.mean(axis=0), draws.mean(axis=0)) + size * np.eye(size)) / (
+        len(draws) + size
+    )
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors * np.sqrt(np.clip(values, *STRETCHED))) @ vectors.T
 
 
 def _border(gradient, centre, start):

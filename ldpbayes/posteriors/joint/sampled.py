@@ -1,0 +1,275 @@
+"""What samplers of all cells at once share: the target, cells in their forms, and weights on the reports."""
+
+import abc
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.likelihoods.kinds import StackedRows
+from ldpbayes.posteriors import surrogate
+from ldpbayes.posteriors.base import Plan, Refusal, Sample, Status
+from ldpbayes.posteriors.diagnostics import MAX_DIAGNOSED, mcse_of_mean
+from ldpbayes.posteriors.joint.base import AbstractJoint
+from ldpbayes.posteriors.joint.bending import Bend
+from ldpbayes.posteriors.joint.forms import Forms, entries, expand, log_weights
+
+#: Cells with at most so many entries (distinct reports × categories) in all keep their rows: a gradient visits them all.
+FEW_ENTRIES = 60_000
+#: More entries than this are not written out.
+MAX_ENTRIES = 2**25
+#: Spread of the first expansion, as a share of the pooled mean.
+FIRST_SPREAD = 0.3
+#: The log of a joint weight varies more with every cell: beyond so many, each cell has its own weights.
+MAX_JOINT = 600
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The log-density of the unknowns, bent or not, and its gradient, with the likelihoods in compiled forms."""
+
+    prior: object
+    forms: Forms
+    cells: int
+    bend: Bend | None = None
+    _logits: object = field(init=False)
+
+    def __post_init__(self):
+        from ldpbayes.posteriors.joint import _kernels
+
+        object.__setattr__(self, "_logits", self.prior.logits())
+        object.__setattr__(self, "_from_logits", _kernels.from_logits)
+        object.__setattr__(self, "_from_shares", _kernels.from_shares)
+        object.__setattr__(self, "_out", np.empty(self.prior.shape))
+
+    @property
+    def local(self):
+        """(start, width) of the unknowns that move one cell only, or None."""
+        return None if self._logits is None else self._logits.local()
+
+    def spectrum(self, z):
+        """Return what the prior knows of the Hessian of its effects, or None."""
+        return None if self._logits is None else self._logits.spectrum(z)
+
+    @property
+    def first(self):
+        """Number of unknowns before those of single cells, or of effects; 0 where the prior does not know."""
+        parts = self.local or self.spectrum(np.zeros(self.prior.n_unknowns))
+        return 0 if parts is None else parts[0]
+
+    @property
+    def scales(self):
+        """Where the unknowns are logs of half-normal scales of the effects after them, a slice; or None."""
+        return None if self._logits is None else self._logits.scales()
+
+    @property
+    def grouped(self):
+        """The prior's form that is compiled as a whole, or None."""
+        return None if self._logits is None else self._logits.grouped()
+
+    def bent(self, z, share):
+        """Return this target in unknowns bent about z, and z in them; as it is where no share is known."""
+        if share is None:
+            return self, z
+        stop, centre = self.scales.stop, z.copy()
+        centre[stop:] = 0.0
+        return replace(self, bend=Bend(self.scales, z[self.scales].copy(), z[stop:].copy(), share)), centre
+
+    def unbent(self, y):
+        """Return the prior's unknowns, shape (…, u)."""
+        return y if self.bend is None else self.bend.unbent(y)
+
+    def value_and_gradient(self, z):
+        """Return the log-density at z, without the likelihood's constants, and its gradient."""
+        if self.bend is not None:
+            value, slope = self._plain(self.bend.unbent(z))
+            return value + self.bend.log_volume(z), self.bend.pullback(z, slope)
+        return self._plain(z)
+
+    def _plain(self, z):
+        out = self._out
+        if self._logits is None:
+            p = np.ascontiguousarray(self.prior.to_simplex(z))
+            value = self._from_shares(p, *self.forms.arrays, out)
+            slope = self.prior.pullback(z, out)
+        else:
+            eta = np.ascontiguousarray(self._logits.of(z))
+            value = self._from_logits(eta, *self.forms.arrays, out)
+            slope = self._logits.pullback(z, out)
+        return value + float(self.prior.log_density(z)), slope + self.prior.gradient(z)
+
+
+class AbstractSampled(AbstractJoint):
+    """A sampler of the prior's unknowns: NUTS, or Hamiltonian Monte Carlo where the posterior is nearly normal.
+
+    Separable reports and few distinct ones enter as they are. Other cells are expanded at their pooled mean p̄ with
+    variances (0.3 p̄)², and again at the means and variances of two rough posteriors; the draws are weighted by full
+    likelihood over summary. Beyond MAX_JOINT cells every cell has its own weights. Where these are rejected, the rows are
+    sampled.
+    """
+
+    form: str
+
+    def __post_init__(self):
+        for name, least in (("draws", 4), ("chains", 1)):
+            object.__setattr__(self, name, checks.integer(getattr(self, name), name, minimum=least))
+        checks.choice(self.form, "form", ("auto", "rows", "summary"))
+
+    @abc.abstractmethod
+    def _pilot(self, target, before, rng):
+        """Return some unknowns of a rough posterior, (draws, u), from those of one before it."""
+
+    @abc.abstractmethod
+    def _last(self, target, pilot, rng, watch):
+        """Return (unknowns (chains, draws, u), statistics, facts, why they cannot be trusted or "") of the last run."""
+
+    def prepare(self, problem):
+        size = entries(problem.likelihoods)
+        if self.form == "rows" and size > MAX_ENTRIES:
+            return Refusal(
+                f"The rows have {size} entries (distinct reports × categories); a sampler takes at most {MAX_ENTRIES}."
+            )
+        rows = self.form == "rows" or size == 0 or (self.form == "auto" and size <= FEW_ENTRIES)
+        how = "their reports as they are" if rows else "their reports expanded, and weighted afterwards"
+        return Plan(f"The prior joins all cells, so that they are sampled together, {how}.", np.nan, (problem, rows, size))
+
+    def run(self, plan, rng, watch):
+        problem, rows, size = plan.state
+        if rows:
+            return self._on_rows(problem, rng, watch, {})
+        sample = self._on_summaries(problem, rng, watch)
+        weighted = "k_hat" in sample.facts  # else the sampler itself gave up
+        if not (sample.rejected and weighted) or size > MAX_ENTRIES or self.form == "summary" or watch.interrupted:
+            return sample
+        return self._on_rows(problem, rng, watch, {"summaries_rejected": sample.detail})
+
+    # ---- the two forms ---------------------------------------------------------------------------------------------------
+    def _on_rows(self, problem, rng, watch, facts):
+        prior = problem.prior
+        target = Target(prior, Forms.of(problem.likelihoods), len(problem.cells))
+        pilot = self._pilot(target, np.zeros((1, prior.n_unknowns)), rng)
+        z, stats, more, trouble = self._last(target, pilot, rng, watch)
+        return _doubted(self._sample(problem, z, stats, facts | more | {"form": "reports"}), trouble)
+
+    def _on_summaries(self, problem, rng, watch):
+        prior, likelihoods = problem.prior, problem.likelihoods
+        centre = pooled_mean(likelihoods)
+        shape = (len(likelihoods), centre.size)
+        pilots, spreads = np.broadcast_to(centre, shape), np.broadcast_to((FIRST_SPREAD * centre) ** 2, shape)
+        z = np.zeros((1, prior.n_unknowns))
+        for _ in range(2):
+            summaries = expand(likelihoods, pilots, spreads)
+            target = Target(prior, Forms.of(likelihoods, summaries), len(problem.cells))
+            z = self._pilot(target, z, rng)
+            p = prior.to_simplex(z)
+            pilots, spreads = p.mean(axis=0), p.var(axis=0)
+            pilots = pilots / pilots.sum(axis=1, keepdims=True)
+        summaries = expand(likelihoods, pilots, spreads)
+        target = Target(prior, Forms.of(likelihoods, summaries), len(problem.cells))
+        z, stats, more, trouble = self._last(target, z, rng, watch)
+        if trouble:
+            return _doubted(self._sample(problem, z, stats, more | {"form": "summaries"}), trouble)
+        return self._weighted(problem, z, stats, more, summaries, rng)
+
+    def _weighted(self, problem, z, stats, more, summaries, rng):
+        """Return the Sample of draws on summaries, resampled within each chain by their weights."""
+        chains, length = z.shape[:2]
+        whole = self._sample(problem, z, stats, more | {"form": "summaries"})
+        p = whole.distribution.reshape(chains * length, *problem.prior.shape)
+        logs = log_weights(problem.likelihoods, summaries, p)
+        places = [c for c, one in enumerate(summaries) if one is not None]
+        if len(places) > MAX_JOINT:
+            return _each_cell(whole, p, logs, places, rng)
+        found = surrogate.weigh(p.reshape(len(p), -1), logs.sum(axis=1))
+        weight = found.weight.reshape(chains, length)
+        pick = np.arange(chains)[:, None], _within_chains(weight, rng)
+        variables = {name: (dims, values[pick]) for name, (dims, values) in whole.variables.items()}
+        values = {"distribution": whole.distribution} | {name: v for name, (_, v) in whole.variables.items()}
+        return replace(
+            whole,
+            distribution=whole.distribution[pick],
+            variables=variables,
+            stats={name: held[pick] for name, held in stats.items()},
+            known={name: of_chains(array, weight) for name, array in values.items()},
+            status=_status(found.problem),
+            detail=found.problem or found.checked,
+            facts=dict(whole.facts)
+            | {"k_hat": found.k_hat, "shift_by_weights": found.shift, "weights_effective": found.effective_sample},
+        )
+
+    def _sample(self, problem, z, stats, facts):
+        chains, length = z.shape[:2]
+        flat = z.reshape(chains * length, -1)
+        p = problem.prior.to_simplex(flat)
+        variables = {
+            name: (dims, values.reshape(chains, length, *values.shape[1:]))
+            for name, (dims, values) in problem.prior.variables(flat).items()
+        }
+        draws = p.reshape(chains, length, *p.shape[1:])
+        return Sample(draws, independent=False, stats=stats, facts=facts, variables=variables)
+
+
+def pooled_mean(likelihoods):
+    """Return the posterior mean of one distribution of all cells whose reports need rows, under Jeffreys' prior."""
+    held = [one.rows() for one in likelihoods if one.separable() is None and one.rows() is not None]
+    rows = held[0] if len(held) == 1 else StackedRows(held)
+    proposal, _ = surrogate.expand(rows, np.full(rows.n_categories, 0.5))
+    mean = proposal.saddle_moments()[0]
+    return mean / mean.sum()
+
+
+def _within_chains(weight, rng):
+    """Return indices (chains, draws) that resample each chain in its order."""
+    return np.stack([surrogate.resample(chain / max(chain.sum(), np.finfo(float).tiny), rng) for chain in weight])
+
+
+def _doubted(sample, trouble):
+    """Return a sample as it is, or as one that cannot be trusted."""
+    return replace(sample, status=Status.NOT_TRUSTED, detail=trouble) if trouble else sample
+
+
+def _status(problem):
+    return Status.NOT_TRUSTED if problem else Status.ACCEPTED
+
+
+def _each_cell(whole, p, logs, places, rng):
+    """Return the Sample with the draws of every cell resampled by its own weights; other unknowns stay as they are."""
+    draws = whole.distribution.copy()
+    chains, length = draws.shape[:2]
+    each = [surrogate.weigh(p[:, c], logs[:, k]) for k, c in enumerate(places)]
+    for c, found in zip(places, each, strict=True):
+        chosen = _within_chains(found.weight.reshape(chains, length), rng)
+        draws[:, :, c] = whole.distribution[np.arange(chains)[:, None], chosen, c]
+    rejected = [found for found in each if found.problem]
+    worst = max(rejected or each, key=lambda found: found.k_hat)
+    facts = {
+        "k_hat": worst.k_hat,
+        "shift_by_weights": max(found.shift for found in each),
+        "weights_effective": min(found.effective_sample for found in each),
+        "weights": "each cell has its own",
+    }
+    detail = f"in {len(rejected)} of {len(each)} cells {worst.problem}" if rejected else f"In every cell: {worst.checked}"
+    return replace(whole, distribution=draws, status=_status(bool(rejected)), detail=detail, facts=dict(whole.facts) | facts)
+
+
+def of_chains(values, weight):
+    """Return mean, sd, mcse and ess_bulk of weighted chains: those of the mean of w (x − μ), correlated as it is.
+
+    Parameters
+    ----------
+    values : (chains, draws, …) array
+    weight : (chains, draws) array
+        With sum one.
+    """
+    shape = values.shape[2:]
+    x = values.reshape(*weight.shape, -1)
+    mean = np.tensordot(weight, x, 2)
+    variance = np.tensordot(weight, (x - mean) ** 2, 2)
+    chosen = np.unique(np.linspace(0, mean.size - 1, min(mean.size, MAX_DIAGNOSED)).astype(int))
+    chosen = chosen[variance[chosen] > 0]
+    error, worth = np.full(mean.size, np.nan), np.full(mean.size, np.nan)
+    if chosen.size:
+        error[chosen] = mcse_of_mean(weight.size * weight[..., None] * (x[..., chosen] - mean[chosen]), independent=False)
+        worth[chosen] = variance[chosen] / error[chosen] ** 2
+    found = {"mean": mean, "sd": np.sqrt(variance), "mcse": error, "ess_bulk": worth}
+    return {name: value.reshape(shape) for name, value in found.items()}
