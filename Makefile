@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Processes that share the tests, file by file: fixtures and compiled models serve a whole file.
 WORKERS ?= 2
 
-.PHONY: demo test docs fuzz calibrate studies notebooks lint bench bench-scale wheel-check release-check clean help
+.PHONY: demo test scale-env test-spark docs fuzz calibrate studies notebooks lint bench bench-scale wheel-check release-check clean help
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -37,6 +37,11 @@ notebooks: $(VENV)/.ready  ## Execute the notebooks, in a temporary copy.
 docs: $(VENV)/.docs  ## Build the site into docs/_build.
 	$(BIN)/python -m sphinx -W --keep-going -j 2 -b html docs docs/_build
 
+scale-env: $(VENV)/.scale  ## Install what the tests of Spark need: pyspark (half a gigabyte), and how to get Java.
+
+test-spark: $(VENV)/.scale  ## Run the tests of Spark; `make test` runs them too once `make scale-env` has been made.
+	$(BIN)/python -m pytest tests/test_spark.py
+
 lint: $(VENV)/.ready  ## Check style and types.
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
@@ -50,6 +55,11 @@ $(VENV)/.ready: pyproject.toml constraints.txt tools/find_python.sh
 	@python=$$(bash tools/find_python.sh) && { [ -x $(BIN)/python ] || "$$python" -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
 	@touch $@
+
+$(VENV)/.scale: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[spark]"
+	@touch $@
+	@command -v java >/dev/null || echo "Spark needs Java 17: apt-get install --no-install-recommends openjdk-17-jre-headless"
 
 $(VENV)/.docs: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"

@@ -94,6 +94,7 @@ HOMES = {
     "arviz_stats": {"posteriors.diagnostics", "posteriors.surrogate"},
     "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frame", "sources.scanning.frames"},
+    "pyspark": {"sources.scanning.spark"},
     "typer": {
         "cli",
         "cli.associate",

@@ -15,6 +15,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 IMPORT_NAMES = {"arviz-base": "arviz_base", "arviz-stats": "arviz_stats", "tomli-w": "tomli_w"}
 IMPORTED_BY_OTHERS = {"h5py"}  # h5netcdf writes through it
 FEATURES = {"plots", "frames", "regress", "study"}
+#: Features that ``all`` leaves out, for their size.
+LARGE = {"spark"}
 
 
 def distribution(requirement):
@@ -40,7 +42,7 @@ def test_mend_30_nothing_is_mandatory_that_is_not_imported():
 
 def test_every_import_is_declared():
     extras = PROJECT["optional-dependencies"]
-    declared = [*PROJECT["dependencies"], *(r for name in FEATURES for r in extras[name])]
+    declared = [*PROJECT["dependencies"], *(r for name in FEATURES | LARGE for r in extras[name])]
     names = {IMPORT_NAMES.get(d, d).replace("-", "_") for d in map(distribution, declared)}
     own = {"ldpbayes", "pytensor", "arviz_base"}  # pytensor comes with PyMC and is its interface
     assert {m for m in imported() if m not in sys.stdlib_module_names} - own <= names | {"numpy", "scipy"}

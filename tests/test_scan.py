@@ -498,6 +498,15 @@ def test_bad_arguments_are_one_sentence(change, sentence):
         lb.scan(given.pop("source"), given.pop("protocol"), **given)()
 
 
+def test_an_empty_source_of_reports_that_are_summed_is_one_sentence():
+    protocol = SUMMED["oue"]
+    scan = lb.scan(table_of(protocol)[:0], protocol, by="country")
+    with pytest.raises(lb.DataError, match="has no rows"):
+        scan()
+    with pytest.raises(lb.DataError, match="has no rows"):
+        scan.again(np.full(20, 0.05))
+
+
 def test_a_source_that_changes_between_the_passes_is_refused(tmp_path):
     protocol = SUMMED["oue"]
     path = written(tmp_path, table_of(protocol)) / "0.parquet"

@@ -59,6 +59,13 @@ def command(
         ),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads that read and count.", min=1)] = 1,
+    spark: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MASTER",
+            help="Let Spark's workers read the files, such as local[4] or spark://host:7077; they must see the same paths.",
+        ),
+    ] = None,
     checkpoint: Annotated[
         pathlib.Path | None,
         typer.Option(help="File for the state of the scan: the same command goes on where a killed one stopped."),
@@ -90,6 +97,8 @@ def command(
       ldpbayes fit summaries.parquet --by country
 
       ldpbayes scan reports/ --protocol grr -p epsilon=1 --categories no,yes --by country --checkpoint scan.state
+
+      ldpbayes scan reports/ --by country,day --spark spark://host:7077 --output summaries.parquet
     """
     from ldpbayes.sources import scan
 
@@ -111,6 +120,7 @@ def command(
         keep=keep,
         random_seed=seed,
         progressbar=sys.stderr.isatty() and not as_json,
+        spark=spark,
     )
     try:
         found = prepared()

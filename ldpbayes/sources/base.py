@@ -283,14 +283,14 @@ def is_whole(text):
     return len(digits) < 19 and digits.isascii() and digits.isdecimal()
 
 
-def optional(module, purpose):
+def optional(module, purpose, extra="frames"):
     """Import an optional package, or raise the ArgumentError that names the extra which brings it."""
     try:
         return importlib.import_module(module)
     except ImportError as err:
         package = module.split(".")[0]
         raise ArgumentError(
-            f"{purpose} needs the package {package}, which is not installed: pip install 'ldpbayes[frames]'."
+            f"{purpose} needs the package {package}, which is not installed: pip install 'ldpbayes[{extra}]'."
         ) from err
 
 

@@ -7,7 +7,7 @@ import itertools
 import sys
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.sources.base import foreign
+from ldpbayes.sources.base import foreign, optional
 from ldpbayes.sources.parameters import COLUMN, METADATA
 from ldpbayes.sources.scanning.tables import BATCH, AbstractTable, BatchPiece
 
@@ -70,16 +70,23 @@ class ArrowTable(AbstractTable):
                 "or the files that it reads."
             )
         self._read = True
-        return _numbered(self._open(columns))
+        return joined(self._open(columns))
 
 
 def _first_of_table(table, columns):
     return table.select(columns).slice(0, 1)
 
 
-def _numbered(batches):
-    """Yield the pieces of record batches; small batches are joined."""
-    pa = sys.modules["pyarrow"]
+def joined(batches, source=None):
+    """Yield the pieces of record batches; small batches are joined.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+    source : str, optional
+        What the pieces belong to, for messages.
+    """
+    pa = optional("pyarrow", "Scanning reports")
     first, held, size = 0, [], 0
     with foreign("the Arrow source cannot be read"):
         for batch in itertools.chain(batches, [None]):
@@ -87,5 +94,5 @@ def _numbered(batches):
                 held.append(batch)
                 size += batch.num_rows
             if size >= BATCH // 2 or (batch is None and size):
-                yield BatchPiece(pa.Table.from_batches(held), first)
+                yield BatchPiece(pa.Table.from_batches(held), first, source)
                 first, held, size = first + size, [], 0

@@ -20,6 +20,7 @@ from ldpbayes.sources.scanning.fold import Fold, make_fold
 from ldpbayes.sources.scanning.found import Found
 from ldpbayes.sources.scanning.partials import Partial, combined
 from ldpbayes.sources.scanning.pilots import Pilots
+from ldpbayes.sources.scanning.spark import SparkFiles
 from ldpbayes.sources.scanning.tables import AbstractPiece, in_order, open_source
 
 #: Up to this ε the expansion at a point is within a tenth of a posterior sd whatever the number of reports.
@@ -198,6 +199,7 @@ def scan(
     keep: int | None = None,
     random_seed: int = 0,
     progressbar: bool | None = None,
+    spark: Any = None,
 ) -> Scan:
     """Return a scan of reports that need not fit in memory, to be run by calling it.
 
@@ -209,7 +211,8 @@ def scan(
     Parameters
     ----------
     source : path, list of paths, Arrow table, dataset or reader, DuckDB relation or data frame
-        Parquet files may be a pattern such as ``"reports/*.parquet"`` or a folder.
+        Parquet files may be a pattern such as ``"reports/*.parquet"`` or a folder. Spark's data frames are counted and added
+        up by its workers.
     protocol : AbstractProtocol, optional
         May be left out where the reports state it, as ``write_reports`` makes them.
     report : str or sequence of str, optional
@@ -236,6 +239,9 @@ def scan(
         Of the sample.
     progressbar : bool, optional
         By default where standard error is a terminal.
+    spark : pyspark.sql.SparkSession or str, optional
+        A session, or the URL of a master such as ``"local[2]"``: the workers of Spark read the row groups of Parquet files,
+        which they must see under the same paths. The cells are those that one machine finds.
 
     Returns
     -------
@@ -264,6 +270,10 @@ def scan(
         kind = protocol.__name__ if isinstance(protocol, type) else type(protocol).__name__
         raise ArgumentError(f"protocol must be an object, such as GRR(4, epsilon=1.0), got {kind}.")
     table = open_source(source)
+    if spark is not None:
+        if checkpoint is not None or jobs != 1:
+            raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
+        table = SparkFiles.of(table, spark)
     texts, courtesy = table.stated()
     texts = texts if states_protocols(texts) else []
     given = labels_of(categories)

@@ -125,7 +125,10 @@ class Fold:
         """Return the total of an Arrow table of distinct rows with the column ``COUNT`` of how often each came."""
         self._check_protocol(table)
         weights = columns.column(table, COUNT).to_numpy().astype(np.int64)
-        return self._tallied(table, weights)
+        try:
+            return self._tallied(table, weights)
+        except DataError as err:  # rows of a GROUP BY are no rows of the source
+            raise DataError(err.message, source=err.source, field=err.field) from None
 
     def _check_protocol(self, batch):
         """Refuse a batch whose column ``protocol`` states another one."""
@@ -220,7 +223,13 @@ class Fold:
         ----------
         first : Partial
             The total of the first pass.
+
+        Raises
+        ------
+        DataError
+            Where the table is empty.
         """
+        self._check_rows(first)
         places, members = self._shared(first)
         n = np.zeros(len(members))
         np.add.at(n, [places[key] for key in first.keys], first.total("n"))
@@ -252,6 +261,7 @@ class Fold:
         spread : (a,) or (cells, a) array, optional
             Variances about the points; see ``Summary``.
         """
+        self._check_rows(first)
         keys = sorted_keys(first.keys)
         if isinstance(points, Mapping):
             given = {key if isinstance(key, tuple) else (key,): value for key, value in points.items()}
@@ -302,8 +312,7 @@ class Fold:
         DataError
             Where the table is empty, or changed between the passes.
         """
-        if not first.keys:
-            raise DataError("the source has no rows")
+        self._check_rows(first)
         self._check_keys(first.keys)
         if self.countable:
             return self._found({key: self._collection(key, rows) for key, rows in self._rows(first.settle()).items()}, first)
@@ -368,6 +377,10 @@ class Fold:
         samples = {key or ALL: first.samples[places[key]] for key in keys if places[key] in first.samples}
         named = {key or ALL: cells[key] for key in keys}
         return Found(named, self.by or None, None, self.labels, protocol=self.protocol, samples=samples)
+
+    def _check_rows(self, first):
+        if not first.keys:
+            raise DataError("the source has no rows")
 
     def _check_keys(self, keys):
         """Refuse keys of one column that hold texts in some rows and numbers in others."""

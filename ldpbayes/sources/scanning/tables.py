@@ -55,10 +55,11 @@ class BatchPiece(AbstractPiece):
     batch : pyarrow.RecordBatch, pyarrow.Table or data frame
     first_row : int
         Rows of the source before it.
+    source : str, optional
     """
 
-    def __init__(self, batch: Any, first_row: int = 0) -> None:
-        self.batch, self.source, self.first_row = batch, None, first_row
+    def __init__(self, batch: Any, first_row: int = 0, source: str | None = None) -> None:
+        self.batch, self.source, self.first_row = batch, source, first_row
         self.n_rows = None
         with contextlib.suppress(TypeError):  # a lazy frame has no length
             self.n_rows = len(batch)
@@ -154,8 +155,8 @@ def open_source(source: Any) -> AbstractTable:
         if table is not None:
             return table
     raise ArgumentError(
-        "source must be Parquet files (a path, a pattern or a list), an Arrow table, dataset or reader, a DuckDB relation "
-        f"or any data frame that narwhals reads, got {type(source).__name__}."
+        "source must be Parquet files (a path, a pattern or a list), an Arrow table, dataset or reader, a DuckDB relation, "
+        f"a Spark data frame or any other that narwhals reads, got {type(source).__name__}."
     )
 
 
