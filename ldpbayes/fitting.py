@@ -382,8 +382,8 @@ def fit(
     if _undrawn(collection, method, draws, chains):
         why = ""
         if _by_rule(prior):
-            why = _jeffreys_because("the learnt prior needs draws, of which there would be too many.").sentence
-            prior = "jeffreys"
+            rule = _rule_for(collection.n_categories, collection.n_laws, collection.survey is not None, method)
+            prior, why = rule.prior, rule.sentence
         return _with_reason(fit_one(Problem.of(collection, prior), run, {"draws": draws, "chains": chains}), why)
     settings = {"draws": 1000 if draws is None else draws, "chains": 4 if chains is None else chains}
     collection, why = named(collection), ""

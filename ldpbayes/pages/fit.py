@@ -105,7 +105,10 @@ def _category_table(tree, title, top):
     places = _shown_cells(summary, min(total, top), top)
     for c in places:
         here = summary if c is None else summary.isel(cell=c)
-        shown = _largest(here["mean"].sel(target="distribution").values, top)
+        means = here["mean"].sel(target="distribution").values
+        shown = _largest(means, top)
+        if _undrawn(tree):  # so many categories have no order that a reader knows
+            shown = sorted(shown, key=lambda x: -means[x])
         kept, keys = len(shown), _keys(here)
         values = [labels, *_category_values(tree, here, targets, names, c)]
         rows += [(*keys, *(column[x] for column in values)) for x in shown]
@@ -113,6 +116,11 @@ def _category_table(tree, title, top):
     cut = kept < total or len(places) < summary.sizes.get("cell", 1)
     whole = functools.partial(_category_table, tree, title, sys.maxsize) if cut else None
     return Table(title, tuple(columns), tuple(rows), _left_out(parts, summary, places), len(_by(summary)), whole)
+
+
+def _undrawn(tree):
+    """Return whether a result holds moments alone because of its size."""
+    return tree.attrs.get("draws") == "none"
 
 
 def _category_values(tree, here, targets, names, cell):

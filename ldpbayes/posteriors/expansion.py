@@ -23,6 +23,8 @@ MAX_ERROR = 0.1
 #: What the sample's third moments predict is multiplied by this, expanded at a point and with a spread (which removes most
 #: of the third order): products of at most a tenth stayed above the error measured.
 MARGINS = 1.3, 2.0
+#: Of the third order that an expansion at a point leaves out, one with the spread at its own mean leaves less than this.
+SPREAD_LEFT = 0.9
 #: The bound without a sample is SLOPE · ρ · min(1, √(GROUND a / n)), ρ the largest Σ w L²/u² over Σ w L/u of a category;
 #: a pilot d posterior sd away multiplies it by (1 + d²)/NEAR where that is above one. See docs/theory/summaries.md.
 SLOPE, GROUND, NEAR = 0.05, 500.0, 5.0
@@ -101,9 +103,14 @@ class Expansion:
         mean, variance = self.proposal.saddle_moments()
         return accuracy(self.summary, mean, variance, self.proposal.factor_variance)
 
+    @property
+    def log_scale(self):
+        """Log of what the integral of the factors leaves out of the evidence."""
+        return self.summary.constant + gammaln(self.alpha.sum()) - gammaln(self.alpha).sum()
+
     def exact(self):
         """Return (ConditionedProduct or None where its transforms do not die out, log of what it leaves out)."""
-        log_scale = self.summary.constant + gammaln(self.alpha.sum()) - gammaln(self.alpha).sum()
+        log_scale = self.log_scale
         try:
             engine = ConditionedProduct(self.family, np.arange(self.alpha.size), start=self.proposal.tilt)
             _ = engine.mean
@@ -205,11 +212,15 @@ class OfSummary(AbstractPosterior):
         if problem.rows is not None:
             if problem.n_categories < 3:
                 return Refusal("Reports over two categories are not expanded: their posterior is exact.")
-            problem = replace(problem, likelihood=summary_of(problem.rows))
-        summary = problem.likelihood
-        alpha = problem.alpha
-        own = None if alpha is None else Expansion(summary, alpha)
-        found = trusted(summary) if own is None else own.accuracy
+            own, found = of_rows(
+                problem.rows, np.full(problem.n_categories, 0.5) if problem.alpha is None else problem.alpha
+            )
+            problem = replace(problem, likelihood=own.summary)
+        else:
+            own = None if problem.alpha is None else Expansion(problem.likelihood, problem.alpha)
+            found = trusted(problem.likelihood) if own is None else own.accuracy
+        summary, alpha = problem.likelihood, problem.alpha
+        own = None if alpha is None else own
         if found.problem:
             return Refusal(refusal(summary, found))
         reason = "Only sums over the reports were kept: their expansion at a pilot is the likelihood."
@@ -292,6 +303,26 @@ def _with_frequency(intervals, exact):
         return own | (dict(intervals(ci_prob)) if intervals else {})
 
     return both
+
+
+def of_rows(rows, alpha):
+    """Return (Expansion, Accuracy) of reports that were kept: expanded at the posterior mean, over the posterior's spread.
+
+    The spread takes up most of the third order, so that the fixed point does not show what is left. An expansion at the mean
+    alone shows the third order itself, and what is left was below SPREAD_LEFT of that in every case measured.
+
+    Parameters
+    ----------
+    rows : Rows
+    alpha : (a,) array
+    """
+    proposal, _ = surrogate.expand(rows, alpha)
+    mean = np.maximum(proposal.saddle_moments()[0], 1e-12)
+    mean, spread = mean / mean.sum(), proposal.factor_variance
+    point = replace(Summary.of(rows, mean), sample=rows)
+    seen = Expansion(point, alpha).accuracy
+    own = Expansion(replace(Summary.of(rows, mean, spread), sample=rows), alpha)
+    return own, replace(seen, error=SPREAD_LEFT * seen.error / MARGINS[0])
 
 
 def summary_of(rows):

@@ -10,10 +10,12 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import Separable, Summary
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product import PowerFactors
-from ldpbayes.posteriors.conditioned_product.batched import Batch, batch
+from ldpbayes.posteriors.conditioned_product.batched import Batch, batch, saddle_quantiles
 from ldpbayes.posteriors.exact import moments_of, padded, singling
-from ldpbayes.posteriors.expansion import Expansion, accuracy, refusal, summary_of
+from ldpbayes.posteriors.expansion import Expansion, accuracy, of_rows, refusal
 from ldpbayes.posteriors.frequency import frequency_moments
+from ldpbayes.posteriors.mixing import mixed_moments, server_of
+from ldpbayes.posteriors.mixture import ends_of, facts_of, nodes_of
 from ldpbayes.posteriors.surrogate import GaussianFactors
 from ldpbayes.priors.base import Nodes
 
@@ -21,6 +23,8 @@ from ldpbayes.priors.base import Nodes
 SECONDS = 4e-5
 #: Values of the hyperparameter of a mixture at which all cells are worked on, about.
 VALUES = 40
+#: Above so many categories the saddle point serves expansions, which is then accurate to its second order.
+MAX_LINE = 2000
 #: Most categories of one collection whose reports do not single out one category each.
 MAX_FACTORS = 200_000
 
@@ -273,6 +277,40 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
     )
 
 
+def _mixed_one(problem, levels, watch):
+    """Return (entries of ``exact``, attrs, what was checked) of one collection under a mixture of Dirichlet priors."""
+    from ldpbayes.result.moments import beta_ends
+
+    mixture, server = problem.prior.mixture(), server_of(problem, 2)
+    nodes, factor = nodes_of(mixture, server, problem.n_categories)
+    entries = mixed_moments(nodes, *server.moments(nodes.priors), problem.n_users)
+    centre, sd = entries["distribution_mean"], entries["distribution_sd"]
+    parts, inside = [], []
+    for weight, prior in zip(nodes.weights, watch.track(nodes.priors, "Intervals at the nodes"), strict=True):
+        if weight > 1e-6:
+            found = server.ends(prior, levels)
+            parts.append((weight, found))
+            inside.append((weight, server.moments([prior])[1][0]))
+    if all(found is not None for _, found in parts):
+        total = sum(weight for weight, _ in parts)
+        wider = sd / np.sqrt(sum(weight * one for weight, one in inside) / total)
+        ends = sum(weight * found for weight, found in parts) / total
+        ends = np.clip(centre + wider * (ends - centre), 0.0, 1.0)
+        kind = "Exact" if server.exact else "Expansions, of second order in the saddle point,"
+        text = f"{kind} at {nodes.values.size} values of the hyperparameter; no draws were made."
+    else:
+        ends = beta_ends(centre, sd, levels)
+        text = (
+            f"Expansions at {nodes.values.size} values of the hyperparameter, of second order in the saddle point; "
+            "intervals are those of beta distributions with these means and sds. No draws were made."
+        )
+    entries |= {"distribution_lower": ends[0], "distribution_upper": ends[1], "log_evidence": np.array(nodes.log_evidence)}
+    facts = facts_of(mixture, nodes, factor)
+    low, high = ends_of(mixture, nodes, levels[1] - levels[0])
+    facts |= {f"{mixture.parameter}_lower": low, f"{mixture.parameter}_upper": high}
+    return entries, facts, text
+
+
 def fit_one(problem, run: dict, settings: dict):
     """Return the result of one collection without draws: of separable reports exact, of others by their expansion.
 
@@ -294,10 +332,17 @@ def fit_one(problem, run: dict, settings: dict):
     from ldpbayes.result.moments import build_moments
 
     alpha, ci_prob = problem.alpha, run["ci_prob"]
+    levels = ((1 - ci_prob) / 2, (1 + ci_prob) / 2)
+    if alpha is None and problem.prior.mixture() is None:
+        raise InfeasibleError(
+            f"Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is "
+            f"{problem.prior.describe()}."
+        )
+    form, facts, entries = problem.separable, {}, None
     if alpha is None:
-        raise InfeasibleError(f"Moments without draws need a Dirichlet prior; this one is {problem.prior.describe()}.")
-    form, facts = problem.separable, {}
-    if form is not None and (form.slope >= 0).all():
+        entries, facts, checked = _mixed_one(problem, levels, Watch(run["progressbar"]))
+        method = "mixture"
+    elif form is not None and (form.slope >= 0).all():
         found, method = moments_of(form, alpha, problem.n_users), "exact"
         mean, variance, log_evidence = found.mean, found.variance, found.log_evidence
         lower, upper = found.interval(ci_prob)
@@ -309,26 +354,33 @@ def fit_one(problem, run: dict, settings: dict):
                 f"categories, got {problem.n_categories:,}."
             )
         method = "summary"
-        summary = problem.likelihood if problem.rows is None else summary_of(problem.rows)
-        own = Expansion(summary, alpha)
-        if own.accuracy.problem:
-            raise InfeasibleError(refusal(summary, own.accuracy))
-        engine, log_scale = own.exact()
-        if engine is None:
-            raise InfeasibleError("The transforms of this expansion do not die out, so that only draws have its moments.")
-        mean, variance, log_evidence = engine.mean, engine.variance, engine.log_evidence + log_scale
-        lower, upper = engine.quantile([(1 - ci_prob) / 2, (1 + ci_prob) / 2])
-        checked, facts = own.accuracy.sentence, own.accuracy.facts()
-    frequency_mean, frequency_sd = frequency_moments(mean, variance, alpha, problem.n_users)
-    entries = {
-        "distribution_mean": mean,
-        "distribution_sd": np.sqrt(variance),
-        "distribution_lower": lower,
-        "distribution_upper": upper,
-        "frequency_mean": frequency_mean,
-        "frequency_sd": frequency_sd,
-        "log_evidence": np.array(float(log_evidence)),
-    }
+        if problem.rows is None:
+            own = Expansion(problem.likelihood, alpha)
+            found = own.accuracy
+        else:
+            own, found = of_rows(problem.rows, alpha)
+        if found.problem:
+            raise InfeasibleError(refusal(own.summary, found))
+        engine, log_scale = own.exact() if problem.n_categories <= MAX_LINE else (None, own.log_scale)
+        if engine is not None:
+            mean, variance, log_evidence = engine.mean, engine.variance, engine.log_evidence
+            lower, upper = engine.quantile(levels)
+        else:
+            mean, variance = own.proposal.saddle_moments()
+            log_evidence = own.proposal.saddle_log_evidence()
+            lower, upper = saddle_quantiles(own.proposal, levels)
+        log_evidence, checked, facts = log_evidence + log_scale, found.sentence, found.facts()
+    if entries is None:
+        frequency_mean, frequency_sd = frequency_moments(mean, variance, alpha, problem.n_users)
+        entries = {
+            "distribution_mean": mean,
+            "distribution_sd": np.sqrt(variance),
+            "distribution_lower": lower,
+            "distribution_upper": upper,
+            "frequency_mean": frequency_mean,
+            "frequency_sd": frequency_sd,
+            "log_evidence": np.array(float(log_evidence)),
+        }
     attrs = {
         "reason": "So many categories have moments, intervals and evidence, and no draws.",
         "sampling": "independent",

@@ -10,6 +10,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Status, Watch
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, TiltedFactors
+from ldpbayes.posteriors.conditioned_product.batched import saddle_quantiles
 from ldpbayes.posteriors.exact import Exact, moments_given, separable_family
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.quadrature import Quadrature
@@ -84,6 +85,10 @@ class Separable:
         """Return (means, variances) of P given each of the priors, two (k, a) arrays."""
         found = [self._found(prior) for prior in priors]
         return np.array([one.mean for one in found]), np.array([one.variance for one in found])
+
+    def ends(self, prior, levels):
+        """Return quantiles of every P_x under one prior, shape (levels, a)."""
+        return self._found(prior).engine.quantile(levels)
 
     def draws(self, nodes, counts, rng, watch):
         parts = []
@@ -169,6 +174,9 @@ class Few:
             np.array([one["distribution_sd"] ** 2 for one in found]),
         )
 
+    def ends(self, prior, levels):
+        """Return None: quantiles are made for one level at a time."""
+
     def draws(self, nodes, counts, rng, watch):
         found = []
         for prior, count in zip(nodes.priors, counts, strict=True):
@@ -240,6 +248,12 @@ class Weighted:
         """Return (means, variances) of P given each of the priors by the saddle point, two (k, a) arrays."""
         found = [self._at(prior) for prior in priors]
         return np.array([one.mean for one in found]), np.array([one.variance for one in found])
+
+    def ends(self, prior, levels):
+        """Return quantiles of every P_x under one prior by the saddle point, shape (levels, a)."""
+        linear, curvature, _ = self._quadratic
+        family = surrogate.GaussianFactors(prior.concentrations(), linear, curvature)
+        return saddle_quantiles(surrogate.Proposal(family, self._at(prior).tilt), levels)
 
     def _expand(self, mean, spread):
         linear, curvature = surrogate.quadratic(self.problem.rows, mean, spread)

@@ -107,7 +107,7 @@ class Mixture(AbstractPosterior):
         if not plan.feasible:
             raise InfeasibleError(plan.reason)
         _, mixture, server = plan.state  # type: ignore[union-attr]  # a Refusal is not feasible
-        nodes, factor = _nodes(mixture, server, problem.n_categories)
+        nodes, factor = nodes_of(mixture, server, problem.n_categories)
         means, variances = server.moments(nodes.priors)
         known = mixed_moments(nodes, means, variances, problem.n_users)
         return MixtureMoments(
@@ -123,7 +123,7 @@ class Mixture(AbstractPosterior):
 
     def run(self, plan, rng, watch):
         problem, mixture, server = plan.state
-        nodes, factor = _nodes(mixture, server, problem.n_categories)
+        nodes, factor = nodes_of(mixture, server, problem.n_categories)
         found = server.draws(nodes, shares(nodes.weights, self.draws * self.chains), rng, watch)
         nodes = found.nodes or nodes
         order = rng.permutation(len(found.node))
@@ -167,7 +167,7 @@ def ends_of(mixture, nodes, ci_prob):
     return float(low), float(high)
 
 
-def _nodes(mixture, server, n_categories):
+def nodes_of(mixture, server, n_categories):
     """Return (nodes, log Bayes factor of the mixture against Jeffreys' prior)."""
     near = server.settle(mixture)
     nodes = mixture.nodes(server.log_evidence, server.rough, near)

@@ -90,11 +90,17 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
 
 def beta_intervals(mean: np.ndarray, sd: np.ndarray, ci_prob: float) -> dict[str, np.ndarray]:
     """Return frequency_lower and frequency_upper: ends of the interval of a beta distribution with this mean and sd."""
+    ends = beta_ends(mean, sd, ((1 - ci_prob) / 2, (1 + ci_prob) / 2))
+    return {"frequency_lower": ends[0], "frequency_upper": ends[1]}
+
+
+def beta_ends(mean: np.ndarray, sd: np.ndarray, levels) -> list[np.ndarray]:
+    """Return the quantiles, one array a level, of beta distributions with these means and sds."""
     mean, sd = np.asarray(mean, dtype=float), np.asarray(sd, dtype=float)
     inside = (sd > 0) & (mean > 0) & (mean < 1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         total = np.where(inside, mean * (1 - mean) / sd**2 - 1, 1.0)
         inside &= total > 0
         first, second = np.where(inside, mean * total, 1.0), np.where(inside, (1 - mean) * total, 1.0)
-        ends = [special.betaincinv(first, second, level) for level in ((1 - ci_prob) / 2, (1 + ci_prob) / 2)]
-    return {f"frequency_{name}": np.where(inside, end, mean) for name, end in zip(("lower", "upper"), ends, strict=True)}
+        ends = [special.betaincinv(first, second, level) for level in levels]
+    return [np.where(inside, end, mean) for end in ends]

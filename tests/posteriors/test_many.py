@@ -10,7 +10,7 @@ from ldpbayes.likelihoods import Summary
 from ldpbayes.pages.fit import of_fit
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
-from ldpbayes.posteriors.conditioned_product.batched import batch
+from ldpbayes.posteriors.conditioned_product.batched import batch, saddle_quantiles
 from ldpbayes.posteriors.exact import exact_moments
 from ldpbayes.posteriors.many import Many, mixed_entries
 from ldpbayes.posteriors.mixture import Mixture
@@ -177,3 +177,51 @@ def test_two_categories_are_one_dimensional():
         np.testing.assert_allclose(tree["exact"]["distribution_mean"][i], known.mean, rtol=1e-8)
         np.testing.assert_allclose(tree["exact"]["distribution_lower"][i], known.interval()[0], atol=1e-6)
         assert float(tree["exact"]["log_evidence"][i]) == pytest.approx(known.log_evidence, abs=1e-7)
+
+
+def test_large_alphabets_have_moments_and_the_largest_categories():
+    """Thirty thousand categories: distinct counts are worked on once, labels and numbers are arrays, no draw is made."""
+    size, n = 30_000, 200_000
+    rng = np.random.default_rng(1)
+    p = 1 / np.arange(1.0, size + 1)
+    truth = rng.multinomial(n, p / p.sum())
+    protocol = GRR(size, 9.0)
+    collection = Collection([f"c{x}" for x in range(size)], [Tally(protocol, *protocol.simulate(truth, rng))])
+    tree = fit(collection, draws=0, random_seed=1)
+    assert tree.attrs["method"] == "mixture" and "learnt" in tree.attrs["prior_reason"]
+    summary = tree["summary"].sel(target="frequency")
+    inside = ((truth + 0.5) / n >= summary["lower"]) & (truth / n <= summary["upper"])
+    assert float(inside.mean()) > 0.9 and abs(float(summary["mean"].sum()) - 1) < 1e-6
+    table = of_fit(tree, top=5, collection=collection).tables[0]
+    means = [row[1] for row in table.rows]
+    assert len(table.rows) == 5 and means == sorted(means, reverse=True) and table.rows[0][0] == "c0"
+    exact = fit(collection, "jeffreys", draws=0)
+    known = exact_moments(collection.rows, Dirichlet.jeffreys(size))
+    np.testing.assert_allclose(exact["exact"]["distribution_mean"], known.mean, rtol=1e-10)
+
+
+@pytest.mark.parametrize("prior", ["jeffreys", "learnt"])
+def test_other_reports_without_draws_are_expanded(prior):
+    """Against weighted draws of the full likelihood; the third test is that of the quantiles by the saddle point."""
+    rng = np.random.default_rng(2)
+    protocol = UnaryEncoding.optimized(40, 1.5)
+    p = 1 / np.arange(1.0, 41)
+    tally = Tally(protocol, *protocol.simulate(rng.multinomial(3000, p / p.sum()), rng))
+    collection = Collection([str(x) for x in range(40)], [tally])
+    tree = fit(collection, prior, draws=0)
+    known = fit(collection, prior, "surrogate" if prior == "jeffreys" else "mixture", random_seed=1, estimates=False)
+    ours, theirs = (one["summary"].sel(target="distribution") for one in (tree, known))
+    sd = theirs["sd"].values
+    assert (np.abs(ours["mean"] - theirs["mean"]) < 0.15 * sd).all()
+    np.testing.assert_allclose(ours["sd"], sd, rtol=0.12)
+    for end in ("lower", "upper"):
+        assert (np.abs(ours[end] - theirs[end]) < 0.35 * sd).all()
+
+
+def test_quantiles_by_the_saddle_point():
+    rng = np.random.default_rng(3)
+    counts = rng.multinomial(4000, rng.dirichlet(np.ones(60)))
+    family = GaussianFactors(np.full(60, 0.5), 0.3 * counts, np.full(60, 0.3 * 4000))
+    one = ConditionedProduct(family, np.arange(60))
+    found = saddle_quantiles(one.factors, LEVELS)
+    assert (np.abs(found - one.quantile(LEVELS)) < 0.02 * np.sqrt(one.variance)).all()

@@ -38,7 +38,7 @@ class Batch:
         Sets that were worked on one by one, because their transforms die out slowly.
     rough : (k,) bool array
         Those among them whose transforms do not die out: moments and evidence are of second order in the saddle point, and
-        quantiles those of beta distributions with these moments.
+        quantiles those of saddle_quantiles.
     """
 
     mean: np.ndarray
@@ -112,9 +112,41 @@ def _block(family, k, levels):
             saddle = TiltedFactors(own, np.ones(a), float(tilt[i]))
             (mean[i], variance[i]), log_evidence[i] = saddle.saddle_moments(), saddle.saddle_log_evidence()
             if levels.size:
-                total = np.maximum(mean[i] * (1 - mean[i]) / variance[i] - 1, 1e-6)
-                quantiles[:, i] = special.betaincinv(mean[i] * total, (1 - mean[i]) * total, levels[:, None])
+                quantiles[:, i] = saddle_quantiles(saddle, levels)
     return mean, variance, log_evidence, quantiles, alone, rough
+
+
+def saddle_quantiles(tilted, levels):
+    """Return quantiles of every g_x given Σ g = 1, the sum of the others being normal: shape (L, a).
+
+    The density of g_x is its own times that of the others' sum at 1 − g. Its normal approximation is good where there are
+    many categories, and one does not carry most of the spread.
+
+    Parameters
+    ----------
+    tilted : TiltedFactors
+        With multiplicities of one.
+    levels : sequence of float
+    """
+    from ldpbayes.posteriors.conditioned_product import _batched
+
+    levels, nodes = np.asarray(levels, dtype=float), tilted.coarse
+    total, variance = (nodes.centre + nodes.mean_offset).sum(), nodes.variance
+    rest = np.maximum(variance.sum() - variance, 1e-12 * variance)
+    out = np.empty((levels.size, variance.size))
+    for start in range(0, variance.size, BLOCK):
+        part = np.arange(start, min(start + BLOCK, variance.size))
+        fine = tilted.nodes(NODES, part)
+        mean = fine.centre + fine.mean_offset
+        away = 1 - (total - mean)[:, None] - (fine.centre[:, None] + fine.offset)
+        log_density = np.log(np.maximum(fine.weight, 1e-300)) - 0.5 * away**2 / rest[part, None]
+        density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+        density /= density.sum(axis=1, keepdims=True)
+        series, place = fft.rfft(density), np.empty((part.size, levels.size))
+        _batched.positions(density, np.ascontiguousarray(series.real), np.ascontiguousarray(series.imag), levels, place)
+        u = tilted.window[0][part][:, None] + fine.step[:, None] * (place + 0.5)
+        out[:, part] = (fine.centre[:, None] * np.exp(factors.log_growth(u))).T
+    return out
 
 
 def _pairs(family, k, levels):
