@@ -10,7 +10,7 @@ import numpy as np
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods.base import AbstractLikelihood, Rows
 from ldpbayes.likelihoods.kinds import StackedRows
-from ldpbayes.likelihoods.weighted import PseudoRows
+from ldpbayes.likelihoods.weighted import ThinnedRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,11 +256,7 @@ def _joined(one, other):
 
 def _thinned(rows, share):
     """Return rows whose counts are multiplied by a share."""
-    if share == 1:
-        return rows
-    found = PseudoRows(rows)
-    found.counts = rows.counts * share
-    return found
+    return rows if share == 1 else ThinnedRows(rows, share)
 
 
 def _checked(pilot, spread, n_categories):

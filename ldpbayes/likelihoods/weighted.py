@@ -1,6 +1,7 @@
 """Rows whose counts are sampling weights: a pseudo-likelihood, which holds no users one by one."""
 
 from ldpbayes.likelihoods.base import Rows
+from ldpbayes.likelihoods.expansion import Sums
 
 
 class PseudoRows(Rows):
@@ -57,3 +58,34 @@ class PseudoRows(Rows):
 
     def sampler(self):
         return None
+
+
+class ThinnedRows(PseudoRows):
+    """Rows of which every report counts for a share of one.
+
+    Parameters
+    ----------
+    inner : Rows
+    share : float
+    """
+
+    def __init__(self, inner: Rows, share: float) -> None:
+        super().__init__(inner)
+        self.share, self.counts = share, inner.counts * share
+
+    def support_counts(self):
+        return self.share * self.inner.support_counts()
+
+    def value_and_gradient(self, p):
+        value, gradient = self.inner.value_and_gradient(p)
+        return self.share * value, self.share * gradient
+
+    def expansion(self, pilot, spread=None):
+        return Sums(*(self.share * one for one in self.inner.expansion(pilot, spread)))
+
+    def rough_expansion(self):
+        found = self.inner.rough_expansion()
+        return None if found is None else Sums(*(self.share * one for one in found))
+
+    def log_likelihood(self, p):
+        return self.share * self.inner.log_likelihood(p)

@@ -200,9 +200,10 @@ def test_large_alphabets_have_moments_and_the_largest_categories():
     np.testing.assert_allclose(exact["exact"]["distribution_mean"], known.mean, rtol=1e-10)
 
 
+@pytest.mark.calibrate
 @pytest.mark.parametrize("prior", ["jeffreys", "learnt"])
 def test_other_reports_without_draws_are_expanded(prior):
-    """Against weighted draws of the full likelihood; the third test is that of the quantiles by the saddle point."""
+    """Against weighted draws of the full likelihood; the test below is that of the quantiles by the saddle point."""
     rng = np.random.default_rng(2)
     protocol = UnaryEncoding.optimized(40, 1.5)
     p = 1 / np.arange(1.0, 41)
@@ -224,4 +225,4 @@ def test_quantiles_by_the_saddle_point():
     family = GaussianFactors(np.full(60, 0.5), 0.3 * counts, np.full(60, 0.3 * 4000))
     one = ConditionedProduct(family, np.arange(60))
     found = saddle_quantiles(one.factors, LEVELS)
-    assert (np.abs(found - one.quantile(LEVELS)) < 0.02 * np.sqrt(one.variance)).all()
+    assert (np.abs(found - one.quantile(LEVELS)) < 0.04 * np.sqrt(one.variance)).all()
