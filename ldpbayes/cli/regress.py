@@ -34,7 +34,11 @@ def command(
         list[str] | None, typer.Option(help="Of a table: the column of the reports; repeat it for several.")
     ] = None,
     count: Annotated[str | None, typer.Option(help="Of a table: the column of counts.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Of a table: the column of survey weights.")] = None,
+    weights: Annotated[
+        str | None, typer.Option("--weights", "--weight", help="Of a table: the column of survey weights.")
+    ] = None,
+    strata: Annotated[str | None, typer.Option(help="Of a table: the column of the sample's strata.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Of a table: the column of the sample's clusters.")] = None,
     reference: Annotated[
         str | None, typer.Option(help="The category that coefficients are log odds against; the first by default.")
     ] = None,
@@ -67,13 +71,17 @@ def command(
 
       ldpbayes regress phones.parquet "browser ~ C(country)" --protocol grr -p epsilon=1 --categories a,b,c --report sent
 
+      ldpbayes regress survey.csv "smokes ~ age" --protocol forced_response -p truth=2/3 --categories no,yes --weight w
+      --strata region --cluster village
+
       ldpbayes regress my_survey.toml "answer ~ age + (1 | county)" --page regression.html
     """
     from ldpbayes.regression import METHODS, regress
 
     if method not in METHODS:
         raise ArgumentError(f"method must be one of {', '.join(METHODS)}, got {shown(method)}.")
-    table = {"protocol": protocol, "categories": categories, "report": report, "count": count, "weights": weights}
+    table = {"protocol": protocol, "categories": categories, "report": report, "count": count}
+    table |= {"weights": weights, "strata": strata, "cluster": cluster}
     data, collection = _read(file, formula, table, parameter)
     options.check_page(page)
     if plot is not None:
@@ -135,7 +143,8 @@ def _read(file, formula, table, parameter):
     from ldpbayes.protocols import make_protocol
 
     labels = [label.strip() for label in table["categories"].split(",")]
-    columns = {"count": table["count"], "weights": table["weights"], "report": table["report"] or None}
+    columns = {name: table[name] for name in ("count", "weights", "strata", "cluster")}
+    columns["report"] = table["report"] or None
     stated = {name: _number(value) for name, value in options.parameters(parameter).items()}
     mechanism = make_protocol(table["protocol"], labels, stated)
     return {"frame": _table(file, suffix, columns), "protocol": mechanism, "categories": labels, **columns}, None

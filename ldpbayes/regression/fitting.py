@@ -40,6 +40,8 @@ def regress(
     design: str | None = None,
     count: str | None = None,
     weights: str | None = None,
+    strata: str | None = None,
+    cluster: str | None = None,
     categories: Sequence[str] | None = None,
     reference: str | None = None,
     prior: float | Mapping[str, float] | None = None,
@@ -70,9 +72,10 @@ def regress(
         Column or columns of a report; by default the protocol's own names, or the column named like the answer.
     design : str, optional
         Column that says by which of several protocols a row's report was made.
-    count, weights : str, optional
-        Columns of counts and of survey weights. Weights make the result a pseudo-posterior: the log-likelihood is weighted,
-        and scaled by the linearised design effect.
+    count, weights, strata, cluster : str, optional
+        Columns of counts, of survey weights, and of the strata and clusters that were sampled. Each of the last three makes
+        the result a pseudo-posterior: the log-likelihood is weighted and scaled by the linearised design effect, and the
+        coefficients have their linearised covariance.
     categories : sequence of str, optional
         Labels of the private answer, in the order of the protocol's categories.
     reference : str, optional
@@ -122,7 +125,14 @@ def regress(
         protocol,
         report,
         missing,
-        {"design": design, "count": count, "weights": weights, "categories": categories},
+        {
+            "design": design,
+            "count": count,
+            "weights": weights,
+            "strata": strata,
+            "cluster": cluster,
+            "categories": categories,
+        },
     )
     model = Model.of(columns, reports, reference, prior)
     if method == "mle":
@@ -293,6 +303,7 @@ def _posterior(model, method, run, watch):
         facts["design_effect"] = effect
         model = model.scaled(1 / effect)
         found = maximum.climb(model.target, watch)
+        variance = maximum.sandwich(model.target, found[0], model.cell, model.reports) / effect**2
     answer, why = None, ""
     if method != "nuts" and model.prior.n_unknowns <= MAX_UNKNOWNS:
         answer = _about_the_mode(model, found, run, rng, watch)
@@ -302,6 +313,8 @@ def _posterior(model, method, run, watch):
         raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
     if answer is None:
         answer = _by_nuts(model, found[0], run, watch, why)
+    if model.reports.weighted and not model.prior.effects:
+        answer = _stretched(model, answer, found[0], variance)
     tree = _tree(model, answer, run, facts)
     if answer.problem and method == "laplace":
         raise ConvergenceError(f"The weights of the draws cannot be trusted: {answer.problem}.", tree)
@@ -376,10 +389,30 @@ def _by_nuts(model, mode, run, watch, why):
     return Draws(flat, shares, "nuts", reason, "", "", False, {}, stats)
 
 
+def _stretched(model, answer, mode, variance):
+    """Return Draws whose covariance is the linearised one, H⁻¹ (J + P) H⁻¹, where that at the mode was H⁻¹ = (I + P)⁻¹.
+
+    P is the curvature of the prior. The draws move by the map between the two normal laws that moves them least.
+    """
+    curvature = -model.target.hessian(mode)
+    before = np.linalg.inv(curvature)
+    after = before @ (variance + curvature + replace(model.target, flat=True).hessian(mode)) @ before
+    values, vectors = np.linalg.eigh(before)
+    if not values[0] > 0:  # a saddle of the likelihood: there is no normal law to start from
+        return answer
+    root, inverse = (vectors * values**power @ vectors.T for power in (0.5, -0.5))
+    values, vectors = np.linalg.eigh(root @ after @ root)
+    map_ = inverse @ (vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T) @ inverse
+    centre = answer.z.mean(axis=0)
+    z = centre + (answer.z - centre) @ map_
+    return replace(answer, z=z, shares=model.target.likelihoods(z)[1])
+
+
 def _design_effect(model, z):
     """Return the linearised design effect: variance of the weighted scores over that of unweighted ones, in the posterior.
 
-    tr(H⁻¹ J)/tr(H⁻¹ I), with I the weighted information, J = Σ w² s sᵀ and H the posterior's curvature at its mode.
+    tr(H⁻¹ J)/tr(H⁻¹ I), with I the weighted information, J the variance of the total of the weighted scores over the design
+    and H the posterior's curvature at its mode.
     """
     fixed = model.prior.design.shape[1] * (model.prior.n_categories - 1)
     whole = np.linalg.inv(-model.target.hessian(z))[:fixed, :fixed]
@@ -459,7 +492,9 @@ def _tree(model, answer, run, facts):
     if reports.weighted:
         tree.attrs["pseudo"] = (
             "Pseudo-posterior: the weighted log-likelihood is divided by the linearised design effect "
-            f"{facts['design_effect']:.2f}. The respondents' own frequencies have no meaning under weights."
+            f"{facts['design_effect']:.2f}"
+            + ("" if prior.effects else ", and the draws have the linearised covariance of the coefficients")
+            + ". The respondents' own frequencies have no meaning under weights."
         )
     diagnostics.summarise(tree, run["ci_prob"])
     _add_frequency(tree, model, answer)

@@ -225,7 +225,7 @@ def _refuse_infinite(target, z):
 
 
 def sandwich(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> np.ndarray:
-    """Return Σ_i count_i w_i² s_i s_iᵀ, the variance of the weighted scores of users, in the unknowns.
+    """Return the variance of the total of the weighted scores of users over the design of the sample, in the unknowns.
 
     Parameters
     ----------
@@ -243,8 +243,7 @@ def sandwich(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> n
     fixed = prior.design.shape[1]
     stacked = target.columns[:, :fixed]
     scores = (stacked[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), fixed * free)
-    weight = reports.count * reports.weight**2
-    return (weight[:, None] * scores).T @ scores
+    return reports.variance(scores)
 
 
 def on_columns(prior: Any, z: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

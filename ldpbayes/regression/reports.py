@@ -9,6 +9,7 @@ import numpy as np
 
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Cells, Collection, Tally
+from ldpbayes.collections.survey import SampleColumns, design_effect
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.regression.formula import distinct_rows
@@ -38,6 +39,8 @@ class Reports:
         Survey weight of each row; ones without.
     pooled : Collection
         All reports together, whatever their covariates.
+    strata, cluster : (n,) int arrays, optional
+        By whom each row was sampled.
     """
 
     table: np.ndarray
@@ -46,11 +49,25 @@ class Reports:
     count: np.ndarray
     weight: np.ndarray
     pooled: Collection
+    strata: np.ndarray | None = None
+    cluster: np.ndarray | None = None
 
     @property
     def weighted(self) -> bool:
-        """Whether rows have different survey weights."""
-        return bool(np.ptp(self.weight[self.count > 0]) > 0)
+        """Whether the sample is no simple random one: rows have different survey weights, or strata or clusters."""
+        return self.strata is not None or self.cluster is not None or bool(np.ptp(self.weight[self.count > 0]) > 0)
+
+    def variance(self, scores: np.ndarray) -> np.ndarray:
+        """Return the variance of the total of the weighted scores (n, k) of users over the design, shape (k, k).
+
+        Without strata and clusters Σ_i w_i² s_i s_iᵀ; with them that of ``collections.survey.design_effect``.
+        """
+        if self.strata is None and self.cluster is None:
+            return (scores.T * (self.count * self.weight**2)) @ scores
+        asked = self.count > 0
+        strata, cluster = (None if held is None else held[asked] for held in (self.strata, self.cluster))
+        known = {"counts": self.count[asked]}
+        return design_effect(scores[asked], self.weight[asked], strata, cluster, **known).variance
 
     def entries(self, cell: np.ndarray, n_cells: int, scale: float = 1.0) -> "Entries":
         """Return the likelihood of cells, by the number of the cell of each row.
@@ -138,6 +155,8 @@ def read_reports(
     design: str | None = None,
     count: str | None = None,
     weights: str | None = None,
+    strata: str | None = None,
+    cluster: str | None = None,
     categories: Sequence[str] | None = None,
 ) -> Reports:
     """Return the reports of a pandas frame.
@@ -152,7 +171,7 @@ def read_reports(
     report : str or sequence of str, optional
     answer : str
         Name of the private answer; also the default name of the column of reports.
-    design, count, weights : str, optional
+    design, count, weights, strata, cluster : str, optional
         Columns.
     categories : sequence of str, optional
 
@@ -162,7 +181,9 @@ def read_reports(
         As read_frame, and where designs do not fit the column.
     """
     names = [str(name) for name in table.columns]
-    for name, what in ((design, "design"), (count, "count"), (weights, "weights")):
+    SampleColumns(weights, strata, cluster)
+    stated = ((design, "design"), (count, "count"), (weights, "weights"), (strata, "strata"), (cluster, "cluster"))
+    for name, what in stated:
         if name is not None and name not in names:
             raise DataError(f"the frame has no column {shown(name)} for {what}; it has {listed(names) or 'none'}")
     table = table[kept].reset_index(drop=True)
@@ -198,7 +219,8 @@ def read_reports(
         raise DataError("no row has a count above 0")
     weight = np.ones(n) if weights is None else _weights(table, weights, counts)
     pooled = Collection(labels, tuple(tallies), id=answer)
-    return Reports(np.concatenate(rows), np.concatenate(constants), code, counts.astype(float), weight, pooled)
+    groups = _groups(table, strata), _groups(table, cluster)
+    return Reports(np.concatenate(rows), np.concatenate(constants), code, counts.astype(float), weight, pooled, *groups)
 
 
 def reports_of_cells(cells: Cells) -> tuple[Reports, np.ndarray]:
@@ -343,6 +365,16 @@ def _weights(table, weights, counts):
     if not np.isfinite(found).all() or (found < 0).any() or not found @ counts > 0:
         raise DataError("weights must be finite, not negative and not all zero", field=weights)
     return found * counts.sum() / (found @ counts)
+
+
+def _groups(table, name):
+    """Return the number of the group of each row, by a column; None without one."""
+    if name is None:
+        return None
+    code = table[name].astype("category").cat.codes.to_numpy().astype(np.int64)
+    if (code < 0).any():
+        raise DataError("holds missing values", field=name)
+    return code
 
 
 def _labels(categories, protocol):

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 import ldpbayes as lb
-from ldpbayes.errors import InfeasibleError
+from ldpbayes import examples
+from ldpbayes.errors import DataError, InfeasibleError
 from ldpbayes.protocols.designs import forced_response
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -141,7 +142,7 @@ def test_a_level_without_reports_is_rank_deficient():
 
 
 def test_weights_all_alike_change_nothing_but_the_standard_errors_method():
-    cells = pd.read_csv(lb.examples.FOLDER / "rr_nigeria_cells.csv")
+    cells = pd.read_csv(examples.FOLDER / "rr_nigeria_cells.csv")
     settings = {"report": "report", "count": "count", "categories": ["no", "yes"], "method": "mle"}
     plain = lb.regress("connected ~ female", cells, DIE, **settings)
     same = lb.regress("connected ~ female", cells.assign(w=2.0), DIE, weights="w", **settings)
@@ -162,3 +163,62 @@ def test_weights_give_the_variance_of_the_weighted_scores():
     variance = (w**2 * (y - share) ** 2).sum() / w.sum() ** 2
     assert float(found.coefficients[0, 1]) == pytest.approx(np.log(share / (1 - share)), abs=1e-8)
     assert float(found.standard_errors[0, 1]) == pytest.approx(np.sqrt(variance) / (share * (1 - share)), rel=1e-6)
+
+
+def sampled(seed=1, clusters=40, size=12):
+    """Return (frame with an open answer, strata and clusters)."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(clusters), size)
+    x, v = rng.normal(size=group.size), rng.normal(size=clusters)[group]
+    eta = -0.3 + 0.5 * x + 0.4 * v + 0.7 * rng.normal(size=clusters)[group]
+    answer = (rng.random(group.size) < 1 / (1 + np.exp(-eta))).astype(int)
+    return pd.DataFrame({"x": x, "v": v, "s": group % 3, "c": group, "w": 1.0 + group % 3, "report": answer})
+
+
+def test_clusters_have_the_sandwich_of_statsmodels_and_strata_its_formula():
+    import statsmodels.api as sm
+
+    frame, device = sampled(), lb.Channel(np.eye(2))
+    settings = {"report": "report", "method": "mle"}
+    columns = sm.add_constant(frame[["x", "v"]].to_numpy())
+    fitted = sm.Logit(frame["report"], columns).fit(
+        disp=0, cov_type="cluster", cov_kwds={"groups": frame["c"], "use_correction": False}
+    )
+    found = lb.regress("answer ~ x + v", frame, device, cluster="c", **settings)
+    np.testing.assert_allclose(found.standard_errors[:, 1], fitted.bse * np.sqrt(40 / 39), rtol=1e-6)
+    # With weights and strata: totals of clusters about the mean of their stratum.
+    found = lb.regress("answer ~ x + v", frame, device, weights="w", strata="s", cluster="c", **settings)
+    p = 1 / (1 + np.exp(-columns @ found.coefficients.values[:, 1]))
+    w = frame["w"].to_numpy() / frame["w"].mean()
+    scores = (w * (frame["report"] - p)).to_numpy()[:, None] * columns
+    totals, stratum = np.add.reduceat(scores, np.arange(0, len(frame), 12)), np.arange(40) % 3
+    middle = sum((stratum == h).sum() * np.cov(totals[stratum == h].T) for h in range(3))
+    inverse = np.linalg.inv((columns.T * (w * p * (1 - p))) @ columns)
+    np.testing.assert_allclose(found.standard_errors[:, 1], np.sqrt(np.diag(inverse @ middle @ inverse)), rtol=1e-6)
+
+
+def test_draws_of_a_clustered_sample_have_the_linearised_covariance():
+    frame, device = sampled(), lb.Channel(np.eye(2))
+    columns = {"report": "report", "weights": "w", "strata": "s", "cluster": "c"}
+    exact = lb.regress("answer ~ x + v", frame, device, method="mle", **columns)
+    found = lb.regress("answer ~ x + v", frame, device, random_seed=1, **columns)
+    np.testing.assert_allclose(found["summary"]["coefficients_sd"][:, 1], exact.standard_errors[:, 1], rtol=0.06)
+    np.testing.assert_allclose(
+        found["summary"]["coefficients_mean"][:, 1], exact.coefficients[:, 1], atol=0.3 * exact.standard_errors.values.max()
+    )
+    assert found.attrs["design_effect"] > 1.3 and "linearised covariance" in found.attrs["pseudo"]
+    assert np.isnan(found["summary"]["mean"].sel(target="frequency")).all()
+
+
+@pytest.mark.parametrize(
+    "change, columns, match",
+    [
+        ({"s": [None, *range(479)]}, {"strata": "s"}, "'s': holds missing values"),
+        ({"s": [9, *[1] * 479]}, {"strata": "s", "cluster": "c"}, "has a single cluster"),
+        ({}, {"strata": "nowhere"}, "no column 'nowhere' for strata"),
+        ({}, {"strata": "s", "cluster": "s"}, "must be different columns"),
+    ],
+)
+def test_columns_of_a_sample_that_do_not_fit_are_one_sentence(change, columns, match):
+    with pytest.raises((DataError, lb.ArgumentError), match=match):
+        lb.regress("answer ~ x", sampled().assign(**change), lb.GRR(2, 3.0), report="report", method="mle", **columns)
