@@ -313,6 +313,8 @@ def _posterior(model, method, run, watch):
         raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
     if answer is None:
         answer = _by_nuts(model, found[0], run, watch, why)
+    if model.reports.weighted:  # the evidence of a pseudo-likelihood is no probability
+        answer = replace(answer, facts={k: v for k, v in answer.facts.items() if not k.startswith("log_evidence")})
     if model.reports.weighted and not model.prior.effects:
         answer = _stretched(model, answer, found[0], variance)
     tree = _tree(model, answer, run, facts)
