@@ -59,15 +59,16 @@ class Clock:
     """CPU and wall time since ``start``."""
 
     def __init__(self):
+        self.read = _cpu
         self.start()
 
     def start(self):
         """Begin again."""
-        self.cpu, self.wall = _cpu(), time.perf_counter()
+        self.cpu, self.wall = self.read(), time.perf_counter()
 
     def stop(self):
         """Return (CPU seconds, wall seconds) since the start."""
-        return _cpu() - self.cpu, time.perf_counter() - self.wall
+        return self.read() - self.cpu, time.perf_counter() - self.wall
 
 
 def row(name, data, against=None, most=10**9):
@@ -83,6 +84,14 @@ def row(name, data, against=None, most=10**9):
 def _cpu():
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
+
+
+def _cpu_of_all():
+    """Return the CPU seconds of this process and of those that it started."""
+    import psutil
+
+    times = [child.cpu_times() for child in psutil.Process().children(recursive=True)]
+    return _cpu() + sum(one.user + one.system + one.children_user + one.children_system for one in times)
 
 
 # ---- reports ---------------------------------------------------------------------------------------------------------
@@ -286,6 +295,64 @@ def total(scan, at=None):
 
 for _data in ("oue", "olh"):
     distinct_rows(_data, DATA[_data])
+
+
+# ---- Spark, two tasks at once ----------------------------------------------------------------------------------------
+def spark_session():
+    """Return a local session of Spark, or end with a sentence."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise SystemExit("needs pyspark and Java 17: make scale-env") from None
+    if shutil.which("java") is None:
+        raise SystemExit("needs Java 17: apt-get install openjdk-17-jre-headless")
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    settings = {"driver.host": "127.0.0.1", "sql.shuffle.partitions": "4", "driver.memory": "6g", "log.level": "ERROR"}
+    for name, value in settings.items():
+        builder = builder.config(f"spark.{name}", value)
+    return builder.getOrCreate()
+
+
+@row("OUE: Spark's groupBy", "oue", most=DISTINCT_FIT)
+def _(path, n, clock):
+    session = spark_session()
+
+    def grouped(rows):
+        return rows.groupBy("country", "report").count().filter("count > 0").count()
+
+    grouped(session.read.parquet(path).limit(10**6))
+    clock.read = _cpu_of_all
+    clock.start()
+    return f"{grouped(session.read.parquet(path)):,} rows, {clock.stop()[1]:.1f} s"
+
+
+def spark_pass(name, second):
+    """Register a pass over the file by the workers of Spark."""
+
+    @row(name, "oue", against="OUE: Spark's groupBy", most=DISTINCT_FIT)
+    def _(path, n, clock):
+        import numpy as np
+
+        import ldpbayes as lb
+        from ldpbayes.sources.scanning import Pilots
+
+        scan = lb.scan(path, oue(), by="country", spark=spark_session(), progressbar=False)
+        points = np.random.default_rng(1).dirichlet(np.ones(oue().n_categories), size=GROUPS)
+        at = Pilots({(f"c{i:02d}",): i for i in range(GROUPS)}, points) if second else None
+        small = pathlib.Path(path).with_name(f"oue-{SIZES[0]}.parquet")
+        warm = lb.scan(small if small.exists() else path, oue(), by="country", spark=spark_session(), progressbar=False)
+        warm._pass(at)
+        clock.read = _cpu_of_all
+        clock.start()
+        found = scan._pass(at)
+        if found.total("n").sum() != n:
+            raise SystemExit("not all reports came through")
+        return f"{len(found.keys)} cells, {clock.stop()[1]:.1f} s"
+
+
+spark_pass("OUE: first pass by Spark", second=False)
+spark_pass("OUE: second pass by Spark", second=True)
 
 
 def _checked(found, n):

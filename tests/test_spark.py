@@ -82,7 +82,7 @@ def agree(found, expected):
 
 @pytest.mark.parametrize("name", ["grr", "oue", "rappor", "kept"])
 def test_files_give_exactly_the_cells_of_one_machine(name, tmp_path, session, monkeypatch):
-    monkeypatch.setattr("ldpbayes.sources.scanning.parquet.BATCH", 150)  # many pieces
+    monkeypatch.setattr("ldpbayes.sources.scanning.parquet._PIECE", 150)  # many pieces
     folder = written(tmp_path / "reports", PROTOCOLS[name])
     settings = {"by": ["country", "day"], "pilot_by": "country", "sample": 40}
     scan = lb.scan(folder, spark=session, **settings)

@@ -273,7 +273,7 @@ def scan(
     if spark is not None:
         if checkpoint is not None or jobs != 1:
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
-        table = SparkFiles.of(table, spark)
+        table = SparkFiles.of(table, spark, sys.stderr.isatty() if progressbar is None else bool(progressbar))
     texts, courtesy = table.stated()
     texts = texts if states_protocols(texts) else []
     given = labels_of(categories)

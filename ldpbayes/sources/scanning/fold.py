@@ -204,7 +204,7 @@ class Fold:
         """Return the samples of the cells of a batch; a report's key depends on the seed and its place in the source."""
         if not self.sample:
             return {}
-        place = int.from_bytes(hashlib.blake2b(piece.identity().encode(), digest_size=8).digest(), "little")
+        place = int.from_bytes(hashlib.blake2b(piece.origin().encode(), digest_size=8).digest(), "little")
         keys = hashing.derive((self.seed ^ place) % 2**63, np.arange(first, first + len(reports)))
         out = {}
         order = np.argsort(group, kind="stable")

@@ -45,8 +45,8 @@ class RowGroups(AbstractPiece):
                 for batch in file.iter_batches(BATCH, row_groups=list(self.groups), columns=used, use_threads=False):
                     yield pa.Table.from_batches([batch])
 
-    def identity(self):
-        return f"{os.path.abspath(self.source)}:{self.first_row}"
+    def origin(self):
+        return os.path.abspath(self.source)
 
 
 class ParquetTable(AbstractTable):

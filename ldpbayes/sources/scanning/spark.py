@@ -110,13 +110,14 @@ class SparkFiles(ParquetTable):
         self.session = session
 
     @classmethod
-    def of(cls, table: AbstractTable, spark: Any) -> SparkFiles:
+    def of(cls, table: AbstractTable, spark: Any, progressbar: bool = False) -> SparkFiles:
         """Return the files of a table to be read by Spark.
 
         Parameters
         ----------
         table : AbstractTable
         spark : pyspark.sql.SparkSession or str
+        progressbar : bool
             See ``session_of``.
 
         Raises
@@ -126,7 +127,7 @@ class SparkFiles(ParquetTable):
         """
         if not isinstance(table, ParquetTable):
             raise ArgumentError("spark reads Parquet files; leave it out, a Spark data frame brings its session along.")
-        return cls(table.paths, session_of(spark))
+        return cls(table.paths, session_of(spark, progressbar))
 
     def total(self, partial, columns):
         pieces = self.pieces(columns)
@@ -194,13 +195,15 @@ def _cores(session: Any) -> int:
     return 32
 
 
-def session_of(spark: Any) -> Any:
+def session_of(spark: Any, progressbar: bool = False) -> Any:
     """Return the session of Spark that an argument names; one that runs already in this process is used.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession or str
         A session, or the URL of a master: ``local[2]``, ``spark://host:7077``, ``sc://host:15002``, ``yarn``, ….
+    progressbar : bool
+        Whether a new session shows how far its tasks are.
 
     Raises
     ------
@@ -224,8 +227,10 @@ def session_of(spark: Any) -> Any:
     _check_answers(spark)
     builder = sql.SparkSession.builder.appName("ldpbayes")
     settings = {"spark.log.level": "ERROR", "spark.ui.enabled": "false"}
+    settings["spark.ui.showConsoleProgress"] = "true" if progressbar else "false"
     if spark.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     try:
         if remote:

@@ -44,7 +44,11 @@ class AbstractPiece(abc.ABC):
 
     def identity(self) -> str:
         """Return what tells this piece from others of its table, also in another run."""
-        return f"{self.source or ''}:{self.first_row}"
+        return f"{self.origin()}:{self.first_row}"
+
+    def origin(self) -> str:
+        """Return what the rows of this piece are counted in: the file."""
+        return self.source or ""
 
 
 class BatchPiece(AbstractPiece):
