@@ -18,6 +18,8 @@ from ldpbayes.sources.scanning.tables import BATCH, AbstractPiece, AbstractTable
 _SUFFIXES = (".parquet", ".pq")
 #: Rows of one piece: what is read between two notes in a checkpoint.
 _PIECE = 2**22
+#: Bytes that are read in one go.
+_BYTES = 2**24
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,9 @@ class RowGroups(AbstractPiece):
         with foreign("is not a readable Parquet file", self.source):
             with _opened(self.source, columns) as file:
                 used = list(dict.fromkeys(columns))
-                for batch in file.iter_batches(BATCH, row_groups=list(self.groups), columns=used, use_threads=False):
-                    yield pa.Table.from_batches([batch])
+                for groups in _together(file, self.groups):
+                    for batch in file.iter_batches(BATCH, row_groups=groups, columns=used, use_threads=False):
+                        yield pa.Table.from_batches([batch])
 
     def origin(self):
         return os.path.abspath(self.source)
@@ -145,6 +148,19 @@ def _known(path, size, changed):
     types = optional("pyarrow", "Reading Parquet").types
     with parquet.ParquetFile(path) as file:
         return file.metadata, frozenset(field.name for field in file.schema_arrow if _is_text(types, field.type))
+
+
+def _together(file, groups):
+    """Yield lists of row groups of about _BYTES: Arrow holds the bytes of all that it reads in one go."""
+    held, size = [], 0
+    for group in groups:
+        held.append(group)
+        size += file.metadata.row_group(group).total_byte_size
+        if size >= _BYTES:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
 
 
 def _is_text(types, kind):
