@@ -76,7 +76,9 @@ def test_what_the_data_state_is_compared_with_what_the_caller_states():
         protocols_of, [ONE], [], GRR(3, 2.0)
     )
     assert "the metadata states" in sentence(protocols_of, [], [ONE], GRR(3, 2.0))
-    assert "the metadata states GRR(n_categories=3, epsilon=2.0), the column" in sentence(protocols_of, [ONE], [TWO])
+    assert "the metadata of a file states GRR(n_categories=3, epsilon=2.0), the column" in sentence(
+        protocols_of, [ONE], [TWO]
+    )
     assert "that of another file" in sentence(protocols_of, [], [ONE, TWO])
     assert "different numbers of categories (3, 4)" in sentence(protocols_of, [ONE, protocol_text(GRR(4, 1.0))])
     assert "holds several protocols" in sentence(protocol_of, [ONE, TWO])
@@ -213,6 +215,8 @@ def test_several_protocols_are_several_channels(tmp_path):
     cells = read_reports(tmp_path / "[01].parquet", by="day")
     assert [len(cell.tallies) for cell in cells.values()] == [1, 1]
     assert "the column 'protocol' states" in sentence(read_reports, tmp_path / "[01].parquet", oue(1.0))
+    every = read_reports(tmp_path / "[012].parquet")  # columns of two types
+    assert [(t.protocol, t.n_reports) for t in every.tallies] == [(p, 60) for p in (protocols[2], *protocols[:2])]
     olh = make_protocol("olh", [str(x) for x in range(12)], {"epsilon": 1.0})
     seeds, values = privatized(olh, 3).T
     mixed = pyarrow.table(  # protocols with columns of their own, the others' empty
@@ -227,6 +231,20 @@ def test_several_protocols_are_several_channels(tmp_path):
     assert [(tally.protocol, tally.n_reports) for tally in found.tallies] == [(GRR(12, 1.0), 2), (olh, 3)]
     one = pyarrow.table({"report": [1, 2], "protocol": [ONE, ONE.replace(",", ", ")]})
     assert read_frame(one) == Tally(GRR(3, 1.0), [1, 2])
+
+
+def test_files_that_cannot_be_read_are_one_sentence(tmp_path):
+    write_reports(tmp_path / "x.parquet", privatized(oue(a=90), 5000), oue(a=90))
+    whole = (tmp_path / "x.parquet").read_bytes()
+    for cut in (0, 3, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "cut.parquet").write_bytes(whole[:cut])
+        assert "is not a readable Parquet file" in sentence(read_reports, tmp_path / "cut.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"other": [1]}), tmp_path / "y.parquet")
+    assert "y.parquet: has no column 'protocol'; it has other" in sentence(
+        read_reports, tmp_path / "[xy].parquet", oue(a=90)
+    )
+    write_reports(tmp_path / "z.parquet", privatized(GRR(3, 1.0)), GRR(3, 1.0))
+    assert "different numbers of categories (3, 90)" in sentence(read_reports, tmp_path / "[xz].parquet")
 
 
 def test_readers_of_text_recognize_the_column(tmp_path):

@@ -199,21 +199,21 @@ def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, popula
 
 
 def read_reports(
-    path,
-    protocol=None,
-    report=None,
-    count=None,
-    categories=None,
-    name="all",
+    path: Any,
+    protocol: AbstractProtocol | str | None = None,
+    report: str | Sequence[str] | None = None,
+    count: str | None = None,
+    categories: Sequence[str] | None = None,
+    name: str = "all",
     *,
-    by=None,
-    weight=None,
-    strata=None,
-    cluster=None,
-    population=None,
-    epsilon=None,
-    rate=None,
-):
+    by: str | Sequence[str] | None = None,
+    weight: str | None = None,
+    strata: str | None = None,
+    cluster: str | None = None,
+    population: float | Mapping | None = None,
+    epsilon: str | None = None,
+    rate: str | None = None,
+) -> "Tally | Collection | Cells":
     """Tally the reports of a Parquet or CSV file, which may state its protocol.
 
     A file of ``write_reports`` needs no other argument: its column ``protocol`` states how the reports were made, and whole

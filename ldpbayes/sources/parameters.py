@@ -164,8 +164,8 @@ def protocols_of(
         if all(other.protocol != one.protocol for one in (stated if column else stated[:1])):
             most = "the column 'protocol'" if column else "that of another file"
             raise DataError(
-                f"the metadata states {_named(other.protocol)}, {most} {_named(stated[0].protocol)}; write the file again "
-                "with the right one"
+                f"the metadata of a file states {_named(other.protocol)}, {most} {_named(stated[0].protocol)}; read the "
+                "files of each protocol by themselves, or write that file again"
             )
     labels = None if categories is None else tuple(categories)
     for one in stated:

@@ -1,5 +1,6 @@
 """Parquet files, read in batches of rows: only the columns in use, and only distinct reports leave a batch."""
 
+import functools
 import glob
 import pathlib
 from typing import ClassVar
@@ -29,31 +30,34 @@ class ParquetSource(AbstractSource):
         pyarrow = optional("pyarrow", "Reading Parquet")
         dataset = optional("pyarrow.dataset", "Reading Parquet")
         where = where or {}
-        with foreign("is not a readable Parquet file", self.path):
-            table = dataset.dataset(self._files(), format="parquet")
-            used = list(dict.fromkeys([*columns, *by, *([count] if count else []), *where]))
+        used = list(dict.fromkeys([*columns, *by, *([count] if count else []), *where]))
+        alike: dict[tuple, list[str]] = {}  # files whose columns have other types are read by themselves
+        for file, schema in self._schemas.items():
             for column in used:
-                if table.schema.names.count(column) != 1:
-                    problem = "has two columns" if column in table.schema.names else "has no column"
-                    raise DataError(
-                        f"{problem} {shown(column)}; it has {listed(table.schema.names) or 'none'}", source=self.path
-                    )
-            for part in _parts(pyarrow, table.to_batches(columns=used, batch_size=_BATCH, batch_readahead=2)):
-                yield from FrameSource(part).distinct(columns, count=count, where=where, by=by, labelled=labelled)
+                if schema.names.count(column) != 1:
+                    problem = "has two columns" if column in schema.names else "has no column"
+                    raise DataError(f"{problem} {shown(column)}; it has {listed(schema.names) or 'none'}", source=file)
+            alike.setdefault(tuple(str(schema.field(column).type) for column in used), []).append(file)
+        with foreign("is not a readable Parquet file", self.path):
+            for paths in alike.values():
+                table = dataset.dataset(paths, format="parquet")
+                for part in _parts(pyarrow, table.to_batches(columns=used, batch_size=_BATCH, batch_readahead=2)):
+                    yield from FrameSource(part).distinct(columns, count=count, where=where, by=by, labelled=labelled)
 
     def names(self):
-        return list(dict.fromkeys(name for schema in self._schemas() for name in schema.names))
+        return list(dict.fromkeys(name for schema in self._schemas.values() for name in schema.names))
 
     def metadata(self):
-        found = [schema.metadata or {} for schema in self._schemas()]
+        found = [schema.metadata or {} for schema in self._schemas.values()]
         return [{key.decode(errors="replace"): text.decode(errors="replace") for key, text in one.items()} for one in found]
 
+    @functools.cached_property
     def _schemas(self):
-        """Return the schema of every file."""
+        """The schema of every file, by its path."""
         optional("pyarrow", "Reading Parquet")
         parquet = optional("pyarrow.parquet", "Reading Parquet")
         with foreign("is not a readable Parquet file", self.path):
-            return [parquet.read_schema(file) for file in self._files()]
+            return {file: parquet.read_schema(file) for file in self._files()}
 
     def _files(self):
         """Return the files, each of which is a regular one that can be opened."""

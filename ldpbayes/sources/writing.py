@@ -2,7 +2,8 @@
 
 import json
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
 from ldpbayes.protocols import AbstractProtocol
 from ldpbayes.sources import parameters
-from ldpbayes.sources.base import foreign, optional
+from ldpbayes.sources.base import AbstractSource, foreign, optional
 
 #: Rows of a row group: what a reader decodes together.
 ROW_GROUP = 2**17
@@ -20,7 +21,9 @@ PUBLISHED = "ldpbayes.published"
 _FEW = 2**15
 
 
-def write_reports(path, reports, protocol, /, *, categories=None, **columns):
+def write_reports(
+    path: Any, reports: Any, protocol: AbstractProtocol, /, *, categories: Sequence[str] | None = None, **columns: Any
+) -> Any:
     """Write reports to a Parquet file that states its protocol, in the layout that is read fastest.
 
     One column per field of a report: whole numbers where a report is a number, a cohort, a seed or a value, and packed bits
@@ -80,7 +83,9 @@ def write_reports(path, reports, protocol, /, *, categories=None, **columns):
     return write_batches(path, batches, layout)
 
 
-def write_simulated(path, batches, protocol, categories, published):
+def write_simulated(
+    path: Any, batches: Iterable, protocol: AbstractProtocol, categories: Sequence[str], published: Sequence[dict]
+) -> int:
     """Write batches of simulated reports like write_reports, with the numbers that belong to them in the metadata.
 
     Parameters
@@ -102,7 +107,7 @@ def write_simulated(path, batches, protocol, categories, published):
     return write_batches(path, ((batch, {}) for batch in batches), layout)
 
 
-def write_batches(path, batches, layout):
+def write_batches(path: Any, batches: Iterable[tuple], layout: Any) -> int:
     """Write (reports, columns) batches as one file, whole or not at all, and return the number of reports."""
     path = files.as_path(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
@@ -262,7 +267,7 @@ def _joined(table):
     return table.unify_dictionaries().combine_chunks()
 
 
-def published_of(source):
+def published_of(source: AbstractSource) -> tuple[dict, ...]:
     """Return the numbers that belong to the reports of a source, where one of its files holds them."""
     texts = [one[PUBLISHED] for one in source.metadata() if PUBLISHED in one]
     if len(texts) != 1 or len(source.metadata()) != 1:
@@ -275,6 +280,6 @@ def published_of(source):
     return tuple(found) if good else ()
 
 
-def is_parquet(path):
+def is_parquet(path: Any) -> bool:
     """Return whether a path names a Parquet file."""
     return pathlib.Path(path).suffix.lower() in (".parquet", ".pq")
