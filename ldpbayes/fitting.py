@@ -36,7 +36,7 @@ from ldpbayes.posteriors.base import (
 from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
 from ldpbayes.posteriors.expansion import refuse_summaries
 from ldpbayes.posteriors.joint import JOINT
-from ldpbayes.posteriors.many import Many, fit_cells, fit_one, seconds_of_mixture
+from ldpbayes.posteriors.many import Many, fit_cells, fit_one, refuse_long, seconds_of_mixture
 from ldpbayes.priors import DEFAULT, LEARNT_FROM, AbstractPrior, as_prior, default_prior
 from ldpbayes.sources import read_collection
 
@@ -381,6 +381,7 @@ def fit(
     run = {"random_seed": random_seed, "ci_prob": ci_prob, "progressbar": progressbar}
     if _undrawn(collection, method, draws, chains):
         why = ""
+        refuse_long(collection)
         if _by_rule(prior):
             rule = _rule_for(collection.n_categories, collection.n_laws, collection.survey is not None, method)
             prior, why = rule.prior, rule.sentence

@@ -25,6 +25,8 @@ SECONDS = 4e-5
 VALUES = 40
 #: Above so many categories the saddle point serves expansions, which is then accurate to its second order.
 MAX_LINE = 2000
+#: Seconds of an entry (report × category) of a fit without draws; fits that would take longer, or more GB, are refused.
+ENTRY_SECONDS, LONGEST, LARGEST = 1.2e-8, 1200.0, 12.0
 #: Most categories of one collection whose reports do not single out one category each.
 MAX_FACTORS = 200_000
 
@@ -226,7 +228,8 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
 
     watch, ci_prob, alpha = Watch(run["progressbar"]), run["ci_prob"], prior.concentrations()
     levels = ((1 - ci_prob) / 2, (1 + ci_prob) / 2)
-    more, described = {}, prior.describe()
+    more: dict = {}
+    described = prior.describe()
     if alpha is not None:
         found = many.under(alpha, levels, watch)
         entries, alone = exact_entries(found, alpha, many.n_reports), int(found.alone.sum())
@@ -234,7 +237,8 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
     elif prior.mixture() is not None:
         mixture = prior.mixture()
         entries, nodes = mixed_entries(many, mixture, levels, watch)
-        found = Batch(entries["distribution_mean"], entries["distribution_sd"] ** 2, None, None, None, None)
+        none, quiet = np.empty((0, len(cells), 0)), np.zeros((2, len(cells)), dtype=bool)
+        found = Batch(entries["distribution_mean"], entries["distribution_sd"] ** 2, entries["log_evidence"], none, *quiet)
         alone, rough, name = 0, 0, mixture.parameter
         more = {f"{name}_mean": float(nodes.weights @ nodes.values), f"{name}_nodes": nodes.values.size}
         more |= dict(zip((f"{name}_lower", f"{name}_upper"), map(float, mixture.quantile(nodes, levels)), strict=True))
@@ -256,6 +260,15 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
     methods[[position for position, _ in many.summarized]] = "summary"
     blank = {name: np.array([value] * k, dtype=object if value == "" else type(value)) for name, value in FACTS.items()}
     facts = blank | {"method": methods, "converged": np.ones(k, dtype=int), "log_evidence": entries["log_evidence"]}
+    weight = float(alpha.sum()) if alpha is not None else more[f"{prior.mixture().parameter}_mean"] * cells.n_categories
+    decides = outweighed(entries["distribution_mean"], entries["distribution_sd"], weight)
+    facts["prior_decides"] = decides.astype(int)
+    more["prior_decides"] = int(decides.sum())
+    if decides.any():
+        more["decides"] = (
+            f"In {decides.sum():,} of {k:,} cells the prior, worth {weight:.3g} unprotected answers, weighs more than the "
+            "reports: their shares are what the prior says they are."
+        )
     facts["outcome"] = np.full(k, checked, dtype=object)
     facts["frequency_draws"] = np.full(k, "moments only", dtype=object)
     one_by_one = f" {alone} of them one by one, as their transforms die out slowly." if alone else ""
@@ -275,6 +288,38 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
     return build_moments(
         cells, prior, method=method, settings=kept, exact=entries, ci_prob=ci_prob, attrs=attrs | more, facts=facts
     )
+
+
+def outweighed(mean, sd, total):
+    """Return where the prior weighs more than the reports: A > m, the posterior being as wide as after A + m open answers.
+
+    Σ_x Var = (1 − Σ_x mean²)/(A + m + 1) for a Dirichlet.
+
+    Parameters
+    ----------
+    mean, sd : (…, a) arrays
+    total : float
+        A = Σα.
+    """
+    concentration = (1 - (mean**2).sum(axis=-1)) / (sd**2).sum(axis=-1) - 1
+    return concentration < 2 * total
+
+
+def refuse_long(collection):
+    """Raise an InfeasibleError, before any work is done, where reports that are all distinct would take too long.
+
+    Parameters
+    ----------
+    collection : Collection or Summarized
+    """
+    # Reports of one number (GRR, Hadamard) are counted or transformed; those of several become a row of bits each.
+    entries = sum(float(len(one.reports)) * collection.n_categories for one in collection.tallies if one.reports.ndim > 1)
+    seconds, size = ENTRY_SECONDS * entries, entries / 8e9
+    if seconds > LONGEST or size > LARGEST:
+        raise InfeasibleError(
+            f"The likelihood of these reports has {entries:.2g} entries (reports × categories): about {seconds / 60:.0f} "
+            f"minutes and {size:.2g} GB. Scan them into a summary (lb.scan), or ask about fewer categories."
+        )
 
 
 def _mixed_one(problem, levels, watch):
@@ -381,6 +426,14 @@ def fit_one(problem, run: dict, settings: dict):
             "frequency_sd": frequency_sd,
             "log_evidence": np.array(float(log_evidence)),
         }
+    weight = problem.prior.weight() if alpha is not None else facts["prior_weight"]
+    decides = bool(outweighed(entries["distribution_mean"], entries["distribution_sd"], weight))
+    facts |= {"prior_decides": int(decides)}
+    if decides:
+        facts["decides"] = (
+            f"The prior, worth {weight:.3g} unprotected answers, weighs more than the {problem.n_users:,} reports do: the "
+            "shares are what the prior says they are. Compare prior='learnt'."
+        )
     attrs = {
         "reason": "So many categories have moments, intervals and evidence, and no draws.",
         "sampling": "independent",

@@ -62,7 +62,7 @@ def regions(n):
 
 def summarized(cells):
     """Return the same cells as summaries, each expanded at its posterior mean under the hierarchical model."""
-    tree = fit(cells, "hierarchical", random_seed=1, draws=500, estimates=False)
+    tree = fit(cells, "hierarchical", random_seed=1, draws=2000, estimates=False)
     mean = tree["summary"]["mean"].sel(target="distribution").transpose("cell", "category").values
     return cells.summaries(mean), tree
 
@@ -71,7 +71,7 @@ def summarized(cells):
 def test_hierarchical_models_on_summaries_agree_with_reports():
     cells = regions(1500)
     kept, full = summarized(cells)
-    tree = fit(kept, "hierarchical", random_seed=2, draws=1000)
+    tree = fit(kept, "hierarchical", random_seed=2, draws=2000)
     ours, theirs = (one["summary"].sel(target="distribution") for one in (tree, full))
     sd = theirs["sd"]
     assert float((np.abs(ours["mean"] - theirs["mean"]) / sd).max()) < 0.15  # four Monte Carlo errors

@@ -196,6 +196,9 @@ def test_large_alphabets_have_moments_and_the_largest_categories():
     means = [row[1] for row in table.rows]
     assert len(table.rows) == 5 and means == sorted(means, reverse=True) and table.rows[0][0] == "c0"
     exact = fit(collection, "jeffreys", draws=0)
+    assert not tree.attrs["prior_decides"]
+    weak = Collection([str(x) for x in range(500)], [Tally(GRR(500, 1.0), np.arange(500), np.full(500, 2))])
+    assert "weighs more" in fit(weak, "jeffreys", draws=0).attrs["decides"]
     known = exact_moments(collection.rows, Dirichlet.jeffreys(size))
     np.testing.assert_allclose(exact["exact"]["distribution_mean"], known.mean, rtol=1e-10)
 
@@ -226,3 +229,14 @@ def test_quantiles_by_the_saddle_point():
     one = ConditionedProduct(family, np.arange(60))
     found = saddle_quantiles(one.factors, LEVELS)
     assert (np.abs(found - one.quantile(LEVELS)) < 0.04 * np.sqrt(one.variance)).all()
+
+
+def test_what_would_take_too_long_is_refused_with_the_predicted_time(monkeypatch):
+    from ldpbayes.posteriors import many
+
+    protocol = UnaryEncoding.optimized(40, 1.0)
+    rng = np.random.default_rng(1)
+    tally = Tally(protocol, *protocol.simulate(rng.multinomial(300, np.ones(40) / 40), rng))
+    monkeypatch.setattr(many, "LONGEST", 1e-6)
+    with pytest.raises(InfeasibleError, match=r"1\.2e\+04 entries .* minutes and .* GB"):
+        fit(Collection([str(x) for x in range(40)], [tally]), draws=0)
