@@ -38,7 +38,8 @@ from ldpbayes.posteriors.expansion import refuse_summaries
 from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.posteriors.many import Many, fit_cells, fit_one, refuse_long, seconds_of_mixture
 from ldpbayes.priors import DEFAULT, LEARNT_FROM, AbstractPrior, as_prior, default_prior
-from ldpbayes.sources import read_collection
+from ldpbayes.sources import read_collection, read_summaries
+from ldpbayes.sources.scanning.summary_files import is_summaries
 
 for _module in pkgutil.iter_modules(posteriors.__path__):
     if not _module.name.startswith("_"):  # modules with an underscore load compilers
@@ -344,7 +345,7 @@ def fit(
     from ldpbayes.answers import decision_of_cells
 
     if isinstance(collection, (str, os.PathLike)):
-        collection = read_collection(collection)
+        collection = read_summaries(collection) if is_summaries(collection) else read_collection(collection)
     elif isinstance(collection, Cells):
         collection.warn_if_unidentified()
     else:

@@ -157,6 +157,13 @@ def test_every_form_of_a_set(protocol):
         found = lb.scan(pa.table({"bits": column, "country": country}), protocol, "bits", by="country")()
         first = first or found
         assert found == first, name
+    members = np.unpackbits(reports, axis=1, count=protocol.n_categories)
+    for kind, columns in {"bytes": reports.T, "zeros and ones": members.T, "booleans": members.T.astype(bool)}.items():
+        table = pa.table({f"{i}": values for i, values in enumerate(columns)} | {"country": country})
+        assert lb.scan(table, protocol, [f"{i}" for i in range(len(columns))], by="country")() == first, kind
+    with pytest.raises(lb.DataError, match="field '1': row 3: must hold whole numbers from 0 to 1, got 2"):
+        wrong = {str(i): pa.array(values) for i, values in enumerate(members.T)} | {"1": pa.array([0, 0, 2] + 197 * [0])}
+        lb.scan(pa.table(wrong), protocol, list(wrong))()
 
 
 def test_without_grouping_columns_there_is_one_cell():

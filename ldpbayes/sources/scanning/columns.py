@@ -151,11 +151,31 @@ def reports(protocol, batch, names, labels, labelled):
     DataError
         With the row of a bad report as ``line``.
     """
+    if len(names) != len(protocol.report_fields):
+        return _from_numbers(protocol, batch, names)
     columns = [arrow_column(column(batch, name), name, labelled) for name in names]
     try:
         return protocol.parse_reports(columns, labels)
     except DataError as err:
         raise _at_column(err, protocol, names) from None
+
+
+def _from_numbers(protocol, batch, names):
+    """Return sets whose bytes, or whose zeros and ones, stand in columns of their own."""
+    pa = optional("pyarrow", "Scanning reports")
+    a, table = protocol.n_categories, np.empty((batch.num_rows, len(names)), dtype=np.uint8)
+    most = 255 if len(names) < a else 1
+    for i, name in enumerate(names):
+        array = column(batch, name)
+        kind = array.type
+        if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+            raise DataError(f"holds {kind}; a column of several that make a set holds whole numbers", field=name)
+        values = (array.cast(pa.uint8()) if pa.types.is_boolean(kind) else array).to_numpy()
+        bad = np.flatnonzero((values < 0) | (values > most))
+        if bad.size:
+            raise DataError(f"must hold whole numbers from 0 to {most}, got {values[bad[0]]}", line=int(bad[0]), field=name)
+        table[:, i] = values
+    return protocol.check_reports(table)
 
 
 def distinct_reports(protocol, batch, by, names, labels, labelled, weights=None):
@@ -176,7 +196,7 @@ def distinct_reports(protocol, batch, by, names, labels, labelled, weights=None)
         How many users each row stands for.
     """
     columns = [encoded(column(batch, name), name) for name in names]
-    if any(found is None for found in columns):
+    if any(found is None for found in columns) or len(names) != len(protocol.report_fields):
         keys, _, group = cells(batch, by)
         parsed = reports(protocol, batch, names, labels, labelled)
         ones = np.ones(batch.num_rows, dtype=np.int64) if weights is None else weights

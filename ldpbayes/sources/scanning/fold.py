@@ -393,7 +393,7 @@ class Fold:
 def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, spread, labelled, stated) -> Fold:
     """Return the Fold of arguments as ``scan`` takes them, checked."""
     report = list(protocol.report_fields) if report is None else _names(report, "report")
-    if len(report) != len(protocol.report_fields):
+    if len(report) not in _widths(protocol):
         fields = ", ".join(protocol.report_fields)
         raise ArgumentError(f"report must name {len(protocol.report_fields)} columns ({fields}), got {len(report)}.")
     by = [] if by is None else _names(by, "by")
@@ -409,6 +409,13 @@ def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, sp
     seed = checks.integer(seed, "random_seed", 0, checks.MAX_SEED - 1)
     keep = checks.integer(keep, "keep", 0, 10**9)
     return Fold(protocol, tuple(report), tuple(by), pilot_by, categories, sample, seed, keep, spread, labelled, stated)
+
+
+def _widths(protocol):
+    """Return how many columns a report may have: its fields; for a set also its bytes, or a zero or one per category."""
+    a, form = protocol.n_categories, protocol.supports()
+    sets = form is not None and form.hashed is None
+    return {len(protocol.report_fields), *((-(-a // 8), a) if sets else ())}
 
 
 def _of_rows(protocol, reports, group, n_groups, points, spread):
