@@ -284,6 +284,21 @@ def test_small_cells_keep_their_reports_where_a_summary_would_be_off():
         some.added()
 
 
+@pytest.mark.calibrate
+def test_the_posterior_is_that_of_the_reports(tmp_path):
+    """From files to fit in one call, against the surrogate on the reports themselves."""
+    protocol = SUMMED["oue"]
+    pq.write_table(table_of(protocol, 3000), tmp_path / "a.parquet")
+    found = lb.fit(lb.scan(tmp_path, protocol, by="country")(), "jeffreys", draws=0)["summary"]
+    cells = lb.read_frame(table_of(protocol, 3000), protocol, by="country")
+    for key, cell in cells.items():
+        whole = lb.fit(cell, "jeffreys", "surrogate", random_seed=1, estimates=False)["summary"].sel(target="distribution")
+        here = found.sel(target="distribution", cell=key[0])
+        sd = whole["sd"].values
+        assert (np.abs(here["mean"].values - whole["mean"].values) < 0.1 * sd).all()
+        np.testing.assert_allclose(here["sd"].values, sd, rtol=0.1)
+
+
 # ---- files of summaries --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["grr", "hadamard", "short bits", "oue", "olh", "rappor"])
 def test_summaries_come_back_from_a_file(name, tmp_path):
@@ -353,6 +368,8 @@ def test_scan_then_fit(reports, capsys):
     assert "ldpbayes fit s.parquet" in out and "Wrote s.parquet." in out and pathlib.Path("s.md").exists()
     found = lb.scan("r*.parquet", by=["country", "day"], pilot_by="country", sample=10)()
     assert lb.read_summaries("s.parquet") == found
+    fitted = lb.fit("s.parquet", "jeffreys", draws=0, estimates=False)
+    assert fitted["summary"]["mean"].sizes["cell"] == 3 and fitted.attrs["method"] == "summary"
     status, out, _ = run(capsys, "scan", "r0.parquet", "r1.parquet", "--by", "country", "--json")
     assert status == 0 and [cell["reports"] for cell in json.loads(out)["cells"]] == [60, 60, 60]
     added = options.read("s.parquet", ["country"])
