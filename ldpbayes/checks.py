@@ -276,10 +276,19 @@ def values(value: ArrayLike, n_categories: int, name: str = "values") -> IntArra
     array = np.atleast_1d(_array(value, name, "a one-dimensional array of integers"))
     if array.ndim != 1 or array.dtype == bool or not np.issubdtype(array.dtype, np.integer):
         raise ArgumentError(f"{name} must be a one-dimensional array of integers, got shape {array.shape} of {array.dtype}.")
-    if array.size and not (array.min() >= 0 and array.max() < n_categories):
+    if not within(array, n_categories):
         i = int(np.flatnonzero((array < 0) | (array >= n_categories))[0])
         raise ArgumentError(f"{name} must be integers from 0 to {n_categories - 1}, got {array[i]} at position {i}.")
     return array.astype(np.int64)
+
+
+def within(array: NDArray, limit: int) -> bool:
+    """Return whether every entry of an array of integers is from 0 to limit − 1, reading it once where it is int64."""
+    if not array.size:
+        return True
+    if array.dtype == np.int64:  # negative numbers are large ones without the sign
+        return bool(array.view(np.uint64).max() < limit)
+    return bool(array.min() >= 0 and array.max() < limit)
 
 
 def generator(rng: object, name: str = "rng") -> np.random.Generator:

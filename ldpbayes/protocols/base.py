@@ -428,7 +428,7 @@ def distinct(reports, counts=None):
     """Return (distinct reports in sorted order, summed int64 counts) of a report array."""
     reports = np.ascontiguousarray(reports)
     if counts is None:
-        if reports.ndim == 1 and reports.size and reports.dtype == np.int64 and 0 <= reports.min() <= reports.max() < 2**20:
+        if reports.ndim == 1 and reports.size and reports.dtype == np.int64 and checks.within(reports, 2**20):
             totals = np.bincount(reports)
             unique = np.flatnonzero(totals)
             return unique, totals[unique]
@@ -533,7 +533,7 @@ def check_labels(reports, n_outputs):
     array = np.asarray(reports)
     if array.ndim != 1 or array.dtype == bool or not np.issubdtype(array.dtype, np.integer):
         raise DataError(f"reports must be a one-dimensional array of integers, got shape {array.shape} of {array.dtype}")
-    if array.size and not (array.min() >= 0 and array.max() < n_outputs):
+    if not checks.within(array, n_outputs):
         i = int(np.flatnonzero((array < 0) | (array >= n_outputs))[0])
         raise DataError(f"report {array[i]} is outside 0..{n_outputs - 1}", line=i)
     return array.astype(np.int64, copy=False)

@@ -13,6 +13,10 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import IdentityRows
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, check_labels, parse_labels
 
+#: Largest a + β at which one random double settles truth and category; their probabilities are then exact to 2^-53.
+ONE_DRAW = 2.0**20
+_BLOCK = 2**14  # users drawn at a time: the working arrays stay in the cache
+
 
 @dataclass(frozen=True)
 class GRR(AbstractProtocol):
@@ -74,8 +78,19 @@ class GRR(AbstractProtocol):
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
         # Truth w.p. β/(a+β), else uniform over all categories: the same channel without a second lookup.
-        noise = np.flatnonzero(rng.random(values.size) >= self.beta / (self.n_categories + self.beta))
-        values[noise] = rng.integers(self.n_categories, size=noise.size)
+        a, total = self.n_categories, self.n_categories + self.beta
+        if total > ONE_DRAW:
+            noise = np.flatnonzero(rng.random(values.size) >= self.beta / total)
+            values[noise] = rng.integers(a, size=noise.size)
+            return values
+        # One number u settles both: u (a + β) − β is below 0 for truth, and uniform from 0 to a otherwise.
+        for start in range(0, values.size, _BLOCK):
+            block = values[start : start + _BLOCK]
+            u = rng.random(block.size)
+            u *= total
+            u -= self.beta
+            noise = np.minimum(u.astype(np.int64), a - 1)  # rounding could reach a
+            np.copyto(block, noise, where=u >= 0)
         return values
 
     def privatize_one(self, value):

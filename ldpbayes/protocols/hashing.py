@@ -35,11 +35,12 @@ _XX_PRIMES = [np.array([p], dtype=np.uint32) for p in (2654435761, 2246822519, 3
 def mix64(words):
     """Return a bijective scrambling of 64-bit words (the finaliser of SplitMix64; Steele, Lea, Flood 2014)."""
     words = np.array(words, dtype=np.uint64, ndmin=1)
-    words ^= words >> np.uint64(30)
-    words *= np.uint64(0xBF58476D1CE4E5B9)
-    words ^= words >> np.uint64(27)
-    words *= np.uint64(0x94D049BB133111EB)
-    words ^= words >> np.uint64(31)
+    shifted = np.empty_like(words)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        np.right_shift(words, np.uint64(shift), out=shifted)
+        words ^= shifted
+        if factor > 1:
+            words *= np.uint64(factor)
     return words
 
 
@@ -92,10 +93,23 @@ def key_buckets(seeds, keys, n_buckets):
     int64 array
         Buckets from 0 to g − 1, of the broadcast shape.
     """
-    first, second, offset = _coefficients(seeds)
     keys = np.asarray(keys, dtype=np.uint64)
-    high = (first * (keys & _LOW) + second * (keys >> _HALF) + offset) >> _HALF
+    if keys.max(initial=0) <= _LOW:  # category numbers: A' is not asked for
+        first, offset = _coefficients(seeds, (1, 3))
+        high = first * keys
+    else:
+        first, second, offset = _coefficients(seeds)
+        high = first * (keys & _LOW) + second * (keys >> _HALF)
+    high += offset
+    high >>= _HALF
     return ((high * np.uint64(n_buckets)) >> _HALF).astype(np.int64)
+
+
+def draw_seeds(size, rng):
+    """Return uniform seeds below MAX_SEED, int64: the upper bits of whole words, which are drawn fastest."""
+    words = rng.integers(2**64, size=size, dtype=np.uint64)
+    words >>= np.uint64(1)
+    return words.view(np.int64)
 
 
 def buckets(family, seeds, categories, n_buckets):
@@ -117,8 +131,14 @@ def buckets(family, seeds, categories, n_buckets):
         Buckets from 0 to g − 1, of the broadcast shape.
     """
     if family == "ldpbayes":
-        categories = np.asarray(categories)
-        return key_buckets(seeds, category_keys(categories.ravel()).reshape(categories.shape), n_buckets)
+        seeds, categories = np.asarray(seeds), np.asarray(categories)
+        if seeds.ndim != 1 or seeds.shape != categories.shape:
+            return key_buckets(seeds, category_keys(categories.ravel()).reshape(categories.shape), n_buckets)
+        out = np.empty(seeds.shape, dtype=np.int64)
+        for start in range(0, out.size, _BLOCK // 4):
+            part = slice(start, start + _BLOCK // 4)
+            out[part] = key_buckets(seeds[part], category_keys(categories[part]), n_buckets)
+        return out
     seeds, categories = np.broadcast_arrays(seeds, categories)
     out = np.empty(seeds.shape, dtype=np.int64)
     flat, flat_seeds, flat_categories = out.reshape(-1), _low_seeds(seeds).ravel(), categories.ravel()
@@ -330,18 +350,16 @@ def check_labels(value, n_categories, name="candidates"):
     return labels
 
 
-def _coefficients(seeds):
+def _coefficients(seeds, which=(1, 2, 3)):
+    """Return these of the SplitMix64 outputs of the seeds, in their shape."""
     seeds = np.asarray(seeds).astype(np.uint64)
-    state, out = mix64(seeds.ravel() ^ _GOLDEN), []
-    for _ in range(3):
-        state = state + _GOLDEN
-        out.append(mix64(state).reshape(seeds.shape))
-    return out
+    state = mix64(seeds.ravel() ^ _GOLDEN)
+    return [mix64(state + np.uint64(i * int(_GOLDEN) % 2**64)).reshape(seeds.shape) for i in which]
 
 
 def _multiply_shift_members(seeds, values, n_categories, n_buckets):
     """Return a function slice -> membership, with h in bucket v tested as (A·key + B − first_v) mod 2^64 < width_v."""
-    factor, _, offset = _coefficients(seeds)
+    factor, offset = _coefficients(seeds, (1, 3))
     keys, g = category_keys(np.arange(n_categories)), np.uint64(n_buckets)
     values = np.asarray(values).astype(np.uint64)
     start, stop = (((v << _HALF) + g - np.uint64(1)) // g for v in (values, values + np.uint64(1)))  # ⌈v 2^32 / g⌉

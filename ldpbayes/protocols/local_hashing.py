@@ -154,7 +154,8 @@ class LocalHashing(AbstractProtocol):
 
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
-        seeds = rng.integers(self._n_seeds, size=values.size)
+        pool = self.seeds is not None
+        seeds = rng.integers(self._n_seeds, size=values.size) if pool else hashing.draw_seeds(values.size, rng)
         hashed = hashing.buckets(self.family, seeds, values, self.buckets)
         return np.stack([seeds, self._bucket_protocol.privatize(hashed, rng)], axis=1)
 
