@@ -229,6 +229,9 @@ def test_several_protocols_are_several_channels(tmp_path):
     )
     found = read_frame(mixed)
     assert [(tally.protocol, tally.n_reports) for tally in found.tallies] == [(GRR(12, 1.0), 2), (olh, 3)]
+    write_reports(tmp_path / "olh.parquet", privatized(olh), olh)
+    several = read_reports(tmp_path / "[2o]*.parquet")
+    assert [(tally.protocol, tally.n_reports) for tally in several.tallies] == [(GRR(12, 1.0), 60), (olh, 60)]
     one = pyarrow.table({"report": [1, 2], "protocol": [ONE, ONE.replace(",", ", ")]})
     assert read_frame(one) == Tally(GRR(3, 1.0), [1, 2])
 

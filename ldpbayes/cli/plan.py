@@ -30,7 +30,7 @@ def command(
         list[str] | None,
         typer.Option(
             help="Only this one; may be repeated. Any name of [bold]ldpbayes protocols[/bold]; without it grr, subset, oue, "
-            "sue, olh and hadamard are compared. Parameters may follow: olh:seeds=4096."
+            "sue, olh, hadamard and block_design are compared. Parameters may follow: olh:seeds=4096."
         ),
     ] = None,
     parameter: options.Parameters = None,

@@ -33,6 +33,8 @@ class ParquetSource(AbstractSource):
         used = list(dict.fromkeys([*columns, *by, *([count] if count else []), *where]))
         alike: dict[tuple, list[str]] = {}  # files whose columns have other types are read by themselves
         for file, schema in self._schemas.items():
+            if self._lacks_rows(file, schema, used, where):
+                continue
             for column in used:
                 if schema.names.count(column) != 1:
                     problem = "has two columns" if column in schema.names else "has no column"
@@ -43,6 +45,15 @@ class ParquetSource(AbstractSource):
                 table = dataset.dataset(paths, format="parquet")
                 for part in _parts(pyarrow, table.to_batches(columns=used, batch_size=_BATCH, batch_readahead=2)):
                     yield from FrameSource(part).distinct(columns, count=count, where=where, by=by, labelled=labelled)
+
+    def _lacks_rows(self, file, schema, used, where):
+        """Return whether a file that lacks a column has no row that is asked for, as files of another protocol."""
+        if not where or set(used) <= set(schema.names) or not set(where) <= set(schema.names):
+            return False
+        parquet = optional("pyarrow.parquet", "Reading Parquet")
+        with foreign("is not a readable Parquet file", file):
+            rows = FrameSource(parquet.read_table(file, columns=list(where)))
+        return not any(True for _ in rows.distinct(list(where), where=where))
 
     def names(self):
         return list(dict.fromkeys(name for schema in self._schemas.values() for name in schema.names))

@@ -71,6 +71,7 @@ def write_reports(
         raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {shown(protocol)}.")
     arrow = optional("pyarrow", "Writing Parquet")
     layout = _Layout(arrow, protocol, categories)
+    batches: Iterator[tuple]
     if isinstance(reports, Iterator):
         batches = (_pair(batch, columns) for batch in reports)
     else:
