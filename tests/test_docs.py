@@ -2,9 +2,13 @@
 
 import inspect
 import pathlib
+import pickle
 import re
+import sys
+import types
 import warnings
 
+import numpy as np
 import pytest
 
 import ldpbayes as lb
@@ -22,6 +26,54 @@ def test_examples_run(page, capsys, tmp_path, monkeypatch):
         warnings.simplefilter("ignore")
         for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.S | re.M):
             exec(block, namespace)
+
+
+class Cluster:
+    """Stands in for Dask's Client and for ray; whatever it passes on has been pickled."""
+
+    def __init__(self, *args):
+        self.passed = 0
+
+    def call(self, work, *args, **settings):
+        self.passed += 1
+        args, settings = pickle.loads(pickle.dumps((args, settings)))
+        return pickle.loads(pickle.dumps(work(*args, **settings)))
+
+    def map(self, work, items, pure, **settings):
+        assert pickle.loads(pickle.dumps(work))
+        return [self.call(work, item, **settings) for item in items]
+
+    def remote(self, work):
+        return types.SimpleNamespace(remote=lambda *args: self.call(work, *args))
+
+    def scatter(self, value, broadcast):
+        return value
+
+    def gather(self, values):
+        return values
+
+    put = get = gather
+
+
+@pytest.mark.parametrize("name", ["dask", "ray"])
+def test_the_recipes_for_clusters_give_the_cells_of_one_machine(name, tmp_path, monkeypatch):
+    """The code on the page, with a cluster that calls the functions here; both were also run on the real ones."""
+    monkeypatch.chdir(tmp_path)
+    protocol, rng = lb.make_protocol("oue", list(map(str, range(20))), {"epsilon": 1.0}), np.random.default_rng(0)
+    for i in range(2):
+        reports = protocol.privatize(rng.integers(20, size=60), rng)
+        lb.write_reports(f"{i}.parquet", reports, protocol, country=["NL", "BE"] * 30)
+    page = (ROOT / "docs" / "howto" / "reports-at-scale.md").read_text()
+    blocks = re.findall(r"^```py\n(.*?)^```", page, re.S | re.M)
+    (code,) = (block for block in blocks if name in block.partition("\n")[0])
+    cluster = Cluster()
+    monkeypatch.setitem(sys.modules, "ray", cluster)
+    monkeypatch.setitem(sys.modules, "dask", types.SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "dask.distributed", types.SimpleNamespace(Client=lambda address: cluster))
+    scan = lb.scan("*.parquet", by="country")
+    namespace = {"scan": scan}
+    exec(code, namespace)
+    assert cluster.passed == 4 and namespace["found"] == scan()
 
 
 def test_pages_with_examples_are_found():

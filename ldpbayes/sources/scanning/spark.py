@@ -129,6 +129,9 @@ class SparkFiles(ParquetTable):
             raise ArgumentError("spark reads Parquet files; leave it out, a Spark data frame brings its session along.")
         return cls(table.paths, session_of(spark, progressbar))
 
+    def pieces(self, columns):
+        return [part for piece in super().pieces(columns) for part in piece.parts()]
+
     def total(self, partial, columns):
         pieces = self.pieces(columns)
         if not pieces:
