@@ -80,6 +80,6 @@ python=$(interpreter 3.12)
 if [ -n "$python" ]; then
   # Old libraries warn of each other's newer versions; that is not the package's doing.
   check oldest "$python" "$wheel" "$root/constraints-oldest.txt" -W default::DeprecationWarning -W default::FutureWarning \
-    -W default::numba.core.errors.NumbaPerformanceWarning
+    -W default::numba.core.errors.NumbaPerformanceWarning -W default::hypothesis.errors.HypothesisWarning
 fi
 echo "Passed: ${passed[*]}."
