@@ -198,13 +198,13 @@ class _Packed:
         bits = self._bits[part]
         n_bytes = bits.shape[1]
         whole = n_bytes % 8 == 0
-        if n_groups == 1 and whole and bits.flags.writeable:  # read-only arrays would be compiled for anew
-            return bits.view("<u8").astype(np.uint64, copy=False), np.array([0, len(bits)])
+        if n_groups == 1 and whole:
+            return _frozen(bits.view("<u8")), np.array([0, len(bits)])
         words = np.empty((len(bits), -(-n_bytes // 8)), dtype="<u8")
         words[:, -1] = 0
         unit = np.uint64 if whole else np.uint8
-        starts = _kernels().sort_by(group, n_groups, bits.view(unit), words.view(unit))
-        return words.astype(np.uint64, copy=False), starts
+        starts = _kernels().sort_by(group, n_groups, _frozen(bits.view(unit)), words.view(unit))
+        return _frozen(words), starts
 
 
 class _Hashed:
@@ -222,8 +222,8 @@ class _Hashed:
         starts = np.array([0, len(pairs)])
         if n_groups > 1:
             pairs, given = np.empty_like(pairs), pairs
-            starts = _kernels().sort_by(group, n_groups, given, pairs)
-        return hashing.support_words(self._family, *pairs.T, self._n_categories, self._n_buckets), starts
+            starts = _kernels().sort_by(group, n_groups, _frozen(given), pairs)
+        return _frozen(hashing.support_words(self._family, *pairs.T, self._n_categories, self._n_buckets)), starts
 
 
 class _Supports:
@@ -339,7 +339,7 @@ def _sorted(counts, group, n_groups):
     if n_groups > 1:
         given = out.view(np.uint64)[:, None]
         out = np.empty_like(out)
-        _kernels().sort_by(group, n_groups, given, out.view(np.uint64)[:, None])
+        _kernels().sort_by(group, n_groups, _frozen(given), out.view(np.uint64)[:, None])
     return out
 
 
@@ -375,6 +375,13 @@ def _grouped(group):
     order = np.argsort(group, kind="stable")
     groups, starts = np.unique(group[order], return_index=True)
     return order, starts, groups
+
+
+def _frozen(words):
+    """Return a read-only view in the machine's order: the kernels are compiled for one kind of array, ours and foreign."""
+    out = words.astype(words.dtype.newbyteorder("="), copy=False).view()
+    out.setflags(write=False)
+    return out
 
 
 def _kernels():

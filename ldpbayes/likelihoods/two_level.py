@@ -303,10 +303,12 @@ class SupportRows(TwoLevelRows):
     def words(self):
         """The supports as 64-bit words in the order of their bytes, padded with zeros, shape (m, ⌈a/64⌉)."""
         bits, n_bytes = self.bits, self.bits.shape[1]
-        if n_bytes % 8 or not (bits.flags.writeable and bits.flags.aligned):  # read-only arrays would be compiled for anew
+        if n_bytes % 8 or not bits.flags.aligned:
             bits = np.zeros((self.n_rows, 8 * -(-n_bytes // 8)), dtype=np.uint8)
             bits[:, :n_bytes] = self.bits
-        return bits.view("<u8").astype(np.uint64, copy=False)
+        out = bits.view("<u8").astype(np.uint64, copy=False).view()
+        out.setflags(write=False)  # always, so that the kernels are compiled for one kind of array
+        return out
 
     def _members(self, part):
         """Return the 0/1 membership matrix of a slice of rows, float64."""
