@@ -16,7 +16,7 @@ from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, sho
 from ldpbayes.likelihoods import Summary, passes
 from ldpbayes.protocols import hashing
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.sources.base import sorted_keys
+from ldpbayes.sources.base import optional, sorted_keys
 from ldpbayes.sources.parameters import COLUMN, parse_protocol, protocol_text
 from ldpbayes.sources.scanning import columns, pilots
 from ldpbayes.sources.scanning.found import Found
@@ -26,6 +26,8 @@ from ldpbayes.sources.scanning.tables import COUNT, AbstractPiece, BatchPiece
 
 #: The key of the only cell where no grouping columns are given.
 ALL = ("all",)
+#: Reports of a cell that the second pass takes together, as far as so many rows allow: a cell's tables are made once.
+_ROWS_A_CELL, _MOST_ROWS = 128, 2**21
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +109,8 @@ class Fold:
         if not isinstance(piece, AbstractPiece):
             piece = BatchPiece(piece)
         total, first = None, piece.first_row
-        for batch in piece.batches(self.columns):
+        least = 0 if at is None else min(_ROWS_A_CELL * len(at.places), _MOST_ROWS)
+        for batch in _joined(piece.batches(self.columns), least):
             if batch.num_rows:
                 try:
                     found = self._batch(batch, at, piece, first)
@@ -326,29 +329,31 @@ class Fold:
         if set(of) != set(sizes) or any(second.sums["n"][i] != sizes[key] for key, i in of.items()):
             raise DataError("the source changed between the two passes; scan it again")
         supports = dict(zip(first.keys, first.total("supports"), strict=True))
-        kept = self._rows(second)
+        kept, form = self._rows(second), self.protocol.supports()
+        totals = {name: second.total(name) for name in second.sums}
         cells = {}
         for key, i in of.items():
             if key in kept:
                 cells[key] = self._collection(key, kept[key])
             else:
-                cells[key] = self._summary(second, i, sizes[key], supports[key], at, key)
+                here = {name: total[i] for name, total in totals.items()}
+                cells[key] = self._summary(key, sizes[key], supports[key], here, at, form)
         return self._found(cells, first)
 
-    def _summary(self, second, i, n, supports, at, key):
-        form = self.protocol.supports()
+    def _summary(self, key, n, supports, sums, at, form):
+        """Return the Summary of a cell, of its sums of the second pass."""
         if form is None:
-            log_constant = float(second.total("log_constant")[i])
+            log_constant = float(sums["log_constant"])
         else:
             log_constant = form.per_report * n + form.per_member * float(supports.sum())
         spread = None if at.spread is None or not at.spread[at.places[key]].any() else at.spread[at.places[key]]
         return Summary(
             n_reports=float(n),
             pilot=at.of(key),
-            value=float(second.total("value")[i]),
-            gradient=second.total("gradient")[i],
-            square=second.total("square")[i],
-            cross=second.total("cross")[i],
+            value=float(sums["value"]),
+            gradient=sums["gradient"],
+            square=sums["square"],
+            cross=sums["cross"],
             log_constant=log_constant,
             spread=spread,
             supports=np.asarray(supports, dtype=float),
@@ -409,6 +414,22 @@ def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, sp
     seed = checks.integer(seed, "random_seed", 0, checks.MAX_SEED - 1)
     keep = checks.integer(keep, "keep", 0, 10**9)
     return Fold(protocol, tuple(report), tuple(by), pilot_by, categories, sample, seed, keep, spread, labelled, stated)
+
+
+def _joined(batches, least):
+    """Yield tables of at least so many rows, made of the batches that follow each other."""
+    held: list = []
+    for batch in batches:
+        held.append(batch)
+        if sum(part.num_rows for part in held) >= least:
+            yield held[0] if len(held) == 1 else _one_table(held)
+            held = []
+    if held:
+        yield _one_table(held)
+
+
+def _one_table(tables):
+    return optional("pyarrow", "Scanning reports").concat_tables(tables)
 
 
 def _widths(protocol):
