@@ -177,7 +177,7 @@ def simulate_collection(protocol, truth, n=None, *, random_seed=None, categories
 def simulate_reports(path, protocol, truth, n=None, *, random_seed=None, categories=None):
     """Simulate the reports of a population one by one into a Parquet file, in constant memory.
 
-    The file has the layout of ``write_reports``: one row a user, in random order, and the protocol in its own column. The
+    The file has the layout of ``write_reports``: one row a user, in random order, and the protocol in a column. The
     truth is in its metadata, which ``ldpbayes fit`` keeps under ``published``. Only simulation, as ``simulate_collection``.
 
     Parameters

@@ -145,7 +145,7 @@ class BlockDesign(AbstractProtocol):
         return [[chance[(x + y) % n] for x in range(self.n_categories)] for y in range(n)]
 
     def simulate(self, true_counts, rng):
-        """Return (every report, counts): one multinomial of noise, and a report of its own for every other user.
+        """Return (every report, counts): one multinomial of noise, and the reports of all other users.
 
         A user is noise (uniform over all N reports) with probability N/(N + βk), else uniform over the hyperplanes of the
         value; of categories with more such users than hyperplanes the reports are one multinomial.

@@ -35,7 +35,7 @@ class LocalHashing(AbstractProtocol):
         xxh32(str(category), seed) mod g, with which pure-ldp and multi-freq-ldpy collect.
     seeds : int, optional
         K, from 1 to 2^20: seeds are drawn from a pool of the public seeds 0 … K − 1. A collection is then a table of at
-        most K g counts, whatever the number of users, at a loss of about (a − 1)/(K (g − 1)) of the reports, which
+        most K g counts, for any number of users, at a loss of about (a − 1)/(K (g − 1)) of the reports, which
         ``seeds_for`` inverts. By default seeds are drawn from 2^63.
 
     Notes
@@ -115,7 +115,7 @@ class LocalHashing(AbstractProtocol):
         )
 
     def decoder(self):
-        """Return the decoder of the hit rates; with a pool, least squares with its own meetings where these are few."""
+        """Return the decoder of the hit rates; with a pool, least squares with its meetings, where these are few."""
         if self._cohorts is None:
             return super().decoder()
         return self._cohorts.decoder() if self._few_meetings else None

@@ -183,7 +183,7 @@ def read_channels(
     labelled = categories is not None if labelled is None else labelled
     read = _Reading(source, labels, labelled and not positions, positions, count, where or {}, (*by, *sample), names)
     fields = {protocol.report_fields for protocol in protocols}
-    if report is None and len(fields) > 1:  # each protocol has columns of its own
+    if report is None and len(fields) > 1:  # protocols with different columns
         for i, protocol in enumerate(protocols):
             own = {text: 0 for text, place in level[1].items() if place == i}
             for text in own:
