@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from ldpbayes.study.priors import geometric_means
 
 PLACE = pathlib.Path(__file__).parents[1] / "docs" / "theory"
-SHOWN = {"learnt": "o", "flat": "s", "mle": "^", "norm_sub": "v", "power_law": "D"}
+SHOWN = {"learnt": "o", "flat": "s", "mle": "^", "norm_sub": "v", "power_law": "D", "smooth": "*"}
 
 
 def ratios(table, estimator):
@@ -33,12 +33,13 @@ def draw(table, path):
     for axes, n in zip(panels, (10_000, 1_000_000), strict=True):
         for name, marker in SHOWN.items():
             points = [(by[name][(*row, n)], i) for i, row in enumerate(rows) if (*row, n) in by[name]]
-            axes.plot(*zip(*points, strict=True), marker, ms=6 if name == "learnt" else 4, label=name.replace("_", "-"))
+            size = 6 if name in ("learnt", "smooth") else 4
+            axes.plot(*zip(*points, strict=True), marker, ms=size, label=name.replace("_", "-"))
         axes.axvline(1, color="0.4", lw=0.8)
         axes.set(xscale="log", xlim=(0.1, 100), title=f"n = {n:,}", xlabel="squared error / that under Jeffreys' prior")
         axes.grid(axis="y", lw=0.3)
     panels[0].set_yticks(range(len(rows)), [f"{name} ({a:,})" for name, a in rows], fontsize=8)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
     figure.savefig(path, dpi=110)
 
 

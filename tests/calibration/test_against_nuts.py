@@ -11,16 +11,13 @@ import time
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
-from arviz_stats.base import array_stats
 from recorded import record
 from scipy.stats import norm
 
 import ldpbayes as lb
 from ldpbayes import GRR, Cells, Collection, Compliance, Hierarchical, Tally
 from ldpbayes.errors import DiagnosticWarning
-from ldpbayes.model import sample_cells
 from ldpbayes.priors import Learnt, LogLinear, as_prior
 from ldpbayes.protocols import Attributes, designs
 from ldpbayes.protocols.hadamard import HadamardResponse
@@ -77,6 +74,9 @@ def groups(protocol, cells=6, n=400, sd=0.5):
 
 
 def of_cells(cells, prior):
+    """Return the draws of cells under a prior over all of them, and NUTS's."""
+    from ldpbayes.model import sample_cells
+
     prior = prior.on(cells)
     one = lb.fit(cells, prior, draws=2500, random_seed=1, estimates=False)
     other = sample_cells(cells, prior, **NUTS)
@@ -89,6 +89,10 @@ def of_cells(cells, prior):
 
 def of_regression(formula, protocol, n):
     """Return the draws of regress, and those of PyMC over cells of people with the same covariates."""
+    import pandas as pd
+
+    from ldpbayes.model import sample_cells
+
     rng = np.random.default_rng(11)
     a = protocol.n_categories
     frame = pd.DataFrame({"x": rng.integers(0, 4, n) / 2, "g": rng.choice(list("abcdef"), n)})
@@ -104,9 +108,7 @@ def of_regression(formula, protocol, n):
     found = {}
     for c in range(len(model.prior.sizes)):
         found[c] = Collection(labels, [Tally(protocol, reports[model.cell == c])])
-    one = lb.regress(
-        formula, frame, protocol, report="report", categories=labels, draws=4000, random_seed=1, method="laplace"
-    )
+    one = lb.regress(formula, frame, protocol, report="report", categories=labels, draws=4000, random_seed=1)
     cells = sample_cells(Cells(found), model.prior, **NUTS)["posterior"]["distribution"].values
     weight = model.prior.sizes / model.prior.sizes.sum()
     mine, theirs = {"distribution": one["posterior"]["distribution"].values}, {"distribution": weight @ cells}
@@ -170,6 +172,8 @@ def errors(draws, effective):
 
     Repeated draws look independent; ``effective`` is how many the weights say that there are.
     """
+    from arviz_stats.base import array_stats
+
     draws = draws.reshape(*draws.shape[:2], -1)
     mean, sd = draws.mean(axis=(0, 1)), draws.std(axis=(0, 1))
     moved = sd > 1e-12
