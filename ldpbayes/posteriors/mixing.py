@@ -19,6 +19,8 @@ from ldpbayes.priors.base import Nodes
 
 #: Quadrature serves a mixture where one fit of it takes less than this many seconds; some thirty are made.
 QUICK = 0.1
+#: From so many entries of the rows on, the first pilot comes from the support counts.
+LARGE = 1e9
 #: Draws of a node with the true likelihood correct its weight from this number on.
 ENOUGH = 50
 #: From this number of categories on, the saddle point places the nodes of separable reports; exact evidence weighs them.
@@ -222,6 +224,7 @@ class Weighted:
             raise InfeasibleError("The surrogate needs three categories.")
         self.problem, self._known, self._pilot = problem, {}, None
         work = problem.rows.n_rows * problem.n_categories
+        self._large = work > LARGE
         self.reason = "surrogates at values of the hyperparameter, with weights on the true likelihood."
         self.seconds = 1.0 + 2e-3 * problem.n_categories + work * (size * 2.5e-11 + 3e-8)
 
@@ -264,7 +267,12 @@ class Weighted:
         """Return what is Known under a symmetric prior; the first one asked for finds the first pilot."""
         alpha = prior.concentrations()
         total = float(alpha.sum())
-        if self._pilot is None:
+        rough = self.problem.rows.rough_expansion() if self._pilot is None and self._large else None
+        if rough is not None:  # a pass over so many reports takes seconds: the support counts find the first pilot
+            uniform = np.full(alpha.size, 1 / alpha.size)
+            self._pilot = uniform, np.zeros_like(uniform)
+            self._quadratic = (*surrogate.quadratic_of(rough, uniform), 0.0)
+        elif self._pilot is None:
             engine, _ = surrogate.expand(self.problem.rows, Dirichlet.jeffreys(alpha.size).alpha, 3)
             self._expand(engine.saddle_moments()[0], engine.factor_variance)
         if total not in self._known:

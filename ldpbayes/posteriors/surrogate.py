@@ -276,7 +276,12 @@ def expand(rows, alpha, max_expansions=12, *, watch=None, start=None):
 
 def quadratic(rows, mean, spread):
     """Return (b, D) of the log-likelihood's expansion at mean, averaged over the surrogate's spread."""
-    _, gradient, diagonal, cross = rows.expansion(mean, spread)
+    return quadratic_of(rows.expansion(mean, spread), mean)
+
+
+def quadratic_of(sums, mean):
+    """Return (b, D) of the log-likelihood from the sums of its expansion at mean."""
+    _, gradient, diagonal, cross = sums
     others = cross - diagonal
     a = mean.size
     shared = (others - others.sum() / (2 * a - 2)) / (a - 2)

@@ -6,6 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
+#: More factors than this have fewer nodes for the moments of single factors: errors of single factors average out in sums.
+MANY, FEW_NODES = 3000, 48
 #: exp(−DROP) is the relative mass that windows may leave out.
 DROP = 45.0
 #: The tails are over within so much of u on the left and on the right; steps of the bisection that finds their ends.
@@ -115,7 +117,7 @@ class TiltedFactors:
         self.family, self.multiplicity = family, multiplicity
         if start is None or not self._find_tilt(start):
             self._find_tilt()
-        self.coarse = self.nodes(128)
+        self.coarse = self.nodes(128 if family.alpha.size <= MANY else FEW_NODES)
 
     @property
     def is_polynomial(self):
@@ -200,7 +202,7 @@ class TiltedFactors:
         for _ in range(12):
             centre = _modes(family, tilt)
             window = _window(family, tilt, centre)
-            nodes = _trapezoid(family, tilt, centre, *window, 64)
+            nodes = _trapezoid(family, tilt, centre, *window, 64 if family.alpha.size <= MANY else FEW_NODES // 2)
             excess = m @ (centre + nodes.mean_offset) - 1
             spread = m @ nodes.variance
             arrived = abs(excess) < 0.02 * math.sqrt(spread)
