@@ -664,7 +664,7 @@ def _fit_together(cells, prior, settings, run):
         asked, own = asked.name, asdict(asked)
     names = [name for name in JOINT if name not in _names(settings["exclude"])] if asked == "auto" else [asked]
     if not set(names) <= set(JOINT):
-        raise InfeasibleError(f"A prior over all cells needs the methods {' or '.join(JOINT)}, got {asked}.")
+        raise InfeasibleError(f"A prior over all cells needs the methods {listed(JOINT)}, got {asked}.")
     stated = {"random_seed": run["random_seed"], "ci_prob": run["ci_prob"]}
     kept = None
     for name in names:

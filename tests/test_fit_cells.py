@@ -203,7 +203,7 @@ def test_a_prior_over_all_cells_serves_them_together(cells):
     one, other = (part["summary"].sel(target="distribution") for part in (tree, sampled))
     error = np.hypot(one["mcse"].values, other["mcse"].values)
     assert np.abs((one["mean"].values - other["mean"].values) / error).max() < 4.5
-    with pytest.raises(InfeasibleError, match="needs the methods laplace or nuts"):
+    with pytest.raises(InfeasibleError, match="needs the methods laplace, hmc, nuts"):
         fit(cells, prior, "exact")
 
 
