@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.joint import Joint, Whitened
+from ldpbayes.posteriors.joint import Joint, Rotating
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.posteriors.walk import RandomWalk
 from ldpbayes.priors import Hierarchical
@@ -51,8 +51,7 @@ def groups():
     Counted are pilots, sampling, weights and errors, until the mean of the median share is as exact as 2,000 independent
     draws make it.
     """
-    joined(cells(3, 30), Hierarchical(), draws=20, form="summary")  # compiles
-    joined(cells(3, 30), Hierarchical(), draws=20, form="rows")
+    joined(cells(50, 385), Hierarchical(), draws=50, form="summary")  # compiles
     for n in (385, 4786):
         data = cells(50, n)
         start = time.process_time()
@@ -98,8 +97,8 @@ def cells(number, n, walk=False, seed=1):
 
 
 def joined(data, prior, **settings):
-    """Return the Sample of the joint engine."""
-    problem, engine = Joint(data, prior.on(data)), Whitened(**settings)
+    """Return the Sample of the joint engine that ``fit`` takes."""
+    problem, engine = Joint(data, prior.on(data)), Rotating(**settings)
     return engine.run(engine.plan(problem), np.random.default_rng(1), Watch())
 
 

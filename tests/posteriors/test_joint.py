@@ -359,7 +359,7 @@ class Uncompiled(AbstractCoordinates):
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
 def test_hmc_leaves_to_nuts_what_it_cannot_follow(monkeypatch):
     cells, _ = unary_groups([100] * 6)
-    settings = {"random_seed": 1, "draws": 200, "chains": 2, "estimates": False}
+    settings = {"random_seed": 1, "draws": 50, "chains": 2, "estimates": False}
     monkeypatch.setattr(hmc, "MAX_STEPS", 2)
     tree = fit(cells, "hierarchical", **settings)
     assert tree.attrs["method"] == "nuts" and "hmc was tried: " in tree.attrs["reason"]
