@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 
-import duckdb
 import numpy as np
 import pandas
 import polars
@@ -101,6 +100,8 @@ def test_every_protocol_against_read_frame(name):
 
 def sources(table, folder):
     """Yield (name, source) of every kind that holds this table."""
+    import duckdb
+
     path = folder / "all.parquet"
     pq.write_table(table, path, row_group_size=100)
     yield "path", path
@@ -319,6 +320,8 @@ def test_other_files_are_no_summaries(tmp_path):
 # ---- protocols that travel with the reports ------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["grr", "oue"])
 def test_the_protocol_is_read_from_the_reports(name, tmp_path):
+    import duckdb
+
     protocol = PROTOCOLS[name]
     labels = [f"label {i}" for i in range(protocol.n_categories)]
     rng = np.random.default_rng(0)
@@ -336,6 +339,8 @@ def test_the_protocol_is_read_from_the_reports(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["grr", "oue"])
 def test_two_protocols_in_one_file_are_refused(name, tmp_path):
+    import duckdb
+
     protocol = PROTOCOLS[name]
     other = GRR(5, 0.5) if name == "grr" else UnaryEncoding.symmetric(20, 1.0)
     rng = np.random.default_rng(0)
