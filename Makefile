@@ -50,6 +50,7 @@ bench: $(VENV)/.ready  ## Run every benchmark.
 
 bench-scale: $(VENV)/.ready  ## Scan 10^7 reports beside DuckDB and Polars (SCALE="--full": 10^8, 4 GB on disk meanwhile).
 	$(BIN)/python benchmarks/scale.py $(SCALE)
+	$(BIN)/python benchmarks/batches.py
 	$(BIN)/python benchmarks/kernels.py $(SCALE)
 
 $(VENV)/.ready: pyproject.toml constraints.txt tools/find_python.sh

@@ -21,6 +21,9 @@ from ldpbayes.priors.base import Nodes
 
 #: Seconds of one factor of one cell: moments and the ends of an interval.
 SECONDS = 4e-5
+#: Why a result has no draws.
+ASKED = "Moments, intervals and evidence were asked for, and no draws."
+MANY_CATEGORIES = "So many categories have moments, intervals and evidence, and no draws."
 #: Values of the hyperparameter of a mixture at which all cells are worked on, about.
 VALUES = 40
 #: Above so many categories the saddle point serves expansions, which is then accurate to its second order.
@@ -271,11 +274,14 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
         )
     facts["outcome"] = np.full(k, checked, dtype=object)
     facts["frequency_draws"] = np.full(k, "moments only", dtype=object)
+    reason = "So many cells have moments, intervals and evidence in vectorised calls, and no draws."
+    if settings.get("draws") == 0:
+        reason = ASKED
     one_by_one = f" {alone} of them one by one, as their transforms die out slowly." if alone else ""
     if rough:
         one_by_one += f" {rough} have moments of second order in the saddle point."
     attrs = {
-        "reason": f"So many cells have moments, intervals and evidence in vectorised calls, and no draws.{one_by_one}",
+        "reason": f"{reason}{one_by_one}",
         "sampling": "independent",
         "converged": 1,
         "interrupted": 0,
@@ -435,7 +441,7 @@ def fit_one(problem, run: dict, settings: dict):
             "shares are what the prior says they are. Compare prior='learnt'."
         )
     attrs = {
-        "reason": "So many categories have moments, intervals and evidence, and no draws.",
+        "reason": ASKED if settings.get("draws") == 0 else MANY_CATEGORIES,
         "sampling": "independent",
         "converged": 1,
         "interrupted": 0,
