@@ -96,9 +96,10 @@ def likelihood_pass(
     ArgumentError
         Where a shape does not fit or a group is out of range.
     """
-    pilots, spread = _checked_pilots(pilots, spread)
-    packed, group, counts = _checked(packed, group, len(pilots), -(-pilots.shape[1] // 8), counts, float)
-    return _in_threads(_Expansion(_Packed(packed), pilots, float(beta), spread, curvature), group, len(pilots), counts, jobs)
+    points, variances = _checked_pilots(pilots, spread)
+    packed, group, counts = _checked(packed, group, len(points), -(-points.shape[1] // 8), counts, float)
+    work = _Expansion(_Packed(packed), points, float(beta), variances, curvature)
+    return _in_threads(work, group, len(points), counts, jobs)
 
 
 def hashed_support_counts(
@@ -176,11 +177,11 @@ def hashed_likelihood_pass(
     ArgumentError
         Where a shape does not fit or a group is out of range.
     """
-    pilots, spread = _checked_pilots(pilots, spread)
-    n_groups, n_categories = pilots.shape
+    points, variances = _checked_pilots(pilots, spread)
+    n_groups, n_categories = points.shape
     seeds, values, group, counts = _checked_pairs(seeds, values, group, n_groups, counts, float)
-    source = _Hashed(seeds, values, n_categories, n_buckets, family)
-    return _in_threads(_Expansion(source, pilots, float(beta), spread, curvature), group, n_groups, counts, jobs)
+    work = _Expansion(_Hashed(seeds, values, n_categories, n_buckets, family), points, float(beta), variances, curvature)
+    return _in_threads(work, group, n_groups, counts, jobs)
 
 
 class _Packed:
