@@ -11,11 +11,9 @@ from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 #: Entries of one unpacked block. A call works on one block at a time, so its memory does not grow with the reports.
 BLOCK = 2**23
 
-#: Bits from which they are drawn by the compiled kernel; fewer take less time than loading it.
+#: Bits from which they are drawn by the compiled kernel. Fewer take less time than loading it, and seeds of version 0.1.0
+#: keep their reports.
 MANY = 2**23
-#: Binary digits of a probability that are compared in words, and words that are filled at a time, within the cache.
-TIE = 10
-WORDS = 2**15
 
 #: The value of each ASCII hexadecimal digit; 255 for every other byte.
 _NIBBLES = np.full(256, 255, dtype=np.uint8)
@@ -45,11 +43,9 @@ def sizes(bits):
 def bernoulli(n, n_categories, probability, rng):
     """Return n packed reports whose bits are independent with the given probability, exact to double precision.
 
-    A uniform number is below the probability if they agree in some first binary digits and the next one is 0 in the number
-    and 1 in the probability. Digits of 64 numbers are one random word, so that 64 bits are settled by a few operations a
-    digit. How many random numbers are drawn does not depend on any value: MANY bits or more take 64 words from the
-    generator, which seed sixteen compiled ones that run side by side; fewer take TIE words for every 64 bits, and a double
-    for each bit that so many digits leave open, one in 2^TIE.
+    Sixteen random bits settle all but one bit in 65,536; those ties are settled by a double. MANY bits or more are drawn by
+    a compiled kernel instead, which compares binary digits of 64 numbers at a time with those of the probability, to 2^-64;
+    it takes 64 words from the generator.
 
     Parameters
     ----------
@@ -65,16 +61,27 @@ def bernoulli(n, n_categories, probability, rng):
     -------
     (n, ⌈a/8⌉) uint8 array
     """
-    n_bytes = width(n_categories)
-    words = np.zeros(-(-n * n_bytes // 8), dtype=np.uint64)
-    if probability and 64 * words.size >= MANY:
-        from ldpbayes.protocols import _bit_kernels
+    if n * n_categories >= MANY and probability:
+        return _compiled_bernoulli(n, n_categories, probability, rng)
+    threshold, remainder = divmod(probability * 65536, 1)
+    out = np.empty((n, width(n_categories)), dtype=np.uint8)
+    for part in blocks(n, n_categories):
+        total = (part.stop - part.start) * n_categories
+        words = rng.integers(2**64, size=-(-total // 4), dtype=np.uint64).view(np.uint16)[:total]
+        members = words < np.uint16(threshold)
+        ties = np.flatnonzero(words == np.uint16(threshold))
+        members[ties] = rng.random(ties.size) < remainder
+        out[part] = np.packbits(members.reshape(-1, n_categories), axis=1)
+    return out
 
-        digits = np.array([int(digit) for digit in _digits(probability)], dtype=np.uint64) * np.uint64(2**64 - 1)
-        _bit_kernels.bernoulli_words(words, digits, rng.integers(1, 2**64, size=64, dtype=np.uint64))
-    elif probability:
-        for start in range(0, words.size, WORDS):
-            _fill(words[start : start + WORDS], probability, rng)
+
+def _compiled_bernoulli(n, n_categories, probability, rng):
+    from ldpbayes.protocols import _bit_kernels
+
+    n_bytes = width(n_categories)
+    words = np.empty(-(-n * n_bytes // 8), dtype=np.uint64)
+    digits = np.array([int(digit) for digit in _digits(probability)], dtype=np.uint64) * np.uint64(2**64 - 1)
+    _bit_kernels.bernoulli_words(words, digits, rng.integers(1, 2**64, size=64, dtype=np.uint64))
     words = words.astype("<u8", copy=False)  # so that a seed gives the same reports everywhere
     out = words.view(np.uint8)[: n * n_bytes].reshape(n, n_bytes)
     out[:, -1] &= np.uint8(256 - (1 << (8 * n_bytes - n_categories)))
@@ -84,33 +91,6 @@ def bernoulli(n, n_categories, probability, rng):
 def _digits(probability):
     """Return the binary digits of a probability as a text, to 2^-64."""
     return f"{int(probability * 2.0**64):064b}".rstrip("0")
-
-
-def _fill(words, probability, rng):
-    """Set every bit of the words, which are zero, with the probability."""
-    threshold, remainder = divmod(probability * 2.0**TIE, 1)
-    digits = f"{int(threshold):0{TIE}b}"
-    if not remainder:
-        digits = digits.rstrip("0")
-    undecided = np.full(words.size, 2**64 - 1, dtype=np.uint64)
-    for digit in digits:
-        drawn = rng.integers(2**64, size=words.size, dtype=np.uint64)
-        drawn &= undecided
-        if digit == "1":  # a number whose digit is 0 is below
-            undecided ^= drawn
-            words |= undecided
-        undecided = drawn if digit == "1" else undecided ^ drawn
-    if not remainder:
-        return
-    places = np.flatnonzero(undecided)
-    left = undecided[places]
-    while places.size:
-        lowest = left & (~left + np.uint64(1))
-        hit = rng.random(places.size) < remainder
-        words[places[hit]] |= lowest[hit]
-        left ^= lowest
-        more = left != 0
-        places, left = places[more], left[more]
 
 
 def assign(bits, categories, member):

@@ -15,6 +15,8 @@ from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, check
 
 #: Largest a + β at which one random double settles truth and category; their probabilities are then exact to 2^-53.
 ONE_DRAW = 2.0**20
+#: Users below which two numbers are drawn each: there is no time to save, and seeds of version 0.1.0 keep their reports.
+FEW = 2**13
 _BLOCK = 2**14  # users drawn at a time: the working arrays stay in the cache
 
 
@@ -79,7 +81,7 @@ class GRR(AbstractProtocol):
         values = checks.values(values, self.n_categories)
         # Truth w.p. β/(a+β), else uniform over all categories: the same channel without a second lookup.
         a, total = self.n_categories, self.n_categories + self.beta
-        if total > ONE_DRAW:
+        if total > ONE_DRAW or values.size < FEW:
             noise = np.flatnonzero(rng.random(values.size) >= self.beta / total)
             values[noise] = rng.integers(a, size=noise.size)
             return values

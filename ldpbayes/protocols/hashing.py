@@ -25,6 +25,9 @@ MAX_TABLE = 2**24
 #: Entries up to which supports are hashed in NumPy, which takes less time than loading the compiled kernel.
 SMALL = 2**18
 
+#: Users below which public seeds are drawn one by one.
+FEW = 2**13
+
 _BLOCK = 2**16  # entries hashed at a time: the working arrays stay in the cache
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -106,7 +109,12 @@ def key_buckets(seeds, keys, n_buckets):
 
 
 def draw_seeds(size, rng):
-    """Return uniform seeds below MAX_SEED, int64: the upper bits of whole words, which are drawn fastest."""
+    """Return uniform seeds below MAX_SEED, int64: for many, the upper bits of whole words, which are drawn fastest.
+
+    Few are drawn as in version 0.1.0, so that its random seeds keep their reports.
+    """
+    if size < FEW:
+        return rng.integers(MAX_SEED, size=size)
     words = rng.integers(2**64, size=size, dtype=np.uint64)
     words >>= np.uint64(1)
     return words.view(np.int64)

@@ -30,13 +30,6 @@ def test_every_bit_has_its_probability(version, probability, a):
     np.testing.assert_array_equal(packed, again)
 
 
-def test_bits_that_digits_leave_open_are_settled_by_the_rest(monkeypatch):
-    """With few digits most bits are ties; the law stays."""
-    monkeypatch.setattr(bits, "TIE", 1)
-    packed = bits.bernoulli(20_000, 64, 0.3, np.random.default_rng(1))
-    assert np.unpackbits(packed).mean() == pytest.approx(0.3, abs=5 * np.sqrt(0.21 / 1_280_000))
-
-
 def plain(words, probability, state):
     """Return what the kernel gives, with Python's integers."""
     digits = bits._digits(probability)
