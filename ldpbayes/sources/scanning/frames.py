@@ -97,6 +97,22 @@ def _eager(frame):
     return frame.collect() if kind.is_polars() or kind.is_dask() else frame.collect("pyarrow")
 
 
+def _duckdb_reader(relation):
+    """Return the record batches of a DuckDB relation, under the name that its version gives them."""
+    try:
+        return relation.to_arrow_reader(BATCH)
+    except AttributeError:
+        return relation.fetch_arrow_reader(BATCH)
+
+
+def _polars_batches(frame):
+    """Return the batches of a lazy Polars frame; None where the version of Polars only collects it whole."""
+    try:
+        return frame.collect_batches(chunk_size=BATCH, maintain_order=True)
+    except AttributeError:
+        return None
+
+
 def _batches(frame):
     """Yield a frame's rows as Arrow tables of about BATCH rows, without holding all of them where the engine can."""
     pa = optional("pyarrow", "Scanning a data frame")
@@ -105,12 +121,12 @@ def _batches(frame):
     native, kind = frame.to_native(), frame.implementation
     if isinstance(frame, nw.LazyFrame):
         if kind.is_duckdb():
-            reader = native.to_arrow_reader(BATCH)
-            for batch in reader:
+            for batch in _duckdb_reader(native):
                 yield pa.Table.from_batches([batch])
             return
-        if kind.is_polars():
-            for part in native.collect_batches(chunk_size=BATCH, maintain_order=True):
+        parts = _polars_batches(native) if kind.is_polars() else None
+        if parts is not None:
+            for part in parts:
                 yield part.to_arrow()
             return
         frame = _eager(frame)
