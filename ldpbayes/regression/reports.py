@@ -66,8 +66,8 @@ class Reports:
             return (scores.T * (self.count * self.weight**2)) @ scores
         asked = self.count > 0
         strata, cluster = (None if held is None else held[asked] for held in (self.strata, self.cluster))
-        known = {"counts": self.count[asked]}
-        return design_effect(scores[asked], self.weight[asked], strata, cluster, **known).variance
+        count, weight = self.count[asked], self.weight[asked]
+        return design_effect(scores[asked], weight, strata, cluster, counts=count).variance
 
     def entries(self, cell: np.ndarray, n_cells: int, scale: float = 1.0) -> "Entries":
         """Return the likelihood of cells, by the number of the cell of each row.
