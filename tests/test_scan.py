@@ -367,11 +367,11 @@ def reports(tmp_path, monkeypatch):
 
 
 def test_scan_then_fit(reports, capsys):
-    by = ["--by", "country,day", "--pilot-by", "country", "--sample", 10]
+    by = ["--by", "country,day", "--pilot-by", "country", "--sample", 1000]
     status, out, err = run(capsys, "scan", "r*.parquet", *by, "--output", "s.parquet", "--page", "s.md")
     assert status == 0 and "180 reports in 3 cells" in out and "summary" in out, err
     assert "ldpbayes fit s.parquet" in out and "Wrote s.parquet." in out and pathlib.Path("s.md").exists()
-    found = lb.scan("r*.parquet", by=["country", "day"], pilot_by="country", sample=10)()
+    found = lb.scan("r*.parquet", by=["country", "day"], pilot_by="country", sample=1000)()
     assert lb.read_summaries("s.parquet") == found
     fitted = lb.fit("s.parquet", "jeffreys", draws=0, estimates=False)
     assert fitted["summary"]["mean"].sizes["cell"] == 3 and fitted.attrs["method"] == "summary"
