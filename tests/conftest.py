@@ -26,6 +26,7 @@ def pytest_collection(session):
 LONGEST = (
     "test_engines_agree.py",
     "test_net.py",
+    "test_spark.py",
     "test_study.py",
     "test_readme.py",
     "test_result.py",

@@ -47,6 +47,7 @@ def session():
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "1g",
         "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # these jobs are short
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
