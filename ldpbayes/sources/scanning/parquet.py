@@ -51,16 +51,6 @@ class RowGroups(AbstractPiece):
     def origin(self):
         return os.path.abspath(self.source)
 
-    def parts(self) -> list[RowGroups]:
-        """Return this piece cut where its reading pauses: the same batches, for more workers."""
-        out, first = [], self.first_row
-        with foreign("is not a readable Parquet file", self.source), _opened(self.source, ()) as file:
-            for groups in _together(file, self.groups):
-                n = sum(file.metadata.row_group(i).num_rows for i in groups)
-                out.append(RowGroups(self.source, tuple(groups), first, n))
-                first += n
-        return out
-
 
 class ParquetTable(AbstractTable):
     """One or more Parquet files.
