@@ -14,7 +14,8 @@ TEXT = (ROOT / "README.md").read_text()
 STATUS = {"crosscheck": 1, "check": 1}
 
 
-def test_python_examples(capsys):
+def test_python_examples(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # one of them writes a file
     blocks = re.findall(r"```python\n(.*?)```", TEXT, re.S)
     assert len(blocks) >= 4
     namespace = {}
