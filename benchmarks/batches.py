@@ -100,7 +100,7 @@ def large_grr(clock):
     return f"from counts to the 20 largest; {tree.attrs['method']}"
 
 
-@row("Hadamard, 10^5 categories, 10^6 reports", 60)
+@row("Hadamard, 10^5 categories, 10^6 reports", 150)
 def large_hadamard(clock):
     from ldpbayes import Collection, Tally, fit
     from ldpbayes.protocols import HadamardResponse
