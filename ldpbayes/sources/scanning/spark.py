@@ -216,7 +216,8 @@ def session_of(spark: Any, progressbar: bool = False) -> Any:
         return spark
     if not re.fullmatch(r"local(\[[^\]]*\])?|[a-z][a-z0-9+]*://\S+|yarn|local-cluster\[.*\]", spark):
         raise ArgumentError(f"spark must be the URL of a master such as local[2] or spark://host:7077, got {shown(spark)}.")
-    sql = optional("pyspark.sql", "A scan by Spark", "spark")
+    with _quiet():
+        sql = optional("pyspark.sql", "A scan by Spark", "spark")
     running = sql.SparkSession.getActiveSession()
     if running is not None:
         return running
@@ -237,7 +238,8 @@ def session_of(spark: Any, progressbar: bool = False) -> Any:
             return builder.remote(spark).getOrCreate()
         for name, value in settings.items():
             builder = builder.config(name, value)
-        return builder.master(spark).getOrCreate()
+        with _quiet():
+            return builder.master(spark).getOrCreate()
     except Exception as err:
         if "JAVA_GATEWAY_EXITED" in str(err):
             raise ArgumentError(_JAVA) from err
@@ -264,11 +266,18 @@ def _check_answers(url: str) -> None:
 
 
 @contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out what Spark says about pandas, which a scan does not use."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        yield
+
+
+@contextlib.contextmanager
 def _by_spark() -> Iterator[None]:
     """Turn errors of Spark into a DataError in one sentence, and leave out what it says about pandas."""
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        with _quiet():
             yield
     except (LDPBayesError, MemoryError):
         raise
