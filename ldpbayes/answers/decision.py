@@ -204,7 +204,7 @@ def _ratios(tree: xr.DataTree, collections: Sequence[Any]) -> tuple[np.ndarray, 
         found = tree["confidence"].to_dataset().sel(target="distribution")
         other = (found["upper"] - found["lower"]).transpose(*dims).values
         words = "their confidence intervals, which hold for every population"
-    elif tree.attrs.get("pseudo") and width.size <= MAX_WEIGHTED:
+    elif tree.attrs.get("pseudo") and width.size <= MAX_WEIGHTED and not any(one.n_laws for one in collections):
         intervals = [likelihood_intervals(scaled(one).rows, ci_prob) for one in collections]
         unknown = np.full(width.shape[-1], math.nan)
         alone = [unknown if one is None else one.upper[0] - one.lower[0] for one in intervals]
