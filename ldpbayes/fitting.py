@@ -34,7 +34,7 @@ from ldpbayes.posteriors.base import (
     seed,
 )
 from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
-from ldpbayes.posteriors.expansion import refuse_summaries
+from ldpbayes.posteriors.expansion import doubtful_summary
 from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.posteriors.many import Many, fit_cells, fit_one, refuse_long, seconds_of_mixture
 from ldpbayes.priors import DEFAULT, LEARNT_FROM, AbstractPrior, as_prior, default_prior
@@ -432,12 +432,16 @@ def _with_reason(tree, why):
 
 
 def _undrawn(collection, method, draws, chains):
-    """Return whether a fit of one collection makes moments and intervals alone: asked to, or for its size."""
+    """Return whether a fit of one collection makes moments and intervals alone: asked to, or for its size.
+
+    Draws that were asked for are made or refused.
+    """
     if draws == 0:
+        if method not in ("auto", "exact", SUMMARY):
+            raise ArgumentError(f"draws=0 goes with the methods auto, exact and summary; {method!r} makes draws.")
         return True
-    size = (1000 if draws is None else draws) * (4 if chains is None else chains) * collection.n_categories
     held = collection.survey is None and not collection.n_laws
-    return method == "auto" and held and size > MAX_DRAWN
+    return draws is None and chains is None and method == "auto" and held and 4000 * collection.n_categories > MAX_DRAWN
 
 
 def _many(cells, settings):
@@ -658,7 +662,10 @@ def _fit_together(cells, prior, settings, run):
     from ldpbayes.posteriors.joint import Joint
 
     asked, problem, rejected = settings["method"], Joint(cells, prior), {}
-    refuse_summaries(cells)
+    # A method that is given by name answers, and the result says why it is not to be trusted: reweigh() may mend it.
+    doubt = doubtful_summary(cells)
+    if doubt and asked == "auto":
+        raise InfeasibleError(doubt)
     own = {key: settings[key] for key in ("draws", "chains") if settings[key] is not None}
     if not isinstance(asked, str):
         asked, own = asked.name, asdict(asked)
@@ -680,6 +687,8 @@ def _fit_together(cells, prior, settings, run):
         made = engine, sample, watch, plan.reason + before
         if not sample.rejected:
             tree = engine.tree(problem, *made[1:], stated)
+            if doubt:
+                raise ConvergenceError(doubt, tree)
             if tree.attrs["converged"] or name == names[-1]:
                 return tree
         rejected[name], kept = sample.rejected or tree.attrs["problems"], made
@@ -687,7 +696,7 @@ def _fit_together(cells, prior, settings, run):
         raise InfeasibleError("No method applies: " + " ".join(rejected.values() or ["all of them are excluded."]))
     tree = kept[0].tree(problem, *kept[1:], stated)
     if asked != "auto":
-        raise ConvergenceError(kept[1].rejected, tree)
+        raise ConvergenceError(doubt or kept[1].rejected, tree)
     return tree
 
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
 from ldpbayes.posteriors.diagnostics import mcse_of_mean
-from ldpbayes.result.validation import need_draws
 
 TARGETS = ("distribution", "frequency")
 
@@ -87,6 +86,8 @@ def draws_of(tree: xr.DataTree, target: str, cell: str | tuple[str, ...] | None 
         As cell_position, and on an unknown target or one that the result lacks.
     """
     checks.choice(target, "target", TARGETS)
+    from ldpbayes.result.validation import need_draws  # results load ArviZ
+
     need_draws(tree)
     position = cell_position(tree, cell)
     if target not in tree["posterior"]:

@@ -13,7 +13,6 @@ from ldpbayes import checks
 from ldpbayes.answers import base
 from ldpbayes.answers.regression import poststratify_table
 from ldpbayes.errors import ArgumentError, DiagnosticWarning
-from ldpbayes.result.validation import need_draws
 
 #: A pull of the priors above this many standard deviations of the sum is warned of.
 MAX_PULL = 0.5
@@ -76,6 +75,8 @@ def poststratify(
         raise ArgumentError("count and by must be left out: the result is not one of regress.")
     checks.choice(target, "target", base.TARGETS)
     ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    from ldpbayes.result.validation import need_draws  # results load ArviZ
+
     need_draws(tree)
     if target not in tree["posterior"]:
         raise ArgumentError("target must be 'distribution': this result has no frequencies.")

@@ -52,6 +52,9 @@ class AbstractLikelihood(abc.ABC):
         T_x is a sum of independent choices with probabilities L_jx p_x/(L p)_j: E[T_x] = p_x g_x with the gradient g of the
         log-likelihood, and Var(T_x) = p_x g_x − p_x² D_x with minus the diagonal D of its Hessian.
         """
+        return self._tally_moments(np.asarray(p, dtype=float))
+
+    def _tally_moments(self, p):
         flat = np.reshape(p, (-1, self.n_categories))
         gradients = [self.value_and_gradient(one)[1] for one in flat]
         mean = np.stack([one * gradient for one, gradient in zip(flat, gradients, strict=True)])

@@ -10,7 +10,7 @@ import numpy as np
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods.base import AbstractLikelihood, Rows
 from ldpbayes.likelihoods.kinds import StackedRows
-from ldpbayes.likelihoods.weighted import ThinnedRows
+from ldpbayes.likelihoods.weighted import PseudoRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +147,8 @@ class Summary(AbstractLikelihood):
     def log_likelihood(self, p):
         return self.constant + self.linear @ p - 0.5 * self.tangent_curvature @ p**2
 
-    def tally_moments(self, p):
+    def _tally_moments(self, p):
         # ∇ℓ is known on the tangent space, where constants vanish; Σ_x E[T_x | P] = n settles the constant.
-        p = np.asarray(p, dtype=float)
         slope = self.gradient - self.tangent_curvature * (p - self.pilot)
         mean = p * (slope + (self.n_reports - (p * slope).sum(axis=-1, keepdims=True)))
         return mean, np.maximum(mean - p**2 * self.square, 0.0)
@@ -256,7 +255,7 @@ def _joined(one, other):
 
 def _thinned(rows, share):
     """Return rows whose counts are multiplied by a share."""
-    return rows if share == 1 else ThinnedRows(rows, share)
+    return rows if share == 1 else PseudoRows(rows, share)
 
 
 def _checked(pilot, spread, n_categories):

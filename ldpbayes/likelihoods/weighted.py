@@ -11,11 +11,13 @@ class PseudoRows(Rows):
     ----------
     inner : Rows
         Its counts need not be whole numbers.
+    share : float
+        What every report counts for besides.
     """
 
-    def __init__(self, inner: Rows) -> None:
-        self.inner = inner
-        super().__init__(inner.counts, inner.n_categories, inner.log_constants)
+    def __init__(self, inner: Rows, share: float = 1.0) -> None:
+        self.inner, self.share = inner, share
+        super().__init__(inner.counts * share, inner.n_categories, inner.log_constants)
 
     def matvec(self, p):
         return self.inner.matvec(p)
@@ -36,45 +38,13 @@ class PseudoRows(Rows):
         return self.inner.dense()
 
     def support_counts(self):
-        return self.inner.support_counts()
+        return self.share * self.inner.support_counts()
 
     def find_separable(self):
-        return self.inner.separable()
+        return self.inner.separable() if self.share == 1 else None
 
     def closed_form(self):
-        return self.inner.closed_form()
-
-    def value_and_gradient(self, p):
-        return self.inner.value_and_gradient(p)
-
-    def expansion(self, pilot, spread=None):
-        return self.inner.expansion(pilot, spread)
-
-    def rough_expansion(self):
-        return self.inner.rough_expansion()
-
-    def log_likelihood(self, p):
-        return self.inner.log_likelihood(p)
-
-    def sampler(self):
-        return None
-
-
-class ThinnedRows(PseudoRows):
-    """Rows of which every report counts for a share of one.
-
-    Parameters
-    ----------
-    inner : Rows
-    share : float
-    """
-
-    def __init__(self, inner: Rows, share: float) -> None:
-        super().__init__(inner)
-        self.share, self.counts = share, inner.counts * share
-
-    def support_counts(self):
-        return self.share * self.inner.support_counts()
+        return self.inner.closed_form() if self.share == 1 else None
 
     def value_and_gradient(self, p):
         value, gradient = self.inner.value_and_gradient(p)
@@ -89,3 +59,6 @@ class ThinnedRows(PseudoRows):
 
     def log_likelihood(self, p):
         return self.share * self.inner.log_likelihood(p)
+
+    def sampler(self):
+        return None

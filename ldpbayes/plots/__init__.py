@@ -209,7 +209,7 @@ def plot_plan(along, values, curves, label, *, chosen=None, title=""):
     figure = _new_figure(figsize=(WIDTH, 4.6 + 0.22 * (len(curves) // 3)))
     axes = figure.subplots()
     floors = {"bound": ("0.2", "-", "least possible error"), "open answers": ("0.5", ":", "open answers (no privacy)")}
-    marked = None
+    marked, places = None, max(6, sum(name not in floors for name in curves))
     for i, (name, error) in enumerate(curves.items()):
         if name in floors:
             if np.isfinite(error).any():
@@ -218,7 +218,7 @@ def plot_plan(along, values, curves, label, *, chosen=None, title=""):
             continue
         style = _style(i)
         # Markers of different curves stand at different places: curves that coincide still show theirs.
-        axes.plot(values, error, **style, ms=5, markevery=(i % 6, 6), label=name)
+        axes.plot(values, error, **style, ms=5, markevery=(i % places, places), label=name)
         if chosen is not None and chosen[2] == name:
             marked = style["color"]
     if chosen is not None:

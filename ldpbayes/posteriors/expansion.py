@@ -61,7 +61,7 @@ class Accuracy:
             return f"a diagonal misses {self.gap:.0%} of the curvature of these reports, which a tally would keep whole"
         if not self.error <= MAX_ERROR:
             return (
-                f"its means may be off by {self.error:.2g} posterior sd ({self.by}), and {MAX_ERROR} are allowed; the mean "
+                f"its means may be off by {self.error:.3g} posterior sd ({self.by}), and {MAX_ERROR} are allowed; the mean "
                 f"is {self.distance:.2g} sd from the pilot"
             )
         return ""
@@ -172,8 +172,8 @@ def refusal(summary, found, label=""):
     )
 
 
-def refuse_summaries(cells):
-    """Raise an InfeasibleError where the summary of a cell cannot stand for its reports.
+def doubtful_summary(cells):
+    """Return the sentence that refuses the first summary of a cell that cannot stand for its reports, or "".
 
     Parameters
     ----------
@@ -181,7 +181,8 @@ def refuse_summaries(cells):
     """
     for label, one in zip(cells.labels, cells.likelihoods, strict=True):
         if one.rows() is None and (found := trusted(one)).problem:
-            raise InfeasibleError(refusal(one, found, f"cell {label}"))
+            return refusal(one, found, f"cell {label}")
+    return ""
 
 
 @dataclass(frozen=True)

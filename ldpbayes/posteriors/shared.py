@@ -6,7 +6,7 @@ import numpy as np
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import Answer, Problem, Sample, Status, Watch
-from ldpbayes.posteriors.expansion import refuse_summaries
+from ldpbayes.posteriors.expansion import doubtful_summary
 from ldpbayes.posteriors.mixing import ENOUGH, mixed_moments, server_of, shares
 from ldpbayes.posteriors.mixture import facts_of, interval_facts, parameter_draws
 from ldpbayes.posteriors.surrogate import MAX_K_HAT, MIN_EFFICIENCY
@@ -36,7 +36,8 @@ def fit_shared(method, cells, prior, run):
     root, *seeds = np.random.SeedSequence(run["random_seed"]).spawn(len(cells) + 1)
     rngs, rng = [np.random.default_rng(one) for one in seeds], np.random.default_rng(root)
     mixture, servers = prior.mixture(), []
-    refuse_summaries(cells)
+    if doubt := doubtful_summary(cells):
+        raise InfeasibleError(doubt)
     for label, cell in zip(cells.labels, cells.collections(), strict=True):
         try:
             servers.append(server_of(Problem.of(cell, prior), size))

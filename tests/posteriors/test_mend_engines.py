@@ -138,7 +138,8 @@ def test_mend_13_one_name_may_be_excluded():
     "name", [name for name in METHODS if name not in ("mixture", "laplace", "nuts", "walk", "loglinear")]
 )
 def test_mend_13_every_result_has_a_summary_and_its_seed(name):
-    collection, method = collected(GRR(3, 1.0), 40), make_method(name, draws=20, chains=2)
+    draws = 1000 if name == "summary" else 20  # weights of few draws are not trusted for every seed
+    collection, method = collected(GRR(3, 1.0), 40), make_method(name, draws=draws, chains=2)
     tree = method.posterior(collection, "flat", random_seed=3)
     assert tree["summary"]["mean"].shape == (2, 3) and tree.attrs["random_seed"] == 3
     drawn = method.posterior(collection, "flat").attrs["random_seed"]
@@ -201,7 +202,7 @@ def test_mend_22_draws_that_no_memory_holds_are_refused_before_time_is_spent(a):
     protocol = GRR(a, 5.0)
     collection = Collection([f"c{x}" for x in range(a)], [Tally(protocol, [0, 1, 2], [500, 300, 200])])
     with pytest.raises(InfeasibleError, match="ask for fewer draws, or for Exact") as caught:
-        fit(collection, estimates=False)
+        fit(collection, estimates=False, draws=1000)
     assert str(caught.value).count("fewer draws") == 1
 
 
