@@ -54,7 +54,7 @@ class AbstractLikelihood(abc.ABC):
         """
         return self._tally_moments(np.asarray(p, dtype=float))
 
-    def _tally_moments(self, p):
+    def _tally_moments(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
         flat = np.reshape(p, (-1, self.n_categories))
         gradients = [self.value_and_gradient(one)[1] for one in flat]
         mean = np.stack([one * gradient for one, gradient in zip(flat, gradients, strict=True)])
