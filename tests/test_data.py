@@ -281,7 +281,7 @@ def test_plagiarism_as_printed(read, name, direct):
 
 
 def optimality(collection, p):
-    """Return max_x (Lᵀ(w/Lp))_x − n with the channels written out: zero at the maximum and nowhere else (spec 2.1)."""
+    """Return max_x (Lᵀ(w/Lp))_x − n with the channels written out: zero at the maximum and nowhere else."""
     slopes = sum(
         t.protocol.channel()[t.reports].T @ (t.counts / (t.protocol.channel()[t.reports] @ p)) for t in collection.tallies
     )

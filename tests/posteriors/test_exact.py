@@ -31,7 +31,7 @@ def rising(x, k):
 
 
 def by_values(collection, alpha):
-    """Evidence, mean and covariance by summing over all private values x in A^n in exact fractions (spec 2.3)."""
+    """Evidence, mean and covariance by summing over all private values x in A^n in exact fractions."""
     alpha = [Fraction(float(x)) for x in alpha]
     a, total = len(alpha), sum(alpha)
     rows = []

@@ -23,7 +23,7 @@ def errors(tree, name, expected):
 
 
 def convolved_mean(base, slope, counts, alpha):
-    """Return E[P|Y] for the likelihood Π_x (base_x + slope_x p_x)^{s_x}, by convolution in k-space (spec 2.3 (i)).
+    """Return E[P|Y] for the likelihood Π_x (base_x + slope_x p_x)^{s_x}, by convolution in k-space.
 
     k_x of the s_x reports are truthful: weights Π_x C(s_x, k_x) (slope_x p_x)^{k_x} base_x^{s_x − k_x}, Dirichlet in p. Each
     factor is tilted by t^{-k} so that the typical |k| is where the factors are large.
