@@ -436,11 +436,13 @@ def _undrawn(collection, method, draws, chains):
 
     Draws that were asked for are made or refused.
     """
+    held = collection.survey is None and not collection.n_laws
     if draws == 0:
         if method not in ("auto", "exact", SUMMARY):
             raise ArgumentError(f"draws=0 goes with the methods auto, exact and summary; {method!r} makes draws.")
+        if not held:
+            raise InfeasibleError("Moments without draws need respondents who follow the device, and no sampling weights.")
         return True
-    held = collection.survey is None and not collection.n_laws
     return draws is None and chains is None and method == "auto" and held and 4000 * collection.n_categories > MAX_DRAWN
 
 

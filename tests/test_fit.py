@@ -135,3 +135,12 @@ def test_too_few_draws_to_diagnose_are_not_accepted(draws):
 def test_a_single_draw_is_refused(name):
     with pytest.raises(ArgumentError, match="draws must be an integer >= 2 with one chain"):
         make_method(name, draws=1, chains=1)
+
+
+def test_without_draws_respondents_count_alike_and_the_result_says_who_decides():
+    tree = fit(WARNER, draws=0, random_seed=1)
+    assert tree.attrs["decides_note"].startswith("The reports outweigh the prior")
+    protocol = GRR(3, 1.0)
+    weighted = Collection.from_sample(["a", "b", "c"], protocol, [0, 1, 2, 1], weights=[1.0, 2.0, 0.5, 1.0])
+    with pytest.raises(InfeasibleError, match="Moments without draws need respondents who follow the device"):
+        fit(weighted, draws=0)

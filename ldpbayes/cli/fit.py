@@ -24,8 +24,11 @@ def command(
     prior: options.FitPrior = "default",
     ci: Annotated[float, typer.Option(help="Probability of the equal-tailed intervals.")] = 0.95,
     draws: Annotated[
-        int, typer.Option(help="Draws per chain (four chains); with 0 moments and intervals alone are made.", min=0)
-    ] = 1000,
+        int | None,
+        typer.Option(
+            help="Draws per chain (four chains), 1000 by default; with 0 moments and intervals alone are made.", min=0
+        ),
+    ] = None,
     seed: options.Seed = None,
     output: Annotated[pathlib.Path | None, typer.Option(help="Write the whole result as NetCDF (ArviZ reads it).")] = None,
     plot: Annotated[pathlib.Path | None, typer.Option(help="Write a forest plot (.png, .pdf, .svg).")] = None,

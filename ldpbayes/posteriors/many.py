@@ -21,6 +21,8 @@ from ldpbayes.priors.base import Nodes
 
 #: Seconds of one factor of one cell: moments and the ends of an interval.
 SECONDS = 4e-5
+#: Who decides, where the worth of the prior is not above that of the reports.
+OUTWEIGHED = "The reports outweigh the prior; without draws nothing else is compared."
 #: Why a result has no draws.
 ASKED = "Moments, intervals and evidence were asked for, and no draws."
 MANY_CATEGORIES = "So many categories have moments, intervals and evidence, and no draws."
@@ -266,7 +268,7 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
     weight = float(alpha.sum()) if alpha is not None else more[f"{prior.mixture().parameter}_mean"] * cells.n_categories
     decides = outweighed(entries["distribution_mean"], entries["distribution_sd"], weight)
     facts["prior_decides"] = decides.astype(int)
-    more["prior_decides"] = int(decides.sum())
+    more |= {"prior_decides": int(decides.sum()), "decides_note": "" if decides.any() else OUTWEIGHED}
     if decides.any():
         more["decides"] = (
             f"In {decides.sum():,} of {k:,} cells the prior, worth {weight:.3g} unprotected answers, weighs more than the "
@@ -280,17 +282,7 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
     one_by_one = f" {alone} of them one by one, as their transforms die out slowly." if alone else ""
     if rough:
         one_by_one += f" {rough} have moments of second order in the saddle point."
-    attrs = {
-        "reason": f"{reason}{one_by_one}",
-        "sampling": "independent",
-        "converged": 1,
-        "interrupted": 0,
-        "checked": checked,
-        "problems": "",
-        "outcome": checked,
-        "random_seed": run["random_seed"],
-    }
-    kept = {key: value for key, value in (settings | run).items() if key != "progressbar" and value is not None}
+    attrs, kept = _stated(f"{reason}{one_by_one}", checked, settings, run)
     return build_moments(
         cells, prior, method=method, settings=kept, exact=entries, ci_prob=ci_prob, attrs=attrs | more, facts=facts
     )
@@ -434,14 +426,22 @@ def fit_one(problem, run: dict, settings: dict):
         }
     weight = problem.prior.weight() if alpha is not None else facts["prior_weight"]
     decides = bool(outweighed(entries["distribution_mean"], entries["distribution_sd"], weight))
-    facts |= {"prior_decides": int(decides)}
+    facts |= {"prior_decides": int(decides), "decides_note": "" if decides else OUTWEIGHED}
     if decides:
         facts["decides"] = (
             f"The prior, worth {weight:.3g} unprotected answers, weighs more than the {problem.n_users:,} reports do: the "
             "shares are what the prior says they are. Compare prior='learnt'."
         )
+    attrs, kept = _stated(ASKED if settings.get("draws") == 0 else MANY_CATEGORIES, checked, settings, run)
+    return build_moments(
+        problem.collection, problem.prior, method=method, settings=kept, exact=entries, ci_prob=ci_prob, attrs=attrs | facts
+    )
+
+
+def _stated(reason, checked, settings, run):
+    """Return (attrs, settings) that every result without draws has."""
     attrs = {
-        "reason": ASKED if settings.get("draws") == 0 else MANY_CATEGORIES,
+        "reason": reason,
         "sampling": "independent",
         "converged": 1,
         "interrupted": 0,
@@ -450,7 +450,4 @@ def fit_one(problem, run: dict, settings: dict):
         "outcome": checked,
         "random_seed": run["random_seed"],
     }
-    kept = {key: value for key, value in (settings | run).items() if key != "progressbar" and value is not None}
-    return build_moments(
-        problem.collection, problem.prior, method=method, settings=kept, exact=entries, ci_prob=ci_prob, attrs=attrs | facts
-    )
+    return attrs, {key: value for key, value in (settings | run).items() if key != "progressbar" and value is not None}
