@@ -35,6 +35,7 @@ SHARED = {
     "posteriors.frequency",
     "posteriors._kernels",
     "posteriors.merging",
+    "posteriors.proposals",
     "theory.base",
     "theory.information",
 }

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln
 
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Status
+from ldpbayes.posteriors.proposals import StudentT
 from ldpbayes.posteriors.surrogate import resample, weigh
 
 #: More unknowns than this are left to NUTS: their Hessian is a dense matrix, and weights over so many seldom hold.
 MAX_UNKNOWNS = 400
-#: Degrees of freedom of the proposals: tails heavier than those of the posterior keep the weights bounded.
-DEGREES = 8
 #: The mode is found when a Newton step gains less than this many nats.
 SETTLED = 1e-9
 #: Most Newton steps, and the longest one in any unknown: unknowns are of the order of one under their prior.
@@ -70,51 +68,6 @@ class Target:
 
     def _cells(self, p):
         return p.reshape(-1, p.shape[-1])
-
-
-@dataclass(frozen=True, eq=False)
-class StudentT:
-    """The multivariate t distribution with DEGREES degrees of freedom about a centre.
-
-    Attributes
-    ----------
-    centre : (u,) array
-    root : (u, u) array
-        R with scale matrix R Rᵀ.
-    log_root : float
-        log |det R|.
-    """
-
-    centre: np.ndarray
-    root: np.ndarray
-    log_root: float
-
-    @classmethod
-    def at_mode(cls, centre, eigenvalues, vectors):
-        """Return the proposal whose scale matrix is the inverse of the absolute value of the Hessian at the mode."""
-        return cls(centre, vectors / np.sqrt(eigenvalues), -0.5 * float(np.log(eigenvalues).sum()))
-
-    @classmethod
-    def fitted(cls, draws, weight):
-        """Return the proposal with the mean and covariance of weighted draws, or None where they span too little."""
-        centre = weight @ draws
-        offset = draws - centre
-        covariance = (weight[:, None] * offset).T @ offset * (1 - 2 / DEGREES)
-        try:
-            root = np.linalg.cholesky(covariance + 1e-10 * np.diag(np.diag(covariance)))
-        except np.linalg.LinAlgError:
-            return None
-        return cls(centre, root, float(np.log(np.diag(root)).sum()))
-
-    def draw(self, size, rng):
-        """Return (draws, their log-densities)."""
-        u = self.centre.size
-        normal = rng.standard_normal((size, u))
-        shrink = rng.chisquare(DEGREES, size) / DEGREES
-        square = (normal**2).sum(axis=1) / shrink
-        constant = gammaln((DEGREES + u) / 2) - gammaln(DEGREES / 2) - 0.5 * u * math.log(DEGREES * math.pi)
-        log_density = constant - self.log_root - 0.5 * (DEGREES + u) * np.log1p(square / DEGREES)
-        return self.centre + (normal / np.sqrt(shrink)[:, None]) @ self.root.T, log_density
 
 
 def find_mode(target, start, watch=None):

@@ -1,11 +1,11 @@
 """Proposals about the mode whose mean is right to third order, and draws with weights on the true density."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import gammaln
 
+from ldpbayes.posteriors.proposals import StudentT
 from ldpbayes.posteriors.surrogate import MAX_K_HAT, MIN_EFFICIENCY, Weighted, weigh
 from ldpbayes.regression.target import Target
 
@@ -22,64 +22,28 @@ WANTED = 0.5
 MAX_REFITS = 3
 
 
-@dataclass(frozen=True, eq=False)
-class Proposal:
-    """Multivariate t: centre + R v.
+def about(target: Target, mode: np.ndarray, eigenvalues: np.ndarray, vectors: np.ndarray) -> StudentT:
+    """Return the proposal with the Hessian's shape, its centre moved from the mode to the mean as far as third order shows.
 
-    Attributes
+    In coordinates v with unit Hessian the log-density is −|v|²/2 + Σ T_ijk v_i v_j v_k/6 + …, so the mean lies at
+    ½ Σ_j T_ijj; each T_·jj is a second difference of the gradient along axis j.
+
+    Parameters
     ----------
-    centre : (u,) array
-    root : (u, u) array
-        R with scale matrix R Rᵀ.
-    log_root : float
-        log |det R|.
-    degrees : float
+    target : Target
+    mode : (u,) array
+    eigenvalues, vectors : (u,) and (u, u) arrays
+        Of minus the Hessian at the mode.
     """
-
-    centre: np.ndarray
-    root: np.ndarray
-    log_root: float
-    degrees: float
-
-    @classmethod
-    def about(cls, target: Target, mode: np.ndarray, eigenvalues: np.ndarray, vectors: np.ndarray) -> "Proposal":
-        """Return the proposal about a mode with the Hessian's shape.
-
-        In coordinates v with unit Hessian the log-density is −|v|²/2 + Σ T_ijk v_i v_j v_k/6 + …, so the mean lies at
-        ½ Σ_j T_ijj; each T_·jj is a second difference of the gradient along axis j.
-        """
-        root = vectors / np.sqrt(eigenvalues)
-        steps = np.concatenate([mode + root.T, mode - root.T])
-        with np.errstate(all="ignore"):
-            slopes = target.gradients(steps) @ root - target.value_and_gradient(mode)[1] @ root
-        shift = 0.5 * slopes.sum(axis=0)
-        size = np.linalg.norm(shift)
-        if not np.isfinite(size):
-            shift = np.zeros_like(mode)
-        elif size > LARGEST_SHIFT:
-            shift *= LARGEST_SHIFT / size
-        degrees = float(np.clip(mode.size / 2, *DEGREES))
-        return cls(mode + root @ shift, root, -0.5 * float(np.log(eigenvalues).sum()), degrees)
-
-    @classmethod
-    def fitted(cls, z: np.ndarray, weight: np.ndarray) -> "Proposal | None":
-        """Return the proposal with the mean and covariance of weighted draws, or None where they span too little."""
-        degrees = DEGREES[0]
-        centre = weight @ z
-        offset = z - centre
-        covariance = (weight[:, None] * offset).T @ offset * (1 - 2 / degrees)
-        try:
-            root = np.linalg.cholesky(covariance + 1e-10 * np.diag(np.diag(covariance)))
-        except np.linalg.LinAlgError:
-            return None
-        return cls(centre, root, float(np.log(np.diag(root)).sum()), degrees)
-
-    def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return (draws, their log-densities)."""
-        u, nu = self.centre.size, self.degrees
-        v = rng.standard_normal((size, u)) / np.sqrt(rng.chisquare(nu, size) / nu)[:, None]
-        constant = gammaln((nu + u) / 2) - gammaln(nu / 2) - 0.5 * u * math.log(nu * math.pi) - self.log_root
-        return self.centre + v @ self.root.T, constant - 0.5 * (nu + u) * np.log1p((v**2).sum(axis=1) / nu)
+    found = StudentT.at_mode(mode, eigenvalues, vectors, float(np.clip(mode.size / 2, *DEGREES)))
+    steps = np.concatenate([mode + found.root.T, mode - found.root.T])
+    with np.errstate(all="ignore"):
+        slopes = target.gradients(steps) @ found.root - target.value_and_gradient(mode)[1] @ found.root
+    shift = 0.5 * slopes.sum(axis=0)
+    size = np.linalg.norm(shift)
+    if not np.isfinite(size):
+        return found
+    return replace(found, centre=mode + found.root @ (shift * min(1.0, LARGEST_SHIFT / max(size, LARGEST_SHIFT))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +106,7 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
     rng : numpy.random.Generator
     watch : Watch
     """
-    proposal, tried = Proposal.about(target, *mode), []
+    proposal, tried = about(target, *mode), []
     for _ in range(1 + MAX_REFITS):
         parts = [_batch(target, proposal, size, rng, watch)]
         found = _joined(parts, size)
@@ -154,7 +118,7 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
         if not found.problem:
             return found
         tried.append(found)
-        refitted = Proposal.fitted(found.z, found.found.weight)
+        refitted = StudentT.fitted(found.z, found.found.weight)
         if refitted is None or found.found.effective_sample < 2 * proposal.centre.size:
             break
         proposal = refitted

@@ -7,7 +7,8 @@ import numpy as np
 
 from ldpbayes.posteriors.base import Plan, Refusal, Sample, Status
 from ldpbayes.posteriors.joint.base import AbstractJoint, moments
-from ldpbayes.posteriors.laplace import MAX_UNKNOWNS, StudentT, Target, find_mode, weighted_draws
+from ldpbayes.posteriors.laplace import MAX_UNKNOWNS, Target, find_mode, weighted_draws
+from ldpbayes.posteriors.proposals import StudentT
 from ldpbayes.posteriors.surrogate import resample
 
 
