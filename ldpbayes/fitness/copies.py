@@ -37,7 +37,7 @@ def copies_checks(collection: Collection, estimate: FloatArray | None = None) ->
     estimate, which takes away some of the variance of C_y − nP(y); the excess is scaled up for it. Reports with sampling
     weights get the p-value that holds for every P: P(y) ≤ max_x Q_yx, and these add up to e^ε at most.
 
-    A channel with no more possible reports than categories has no such test: copies look like a share of its own.
+    A channel with no more possible reports than categories has no such test: copies look like a large share.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ LIKELIHOOD_SECONDS, LARGE = 7e-10, 2**14
 
 @dataclass(frozen=True)
 class Augmentation(AbstractPosterior):
-    """Gibbs sampling between P and the tallies of the users whose report says something about their value.
+    """Gibbs sampling between P and the tallies of the users whose report carries information about their value.
 
     Each row is split as L_jx = m_j + R_jx with m_j its smallest entry. A user behind report j is *signal* with probability
     (R P)_j / (m_j + (R P)_j), and then has value x with probability ∝ R_jx P_x; the noise users are integrated out. Then

@@ -57,7 +57,7 @@ class Formula:
         try:
             description = formulae.model_description(right)
             names = sorted(name for name in description.var_names if name)
-        except Exception as err:  # a parser of its own, with errors of many kinds
+        except Exception as err:  # the formula library's parser raises errors of many kinds
             raise ArgumentError(f"formula cannot be read ({_first(err)}), got {shown(text)}.") from err
         if answer in names:
             raise ArgumentError(f"formula must not have the private answer {answer!r} on its right side.")

@@ -41,11 +41,11 @@ def of_regression(tree: xr.DataTree, *, by: str | None = None) -> xr.DataTree:
     observed, constant, design = (tree[name].to_dataset() for name in ("observed_data", "constant_data", "design"))
     table, log_constants = constant["likelihood_rows"].values, constant["log_constants"].values
     code, cell, count = (observed[name].values for name in ("code", "cell", "count"))
-    told = (np.ptp(table, axis=1) > 0)[code] & (count > 0)  # other reports say nothing about P, in any model
-    pair, which = np.unique(np.stack([cell[told], code[told]]), axis=1, return_inverse=True)
+    informative = (np.ptp(table, axis=1) > 0)[code] & (count > 0)  # other reports say nothing about P, in any model
+    pair, which = np.unique(np.stack([cell[informative], code[informative]]), axis=1, return_inverse=True)
     posterior = tree["posterior"]
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    users = int(count[told].sum())
+    users = int(count[informative].sum())
     if by != "cell" and users * chains * draws > MAX_POINTWISE:
         if by == "report":
             raise InfeasibleError(
@@ -55,12 +55,12 @@ def of_regression(tree: xr.DataTree, *, by: str | None = None) -> xr.DataTree:
         by = "cell"
     found = _of_pairs(posterior, design, table, log_constants, pair)
     if by == "cell":
-        weight = np.bincount(which.ravel(), count[told])
+        weight = np.bincount(which.ravel(), count[informative])
         starts = np.flatnonzero(np.append(True, np.diff(pair[0]) > 0))
         array, dim = np.add.reduceat(found * weight, starts, axis=1), "cell"
         coords = {"cell": pair[0][starts]}
     else:
-        each = np.repeat(which.ravel(), count[told].astype(np.int64))
+        each = np.repeat(which.ravel(), count[informative].astype(np.int64))
         array, dim, coords = found[:, each], "report", {"report": np.arange(each.size)}
     coords = {"chain": posterior["chain"].values, "draw": posterior["draw"].values} | coords
     array = array.reshape(chains, draws, -1)

@@ -118,7 +118,7 @@ def compare_priors(cell, rng):
     """Return the lines of a cell: squared errors of every estimator, their ratios to Jeffreys', and coverage.
 
     All estimators see the same reports, so that differences and ratios have paired errors. Users are drawn from the
-    population's distribution. Every replication has a generator of its own: the first ones of a longer run are the same.
+    population's distribution. Every replication has its own generator: the first ones of a longer run are the same.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ def _found(table):
         raise DataError("has no rows")
     texts = {row["protocol"] for row in rows}
     if len(texts) > 1 or None in texts:
-        raise DataError("holds cells of several protocols; write those of each to a file of its own")
+        raise DataError("holds cells of several protocols; write one file for each protocol")
     stated = parse_protocol(texts.pop())
     protocol = stated.protocol
     labels = stated.categories or tuple(str(i) for i in range(protocol.n_categories))
