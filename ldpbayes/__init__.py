@@ -29,6 +29,7 @@ from ldpbayes.simulate import population, simulate_collection
 from ldpbayes.sources import (
     read_collection,
     read_frame,
+    read_navigation_timings,
     read_reports,
     read_summaries,
     scan,
@@ -157,6 +158,7 @@ __all__ = [
     "protocols",
     "read_collection",
     "read_frame",
+    "read_navigation_timings",
     "read_reports",
     "read_summaries",
     "regress",
