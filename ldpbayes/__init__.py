@@ -57,6 +57,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.posteriors.surrogate import Surrogate
     from ldpbayes.posteriors.tally_states import TallyStates
     from ldpbayes.posteriors.walk import RandomWalk
+    from ldpbayes.protocols.respondents import attack as attack
     from ldpbayes.regression import regress
     from ldpbayes.result import attach, load, save
 
@@ -79,6 +80,7 @@ _LAZY = {
     "TallyStates": "posteriors.tally_states",
     "answers": "answers",
     "attach": "result",
+    "attack": "protocols.respondents",
     "build_model": "model",
     "check": "fitness",
     "comparisons": "answers",
@@ -138,6 +140,7 @@ __all__ = [
     "answers",
     "associate",
     "attach",
+    "attack",
     "build_model",
     "check",
     "comparisons",

@@ -316,7 +316,8 @@ class Collection:
         ----------
         laws : mapping of str to law
             Name of the category → how its people report: a label that they always report ("no"), "always LABEL", "uniform",
-            for unary encodings also "fair coins", "no bits" and "all bits"; or a mapping from the channels' names to these.
+            for unary encodings also "fair coins", "no bits" and "all bits"; for fake reports "maximal gain: LABEL, …" and
+            "input: LABEL, …", or what ``ldpbayes.attack`` returns; or a mapping from the channels' names to these.
 
         Raises
         ------

@@ -64,7 +64,7 @@ def with_noncompliers(collection: Collection, laws: Mapping) -> Collection:
             raise ArgumentError(f"laws must have names that are no category, got {shown(name)}.")
     tallies = []
     for tally in collection.tallies:
-        stated = [law[tally.name] if isinstance(law, Mapping) else law for law in laws.values()]
+        stated = [_of_channel(law, tally.name) for law in laws.values()]
         found = tuple(as_law(law, tally.protocol, collection.categories) for law in stated)
         tallies.append(Tally.trusted(Noncompliance(tally.protocol, found), tally.reports, tally.counts, tally.name))
     return replace(
@@ -73,6 +73,15 @@ def with_noncompliers(collection: Collection, laws: Mapping) -> Collection:
         tallies=tuple(tallies),
         derived=_derived(collection, tuple(laws)),
     )
+
+
+def _of_channel(law, channel: str):
+    """Return the law of one channel, where a mapping states one for each; {"law": …, "targets": …} is itself a law."""
+    if not isinstance(law, Mapping) or set(law) == {"law", "targets"}:
+        return law
+    if channel not in law:
+        raise ArgumentError(f"laws must name a law for every channel, got none for {shown(channel)}.")
+    return law[channel]
 
 
 def _derived(collection: Collection, names: tuple[str, ...]) -> tuple:

@@ -151,6 +151,10 @@ class Rows(AbstractLikelihood):
     def matvec(self, p: FloatArray) -> FloatArray:
         """Return L @ p for p of shape (a,) or (a, k)."""
 
+    def support_sums(self, p: FloatArray) -> FloatArray | None:
+        """Return Σ_{x ∈ S_j} p_x for every row, where a row favours a set S_j of categories; else None."""
+        return None
+
     @abc.abstractmethod
     def rmatvec(self, r: FloatArray) -> FloatArray:
         """Return L.T @ r for r of shape (n_rows,) or (n_rows, k)."""

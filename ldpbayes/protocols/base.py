@@ -15,6 +15,7 @@ from scipy.special import gammaln
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.protocols.crafting import AbstractCrafting, ListedCrafting
 from ldpbayes.protocols.decoding import AbstractDecoder, SupportDecoder
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw, SupportLaw
 
@@ -280,6 +281,18 @@ class AbstractProtocol(abc.ABC):
     def free_bits(self) -> int | None:
         """Return how many bits a report has, where every set of them is a report; else None."""
         return None
+
+    def crafted(self, targets: np.ndarray) -> AbstractCrafting | None:
+        """Return the reports of the maximal gain attack: those that raise the estimates of some categories most; else None.
+
+        By default every possible report with the largest sum of scores, where reports can be listed.
+
+        Parameters
+        ----------
+        targets : int array
+            Positions of the categories; without any, all reports serve.
+        """
+        return ListedCrafting.among(self, targets)
 
     def noncompliance(self) -> Any:
         """Return this protocol where its last categories are respondents who ignore the device; else None."""

@@ -292,6 +292,17 @@ class CohortDecoder(AbstractDecoder):
         self._require_rank()
         return self.least_squares(rows)
 
+    def scores(self, rows, weights):
+        protocol = self.protocol
+        values, vectors, kept = self._spectrum
+        if not kept.all():
+            return None
+        turned = vectors @ ((vectors.T @ weights) / values)
+        sums = rows.support_sums(turned)
+        if sums is None:
+            return None
+        return protocol.cohorts * ((protocol.buckets + protocol.beta) * sums - turned.sum()) / protocol.beta
+
     def variance(self, p, n, target="frequency"):
         """Return (Σ_y B_xy² q_y − m_x)/n with B = C (k + β)/β (HᵀH)⁻¹ Hᵀ, E = B Q, q = Qp.
 

@@ -58,6 +58,19 @@ class AbstractDecoder(abc.ABC):
             Where rank is below n_categories, or p is not a distribution.
         """
 
+    def scores(self, rows, weights) -> np.ndarray | None:
+        """Return what the report of every row adds to the estimate of Σ_x w_x F_x, shape (m,); None where that is not known.
+
+        The estimate is the mean of the scores over the users.
+
+        Parameters
+        ----------
+        rows : Rows
+        weights : (a,) array
+            w.
+        """
+        return None
+
     def linear_system(self, reports, counts) -> tuple[np.ndarray, np.ndarray] | None:
         """Return (channel, shares of all its reports) where several tallies can be solved together, else None.
 
@@ -88,6 +101,10 @@ class SupportDecoder(AbstractDecoder):
 
     def oracle(self, rows):
         return (rows.support_counts() / rows.n_reports - self.miss) / (self.hit - self.miss)
+
+    def scores(self, rows, weights):
+        sums = rows.support_sums(weights)
+        return None if sums is None else (sums - self.miss * weights.sum()) / (self.hit - self.miss)
 
     def variance(self, p, n, target="frequency"):
         """Return [p g(1−g) + (1−p) h(1−h)] / (n (g−h)²), or q(1−q) / (n (g−h)²) with q = h + (g−h)p for P.
@@ -147,6 +164,13 @@ class MatrixDecoder(AbstractDecoder):
         likelihoods = rows.dense()
         right = (rows.counts / likelihoods.mean(axis=1)) @ likelihoods / rows.n_reports
         return np.linalg.solve(upper, np.linalg.solve(upper.T, right))
+
+    def scores(self, rows, weights):
+        if self.rank < self.n_categories:
+            return None
+        _, _, upper = self._factors
+        likelihoods = rows.dense()
+        return likelihoods @ np.linalg.solve(upper, np.linalg.solve(upper.T, weights)) / likelihoods.mean(axis=1)
 
     def covariance(self, p, n, target="frequency"):
         """Return the exact covariance of the oracle, M C Mᵀ / n, shape (a, a).

@@ -12,6 +12,7 @@ from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits, hashing
 from ldpbayes.protocols.base import AbstractProtocol, Ancillary, Supports, independent_sizes
 from ldpbayes.protocols.cohort_rr import MAX_MEETINGS, CohortRR, MeetingLaw
+from ldpbayes.protocols.crafting import PairCrafting
 from ldpbayes.protocols.grr import GRR
 
 
@@ -136,6 +137,11 @@ class LocalHashing(AbstractProtocol):
 
     def format_reports(self, reports, categories):
         return [[str(number) for number in column] for column in reports.T.tolist()]
+
+    def crafted(self, targets):
+        if self._cohorts is not None:
+            return self._cohorts.crafted(targets)
+        return None if self.seeds is not None else PairCrafting(self.family, self.n_categories, self.buckets, targets)
 
     def supports(self):
         return Supports(self.beta, self._log_constant, hashed=(self.family, self.buckets))

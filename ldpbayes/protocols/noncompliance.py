@@ -1,10 +1,8 @@
 """Respondents who ignore the device: one more category for each known law by which they report."""
 
-import abc
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
@@ -13,113 +11,10 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.likelihoods.extended import ExtendedRows
-from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol
 from ldpbayes.protocols.decoding import MatrixDecoder
 from ldpbayes.protocols.laws import ListLaw
-
-
-class AbstractLaw(abc.ABC):
-    """How somebody reports who ignores the device: a distribution over the reports of a protocol."""
-
-    @abc.abstractmethod
-    def log_probabilities(self, protocol, reports) -> np.ndarray:
-        """Return log P(report), shape (m,), of canonical reports."""
-
-    @abc.abstractmethod
-    def draw(self, protocol, size, rng) -> np.ndarray:
-        """Return reports drawn with a numpy Generator."""
-
-    @abc.abstractmethod
-    def draw_one(self, protocol):
-        """Return one report drawn from the operating system's entropy."""
-
-    @abc.abstractmethod
-    def shares(self, protocol) -> list[Fraction]:
-        """Return the exact probabilities of draw_one, in the order of ``all_reports``."""
-
-    @abc.abstractmethod
-    def setting(self):
-        """Return what a collection file states."""
-
-
-@dataclass(frozen=True)
-class Always(AbstractLaw):
-    """The same report from everybody.
-
-    Parameters
-    ----------
-    report : int or tuple of int
-        The canonical report: an integer, or the entries of a row.
-    """
-
-    report: int | tuple[int, ...]
-
-    def _one(self, protocol):
-        try:
-            return protocol.check_reports(np.array([self.report], dtype=np.int64))
-        except DataError:  # packed bits
-            return protocol.check_reports(np.array([self.report], dtype=np.uint8))
-
-    def log_probabilities(self, protocol, reports):
-        same = reports == self._one(protocol)
-        return np.where(same if same.ndim == 1 else same.all(axis=1), 0.0, -math.inf)
-
-    def draw(self, protocol, size, rng):
-        return np.repeat(self._one(protocol), size, axis=0)
-
-    def draw_one(self, protocol):
-        return self._one(protocol)[0]
-
-    def shares(self, protocol):
-        found = np.isfinite(self.log_probabilities(protocol, protocol.all_reports()))
-        return [Fraction(int(same)) for same in found]
-
-    def setting(self):
-        return self.report if isinstance(self.report, int) else list(self.report)
-
-
-@dataclass(frozen=True)
-class Uniform(AbstractLaw):
-    """Every possible report with the same probability."""
-
-    def log_probabilities(self, protocol, reports):
-        return np.full(len(reports), -math.log(protocol.n_outputs))
-
-    def draw(self, protocol, size, rng):
-        return protocol.all_reports()[rng.integers(protocol.n_outputs, size=size)]
-
-    def draw_one(self, protocol):
-        return protocol.all_reports()[entropy.below(protocol.n_outputs)]
-
-    def shares(self, protocol):
-        return entropy.shares(protocol.n_outputs)
-
-    def setting(self):
-        return "uniform"
-
-
-@dataclass(frozen=True)
-class FairCoins(AbstractLaw):
-    """One fair coin for every bit of a report."""
-
-    def log_probabilities(self, protocol, reports):
-        return np.full(len(reports), -protocol.free_bits() * math.log(2))
-
-    def draw(self, protocol, size, rng):
-        return bits.bernoulli(size, protocol.free_bits(), 0.5, rng)
-
-    def draw_one(self, protocol):
-        size = protocol.free_bits()
-        padded = entropy.word(size) << (8 * bits.width(size) - size)
-        return np.frombuffer(padded.to_bytes(bits.width(size), "big"), dtype=np.uint8)
-
-    def shares(self, protocol):
-        return [Fraction(1, 2 ** protocol.free_bits())] * 2 ** protocol.free_bits()
-
-    def setting(self):
-        return "fair coins"
-
+from ldpbayes.protocols.respondents import ATTACKS, NOBODY, AbstractLaw, Always, FairCoins, Uniform, targeted
 
 #: Laws by the words of files and the command line; others are "always LABEL".
 WORDS = ("uniform", "fair coins", "no bits", "all bits")
@@ -130,8 +25,9 @@ def as_law(value, protocol: AbstractProtocol, labels) -> AbstractLaw:
 
     Parameters
     ----------
-    value : str, int, sequence of int or AbstractLaw
-        One of WORDS, "always LABEL" or LABEL, a report as the protocol's tables have it; or the canonical report itself.
+    value : str, int, sequence of int, mapping or AbstractLaw
+        One of WORDS, "always LABEL" or LABEL, a report as the protocol's tables have it; "maximal gain: LABEL, …" or
+        "input: LABEL, …"; a mapping {"law": word, "targets": [label, …]}; or the canonical report itself.
     protocol : AbstractProtocol
     labels : sequence of str
         Labels of the protocol's categories.
@@ -142,8 +38,18 @@ def as_law(value, protocol: AbstractProtocol, labels) -> AbstractLaw:
         On anything else, or a law that the protocol's reports cannot follow.
     """
     if isinstance(value, AbstractLaw):
-        return value
+        return value.placed(protocol, labels)
+    if isinstance(value, Mapping):
+        if set(value) != {"law", "targets"} or value["law"] not in ATTACKS or isinstance(value["targets"], Mapping):
+            words = " or ".join(map(repr, ATTACKS))
+            raise ArgumentError(
+                f"law must be a text, a report, or {{law = {words}, targets = [label, …]}}, got {shown(value)}."
+            )
+        return ATTACKS[value["law"]](value["targets"]).placed(protocol, labels)
     if isinstance(value, str):
+        attack = targeted(value)
+        if attack is not None and _report(value, protocol, labels) is None:
+            return attack.placed(protocol, labels)
         if value in WORDS:
             if _report(value, protocol, labels) is not None:
                 raise ArgumentError(
@@ -154,9 +60,10 @@ def as_law(value, protocol: AbstractProtocol, labels) -> AbstractLaw:
         if found is None and value.startswith("always "):
             found = _report(value.removeprefix("always "), protocol, labels)
         if found is None:
+            words = ", ".join((*WORDS, *(f"{word}: LABEL" for word in ATTACKS)))
             raise ArgumentError(
-                f"law must be one of {', '.join(WORDS)}, or a report of {protocol.design} such as 'always "
-                f"{labels[0]}', got {shown(value)}."
+                f"law must be one of {words}, or a report of {protocol.design} such as 'always {labels[0]}', got "
+                f"{shown(value)}."
             )
         return Always(_plain(found))
     try:
@@ -173,7 +80,7 @@ def as_law(value, protocol: AbstractProtocol, labels) -> AbstractLaw:
 def _worded(word, protocol):
     size = protocol.free_bits()
     if word == "uniform" and size is None:
-        if protocol.n_outputs is None:
+        if protocol.n_outputs is None and protocol.crafted(NOBODY) is None:
             raise ArgumentError(f"law 'uniform' needs reports that can be listed; those of {protocol.design} are too many.")
         return Uniform()
     if size is None:
@@ -296,7 +203,14 @@ class Noncompliance(AbstractProtocol):
     # ---- server ---------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
         laws = np.stack([law.log_probabilities(self.compliers, reports) for law in self.laws], axis=1)
+        laws -= self.compliers.log_public_share()  # the rows take the public seed as given
         return ExtendedRows(self.compliers.rows(reports, counts), laws)
+
+    def log_public_share(self):
+        return self.compliers.log_public_share()
+
+    def crafted(self, targets):
+        return self.compliers.crafted(targets)
 
     def decoder(self):
         """Return the least-squares inverse of the channel, or None where it is too large to write out."""

@@ -14,6 +14,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol, PairRates, Supports
+from ldpbayes.protocols.crafting import SetCrafting
 
 #: Level below which the best share of categories is taken from its series: both errors are some 1e-11 there.
 SMALL_EPSILON = 1e-5
@@ -87,6 +88,9 @@ class SubsetSelection(AbstractProtocol):
         inside, outside = g * (k - 1) * (k - 2), (1 - g) * k * (k - 1)
         neither = (inside + outside) / ((a - 1) * (a - 2))
         return PairRates(neither, g * (k - 1) / (a - 1), a * (a - 3) // 2, independent=False)
+
+    def crafted(self, targets):
+        return SetCrafting(self.n_categories, targets, self.size)
 
     def check_reports(self, reports):
         packed = bits.check(reports, self.n_categories)

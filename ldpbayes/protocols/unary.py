@@ -13,6 +13,7 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import SeparableRows, SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol, Ancillary, PairRates, Supports, independent_sizes
+from ldpbayes.protocols.crafting import SetCrafting
 
 VARIANTS = ("symmetric", "optimized", "dual")
 
@@ -130,6 +131,10 @@ class UnaryEncoding(AbstractProtocol):
 
     def free_bits(self):
         return self.n_categories
+
+    def crafted(self, targets):
+        kappa, lam = self.hit_rates
+        return SetCrafting(self.n_categories, targets, max(len(targets), int(kappa + (self.n_categories - 1) * lam)))
 
     def supports(self):
         # log c_k with 1 − κ = (1 − λ)/(1 + β λ), which does not cancel where κ is next to one.

@@ -9,7 +9,16 @@ from products import assert_same_products
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.mle import maximise
-from ldpbayes.protocols import GRR, HadamardResponse, LocalHashing, Noncompliance, SubsetSelection, UnaryEncoding, designs
+from ldpbayes.protocols import (
+    GRR,
+    HadamardResponse,
+    LocalHashing,
+    Noncompliance,
+    Rappor,
+    SubsetSelection,
+    UnaryEncoding,
+    designs,
+)
 from ldpbayes.protocols.noncompliance import as_law
 
 
@@ -66,7 +75,7 @@ def test_probabilities_of_a_thousand_bits_do_not_overflow():
         (GRR(3, 1.0), "always 7", "must be one of uniform"),
         (GRR(3, 1.0), 7, "must be a text or a report"),
         (GRR(3, 1.0), True, "must be a text or a report"),
-        (LocalHashing(3, 1.0), "uniform", "can be listed"),
+        (Rappor.one_time(3, 1.0, 64, 4, candidates=tuple("abc")), "uniform", "can be listed"),
         (LocalHashing(3, 1.0), "1", "must be one of uniform"),
         (SubsetSelection(5, 1.0, 2), "no bits", "needs reports of free bits"),
     ],

@@ -1,0 +1,308 @@
+"""How people report who ignore the device: distributions over the reports of a protocol."""
+
+import abc
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, entropy
+from ldpbayes.errors import ArgumentError, DataError, listed, shown
+from ldpbayes.protocols import bits
+from ldpbayes.protocols.crafting import shares
+
+#: No targets: then every report of a protocol serves an attack as well as any other.
+NOBODY = np.zeros(0, dtype=np.int64)
+
+
+class AbstractLaw(abc.ABC):
+    """How somebody reports who ignores the device: a distribution over the reports of a protocol."""
+
+    @abc.abstractmethod
+    def log_probabilities(self, protocol, reports) -> np.ndarray:
+        """Return log P(report), shape (m,), of canonical reports."""
+
+    @abc.abstractmethod
+    def draw(self, protocol, size, rng) -> np.ndarray:
+        """Return reports drawn with a numpy Generator."""
+
+    @abc.abstractmethod
+    def draw_one(self, protocol):
+        """Return one report drawn from the operating system's entropy."""
+
+    @abc.abstractmethod
+    def shares(self, protocol) -> list[Fraction]:
+        """Return the exact probabilities of draw_one, in the order of ``all_reports``."""
+
+    @abc.abstractmethod
+    def setting(self):
+        """Return what a collection file states."""
+
+    def placed(self, protocol, labels) -> "AbstractLaw":
+        """Return this law for the reports of a protocol over these labels, or raise an ArgumentError."""
+        return self
+
+
+@dataclass(frozen=True)
+class Always(AbstractLaw):
+    """The same report from everybody.
+
+    Parameters
+    ----------
+    report : int or tuple of int
+        The canonical report: an integer, or the entries of a row.
+    """
+
+    report: int | tuple[int, ...]
+
+    def _one(self, protocol):
+        try:
+            return protocol.check_reports(np.array([self.report], dtype=np.int64))
+        except DataError:  # packed bits
+            return protocol.check_reports(np.array([self.report], dtype=np.uint8))
+
+    def log_probabilities(self, protocol, reports):
+        same = reports == self._one(protocol)
+        return np.where(same if same.ndim == 1 else same.all(axis=1), 0.0, -math.inf)
+
+    def draw(self, protocol, size, rng):
+        return np.repeat(self._one(protocol), size, axis=0)
+
+    def draw_one(self, protocol):
+        return self._one(protocol)[0]
+
+    def shares(self, protocol):
+        found = np.isfinite(self.log_probabilities(protocol, protocol.all_reports()))
+        return [Fraction(int(same)) for same in found]
+
+    def setting(self):
+        return self.report if isinstance(self.report, int) else list(self.report)
+
+
+@dataclass(frozen=True)
+class Uniform(AbstractLaw):
+    """Every possible report with the same probability."""
+
+    def log_probabilities(self, protocol, reports):
+        if protocol.n_outputs is None:
+            return protocol.crafted(NOBODY).log_probabilities(reports)
+        return np.full(len(reports), -math.log(protocol.n_outputs))
+
+    def draw(self, protocol, size, rng):
+        if protocol.n_outputs is None:
+            return protocol.crafted(NOBODY).draw(size, rng)
+        return protocol.all_reports()[rng.integers(protocol.n_outputs, size=size)]
+
+    def draw_one(self, protocol):
+        if protocol.n_outputs is None:
+            return protocol.crafted(NOBODY).draw_one()
+        return protocol.all_reports()[entropy.below(protocol.n_outputs)]
+
+    def shares(self, protocol):
+        return entropy.shares(protocol.n_outputs)
+
+    def setting(self):
+        return "uniform"
+
+
+@dataclass(frozen=True)
+class FairCoins(AbstractLaw):
+    """One fair coin for every bit of a report."""
+
+    def log_probabilities(self, protocol, reports):
+        return np.full(len(reports), -protocol.free_bits() * math.log(2))
+
+    def draw(self, protocol, size, rng):
+        return bits.bernoulli(size, protocol.free_bits(), 0.5, rng)
+
+    def draw_one(self, protocol):
+        size = protocol.free_bits()
+        padded = entropy.word(size) << (8 * bits.width(size) - size)
+        return np.frombuffer(padded.to_bytes(bits.width(size), "big"), dtype=np.uint8)
+
+    def shares(self, protocol):
+        return [Fraction(1, 2 ** protocol.free_bits())] * 2 ** protocol.free_bits()
+
+    def setting(self):
+        return "fair coins"
+
+
+@dataclass(frozen=True)
+class AbstractAttack(AbstractLaw):
+    """An attack on some categories.
+
+    Parameters
+    ----------
+    targets : sequence of str or int
+        Labels of different categories, or their positions.
+    """
+
+    targets: tuple[str | int, ...]
+    word: ClassVar[str]
+
+    def __post_init__(self):
+        targets = (self.targets,) if isinstance(self.targets, (str, int)) else tuple(self.targets)
+        if not targets or len(set(targets)) != len(targets):
+            raise ArgumentError(f"targets must be at least one category, each named once, got {shown(list(targets))}.")
+        object.__setattr__(self, "targets", targets)
+
+    def placed(self, protocol, labels):
+        places = {label: x for x, label in enumerate(labels)}
+        found = []
+        for target in self.targets:
+            whole = isinstance(target, (int, np.integer)) and not isinstance(target, bool)
+            place = int(target) if whole and 0 <= target < len(labels) else places.get(target)
+            if place is None:
+                raise ArgumentError(f"targets must be among the categories {listed(labels)}, got {shown(target)}.")
+            found.append(place)
+        law = replace(self, targets=tuple(sorted(found)))
+        law.check(protocol)
+        return law
+
+    def check(self, protocol):
+        """Raise an ArgumentError where no such attack on the protocol is known."""
+
+    def setting(self):
+        return {"law": self.word, "targets": list(self.targets)}
+
+
+@dataclass(frozen=True)
+class Input(AbstractAttack):
+    """Reports of the honest device, fed with one of the targets, each with the same probability.
+
+    P(report) = Σ_t Q[report, t]/r: a mixture of columns of the channel, which no design tells from people whose values are
+    the targets.
+
+    References
+    ----------
+    Cao, Jia and Gong (2021), USENIX Security: the random item attack. Cheu, Smith and Ullman (2021), IEEE Security and
+    Privacy, on manipulation in general.
+    """
+
+    word: ClassVar[str] = "input"
+
+    def log_probabilities(self, protocol, reports):
+        rows, p = protocol.rows(reports, np.ones(len(reports))), np.zeros(protocol.n_categories)
+        p[list(self.targets)] = 1 / len(self.targets)
+        with np.errstate(divide="ignore"):
+            return np.log(rows.matvec(p)) + rows.log_constants + protocol.log_public_share()
+
+    def draw(self, protocol, size, rng):
+        return protocol.privatize(np.array(self.targets)[rng.integers(len(self.targets), size=size)], rng)
+
+    def draw_one(self, protocol):
+        return protocol.privatize_one(self.targets[entropy.below(len(self.targets))])
+
+    def shares(self, protocol):
+        chances = entropy.shares(len(self.targets))
+        return [
+            sum((chance * row[t] for t, chance in zip(self.targets, chances, strict=True)), Fraction(0))
+            for row in protocol.rational_channel()
+        ]
+
+
+@dataclass(frozen=True)
+class MaximalGain(AbstractAttack):
+    """Reports made by hand to raise the estimates of the targets as far as a report can.
+
+    GRR: one of the targets. Unary encodings: all targets, filled up with random categories to the mean size of an honest
+    report. Subset selection: a set with as many targets as it holds. Local hashing: a pair (seed, value) that supports as
+    many targets as one of a thousand seeds allows. Other protocols that list their reports: those with the largest sum of
+    scores of the targets.
+
+    References
+    ----------
+    Cao, Jia and Gong (2021), USENIX Security.
+
+    Examples
+    --------
+    >>> from ldpbayes.protocols import GRR
+    >>> MaximalGain((1, 2)).shares(GRR(4, 1.0))
+    [Fraction(0, 1), Fraction(1, 2), Fraction(1, 2), Fraction(0, 1)]
+    """
+
+    word: ClassVar[str] = "maximal gain"
+
+    def check(self, protocol):
+        if protocol.crafted(np.array(self.targets)) is None:
+            raise ArgumentError(
+                f"law 'maximal gain' needs reports that support categories, or can be listed; those of {protocol.design} do "
+                "not."
+            )
+
+    def crafted(self, protocol):
+        """Return the reports of this attack, as the protocol's AbstractCrafting."""
+        return protocol.crafted(np.array(self.targets, dtype=np.int64))
+
+    def log_probabilities(self, protocol, reports):
+        return self.crafted(protocol).log_probabilities(reports)
+
+    def draw(self, protocol, size, rng):
+        return self.crafted(protocol).draw(size, rng)
+
+    def draw_one(self, protocol):
+        return self.crafted(protocol).draw_one()
+
+    def shares(self, protocol):
+        return shares(self.crafted(protocol), protocol.all_reports())
+
+
+#: Attacks on targets, by the words of files and the command line.
+ATTACKS = {law.word: law for law in (Input, MaximalGain)}
+
+
+def targeted(text) -> AbstractLaw | None:
+    """Return the attack that a text such as "maximal gain: a, b" names, or None."""
+    word, colon, targets = text.partition(":")
+    if not colon or word.strip() not in ATTACKS:
+        return None
+    return ATTACKS[word.strip()](tuple(target.strip() for target in targets.split(",") if target.strip()))
+
+
+def attack(kind: str, targets: Sequence[str] | str | None = None, *, report: int | Sequence[int] | None = None):
+    """Return the law by which fake users report in a known attack, for ``Collection.with_noncompliers``.
+
+    Parameters
+    ----------
+    kind : str
+        On targets: "maximal gain" (reports made by hand that raise the targets as far as a report can) or "input" (the
+        honest device, fed with one of the targets). Without targets: "uniform" (random reports), "fair coins", "all bits",
+        "no bits". With a report: "copies" (one given report from every fake user).
+    targets : str or sequence of str, optional
+        Labels of the categories that the attack is to raise.
+    report : int or sequence of int, optional
+        The report that is copied, in the protocol's canonical form.
+
+    Returns
+    -------
+    AbstractLaw or str
+
+    Raises
+    ------
+    ArgumentError
+        On an unknown kind, or an argument that is missing or does not go with it. Labels are checked where the law meets a
+        collection.
+
+    References
+    ----------
+    Cao, Jia and Gong (2021), USENIX Security.
+
+    Examples
+    --------
+    >>> attack("maximal gain", ["b", "c"])
+    MaximalGain(targets=('b', 'c'))
+    """
+    plain = ("uniform", "fair coins", "all bits", "no bits")
+    checks.choice(kind, "kind", (*ATTACKS, *plain, "copies"))
+    if (targets is not None) != (kind in ATTACKS):
+        raise ArgumentError(f"targets must be given with {' or '.join(map(repr, ATTACKS))}, and with no other kind.")
+    if (report is not None) != (kind == "copies"):
+        raise ArgumentError("report must be given with 'copies', and with no other kind.")
+    if kind in ATTACKS:
+        return ATTACKS[kind](targets)
+    if kind == "copies":
+        return Always(int(report) if np.ndim(report) == 0 else tuple(int(entry) for entry in report))
+    return kind

@@ -1,0 +1,175 @@
+"""Known attacks as laws of respondents who ignore the device: probabilities, draws, identification and the share."""
+
+import numpy as np
+import pytest
+from cases import CASES
+
+import ldpbayes as lb
+from ldpbayes import ArgumentError, Collection, InfeasibleError, Tally
+from ldpbayes.protocols import GRR, HadamardResponse, LocalHashing, SubsetSelection, UnaryEncoding
+from ldpbayes.protocols.cohort_rr import CohortRR
+from ldpbayes.protocols.crafting import PairCrafting
+from ldpbayes.protocols.rappor import Rappor
+from ldpbayes.protocols.respondents import Input, MaximalGain
+
+LABELS = "abcdefghij"
+#: Cases whose reports have no scores: Bloom filters, several attributes, and designs with fewer answers than categories.
+WITHOUT = {
+    *("rappor", "rappor-bloom", "rappor-direct", "rappor-map", "rappor-bits"),
+    *("attributes", "smp", "rs-fd", "stochastic-lie-detector", "cheater-detection"),
+}
+
+
+def poisoned(protocol, law, share, n=6000, p=None, seed=1):
+    """Return a collection whose last category are the fake users of a law, ``share`` of them, with their reports."""
+    rng, a = np.random.default_rng(seed), protocol.n_categories
+    p = np.arange(a, 0, -1) / (a * (a + 1) / 2) if p is None else np.asarray(p)
+    plain = Collection(LABELS[:a], Tally(protocol, *protocol.simulate(np.ones(a, dtype=int), rng)))
+    wrapped = plain.with_noncompliers({"fake": law}).tallies[0].protocol
+    m = rng.binomial(n, share)
+    reports = wrapped.privatize(np.repeat(np.arange(a + 1), [*rng.multinomial(n - m, p), m]), rng)
+    return Collection(LABELS[:a], Tally(protocol, reports)).with_noncompliers({"fake": law})
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_law_is_a_distribution_whose_draws_it_allows(case):
+    """Or the protocol refuses it with one sentence."""
+    a = case.categories[-1]
+    protocol, rng = case.build(a, 1.0), np.random.default_rng(2)
+    if protocol.caveat or protocol.noncompliance() is not None:
+        return
+    for law in (MaximalGain((1,)), MaximalGain(("x0", a - 1)), Input((0, 1))):
+        try:
+            law = law.placed(protocol, [f"x{i}" for i in range(a)])
+        except ArgumentError as refusal:
+            assert "maximal gain" in str(refusal) and case.name in WITHOUT
+            continue
+        drawn = protocol.check_reports(law.draw(protocol, 200, rng))
+        assert len(drawn) == 200 and np.isfinite(law.log_probabilities(protocol, drawn)).all()
+        if protocol.n_outputs is None:
+            assert np.isfinite(law.log_probabilities(protocol, protocol.check_reports(law.draw_one(protocol)[None]))).all()
+            continue
+        every = protocol.all_reports()
+        chances = np.exp(law.log_probabilities(protocol, every))
+        assert chances.sum() == pytest.approx(1, abs=1e-9)
+        np.testing.assert_allclose([float(share) for share in law.shares(protocol)], chances, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "protocol", [GRR(6, 1.0), UnaryEncoding.optimized(6, 1.0), SubsetSelection(6, 0.5, 2), LocalHashing(6, 1.0)], ids=str
+)
+def test_no_report_gains_more_and_supports_are_as_computed(protocol):
+    targets, rng = np.array([1, 4]), np.random.default_rng(3)
+    crafted = protocol.crafted(targets)
+    drawn = crafted.draw(4000, rng)
+    weights = np.bincount(targets, minlength=6).astype(float)
+    gains = protocol.rows(drawn, np.ones(len(drawn))).support_sums(weights)
+    honest = protocol.rows(protocol.privatize(rng.choice(6, 4000), rng), np.ones(4000)).support_sums(weights)
+    assert (gains == gains[0]).all() and gains[0] >= honest.max()
+    found = protocol.rows(drawn, np.ones(len(drawn))).support_counts() / 4000
+    np.testing.assert_allclose(found, crafted.support, atol=0.04)
+
+
+def test_many_targets_of_local_hashing_are_as_many_as_a_search_finds():
+    crafted = PairCrafting("ldpbayes", 20, 4, np.arange(10))
+    assert crafted.held == 8
+    drawn = crafted.draw(300, np.random.default_rng(4))
+    held = LocalHashing(20, 1.0).rows(drawn, np.ones(300)).support_sums((np.arange(20) < 10).astype(float))
+    assert held.min() >= 8 and held.mean() == pytest.approx(crafted.mean_held, abs=0.1)
+    assert crafted.support[:10] == pytest.approx(crafted.mean_held / 10)
+
+
+def test_reports_look_as_long_as_honest_ones():
+    protocol = UnaryEncoding.optimized(40, 1.0)
+    drawn = np.unpackbits(protocol.crafted(np.array([3, 7])).draw(50, np.random.default_rng(5)), axis=1)[:, :40]
+    assert (drawn.sum(axis=1) == int(0.5 + 39 * protocol.lam)).all() and drawn[:, [3, 7]].all()
+    many = protocol.crafted(np.arange(30)).draw(3, np.random.default_rng(5))
+    assert (np.unpackbits(many, axis=1)[:, :40].sum(axis=1) == 30).all()
+
+
+def test_what_cannot_be_told_apart_is_refused_with_the_sentence():
+    """One category under GRR at one level, and honest devices fed with a chosen value under every design."""
+    for protocol, law in (
+        (GRR(4, 1.0), "maximal gain: a"),
+        (GRR(4, 1.0), "always a"),
+        (UnaryEncoding.optimized(4, 1.0), "input: a, c"),
+        (HadamardResponse(4, 1.0), lb.attack("input", ["b"])),
+        (SubsetSelection(4, 1.0), lb.attack("input", "b")),
+    ):
+        with pytest.warns(lb.LDPBayesWarning):
+            wrapped = poisoned(protocol, law, 0.05, n=2000)
+            with pytest.raises(InfeasibleError, match="No number of reports through these channels identifies the share"):
+                lb.fit(wrapped)
+    assert poisoned(UnaryEncoding.optimized(4, 1.0), "maximal gain: a, b", 0.05).noncompliance().identified
+
+
+@pytest.mark.parametrize(
+    "protocol, law",
+    [
+        (UnaryEncoding.optimized(6, 1.0), "maximal gain: b, c"),
+        (LocalHashing(6, 1.0), "maximal gain: b, c"),
+        (LocalHashing(6, 1.0), "uniform"),
+        (SubsetSelection(6, 0.5, 2), lb.attack("maximal gain", ["a", "f"])),
+        (LocalHashing(6, 1.0), lb.attack("copies", report=[12345, 1])),
+    ],
+    ids=str,
+)
+def test_the_share_of_fake_users_is_found(protocol, law):
+    wrapped = poisoned(protocol, law, 0.1, n=5000)
+    found = wrapped.noncompliance()
+    share = lb.MLE()(wrapped).distribution
+    gamma = 1 - share.sum() if share.size == 6 else share[-1]
+    assert found.identified and abs(gamma - 0.1) < 5 * found.sd + 0.01
+
+
+def test_copies_of_one_pair_count_by_the_seed_that_nobody_else_draws():
+    """A report that honest users send with probability 2^-63 and comes twice is fake, whatever its pair supports."""
+    protocol = LocalHashing(6, 1.0)
+    wrapped = poisoned(protocol, lb.attack("copies", report=[99, 2]), 0.002, n=5000)
+    copies = int(wrapped.tallies[0].counts[(wrapped.tallies[0].reports == [99, 2]).all(axis=1)].sum())
+    rows = wrapped.rows
+    at = np.append(np.full(6, (1 - copies / 5000) / 6), copies / 5000)
+    less = np.append(np.full(6, (1 - copies / 10_000) / 6), copies / 10_000)
+    gain = rows.log_likelihood(at) - rows.log_likelihood(less)
+    left = 5000 - copies
+    expected = copies * np.log(2) + left * np.log((1 - copies / 5000) / (1 - copies / 10_000))
+    assert gain == pytest.approx(expected, abs=1e-6)
+
+
+def test_files_know_attacks(tmp_path):
+    wrapped = poisoned(UnaryEncoding.optimized(3, 1.0), "maximal gain: b", 0.1, n=300)
+    lb.write_collection(wrapped, tmp_path / "x.toml")
+    assert lb.read_collection(tmp_path / "x.toml") == wrapped
+    law = wrapped.tallies[0].protocol.laws[0]
+    assert law.setting() == {"law": "maximal gain", "targets": [1]}
+    assert "maximal gain" in lb.show(lb.fit(wrapped, draws=100, random_seed=1), collection=wrapped).render("markdown")
+
+
+def test_bad_attacks_are_one_sentence():
+    tally = Tally(GRR(3, 1.0), [0, 1, 2])
+    plain = Collection("abc", tally)
+    for law, words in (
+        ("maximal gain: d", "targets must be among the categories"),
+        ("maximal gain: a, a", "each named once"),
+        ("maximal gain:", "at least one category"),
+        ({"law": "theft", "targets": ["a"]}, "law must be a text, a report, or"),
+        (MaximalGain((7,)), "targets must be among"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            plain.with_noncompliers({"fake": law})
+    with pytest.raises(ArgumentError, match="a law for every channel"):
+        plain.with_noncompliers({"fake": {"other": "a"}})
+    with pytest.raises(ArgumentError, match="targets must be given with"):
+        lb.attack("maximal gain")
+    with pytest.raises(ArgumentError, match="targets must be given with"):
+        lb.attack("uniform", ["a"])
+    with pytest.raises(ArgumentError, match="report must be given"):
+        lb.attack("copies")
+    with pytest.raises(ArgumentError, match="kind must be"):
+        lb.attack("theft")
+    rappor = Rappor.one_time(3, 1.0, 6, 3, 2, candidates=tuple("abc"))
+    tally = Tally(rappor, *rappor.simulate([5, 5, 5], np.random.default_rng(1)))
+    with pytest.raises(ArgumentError, match="reports that support categories"):
+        Collection("abc", tally).with_noncompliers({"fake": "maximal gain: a"})
+    cohorts = CohortRR(5, 1.0, buckets=2, cohorts=8)
+    assert cohorts.crafted(np.array([0])).support[0] == 1
