@@ -6,6 +6,7 @@ are read and replaced, and what a file would take in memory is estimated before 
 
 import contextlib
 import contextvars
+import csv
 import os
 import pathlib
 import re
@@ -72,6 +73,24 @@ def write_bytes(path, data):
     """Write bytes to path, whole or not at all."""
     with replacing(path) as temporary:
         temporary.write_bytes(data)
+
+
+class _Lines:
+    """A text stream for the csv module, whose lines end in CR LF: they are passed on with LF."""
+
+    def __init__(self, handle):
+        self.handle = handle
+
+    def write(self, line):
+        return self.handle.write(line.removesuffix("\r\n") + "\n")
+
+
+def write_rows(handle, rows):
+    """Write rows as CSV with lines that end in LF, to a text stream that translates no line ends.
+
+    Early releases of Python 3.12 quote a carriage return only where the ends of lines hold one.
+    """
+    csv.writer(_Lines(handle), lineterminator="\r\n").writerows(rows)
 
 
 def check_output(path):

@@ -1,6 +1,5 @@
 """Collection files: ``<id>.toml`` describes categories and channels, tables beside it hold tallies or reports."""
 
-import csv
 import datetime
 import itertools
 import tomllib
@@ -192,7 +191,7 @@ def write_collection(collection, path):
     with files.replacing(table) as rows, files.replacing(path) as description:
         with open(rows, "w", encoding="utf-8", newline="") as handle:
             lines = _table_lines(collection.categories, (*by, *sample.names), parts, single)
-            csv.writer(handle, lineterminator="\n").writerows(lines)
+            files.write_rows(handle, lines)
         description.write_text(described, encoding="utf-8", newline="\n")
 
 

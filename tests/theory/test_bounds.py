@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from cases import CASES
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from mixtures import enumerated_moments
 from scipy.optimize import linprog
 from strategies import channels
@@ -67,6 +67,7 @@ def test_delta_is_the_papers_determinant(protocol):
 
 @settings(max_examples=15, deadline=None)
 @given(channels())
+@example(Channel([[1 / 3, 1 / 3, 0.4], [1 / 3, 1 / 3, 0.4], [1 / 3, 1 / 3, 0.2]]))  # two values that no report tells apart
 def test_theorem_4_4_over_channels(channel):
     prior, epsilon = Dirichlet.flat(3), metrics.ldp_level(channel).value
     if epsilon < 1e-3:
@@ -78,8 +79,15 @@ def test_theorem_4_4_over_channels(channel):
     paper = bounds.theorem_4_4(3, epsilon, "frequency", channel.n_outputs).value
     assert paper <= sharper
     # γ − δ is the mean of −½ log det(I − ST): below (a−1)ε/2 at every p.
-    gaps = -(bounds._log_frequency_dets(fisher, p) + np.linalg.slogdet(fisher)[1]) / 2
+    basis = information.tangent_basis(3)
+    spread = [basis.T @ (np.diag(row) - np.outer(row, row)) @ basis for row in p]
+    gaps = -np.linalg.slogdet(np.eye(2) - np.array(spread) @ fisher)[1] / 2
     assert (gaps >= -1e-9).all() and (gaps <= epsilon + 1e-9).all()
+    # From log det(T⁻¹ − S), as δ is computed; both are infinite where T is singular.
+    log_dets = information.log_dets(fisher)
+    found = -(bounds._log_frequency_dets(fisher, p)[log_dets > -np.inf] + log_dets[log_dets > -np.inf]) / 2
+    np.testing.assert_allclose(found, gaps[log_dets > -np.inf], atol=1e-8)
+    assert (bounds._log_frequency_dets(fisher, p)[log_dets == -np.inf] == np.inf).all()
 
 
 def test_tight_at_two_categories():

@@ -1,10 +1,10 @@
 """Pages as CSV: the tables with every digit, one line per row."""
 
-import csv
 import io
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ldpbayes import files
 from ldpbayes.pages.page import Page
 from ldpbayes.pages.renderers.base import AbstractRenderer
 
@@ -23,9 +23,8 @@ class CSV(AbstractRenderer):
         """Return the tables as CSV."""
         lines = list(lines_of(page))
         text = io.StringIO()
-        writer = csv.DictWriter(text, list(dict.fromkeys(key for line in lines for key in line)), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+        columns = list(dict.fromkeys(key for line in lines for key in line))
+        files.write_rows(text, [columns, *([line.get(column, "") for column in columns] for line in lines)])
         return text.getvalue()
 
 
