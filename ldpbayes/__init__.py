@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.fitness import check
     from ldpbayes.fitness.noncompliance import compliance_test, sensitivity
     from ldpbayes.model import build_model, observe
+    from ldpbayes.outcomes import PrivateGroups, by_private_group
     from ldpbayes.pages import show  # type: ignore[no-redef]  # a function and its module have one name
     from ldpbayes.posteriors.augmentation import Augmentation
     from ldpbayes.posteriors.exact import Exact
@@ -74,6 +75,7 @@ _LAZY = {
     "NUTS": "posteriors.nuts",
     "Oracle": "estimators.oracle",
     "PairSlice": "posteriors.pair_slice",
+    "PrivateGroups": "outcomes",
     "Quadrature": "posteriors.quadrature",
     "RandomWalk": "posteriors.walk",
     "Surrogate": "posteriors.surrogate",
@@ -82,6 +84,7 @@ _LAZY = {
     "attach": "result",
     "attack": "protocols.respondents",
     "build_model": "model",
+    "by_private_group": "outcomes",
     "check": "fitness",
     "comparisons": "answers",
     "compliance_test": "fitness.noncompliance",
@@ -129,6 +132,7 @@ __all__ = [
     "Mixture",
     "Oracle",
     "PairSlice",
+    "PrivateGroups",
     "Quadrature",
     "RandomWalk",
     "Regression",
@@ -142,6 +146,7 @@ __all__ = [
     "attach",
     "attack",
     "build_model",
+    "by_private_group",
     "check",
     "comparisons",
     "compliance_test",

@@ -16,7 +16,7 @@ LAYERS = [
     {"collections"},
     {"priors", "simulate", "sources"},
     {"estimators", "examples", "model", "posteriors", "result", "theory"},
-    {"answers", "association", "fitness", "fitting", "regression"},
+    {"answers", "association", "fitness", "fitting", "outcomes", "regression"},
     {"pages", "plots"},
     {"__main__", "cli", "study"},
 ]

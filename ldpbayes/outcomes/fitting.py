@@ -1,0 +1,393 @@
+"""The front door: by_private_group, from a frame of records to the distributions of an open value in private groups."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
+from ldpbayes.outcomes.binning import Bins, default_bins, normal_score_bins
+from ldpbayes.outcomes.checking import MOST, discrepancy, rounding_classes
+from ldpbayes.outcomes.measure import Atoms, Measure
+from ldpbayes.outcomes.recipe import bootstrap, weighed
+from ldpbayes.outcomes.records import Records, read_records
+from ldpbayes.outcomes.result import PrivateGroups
+from ldpbayes.outcomes.smoothing import Curve, Curves, Entries, Exchange, Walk, draw_curves
+from ldpbayes.posteriors.base import level, seed
+
+#: Ways to the answer; "auto" begins with the first and hands over where its check fails.
+METHODS = ("auto", "smooth", "rounding", "recipe")
+TARGETS = ("distribution", "frequency")
+#: Records with so many different likelihood rows keep a slot for each in every bin.
+MAX_SLOTS = 64
+#: Numbers that the draws of one cell may hold.
+MAX_NUMBERS = 60_000_000
+
+
+def by_private_group(
+    frame: Any,
+    value: str,
+    report: str | Sequence[str] | None = None,
+    protocol: Any = None,
+    *,
+    categories: Sequence[str] | None = None,
+    epsilon: str | None = None,
+    rate: str | None = None,
+    by: str | Sequence[str] | None = None,
+    weights: str | None = None,
+    target: str = "distribution",
+    method: str = "auto",
+    bins: int | None = None,
+    draws: int = 2000,
+    quantiles: Sequence[float] = (0.5, 0.75, 0.95),
+    ci_prob: float = 0.95,
+    random_seed: int | None = None,
+) -> PrivateGroups:
+    """Return the distribution of an open value in each group of a private answer, with intervals.
+
+    Every record has a group that is known only through a privatised report, and a value that is known. The result has each
+    group's share, mean, quantiles and distribution function, and differences between groups. No record gets a negative
+    weight, and every distribution function is monotone.
+
+    Values are put into bins of equal width in the normal score of their rank. Within a bin the groups' shares are those
+    that its reports allow; from bin to bin they change smoothly: their logits are a second-order random walk whose scale is
+    integrated. Within a bin each group has the distribution of the pooled records.
+
+    The assumption is checked: the shares of the smooth model are compared with those of the reweighting recipe, which need
+    none. Where they differ by more than half a posterior standard deviation, "auto" hands over to one curve for each
+    rounding class (multiples of 15, of 5, other values) where values look rounded, and else to the recipe with a bootstrap.
+    The result names its method and the reason.
+
+    Parameters
+    ----------
+    frame : data frame or lazy frame
+        pandas, Polars, PyArrow, DuckDB and whatever else narwhals reads; one row a record.
+    value : str
+        Column of the open value: numbers; or texts and booleans, an open category, for which the result is a cross table.
+    report : str or sequence of str, optional
+        The column or columns of the report; by default the protocol's own.
+    protocol : AbstractProtocol, optional
+        How the reports were made.
+    categories : sequence of str, optional
+        Labels of the private groups.
+    epsilon : str, optional
+        Column of the ε of each report; ``protocol`` is then the protocol at any level.
+    rate : str, optional
+        Column of the probability with which each group was replaced by a uniformly drawn one; ``protocol`` is then left
+        out.
+    by : str or sequence of str, optional
+        Open covariates: one set of answers for each combination. Curves of all combinations share their scale.
+    weights : str, optional
+        Column of survey weights. The reports then count as many as Kish's effective number of records.
+    target : {"distribution", "frequency"}
+        The population that the records were drawn from, or these very records.
+    method : {"auto", "smooth", "rounding", "recipe"}
+    bins : int, optional
+        Number of bins; by default 100 for 1e4 records, 150 for 1e5 and 200 for 1e6.
+    draws : int
+    quantiles : sequence of float
+        Levels in the summary.
+    ci_prob : float
+    random_seed : int, optional
+
+    Returns
+    -------
+    PrivateGroups
+
+    Raises
+    ------
+    ArgumentError
+        On arguments that break their rule.
+    DataError
+        On missing columns or entries, rates outside [0, 1], unknown reports, negative weights, and values that are all
+        equal.
+    InfeasibleError
+        Where reports cannot be taken one by one, or memory would not hold the draws.
+
+    References
+    ----------
+    docs/theory/private-groups.md
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow
+    >>> import ldpbayes as lb
+    >>> rng = np.random.default_rng(1)
+    >>> cold = rng.random(20_000) < 0.3
+    >>> duration = np.exp(rng.normal(np.where(cold, 1.0, 0.0), 0.5))
+    >>> report = lb.GRR(2, epsilon=1.1).privatize(cold.astype(int), rng)
+    >>> frame = pyarrow.table({"duration": duration, "report": report})
+    >>> found = lb.by_private_group(frame, "duration", protocol=lb.GRR(2, epsilon=1.1), random_seed=1)
+    >>> bool(abs(found.mean()["mean"].sel(group="1") - np.exp(1.125)) < 0.2)
+    True
+    """
+    checks.choice(target, "target", TARGETS)
+    checks.choice(method, "method", METHODS)
+    draws = checks.integer(draws, "draws", minimum=100)
+    ci_prob = level(ci_prob)
+    levels = _levels(quantiles)
+    random_seed = seed(random_seed)
+    if bins is not None:
+        bins = checks.integer(bins, "bins", minimum=3)
+    settings = {"categories": categories, "epsilon": epsilon, "rate": rate, "by": by, "weights": weights}
+    records = read_records(frame, value, report, protocol, **settings)
+    return analyse(records, value, target, method, bins, draws, levels, ci_prob, random_seed)
+
+
+def analyse(
+    records: Records,
+    name: str = "value",
+    target: str = "distribution",
+    method: str = "auto",
+    bins: int | None = None,
+    draws: int = 2000,
+    levels: tuple[float, ...] = (0.5, 0.75, 0.95),
+    ci_prob: float = 0.95,
+    random_seed: int = 0,
+) -> PrivateGroups:
+    """Return the answers for Records; parameters as for ``by_private_group``."""
+    if records.levels is None and records.value.min() == records.value.max():
+        raise DataError(
+            f"all values are {records.value[0]:g}: there is no distribution to compare between groups", field=name
+        )
+    if records.levels is not None and len(records.levels) < 2:
+        raise DataError(f"has one category only, {records.levels[0]}: there is nothing to compare", field=name)
+    if bins is not None and bins > records.n:
+        raise ArgumentError(f"bins must be at most the number of records ({records.n:,}), got {bins:,}.")
+    if method in ("recipe",) and records.decode is None:
+        raise InfeasibleError("The recipe needs reports that identify every group; these do not. Use method='smooth'.")
+    if method == "rounding" and records.levels is not None:
+        raise ArgumentError("method must not be 'rounding' for an open category.")
+    rng = np.random.default_rng(random_seed)
+    held = [np.flatnonzero(records.cell == c) for c in range(len(records.cells))]
+    recipes = None if records.decode is None else [_recipe(records, at, levels) for at in held]
+    problem = _Problem(records, held, target, bins, draws, rng)
+    tried: list[str] = []
+    found, used, gap = None, method, None
+    if method in ("auto", "smooth"):
+        found, used = problem.smooth(None), "smooth"
+        gap = _gap(found, recipes)
+        if method == "auto" and gap is not None and np.abs(gap).max() > MOST:
+            tried.append(f"Smooth curves differ from the recipe's shares by {np.abs(gap).max():.2f} sd, more than {MOST}.")
+            classes = None if records.levels is not None else rounding_classes(records.value)
+            if classes is not None:
+                found, used = problem.smooth(classes), "rounding"
+                gap = _gap(found, recipes)
+                if np.abs(gap).max() > MOST:
+                    tried.append(f"Curves by rounding class differ by {np.abs(gap).max():.2f} sd.")
+                    found = None
+            else:
+                found = None
+            if found is None:
+                used = "recipe"
+    elif method == "rounding":
+        classes = rounding_classes(records.value)
+        if classes is None:
+            raise DataError("does not look rounded to multiples of 5 or 15; use another method", field=name)
+        found = problem.smooth(classes)
+        gap = _gap(found, recipes)
+    if found is None:
+        found = problem.recipe()
+    reason = {
+        "smooth": "Smooth curves agree with the recipe's shares."
+        if gap is not None
+        else "Smooth curves; no recipe to check.",
+        "rounding": "One curve for each rounding class.",
+        "recipe": "The recipe with a bootstrap.",
+    }[used]
+    if used == "smooth" and gap is not None and np.abs(gap).max() > MOST:
+        reason = f"Smooth curves, though they differ from the recipe's shares by {np.abs(gap).max():.2f} sd."
+    return PrivateGroups(
+        groups=records.groups,
+        measures=tuple(found.measures),
+        cells=records.cells,
+        by=records.by,
+        levels=records.levels,
+        value=name,
+        target=target,
+        method=used,
+        reason=" ".join([*tried, reason]),
+        quantiles=levels,
+        ci_prob=ci_prob,
+        random_seed=random_seed,
+        n_records=records.n,
+        n_bins=tuple(found.bins),
+        k_hat=found.k_hat,
+        effective_draws=found.effective,
+        discrepancies=None if gap is None else np.asarray(gap),
+        recipe=None if recipes is None else tuple(recipes),
+        scale=found.scale,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Measures of the cells and what the engine says of its draws."""
+
+    measures: list[Measure]
+    bins: list[int]
+    k_hat: float = float("nan")
+    effective: float = float("nan")
+    scale: float = float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Records by cell, and the ways to fit them."""
+
+    records: Records
+    held: list[np.ndarray]
+    target: str
+    bins: int | None
+    draws: int
+    rng: np.random.Generator
+
+    def smooth(self, classes: np.ndarray | None) -> _Found:
+        """Return smooth curves, one for each cell and rounding class."""
+        records = self.records
+        cells = [self._bins(at) for at in self.held]
+        curves, places = [], []
+        for c, (at, own) in enumerate(zip(self.held, cells, strict=True)):
+            groups = np.zeros(len(at), dtype=np.int64) if classes is None else classes[at]
+            for one in np.unique(groups):
+                chosen = groups == one
+                entries = _entries(records, at[chosen], own.index[chosen], own.size)
+                prior = Exchange(own.size) if records.levels is not None else Walk(own.size, own.width, own.middle)
+                curves.append(Curve(entries, prior))
+                places.append((c, int(one)))
+        found = draw_curves(curves, self.draws, self.rng)
+        measures = []
+        for c, (at, own) in enumerate(zip(self.held, cells, strict=True)):
+            mine = [i for i, (cell, _) in enumerate(places) if cell == c]
+            groups = np.zeros(len(at), dtype=np.int64) if classes is None else classes[at]
+            parts = np.searchsorted([places[i][1] for i in mine], groups)
+            measures.append(self._measure(at, own, parts, [found.shares[i] for i in mine]))
+        sizes = [own.size for own in cells]
+        return _Found(measures, sizes, found.k_hat, found.effective, float(np.median(found.scale)))
+
+    def recipe(self) -> _Found:
+        """Return the recipe with its bootstrap."""
+        records, measures = self.records, []
+        for at in self.held:
+            weight = None if records.weight is None else records.weight[at]
+            measures.append(bootstrap(records.value[at], records.kind[at], records.decode, weight, self.draws, self.rng))
+        return _Found(measures, [len(one.atoms.mean) for one in measures])
+
+    def _bins(self, at: np.ndarray) -> Bins:
+        records = self.records
+        value = records.value[at]
+        if records.levels is not None:
+            index = value.astype(np.int64)
+            return Bins(index, len(records.levels), 1.0, 0, index + 0.5)
+        weight = None if records.weight is None else records.weight[at]
+        size = default_bins(len(at)) if self.bins is None else self.bins
+        return normal_score_bins(value, weight, max(3, min(size, len(at))))
+
+    def _measure(self, at: np.ndarray, bins: Bins, part: np.ndarray, shares: list[np.ndarray]) -> Measure:
+        """Return the measure of one cell from draws of its curves, (S, m, k) for each part of the records."""
+        records, rng, m = self.records, self.rng, bins.size
+        n_parts, k, n_kinds = len(shares), len(records.groups), len(records.table)
+        weight = None if records.weight is None else records.weight[at]
+        value, index = records.value[at], bins.index
+        if self.target == "distribution":
+            counts, load, square = _sums(part * m + index, n_parts * m, weight)
+            mass = np.empty((self.draws, m, n_parts, k))
+            if mass.size > MAX_NUMBERS:
+                raise InfeasibleError(
+                    f"The draws hold {mass.size:,} numbers, more than {MAX_NUMBERS:,}; ask for fewer draws."
+                )
+            for i, r in enumerate(shares):
+                own = slice(i * m, (i + 1) * m)
+                shape = counts[own] if weight is None else load[own] ** 2 / np.maximum(square[own], 1e-300)
+                pi = rng.standard_gamma(shape, (self.draws, m))
+                pi *= load[own] / np.maximum(shape, 1e-300)
+                mass[:, :, i] = pi[:, :, None] * r
+            return Measure(Atoms.of(value, index, m, part, n_parts, weight), mass)
+        # these very records: a record's group is drawn from P(x | its report, its bin)
+        kept = n_kinds <= MAX_SLOTS and self.draws * m * n_parts * n_kinds * k <= MAX_NUMBERS
+        kinds = n_kinds if kept else 1
+        slot = part * kinds + (records.kind[at] if kept else 0)
+        mass = np.zeros((self.draws, m, n_parts * kinds, k))
+        for i, r in enumerate(shares):
+            mine = np.flatnonzero(part == i)
+            entries, place = np.unique(index[mine] * n_kinds + records.kind[at[mine]], return_inverse=True)
+            counts, load, _ = _sums(place, len(entries), None if weight is None else weight[mine])
+            own, kind = entries // n_kinds, entries % n_kinds
+            for block in np.array_split(np.arange(len(entries)), max(1, self.draws * len(entries) * k // 20_000_000)):
+                post = r[:, own[block]] * records.table[kind[block]]
+                post /= post.sum(axis=2, keepdims=True)
+                drawn = _multinomial(counts[block].astype(np.int64), post, rng) * (load / counts)[block, None]
+                where = (own[block], i * kinds + (kind[block] if kept else 0))
+                if kept:
+                    mass[:, where[0], where[1]] = drawn
+                else:
+                    np.add.at(mass, (slice(None), *where), drawn)
+        return Measure(Atoms.of(value, index, m, slot, n_parts * kinds, weight), mass, whole=weight is None)
+
+
+def _multinomial(counts: np.ndarray, p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return multinomial draws (S, e, k) of counts (e,) with probabilities (S, e, k)."""
+    left = np.broadcast_to(counts, p.shape[:2]).copy()
+    rest = np.ones(p.shape[:2])
+    out = np.zeros(p.shape)
+    for x in range(p.shape[2] - 1):
+        chance = np.clip(p[:, :, x] / np.maximum(rest, 1e-300), 0.0, 1.0)
+        out[:, :, x] = rng.binomial(left, chance)
+        left -= out[:, :, x].astype(np.int64)
+        rest -= p[:, :, x]
+    out[:, :, -1] = left
+    return out
+
+
+def _sums(place: np.ndarray, size: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return number, weight and squared weight of the records at each place."""
+    counts = np.bincount(place, minlength=size).astype(float)
+    if weight is None:
+        return counts, counts, counts
+    return counts, np.bincount(place, weight, size), np.bincount(place, weight**2, size)
+
+
+def _entries(records: Records, at: np.ndarray, index: np.ndarray, size: int) -> Entries:
+    """Return how often each report was seen in each bin, among some records."""
+    J = len(records.table)
+    weight = None
+    if records.weight is not None:  # as many reports as the sample is worth
+        weight = records.weight[at] * (records.weight.sum() / (records.weight**2).sum())
+    key = index * J + records.kind[at]
+    if size * J <= 4 * len(at) + 10_000:
+        count = np.bincount(key, weight, size * J).astype(float)
+        found = np.flatnonzero(count)
+        count = count[found]
+    else:
+        found, place = np.unique(key, return_inverse=True)
+        count = np.bincount(place, weight, len(found)).astype(float)
+    return Entries(found // J, found % J, count, records.table, size)
+
+
+def _recipe(records: Records, at: np.ndarray, levels: tuple[float, ...]) -> dict[str, np.ndarray]:
+    """Return the recipe's shares, means and quantiles of one cell."""
+    weights = records.decode[records.kind[at]]
+    if records.weight is not None:
+        weights = weights * records.weight[at, None]
+    shares, means, quantiles = weighed(records.value[at], weights, levels)
+    return {"share": shares, "mean": means, "quantile": quantiles}
+
+
+def _gap(found: _Found, recipes: list[dict] | None) -> np.ndarray | None:
+    """Return the discrepancy of each cell and group, (cells, k)."""
+    if recipes is None:
+        return None
+    return np.stack([discrepancy(one.shares(), held["share"]) for one, held in zip(found.measures, recipes, strict=True)])
+
+
+def _levels(quantiles: Sequence[float]) -> tuple[float, ...]:
+    try:
+        levels = tuple(quantiles)
+    except TypeError:
+        raise ArgumentError(f"quantiles must be a sequence of levels, got {shown(quantiles)}.") from None
+    return tuple(checks.probability(one, "quantiles", open_low=True, open_high=True) for one in levels)
+
+
+__all__ = ["Curves", "analyse", "by_private_group"]

@@ -1,0 +1,168 @@
+"""Draws of the joint distribution of an open value and a private group, and the answers that follow from them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """The distinct values of a cell's records, in order, by bin.
+
+    A bin may hold several *slots*: sets of records that weigh differently within the bin, such as those with different
+    reports.
+
+    Attributes
+    ----------
+    value : (A,) array
+        Increasing.
+    bin : (A,) int array
+        Not decreasing.
+    prefix : (A, slots) array
+        Share of the weight of a slot in this bin that lies at this value or below.
+    mean : (m, slots) array
+        Mean value of the records of a slot in a bin.
+    """
+
+    value: np.ndarray
+    bin: np.ndarray
+    prefix: np.ndarray
+    mean: np.ndarray
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Where the values of each bin begin, with the end of the last: shape (m + 1,)."""
+        return np.searchsorted(self.bin, np.arange(len(self.mean) + 1))
+
+    @classmethod
+    def of(
+        cls, value: np.ndarray, index: np.ndarray, size: int, slot: np.ndarray, slots: int, weight: np.ndarray | None
+    ) -> "Atoms":
+        """Return the atoms of records: value, bin and slot of each.
+
+        Parameters
+        ----------
+        value : (n,) array
+        index : (n,) int array
+            The bin; not decreasing in the value.
+        size : int
+            Number of bins.
+        slot : (n,) int array
+        slots : int
+        weight : (n,) array or None
+        """
+        distinct, first, code = np.unique(value, return_index=True, return_inverse=True)
+        own = index[first]
+        mass = np.bincount(code * slots + slot, weight, len(distinct) * slots).reshape(len(distinct), slots)
+        total = np.zeros((size, slots))
+        np.add.at(total, own, mass)
+        moment = np.zeros((size, slots))
+        centre = np.zeros(size)  # about the first value of a bin, so that sums keep their digits
+        centre[own[::-1]] = distinct[::-1]
+        np.add.at(moment, own, mass * (distinct - centre[own])[:, None])
+        running = np.cumsum(mass, axis=0)
+        before = np.concatenate([np.zeros((1, slots)), np.cumsum(total, axis=0)])[own]
+        divisor = np.where(total > 0, total, 1.0)
+        prefix = (running - before) / divisor[own]
+        prefix = np.clip(prefix, 0.0, 1.0)
+        last = np.append(np.flatnonzero(np.diff(own)), len(own) - 1)
+        prefix[last] = total[own[last]] > 0
+        return cls(distinct, own, prefix, centre[:, None] + moment / divisor)
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """Draws of how much each bin and slot weighs for each group.
+
+    Attributes
+    ----------
+    atoms : Atoms
+    mass : (S, m, slots, k) array
+        Not negative.
+    whole : bool
+        Whether masses are numbers of records: quantiles are then interpolated between neighbouring records, as data frames
+        do it; otherwise they are the least value at which the distribution function reaches the level.
+    """
+
+    atoms: Atoms
+    mass: np.ndarray
+    whole: bool = False
+
+    @cached_property
+    def _cumulative(self) -> np.ndarray:
+        """Mass of the bins before each bin, with the total at the end: shape (S, m + 1, k)."""
+        sums = np.cumsum(self.mass.sum(axis=2), axis=1)
+        return np.concatenate([np.zeros_like(sums[:, :1]), sums], axis=1)
+
+    @property
+    def total(self) -> np.ndarray:
+        """Mass of each group, shape (S, k)."""
+        return self._cumulative[:, -1]
+
+    def shares(self) -> np.ndarray:
+        """Return the share of each group, (S, k)."""
+        return self.total / self.total.sum(axis=1, keepdims=True)
+
+    def mean(self) -> np.ndarray:
+        """Return the mean value in each group, (S, k); nan for a group of mass 0."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.einsum("smjx,mj->sx", self.mass, self.atoms.mean) / self.total
+
+    def cdf(self, points: np.ndarray) -> np.ndarray:
+        """Return P(value ≤ z | group) at points (T,), shape (S, T, k)."""
+        out = np.empty((len(self.mass), len(points), self.mass.shape[3]))
+        at = np.searchsorted(self.atoms.value, points, side="right")
+        with np.errstate(invalid="ignore", divide="ignore"):
+            for t, position in enumerate(at):
+                if position == 0:
+                    out[:, t] = np.where(self.total > 0, 0.0, np.nan)
+                    continue
+                own = self.atoms.bin[position - 1]
+                inside = np.einsum("sjx,j->sx", self.mass[:, own], self.atoms.prefix[position - 1])
+                out[:, t] = np.minimum((self._cumulative[:, own] + inside) / self.total, 1.0)
+        return out
+
+    def quantile(self, levels: np.ndarray) -> np.ndarray:
+        """Return the quantiles of the value in each group, shape (S, T, k); nan for a group of mass 0."""
+        found = []
+        for level in levels:
+            if not self.whole:
+                found.append(self._reach(level * self.total))
+                continue
+            place = level * np.maximum(self.total - 1, 0)
+            low = np.floor(place + 1e-9)
+            rest = np.clip(place - low, 0, 1)
+            first = self._reach(low + 0.5)
+            second = self._reach(np.minimum(low + 1.5, self.total - 0.5))
+            # between neighbours as numpy's lerp, so that equal neighbours give their value
+            found.append(np.where(rest > 1e-9, first + (second - first) * rest, first))
+        return np.stack(found, axis=1)
+
+    def _reach(self, target: np.ndarray) -> np.ndarray:
+        """Return the least value at which the running mass reaches a target (S, k)."""
+        out = np.full(target.shape, np.nan)
+        starts, value = self.atoms.starts, self.atoms.value
+        for x in range(target.shape[1]):
+            rows = np.flatnonzero(self.total[:, x] > 0)
+            if not rows.size:
+                continue
+            aim = np.minimum(target[rows, x], self.total[rows, x] * (1 - 1e-15)) * (1 - 1e-13)
+            cumulative = self._cumulative[rows, :, x]
+            own = np.minimum((cumulative[:, 1:] < aim[:, None]).sum(axis=1), cumulative.shape[1] - 2)
+            inside = self.mass[rows, own, :, x]
+            aim = aim - cumulative[np.arange(rows.size), own]
+            low, high = starts[own], np.maximum(starts[own + 1] - 1, starts[own])
+            while (low < high).any():
+                middle = (low + high) // 2
+                held = (inside * self.atoms.prefix[middle]).sum(axis=1)
+                reached = held >= aim
+                high = np.where(reached, middle, high)
+                low = np.where(reached, low, np.minimum(middle + 1, high))
+            out[rows, x] = value[low]
+        return out
+
+    def per_bin(self) -> np.ndarray:
+        """Return P(bin | group), shape (S, m, k): the distribution of an open category."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return self.mass.sum(axis=2) / self.total[:, None]

@@ -1,0 +1,283 @@
+"""What by_private_group returns: draws of the distribution of an open value in every private group, and its answers."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.outcomes.checking import MOST
+from ldpbayes.outcomes.measure import Measure
+
+#: What differences can be asked of.
+QUANTITIES = ("share", "mean", "quantile", "cdf")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateGroups:
+    """The distribution of an open value in each group of a private answer.
+
+    Answers are Datasets with mean, sd, lower, upper (equal-tailed interval) and mcse, over the groups and, with open
+    covariates, over cells.
+
+    Attributes
+    ----------
+    groups : tuple of str
+    cells : tuple of tuple
+        Keys of the combinations of open covariates; one empty key without.
+    by : tuple of str
+    levels : tuple of str or None
+        Labels of an open categorical outcome.
+    value : str
+        Name of the open value.
+    target : {"distribution", "frequency"}
+    method : {"smooth", "rounding", "recipe"}
+        What made the draws.
+    reason : str
+        Why this method.
+    quantiles : tuple of float
+        Levels of the summary.
+    ci_prob : float
+    random_seed : int
+    n_records : int
+    n_bins : tuple of int
+        Of each cell.
+    k_hat, effective_draws : float
+        Pareto k̂ of the importance weights, and how many independent draws the weighted ones are worth; nan for the recipe.
+    discrepancies : (cells, k) array or None
+        (smooth share − recipe's share) / posterior sd; sound models stay within ± 0.5.
+    recipe : tuple of dict or None
+        The reweighting recipe's share, mean and quantile for each cell, without errors.
+    scale : float
+        Posterior median of the scale of the curves.
+    """
+
+    groups: tuple[str, ...]
+    measures: tuple[Measure, ...] = field(repr=False)
+    cells: tuple[tuple, ...]
+    by: tuple[str, ...]
+    levels: tuple[str, ...] | None
+    value: str
+    target: str
+    method: str
+    reason: str
+    quantiles: tuple[float, ...]
+    ci_prob: float
+    random_seed: int
+    n_records: int
+    n_bins: tuple[int, ...]
+    k_hat: float
+    effective_draws: float
+    discrepancies: Any
+    recipe: Any
+    scale: float
+
+    # ---- answers -------------------------------------------------------------------------------------------------
+    def shares(self, ci_prob: float | None = None) -> xr.Dataset:
+        """Return the share of each group."""
+        return self._summarised(self.draws("share"), {}, ci_prob)
+
+    def mean(self, ci_prob: float | None = None) -> xr.Dataset:
+        """Return the mean value in each group."""
+        return self._summarised(self.draws("mean"), {}, ci_prob)
+
+    def quantile(self, q: Any = None, ci_prob: float | None = None) -> xr.Dataset:
+        """Return quantiles of the value in each group.
+
+        Parameters
+        ----------
+        q : float or sequence of float, optional
+            Levels; those of the summary by default.
+        ci_prob : float, optional
+        """
+        levels = self.quantiles if q is None else tuple(np.atleast_1d(q).tolist())
+        return self._summarised(self.draws("quantile", levels), {"quantile": list(levels)}, ci_prob)
+
+    def cdf(self, z: Any, ci_prob: float | None = None) -> xr.Dataset:
+        """Return P(value ≤ z | group).
+
+        Parameters
+        ----------
+        z : float or sequence of float
+        ci_prob : float, optional
+        """
+        points = np.atleast_1d(np.asarray(z, dtype=float))
+        return self._summarised(self.draws("cdf", points), {"z": points}, ci_prob)
+
+    def table(self, ci_prob: float | None = None) -> xr.Dataset:
+        """Return P(open category | group), for an open categorical outcome."""
+        if self.levels is None:
+            raise ArgumentError("table is for an open categorical outcome; numbers have mean, quantile and cdf.")
+        return self._summarised(self.draws("table"), {"outcome": list(self.levels)}, ci_prob)
+
+    def difference(
+        self, of: str = "mean", at: Any = None, *, versus: str | None = None, ci_prob: float | None = None
+    ) -> xr.Dataset:
+        """Return how much larger a quantity is in each group than in one of them, with the probability that it is.
+
+        Parameters
+        ----------
+        of : {"mean", "share", "quantile", "cdf", "table"}
+        at : float or sequence of float, optional
+            Levels of quantiles, or points of distribution functions.
+        versus : str, optional
+            The group to compare with; the first by default.
+        ci_prob : float, optional
+        """
+        first = self.groups[0] if versus is None else versus
+        if first not in self.groups:
+            raise ArgumentError(f"versus must be one of {listed(self.groups)}, got {shown(versus)}.")
+        extra: dict[str, Any] = {}
+        if of == "quantile":
+            at = self.quantiles if at is None else tuple(np.atleast_1d(at).tolist())
+            extra = {"quantile": list(at)}
+        elif of == "cdf":
+            if at is None:
+                raise ArgumentError("at must hold the points of the distribution functions, got none.")
+            at = np.atleast_1d(np.asarray(at, dtype=float))
+            extra = {"z": at}
+        elif of == "table":
+            extra = {"outcome": list(self.levels or ())}
+        draws = self.draws(of, at)
+        draws = draws - draws[..., [self.groups.index(first)]]
+        found = self._summarised(draws, extra, ci_prob)
+        above = (draws > 0).mean(axis=0) + 0.5 * (draws == 0).mean(axis=0)
+        found["probability"] = (found["mean"].dims, above.reshape(found["mean"].shape))
+        return found.drop_sel(group=first).assign_attrs(versus=first)
+
+    def draws(self, of: str, at: Any = None) -> np.ndarray:
+        """Return draws of a quantity, shape (draws, cells, [points,] groups).
+
+        Parameters
+        ----------
+        of : {"share", "mean", "quantile", "cdf", "table"}
+        at : sequence of float, optional
+            Levels of quantiles, or points of distribution functions.
+        """
+        if of == "table":
+            if self.levels is None:
+                raise ArgumentError("of must not be 'table': the value is a number.")
+            return np.stack([one.per_bin() for one in self.measures], axis=1)
+        checks.choice(of, "of", QUANTITIES)
+        if of == "share":
+            return np.stack([one.shares() for one in self.measures], axis=1)
+        if self.levels is not None:
+            raise ArgumentError(f"{of} needs a number; {self.value!r} is an open category: use table.")
+        if of == "mean":
+            return np.stack([one.mean() for one in self.measures], axis=1)
+        points = np.atleast_1d(np.asarray(at, dtype=float))
+        if of == "quantile":
+            for one in points:
+                checks.probability(float(one), "q")
+            return np.stack([one.quantile(points) for one in self.measures], axis=1)
+        if np.isnan(points).any():
+            raise ArgumentError("z must hold numbers, got nan.")
+        return np.stack([one.cdf(points) for one in self.measures], axis=1)
+
+    def summary(self, ci_prob: float | None = None) -> xr.Dataset:
+        """Return share, mean and quantiles of each group, dims ([cell,] group, quantity).
+
+        For an open categorical outcome share and the probabilities of its categories.
+        """
+        if self.levels is not None:
+            parts = [self.shares(ci_prob).expand_dims(quantity=["share"])]
+            table = self.table(ci_prob)
+            parts += [table.sel(outcome=one, drop=True).expand_dims(quantity=[one]) for one in self.levels]
+        else:
+            parts = [self.shares(ci_prob).expand_dims(quantity=["share"]), self.mean(ci_prob).expand_dims(quantity=["mean"])]
+            if self.quantiles:
+                found = self.quantile(ci_prob=ci_prob)
+                names = [f"q{100 * one:g}" for one in self.quantiles]
+                parts.append(found.assign_coords(quantile=names).rename(quantile="quantity"))
+        whole = xr.concat(parts, "quantity", coords="minimal", compat="override")
+        return whole.transpose(*(("cell",) if self.by else ()), "group", "quantity").assign_attrs(self.attrs)
+
+    # ---- diagnostics -----------------------------------------------------------------------------------------------
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """What made the result, for a page or a file."""
+        found = {
+            "value": self.value,
+            "target": self.target,
+            "method": self.method,
+            "reason": self.reason,
+            "n_records": self.n_records,
+            "n_bins": list(self.n_bins),
+            "random_seed": self.random_seed,
+            "ci_prob": self.ci_prob,
+            "outcome": self.outcome,
+        }
+        if self.method != "recipe":
+            found |= {"k_hat": self.k_hat, "effective_draws": self.effective_draws, "scale": self.scale}
+        if self.discrepancies is not None:
+            found["discrepancy"] = float(np.abs(self.discrepancies).max())
+        return found
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before the numbers are used; empty where all is well."""
+        found = []
+        if self.method != "recipe":
+            if not self.k_hat < 0.7:
+                found.append(f"The importance weights have Pareto k-hat {self.k_hat:.2f}, where below 0.7 is needed.")
+            if self.discrepancies is not None and np.abs(self.discrepancies).max() > MOST:
+                worst = np.abs(self.discrepancies).max()
+                found.append(
+                    f"The smooth shares differ from the recipe's by {worst:.2f} posterior sd, more than {MOST}: the groups' "
+                    "shares do not vary smoothly with the value."
+                )
+        else:
+            found.append("Smooth curves do not fit; the intervals are those of a bootstrap of the recipe.")
+        return tuple(found)
+
+    @property
+    def outcome(self) -> str:
+        """The verdict as a sentence."""
+        return " ".join(self.warnings) or self.reason
+
+    def _summarised(self, draws: np.ndarray, extra: dict[str, Any], ci_prob: float | None) -> xr.Dataset:
+        """Return the Dataset of draws (S, cells, […,] k)."""
+        prob = self.ci_prob if ci_prob is None else checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+        dims = ["cell", *extra, "group"]
+        coords: dict[str, Any] = {**extra, "group": list(self.groups)}
+        if self.by:
+            coords["cell"] = [", ".join(map(str, key)) for key in self.cells]
+            for i, name in enumerate(self.by):
+                if name not in dims:
+                    coords[name] = ("cell", [str(key[i]) for key in self.cells])
+        else:
+            draws, dims = draws[:, 0], dims[1:]
+        sd = draws.std(axis=0, ddof=1)
+        lower, upper = np.quantile(draws, [(1 - prob) / 2, (1 + prob) / 2], axis=0)
+        worth = len(draws) if not np.isfinite(self.effective_draws) else self.effective_draws
+        data = {"mean": draws.mean(axis=0), "sd": sd, "lower": lower, "upper": upper, "mcse": sd / np.sqrt(worth)}
+        return xr.Dataset({name: (dims, held) for name, held in data.items()}, coords, {"ci_prob": prob})
+
+    def __repr__(self) -> str:
+        return _text(self)
+
+
+def _text(found: PrivateGroups) -> str:
+    """Return the summary as a table of text."""
+    table = found.summary()
+    title = f"{found.value} by private group: {found.n_records:,} records, target {found.target}, method {found.method}"
+    lines = [title]
+    head = [*(["cell"] if found.by else []), "group", *map(str, table["quantity"].values)]
+    rows = []
+    cells = table["cell"].values.tolist() if found.by else [None]
+    for cell in cells:
+        own = table if cell is None else table.sel(cell=cell)
+        for x, group in enumerate(found.groups):
+            row = [*([str(cell)] if found.by else []), group]
+            for j in range(own.sizes["quantity"]):
+                one = own.isel(group=x, quantity=j)
+                row.append(f"{float(one['mean']):.4g} [{float(one['lower']):.4g}, {float(one['upper']):.4g}]")
+            rows.append(row)
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    lines += [
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in [head, *rows]
+    ]
+    lines.append(found.outcome)
+    return "\n".join(lines)
