@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.fitness.noncompliance import compliance_test, sensitivity
     from ldpbayes.model import build_model, observe
     from ldpbayes.outcomes import PrivateGroups, by_private_group
+    from ldpbayes.outcomes.mixture import observe_mixture
     from ldpbayes.pages import show  # type: ignore[no-redef]  # a function and its module have one name
     from ldpbayes.posteriors.augmentation import Augmentation
     from ldpbayes.posteriors.exact import Exact
@@ -92,6 +93,7 @@ _LAZY = {
     "load": "result",
     "load_example": "examples",
     "observe": "model",
+    "observe_mixture": "outcomes.mixture",
     "odds_ratios": "answers",
     "plots": "plots",
     "poststratify": "answers",
@@ -158,6 +160,7 @@ __all__ = [
     "load_example",
     "make_protocol",
     "observe",
+    "observe_mixture",
     "odds_ratios",
     "plots",
     "population",

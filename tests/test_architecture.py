@@ -72,6 +72,7 @@ HOMES = {
     "numba": {"compiling"},
     "pymc": {
         "model",
+        "outcomes.mixture",
         "posteriors.nuts",
         "priors.compliance",
         "priors.dirichlet",
@@ -84,6 +85,7 @@ HOMES = {
     "pytensor": {
         "compiling",
         "model",
+        "outcomes.mixture",
         "posteriors.nuts",
         "priors.base",
         "priors.compliance",
