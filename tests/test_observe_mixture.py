@@ -15,6 +15,7 @@ from scipy import special, stats
 import ldpbayes as lb
 from ldpbayes import GRR, observe_mixture
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.outcomes import mixture
 
 MODELS = pathlib.Path(__file__).parents[1] / "models"
 RATE = 0.4994798
@@ -139,7 +140,7 @@ def test_the_textbook_model_has_the_same_numbers():
 
 def test_predictions_are_of_people_with_these_reports():
     reports = np.repeat([0, 1], 4000)
-    draw = lb.outcomes.mixture._draw
+    draw = mixture._draw
     rng = np.random.default_rng(0)
     logs = np.log(np.array([[0.75, 0.25], [0.25, 0.75]]))[reports]
     found = draw(logs, np.array([0.5, 0.5]), np.zeros(8000), np.ones(8000), rng=rng)
