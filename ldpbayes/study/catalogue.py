@@ -2,7 +2,7 @@
 
 import functools
 
-from ldpbayes.study import evaluate, priors
+from ldpbayes.study import coverage, evaluate, priors
 from ldpbayes.study.runner import Study, grid
 
 
@@ -215,6 +215,14 @@ STUDIES = {
             _priors,
             priors.compare_priors,
             panels=("population", "n_categories", "protocol", "n_reports"),
+        ),
+        Study(
+            "coverage",
+            "How often credible, confidence, Wald and bootstrap intervals hold the true share, and how wide they are",
+            "in the manner of Kao and Reiter (2025); docs/studies/coverage.md",
+            coverage.cells,
+            coverage.simulate_coverage,
+            panels=("protocol", "n_categories", "n_reports"),
         ),
     )
 }
