@@ -8,11 +8,17 @@ import numpy as np
 
 from ldpbayes.protocols import (
     GRR,
+    LOLOHA,
     Attributes,
     BlockDesign,
     Channel,
+    DBitFlip,
     FakeData,
+    MemoizedGRR,
+    MemoizedRappor,
+    MemoizedUnary,
     Noncompliance,
+    Repeated,
     SampledAttribute,
     compose,
     designs,
@@ -93,9 +99,14 @@ def positions(a):
     return [(f"c{x}", [1 + x, 7 + 2 * x % 6]) for x in range(a)]
 
 
-def given(name, build, categories=(2,), tight=True):
+def given(name, build, categories=(2,), tight=True, engines=True):
     """Return the case of a protocol that is stated by probabilities or other protocols, not by a level."""
-    return Case(name, build, categories, tight, takes_epsilon=False)
+    return Case(name, build, categories, tight, takes_epsilon=False, engines=engines)
+
+
+def filters(a, epsilon):
+    """Return RAPPOR's two stages over filters of three bits in two cohorts."""
+    return MemoizedRappor(Rappor(a, 0.2, 0.9, 2 / (1 + math.exp(epsilon / 2)), 3, 2, 1, candidates=tuple("abc"[:a])), 2)
 
 
 CASES = [
@@ -142,4 +153,10 @@ CASES = [
     Case("olh-pool", lambda a, epsilon: LocalHashing(a, epsilon, seeds=24), engines=False),
     Case("block-design", BlockDesign, engines=False),
     given("cheater-detection", lambda a, epsilon: designs.cheater_detection(1 - kept(epsilon)), (3,)),
+    given("memoized-grr", lambda a, e: MemoizedGRR(a, e, e / 2, 3), ANY, engines=False),
+    given("memoized-unary", lambda a, e: MemoizedUnary.from_levels(a, e, e / 2, times=2), (2, 3), engines=False),
+    given("loloha", lambda a, e: LOLOHA.from_levels(a, e, e / 2, times=3), ANY, engines=False),
+    given("d-bit-flip", lambda a, e: DBitFlip(a, e, a, 2, 0.1, times=2), (2, 3), engines=False),
+    given("memoized-rappor", filters, (2, 3), engines=False),
+    given("repeated", lambda a, e: Repeated(GRR(a, e / 2), 2), ANY, engines=False),
 ]

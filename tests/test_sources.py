@@ -628,6 +628,9 @@ def collections(draw, case):
 def typed(tally):
     """Return the columns of a tally as a program would keep them: numbers, and bytes for sets."""
     reports, fields = tally.reports, tally.protocol.report_fields
+    if tally.protocol.repeats() is not None:
+        labels = [str(x) for x in range(tally.protocol.n_categories)]
+        return dict(zip(fields, tally.protocol.report_columns(reports, labels), strict=True))
     if reports.ndim == 1:
         return {fields[0]: reports}
     if reports.dtype != np.uint8:

@@ -1,14 +1,16 @@
 """Tally: distinct reports and their counts under one protocol."""
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.likelihoods import Rows
 from ldpbayes.protocols.base import AbstractProtocol, distinct
+from ldpbayes.protocols.repeated import histories_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +28,9 @@ class Tally:
         Name of the channel in the collection.
     categories : sequence of str, optional
         Labels of the categories, for results; they do not take part in comparisons.
+    user : (m,) array, optional
+        Who sent each report, where a user may have sent several. Every user is then one report of the tally: a history. The
+        protocol is one of ``protocols.repeated``, or any other, by which a user's reports are then made anew each time.
 
     Examples
     --------
@@ -33,6 +38,9 @@ class Tally:
     >>> tally = Tally(GRR(3, epsilon=1.0), [0, 2, 2, 1, 2])
     >>> tally.reports.tolist(), tally.counts.tolist()
     ([0, 1, 2], [1, 1, 3])
+    >>> of_users = Tally(GRR(3, epsilon=1.0), [0, 2, 2, 1, 2], user=["ann", "bo", "bo", "cy", "cy"])
+    >>> of_users.n_reports, of_users.protocol.times
+    (3, ((1, 1), (2, 2)))
     """
 
     protocol: AbstractProtocol
@@ -40,8 +48,9 @@ class Tally:
     counts: np.ndarray = None  # type: ignore[assignment]  # None stands for ones, in the constructor alone
     name: str = "all"
     categories: tuple[str, ...] | None = None
+    user: InitVar[ArrayLike | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, user: ArrayLike | None) -> None:
         if not isinstance(self.protocol, AbstractProtocol):
             raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(self.protocol).__name__}.")
         if np.asarray(self.reports).dtype.kind in "US" and len(self.protocol.report_fields) == 1:
@@ -50,11 +59,21 @@ class Tally:
                 "take labels, and protocol.parse_reports([texts], labels) turns them into reports."
             )
         try:
-            reports = self.protocol.check_reports(self.reports)
+            reports = self._histories(user) if user is not None else self.protocol.check_reports(self.reports)
         except DataError as err:
             raise err.at(field=self.name) from None
         counts = None if self.counts is None else checks.counts(self.counts, "counts", len(reports))
         self._settle(reports, counts)
+
+    def _histories(self, user: ArrayLike) -> np.ndarray:
+        """Return the histories of long data, one report a row, and keep their protocol."""
+        if self.counts is not None:
+            raise ArgumentError("counts must be left out where user is given: every row is one report of one user.")
+        whole = self.protocol.repeats()
+        reports = (self.protocol if whole is None else whole.single).check_reports(self.reports)
+        protocol, histories = histories_of(self.protocol, reports, user)
+        object.__setattr__(self, "protocol", protocol)
+        return histories
 
     @classmethod
     def trusted(
@@ -109,11 +128,14 @@ class Tally:
         """Return the tally of both sets of reports; they must have the same protocol."""
         if not isinstance(other, Tally):
             return NotImplemented
-        if self.protocol != other.protocol:
+        protocol = self.protocol.merged(other.protocol)
+        if protocol is None:
             raise ArgumentError("tallies must have the same protocol to be added; put them in one Collection instead.")
-        reports = np.concatenate([self.reports, other.reports])
+        parts = [self.reports, other.reports]
+        if protocol is not self.protocol:  # histories of another length
+            parts = [protocol.check_reports(part) for part in parts]
         counts = np.concatenate([self.counts, other.counts])
-        return Tally.trusted(self.protocol, reports, counts, self.name, self.categories)
+        return Tally.trusted(protocol, np.concatenate(parts), counts, self.name, self.categories)
 
     def __radd__(self, other: int) -> "Tally":
         """Return the tally itself where ``sum`` adds it to zero."""

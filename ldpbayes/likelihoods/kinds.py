@@ -14,10 +14,13 @@ class DenseRows(ByProducts, Rows):
     matrix : (m, a) array
     counts : (m,) array
     log_constants : (m,) array or float
+    supports : (m, a) array, optional
+        How much a report counts for each category in support_counts; by default its share L_jx / Σ_x' L_jx'.
     """
 
-    def __init__(self, matrix, counts, log_constants=0.0):
+    def __init__(self, matrix, counts, log_constants=0.0, supports=None):
         self.matrix = np.ascontiguousarray(matrix, dtype=float)
+        self.supports = supports
         super().__init__(counts, self.matrix.shape[1], log_constants)
 
     def matvec(self, p):
@@ -39,6 +42,8 @@ class DenseRows(ByProducts, Rows):
         return self.matrix
 
     def support_counts(self):
+        if self.supports is not None:
+            return self.counts @ self.supports
         return self.counts @ (self.matrix / self.matrix.sum(axis=1, keepdims=True))
 
     def sampler(self):

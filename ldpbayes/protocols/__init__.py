@@ -24,6 +24,15 @@ from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.noncompliance import Noncompliance
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
+from ldpbayes.protocols.repeated import (
+    LOLOHA,
+    AbstractHistories,
+    DBitFlip,
+    MemoizedGRR,
+    MemoizedRappor,
+    MemoizedUnary,
+    Repeated,
+)
 from ldpbayes.protocols.sampled_attribute import SampledAttribute
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -33,7 +42,12 @@ for _module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{_module.name}")
 
 #: Concrete protocol classes by the name that collection files use.
-PROTOCOLS = {cls.name: cls for cls in AbstractProtocol.__subclasses__()}
+PROTOCOLS = {
+    cls.name: cls
+    for abstract in (AbstractProtocol, AbstractHistories)
+    for cls in abstract.__subclasses__()
+    if not inspect.isabstract(cls)
+}
 
 
 #: Other names of protocols, with the parameters that they fix.
@@ -281,22 +295,29 @@ __all__ = [
     "COMBINATORS",
     "DESIGNS",
     "GRR",
+    "LOLOHA",
     "PROTOCOLS",
     "AbstractDecoder",
+    "AbstractHistories",
     "AbstractProtocol",
     "AbstractReportLaw",
     "Attributes",
     "BlockDesign",
     "Channel",
     "CohortRR",
+    "DBitFlip",
     "Description",
     "FakeData",
     "HadamardResponse",
     "LocalHashing",
+    "MemoizedGRR",
+    "MemoizedRappor",
+    "MemoizedUnary",
     "Noncompliance",
     "Parameter",
     "Rappor",
     "RapporBits",
+    "Repeated",
     "SampledAttribute",
     "SubsetSelection",
     "UnaryEncoding",

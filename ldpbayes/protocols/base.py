@@ -310,6 +310,14 @@ class AbstractProtocol(abc.ABC):
         """Return the chances that a report supports two categories, where all pairs have the same; else None."""
         return None
 
+    def repeats(self) -> Any:
+        """Return this protocol where a report is everything that one user sent; else None. See ``protocols.repeated``."""
+        return None
+
+    def merged(self, other: "AbstractProtocol") -> "AbstractProtocol | None":
+        """Return the protocol of the reports of both, or None where they cannot be in one tally."""
+        return self if self == other else None
+
     def log_public_share(self) -> float:
         """Return the log-probability of what the rows take as given, such as a public seed: every one has the same."""
         return 0.0

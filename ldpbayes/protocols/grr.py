@@ -108,9 +108,14 @@ class GRR(AbstractProtocol):
     def rational_channel(self):
         if self.n_categories**2 > MAX_CHANNEL_ENTRIES:
             raise InfeasibleError(f"{self} has too many possible reports for an exact channel.")
-        other = Fraction(self._other_units, 2**entropy.BITS)
-        truth = 1 - (self.n_categories - 1) * other
+        truth, other = self.exact_rates
         return [[truth if x == y else other for x in range(self.n_categories)] for y in range(self.n_categories)]
+
+    @property
+    def exact_rates(self):
+        """Exact chances (of the value, of any other category) of privatize_one, as Fractions."""
+        other = Fraction(self._other_units, 2**entropy.BITS)
+        return 1 - (self.n_categories - 1) * other, other
 
     def simulate(self, true_counts, rng):
         """Return (every report, counts): Binomial truthful answers plus one multinomial of uniform ones, O(a) in all."""

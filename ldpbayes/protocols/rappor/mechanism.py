@@ -383,8 +383,13 @@ class Rappor(AbstractProtocol):
     @property
     def realized_rates(self):
         """Exact (q*, p*) of privatize_one, as Fractions."""
-        flip, p, q = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
+        flip, p, q = self.realized_stages
         return (1 - flip) * q + flip * p, flip * q + (1 - flip) * p
+
+    @property
+    def realized_stages(self):
+        """Exact (f/2, p, q) of the two stages of the client, as Fractions."""
+        return tuple(Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
 
     realised_rates = realized_rates  # the spelling of version 0.1.0
 

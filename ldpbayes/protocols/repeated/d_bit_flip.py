@@ -1,0 +1,260 @@
+"""dBitFlipPM: memoized noisy bits of d sampled buckets of a value."""
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import gammaln
+
+from ldpbayes import checks, entropy
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.protocols.repeated import memoized_bits
+from ldpbayes.protocols.repeated.histories import NOT_SAMPLED, AbstractHistories, Rates, _whole, check_times, every_history
+
+#: Ordered samples that are enumerated for an exact channel.
+_MAX_SAMPLES = 2**12
+
+
+@dataclass(frozen=True)
+class DBitFlip(AbstractHistories):
+    """dBitFlipPM: a user samples d of b buckets once, and memoizes for each whether the value is in it, flipped with noise.
+
+    The bit of a sampled bucket is one with probability κ = e^{ε/2}/(e^{ε/2} + 1) where the value is in the bucket and 1 − κ
+    where it is not. Every report sends the same bits, each flipped anew with probability ``flip``. With c_v ones of bucket v
+    among T reports, L_x ∝ ρ(c_v) where the bucket v of x was sampled and 1 where it was not; see ``MemoizedUnary`` for ρ.
+
+    Parameters
+    ----------
+    n_categories : int
+        Size a of the alphabet, at least two. Category x falls into bucket ⌊x b/a⌋.
+    epsilon_infinity : float
+        ε, the level of all reports on one value (half of it is reached where d = 1).
+    buckets : int
+        b, from 2 to a. Categories that share a bucket cannot be told apart.
+    sampled : int
+        d, from 1 to b.
+    flip : float
+        Probability from 0, without which further reports say nothing new, to below 1/2 (output perturbation).
+    times : int, or pairs (int, int), optional
+        How many reports a user sends, or the law of that number; see ``AbstractHistories``.
+
+    Notes
+    -----
+    A history is T and, for every bucket, 0 where it was not sampled and else one more than its ones. In a file these are two
+    columns, "4" and "3 - 0 -"; a single report is a history of one. A user whose value changes needs at most d + 1
+    sets of memoized bits, so that all reports stay below min(d + 1, b) ε.
+
+    References
+    ----------
+    Ding, Kulkarni, Yekhanin (2017), §3 (dBitFlip) and §4 (memoization, output perturbation); docs/theory/repeated.md.
+
+    Examples
+    --------
+    >>> protocol = DBitFlip(3, epsilon_infinity=2 * math.log(3), buckets=3, sampled=1, times=4)
+    >>> protocol.rows(np.array([[4, 5, 0, 0]]), np.ones(1)).dense().round(3)
+    array([[1.   , 0.333, 0.333]])
+    """
+
+    n_categories: int
+    epsilon_infinity: float
+    buckets: int
+    sampled: int
+    flip: float = 0.0
+    times: tuple[tuple[int, int], ...] | None = None
+    name: ClassVar[str] = "d_bit_flip"
+    report_fields: ClassVar[tuple[str, ...]] = ("times", "ones")
+    n_leading: ClassVar[int] = 1
+
+    def __post_init__(self):
+        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
+        object.__setattr__(self, "epsilon_infinity", checks.epsilon(self.epsilon_infinity, "epsilon_infinity"))
+        object.__setattr__(self, "buckets", checks.integer(self.buckets, "buckets", 2, self.n_categories))
+        object.__setattr__(self, "sampled", checks.integer(self.sampled, "sampled", 1, self.buckets))
+        object.__setattr__(self, "flip", checks.probability(self.flip, "flip"))
+        if self.flip >= 0.5:
+            raise ArgumentError(f"flip must be below 1/2, got {self.flip!r}; such reports say nothing or the opposite.")
+        object.__setattr__(self, "times", check_times(self.times))
+
+    @property
+    def kappa(self):
+        """κ = e^{ε/2}/(e^{ε/2} + 1)."""
+        return 1 / (1 + math.exp(-self.epsilon_infinity / 2))
+
+    @cached_property
+    def bucket_of(self):
+        """The bucket of every category, shape (a,)."""
+        return np.arange(self.n_categories) * self.buckets // self.n_categories
+
+    # ---- levels --------------------------------------------------------------------------------------------------------
+    @property
+    def epsilon_one(self):
+        return self.spent(1)
+
+    @property
+    def epsilon_changing(self):
+        return min(self.sampled + 1, self.buckets) * self.epsilon_infinity
+
+    def level_ratio(self, times):
+        kappa, lam, on, off = self._exact
+        upper = kappa * on**times + lam * off**times
+        lower = lam * on**times + kappa * off**times
+        return (upper / lower) ** min(self.sampled, 2)  # κ = 1 − λ and r = 1 − s: all ones say as much as none
+
+    def rates(self):
+        if self.buckets < self.n_categories:
+            return None
+        return Rates(self.kappa, 1 - self.kappa, 1 - self.flip, self.flip, self.sampled / self.buckets)
+
+    # ---- reports -------------------------------------------------------------------------------------------------------
+    @property
+    def width(self):
+        return 1 + self.buckets
+
+    @property
+    def leading_fields(self):
+        return (("times", 2**62),)
+
+    @property
+    def single(self):
+        return replace(self, times=1)
+
+    def lengths(self, histories):
+        return histories[:, 0]
+
+    def check_histories(self, histories):
+        codes, times = histories[:, 1:], histories[:, :1]
+        bad = np.flatnonzero(((codes > 0).sum(axis=1) != self.sampled) | (codes > times + 1).any(axis=1))
+        if bad.size:
+            i = int(bad[0])
+            raise DataError(
+                f"history {i} must have {self.sampled} sampled buckets, each with ones in at most all of its reports", line=i
+            )
+        bad = np.flatnonzero(self._changed(codes, times))
+        if bad.size:
+            i = int(bad[0])
+            raise DataError(f"history {i} has a memoized bit that changes, which it cannot where flip is 0", line=i)
+
+    def _changed(self, codes, times):
+        return ((codes > 1) & (codes <= times)).any(axis=1) & (self.flip == 0)
+
+    def gather(self, reports, user, names):
+        codes, n = reports[:, 1:], len(names)
+        sampled = np.zeros((n, self.buckets), dtype=bool)
+        sampled[user] = codes > 0
+        bad = np.flatnonzero((sampled[user] != (codes > 0)).any(axis=1))
+        if bad.size:
+            name = names[user[bad[0]]]
+            raise DataError(f"user {name!r} has reports on different buckets; a user samples them once")
+        ones = np.stack([np.bincount(user, column == 2, n) for column in codes.T], axis=1).astype(np.int64)
+        times = np.bincount(user, minlength=n)
+        out = np.where(sampled, 1 + ones, 0)
+        bad = np.flatnonzero(self._changed(out, times[:, None]))
+        if bad.size:
+            raise DataError(f"user {names[bad[0]]!r} has a memoized bit that changes, which it cannot where flip is 0")
+        return np.column_stack([times, out])
+
+    def text(self, histories):
+        cells = [[str(code - 1) if code else NOT_SAMPLED for code in row] for row in histories[:, 1:].tolist()]
+        return [" ".join(row) for row in cells]
+
+    def untext(self, cells):
+        return [0 if cell == NOT_SAMPLED else 1 + _whole(cell) for cell in cells]
+
+    def list_histories(self, times):
+        inner = every_history([times + 1 if self.flip else 2] * self.sampled)
+        if inner is None or math.comb(self.buckets, self.sampled) * len(inner) > 2**16:
+            return None
+        parts = []
+        for subset in itertools.combinations(range(self.buckets), self.sampled):
+            codes = np.zeros((len(inner), self.buckets), dtype=np.int64)
+            codes[:, list(subset)] = 1 + (inner if self.flip else times * inner)
+            parts.append(codes)
+        every = np.concatenate(parts)
+        return np.column_stack([np.full(len(every), times), every])
+
+    # ---- server --------------------------------------------------------------------------------------------------------
+    def likelihoods(self, histories):
+        times, codes = histories[:, 0], histories[:, 1:]
+        seen, ones = codes > 0, np.maximum(codes - 1, 0)
+        shown = (1 - self.flip, self.flip)
+        unset, ratio = memoized_bits.tabled(ones, times, (self.kappa, *shown), (1 - self.kappa, *shown))
+        ratio = np.where(seen, ratio, 0.0)
+        choose = gammaln(self.buckets + 1) - gammaln(self.sampled + 1) - gammaln(self.buckets - self.sampled + 1)
+        top = ratio.max(axis=1)
+        log_constants = np.where(seen, unset, 0.0).sum(axis=1) + top - choose
+        return (
+            np.exp(ratio - top[:, None])[:, self.bucket_of],
+            log_constants + memoized_bits.log_binomials(ones, times),
+        )
+
+    def supported(self, histories):
+        return np.maximum(histories[:, 1:] - 1, 0)[:, self.bucket_of]
+
+    def has_full_rank(self):
+        return self.buckets == self.n_categories
+
+    def identifying_matrix(self):
+        """Return which bucket each category is in: all that reports depend on."""
+        return (np.arange(self.buckets)[:, None] == self.bucket_of).astype(float)
+
+    # ---- client --------------------------------------------------------------------------------------------------------
+    def draw(self, values, times, rng):
+        n, b = values.size, self.buckets
+        rank = rng.random((n, b)).argsort(axis=1).argsort(axis=1)
+        chances = np.full((n, b), 1 - self.kappa)
+        chances[np.arange(n), self.bucket_of[values]] = self.kappa
+        members = rng.random((n, b)) < chances
+        ones = rng.binomial(times[:, None], np.where(members, 1 - self.flip, self.flip))
+        return np.column_stack([times, np.where(rank < self.sampled, 1 + ones, 0)])
+
+    def draw_one(self, value, times):
+        lam, flip = self._thresholds
+        places, left = [], list(range(self.buckets))
+        for step in range(self.sampled):  # which buckets are sampled is public
+            places.append(left.pop(entropy.below(self.buckets - step)))
+        bucket = int(self.bucket_of[value])
+        members = [entropy.bernoulli((lam, 2**entropy.BITS - lam)[place == bucket]) for place in places]
+        codes = np.zeros(self.buckets, dtype=np.int64)
+        codes[places] = 1 + memoized_bits.count_ones(members, times, 2**entropy.BITS - flip, flip)
+        return np.append(times, codes)
+
+    def exact_chances(self, histories):
+        kappa, lam, on, off = self._exact
+        shares, out = self._sample_shares(), []
+        for times, *codes in histories.tolist():
+            held = {v: memoized_bits.exact_chance(c - 1, times, kappa, on, off) for v, c in enumerate(codes) if c}
+            unset = {v: memoized_bits.exact_chance(c - 1, times, lam, on, off) for v, c in enumerate(codes) if c}
+            share = shares[tuple(sorted(held))]
+            by_bucket = [
+                share * math.prod(held[v] if v == bucket else unset[v] for v in held) for bucket in range(self.buckets)
+            ]
+            out.append([by_bucket[bucket] for bucket in self.bucket_of.tolist()])
+        return out
+
+    def _sample_shares(self):
+        """Return the exact chance of every set of sampled buckets."""
+        steps = [entropy.shares(self.buckets - step) for step in range(self.sampled)]
+        if math.prod(map(len, steps)) > _MAX_SAMPLES:
+            return super().exact_chances(np.zeros((0, 0)))
+        found: dict[tuple[int, ...], Fraction] = {}
+        for picks in itertools.product(*(range(len(step)) for step in steps)):
+            left = list(range(self.buckets))
+            chosen = tuple(sorted(left.pop(pick) for pick in picks))
+            share = math.prod(step[pick] for step, pick in zip(steps, picks, strict=True))
+            found[chosen] = found.get(chosen, Fraction(0)) + share
+        return found
+
+    @cached_property
+    def _thresholds(self):
+        # 1 − κ rounded up, so that κ/(1 − κ) ≤ e^{ε/2} exactly.
+        lam = math.ceil(2**entropy.BITS / (1 + entropy.exp_below(self.epsilon_infinity / 2)))
+        return lam, math.ceil(Fraction(self.flip) * 2**entropy.BITS)
+
+    @cached_property
+    def _exact(self):
+        lam, flip = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
+        return 1 - lam, lam, 1 - flip, flip

@@ -1,0 +1,523 @@
+"""The interface of protocols whose report is a user's whole history, and what all of them share."""
+
+import abc
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy.special import gammaln
+
+from ldpbayes import checks, entropy
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
+from ldpbayes.likelihoods import DenseRows
+from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, log_above
+from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.protocols.decoding import AbstractDecoder
+from ldpbayes.protocols.hashing import parse_integers
+from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw
+
+if TYPE_CHECKING:
+    from ldpbayes.likelihoods import Rows
+
+#: Most reports of one user.
+MAX_TIMES = 2**16
+#: Entries of the rows of histories: 2 GiB of doubles.
+MAX_ROW_ENTRIES = 2**28
+#: Histories that are listed.
+MAX_HISTORIES = 2**16
+#: Above so many reports the exact level is its limit, to the last digit of any setting of use.
+MAX_EXACT_TIMES = 2**12
+#: Stands for a bit that was not sampled, in text.
+NOT_SAMPLED = "-"
+
+Times = int | Mapping[int, int] | Sequence[tuple[int, int]] | None
+
+
+class AbstractHistories(AbstractProtocol):
+    """A protocol whose report is everything that one user sent: one row a user, exact for any number of reports.
+
+    The number T of a user's reports is public and does not depend on the value. ``times`` is its law: the rows hold for any
+    T up to the largest, and what needs a law (the channel, simulation, the variance of the oracle) uses that one.
+
+    Canonical histories are (m, k) int64 arrays of sufficient statistics, T among them or its sum. Subclasses are final
+    frozen dataclasses.
+
+    Attributes
+    ----------
+    times : tuple of (int, int), or None
+        Pairs (T, weight): a share weight / Σ weights of the users sends T reports. None: any number, and no law.
+    epsilon_infinity : float
+        Level of any number of reports on one value; inf for fresh reports.
+    epsilon_one : float
+        Level of one report.
+    epsilon_changing : float
+        Level of any number of reports on any number of values, where the permanent answer of every value is kept.
+    """
+
+    times: tuple[tuple[int, int], ...] | None
+    epsilon_infinity: float
+    epsilon_one: float
+    epsilon_changing: float
+
+    #: Whether a permanent answer ties the reports of a user together.
+    memoized: ClassVar[bool] = True
+
+    # ---- what a subclass states ----------------------------------------------------------------------------------------
+    @property
+    @abc.abstractmethod
+    def single(self) -> AbstractProtocol:
+        """The protocol of one report by itself: its form in long data, one report a line."""
+
+    @abc.abstractmethod
+    def gather(self, reports: np.ndarray, user: np.ndarray, names: Sequence) -> np.ndarray:
+        """Return the histories of users 0 … len(names) − 1 from canonical single reports.
+
+        Parameters
+        ----------
+        reports : array
+            As ``single.check_reports`` returns them.
+        user : (m,) int array
+            Whose report it is; every user has at least one.
+        names : sequence
+            What users are called, for messages.
+
+        Raises
+        ------
+        DataError
+            Where the reports of a user contradict each other.
+        """
+
+    @abc.abstractmethod
+    def lengths(self, histories: np.ndarray) -> np.ndarray:
+        """Return the number T of reports of every history, (m,) integers."""
+
+    @abc.abstractmethod
+    def likelihoods(self, histories: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (rows L, shape (m, a), log constants) with P(history | T, x) = exp(log constant) L_x, largest L near 1."""
+
+    @abc.abstractmethod
+    def supported(self, histories: np.ndarray) -> np.ndarray:
+        """Return in how many of its reports each history supports each category, shape (m, a) integers."""
+
+    @abc.abstractmethod
+    def level_ratio(self, times: int) -> Fraction | None:
+        """Return the exact largest likelihood ratio of a history of so many reports on one value; None: infinite."""
+
+    @abc.abstractmethod
+    def draw(self, values: np.ndarray, times: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return histories of ``times`` reports each, drawn with a numpy Generator."""
+
+    @abc.abstractmethod
+    def draw_one(self, value: int, times: int) -> np.ndarray:
+        """Return one history drawn from the operating system's entropy; the draws are the same for every value."""
+
+    def list_histories(self, times: int) -> np.ndarray | None:
+        """Return every history of so many reports, or None where there are too many."""
+        return None
+
+    def exact_chances(self, histories: np.ndarray) -> list[list[Fraction]]:
+        """Return the exact P(history | T, x) of ``draw_one``, [history][category]."""
+        raise InfeasibleError(f"{self.name} has too many possible histories for an exact channel.")
+
+    def rates(self) -> "Rates | None":
+        """Return what the mean of a user's supports obeys, or None where supports have no such law."""
+        return None
+
+    def text(self, histories: np.ndarray) -> list[str]:
+        """Return the last field of histories as text."""
+        return [" ".join(map(str, row)) for row in histories[:, self.n_leading :].tolist()]
+
+    def untext(self, cells: list[str]) -> list[int]:
+        """Return the integers of the last field of one history; a ValueError on others."""
+        return [_whole(cell) for cell in cells]
+
+    #: Columns of a canonical history before those of the last field.
+    n_leading: ClassVar[int] = 0
+
+    # ---- times and levels ----------------------------------------------------------------------------------------------
+    @property
+    def epsilon(self) -> float:
+        """Exact level of the longest history; without ``times`` that of any number of reports."""
+        return self.epsilon_infinity if self.times is None else self.spent(max(t for t, _ in self.times))
+
+    def spent(self, times: int) -> float:
+        """Return the exact level, in nats, of so many reports on one value: log of the largest likelihood ratio.
+
+        It is at most min(T ε_1, ε_∞) with a permanent answer, and T ε_1 with fresh reports.
+        """
+        times = checks.integer(times, "times", 1)
+        if times > MAX_EXACT_TIMES and self.memoized:
+            return self.epsilon_infinity
+        found = self._levels.get(times)
+        if found is None:
+            ratio = self.level_ratio(times)
+            found = self._levels[times] = math.inf if ratio is None else log_above(ratio)
+        return found
+
+    @cached_property
+    def _levels(self) -> dict[int, float]:
+        return {}
+
+    @property
+    def law(self) -> tuple[np.ndarray, np.ndarray]:
+        """(numbers of reports, their shares); an ArgumentError where ``times`` is None."""
+        if self.times is None:
+            raise ArgumentError(
+                f"times must be stated: how many reports a user of {self.name} sends, such as times=7; got None."
+            )
+        numbers, weights = np.array(self.times, dtype=float).T
+        return numbers.astype(np.int64), weights / weights.sum()
+
+    def repeats(self):
+        return self
+
+    def merged(self, other):
+        if not isinstance(other, type(self)) or replace(self, times=None) != replace(other, times=None):
+            return None
+        if self.times is None or other.times is None:
+            return replace(self, times=None)
+        if len(self.times) == len(other.times) == 1 and self.times[0][0] == other.times[0][0]:
+            return self
+        both = dict(self.times)
+        for times, weight in other.times:
+            both[times] = both.get(times, 0) + weight
+        return replace(self, times=tuple(sorted(both.items())))
+
+    # ---- reports -------------------------------------------------------------------------------------------------------
+    @property
+    def n_outputs(self):
+        every = self._every
+        return None if every is None else len(every)
+
+    def all_reports(self):
+        return super().all_reports() if self._every is None else self._every.copy()
+
+    @cached_property
+    def _every(self):
+        if self.times is None:
+            return None
+        parts = [self.list_histories(times) for times, _ in self.times]
+        if any(part is None for part in parts) or sum(map(len, parts)) > MAX_HISTORIES:
+            return None
+        return np.unique(np.concatenate(parts), axis=0)
+
+    def check_reports(self, reports):
+        array = np.asarray(reports)
+        if array.ndim != 2 or array.shape[1] != self.width or not np.issubdtype(array.dtype, np.integer):
+            raise DataError(
+                f"reports must be an (m, {self.width}) array of integers, one history a row, got shape {array.shape} of "
+                f"{array.dtype}"
+            )
+        bad = np.flatnonzero((array < 0).any(axis=1))
+        if bad.size:
+            raise DataError(f"history {bad[0]} holds a number below zero", line=int(bad[0]))
+        array = array.astype(np.int64, copy=False)
+        self._check_lengths(self.lengths(array))
+        self.check_histories(array)
+        return array
+
+    @property
+    @abc.abstractmethod
+    def width(self) -> int:
+        """Number of columns of a canonical history."""
+
+    @abc.abstractmethod
+    def check_histories(self, histories: np.ndarray) -> None:
+        """Raise a DataError, with the position as line, on the first history that the protocol cannot make."""
+
+    def _check_lengths(self, lengths):
+        most = MAX_TIMES if self.times is None else max(t for t, _ in self.times)
+        bad = np.flatnonzero((lengths < 1) | (lengths > most))
+        if bad.size:
+            i = int(bad[0])
+            raise DataError(f"history {i} has {lengths[i]} reports, it must have 1 to {most}", line=i)
+
+    def parse_reports(self, columns, categories):
+        *leading, last = columns
+        parts = [
+            parse_integers(column, name, limit) for column, (name, limit) in zip(leading, self.leading_fields, strict=True)
+        ]
+        if isinstance(last, (Bytes, Lists, Integers)):
+            refuse(last, f"{self.report_fields[-1]} is a text of whole numbers with blanks between them, such as '3 0 1'")
+        size = self.width - len(parts)
+        numbers = np.empty((len(last), size), dtype=np.int64)
+        for i, text in enumerate(last):
+            try:
+                found = self.untext(text.split())
+            except ValueError:
+                found = []
+            if len(found) != size:
+                raise DataError(
+                    f"{self.report_fields[-1]} must be {size} whole numbers with blanks between them, got {shown(text)}",
+                    line=i,
+                    field=self.report_fields[-1],
+                )
+            numbers[i] = found
+        return self.check_reports(np.column_stack([*parts, numbers]) if len(numbers) else numbers.reshape(0, self.width))
+
+    @property
+    def leading_fields(self) -> tuple[tuple[str, int], ...]:
+        """(name, limit) of the fields that are one number each."""
+        return ()
+
+    def format_reports(self, reports, categories):
+        leading = [[str(number) for number in column] for column in reports[:, : self.n_leading].T.tolist()]
+        return [*leading, self.text(reports)]
+
+    def report_columns(self, reports, categories):
+        return (*reports[:, : self.n_leading].T, self.text(reports))
+
+    # ---- server --------------------------------------------------------------------------------------------------------
+    def rows(self, reports: np.ndarray, counts: np.ndarray) -> "Rows":
+        if len(reports) * self.n_categories > MAX_ROW_ENTRIES:
+            raise InfeasibleError(
+                f"The rows of {len(reports):,} histories over {self.n_categories:,} categories are too large (limit "
+                f"{MAX_ROW_ENTRIES:,} entries); fit parts of the users, or merge categories."
+            )
+        lengths = self.lengths(reports)
+        matrix, constants = self.likelihoods(reports)
+        if self.times is not None:
+            numbers, shares = self.law
+            place = np.minimum(np.searchsorted(numbers, lengths), len(numbers) - 1)
+            known = numbers[place] == lengths  # of another number of reports the row is that given the number
+            constants = constants + np.where(known, np.log(shares[place]), 0.0)
+        supports = self.supported(reports) / lengths[:, None] if self.rates() is not None else None
+        return DenseRows(matrix, counts, constants, supports)
+
+    def has_full_rank(self):
+        return True
+
+    def decoder(self):
+        rates = self.rates()
+        if rates is not None and self.times is not None:
+            return MeanDecoder(self.n_categories, rates, *self.law)
+        return None
+
+    def report_law(self):
+        if self.times is None:
+            return None
+        if self.n_outputs is not None and self.n_outputs <= MAX_LISTED:
+            return ListLaw(self)
+        return None if self.rates() is None else MeanLaw(self)
+
+    # ---- client --------------------------------------------------------------------------------------------------------
+    def privatize(self, values, rng):
+        values = checks.values(values, self.n_categories)
+        numbers, shares = self.law
+        times = np.full(values.size, numbers[0]) if len(numbers) == 1 else rng.choice(numbers, size=values.size, p=shares)
+        return self.draw(values, times, rng)
+
+    def privatize_one(self, value):
+        value = entropy.one_value(value, self.n_categories)
+        self.law  # noqa: B018  (refuses a protocol without one)
+        drawn, total = entropy.below(sum(weight for _, weight in self.times)), 0
+        for times, weight in self.times:  # the number of reports is public
+            total += weight
+            if drawn < total:
+                return self.draw_one(value, times)
+        raise AssertionError("a draw below the sum of the weights")
+
+    def rational_channel(self):
+        if self.n_outputs is None or self.n_outputs * self.n_categories > 2**12:
+            raise InfeasibleError(f"{self.name} has too many possible histories for an exact channel.")
+        shares, start, units = {}, 0, entropy.shares(sum(weight for _, weight in self.times))
+        for times, weight in self.times:
+            shares[times] = sum(units[start : start + weight])
+            start += weight
+        every = self._every
+        chances = self.exact_chances(every)
+        return [
+            [shares[int(times)] * q for q in row] for times, row in zip(self.lengths(every).tolist(), chances, strict=True)
+        ]
+
+    # ---- parameters ----------------------------------------------------------------------------------------------------
+    def parameters(self):
+        out = super().parameters()
+        if self.times is not None:
+            (first, *others) = self.times
+            out["times"] = [list(pair) for pair in self.times] if others else first[0]
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """The law of a user's supports: a report supports x w.p. u r + (1 − u) s, and so do two reports, jointly with squares.
+
+    Attributes
+    ----------
+    true, other : (float, float)
+        u of the value and of any other category: the chance that the permanent answer holds x.
+    on, off : float
+        r and s: the chance that a report supports x where the permanent answer holds it, and where it does not.
+    seen : float
+        Chance that the user's reports can hold x at all.
+    """
+
+    true: float
+    other: float
+    on: float
+    off: float
+    seen: float = 1.0
+
+    def first(self, held):
+        """Return the chance that a report supports x."""
+        return self.seen * (held * self.on + (1 - held) * self.off)
+
+    def noise(self, held, times, shares):
+        """Return the variance of the share of a user's reports that support x, averaged over the law of T."""
+        first = self.first(held)
+        pair = self.seen * (held * self.on**2 + (1 - held) * self.off**2)
+        return float(shares @ (first / times + (1 - 1 / times) * pair - first**2))
+
+
+@dataclass(frozen=True, eq=False)
+class MeanDecoder(AbstractDecoder):
+    """F̂_x = (C_x/n − h)/(g − h), with C_x the sum over users of the share of their reports that support x.
+
+    Every user counts once, and the variance knows that a user's reports share one value and one permanent answer.
+    """
+
+    n_categories: int
+    rates: Rates
+    times: np.ndarray
+    shares: np.ndarray
+
+    @property
+    def rank(self):
+        """All categories: g is above h."""
+        return self.n_categories
+
+    def oracle(self, rows):
+        g, h = self.rates.first(self.rates.true), self.rates.first(self.rates.other)
+        return (rows.support_counts() / rows.n_reports - h) / (g - h)
+
+    def variance(self, p, n, target="frequency"):
+        """Return [p V_true + (1 − p) V_other (+ (g − h)² p (1 − p) for P)] / (n (g − h)²)."""
+        p = self._checked(p, target)
+        rates = self.rates
+        slope = rates.first(rates.true) - rates.first(rates.other)
+        noise = [rates.noise(held, self.times, self.shares) for held in (rates.true, rates.other)]
+        spread = p * noise[0] + (1 - p) * noise[1]
+        if target == "distribution":
+            spread = spread + slope**2 * p * (1 - p)
+        return spread / (n * slope**2)
+
+
+@dataclass(frozen=True)
+class MeanLaw(AbstractReportLaw):
+    """Sums over users of the share of their reports that support each category: expectation h + (g − h) p per user."""
+
+    protocol: AbstractHistories
+    kind: ClassVar[str] = "supports"
+
+    def tally(self, reports, counts):
+        seen = counts > 0
+        return self.protocol.rows(reports[seen], counts[seen]).support_counts()
+
+    def expected(self, p):
+        rates = self.protocol.rates()
+        g, h = rates.first(rates.true), rates.first(rates.other)
+        return h + (g - h) * np.asarray(p)
+
+    def simulate(self, true_counts, rng):
+        return self.protocol.simulate_support_counts(true_counts, rng)
+
+
+def check_times(times: Times) -> tuple[tuple[int, int], ...] | None:
+    """Return the law of the number of reports as sorted pairs (T, weight).
+
+    Parameters
+    ----------
+    times : int, mapping, sequence of pairs, or None
+        One number for everybody; or from numbers to whole weights, such as how many users sent so many.
+
+    Returns
+    -------
+    tuple of (int, int), or None
+
+    Raises
+    ------
+    ArgumentError
+        On anything else.
+    """
+    if times is None:
+        return None
+    if isinstance(times, (int, np.integer, float, str)):
+        return ((checks.integer(times, "times", 1, MAX_TIMES), 1),)
+    pairs = list(times.items()) if isinstance(times, Mapping) else list(times)
+    if not pairs or any(not isinstance(pair, (list, tuple)) or len(pair) != 2 for pair in pairs):
+        raise ArgumentError(f"times must be a number of reports, or pairs (reports, weight), got {shown(times)}.")
+    out = tuple(
+        sorted((checks.integer(t, "times", 1, MAX_TIMES), checks.integer(w, "the weight of times", 1)) for t, w in pairs)
+    )
+    if len({t for t, _ in out}) < len(out):
+        raise ArgumentError(f"times must state every number of reports once, got {shown(times)}.")
+    return out
+
+
+def check_level_pair(epsilon_infinity: float, epsilon_one: float) -> tuple[float, float]:
+    """Return (ε_∞, ε_1), where one report must give away less than any number of them."""
+    infinity, one = checks.epsilon(epsilon_infinity, "epsilon_infinity"), checks.epsilon(epsilon_one, "epsilon_one")
+    if not one < infinity:
+        raise ArgumentError(
+            f"epsilon_one must be below epsilon_infinity ({infinity!r}), the level of any number of reports, got {one!r}."
+        )
+    return infinity, one
+
+
+def log_multinomial(counts: np.ndarray) -> np.ndarray:
+    """Return log (Σ counts)! / Π counts! of every row."""
+    return gammaln(counts.sum(axis=1) + 1) - gammaln(counts + 1).sum(axis=1)
+
+
+def multinomial(counts: Sequence[int]) -> int:
+    """Return (Σ counts)! / Π counts!, exactly."""
+    return math.factorial(sum(counts)) // math.prod(map(math.factorial, counts))
+
+
+def count_vectors(size: int, total: int) -> np.ndarray | None:
+    """Return every vector of ``size`` whole numbers with this sum, or None where there are too many."""
+    if math.comb(total + size - 1, total) > MAX_HISTORIES:
+        return None
+    out = np.zeros((1, 0), dtype=np.int64)
+    left = np.array([total])
+    for _ in range(size - 1):
+        many = left + 1
+        place = np.repeat(np.arange(len(left)), many)
+        number = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+        out = np.column_stack([out[place], number])
+        left = left[place] - number
+    return np.column_stack([out, left])
+
+
+def every_history(spans: Sequence[int]) -> np.ndarray | None:
+    """Return every vector whose entries are below these numbers, or None where there are too many."""
+    if math.prod(spans) > MAX_HISTORIES:
+        return None
+    return np.indices(tuple(spans)).reshape(len(spans), -1).T.astype(np.int64)
+
+
+def counts_of(place: np.ndarray, user: np.ndarray, n_users: int, size: int) -> np.ndarray:
+    """Return how many reports of each user are at each of ``size`` places, shape (n_users, size)."""
+    return np.bincount(user * size + place, minlength=n_users * size).reshape(n_users, size)
+
+
+def constant(values: np.ndarray, user: np.ndarray, names: Sequence, what: Callable[[object, int, int], str]) -> np.ndarray:
+    """Return the value that all reports of each user share, or raise a DataError with the sentence ``what`` makes."""
+    out = np.empty(len(names), dtype=values.dtype)
+    out[user] = values
+    bad = np.flatnonzero(out[user] != values)
+    if bad.size:
+        i = bad[0]
+        raise DataError(what(names[user[i]], int(values[i]), int(out[user[i]])))
+    return out
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 18:
+        raise ValueError(text)
+    return int(text)

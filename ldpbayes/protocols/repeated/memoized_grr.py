@@ -1,0 +1,265 @@
+"""Memoized randomized response (L-GRR): a permanent answer by GRR, and reports on it by GRR."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError
+from ldpbayes.protocols.grr import GRR
+from ldpbayes.protocols.repeated.histories import (
+    AbstractHistories,
+    Rates,
+    check_level_pair,
+    check_times,
+    count_vectors,
+    counts_of,
+    log_multinomial,
+    multinomial,
+)
+
+RULES = ("exact", "published")
+_BLOCK = 2**20  # entries of the chances from which counts are drawn together
+
+
+@dataclass(frozen=True)
+class MemoizedGRR(AbstractHistories):
+    """L-GRR: b = GRR(x) at ε_∞ once and for good, then every report is y_t = GRR(b) at ε_2.
+
+    With p, q the two chances of the permanent answer and m_b the number of reports equal to b, a history of T reports has
+    P(m | x) = T!/Π m_b! · (e^{ε_2} + a − 1)^{−T} [q Σ_b e^{ε_2 m_b} + (p − q) e^{ε_2 m_x}].
+
+    Parameters
+    ----------
+    n_categories : int
+        Size a of the alphabet, at least two.
+    epsilon_infinity : float
+        Level of the permanent answer, which bounds any number of reports on one value.
+    epsilon_instant : float
+        ε_2, the level of a report about the permanent answer; ``from_levels`` takes the level ε_1 of one report instead.
+    times : int, or pairs (int, int), optional
+        How many reports a user sends, or the law of that number; see ``AbstractHistories``.
+
+    Notes
+    -----
+    A history is the (a,) counts of the reports. In a file it is a text such as "3 0 1"; in long data a report is a label.
+    T reports on one value cost log[(p e^{Tε_2} + (a − 1) q)/(q e^{Tε_2} + p + (a − 2) q)], which rises to ε_∞.
+
+    References
+    ----------
+    Arcolezi, Couchot, Al Bouna, Xiao (2021), arXiv:2111.04636, L-GRR; Erlingsson, Pihur, Korolova (2014) for the two
+    stages; docs/theory/repeated.md for the rows.
+
+    Examples
+    --------
+    >>> protocol = MemoizedGRR.from_levels(3, epsilon_infinity=2.0, epsilon_one=1.0, times=4)
+    >>> round(protocol.epsilon_one, 6), round(protocol.spent(4), 3), round(protocol.epsilon_infinity, 3)
+    (1.0, 1.924, 2.0)
+    >>> protocol.rows(np.array([[4, 0, 0]]), np.ones(1)).dense().round(3)
+    array([[1.   , 0.146, 0.146]])
+    """
+
+    n_categories: int
+    epsilon_infinity: float
+    epsilon_instant: float
+    times: tuple[tuple[int, int], ...] | None = None
+    name: ClassVar[str] = "memoized_grr"
+    report_fields: ClassVar[tuple[str, ...]] = ("counts",)
+    file_parameters: ClassVar[str] = "epsilon_infinity, epsilon_one or epsilon_instant, rule='exact' or 'published', times"
+
+    def __post_init__(self):
+        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
+        object.__setattr__(self, "epsilon_infinity", checks.epsilon(self.epsilon_infinity, "epsilon_infinity"))
+        object.__setattr__(self, "epsilon_instant", checks.epsilon(self.epsilon_instant, "epsilon_instant"))
+        object.__setattr__(self, "times", check_times(self.times))
+
+    @classmethod
+    def from_levels(cls, n_categories, epsilon_infinity, epsilon_one, times=None, rule="exact"):
+        """Return the protocol one report of which costs ε_1.
+
+        Parameters
+        ----------
+        n_categories : int
+        epsilon_infinity, epsilon_one : float
+            ε_1 is below ε_∞.
+        times : optional
+            As for the class.
+        rule : {"exact", "published"}
+            "exact": one report is GRR at ε_1 exactly. "published": the formula of the paper, which bounds the level of one
+            report by ε_1 and reaches it for two categories; data of its clients are analyzed with it.
+
+        Returns
+        -------
+        MemoizedGRR
+
+        Raises
+        ------
+        ArgumentError
+            If an argument breaks its rule.
+        """
+        instant = instant_level(checks.categories_count(n_categories), epsilon_infinity, epsilon_one, rule)
+        return cls(n_categories, epsilon_infinity, instant, times)
+
+    # ---- levels --------------------------------------------------------------------------------------------------------
+    @cached_property
+    def permanent(self):
+        """GRR at ε_∞: the permanent answer."""
+        return GRR(self.n_categories, self.epsilon_infinity)
+
+    @cached_property
+    def instantaneous(self):
+        """GRR at ε_2: a report about the permanent answer."""
+        return GRR(self.n_categories, self.epsilon_instant)
+
+    @property
+    def epsilon_one(self):
+        return composed_level(self.n_categories, self.epsilon_infinity, self.epsilon_instant)
+
+    @property
+    def epsilon_changing(self):
+        return self.n_categories * self.epsilon_infinity
+
+    def level_ratio(self, times):
+        return grr_ratio(self.permanent, self.instantaneous, times)
+
+    def rates(self):
+        return Rates(*self.permanent.hit_rates, *self.instantaneous.hit_rates)
+
+    # ---- reports -------------------------------------------------------------------------------------------------------
+    @property
+    def width(self):
+        return self.n_categories
+
+    @property
+    def single(self):
+        return GRR(self.n_categories, self.epsilon_one)
+
+    def lengths(self, histories):
+        return histories.sum(axis=1)
+
+    def check_histories(self, histories):
+        """Accept any counts: every history can occur."""
+
+    def gather(self, reports, user, names):
+        return counts_of(reports, user, len(names), self.n_categories)
+
+    def list_histories(self, times):
+        return count_vectors(self.n_categories, times)
+
+    # ---- server --------------------------------------------------------------------------------------------------------
+    def likelihoods(self, histories):
+        return grr_likelihoods(histories, self.permanent, self.epsilon_instant)
+
+    def supported(self, histories):
+        return histories
+
+    # ---- client --------------------------------------------------------------------------------------------------------
+    def draw(self, values, times, rng):
+        return draw_counts(self.permanent.privatize(values, rng), times, self.instantaneous, rng)
+
+    def draw_one(self, value, times):
+        answer = self.permanent.privatize_one(value)
+        return one_count([self.instantaneous.privatize_one(answer) for _ in range(times)], self.n_categories)
+
+    def exact_chances(self, histories):
+        return exact_counts(histories, self.permanent, self.instantaneous)
+
+    @classmethod
+    def from_parameters(cls, categories, parameters):
+        return super().from_parameters(categories, with_instant(dict(parameters), len(categories), "exact"))
+
+
+def composed_level(size, epsilon_infinity, epsilon_instant):
+    """Return the level of GRR after GRR: with λ(ε) = β/(size + β) the two multiply, λ(ε_1) = λ(ε_∞) λ(ε_2)."""
+    share = math.prod(_kept(size, epsilon) for epsilon in (epsilon_infinity, epsilon_instant))
+    return math.log1p(size * share / (1 - share))
+
+
+def instant_level(size, epsilon_infinity, epsilon_one, rule):
+    """Return ε_2 from ε_∞ and ε_1.
+
+    Exact: λ(ε_2) = λ(ε_1)/λ(ε_∞) with λ(ε) = (e^ε − 1)/(size + e^ε − 1), since GRR keeps the value with probability λ and
+    draws uniformly otherwise. Published: e^{ε_2} = (e^{ε_∞ + ε_1} − 1)/(e^{ε_∞} − e^{ε_1}), which leaves out that two
+    different wrong answers can lead to the same report, and so gives one report at most ε_1.
+    """
+    infinity, one = check_level_pair(epsilon_infinity, epsilon_one)
+    if checks.choice(rule, "rule", RULES) == "published":
+        return math.log(math.expm1(infinity + one)) - math.log(math.exp(infinity) - math.exp(one))
+    share = _kept(size, one) / _kept(size, infinity)
+    level = math.log1p(size * share / (1 - share))
+    if level > checks.MAX_EPSILON:
+        raise ArgumentError(f"epsilon_one must be clearly below epsilon_infinity ({infinity!r}), got {one!r}.")
+    return level
+
+
+def with_instant(parameters, size, rule):
+    """Return the parameters of a file with epsilon_instant in place of epsilon_one and rule."""
+    if "epsilon_one" not in parameters:
+        return parameters
+    if "epsilon_instant" in parameters:
+        raise ArgumentError("epsilon_instant must be left out where epsilon_one is given.")
+    one, rule = parameters.pop("epsilon_one"), parameters.pop("rule", rule)
+    if "epsilon_infinity" in parameters:
+        parameters["epsilon_instant"] = instant_level(size, parameters["epsilon_infinity"], one, rule)
+    return parameters
+
+
+def grr_likelihoods(counts, permanent, epsilon_instant):
+    """Return (L over the symbols, log constants) of counts of reports: L_x ∝ q Σ_b e^{ε m_b} + (p − q) e^{ε m_x}."""
+    truth, other = permanent.hit_rates
+    size, times = counts.shape[1], counts.sum(axis=1)
+    top = epsilon_instant * counts.max(axis=1)
+    weights = np.exp(epsilon_instant * counts - top[:, None])
+    matrix = other * weights.sum(axis=1, keepdims=True) + (truth - other) * weights
+    log_constants = log_multinomial(counts) + top - times * math.log(size + math.expm1(epsilon_instant))
+    return matrix, log_constants
+
+
+def grr_ratio(permanent, instantaneous, times):
+    """Return the largest likelihood ratio of T reports: that of T equal ones, for their value against another."""
+    (truth, other), (kept, moved) = permanent.exact_rates, instantaneous.exact_rates
+    odds = (kept / moved) ** times
+    rest = permanent.n_categories - 2
+    return (truth * odds + other * (1 + rest)) / (other * odds + truth + other * rest)
+
+
+def draw_counts(answers, times, instantaneous, rng):
+    """Return counts of the reports on permanent answers, (n, size)."""
+    size = instantaneous.n_categories
+    kept, moved = instantaneous.hit_rates
+    out = np.empty((answers.size, size), dtype=np.int64)
+    step = max(1, _BLOCK // size)
+    for start in range(0, answers.size, step):
+        part = slice(start, start + step)
+        chances = np.full((len(answers[part]), size), moved)
+        chances[np.arange(len(chances)), answers[part]] = kept
+        out[part] = rng.multinomial(times[part], chances / chances.sum(axis=1, keepdims=True))
+    return out
+
+
+def one_count(reports, size):
+    """Return the counts of a few reports."""
+    out = np.zeros(size, dtype=np.int64)
+    for report in reports:
+        out[report] += 1
+    return out
+
+
+def exact_counts(histories, permanent, instantaneous):
+    """Return the exact chances of counts, summed over the permanent answer, [history][symbol]."""
+    (truth, other), (kept, moved) = permanent.exact_rates, instantaneous.exact_rates
+    out = []
+    for counts in histories.tolist():
+        total, ways = sum(counts), multinomial(counts)
+        given = [ways * kept**m * moved ** (total - m) for m in counts]
+        everything = sum(given)
+        out.append([other * everything + (truth - other) * one for one in given])
+    return out
+
+
+def _kept(size, epsilon):
+    beta = math.expm1(epsilon)
+    return beta / (size + beta)

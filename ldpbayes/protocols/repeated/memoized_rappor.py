@@ -1,0 +1,209 @@
+"""RAPPOR with both stages: a user's permanent Bloom filter, and any number of instantaneous reports on it."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import entropy
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.protocols.attributes import listed_decoder
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.rappor import Rappor, codec
+from ldpbayes.protocols.repeated import memoized_bits
+from ldpbayes.protocols.repeated.histories import AbstractHistories, Rates, check_times, constant, every_history
+
+
+@dataclass(frozen=True)
+class MemoizedRappor(AbstractHistories):
+    """RAPPOR(p, q, f) over Bloom filters, with all reports of a user: one cohort, one permanent filter, T reports on it.
+
+    Given the cohort c the bits are independent, so that L_x ∝ Π_{j ∈ B_c(x)} ρ(c_j) with c_j the ones of bit j among T
+    reports and ρ as for ``MemoizedUnary`` with κ = 1 − f/2, λ = f/2, r = q, s = p.
+
+    Parameters
+    ----------
+    protocol : Rappor
+        The filters and p, q, f.
+    times : int, or pairs (int, int), optional
+        How many reports a user sends, or the law of that number; see ``AbstractHistories``.
+
+    Notes
+    -----
+    A history is the cohort, T and the ones of every bit: in a file the columns "cohort", "times" and "ones". In long data a
+    report is that of ``Rappor``, and a user keeps one cohort. A file's parameters are those of rappor, and times.
+
+    References
+    ----------
+    Erlingsson, Pihur, Korolova (2014), §3 and Theorem 1; docs/theory/repeated.md for the rows.
+
+    Examples
+    --------
+    >>> protocol = MemoizedRappor(Rappor.direct(3, p=0.25, q=0.75, f=0.5), times=4)
+    >>> round(protocol.spent(1), 3), round(protocol.spent(4), 3), round(protocol.epsilon_infinity, 3)
+    (1.022, 2.078, 2.197)
+    """
+
+    protocol: Rappor
+    times: tuple[tuple[int, int], ...] | None = None
+    name: ClassVar[str] = "memoized_rappor"
+    report_fields: ClassVar[tuple[str, ...]] = ("cohort", "times", "ones")
+    file_parameters: ClassVar[str] = "those of rappor; times"
+    n_leading: ClassVar[int] = 2
+
+    def __post_init__(self):
+        if not isinstance(self.protocol, AbstractProtocol) or self.protocol.name != Rappor.name:
+            raise ArgumentError(f"protocol must be a Rappor, got {type(self.protocol).__name__}.")
+        object.__setattr__(self, "times", check_times(self.times))
+
+    @property
+    def n_categories(self):
+        return self.protocol.n_categories
+
+    # ---- levels --------------------------------------------------------------------------------------------------------
+    @property
+    def epsilon_infinity(self):
+        return self.protocol.epsilon_longitudinal
+
+    @property
+    def epsilon_one(self):
+        return self.protocol.epsilon_one_time
+
+    @property
+    def epsilon_changing(self):
+        return self.n_categories * self.epsilon_infinity
+
+    def level_ratio(self, times):
+        ratio = memoized_bits.largest_ratio(times, *self._exact)
+        return None if ratio is None else ratio**self.protocol.hashes
+
+    def rates(self):
+        if self.protocol.assignment != "direct":
+            return None
+        f = self.protocol.f
+        return Rates(1 - f / 2, f / 2, self.protocol.q, self.protocol.p)
+
+    # ---- reports -------------------------------------------------------------------------------------------------------
+    @property
+    def width(self):
+        return 2 + self.protocol.n_bits
+
+    @property
+    def leading_fields(self):
+        return (("cohort", self.protocol.cohorts), ("times", 2**62))
+
+    @property
+    def single(self):
+        return self.protocol
+
+    def lengths(self, histories):
+        return histories[:, 1]
+
+    def check_histories(self, histories):
+        bad = np.flatnonzero((histories[:, 2:] > histories[:, 1:2]).any(axis=1))
+        if bad.size:
+            i = int(bad[0])
+            raise DataError(f"history {i} has {histories[i, 2:].max()} ones of a bit in {histories[i, 1]} reports", line=i)
+        bad = np.flatnonzero(histories[:, 0] >= self.protocol.cohorts)
+        if bad.size:
+            i = int(bad[0])
+            raise DataError(f"cohort {histories[i, 0]} is outside 0..{self.protocol.cohorts - 1}", line=i, field="cohort")
+
+    def gather(self, reports, user, names):
+        cohorts, packed = codec.split(reports)
+        cohorts = constant(
+            cohorts,
+            user,
+            names,
+            lambda name, one, other: f"user {name!r} has reports in two cohorts, {other} and {one}; a user keeps one cohort",
+        )
+        ones = memoized_bits.sums_by_user(packed, user, len(names), self.protocol.n_bits)
+        return np.column_stack([cohorts, np.bincount(user, minlength=len(names)), ones])
+
+    def list_histories(self, times):
+        ones = every_history([times + 1] * self.protocol.n_bits)
+        if ones is None or len(ones) * self.protocol.cohorts > 2**16:
+            return None
+        cohorts = np.repeat(np.arange(self.protocol.cohorts), len(ones))
+        return np.column_stack([cohorts, np.full(len(cohorts), times), np.tile(ones, (self.protocol.cohorts, 1))])
+
+    # ---- server --------------------------------------------------------------------------------------------------------
+    def likelihoods(self, histories):
+        cohorts, times, ones = histories[:, 0], histories[:, 1], histories[:, 2:]
+        half, shown = self.protocol.f / 2, (self.protocol.q, self.protocol.p)
+        unset, ratio = memoized_bits.tabled(ones, times, (1 - half, *shown), (half, *shown))
+        logs = np.zeros((len(histories), self.n_categories))
+        ratio = np.column_stack([ratio, np.zeros(len(ratio))])  # position −1, of a repeated bit, adds nothing
+        for c, users in codec.by_cohort(cohorts):
+            for positions in self.protocol.table[c]:
+                logs[users] += ratio[np.ix_(users, positions)]
+        top = logs.max(axis=1)
+        log_constants = unset.sum(axis=1) + top + memoized_bits.log_binomials(ones, times)
+        return np.exp(logs - top[:, None]), log_constants - math.log(self.protocol.cohorts)
+
+    def supported(self, histories):
+        return histories[:, 2:]
+
+    def has_full_rank(self):
+        return self.protocol.has_full_rank()
+
+    def identifying_matrix(self):
+        return self.protocol.identifying_matrix()
+
+    def decoder(self):
+        if self.rates() is not None or self.times is None:
+            return super().decoder()
+        return listed_decoder(self)
+
+    # ---- client --------------------------------------------------------------------------------------------------------
+    def draw(self, values, times, rng):
+        rappor = self.protocol
+        cohorts = rng.integers(rappor.cohorts, size=values.size)
+        members = np.zeros((values.size, rappor.n_bits + 1), dtype=bool)
+        for j in range(rappor.hashes):
+            members[np.arange(values.size), rappor.table[cohorts, j, values]] = True
+        members = members[:, :-1] ^ (rng.random((values.size, rappor.n_bits)) < rappor.f / 2)
+        return np.column_stack([cohorts, times, rng.binomial(times[:, None], np.where(members, rappor.q, rappor.p))])
+
+    def draw_one(self, value, times):
+        cohorts, packed = codec.split(self.protocol.permanent_one(value)[None])
+        members = np.unpackbits(packed[0], count=self.protocol.n_bits).tolist()
+        *_, on, off = self._exact
+        on, off = (int(rate * 2**entropy.BITS) for rate in (on, off))
+        return np.concatenate([cohorts, [times], memoized_bits.count_ones(members, times, on, off)])
+
+    def exact_chances(self, histories):
+        kappa, lam, on, off = self._exact
+        shares, out = entropy.shares(self.protocol.cohorts), []
+        filters = [self.protocol.filters(c).T.tolist() for c in range(self.protocol.cohorts)]
+        for cohort, times, *ones in histories.tolist():
+            held = [memoized_bits.exact_chance(c, times, kappa, on, off) for c in ones]
+            unset = [memoized_bits.exact_chance(c, times, lam, on, off) for c in ones]
+            out.append(
+                [
+                    shares[cohort] * math.prod(h if bit else u for h, u, bit in zip(held, unset, own, strict=True))
+                    for own in filters[cohort]
+                ]
+            )
+        return out
+
+    @property
+    def _exact(self):
+        flip, p, q = self.protocol.realized_stages
+        return 1 - flip, flip, q, p
+
+    # ---- parameters ----------------------------------------------------------------------------------------------------
+    def parameters(self):
+        out = super().parameters()
+        del out["protocol"]
+        return self.protocol.parameters() | out
+
+    @classmethod
+    def from_parameters(cls, categories, parameters):
+        parameters = dict(parameters)
+        times = parameters.pop("times", None)
+        try:
+            return cls(Rappor.from_parameters(categories, parameters), times)
+        except ArgumentError as err:
+            raise ArgumentError(str(err).replace("rappor ", f"{cls.name} ", 1)) from None
