@@ -256,7 +256,7 @@ class OfSummary(AbstractPosterior):
                 )
                 some = flat[rng.permutation(len(flat))[:AVERAGED]]
                 exact["frequency_mean"], exact["frequency_sd"] = moments_from_draws(problem.likelihood, some)
-            intervals = _with_frequency(sample.intervals, exact)
+            intervals = _with_frequency(sample.intervals, exact, problem.n_users)
             return replace(sample, detail=detail, exact=exact, intervals=intervals, facts=dict(sample.facts) | found.facts())
         return self._dirichlet(problem, own, found, rng)
 
@@ -289,19 +289,19 @@ class OfSummary(AbstractPosterior):
             detail=drawn.problem or found.sentence,
             weighted=None if engine is not None else (drawn.distribution, drawn.weight),
             exact=exact,
-            intervals=_with_frequency(intervals, exact),
+            intervals=_with_frequency(intervals, exact, problem.n_users),
             facts=facts,
         )
 
 
-def _with_frequency(intervals, exact):
-    """Return ci_prob → ends of intervals, with those of beta distributions that have the mean and sd of F."""
+def _with_frequency(intervals, exact, n_reports):
+    """Return ci_prob → ends of intervals, with those of F from its moments and the interval of P."""
 
     def both(ci_prob):
-        from ldpbayes.result.moments import beta_intervals
+        from ldpbayes.result.moments import frequency_intervals
 
-        own = beta_intervals(exact["frequency_mean"], exact["frequency_sd"], ci_prob)
-        return own | (dict(intervals(ci_prob)) if intervals else {})
+        known = dict(intervals(ci_prob)) if intervals else {}
+        return frequency_intervals(exact | known, n_reports, ci_prob) | known
 
     return both
 

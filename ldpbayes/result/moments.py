@@ -12,6 +12,8 @@ from ldpbayes.result.validation import NO_DRAWS, validate
 
 #: Reports of more cells than this are left out of the result: they would be a variable each.
 MAX_OBSERVED = 200
+#: The posterior of F has the shape of that of P where its variance is at least this share of it.
+LEAST_SHARE = 0.25
 
 
 def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_prob: float, attrs: dict, facts=None):
@@ -40,7 +42,8 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
     many = isinstance(data, Cells)
     dims = ("cell", "category") if many else ("category",)
     coords = {"category": np.array(data.categories, dtype=object)} | (cell_coords(data) if many else {})
-    exact = dict(exact) | beta_intervals(exact["frequency_mean"], exact["frequency_sd"], ci_prob)
+    sizes = np.array([[cell.n_reports] for cell in data.values()]) if many else data.n_reports
+    exact = dict(exact) | frequency_intervals(exact, sizes, ci_prob)
     tree = xr.DataTree()
     tree["posterior"] = xr.DataTree(xr.Dataset(coords=coords))
     tree["exact"] = xr.DataTree(
@@ -80,7 +83,7 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
         "settings": json.dumps(settings, sort_keys=True, default=float),
         "draws": NO_DRAWS,
         "frequency_draws": "moments only",
-        "frequency_intervals": "of the beta distribution with the mean and sd of F",
+        "frequency_intervals": "those of P moved to the mean and sd of F; of a beta distribution where F is much narrower",
         "identifiability": data.identifiability(),
         "caveat": data.caveat(),
     } | attrs
@@ -88,10 +91,37 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
     return tree
 
 
-def beta_intervals(mean: np.ndarray, sd: np.ndarray, ci_prob: float) -> dict[str, np.ndarray]:
-    """Return frequency_lower and frequency_upper: ends of the interval of a beta distribution with this mean and sd."""
+def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.ndarray]:
+    """Return frequency_lower and frequency_upper, multiples of 1/n, from the moments of F and the interval of P.
+
+    Where the noise of the reports decides, F and P have posteriors of one shape: the interval of P is moved to the mean and
+    sd of F. It keeps the shape of a posterior near zero, which no beta distribution has. Where the reports nearly give the
+    values away, so that F is much narrower than P, and where P has no interval, that of a beta distribution with the mean
+    and sd of F serves.
+
+    Parameters
+    ----------
+    exact : dict
+        frequency_mean and frequency_sd, and where they are known distribution_mean, _sd, _lower and _upper.
+    n_reports : float or array
+        n, which broadcasts with them.
+    ci_prob : float
+
+    Returns
+    -------
+    dict
+    """
+    mean, sd = (np.asarray(exact[f"frequency_{name}"], dtype=float) for name in ("mean", "sd"))
     ends = beta_ends(mean, sd, ((1 - ci_prob) / 2, (1 + ci_prob) / 2))
-    return {"frequency_lower": ends[0], "frequency_upper": ends[1]}
+    names = [f"distribution_{name}" for name in ("mean", "sd", "lower", "upper")]
+    if all(name in exact for name in names):
+        centre, spread, *known = (np.asarray(exact[name], dtype=float) for name in names)
+        ratio = np.divide(sd, spread, out=np.zeros_like(sd), where=spread > 0)
+        alike = ratio**2 >= LEAST_SHARE
+        ends = [np.where(alike, mean + ratio * (own - centre), end) for own, end in zip(known, ends, strict=True)]
+    # F takes multiples of 1/n, and the mass of a multiple lies within half of one about it.
+    lower, upper = (np.clip(np.rint(end * n_reports), 0.0, n_reports) / n_reports + 0.0 for end in ends)
+    return {"frequency_lower": lower, "frequency_upper": upper}
 
 
 def beta_ends(mean: np.ndarray, sd: np.ndarray, levels) -> list[np.ndarray]:

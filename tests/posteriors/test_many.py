@@ -16,7 +16,7 @@ from ldpbayes.posteriors.many import Many, mixed_entries
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.posteriors.surrogate import GaussianFactors
 from ldpbayes.priors import Dirichlet, as_prior
-from ldpbayes.protocols import UnaryEncoding
+from ldpbayes.protocols import HadamardResponse, LocalHashing, UnaryEncoding
 from ldpbayes.protocols.designs import warner
 from ldpbayes.protocols.grr import GRR
 
@@ -205,22 +205,43 @@ def test_large_alphabets_have_moments_and_the_largest_categories():
 
 
 @pytest.mark.calibrate
+@pytest.mark.parametrize("kind", [UnaryEncoding.optimized, LocalHashing, HadamardResponse])
 @pytest.mark.parametrize("prior", ["jeffreys", "learnt"])
-def test_other_reports_without_draws_are_expanded(prior):
+def test_other_reports_without_draws_are_expanded(prior, kind):
     """Against weighted draws of the full likelihood; the test below is that of the quantiles by the saddle point."""
     rng = np.random.default_rng(2)
-    protocol = UnaryEncoding.optimized(40, 1.5)
+    protocol = kind(40, 1.5)
     p = 1 / np.arange(1.0, 41)
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(3000, p / p.sum()), rng))
     collection = Collection([str(x) for x in range(40)], [tally])
     tree = fit(collection, prior, draws=0)
     known = fit(collection, prior, "surrogate" if prior == "jeffreys" else "mixture", random_seed=1, estimates=False)
-    ours, theirs = (one["summary"].sel(target="distribution") for one in (tree, known))
-    sd = theirs["sd"].values
-    assert (np.abs(ours["mean"] - theirs["mean"]) < 0.15 * sd).all()
-    np.testing.assert_allclose(ours["sd"], sd, rtol=0.12)
-    for end in ("lower", "upper"):
-        assert (np.abs(ours[end] - theirs[end]) < 0.35 * sd).all()
+    for target in ("distribution", "frequency"):
+        ours, theirs = (one["summary"].sel(target=target) for one in (tree, known))
+        sd = theirs["sd"].values
+        assert (np.abs(ours["mean"] - theirs["mean"]) < 0.15 * sd).all()
+        np.testing.assert_allclose(ours["sd"], sd, rtol=0.12)
+        for end in ("lower", "upper"):
+            assert (np.abs(ours[end] - theirs[end]) < 0.35 * sd).all()
+
+
+@pytest.mark.parametrize(("epsilon", "n"), [(1.0, 2000), (5.0, 300)], ids=["noise decides", "values nearly given away"])
+def test_intervals_of_the_users_shares_without_draws(epsilon, n):
+    """Against exact draws of F. With noise a beta distribution would be off by half a sd where a share may be zero."""
+    rng, labels = np.random.default_rng(3), [*"abcdefghijkl"]
+    protocol = GRR(12, epsilon)
+    truth = rng.multinomial(n, rng.dirichlet(np.full(12, 0.5)))
+    collection = Collection(labels, [Tally(protocol, *protocol.simulate(truth, rng))])
+    tree = fit(collection, "jeffreys", draws=0)
+    known = fit(collection, "jeffreys", "exact", random_seed=1)
+    shown = tree["summary"].sel(target="frequency")
+    draws = known["posterior"]["frequency"].values.reshape(-1, 12)
+    level = (1 - tree["summary"].attrs["ci_prob"]) / 2
+    sd = np.maximum(shown["sd"].values, 1 / n)
+    for end, at in (("lower", level), ("upper", 1 - level)):
+        exact = np.quantile(draws, at, axis=0, method="inverted_cdf")
+        assert (np.abs(shown[end].values - exact) < 0.25 * sd + 1.01 / n).all()
+        np.testing.assert_allclose(shown[end] * n, np.rint(shown[end] * n), atol=1e-6)
 
 
 def test_quantiles_by_the_saddle_point():
