@@ -35,7 +35,7 @@ def pilot_given_supports(supports, n, hit, other, alpha):
 
 
 def measured(rows, summary, alpha, draws, rng):
-    """Return (largest error of a mean in sd, its Monte Carlo error, least and largest ratio of sds, prediction)."""
+    """Return (errors of the means in sd, their Monte Carlo errors, ratios of sds, theirs, share of effective draws)."""
     proposal = surrogate.Proposal(surrogate.GaussianFactors(alpha, summary.linear, summary.tangent_curvature))
     p, log_surrogate = surrogate.proposals(proposal, draws, rng)
     base = np.exp(summary.log_likelihood(p.T) - log_surrogate - (summary.log_likelihood(p.T) - log_surrogate).max())
@@ -50,8 +50,9 @@ def measured(rows, summary, alpha, draws, rng):
     mean, true = base @ p, weight @ p
     sd, true_sd = np.sqrt(base @ (p - mean) ** 2), np.sqrt(weight @ (p - true) ** 2)
     shift = (mean - true) / true_sd
-    noise = np.sqrt(((weight - base)[:, None] ** 2 * ((p - true) / true_sd) ** 2).sum(axis=0))
-    return shift, noise, sd / true_sd, 1 / (weight**2).sum() / draws
+    moved, place = (weight - base) ** 2, (p - true) / true_sd
+    noise, ratio_noise = np.sqrt(moved @ place**2), 0.5 * np.sqrt(moved @ (place**2 - 1) ** 2)
+    return shift, noise, sd / true_sd, ratio_noise, 1 / (weight**2).sum() / draws
 
 
 def main():
@@ -80,7 +81,7 @@ def main():
                 for spread in (None, variance):
                     summary = Summary.of(rows, pilot, spread)
                     draws = args.draws if n * a < 3e7 else 600
-                    shift, noise, ratio, efficiency = measured(rows, summary, alpha, draws, rng)
+                    shift, noise, ratio, _, efficiency = measured(rows, summary, alpha, draws, rng)
                     worst = np.abs(shift).argmax()
                     # one fixed-point step: the gradient averaged over the posterior's spread, less the quadratic's
                     prop = surrogate.Proposal(surrogate.GaussianFactors(alpha, summary.linear, summary.tangent_curvature))

@@ -6,7 +6,7 @@ A case is a protocol, a population, ε from 0.5 to 4, 8 to 256 categories and 10
 reports become summaries as a scan makes them: the pilot is the posterior mean given the support counts, beyond ε = 1.5 with
 the spread of that posterior and a sample of reports. Each is checked with its sample, without it, and, as ``fit`` does with
 reports that were kept, expanded at the posterior mean itself. Errors are measured as in ``summary_boundary.py``; the sd of a
-category is compared relative to the full posterior's.
+category is compared relative to the full posterior's. ``surely`` is the larger error less three Monte Carlo errors.
 """
 
 import argparse
@@ -35,7 +35,7 @@ SIZES, REPORTS = (8, 12, 24, 48, 100, 160, 256), (1000, 3000, 10_000, 30_000, 10
 LEVELS = (0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
 HEADINGS = (
     "protocol population categories reports epsilon seed form kept predicted accepted error noise least_sd most_sd "
-    "efficiency distance seconds"
+    "surely efficiency distance pairs gap seconds"
 ).split()
 
 
@@ -90,13 +90,17 @@ def case(rng, seed):
         # The sample changes the prediction only.
         error = done if form == "sampled" else measured(tally.rows, summary, alpha, 2000 if n * a < 3e6 else 1000, rng)
         done = error
-        shift, noise, ratio, efficiency = error
+        shift, noise, ratio, ratio_noise, efficiency = error
         worst = np.abs(shift).argmax()
+        surely = max((np.abs(shift) - 3 * noise).max(), (np.abs(ratio - 1) - 3 * ratio_noise).max(), 0.0)
         yield [
             *(kind, name, a, n, eps, seed, form, int(n < kept_below(protocol)), round(found.error, 4)),
             int(not found.problem),
-            *(round(float(x), 4) for x in (np.abs(shift[worst]), noise[worst], ratio.min(), ratio.max(), efficiency)),
-            *(round(found.distance, 3), round(time.process_time() - began, 2)),
+            *(
+                round(float(x), 4)
+                for x in (np.abs(shift[worst]), noise[worst], ratio.min(), ratio.max(), surely, efficiency)
+            ),
+            *(round(found.distance, 3), round(found.pairs, 4), round(found.gap, 3), round(time.process_time() - began, 2)),
         ]
 
 

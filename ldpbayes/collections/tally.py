@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.likelihoods import Rows
-from ldpbayes.protocols.base import AbstractProtocol, distinct
+from ldpbayes.protocols.base import UNSORTED, AbstractProtocol, distinct, merged
 from ldpbayes.protocols.repeated import histories_of
 
 
@@ -21,7 +21,7 @@ class Tally:
     ----------
     protocol : AbstractProtocol
     reports : array
-        Reports, repeated or not; merged and sorted.
+        Reports, repeated or not; merged, and sorted unless there are many of several bytes and no two are equal.
     counts : (m,) array of whole numbers, optional
         Users behind each entry of reports; one each by default.
     name : str
@@ -59,11 +59,16 @@ class Tally:
                 "take labels, and protocol.parse_reports([texts], labels) turns them into reports."
             )
         try:
-            reports = self._histories(user) if user is not None else self.protocol.check_reports(self.reports)
+            if user is not None:
+                self._keep(*merged(self._histories(user)))
+                return
+            if self.counts is None:
+                self._keep(*self.protocol.tally_reports(self.reports))
+                return
+            reports = self.protocol.check_reports(self.reports)
         except DataError as err:
             raise err.at(field=self.name) from None
-        counts = None if self.counts is None else checks.counts(self.counts, "counts", len(reports))
-        self._settle(reports, counts)
+        self._settle(reports, checks.counts(self.counts, "counts", len(reports)))
 
     def _histories(self, user: ArrayLike) -> np.ndarray:
         """Return the histories of long data, one report a row, and keep their protocol."""
@@ -107,11 +112,14 @@ class Tally:
         self._settle(reports, counts)
         return self
 
-    def _settle(self, reports: np.ndarray, counts: np.ndarray | None) -> None:
-        """Merge the reports and keep them, and the labels, as they will stay."""
-        if counts is not None and counts.sum(dtype=float) > checks.MAX_COUNT:
+    def _settle(self, reports: np.ndarray, counts: np.ndarray) -> None:
+        """Merge the reports and keep them."""
+        if counts.sum(dtype=float) > checks.MAX_COUNT:
             raise DataError(f"channel {self.name!r} has more than 10**12 reports")
-        reports, counts = distinct(reports, counts)
+        self._keep(*merged(reports, counts))
+
+    def _keep(self, reports: np.ndarray, counts: np.ndarray) -> None:
+        """Keep distinct reports, their counts and the labels as they will stay."""
         if counts.sum() == 0:
             raise DataError(f"channel {self.name!r} has no reports")
         for array in (reports, counts):
@@ -142,15 +150,17 @@ class Tally:
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self.protocol.name, self.name, self.reports.shape, self.counts.tobytes()))
+        return hash((self.protocol.name, self.name, self.reports.shape, np.sort(self.counts).tobytes()))
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Tally)
-            and (self.protocol, self.name) == (other.protocol, other.name)
-            and np.array_equal(self.reports, other.reports)
-            and np.array_equal(self.counts, other.counts)
-        )
+        if not (isinstance(other, Tally) and (self.protocol, self.name) == (other.protocol, other.name)):
+            return False
+        if self.reports.shape != other.reports.shape:
+            return False
+        same = [(one.reports, one.counts) for one in (self, other)]
+        if len(self.reports) >= UNSORTED and not np.array_equal(self.reports, other.reports):
+            same = [distinct(*one) for one in same]
+        return all(map(np.array_equal, *same))
 
     @property
     def n_reports(self) -> int:

@@ -198,6 +198,12 @@ class Rows(AbstractLikelihood):
     def dense(self) -> FloatArray:
         """Return L as an (n_rows, a) array; tests compare the fast products with it."""
 
+    def columns(self, index: IntArray) -> FloatArray:
+        """Return L[:, index], shape (n_rows, k)."""
+        units = np.zeros((len(index), self.n_categories))
+        units[np.arange(len(index)), index] = 1.0
+        return np.stack([self.matvec(unit) for unit in units], axis=1)
+
     @abc.abstractmethod
     def support_counts(self) -> FloatArray:
         """Return C_x, how many reports have x in their support, shape (a,).

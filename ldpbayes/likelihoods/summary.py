@@ -4,13 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods.base import AbstractLikelihood, Rows
+from ldpbayes.likelihoods.expansion import expected_inverses, noise_of
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.likelihoods.weighted import PseudoRows
+
+#: Pairs of so many of the most probable categories are looked at: what a diagonal misses of the curvature lies there.
+HEAVY = 8
+
+
+class Missed(NamedTuple):
+    """What an expansion leaves out at a posterior, by a sample of the reports.
+
+    Attributes
+    ----------
+    gradient : (a,) array
+        E[∇ℓ] over the posterior minus the gradient of the expansion, both of the sample, over the sample's rate.
+    curvature : (a,) array
+        The curvature over the posterior divided by that of the expansion.
+    heavy : (k,) int array
+        The most probable categories.
+    pairs : (k, k) array
+        H − diag(D) − f1ᵀ − 1fᵀ between them.
+    """
+
+    gradient: np.ndarray
+    curvature: np.ndarray
+    heavy: np.ndarray
+    pairs: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,8 +179,8 @@ class Summary(AbstractLikelihood):
         mean = p * (slope + (self.n_reports - (p * slope).sum(axis=-1, keepdims=True)))
         return mean, np.maximum(mean - p**2 * self.square, 0.0)
 
-    def missed(self, mean, spread) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return what the expansion leaves out at ``mean``, by the sample: of the gradient, and the ratio of curvatures.
+    def missed(self, mean, spread) -> Missed | None:
+        """Return what the expansion leaves out at ``mean``, by the sample; None where there is no sample.
 
         Parameters
         ----------
@@ -165,16 +191,20 @@ class Summary(AbstractLikelihood):
 
         Returns
         -------
-        tuple of two (a,) arrays, or None where there is no sample
-            E[∇ℓ] over the spread minus the gradient of the expansion, both of the sample, times 1/rate; and the curvature
-            over the spread divided by that of the expansion.
+        Missed or None
         """
         if self.sample is None:
             return None
         mean = np.maximum(mean, 1e-12)
         here, there = Summary.of(self.sample, self.pilot, self.spread), Summary.of(self.sample, mean / mean.sum(), spread)
         expanded = here.gradient - here.tangent_curvature * (there.pilot - self.pilot)
-        return (there.gradient - expanded) / self.rate, there.tangent_curvature / here.tangent_curvature
+        heavy = np.argsort(-mean)[:HEAVY]
+        return Missed(
+            (there.gradient - expanded) / self.rate,
+            there.tangent_curvature / here.tangent_curvature,
+            heavy,
+            _pairs(self.sample, there, heavy) / self.rate,
+        )
 
     @cached_property
     def structure_gap(self) -> float:
@@ -243,6 +273,18 @@ class Summary(AbstractLikelihood):
             return NotImplemented
         names = [name for name in self.__dataclass_fields__ if name != "sample"]
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
+
+
+def _pairs(rows, summary, heavy):
+    """Return H − diag(D) − f1ᵀ − 1fᵀ of a summary of these rows between some categories, shape (k, k)."""
+    centre = rows.matvec(summary.pilot)
+    noise = np.zeros_like(centre) if summary.spread is None else noise_of(rows, summary.spread)
+    columns = rows.columns(heavy)
+    hessian = columns.T @ (columns * (rows.counts * expected_inverses(centre, noise)[1])[:, None])
+    shared = (summary.square - summary.tangent_curvature)[heavy] / 2
+    left = hessian - shared[:, None] - shared
+    np.fill_diagonal(left, 0.0)
+    return left
 
 
 def _joined(one, other):

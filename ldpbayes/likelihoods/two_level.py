@@ -182,6 +182,10 @@ class SupportRows(TwoLevelRows):
     def dense(self):
         return 1 + self.beta * self._members(slice(None))
 
+    def columns(self, index):
+        held = (self.bits[:, index >> 3] >> (7 - (index & 7)).astype(np.uint8)) & np.uint8(1)
+        return 1.0 + self.beta * held
+
     def value_and_gradient(self, p):
         """Return Σ w log(L p) (without constants) and its gradient L.T (w / L p), reading the bits once."""
         if self.is_small:

@@ -23,6 +23,8 @@ MAX_ERROR = 0.1
 #: What the sample's third moments predict is multiplied by this, expanded at a point and with a spread (which removes most
 #: of the third order): products of at most a tenth stayed above the error measured.
 MARGINS = 1.3, 2.0
+#: The error of the sds by pairs of categories is multiplied by this: a few were a tenth larger than predicted.
+PAIR_MARGIN = 1.3
 #: Of the third order that an expansion at a point leaves out, one with the spread at its own mean leaves less than this.
 SPREAD_LEFT = 0.9
 #: The bound without a sample is SLOPE · ρ · min(1, √(GROUND a / n)), ρ the largest Σ w L²/u² over Σ w L/u of a category;
@@ -46,13 +48,16 @@ class Accuracy:
     by : str
         What predicts it.
     gap : float
-        Share of the Hessian that the diagonal form misses, less its noise; nan for a summary with a spread.
+        Share of the Hessian that the diagonal form misses, less its noise; nan for one with a spread and a sample.
+    pairs : float
+        The part of the error that comes from what the diagonal form misses between the most probable categories.
     """
 
     distance: float
     error: float
     by: str
     gap: float
+    pairs: float = 0.0
 
     @property
     def problem(self) -> str:
@@ -144,18 +149,32 @@ def accuracy(summary, mean, variance, spread):
         ratio = float(np.max(summary.square / np.maximum(summary.gradient, 1e-300)))
         error = SLOPE * ratio * min(1.0, math.sqrt(GROUND * mean.size / summary.n_reports))
         error *= max(1.0, (1 + distance**2) / NEAR)
-        by = "a bound without a sample of reports"
+        pairs, by = 0.0, "a bound without a sample of reports"
     else:
-        left, curvature = found
-        moved = variance * (left - (variance @ left) / variance.sum())
+        moved = variance * (found.gradient - (variance @ found.gradient) / variance.sum())
         # Where the prior decides, the likelihood's curvature hardly matters.
         share = np.minimum(summary.tangent_curvature * variance, 1.0)
-        widened = np.abs(np.sqrt(curvature) - 1) * share
+        widened = np.abs(np.sqrt(found.curvature) - 1) * share
         error = MARGINS[summary.spread is not None] * float(max(np.max(np.abs(moved) / sd), np.max(widened)))
+        pairs = PAIR_MARGIN * _off_by_pairs(found, spread)
         by = f"third moments of a sample of {round(summary.sample.counts.sum()):,} reports"
     noise = GAP_NOISE * mean.size / summary.n_reports
-    gap = math.sqrt(max(summary.structure_gap**2 - noise, 0.0)) if summary.spread is None else math.nan
-    return Accuracy(distance, error, by, gap)
+    # With a spread H p₀ = G holds nearly; where a sample says more, it is not asked.
+    seen = replace(summary, spread=None).structure_gap if found is None or summary.spread is None else math.nan
+    gap = math.sqrt(max(seen**2 - noise, 0.0))
+    return Accuracy(distance, max(error, pairs), by, gap, pairs)
+
+
+def _off_by_pairs(found, spread):
+    """Return the largest relative error of a sd by what the diagonal form misses between the most probable categories.
+
+    With S = diag(v) − v vᵀ/Σv the covariance of the expansion and E what it misses, the covariance is S − S E (1 + S E)⁻¹ S.
+    """
+    heavy, pairs = found.heavy, found.pairs
+    near = np.diag(spread[heavy]) - np.outer(spread[heavy], spread[heavy]) / spread.sum()
+    moved = np.diag(near @ pairs @ np.linalg.solve(np.eye(heavy.size) + near @ pairs, near))
+    ratio = 1 - moved / np.diag(near)
+    return float(np.max(np.abs(1 / np.sqrt(np.maximum(ratio, 1e-3)) - 1)))
 
 
 def trusted(summary):
@@ -323,7 +342,7 @@ def of_rows(rows, alpha):
     point = replace(Summary.of(rows, mean), sample=rows)
     seen = Expansion(point, alpha).accuracy
     own = Expansion(replace(Summary.of(rows, mean, spread), sample=rows), alpha)
-    return own, replace(seen, error=SPREAD_LEFT * seen.error / MARGINS[0])
+    return own, replace(seen, error=max(SPREAD_LEFT * seen.error / MARGINS[0], seen.pairs))
 
 
 def summary_of(rows):

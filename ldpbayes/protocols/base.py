@@ -162,6 +162,13 @@ class AbstractProtocol(abc.ABC):
     def check_reports(self, reports: ArrayLike) -> np.ndarray:
         """Return reports as a canonical array, or raise a DataError that names the first malformed one."""
 
+    def tally_reports(self, reports: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """Return (distinct canonical reports, how often each came), or raise the DataError of check_reports.
+
+        Reports that are a few integers are counted at once.
+        """
+        return merged(self.check_reports(reports))
+
     @abc.abstractmethod
     def parse_reports(self, columns: Sequence, categories: Sequence[str]) -> np.ndarray:
         """Return the canonical array for one column per report field: texts, or a class of ``protocols.columns``."""
@@ -243,7 +250,7 @@ class AbstractProtocol(abc.ABC):
                 f"Simulating {self.design} draws the report of every user, of {MAX_DRAWN_USERS:,} at most; got "
                 f"{true_counts.sum():,} users."
             )
-        return distinct(self.privatize(np.repeat(np.arange(self.n_categories), true_counts), rng))
+        return merged(self.privatize(np.repeat(np.arange(self.n_categories), true_counts), rng))
 
     def simulate_support_counts(self, true_counts: ArrayLike, rng: np.random.Generator) -> np.ndarray:
         """Return how many reports of such a population support each category, shape (a,)."""
@@ -445,6 +452,10 @@ def independent_sizes(n_categories, hit_rates):
     return np.convolve(others, [1 - g, g])
 
 
+#: Reports from which they are not sorted where all are distinct, and of which so many are looked at first.
+UNSORTED, SOME = 2**16, 2**12
+
+
 def distinct(reports, counts=None):
     """Return (distinct reports in sorted order, summed int64 counts) of a report array."""
     reports = np.ascontiguousarray(reports)
@@ -467,6 +478,61 @@ def distinct(reports, counts=None):
         order, new = _sort_rows(reports.reshape(len(reports), -1).view(np.uint8))
     starts = np.flatnonzero(new)
     return reports.take(order[starts], axis=0), np.add.reduceat(counts[order], starts)
+
+
+def merged(reports, counts=None):
+    """Return (distinct reports, summed int64 counts) of a canonical report array.
+
+    They are sorted, except where there are many reports of several bytes and no two are equal: these stay as they are,
+    for sorting takes longer than all else that is done with them.
+
+    Parameters
+    ----------
+    reports : array
+    counts : (m,) int64 array, optional
+    """
+    if reports.ndim == 2 and UNSORTED <= len(reports) < 2**31 and not _equal_pair(reports):
+        return reports.copy(), np.ones(len(reports), dtype=np.int64) if counts is None else counts.copy()
+    return distinct(reports, counts)
+
+
+def _equal_pair(reports):
+    """Return whether two reports are equal: first a look at some of them."""
+    from ldpbayes.protocols import _distinct_kernels
+
+    rows = np.ascontiguousarray(reports).reshape(len(reports), -1).view(np.uint8)
+    for some in (rows[:SOME], rows):
+        table = np.zeros(2 ** (2 * len(some) - 1).bit_length(), dtype=np.uint64)
+        if not _distinct_kernels.all_distinct(some, table):
+            return True
+    return False
+
+
+def count_labels(reports, n_outputs):
+    """Return (distinct reports, counts) of integers in 0..n_outputs-1 as check_labels and distinct would, read once.
+
+    Parameters
+    ----------
+    reports : array-like
+    n_outputs : int
+
+    Raises
+    ------
+    DataError
+        As check_labels.
+    """
+    array = np.asarray(reports)
+    # Some are looked at first: a column of seeds, say, would make a table of gigabytes.
+    plain = array.ndim == 1 and array.dtype == np.int64 and array.size > n_outputs <= 2**20
+    if plain and checks.within(array[:: -(-array.size // SOME)].copy(), n_outputs):
+        try:
+            totals = np.bincount(array, minlength=n_outputs)
+        except (ValueError, MemoryError):  # a negative number, or one far outside
+            totals = np.empty(0)
+        if len(totals) == n_outputs:
+            unique = np.flatnonzero(totals)
+            return unique, totals[unique]
+    return distinct(check_labels(array, n_outputs))
 
 
 def _spans(reports):

@@ -37,7 +37,12 @@ def sizes(bits):
     """Return |y| of each packed report, shape (m,)."""
     if bits.shape[1] % 8 == 0 and bits.flags.c_contiguous:
         bits = bits.view(np.uint64)  # the order of bytes does not matter to a count, and words are eight times fewer
-    return np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
+        return np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
+    held = np.bitwise_count(bits)
+    out = held[:, 0].astype(np.int64)
+    for column in range(1, bits.shape[1]) if bits.shape[1] <= 16 else ():
+        out += held[:, column]
+    return out if bits.shape[1] <= 16 else held.sum(axis=1, dtype=np.int64)
 
 
 def bernoulli(n, n_categories, probability, rng):

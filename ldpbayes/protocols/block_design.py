@@ -12,7 +12,7 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import CyclicRows
 from ldpbayes.protocols import projective
-from ldpbayes.protocols.base import AbstractProtocol, check_labels, parse_labels
+from ldpbayes.protocols.base import AbstractProtocol, check_labels, count_labels, parse_labels
 
 #: Most categories: the points of a geometry are listed once.
 MAX_CATEGORIES = 2**20
@@ -112,6 +112,9 @@ class BlockDesign(AbstractProtocol):
 
     def check_reports(self, reports):
         return check_labels(reports, self.n_outputs)
+
+    def tally_reports(self, reports):
+        return count_labels(reports, self.n_outputs)
 
     def parse_reports(self, columns, categories):
         return parse_labels(columns[0], [str(y) for y in range(self.n_outputs)])

@@ -12,7 +12,15 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.likelihoods import DenseRows
-from ldpbayes.protocols.base import AbstractProtocol, Binomials, check_labels, largest_ratio, log_above, parse_labels
+from ldpbayes.protocols.base import (
+    AbstractProtocol,
+    Binomials,
+    check_labels,
+    count_labels,
+    largest_ratio,
+    log_above,
+    parse_labels,
+)
 from ldpbayes.protocols.decoding import MatrixDecoder
 
 
@@ -101,6 +109,9 @@ class Channel(AbstractProtocol):
 
     def check_reports(self, reports):
         return check_labels(reports, self.n_outputs)
+
+    def tally_reports(self, reports):
+        return count_labels(reports, self.n_outputs)
 
     def parse_reports(self, columns, categories):
         return parse_labels(columns[0], self.answers)

@@ -119,6 +119,11 @@ class CohortRR(AbstractProtocol):
     def check_reports(self, reports):
         return hashing.check_pairs(reports, "cohort", self.cohorts, self.buckets)
 
+    def tally_reports(self, reports):
+        few = self.n_outputs is not None and self.n_outputs <= hashing.COUNTED
+        found = hashing.count_pairs(reports, self.cohorts, self.buckets) if few else None
+        return super().tally_reports(reports) if found is None else found
+
     def parse_reports(self, columns, categories):
         return hashing.parse_pairs(columns, "cohort", self.cohorts, self.buckets)
 

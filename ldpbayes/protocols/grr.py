@@ -11,7 +11,7 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import IdentityRows
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, check_labels, parse_labels
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, check_labels, count_labels, parse_labels
 
 #: Largest a + β at which one random double settles truth and category; their probabilities are then exact to 2^-53.
 ONE_DRAW = 2.0**20
@@ -67,6 +67,9 @@ class GRR(AbstractProtocol):
 
     def check_reports(self, reports):
         return check_labels(reports, self.n_categories)
+
+    def tally_reports(self, reports):
+        return count_labels(reports, self.n_categories)
 
     def parse_reports(self, columns, categories):
         return parse_labels(columns[0], categories)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.likelihoods import HadamardRows
-from ldpbayes.protocols.base import AbstractProtocol, check_labels, parse_labels
+from ldpbayes.protocols.base import AbstractProtocol, check_labels, count_labels, parse_labels
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,9 @@ class HadamardResponse(AbstractProtocol):
 
     def check_reports(self, reports):
         return check_labels(reports, self.n_outputs)
+
+    def tally_reports(self, reports):
+        return count_labels(reports, self.n_outputs)
 
     def parse_reports(self, columns, categories):
         return parse_labels(columns[0], [str(y) for y in range(self.n_outputs)])

@@ -22,6 +22,9 @@ MAX_BUCKETS = 2**20
 #: Most entries of a protocol's table of buckets, one for each cohort, hash and category.
 MAX_TABLE = 2**24
 
+#: Pairs up to which a table of counts is made at once.
+COUNTED = 2**20
+
 #: Entries up to which supports are hashed in NumPy, which takes less time than loading the compiled kernel.
 SMALL = 2**18
 
@@ -269,6 +272,28 @@ def check_pairs(reports, first, n_first, n_values):
             i = int(np.flatnonzero(bad)[0])
             raise DataError(f"{name} {column[i]} is outside 0..{limit - 1}", line=i, field=name)
     return array.astype(np.int64)
+
+
+def count_pairs(reports, n_first, n_values):
+    """Return (distinct pairs, counts) of (first, value) in sorted order; None where something is wrong with one.
+
+    Parameters
+    ----------
+    reports : array-like
+    n_first, n_values : int
+        The columns are below them; their product is a few million at most.
+    """
+    array = np.asarray(reports)
+    if array.ndim != 2 or array.shape[1] != 2 or array.dtype != np.int64 or len(array) < 2:
+        return None
+    first, value = array[:, 0], array[:, 1]
+    if not (first.min() >= 0 and first.max() < n_first and value.min() >= 0 and value.max() < n_values):
+        return None
+    code = first * n_values
+    code += value
+    totals = np.bincount(code, minlength=n_first * n_values)
+    seen = np.flatnonzero(totals)
+    return np.stack(np.divmod(seen, n_values), axis=1), totals[seen]
 
 
 def parse_integers(column, name, limit):

@@ -132,6 +132,11 @@ class LocalHashing(AbstractProtocol):
     def check_reports(self, reports):
         return hashing.check_pairs(reports, "seed", self._n_seeds, self.buckets)
 
+    def tally_reports(self, reports):
+        few = self.seeds is not None and self.seeds * self.buckets <= hashing.COUNTED
+        found = hashing.count_pairs(reports, self.seeds, self.buckets) if few else None
+        return super().tally_reports(reports) if found is None else found
+
     def parse_reports(self, columns, categories):
         return hashing.parse_pairs(columns, "seed", self._n_seeds, self.buckets)
 

@@ -9,7 +9,7 @@ from ldpbayes import ArgumentError, Cells, Collection, InfeasibleError, Tally, f
 from ldpbayes.fitting import make_method, select_method
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.expansion import Accuracy, Expansion, summary_of
+from ldpbayes.posteriors.expansion import Accuracy, Expansion, of_rows, summary_of
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import UnaryEncoding
 from ldpbayes.protocols.hadamard import HadamardResponse
@@ -179,3 +179,26 @@ def test_labels_must_fit(held):
         Summarized(["a", "b"], held[1])
     assert "pilot" in Accuracy(0.1, 0.2, "a bound", 0.0).problem
     assert Dirichlet.jeffreys(8).total == 4
+
+
+@pytest.mark.parametrize(("kind", "epsilon", "refused"), [("dual", 3.0, True), ("optimized", 1.0, False)])
+def test_two_categories_that_share_everything_are_no_diagonal(kind, epsilon, refused):
+    """The curvature between the two is their own; what the sds lose by a diagonal is seen in a sample, and in all rows."""
+    rng = np.random.default_rng(1)
+    protocol = getattr(UnaryEncoding, kind)(24, epsilon)
+    truth = np.zeros(24, dtype=int)
+    truth[:2] = 12_000, 8000
+    rows = Tally(protocol, *protocol.simulate(truth, rng)).rows
+    own, found = of_rows(rows, np.full(24, 0.5))
+    assert bool(found.problem) == refused
+    # Against the curvature of all pairs at the same point.
+    pilot = own.summary.pilot
+    tangent = np.eye(24) - 1 / 24
+    here = Summary.of(rows, pilot)
+    weights = rows.counts / rows.matvec(pilot) ** 2
+    both = [tangent @ matrix @ tangent for matrix in (rows.gram(weights), np.diag(here.tangent_curvature))]
+    ridge = np.diag(0.5 / pilot**2)  # the prior holds the categories that are nearly empty
+    exact, diagonal = (np.sqrt(np.linalg.pinv(tangent @ (one + ridge) @ tangent).diagonal()[:2]) for one in both)
+    off = np.abs(exact / diagonal - 1).max()
+    assert 0.7 * off - 0.02 < found.pairs < 2 * off + 0.02 and (off > 0.2) == refused
+    np.testing.assert_allclose(rows.columns(np.array([3, 0])), rows.dense()[:, [3, 0]])
