@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 
 from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
-from ldpbayes.protocols import GRR, AbstractProtocol, Channel, designs, kronecker
+from ldpbayes.protocols import GRR, AbstractProtocol, Channel, UnaryEncoding, designs, kronecker
+from ldpbayes.protocols.base import UNSORTED
+from ldpbayes.protocols.base import merged as merged_reports
+from ldpbayes.protocols.cohort_rr import CohortRR
 
 GRR4 = GRR(4, epsilon=1.0)
 reports = st.lists(st.integers(0, 3), min_size=1, max_size=40)
@@ -171,3 +174,46 @@ def test_a_channel_too_large_to_write_out_is_not_checked(monkeypatch):
     assert (
         Collection(("honest", "lying", "others"), Tally(designs.stochastic_lie_detector(1 / 6), [0, 1])).unidentified() == []
     )
+
+
+def test_many_distinct_reports_are_neither_sorted_nor_the_callers_array():
+    rng = np.random.default_rng(1)
+    protocol = UnaryEncoding.optimized(60, 1.0)
+    reports = protocol.privatize(rng.integers(60, size=UNSORTED), rng)
+    tally = Tally(protocol, reports)
+    np.testing.assert_array_equal(tally.reports, reports)
+    assert (tally.counts == 1).all() and reports.flags.writeable and not tally.reports.flags.writeable
+    other = Tally(protocol, reports[::-1])
+    assert other == tally and hash(other) == hash(tally)
+    np.testing.assert_array_equal(tally.rows.support_counts(), other.rows.support_counts())
+    reports[-1] = reports[5]
+    merged = Tally(protocol, reports)
+    np.testing.assert_array_equal(merged.reports, np.unique(reports, axis=0))
+    assert merged.n_reports == UNSORTED and merged.counts.max() == 2 and merged != tally
+
+
+@pytest.mark.parametrize("width", [1, 5, 8, 13, 16, 19])
+def test_rows_of_any_width_are_known_to_be_distinct(width):
+    numbers = np.arange(UNSORTED + 3, dtype=np.int64).view(np.uint8).reshape(-1, 8)
+    rows = np.zeros((len(numbers), width), dtype=np.uint8)
+    rows[:, -min(width, 8) :] = numbers[:, : min(width, 8)]
+    found, counts = merged_reports(rows)
+    assert counts.sum() == len(rows) and (len(found) == len(rows)) == (width > 2)
+    again, counts = merged_reports(np.concatenate([rows, rows[-1:]]))
+    assert len(again) == len(found) and counts.sum() == len(rows) + 1
+
+
+@pytest.mark.parametrize("bad", [-1, 5, 2**40, -(2**62)])
+@pytest.mark.parametrize("at", [0, 777, 9999])
+def test_counting_integers_names_the_first_bad_one(bad, at):
+    reports = np.arange(10_000) % 5
+    np.testing.assert_array_equal(Tally(GRR(5, 1.0), reports).counts, np.full(5, 2000))
+    reports[at] = bad
+    with pytest.raises(DataError, match=rf"report {bad} is outside 0\.\.4"):
+        Tally(GRR(5, 1.0), reports)
+    pairs = np.stack([np.arange(10_000) % 6, np.arange(10_000) % 4], axis=1)
+    protocol = CohortRR(10, 1.0, 4, 6)
+    assert Tally(protocol, pairs) == Tally(protocol, *np.unique(pairs, axis=0, return_counts=True))
+    pairs[at, 1] = bad
+    with pytest.raises(DataError, match=rf"value {bad} is outside 0\.\.3"):
+        Tally(protocol, pairs)
