@@ -1,44 +1,102 @@
 """Checks of a smooth fit: against the recipe's shares, and whether values look rounded."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
+from scipy.special import ndtri
 
 #: A difference of the shares by more posterior standard deviations than this is a warning.
 MOST = 0.5
+#: A smooth model is believed to be more precise by at most this share of its variance.
+MORE = 1.0
 #: Rounding classes are divisors of whole values, the coarsest first; what none divides is a class as well.
 DIVISORS = (15, 5)
 #: Whole values look rounded where so many times as many as expected by chance are divisible.
 EXCESS = 1.3
 
 
-def discrepancy(shares: np.ndarray, recipe: np.ndarray) -> np.ndarray:
-    """Return (posterior mean share − recipe's share) / posterior sd of each group, shape (k,).
+@dataclass(frozen=True, eq=False)
+class Check:
+    """How far smooth shares are from those of the recipe, for each cell and group.
 
-    The recipe's share needs no model of the value. A smooth model that holds has a posterior mean within about a tenth of
-    a standard deviation of it.
+    Attributes
+    ----------
+    discrepancy : (cells, k) array
+        (posterior mean share − recipe's share) / posterior sd.
+    allowed : (cells, k) array
+        What a sound model may have.
+    """
+
+    discrepancy: np.ndarray
+    allowed: np.ndarray
+
+    @property
+    def worst(self) -> tuple[float, float]:
+        """The discrepancy that is largest in units of what is allowed, and what is allowed there."""
+        at = np.unravel_index(np.argmax(np.abs(self.discrepancy) / self.allowed), self.discrepancy.shape)
+        return float(np.abs(self.discrepancy[at])), float(self.allowed[at])
+
+    @property
+    def good(self) -> bool:
+        """Whether no discrepancy is larger than what is allowed."""
+        return bool((np.abs(self.discrepancy) <= self.allowed).all())
+
+
+def check_shares(shares: Sequence[np.ndarray], recipe: Sequence[np.ndarray], variance: Sequence[np.ndarray]) -> Check:
+    """Return the check of the shares of all cells.
+
+    The recipe's share needs no model of the value. Where the smooth model holds and is hardly more precise, its posterior
+    mean is within a tenth of a standard deviation of it. A model that is more precise may be further away: the difference
+    of an efficient and another unbiased estimate has the difference of their variances (Hausman, 1978). Allowed is
+    √(MOST² + z² (variance of the recipe / posterior variance − 1)), with z for one false warning in a hundred.
 
     Parameters
     ----------
-    shares : (S, k) array
-    recipe : (k,) array
+    shares : sequence of (S, k) arrays
+    recipe, variance : sequence of (k,) arrays
+        The recipe's shares, and their variances.
     """
-    sd = shares.std(axis=0, ddof=1)
-    apart = shares.mean(axis=0) - recipe
-    return np.where(np.abs(apart) < 1e-9, 0.0, apart / np.maximum(sd, 1e-12))
+    mean = np.stack([one.mean(axis=0) for one in shares])
+    posterior = np.maximum(np.stack([one.var(axis=0, ddof=1) for one in shares]), 1e-24)
+    apart = mean - np.stack(recipe)
+    apart = np.where(np.abs(apart) < 1e-9, 0.0, apart / np.sqrt(posterior))
+    z = ndtri(1 - 0.005 / apart.size)
+    more = np.maximum(np.stack(variance) / posterior - 1, 0.0)
+    return Check(apart, np.sqrt(MOST**2 + z**2 * np.minimum(more, MORE)))
 
 
 def rounding_classes(value: np.ndarray) -> np.ndarray | None:
-    """Return the rounding class of whole values: 0 for multiples of 15, 1 of 5, 2 for others; None where none stand out.
+    """Return the rounding class of each value: 0 for multiples of 15, 1 of 5, 2 for others; None where none stand out.
+
+    Values count in units of 1, or of the power of ten that divides them all.
 
     Parameters
     ----------
     value : (n,) array
     """
-    if not (value == np.round(value)).all():
+    whole = _in_units(value)
+    if whole is None:
         return None
     classes = np.full(len(value), len(DIVISORS))
     for i, divisor in reversed(list(enumerate(DIVISORS))):
-        classes[value % divisor == 0] = i
-    least = min(DIVISORS)
-    if (classes < len(DIVISORS)).mean() < EXCESS / least or len(np.unique(classes)) < 2:
+        classes[whole % divisor == 0] = i
+    if (classes < len(DIVISORS)).mean() < EXCESS / min(DIVISORS) or len(np.unique(classes)) < 2:
         return None
     return classes
+
+
+def _in_units(value):
+    """Return values as whole multiples of a power of ten, or None."""
+    top = np.abs(value).max()
+    for power in range(-3, 7):
+        scaled = value / 10.0**power
+        if top / 10.0**power > 2**52:
+            continue
+        whole = np.round(scaled)
+        if (np.abs(scaled - whole) > 1e-9 * np.maximum(np.abs(scaled), 1)).any():
+            break
+        found = whole
+    else:
+        return found
+    return found if power > -3 else None

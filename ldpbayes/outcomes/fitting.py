@@ -1,5 +1,6 @@
 """The front door: by_private_group, from a frame of records to the distributions of an open value in private groups."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
+from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError, shown
 from ldpbayes.outcomes.binning import Bins, default_bins, normal_score_bins
-from ldpbayes.outcomes.checking import MOST, discrepancy, rounding_classes
+from ldpbayes.outcomes.checking import Check, check_shares, rounding_classes
 from ldpbayes.outcomes.measure import Atoms, Measure
 from ldpbayes.outcomes.recipe import bootstrap, weighed
 from ldpbayes.outcomes.records import Records, read_records
@@ -164,42 +165,28 @@ def analyse(
     held = [np.flatnonzero(records.cell == c) for c in range(len(records.cells))]
     recipes = None if records.decode is None else [_recipe(records, at, levels) for at in held]
     problem = _Problem(records, held, target, bins, draws, rng)
-    tried: list[str] = []
-    found, used, gap = None, method, None
-    if method in ("auto", "smooth"):
-        found, used = problem.smooth(None), "smooth"
-        gap = _gap(found, recipes)
-        if method == "auto" and gap is not None and np.abs(gap).max() > MOST:
-            tried.append(f"Smooth curves differ from the recipe's shares by {np.abs(gap).max():.2f} sd, more than {MOST}.")
-            classes = None if records.levels is not None else rounding_classes(records.value)
-            if classes is not None:
-                found, used = problem.smooth(classes), "rounding"
-                gap = _gap(found, recipes)
-                if np.abs(gap).max() > MOST:
-                    tried.append(f"Curves by rounding class differ by {np.abs(gap).max():.2f} sd.")
-                    found = None
-            else:
-                found = None
-            if found is None:
-                used = "recipe"
-    elif method == "rounding":
-        classes = rounding_classes(records.value)
-        if classes is None:
-            raise DataError("does not look rounded to multiples of 5 or 15; use another method", field=name)
-        found = problem.smooth(classes)
-        gap = _gap(found, recipes)
-    if found is None:
-        found = problem.recipe()
-    reason = {
-        "smooth": "Smooth curves agree with the recipe's shares."
-        if gap is not None
-        else "Smooth curves; no recipe to check.",
-        "rounding": "One curve for each rounding class.",
-        "recipe": "The recipe with a bootstrap.",
-    }[used]
-    if used == "smooth" and gap is not None and np.abs(gap).max() > MOST:
-        reason = f"Smooth curves, though they differ from the recipe's shares by {np.abs(gap).max():.2f} sd."
-    return PrivateGroups(
+    classes = None if records.levels is not None else rounding_classes(records.value)
+    if method == "rounding" and classes is None:
+        raise DataError("does not look rounded to multiples of 5 or 15; use another method", field=name)
+    ways = [method] if method != "auto" else ["smooth", *(["rounding"] if classes is not None else []), "recipe"]
+    said, check = [], None
+    for used in ways:
+        if used == "recipe":
+            found = problem.recipe()
+            said.append("The recipe with a bootstrap.")
+            break
+        found = problem.smooth(classes if used == "rounding" else None)
+        check = _check(found, records, held, recipes, target)
+        what = "Smooth curves" if used == "smooth" else "Smooth curves for each rounding class"
+        if check is None:
+            said.append(f"{what}; the reports allow no recipe to check them with.")
+            break
+        apart, allowed = check.worst
+        if check.good:
+            said.append(f"{what} agree with the recipe's shares to {apart:.2f} posterior sd.")
+            break
+        said.append(f"{what} differ from the recipe's shares by {apart:.2f} posterior sd, where {allowed:.2f} is allowed.")
+    result = PrivateGroups(
         groups=records.groups,
         measures=tuple(found.measures),
         cells=records.cells,
@@ -208,18 +195,19 @@ def analyse(
         value=name,
         target=target,
         method=used,
-        reason=" ".join([*tried, reason]),
+        reason=" ".join(said),
         quantiles=levels,
         ci_prob=ci_prob,
         random_seed=random_seed,
         n_records=records.n,
         n_bins=tuple(found.bins),
-        k_hat=found.k_hat,
-        effective_draws=found.effective,
-        discrepancies=None if gap is None else np.asarray(gap),
+        check=check,
         recipe=None if recipes is None else tuple(recipes),
-        scale=found.scale,
+        **found.facts,
     )
+    if not result.trusted:
+        warnings.warn(result.outcome, DiagnosticWarning, stacklevel=3)
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,9 +216,16 @@ class _Found:
 
     measures: list[Measure]
     bins: list[int]
-    k_hat: float = float("nan")
-    effective: float = float("nan")
-    scale: float = float("nan")
+    curves: Curves | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the result states about its draws."""
+        one = self.curves
+        if one is None:
+            return {"sampling": "independent", "k_hat": np.nan, "r_hat": np.nan, "effective_draws": np.nan, "scale": np.nan}
+        found = {"sampling": one.sampling, "k_hat": one.k_hat, "r_hat": one.r_hat, "effective_draws": one.effective}
+        return found | {"scale": float(np.median(one.scale))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +260,7 @@ class _Problem:
             parts = np.searchsorted([places[i][1] for i in mine], groups)
             measures.append(self._measure(at, own, parts, [found.shares[i] for i in mine]))
         sizes = [own.size for own in cells]
-        return _Found(measures, sizes, found.k_hat, found.effective, float(np.median(found.scale)))
+        return _Found(measures, sizes, found)
 
     def recipe(self) -> _Found:
         """Return the recipe with its bootstrap."""
@@ -375,11 +370,20 @@ def _recipe(records: Records, at: np.ndarray, levels: tuple[float, ...]) -> dict
     return {"share": shares, "mean": means, "quantile": quantiles}
 
 
-def _gap(found: _Found, recipes: list[dict] | None) -> np.ndarray | None:
-    """Return the discrepancy of each cell and group, (cells, k)."""
-    if recipes is None:
+def _check(found: _Found, records: Records, held: list[np.ndarray], recipes: list[dict] | None, target: str) -> Check | None:
+    """Return the check of smooth shares against the recipe's, or None where there is no recipe."""
+    if recipes is None or records.decode is None:
         return None
-    return np.stack([discrepancy(one.shares(), held["share"]) for one, held in zip(found.measures, recipes, strict=True)])
+    variance = []
+    for at, recipe in zip(held, recipes, strict=True):
+        weight = np.ones(len(at)) if records.weight is None else records.weight[at]
+        square, share = weight**2 / weight.sum() ** 2, recipe["share"]
+        apart = (records.decode - share) ** 2
+        own = np.bincount(records.kind[at], square, len(records.table)) @ apart
+        if target == "frequency":  # the records themselves are given
+            own = own - np.clip(share * (1 - share), 0, None) * square.sum()
+        variance.append(own)
+    return check_shares([one.shares() for one in found.measures], [one["share"] for one in recipes], variance)
 
 
 def _levels(quantiles: Sequence[float]) -> tuple[float, ...]:

@@ -8,11 +8,13 @@ import xarray as xr
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
-from ldpbayes.outcomes.checking import MOST
+from ldpbayes.outcomes.checking import Check
 from ldpbayes.outcomes.measure import Measure
 
 #: What differences can be asked of.
 QUANTITIES = ("share", "mean", "quantile", "cdf")
+#: Chains are accepted below this R-hat, for they are many and short, and from so many effective draws.
+MAX_R_HAT, LEAST_EFFECTIVE = 1.15, 100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,10 +46,13 @@ class PrivateGroups:
     n_records : int
     n_bins : tuple of int
         Of each cell.
-    k_hat, effective_draws : float
-        Pareto k̂ of the importance weights, and how many independent draws the weighted ones are worth; nan for the recipe.
-    discrepancies : (cells, k) array or None
-        (smooth share − recipe's share) / posterior sd; sound models stay within ± 0.5.
+    sampling : {"independent", "mcmc"}
+        Weighted independent draws, or chains of Hamiltonian Monte Carlo.
+    k_hat, r_hat, effective_draws : float
+        Pareto k̂ of the importance weights, worst R-hat of chains, and how many independent draws these draws are worth; nan
+        where there are none.
+    check : Check or None
+        How far the shares of the last smooth curves are from the recipe's; None where the reports allow no recipe.
     recipe : tuple of dict or None
         The reweighting recipe's share, mean and quantile for each cell, without errors.
     scale : float
@@ -68,9 +73,11 @@ class PrivateGroups:
     random_seed: int
     n_records: int
     n_bins: tuple[int, ...]
+    sampling: str
     k_hat: float
+    r_hat: float
     effective_draws: float
-    discrepancies: Any
+    check: Check | None
     recipe: Any
     scale: float
 
@@ -210,32 +217,35 @@ class PrivateGroups:
             "outcome": self.outcome,
         }
         if self.method != "recipe":
-            found |= {"k_hat": self.k_hat, "effective_draws": self.effective_draws, "scale": self.scale}
-        if self.discrepancies is not None:
-            found["discrepancy"] = float(np.abs(self.discrepancies).max())
+            found |= {"sampling": self.sampling, "k_hat": self.k_hat, "r_hat": self.r_hat}
+            found |= {"effective_draws": self.effective_draws, "scale": self.scale}
+        if self.check is not None:
+            found["discrepancy"], found["discrepancy_allowed"] = self.check.worst
         return found
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What to know before the numbers are used; empty where all is well."""
-        found = []
-        if self.method != "recipe":
-            if not self.k_hat < 0.7:
-                found.append(f"The importance weights have Pareto k-hat {self.k_hat:.2f}, where below 0.7 is needed.")
-            if self.discrepancies is not None and np.abs(self.discrepancies).max() > MOST:
-                worst = np.abs(self.discrepancies).max()
-                found.append(
-                    f"The smooth shares differ from the recipe's by {worst:.2f} posterior sd, more than {MOST}: the groups' "
-                    "shares do not vary smoothly with the value."
-                )
-        else:
-            found.append("Smooth curves do not fit; the intervals are those of a bootstrap of the recipe.")
-        return tuple(found)
+    def discrepancies(self) -> np.ndarray | None:
+        """(smooth share − recipe's share) / posterior sd, shape (cells, k); None where there is no recipe."""
+        return None if self.check is None else self.check.discrepancy
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the draws are good, and the curves agree with the recipe or were replaced by it."""
+        if self.method == "recipe":
+            return True
+        chains = self.sampling != "mcmc" or (self.r_hat < MAX_R_HAT and self.effective_draws >= LEAST_EFFECTIVE)
+        return chains and (self.check is None or self.check.good)
 
     @property
     def outcome(self) -> str:
-        """The verdict as a sentence."""
-        return " ".join(self.warnings) or self.reason
+        """The verdict: how the draws were made, and whether to trust them."""
+        if self.method == "recipe":
+            return self.reason
+        if self.sampling == "mcmc":
+            drawn = f"Chains with R-hat {self.r_hat:.3f} and {self.effective_draws:.0f} effective draws."
+        else:
+            drawn = f"Weighted draws with Pareto k-hat {self.k_hat:.2f}, worth {self.effective_draws:.0f}."
+        return f"{'' if self.trusted else 'Do not trust these groups yet: '}{self.reason} {drawn}"
 
     def _summarised(self, draws: np.ndarray, extra: dict[str, Any], ci_prob: float | None) -> xr.Dataset:
         """Return the Dataset of draws (S, cells, […,] k)."""

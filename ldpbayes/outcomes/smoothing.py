@@ -20,9 +20,9 @@ from scipy.special import logsumexp, softmax
 from ldpbayes.errors import ConvergenceError
 
 #: Scales σ of a curve per normal score^(3/2), the nodes of their sum …
-SCALES = np.geomspace(0.02, 40.0, 15)
-#: … and the scale of their half-t prior with three degrees of freedom.
-TYPICAL = 1.0
+SCALES = np.geomspace(0.05, 50.0, 14)
+#: … and the prior of log σ: Student's t with four degrees of freedom about the log of the first, with the second as scale.
+TYPICAL, RANGE = 1.0, 0.7
 #: Standard deviations of level, and of slope per normal score, at the middle of the curve.
 LEVEL, SLOPE = 2.0, 2.0
 #: Standard deviations of the levels of open categories, which have no order: nodes of their sum.
@@ -31,6 +31,10 @@ SPREADS = np.geomspace(0.01, 5.0, 12)
 NEGLIGIBLE = 1e-4
 #: Steps of Newton's method, and the decrease of the log-density below which it stops.
 MAX_STEPS, SETTLED = 60, 1e-9
+#: Importance weights are trusted below this Pareto k̂, and where they are worth this share of the draws.
+MAX_K_HAT, MIN_EFFICIENCY = 0.7, 0.25
+#: Chains: draws kept of each, steps before, first step size and the most leaps of a trajectory.
+KEPT, WARM, FIRST_STEP, MAX_LEAPS = 40, 10, 0.7, 12
 #: Numbers that are held at a time for the likelihood of draws.
 BLOCK = 4_000_000
 
@@ -70,17 +74,57 @@ class Entries:
         out[self.bin[self._starts]] = np.add.reduceat(values, self._starts, axis=0)
         return out
 
+    @cached_property
+    def _dense(self) -> np.ndarray | None:
+        """Counts by bin and row, (m, J), where few of them are 0; else None."""
+        m, J = self.size, len(self.table)
+        if m * J > 3 * len(self.bin) + 1000:
+            return None
+        return np.bincount(self.bin * J + self.row, self.count, m * J).reshape(m, J)
+
+    @cached_property
+    def totals(self) -> np.ndarray:
+        """Number of reports in each bin, (m,)."""
+        return np.bincount(self.bin, self.count, self.size)
+
     def log_likelihood(self, shares: np.ndarray) -> np.ndarray:
         """Return Σ_e n_e log Σ_x L_ex r_bx of shares (S, m, k), shape (S,)."""
-        out = np.empty(len(shares))
-        step = max(1, BLOCK // max(self.rows.size, 1))
+        return self.score(shares, gradient=False)[0]
+
+    def score(self, shares: np.ndarray, gradient: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log-likelihood (S,) of shares (S, m, k) and its gradient in their logits, (S, m, k).
+
+        The gradient is r_bx Σ_e n_e L_ex / (L r)_e − n_b r_bx.
+        """
+        value = np.empty(len(shares))
+        slope = np.empty_like(shares) if gradient else np.empty(0)
+        dense = self._dense
+        width = self.size * len(self.table) if dense is not None else len(self.bin) * self.table.shape[1]
+        step = max(1, BLOCK // max(width, 1))
         for start in range(0, len(shares), step):
-            some = shares[start : start + step]
-            chance = np.zeros((len(some), len(self.bin)))
-            for x in range(self.rows.shape[1]):
-                chance += some[:, self.bin, x] * self.rows[:, x]
-            out[start : start + step] = np.log(np.maximum(chance, 1e-300)) @ self.count
-        return out
+            block = slice(start, start + step)
+            r = shares[block]
+            if dense is not None:
+                chance = np.maximum(r @ self.table.T, 1e-300)
+                value[block] = np.einsum("smj,mj->s", np.log(chance), dense)
+                if gradient:
+                    slope[block] = (dense / chance) @ self.table
+            else:
+                chance = np.zeros((len(r), len(self.bin)))
+                for x in range(self.rows.shape[1]):
+                    chance += r[:, self.bin, x] * self.rows[:, x]
+                np.maximum(chance, 1e-300, out=chance)
+                value[block] = np.log(chance) @ self.count
+                if gradient:
+                    slope[block] = 0.0
+                    held = self.bin[self._starts]
+                    weight = self.count / chance
+                    for x in range(self.rows.shape[1]):
+                        slope[block, held, x] = np.add.reduceat(weight * self.rows[:, x], self._starts, axis=1)
+            if gradient:
+                slope[block] -= self.totals[:, None]
+                slope[block] *= r
+        return value, slope
 
 
 def contrasts(k: int) -> np.ndarray:
@@ -124,8 +168,8 @@ class Walk:
         self._rough, self._free = rough, free
 
     def log_prior(self, scale: float) -> float:
-        """Return the log-density of log σ, half-t with three degrees of freedom, without its constant."""
-        return math.log(scale) - 2 * math.log1p((scale / TYPICAL) ** 2 / 3)
+        """Return the log-density of log σ, Student's t with four degrees of freedom, without its constant."""
+        return -2.5 * math.log1p((math.log(scale / TYPICAL) / RANGE) ** 2 / 4)
 
     def bands(self, scale: float) -> np.ndarray:
         """Return the lower bands of the precision, (3, m)."""
@@ -137,12 +181,16 @@ class Walk:
         return -rough - 2 * math.log(LEVEL) - 2 * math.log(SLOPE * self.width)
 
     def times(self, g: np.ndarray, scale: float) -> np.ndarray:
-        """Return precision @ g for g of shape (m, K)."""
-        bands = self.bands(scale)
-        out = bands[0][:, None] * g
-        for d in (1, 2):
-            out[d:] += bands[d, :-d, None] * g[:-d]
-            out[:-d] += bands[d, :-d, None] * g[d:]
+        """Return precision @ g for g of shape (…, m, K)."""
+        rough = (g[..., 2:, :] - 2 * g[..., 1:-1, :] + g[..., :-2, :]) / (scale**2 * self.width**3)
+        out = np.zeros_like(g)
+        out[..., 2:, :] += rough
+        out[..., 1:-1, :] -= 2 * rough
+        out[..., :-2, :] += rough
+        at = self.middle
+        slope = (g[..., at + 1, :] - g[..., at, :]) / (SLOPE * self.width) ** 2
+        out[..., at, :] += g[..., at, :] / LEVEL**2 - slope
+        out[..., at + 1, :] += slope
         return out
 
     def quadratic(self, g: np.ndarray, scale: float) -> np.ndarray:
@@ -190,8 +238,8 @@ class Exchange:
         return -2 * self.size * math.log(scale) - math.log1p(self.size * (LEVEL / scale) ** 2)
 
     def times(self, g: np.ndarray, scale: float) -> np.ndarray:
-        """Return precision @ g for g of shape (m, K)."""
-        return g / scale**2 - self._common(scale) * g.sum(axis=0)
+        """Return precision @ g for g of shape (…, m, K)."""
+        return g / scale**2 - self._common(scale) * g.sum(axis=-2, keepdims=True)
 
     def quadratic(self, g: np.ndarray, scale: float) -> np.ndarray:
         """Return gᵀ precision g of draws (S, m, K)."""
@@ -230,6 +278,10 @@ class BandedFactor:
         """Return normal draws (S, m, K) with this precision from standard ones (S, m·K)."""
         return dtbtrs(self.lower, z.T, uplo="L", trans="T")[0].T.reshape(len(z), *self.shape)
 
+    def pull(self, v: np.ndarray) -> np.ndarray:
+        """Return gradients in the standard normal z (S, m·K) from those in g = spread(z), (S, m, K)."""
+        return dtbtrs(self.lower, v.reshape(len(v), -1).T, uplo="L", trans="N")[0].T
+
 
 @dataclass(frozen=True, eq=False)
 class DenseFactor:
@@ -249,6 +301,10 @@ class DenseFactor:
     def spread(self, z: np.ndarray) -> np.ndarray:
         """Return normal draws (S, m, K) with this precision from standard ones (S, m·K)."""
         return solve_triangular(self.lower, z.T, lower=True, trans="T").T.reshape(len(z), *self.shape)
+
+    def pull(self, v: np.ndarray) -> np.ndarray:
+        """Return gradients in the standard normal z (S, m·K) from those in g = spread(z), (S, m, K)."""
+        return solve_triangular(self.lower, v.reshape(len(v), -1).T, lower=True).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,6 +327,12 @@ class Curve:
         K = g.shape[2]
         value = self.entries.log_likelihood(self.shares(g)) - 0.5 * self.prior.quadratic(g, scale)
         return value + 0.5 * K * self.prior.log_det(scale)
+
+    def log_density_and_gradient(self, g: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return log_density (S,) of draws (S, m, K) and its gradient, (S, m, K)."""
+        value, slope = self.entries.score(self.shares(g))
+        value += 0.5 * g.shape[2] * self.prior.log_det(scale) - 0.5 * self.prior.quadratic(g, scale)
+        return value, slope @ self.basis - self.prior.times(g, scale)
 
     def slopes(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return gradient (m, K), observed and empirical information (m, K, K) of the log-likelihood."""
@@ -364,98 +426,245 @@ class Curves:
         One array for each curve.
     scale : (S,) array
         σ of each draw.
+    sampling : {"independent", "mcmc"}
+        Weighted draws of the normal approximation, or chains of Hamiltonian Monte Carlo that begin there.
     k_hat : float
         Worst Pareto k̂ of the importance weights over curves.
     effective : float
-        Least effective sample size over curves.
-    modes : tuple of (m, k) arrays
-        Shares at the mode of the likeliest σ.
+        Least effective sample size that was found.
+    r_hat : float
+        Worst split R-hat of chains; nan for weighted draws.
     """
 
     shares: tuple[np.ndarray, ...]
     scale: np.ndarray
+    sampling: str
     k_hat: float
     effective: float
-    modes: tuple[np.ndarray, ...]
+    r_hat: float = math.nan
 
 
-def draw_curves(curves: Sequence[Curve], draws: int, rng: np.random.Generator) -> Curves:
+@dataclass(frozen=True, eq=False)
+class Normal:
+    """Normal approximations of curves at nodes of the scale: g = mode + spread(z) with z standard normal.
+
+    Attributes
+    ----------
+    curves : sequence of Curve
+    scales : (nodes,) array
+    share : (nodes,) array
+        Posterior probability of each node by Laplace's evidence.
+    modes : list of list of Mode
+        By node and curve.
+    """
+
+    curves: Sequence[Curve]
+    scales: np.ndarray
+    share: np.ndarray
+    modes: list[list[Mode]]
+
+    @classmethod
+    def of(cls, curves: Sequence[Curve]) -> "Normal":
+        """Return the approximations at the nodes that matter."""
+        prior = curves[0].prior
+        starts = [curve.start() for curve in curves]
+        mass: list[float] = []
+        modes = []
+        for scale in prior.scales:
+            found = [curve.mode(scale, start) for curve, start in zip(curves, starts, strict=True)]
+            starts = [one.g for one in found]
+            modes.append(found)
+            mass.append(prior.log_prior(scale) + sum(one.log_evidence for one in found))
+            if mass[-1] < max(mass) - 12 and mass[-1] < mass[-2]:
+                break
+        log_mass = np.array(mass)
+        share = np.exp(log_mass - logsumexp(log_mass))
+        kept = np.flatnonzero(share > NEGLIGIBLE)
+        return cls(curves, prior.scales[kept], share[kept] / share[kept].sum(), [modes[i] for i in kept])
+
+    def log_ratio(self, c: int, node: int, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (g, log of posterior over approximation) of curve c at standard draws z (S, m·K)."""
+        mode = self.modes[node][c]
+        g = mode.g + mode.factor.spread(z)
+        value = self.curves[c].log_density(g, float(self.scales[node]))
+        return g, value + 0.5 * (z**2).sum(axis=1) - mode.factor.half_log_det - mode.log_evidence
+
+
+def draw_curves(curves: Sequence[Curve], draws: int, rng: np.random.Generator, sampling: str = "auto") -> Curves:
     """Return draws of curves with a common scale σ.
+
+    Draws of the normal approximations get importance weights. Where these are not trustworthy, chains of Hamiltonian Monte
+    Carlo begin at the weighted draws.
 
     Parameters
     ----------
     curves : sequence of Curve
     draws : int
     rng : Generator
+    sampling : {"auto", "independent", "mcmc"}
 
     Returns
     -------
     Curves
     """
-    from ldpbayes.posteriors.surrogate import weigh
+    normal = Normal.of(curves)
+    weighted, starts = _weighted(normal, draws, rng)
+    good = weighted.k_hat < MAX_K_HAT and weighted.effective >= MIN_EFFICIENCY * draws
+    if sampling == "independent" or (sampling == "auto" and good):
+        return weighted
+    return _chains(normal, weighted.k_hat, starts, draws, rng)
 
-    scales = curves[0].prior.scales
-    log_mass = np.array([curves[0].prior.log_prior(scale) for scale in scales])
-    modes: list[list[Mode]] = []
-    starts = [curve.start() for curve in curves]
-    for i, scale in enumerate(scales):
-        found = [curve.mode(scale, start) for curve, start in zip(curves, starts, strict=True)]
-        starts = [one.g for one in found]
-        modes.append(found)
-        log_mass[i] += sum(one.log_evidence for one in found)
-        if i > 3 and log_mass[i] < log_mass[: i + 1].max() - 20 and log_mass[i] < log_mass[i - 1]:
-            log_mass = log_mass[: i + 1]
-            break
-    share = np.exp(log_mass - logsumexp(log_mass))
-    nodes = np.flatnonzero(share > NEGLIGIBLE)
-    sizes = np.maximum(np.ceil(1.0 * draws * share[nodes]), min(40, draws)).astype(int)
-    proposals: list[list[np.ndarray]] = []
-    ratios = np.zeros((len(curves), sizes.sum()))
-    stratum = np.repeat(np.arange(len(nodes)), sizes)
-    for c, curve in enumerate(curves):
-        parts = []
-        for i, node in enumerate(nodes):
-            mode, scale = modes[node][c], float(scales[node])
-            z = rng.standard_normal((sizes[i], mode.g.size))
-            g = mode.g + mode.factor.spread(z)
-            log_q = -0.5 * (z**2).sum(axis=1) + mode.factor.half_log_det
-            ratios[c, stratum == i] = curve.log_density(g, scale) - log_q - mode.log_evidence
-            parts.append(g)
-        proposals.append(parts)
-    found = [_weigh(weigh, one) for one in ratios]
-    log_weight = np.stack([one for one, *_ in found])
-    # evidence of each σ: Laplace's, corrected by the mean weights of its draws
-    corrected = np.log(share[nodes])
-    for i in range(len(nodes)):
-        held = log_weight[:, stratum == i]
-        corrected[i] += (logsumexp(held, axis=1) - math.log(sizes[i])).sum()
-    final = np.exp(corrected - logsumexp(corrected))
-    chosen = _allocate(final, draws, rng)
-    shares, effective = [], math.inf
+
+def _weighted(normal: Normal, draws: int, rng: np.random.Generator) -> tuple[Curves, tuple[np.ndarray, list[np.ndarray]]]:
+    """Return weighted draws, made equally likely by resampling, and (node, z of each curve) of every draw."""
+    nodes = len(normal.scales)
+    sizes = np.maximum(np.ceil(draws * normal.share), min(40, draws)).astype(int)
+    stratum = np.repeat(np.arange(nodes), sizes)
+    log_weight, curves_z, curves_g, k_hat = [], [], [], -math.inf
+    for c in range(len(normal.curves)):
+        z = rng.standard_normal((len(stratum), normal.modes[0][c].g.size))
+        parts = [normal.log_ratio(c, i, z[stratum == i]) for i in range(nodes)]
+        smoothed, own = _smoothed(np.concatenate([ratio for _, ratio in parts]))
+        k_hat = max(k_hat, own)
+        log_weight.append(smoothed)
+        curves_z.append(z)
+        curves_g.append(np.concatenate([g for g, _ in parts]))
+    # evidence of each node: Laplace's, times the mean weights of its draws
+    corrected = np.log(normal.share)
+    for i in range(nodes):
+        corrected[i] += sum(logsumexp(one[stratum == i]) - math.log(sizes[i]) for one in log_weight)
+    chosen = _allocate(np.exp(corrected - logsumexp(corrected)), draws, rng)
     order = rng.permutation(draws)
-    for c, curve in enumerate(curves):
+    effective, shares, starts = math.inf, [], []
+    for c, curve in enumerate(normal.curves):
         picked = []
-        for i in range(len(nodes)):
-            if not chosen[i]:
-                continue
-            own = np.exp(log_weight[c, stratum == i] - logsumexp(log_weight[c, stratum == i]))
-            at = _systematic(own, chosen[i], rng)
-            picked.append(proposals[c][i][at])
-        shares.append(curve.shares(np.concatenate(picked)[order]))
-        weight = np.exp(log_weight[c]) * (share[nodes] / sizes)[stratum]
+        for i in np.flatnonzero(chosen):
+            held = np.flatnonzero(stratum == i)
+            own = np.exp(log_weight[c][held] - logsumexp(log_weight[c][held]))
+            picked.append(held[_systematic(own, chosen[i], rng)])
+        at = np.concatenate(picked)[order]
+        shares.append(curve.shares(curves_g[c][at]))
+        starts.append(curves_z[c][at])
+        weight = np.exp(log_weight[c] - log_weight[c].max()) * (normal.share / sizes)[stratum]
         effective = min(effective, float(weight.sum() ** 2 / (weight**2).sum()))
-    best = nodes[int(share[nodes].argmax())]
+    node = np.repeat(np.arange(nodes), chosen)[order]
+    effective = min(effective, float(draws))
+    return Curves(tuple(shares), normal.scales[node], "independent", k_hat, effective), (node, starts)
+
+
+def _chains(
+    normal: Normal, k_hat: float, starts: tuple[np.ndarray, list[np.ndarray]], draws: int, rng: np.random.Generator
+) -> Curves:
+    """Return draws of Hamiltonian Monte Carlo in the standard normal z of each curve, and of the node of the scale.
+
+    A step moves z of every curve along a trajectory, then proposes another node at the same z from the nodes' approximate
+    probabilities, which is accepted by the ratio of the importance weights.
+    """
+    n_chains = max(20, math.ceil(draws / KEPT))
+    kept = math.ceil(draws / n_chains)
+    pick = rng.choice(len(starts[0]), n_chains, replace=False)
+    node = starts[0][pick]
+    z = [one[pick] for one in starts[1]]
+    n_curves = len(normal.curves)
+    step = np.full(n_curves, FIRST_STEP)
+    size = [math.ceil(0.5 * math.pi / one) for one in step]
+    held: list[list[np.ndarray]] = [[] for _ in range(n_curves)]
+    scales = []
+    for t in range(WARM + kept):
+        value = np.zeros(n_chains)
+        for c in range(n_curves):
+            z[c], own, chance = _trajectory(normal, c, node, z[c], float(step[c]), size[c], rng)
+            value += own
+            if t < WARM:
+                step[c] = np.clip(step[c] * math.exp(min(max(chance - 0.8, -0.5), 0.2)), 0.02, 1.2)
+                size[c] = min(MAX_LEAPS, math.ceil(0.5 * math.pi / step[c]))
+        if len(normal.scales) > 1:
+            fresh = rng.choice(len(normal.scales), n_chains, p=normal.share)
+            moved = np.flatnonzero(fresh != node)
+            if moved.size:
+                found = np.zeros(moved.size)
+                for i in np.unique(fresh[moved]):
+                    mine = fresh[moved] == i
+                    found[mine] = sum(normal.log_ratio(c, i, z[c][moved[mine]])[1] for c in range(n_curves))
+                taken = moved[np.log(rng.random(moved.size)) < found - value[moved]]
+                node = node.copy()
+                node[taken] = fresh[taken]
+        if t >= WARM:
+            for c in range(n_curves):
+                held[c].append(_curve_at(normal, c, node, z[c]))
+            scales.append(normal.scales[node])
+    r_hat, effective = _diagnosed(held, scales)
+    shares = [curve.shares(np.concatenate(one)) for curve, one in zip(normal.curves, held, strict=True)]
+    order = rng.permutation(kept * n_chains)[:draws]
     return Curves(
-        tuple(shares),
-        np.repeat(scales[nodes], chosen)[order],
-        max(k for _, k in found),
-        min(effective, float(draws)),
-        tuple(curve.shares(mode.g) for curve, mode in zip(curves, modes[best], strict=True)),
+        tuple(one[order] for one in shares), np.concatenate(scales)[order], "mcmc", k_hat, min(effective, draws), r_hat
     )
 
 
-def _weigh(weigh, log_ratio):
-    """Return (smoothed log weights with mean about 0, k̂)."""
+def _curve_at(normal, c, node, z):
+    """Return g (S, m, K) of curve c at nodes (S,) and z (S, m·K)."""
+    out = np.empty((len(z), *normal.modes[0][c].g.shape))
+    for i in np.unique(node):
+        mine = node == i
+        out[mine] = normal.modes[i][c].g + normal.modes[i][c].factor.spread(z[mine])
+    return out
+
+
+def _slope(normal, c, node, z):
+    """Return (log of posterior over approximation, gradient of the log-posterior in z) of curve c."""
+    value, slope = np.empty(len(z)), np.empty_like(z)
+    for i in np.unique(node):
+        mine = np.flatnonzero(node == i)
+        mode = normal.modes[i][c]
+        g = mode.g + mode.factor.spread(z[mine])
+        found, gradient = normal.curves[c].log_density_and_gradient(g, float(normal.scales[i]))
+        slope[mine] = mode.factor.pull(gradient)
+        value[mine] = found - mode.factor.half_log_det - mode.log_evidence
+    return value + 0.5 * (z**2).sum(axis=1), slope
+
+
+def _trajectory(normal, c, node, z, step, size, rng):
+    """Return (z, log-ratio, mean acceptance) after one trajectory of every chain.
+
+    The normal part of the density is followed exactly, by rotation; leaps correct for the rest.
+    """
+    ratio, slope = _slope(normal, c, node, z)
+    momentum = rng.standard_normal(z.shape)
+    begin = ratio - 0.5 * (z**2).sum(axis=1) - 0.5 * (momentum**2).sum(axis=1)
+    each = step * rng.uniform(0.85, 1.0)
+    cosine, sine = math.cos(each), math.sin(each)
+    at, own, pull = z, ratio, slope + z
+    for _ in range(size):
+        momentum = momentum + 0.5 * each * pull
+        at, momentum = cosine * at + sine * momentum, cosine * momentum - sine * at
+        own, slope = _slope(normal, c, node, at)
+        pull = slope + at
+        momentum = momentum + 0.5 * each * pull
+    end = own - 0.5 * (at**2).sum(axis=1) - 0.5 * (momentum**2).sum(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        chance = np.exp(np.minimum(np.nan_to_num(end - begin, nan=-math.inf, posinf=0.0), 0.0))
+    taken = rng.random(len(z)) < chance
+    return np.where(taken[:, None], at, z), np.where(taken, own, ratio), float(chance.mean())
+
+
+def _diagnosed(held, scales):
+    """Return worst R-hat and least effective sample size of the scale and of each curve's shares at some bins."""
+    from arviz_stats.base import array_stats
+
+    columns = [np.log(np.stack(scales))]
+    for one in held:
+        whole = np.stack(one)
+        at = np.unique(np.linspace(0, whole.shape[2] - 1, 7).astype(int))
+        columns += [whole[:, :, b, x] for b in at for x in range(whole.shape[3])]
+        columns += [whole[..., x].mean(axis=2) for x in range(whole.shape[3])]
+    moved = np.moveaxis(np.stack([one for one in columns if np.ptp(one) > 0]), 1, 2)
+    return float(np.max(array_stats.rhat(moved, method="rank"))), float(np.min(array_stats.ess(moved, method="bulk")))
+
+
+def _smoothed(log_ratio):
+    """Return (smoothed log weights with mean weight as it was, k̂)."""
+    from ldpbayes.posteriors.surrogate import weigh
+
     found = weigh(np.zeros((log_ratio.size, 1)), log_ratio)
     return found.log_weight + math.log(log_ratio.size) + found.log_evidence, found.k_hat
 
@@ -469,6 +678,7 @@ def _allocate(share, draws, rng):
 
 
 def _systematic(weight, size, rng):
+    """Return places drawn by weight, in random order."""
     positions = (rng.random() + np.arange(size)) / size
     at = np.minimum(np.searchsorted(np.cumsum(weight), positions), weight.size - 1)
     return rng.permutation(at)
