@@ -649,7 +649,7 @@ def _trajectory(normal, c, node, z, step, size, rng):
 
 def _diagnosed(held, scales):
     """Return worst R-hat and least effective sample size of the scale and of each curve's shares at some bins."""
-    from arviz_stats.base import array_stats
+    from ldpbayes.posteriors.diagnostics import chain_health
 
     columns = [np.log(np.stack(scales))]
     for one in held:
@@ -657,8 +657,7 @@ def _diagnosed(held, scales):
         at = np.unique(np.linspace(0, whole.shape[2] - 1, 7).astype(int))
         columns += [whole[:, :, b, x] for b in at for x in range(whole.shape[3])]
         columns += [whole[..., x].mean(axis=2) for x in range(whole.shape[3])]
-    moved = np.moveaxis(np.stack([one for one in columns if np.ptp(one) > 0]), 1, 2)
-    return float(np.max(array_stats.rhat(moved, method="rank"))), float(np.min(array_stats.ess(moved, method="bulk")))
+    return chain_health(np.moveaxis(np.stack(columns, axis=-1), 0, 1))
 
 
 def _smoothed(log_ratio):

@@ -246,3 +246,11 @@ def least_effective(draws) -> float:
     from arviz_stats.base import array_stats
 
     return float(np.min(array_stats.ess(np.moveaxis(draws, -1, 0), method="bulk")))
+
+
+def chain_health(draws) -> tuple[float, float]:
+    """Return (worst rank-normalised R-hat, least effective sample size) of draws (chains, draws, k) that vary."""
+    from arviz_stats.base import array_stats
+
+    moved = np.moveaxis(draws[..., np.ptp(draws, axis=(0, 1)) > 0], -1, 0)
+    return float(np.max(array_stats.rhat(moved, method="rank"))), float(np.min(array_stats.ess(moved, method="bulk")))
