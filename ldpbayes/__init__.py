@@ -39,7 +39,7 @@ from ldpbayes.sources import (
 
 if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes import answers, plots, result, theory
-    from ldpbayes.answers import comparisons, odds_ratios, poststratify, predictions, slopes
+    from ldpbayes.answers import comparisons, contamination_hull, odds_ratios, poststratify, predictions, slopes
     from ldpbayes.estimators.mle import MAP, MLE
     from ldpbayes.estimators.oracle import Oracle
     from ldpbayes.examples import list_examples, load_example
@@ -89,6 +89,7 @@ _LAZY = {
     "check": "fitness",
     "comparisons": "answers",
     "compliance_test": "fitness.noncompliance",
+    "contamination_hull": "answers",
     "list_examples": "examples",
     "load": "result",
     "load_example": "examples",
@@ -152,6 +153,7 @@ __all__ = [
     "check",
     "comparisons",
     "compliance_test",
+    "contamination_hull",
     "crosscheck",
     "fit",
     "kronecker",

@@ -2,9 +2,9 @@
 
 Each function takes a result of fit(). Most return an xarray.Dataset with a Monte Carlo standard error for every
 probability and mean; ``total`` returns draws, ``worth`` and ``decision`` return dictionaries, and ``fakes_needed``, which
-also takes the reports themselves, a Fakes. A result with cells is asked about one of them, named by ``cell=``;
-``poststratify`` combines them. A result of regress() answers ``predictions``, ``comparisons``, ``slopes``,
-``odds_ratios`` and ``poststratify``.
+also takes the reports themselves, a Fakes. ``contamination_hull`` takes the reports and returns a ContaminationHull. A
+result with cells is asked about one of them, named by ``cell=``; ``poststratify`` combines them. A result of regress()
+answers ``predictions``, ``comparisons``, ``slopes``, ``odds_ratios`` and ``poststratify``.
 """
 
 from ldpbayes.answers.association import (
@@ -16,6 +16,7 @@ from ldpbayes.answers.association import (
     odds_ratio,
 )
 from ldpbayes.answers.cells import poststratify
+from ldpbayes.answers.contamination import contamination_hull
 from ldpbayes.answers.contrasts import contrast
 from ldpbayes.answers.decision import decision, decision_of_cells
 from ldpbayes.answers.fakes import fakes_needed
@@ -29,6 +30,7 @@ __all__ = [
     "category_sum",
     "comparisons",
     "conditional",
+    "contamination_hull",
     "contrast",
     "cramers_v",
     "decision",

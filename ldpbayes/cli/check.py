@@ -14,6 +14,22 @@ Fakes = Annotated[
 ]
 
 
+FakeShare = Annotated[
+    str | None,
+    typer.Option(
+        help="Also print the range of the estimates if at most such shares of the reports are fake, such as 0.01,0.05.",
+        metavar="SHARES",
+    ),
+]
+Conclusion = Annotated[
+    str | None,
+    typer.Option(
+        help="A category, or a conclusion such as 'yes > 0.2' or 'apples > pears': --fake-share then gives its range and "
+        "the share of fakes that turns it."
+    ),
+]
+
+
 def command(
     file: options.File,
     level: Level = 0.05,
@@ -21,6 +37,8 @@ def command(
         list[str] | None, typer.Option(help="A column of the tables: a check for each of its values; may be repeated.")
     ] = None,
     fakes: Fakes = False,
+    fake_share: FakeShare = None,
+    conclusion: Conclusion = None,
     page: options.PagePath = None,
     as_json: options.AsJSON = False,
 ):
@@ -32,6 +50,8 @@ def command(
 
       ldpbayes check example:nigeria --fakes
 
+      ldpbayes check example:nigeria --fake-share 0.01,0.05
+
       ldpbayes check my_survey.toml --page check.html
 
       ldpbayes check my_survey.toml --by region
@@ -41,11 +61,13 @@ def command(
     from ldpbayes.collections import Cells
     from ldpbayes.fitness import check
     from ldpbayes.pages.check import of_check, of_check_of_cells
+    from ldpbayes.pages.contamination import beside
 
     options.check_page(page)
     collection = options.read(file, by)
     title, line = collection.title or collection.id, options.command_line()
     table = options.fakes_table(collection) if fakes else None
+    hull = options.contamination(collection, fake_share, conclusion)
     found = check(collection, level=level)
     if isinstance(collection, Cells):
         content = of_check_of_cells(found, title=title, command=line)
@@ -53,5 +75,7 @@ def command(
         content = of_check(found, title=title, collection=collection, command=line)
     if table is not None:
         content = dataclasses.replace(content, tables=(*content.tables, table))
+    if hull is not None:
+        content = beside(content, hull)
     printing.show(content, as_json, page)
     raise typer.Exit(1 if found.flagged else 0)

@@ -186,6 +186,24 @@ def fakes_table(collection):
     return table
 
 
+def contamination(collection, shares, question):
+    """Return the range of estimates under shares of fakes that a text such as 0.01,0.05 states; None where it is None."""
+    from ldpbayes.answers import contamination_hull
+    from ldpbayes.collections import Collection
+
+    if shares is None:
+        if question is not None:
+            raise ArgumentError("conclusion goes with fake-share, which states how many reports may be fake.")
+        return None
+    if not isinstance(collection, Collection):
+        raise ArgumentError("fake-share goes with one collection only; leave out by.")
+    try:
+        stated = [float(part) for part in shares.split(",")]
+    except ValueError:
+        raise ArgumentError(f"fake-share must be numbers separated by commas, got {shown(shares)}.") from None
+    return contamination_hull(collection, question, share=stated)
+
+
 def parameters(pairs):
     """Return a dict from name=value texts; values are TOML where they parse, else text."""
     found = {}

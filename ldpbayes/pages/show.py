@@ -2,6 +2,7 @@
 
 import functools
 
+from ldpbayes.answers.contamination import ContaminationHull
 from ldpbayes.fitness.base import Fitness
 from ldpbayes.fitness.crosschecking import CrossCheck
 from ldpbayes.fitness.noncompliance import Sensitivity
@@ -17,7 +18,7 @@ def show(result, **settings) -> Page:
 
     Parameters
     ----------
-    result : DataTree, Maximum, CrossCheck, Fitness or list of Plan
+    result : DataTree, Maximum, CrossCheck, Fitness, ContaminationHull or list of Plan
         From fit(), regress(), crosscheck(), fitness.check() or theory.planning.plan().
     **settings
         Of the builder, such as ``top`` (number of categories) for a fit.
@@ -64,6 +65,13 @@ def _(result: Sensitivity, **settings):
     from ldpbayes.pages.sensitivity import of_sensitivity
 
     return of_sensitivity(result, **settings)
+
+
+@show.register
+def _(result: ContaminationHull, **settings):
+    from ldpbayes.pages.contamination import of_contamination
+
+    return of_contamination(result, **settings)
 
 
 @show.register

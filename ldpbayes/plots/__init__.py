@@ -26,6 +26,7 @@ from ldpbayes.plots.base import (
     to_pdf,
     to_svg,
 )
+from ldpbayes.plots.contamination import plot_contamination
 from ldpbayes.plots.crosschecking import plot_crosscheck
 from ldpbayes.plots.groups import plot_groups
 from ldpbayes.plots.predictive import plot_expected, plot_predictive, plot_predictive_cells
@@ -37,6 +38,7 @@ __all__ = [
     "check_ending",
     "plot_association",
     "plot_coefficients",
+    "plot_contamination",
     "plot_crosscheck",
     "plot_expected",
     "plot_forest",

@@ -1,0 +1,543 @@
+"""What can be concluded if some reports are fake: the range of an estimate over all sets of at most so many fakes."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import betaincinv, ndtri
+
+from ldpbayes import checks
+from ldpbayes.arrays import FloatArray, IntArray
+from ldpbayes.collections import Collection, Tally, as_collection
+from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
+from ldpbayes.priors import as_prior
+from ldpbayes.protocols.base import Binomials
+
+#: Points of the curve of a conclusion.
+POINTS = 61
+#: A range of posterior means is searched for in so many rounds, each with shorter and shorter steps.
+ROUNDS, STEPS = 4, (1.0, 0.5, 0.25, 0.1)
+#: Rounds end where a first-order move gains less than this.
+TOLERANCE = 1e-6
+_CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*(.+?)\s*")
+_NUMBER = re.compile(r"[0-9]*\.?[0-9]+\s*%?")
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorRange:
+    """The least and the largest posterior mean over all sets of at most so many fakes.
+
+    Attributes
+    ----------
+    mean : float
+        With all reports.
+    low, high : (k,) arrays
+        Posterior means at the ends, for each share of fakes.
+    credible_low, credible_high : (k,) arrays
+        The outer ends of the equal-tailed credible intervals there; nan for a sum or a difference.
+    certified_low : bool
+        Whether the lower ends are known to be the least values.
+    gap : float
+        The most that one more step of the search would gain at an end, to first order.
+    """
+
+    mean: float
+    low: FloatArray
+    high: FloatArray
+    credible_low: FloatArray
+    credible_high: FloatArray
+    certified_low: bool
+    gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class ContaminationHull:
+    """The range of estimates that are possible if at most a share η of the reports is fake.
+
+    Attributes
+    ----------
+    question : str
+        What is asked: a category, a sum, a conclusion, or "every category".
+    labels : tuple of str
+        One for each of the q quantities.
+    share : (k,) array
+        η.
+    fakes : (k,) int array
+        The largest number of fakes, ⌊ηn⌋.
+    n : int
+        Number of reports.
+    estimate : (q,) array
+        The unbiased estimate from all reports.
+    low, high : (k, q) arrays
+        The least and the largest estimate from the honest reports, within what a distribution allows.
+    confidence_low, confidence_high : (k, q) arrays
+        With the sampling error of the honest reports.
+    ci_prob : float
+    exact : bool
+        Whether the confidence limits are exact ones of a binomial law; otherwise they are normal.
+    threshold : float
+        Of a conclusion; nan without one.
+    turning, turning_confident : float
+        The least share of fakes at which the conclusion may be the other way round, by the estimate and with sampling
+        error; nan without a conclusion, inf where no share below one half is enough.
+    curve : dict
+        For a conclusion or a single quantity: arrays share, low, high, confidence_low and confidence_high.
+    posterior : PosteriorRange or None
+    sentence : str
+    """
+
+    question: str
+    labels: tuple[str, ...]
+    share: FloatArray
+    fakes: IntArray
+    n: int
+    estimate: FloatArray
+    low: FloatArray
+    high: FloatArray
+    confidence_low: FloatArray
+    confidence_high: FloatArray
+    ci_prob: float
+    exact: bool
+    threshold: float = math.nan
+    turning: float = math.nan
+    turning_confident: float = math.nan
+    curve: dict = field(default_factory=dict, repr=False)
+    posterior: PosteriorRange | None = None
+    sentence: str = ""
+
+
+def contamination_hull(
+    collection: Collection | Tally,
+    question: str | Sequence[str] | None = None,
+    *,
+    share: float | Sequence[float] = (0.01, 0.05, 0.1),
+    channel: str | None = None,
+    ci_prob: float = 0.95,
+    prior: object = None,
+) -> ContaminationHull:
+    """Return what the honest reports may say if at most a share η of all reports is fake, by any law.
+
+    The unbiased estimate of Σ_x w_x p_x is the mean of a score of each report. With at most m = ⌊ηn⌋ fakes among n reports
+    the honest ones' estimate lies between the means that are left when the m largest and when the m smallest scores are
+    taken away, and every value there is one that some set of fakes leaves. For one category with support count C and rates
+    g and h that is [(C − m)/(n − m), C/(n − m)] for the share of supports, mapped by (· − h)/(g − h).
+
+    The confidence limits add the sampling error of the honest reports: exact for one category whose support count is
+    binomial, however the fakes were chosen; normal otherwise, with a bound on the variance of honest scores.
+
+    Parameters
+    ----------
+    collection : Collection or Tally
+        One channel, or several with ``channel``.
+    question : str or sequence of str, optional
+        A category; a list of categories, for their sum; or a conclusion such as "yes > 0.2" or "apples > pears". By default
+        every category for itself.
+    share : float or sequence of float
+        η, at least 0 and below 0.5.
+    channel : str, optional
+        Name of the channel, for a collection with several.
+    ci_prob : float
+        Probability of the confidence limits.
+    prior : str, float, array or AbstractPrior, optional
+        A Dirichlet prior: adds the range of the posterior mean, for a question about one quantity and reports that each
+        single out one category, such as GRR's. It is searched for.
+
+    Returns
+    -------
+    ContaminationHull
+
+    Raises
+    ------
+    ArgumentError
+        If an argument breaks its rule, or names an unknown category.
+    InfeasibleError
+        Where the protocol's estimate is no mean over the reports, or the posterior is not exact.
+
+    Notes
+    -----
+    Derivation, tightness and the search are in docs/theory/contamination.md.
+
+    Examples
+    --------
+    >>> from ldpbayes.protocols import GRR
+    >>> tally = Tally(GRR(3, 1.0), [0, 1, 2], [500, 300, 200], categories=("a", "b", "c"))
+    >>> hull = contamination_hull(tally, "a > 0.4", share=0.05)
+    >>> hull.low.round(3).item(), hull.high.round(3).item(), round(hull.turning, 3)
+    (0.72, 0.863, 0.193)
+    """
+    tally, labels = _one_channel(collection, channel)
+    shares = _shares(share)
+    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    n = tally.n_reports
+    fakes = np.floor(shares * n * (1 + 1e-12)).astype(np.int64)
+    form = tally.protocol.binomials(tally.reports, tally.counts)
+    if question is None:
+        if prior is not None:
+            raise ArgumentError("prior goes with a question about one quantity, such as a category.")
+        return _of_every_category(tally, labels, shares, fakes, ci_prob, form)
+    name, weights, threshold, above = _asked(question, labels)
+    own = int(np.argmax(weights)) if np.count_nonzero(weights) == 1 else None
+    ends = _Ends.of(tally, weights, ci_prob, form, own)
+    low, high, sure_low, sure_high = ends(fakes)
+    turning = confident = math.nan
+    if not math.isnan(threshold):
+        holds = (ends.estimate > threshold) == above
+        turning = _turning(lambda m: ends(np.array([m]))[:2], ends.estimate > threshold, threshold, n)
+        confident = _turning(lambda m: ends(np.array([m]))[2:], ends.estimate > threshold, threshold, n)
+    most = shares.max() if not math.isfinite(turning) else max(shares.max(), 1.25 * turning)
+    grid = np.linspace(0, min(max(most, 0.01), 0.499), POINTS)
+    parts = ends(np.floor(grid * n).astype(np.int64))
+    names = ("low", "high", "confidence_low", "confidence_high")
+    curve = {"share": grid} | dict(zip(names, parts, strict=True))
+    found = None
+    if prior is not None:
+        found = _posterior_range(tally, weights, fakes, as_prior(prior, len(labels)), ci_prob, own)
+    hull = ContaminationHull(
+        question if isinstance(question, str) else name,
+        (name,),
+        shares,
+        fakes,
+        n,
+        np.array([ends.estimate]),
+        *(part[:, None] for part in (low, high, sure_low, sure_high)),
+        ci_prob,
+        ends.exact,
+        threshold,
+        turning,
+        confident,
+        curve,
+        found,
+    )
+    object.__setattr__(hull, "sentence", _sentence(hull, holds if not math.isnan(threshold) else None))
+    return hull
+
+
+def _one_channel(collection, channel):
+    """Return (tally, labels) of the channel in question, or refuse."""
+    collection = as_collection(collection)
+    if collection.survey is not None:
+        raise ArgumentError("collection must have no sampling weights: nobody knows the weight of a fake report.")
+    if collection.n_laws:
+        raise ArgumentError("collection must be one of honest reports and unknown fakes; leave its laws out.")
+    names = [tally.name for tally in collection.tallies]
+    if channel is None and len(names) > 1:
+        raise ArgumentError(f"channel must name one of {listed(names)}.")
+    tally = collection.tallies[0 if channel is None else names.index(checks.choice(channel, "channel", tuple(names)))]
+    return tally, collection.categories
+
+
+def _shares(share) -> FloatArray:
+    found = np.atleast_1d(np.asarray([share] if np.ndim(share) == 0 else list(share), dtype=object))
+    if not found.size:
+        raise ArgumentError("share must hold at least one share of fakes, got none.")
+    out = np.array([checks.real(one, "share", "a number") for one in found])
+    bad = ~((out >= 0) & (out < 0.5))
+    if bad.any():
+        raise ArgumentError(f"share must be at least 0 and below 0.5, got {shown(float(out[bad][0]))}.")
+    return out
+
+
+def _asked(question, labels) -> tuple[str, FloatArray, float, bool]:
+    """Return (name, weights, threshold or nan, whether the conclusion says above) of a question."""
+    weights = np.zeros(len(labels))
+    if not isinstance(question, str):
+        parts = list(question)
+        if not parts or len(set(parts)) != len(parts) or len(parts) == len(labels):
+            raise ArgumentError(f"question must name some of the categories, each once, got {shown(parts)}.")
+        for part in parts:
+            weights[_place(part, labels)] = 1.0
+        return " + ".join(parts), weights, math.nan, True
+    found = None if question in labels else _CONCLUSION.fullmatch(question)
+    if found is None:
+        weights[_place(question, labels)] = 1.0
+        return question, weights, math.nan, True
+    left, sign, right = found.groups()
+    weights[_place(left, labels)] = 1.0
+    if right in labels:
+        if right == left:
+            raise ArgumentError(f"question must compare two categories, got {shown(question)}.")
+        weights[labels.index(right)] = -1.0
+        return f"{left} − {right}", weights, 0.0, sign == ">"
+    if not _NUMBER.fullmatch(right):
+        raise ArgumentError(
+            f"question must be a category, or a conclusion such as '{labels[0]} > 0.2' or '{labels[0]} > {labels[1]}', got "
+            f"{shown(question)}."
+        )
+    threshold = float(right.rstrip("% ")) / (100 if right.endswith("%") else 1)
+    return left, weights, checks.probability(threshold, "the threshold of a conclusion"), sign == ">"
+
+
+def _place(label, labels) -> int:
+    if label not in labels:
+        raise ArgumentError(f"question must name one of {listed(labels)}, got {shown(label)}.")
+    return labels.index(label)
+
+
+class _Ends:
+    """The least and the largest honest estimate of one quantity, with confidence limits, for numbers of fakes.
+
+    Parameters
+    ----------
+    scores : (m,) array
+        Distinct scores, in increasing order.
+    counts : (m,) array
+    bounds : pair of float
+        What a distribution allows.
+    tail : float
+        Probability beyond each confidence limit.
+    binomial : tuple, optional
+        (C, g, h) where the quantity is one category's share with a binomial support count.
+    """
+
+    def __init__(self, scores, counts, bounds, tail, binomial=None):
+        self.scores, self.counts, self.bounds, self.tail, self.binomial = scores, counts, bounds, tail, binomial
+        self.n = int(counts.sum())
+        self.users = np.concatenate([[0], np.cumsum(counts)])
+        self.sums = np.concatenate([[0], np.cumsum(counts * scores)])
+        self.estimate = float(self.sums[-1] / self.n)
+        self.exact = binomial is not None
+
+    @classmethod
+    def of(cls, tally, weights, ci_prob, form, own):
+        """Return the ends of a quantity Σ w_x p_x of one tally, or refuse."""
+        tail, bounds = (1 - ci_prob) / 2, (float(weights.min()), float(weights.max()))
+        if form is not None and own is not None and _agrees(tally, form):
+            held, g, h = float(form.counts[own]), float(form.hit[own]), float(form.other[own])
+            scores, counts = np.array([-h, 1 - h]) / (g - h), np.array([form.n - held, held])
+            return cls(scores, counts, bounds, tail, (held, g, h))
+        decoder, rows = tally.protocol.decoder(), tally.rows
+        scores = None if decoder is None else decoder.scores(rows, weights)
+        if scores is None:
+            raise InfeasibleError(
+                f"The estimate from reports of {tally.protocol.design} is not known as a mean over the reports, so no range "
+                "under fakes is."
+            )
+        order = np.argsort(scores, kind="stable")
+        return cls(scores[order], rows.counts[order], bounds, tail)
+
+    def __call__(self, fakes):
+        """Return (low, high, confidence_low, confidence_high), each of the shape of fakes."""
+        left = self.n - fakes
+        low = np.interp(left, self.users, self.sums) / left  # the sum of sorted scores is linear between whole reports
+        high = (self.sums[-1] - np.interp(fakes, self.users, self.sums)) / left
+        if self.binomial is not None:
+            held, g, h = self.binomial
+            least, most = np.maximum(held - fakes, 0.0), np.minimum(held, left)
+            sure_low = np.where(least > 0, betaincinv(np.maximum(least, 1), left - least + 1, self.tail), 0.0)
+            sure_high = np.where(most < left, betaincinv(most + 1, np.maximum(left - most, 1), 1 - self.tail), 1.0)
+            sure_low, sure_high = ((end - h) / (g - h) for end in (sure_low, sure_high))
+        else:
+            mean = self.estimate
+            spread = float(self.counts @ (self.scores - mean) ** 2) / self.n
+            apart = np.maximum(mean - low, high - mean)
+            error = np.sqrt(self.n / left * (spread + apart**2) / left) * -ndtri(self.tail)
+            sure_low, sure_high = low - error, high + error
+        return tuple(np.clip(end, *self.bounds) for end in (low, high, sure_low, sure_high))
+
+
+def _agrees(tally, form: Binomials) -> bool:
+    """Return whether the unbiased estimate is that of the support counts; an explicit channel may have a better one."""
+    if tally.protocol.hit_rates is not None:
+        return True
+    estimate = (form.counts / form.n - form.other) / (form.hit - form.other)
+    return np.allclose(tally.protocol.oracle(tally.rows), estimate)
+
+
+def _of_every_category(tally, labels, shares, fakes, ci_prob, form: Binomials | None) -> ContaminationHull:
+    """Return the hull of each category's share."""
+    a = len(labels)
+    if form is None and a > 1000:
+        raise InfeasibleError(
+            f"The range of every category is worked out for at most 1,000 of them here, got {a:,}; ask one."
+        )
+    found, estimate = [], []
+    for x in range(a):
+        ends = _Ends.of(tally, np.eye(1, a, x)[0], ci_prob, form, x)
+        exact = ends.exact
+        found.append(ends(fakes))
+        estimate.append(ends.estimate)
+    parts = np.array(found).transpose(1, 2, 0)
+    hull = ContaminationHull(
+        "every category",
+        tuple(labels),
+        shares,
+        fakes,
+        tally.n_reports,
+        np.array(estimate),
+        *parts,
+        ci_prob,
+        exact,
+    )
+    i = int(shares.argmax())
+    widest = int((hull.high[i] - hull.low[i]).argmax())
+    sentence = (
+        f"If at most {_percent(shares[i])} of the {hull.n:,} reports are fake ({fakes[i]:,}), the honest ones' estimate of "
+        f"{labels[widest]} may be anything from {hull.low[i, widest]:.3g} to {hull.high[i, widest]:.3g}; no other range is "
+        "wider."
+    )
+    object.__setattr__(hull, "sentence", sentence)
+    return hull
+
+
+def _turning(ends, starts_above, threshold, n) -> float:
+    """Return the least share of fakes whose range crosses the threshold, by bisection; inf where less than half does not."""
+
+    def crossed(m):
+        low, high = ends(m)
+        return bool(low[0] <= threshold) if starts_above else bool(high[0] >= threshold)
+
+    most = (n - 1) // 2
+    if crossed(0):
+        return 0.0
+    if not crossed(most):
+        return math.inf
+    below, above = 0, most
+    while above - below > 1:
+        middle = (below + above) // 2
+        below, above = (below, middle) if crossed(middle) else (middle, above)
+    return above / n
+
+
+def _posterior_range(tally, weights, fakes, prior, ci_prob, own) -> PosteriorRange:
+    """Return the range of E[Σ w_x P_x] over the sets of at most so many fakes; see docs/theory/contamination.md.
+
+    One more report of a row b + s p_x moves the mean by s Cov(w·P, P_x)/(b + s E P_x), exactly. The search starts where
+    counts are levelled from above among the categories of the right weight, and moves towards the removal with the best
+    such slopes as long as that gains.
+    """
+    from ldpbayes.posteriors.exact import exact_moments
+
+    alpha, form = prior.concentrations(), tally.rows.separable()
+    if alpha is None or form is None:
+        raise InfeasibleError(
+            "The range of the posterior mean needs a Dirichlet prior and reports that each single out one category, such as "
+            "GRR's; leave prior out for the range of the unbiased estimate."
+        )
+    reports, counts = tally.reports, np.asarray(tally.counts, dtype=np.int64)
+
+    def evaluate(removed):
+        kept = counts > removed
+        rows = tally.protocol.rows(reports[kept], (counts - removed)[kept])
+        return exact_moments(rows, prior)
+
+    every = tally.protocol.rows(reports, np.ones(len(counts))).separable()
+    index, base, slope = every.index, every.base, every.slope
+
+    def slopes(moments):
+        """Return by how much the mean rises with one more of each report."""
+        return slope * (moments.covariance() @ weights)[index] / (base + slope * moments.mean[index])
+
+    whole = evaluate(np.zeros_like(counts))
+    ends, credible, gaps, monotone = {-1: [], 1: []}, {-1: [], 1: []}, [0.0], (alpha >= 1).all()
+    for m in fakes:
+        for side in (-1, 1):  # the least, and the largest mean
+            moments, gap = (whole, 0.0) if m == 0 else _search(evaluate, slopes, weights, index, counts, m, side, whole)
+            gaps.append(gap)
+            ends[side].append(float(weights @ moments.mean))
+            tail = (1 - ci_prob) / 2
+            at = math.nan if own is None else float(moments.quantile(np.array([tail, 1 - tail]))[(side + 1) // 2, own])
+            credible[side].append(at)
+    held = int(counts[index == own].sum()) if own is not None else 0
+    certified = bool(own is not None and monotone and index.size == np.unique(index).size and held >= fakes.max())
+    arrays = (np.array(part) for part in (ends[-1], ends[1], credible[-1], credible[1]))
+    return PosteriorRange(float(weights @ whole.mean), *arrays, certified, max(gaps))
+
+
+def _search(evaluate, slopes, weights, index, counts, m, side, whole):
+    """Return (moments, gap) where m reports are removed so that the mean is least (side −1) or largest (+1)."""
+
+    def best(gradient):
+        """Return the removal of m reports with the largest gain to first order: removal takes back what a report adds."""
+        out, left = np.zeros_like(counts), m
+        for y in np.argsort(side * gradient, kind="stable"):
+            out[y] = min(counts[y], left)
+            left -= out[y]
+            if not left:
+                break
+        return out
+
+    starts = best(slopes(whole)), _levelled(-side * weights[index], counts, m)
+    removed, moments = max(((f, evaluate(f)) for f in starts), key=lambda start: side * (weights @ start[1].mean))
+    gap = math.inf
+    for _ in range(ROUNDS):
+        gradient = slopes(moments)
+        towards = best(gradient)
+        gap = float(-side * gradient @ (towards - removed))
+        if gap < TOLERANCE:
+            break
+        value = weights @ moments.mean
+        for step in STEPS:
+            trial = _whole(removed + step * (towards - removed), counts, m)
+            found = evaluate(trial)
+            if side * (weights @ found.mean - value) > 0:
+                removed, moments = trial, found
+                break
+        else:
+            break
+    return moments, max(gap, 0.0)
+
+
+def _levelled(order, counts, m):
+    """Return a removal of m reports: from those of the largest ``order`` first, and among equals from the largest counts."""
+    out, left = np.zeros_like(counts), m
+    for value in np.unique(order)[::-1]:
+        here = np.flatnonzero(order == value)
+        if counts[here].sum() <= left:
+            out[here] = counts[here]
+        else:
+            low, high = 0, int(counts[here].max())  # the least level that leaves at most ``left`` reports above it
+            while low < high:
+                middle = (low + high) // 2
+                low, high = (low, middle) if np.maximum(counts[here] - middle, 0).sum() <= left else (middle + 1, high)
+            out[here] = np.maximum(counts[here] - low, 0)
+            more = here[counts[here] >= low][: left - int(out[here].sum())]
+            out[more] += 1
+        left = m - int(out.sum())
+        if not left:
+            break
+    return out
+
+
+def _whole(removed, counts, m):
+    """Return whole numbers near a removal that add up to m."""
+    out = np.floor(removed).astype(np.int64)
+    short = m - int(out.sum())
+    order = np.argsort(out - removed, kind="stable")
+    for y in order[: max(short, 0)]:
+        out[y] += out[y] < counts[y]
+    return out
+
+
+def _percent(share) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _sentence(hull: ContaminationHull, holds: bool | None) -> str:
+    """Return the answer in words."""
+    i = int(hull.share.argmax())
+    sentence = (
+        f"The estimate of {hull.labels[0]} from all {hull.n:,} reports is {hull.estimate[0]:.3g}. If at most "
+        f"{_percent(hull.share[i])} of them are fake ({hull.fakes[i]:,}), that of the honest ones lies between "
+        f"{hull.low[i, 0]:.3g} and {hull.high[i, 0]:.3g}, and with sampling error between "
+        f"{hull.confidence_low[i, 0]:.3g} and {hull.confidence_high[i, 0]:.3g}."
+    )
+    if holds is not None:
+        claim = f"'{hull.question}'"
+        state = "holds for this estimate" if holds else "does not hold for this estimate"
+        if math.isinf(hull.turning):
+            sentence += f" {claim} {state}, and no share of fakes below one half turns it."
+        else:
+            sentence += f" {claim} {state}; {_percent(hull.turning)} of fakes are enough to turn it"
+            if hull.turning_confident == 0:
+                sentence += ", and the sampling error is enough without any."
+            else:
+                sentence += f", and {_percent(hull.turning_confident)} together with the sampling error."
+    if hull.posterior is not None:
+        found = hull.posterior
+        sentence += f" The posterior mean, {found.mean:.3g}, then ranges from {found.low[i]:.3g} to {found.high[i]:.3g}."
+    return sentence
+
+
+__all__ = ["ContaminationHull", "PosteriorRange", "contamination_hull"]

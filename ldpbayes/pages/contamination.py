@@ -1,0 +1,98 @@
+"""The page, or the section of another one, of a contamination hull."""
+
+import dataclasses
+
+import numpy as np
+
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+
+#: Categories of the table, the largest estimates first.
+ROWS = 20
+TITLE = "If some reports are fake"
+
+
+def of_contamination(hull, *, title: str = TITLE) -> Page:
+    """Return the Page of a ContaminationHull.
+
+    Parameters
+    ----------
+    hull : ContaminationHull
+        From ``ldpbayes.contamination_hull``.
+    title : str
+
+    Returns
+    -------
+    Page
+        The range of the estimate for each share of fakes, the figure, and the sentence.
+    """
+    note = Note(Kind.VERDICT, hull.sentence)
+    return Page(title, (table_of(hull, title),), (note,), (figure_of(hull),), facts_of(hull))
+
+
+def beside(page: Page, hull) -> Page:
+    """Return a page with the table, figure and sentence of a ContaminationHull beside its own.
+
+    Parameters
+    ----------
+    page : Page
+    hull : ContaminationHull
+    """
+    return dataclasses.replace(
+        page,
+        tables=(*page.tables, table_of(hull)),
+        notes=(Note(Kind.DATA, hull.sentence), *page.notes),
+        figures=(*page.figures, figure_of(hull)),
+        facts=page.facts | {"contamination": facts_of(hull)},
+    )
+
+
+def table_of(hull, title: str = TITLE) -> Table:
+    """Return the table of a ContaminationHull, for any page: a row for each quantity and share of fakes."""
+    columns = [
+        Column("quantity", "estimate of", "text"),
+        Column("share", "share of fakes, at most", spec=".3g"),
+        Column("fakes", "reports", spec=",.0f", priority=2),
+        Column("low", "from", spec=".4f"),
+        Column("high", "to", spec=".4f"),
+        Column("confidence_low", "with sampling error, from", spec=".4f", priority=1),
+        Column("confidence_high", "to", spec=".4f", priority=1),
+    ]
+    order = np.argsort(-hull.estimate, kind="stable")[:ROWS]
+    every = order.size * hull.share.size <= ROWS
+    picked = range(hull.share.size) if every else [int(hull.share.argmax())]
+    rows = []
+    for x in order:
+        for i in picked:
+            ends = (hull.low, hull.high, hull.confidence_low, hull.confidence_high)
+            row = [hull.labels[x], float(hull.share[i]), int(hull.fakes[i]), *(float(end[i, x]) for end in ends)]
+            if hull.posterior is not None:
+                row += [float(hull.posterior.low[i]), float(hull.posterior.high[i])]
+            rows.append(tuple(row))
+    if hull.posterior is not None:
+        columns += [
+            Column("posterior_low", "posterior mean, from", spec=".4f", priority=1),
+            Column("posterior_high", "to", spec=".4f", priority=1),
+        ]
+    return Table(f"{title}: {hull.question}", tuple(columns), tuple(rows))
+
+
+def figure_of(hull) -> Figure:
+    """Return the figure of a ContaminationHull, for any page."""
+
+    def draw():
+        from ldpbayes.plots import plot_contamination
+
+        return plot_contamination(hull)
+
+    caption = f"{hull.question[:1].upper()}{hull.question[1:]}: the range of the honest reports' estimate if some are fake."
+    return Figure("contamination", caption, f"{caption} {hull.sentence}", draw)
+
+
+def facts_of(hull) -> dict:
+    """Return a ContaminationHull as plain data."""
+    names = ("question", "labels", "share", "fakes", "estimate", "low", "high", "confidence_low", "confidence_high")
+    facts = {name: getattr(hull, name) for name in (*names, "threshold", "turning", "turning_confident", "sentence")}
+    if hull.posterior is not None:
+        kept = ("mean", "low", "high", "credible_low", "credible_high", "gap")
+        facts["posterior"] = {name: getattr(hull.posterior, name) for name in kept}
+    return facts
