@@ -186,6 +186,82 @@ def power_law(estimate, standard_error, n_reports, *, exponent=None, nodes=512):
     return norm_sub(np.exp(log_weights) @ grid)
 
 
+def ldp_recover(estimate, rates, share, *, targets=None, support=1.0):
+    """Return the estimate of the honest users' frequencies after an attack, on the simplex: LDPRecover.
+
+    With a share η of fakes the unbiased estimate is F̂ = (1 − η) F + η A in expectation, where A_x = (s_x − h)/(g − h) and
+    s_x is the probability that a fake supports x. F = (F̂ − η A)/(1 − η) is recovered exactly where A is known; noise is
+    then taken off by ``norm_sub``, the nearest point of the simplex.
+
+    - ``support`` an array: s itself, such as ``protocol.crafted(targets).support``.
+    - With targets (LDPRecover*): fakes support as many targets as they can and other categories with what is left of their
+      support, evenly.
+    - Without: only Σ A = (k − a h)/(g − h) is known, with k the number of categories that a fake supports. It is spread
+      evenly over the categories whose estimate is above zero, as if these alone were attacked.
+
+    Parameters
+    ----------
+    estimate : (a,) array
+        The unbiased estimate from all reports.
+    rates : pair of float
+        g and h, ``protocol.hit_rates``.
+    share : float
+        η, the share of fakes among all reports; at least 0 and below 1. It is not estimated.
+    targets : sequence of int, optional
+        Positions of the attacked categories.
+    support : float or (a,) array
+        k, how many categories a fake supports on average, or s.
+
+    Returns
+    -------
+    (a,) array
+
+    Raises
+    ------
+    ArgumentError
+        If an argument breaks its rule.
+
+    References
+    ----------
+    Sun, Ye, Hu, Duan, Wo, Xu and Yang (2024), LDPRecover: recovering frequencies from poisoning attacks against local
+    differential privacy, ICDE. Its share counts fakes per honest user, η/(1 − η); k is one there.
+
+    Examples
+    --------
+    >>> from ldpbayes.protocols import GRR
+    >>> import numpy as np
+    >>> g, h = GRR(3, 1.0).hit_rates
+    >>> honest, fakes = np.array([0.6, 0.3, 0.1]), (np.array([0.0, 0.0, 1.0]) - h) / (g - h)
+    >>> ldp_recover(0.9 * honest + 0.1 * fakes, (g, h), 0.1, targets=[2]).round(3).tolist()
+    [0.6, 0.3, 0.1]
+    """
+    estimate, a = estimate_array(estimate), np.size(estimate)
+    share = checks.probability(share, "share", open_high=True)
+    g, h = (checks.probability(rate, "rates") for rate in rates)
+    if not h < g:
+        raise ArgumentError(f"rates must be g and h with h below g, got {g!r} and {h!r}.")
+    supports = np.asarray(support, dtype=float)
+    if supports.shape not in ((), (a,)) or not (np.isfinite(supports) & (supports >= 0) & (supports <= a)).all():
+        raise ArgumentError(f"support must be a number from 0 to {a}, or one probability for each category.")
+    if targets is not None and supports.ndim:
+        raise ArgumentError("targets must be left out where support has one probability for each category.")
+    if supports.ndim:
+        attack = (supports - h) / (g - h)
+    elif targets is None:
+        raised = estimate > 0
+        raised = raised if raised.any() else np.ones(a, dtype=bool)
+        attack = np.where(raised, (supports - a * h) / (g - h) / raised.sum(), 0.0)
+    else:
+        places = checks.values(targets, a, "targets")
+        if not places.size or np.unique(places).size != places.size:
+            raise ArgumentError("targets must be at least one category, each named once.")
+        held, others = min(float(supports), places.size), a - places.size
+        chances = np.full(a, (float(supports) - held) / others if others else 0.0)
+        chances[places] = held / places.size
+        attack = (chances - h) / (g - h)
+    return norm_sub((estimate - share * attack) / (1 - share))
+
+
 def _positive_part(estimate):
     """Return max(0, F̂), or the projection onto the simplex where no entry is positive."""
     estimate = estimate_array(estimate)
