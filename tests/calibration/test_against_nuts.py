@@ -32,6 +32,9 @@ TABLE = HERE / "against_nuts.csv"
 LEVEL = 0.001
 #: Largest |ratio of the sds − 1| that the draws of a case may show.
 SPREAD = 0.15
+#: … of these. The draws of hyperparameters have tails so heavy that the ratio of two sds varies by more; like all others
+#: they are compared in Monte Carlo errors.
+BOUNDED = "distribution", "coefficients", "noncompliance"
 NUTS = {"draws": 1500, "tune": 1500, "chains": 4, "target_accept": 0.95, "random_seed": 1}
 
 
@@ -149,6 +152,10 @@ CASES = {
     "smooth, subset 12": lambda: of_one(simulated(SubsetSelection(12, 1.0), bumpy(12), 1500), "smooth"),
     "groups, oue": lambda: of_cells(groups(OUE(4, 1.0)), Hierarchical()),
     "groups, 57 reports": lambda: of_cells(groups(OUE(4, 3.0), cells=10, n=57), Hierarchical()),
+    "many reports, oue": lambda: of_cells(groups(OUE(4, 1.0), cells=12, n=4000), Hierarchical()),
+    "many groups, oue": lambda: of_cells(groups(OUE(6, 1.0), cells=20, n=3000), Hierarchical()),
+    "many days, grr": lambda: of_cells(groups(GRR(5, 1.0), cells=20, n=2000), Hierarchical("days")),
+    "many neighbours, oue": lambda: of_cells(groups(OUE(4, 1.0), cells=12, n=4000), Hierarchical(ring(12))),
     "by category, grr": lambda: of_cells(groups(GRR(4, 1.5)), Hierarchical(by_category=True)),
     "days, oue": lambda: of_cells(groups(OUE(4, 1.0)), Hierarchical("days")),
     "neighbours, oue": lambda: of_cells(groups(OUE(4, 1.0)), Hierarchical(ring(6))),
@@ -196,7 +203,8 @@ def compare(name):
         one, other = errors(mine[what], effective if independent else size), errors(theirs[what], np.inf)
         far.append(np.abs(one[0] - other[0]) / np.hypot(one[2], other[2]))
         far.append(np.abs(one[1] - other[1]) / np.hypot(one[3], other[3]))
-        wide.append(np.abs(one[1] / other[1] - 1).max())
+        if what in BOUNDED:
+            wide.append(np.abs(one[1] / other[1] - 1).max())
         parts.append(what)
     far = np.concatenate(far)
     line = {"case": name, "engine": tree.attrs["method"], "compared": " ".join(parts), "differences": far.size}
@@ -221,6 +229,6 @@ def hold(line):
 def test_stored_comparisons_are_whole_and_hold():
     with TABLE.open() as file:
         lines = {line["case"]: line for line in csv.DictReader(file)}
-    assert lines and lines.keys() <= CASES.keys()
+    assert lines.keys() == CASES.keys()
     for line in lines.values():
         hold(line)
