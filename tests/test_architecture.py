@@ -110,6 +110,7 @@ HOMES = {
         "cli.check",
         "cli.crosscheck",
         "cli.fit",
+        "cli.groups",
         "cli.options",
         "cli.plan",
         "cli.regress",

@@ -10,6 +10,7 @@ from commands import run
 import ldpbayes as lb
 from ldpbayes.pages import write
 from ldpbayes.pages.fit import of_fit
+from ldpbayes.pages.groups import of_groups
 from ldpbayes.result import attach
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
@@ -57,6 +58,19 @@ def dashboard():
     return cells, attach(trace, cells, random_seed=1, log_likelihood=False)
 
 
+def groups():
+    """Return durations of page loads by a private group of two, in three countries with long names."""
+    import pyarrow
+
+    rng = np.random.default_rng(3)
+    cold = rng.random(3000) < 0.3
+    reports = lb.GRR(2, 1.1).privatize(cold.astype(int), rng)
+    duration = rng.lognormal(np.where(cold, 7.5, 6.7), 0.6).round(1)
+    where = np.array(["Sweden", "Norway", "Saint Vincent and the Grenadines"])[rng.integers(3, size=3000)]
+    frame = pyarrow.table({"duration": duration, "report": reports, "country": where})
+    return lb.by_private_group(frame, "duration", protocol=lb.GRR(2, 1.1), by="country", draws=200, random_seed=1)
+
+
 def thousand():
     """Return a collection of a thousand categories, some with long names."""
     rng, a = np.random.default_rng(2), 1000
@@ -80,6 +94,8 @@ def pages(tmp_path_factory):
     for name, (data, tree) in found.items():
         made[name] = folder / f"{name}.html"
         write(of_fit(tree, collection=data, command="ldpbayes fit data.toml --seed 1"), made[name])
+    made["groups"] = folder / "groups.html"
+    write(of_groups(groups(), unit="ms", command="ldpbayes groups timings.jsonl --seed 1"), made["groups"])
     made["plan"] = folder / "plan.html"
     with pytest.raises(SystemExit):
         lb_main(["plan", "--categories", "16", "--epsilon", "1", "--error", ".01", "--page", str(made["plan"])])
@@ -133,7 +149,7 @@ def visit(browser, path, width, theme="light"):
     return *sizes, [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
-NAMES = ("nigeria", "minarets", "dashboard", "thousand", "plan")
+NAMES = ("nigeria", "minarets", "dashboard", "thousand", "groups", "plan")
 
 
 @pytest.mark.parametrize("width", WIDTHS)

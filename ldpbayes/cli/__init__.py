@@ -14,6 +14,7 @@ from ldpbayes.cli import (
     check,
     crosscheck,
     fit,
+    groups,
     options,
     plan,
     printing,
@@ -58,7 +59,7 @@ def _interruptible(command):
     return run
 
 
-for _module in (fit, regress, associate, check, crosscheck, scan, plan, study, simulate, protocols):
+for _module in (fit, groups, regress, associate, check, crosscheck, scan, plan, study, simulate, protocols):
     app.command(_module.__name__.rpartition(".")[2], help=_help(_module.command))(_interruptible(_module.command))
 
 

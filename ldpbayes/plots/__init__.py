@@ -29,6 +29,7 @@ from ldpbayes.plots.base import (
 from ldpbayes.plots.contamination import plot_contamination
 from ldpbayes.plots.crosschecking import plot_crosscheck
 from ldpbayes.plots.groups import plot_groups
+from ldpbayes.plots.outcomes import plot_private_differences, plot_private_functions, plot_private_quantiles
 from ldpbayes.plots.predictive import plot_expected, plot_predictive, plot_predictive_cells
 from ldpbayes.plots.regression import plot_coefficients, plot_predictions
 from ldpbayes.plots.sensitivity import plot_sensitivity
@@ -47,6 +48,9 @@ __all__ = [
     "plot_predictions",
     "plot_predictive",
     "plot_predictive_cells",
+    "plot_private_differences",
+    "plot_private_functions",
+    "plot_private_quantiles",
     "plot_sensitivity",
     "plot_study",
     "save_figure",

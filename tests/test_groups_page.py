@@ -1,0 +1,229 @@
+"""The command groups, its page and its figures, and one sentence for what it cannot read."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from commands import run
+
+import ldpbayes as lb
+from ldpbayes import plots
+from ldpbayes.errors import ArgumentError
+from ldpbayes.pages.groups import long_rows, of_groups
+from ldpbayes.plots.outcomes import quantity_name
+
+RATE = 0.4994798
+SHORT = ("--draws", 200, "--seed", 1)
+
+
+def table(n=1500, seed=1):
+    rng = np.random.default_rng(seed)
+    x = (rng.random(n) < 0.3).astype(int)
+    y = np.where(rng.random(n) < RATE, rng.integers(2, size=n), x)
+    z = rng.lognormal(np.where(x, 7.6, 6.7), 0.7).round(1)
+    columns = {"duration": z, "confidence": np.array(["high", "low"])[y], "rate": np.full(n, RATE)}
+    columns |= {"country": np.array(["SE", "NO"])[rng.integers(2, size=n)], "w": rng.uniform(0.5, 2, n)}
+    columns |= {"speed": np.where(z > 1500, "slow", "fast"), "eps": np.full(n, 1.1)}
+    return pyarrow.table(columns)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The same records as CSV, Parquet and navigation timings."""
+    where, records = tmp_path_factory.mktemp("groups"), table()
+    pyarrow.csv.write_csv(records, where / "t.csv")
+    pyarrow.parquet.write_table(records, where / "t.parquet")
+    with open(where / "t.jsonl", "w") as handle:
+        for row in records.to_pylist():
+            confidence = {"value": row["confidence"], "randomizedTriggerRate": row["rate"]}
+            entry = {"duration": row["duration"], "confidence": confidence, "country": row["country"]}
+            handle.write(json.dumps(entry) + "\n")
+        coin = {"duration": 9, "confidence": {"value": "low", "randomizedTriggerRate": 1}}
+        handle.write(f'{{"duration": 3, "confidence": {{}}}}\n{json.dumps(coin)}\n')
+    return where
+
+
+@pytest.fixture(scope="module")
+def found():
+    return lb.by_private_group(table(), "duration", "confidence", rate="rate", by="country", draws=200, random_seed=1)
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    return lb.by_private_group(table(), "speed", "confidence", rate="rate", draws=200, random_seed=1)
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
+def test_timings_tables_and_frames_give_the_same_answers(capsys, folder):
+    by_rate = ("--report", "confidence", "--rate", "rate", "--categories", "high,low")
+    runs = {
+        "jsonl": run(capsys, "groups", folder / "t.jsonl", *SHORT, "--json"),
+        "csv": run(capsys, "groups", folder / "t.csv", *by_rate, *SHORT, "--json"),
+        "parquet": run(capsys, "groups", folder / "t.parquet", *by_rate, *SHORT, "--json"),
+    }
+    facts = {}
+    for name, (status, out, err) in runs.items():
+        assert status == 0 and err == "", (name, err)
+        facts[name] = json.loads(out)
+    assert facts["csv"]["answers"] == facts["parquet"]["answers"] == facts["jsonl"]["answers"]
+    assert facts["jsonl"]["unit"] == "ms" and facts["csv"]["unit"] == ""
+    assert facts["jsonl"]["n_records"] == 1500 and facts["jsonl"]["groups"] == ["high", "low"]
+    said = " ".join(facts["jsonl"]["read"])
+    assert "1 entry has an empty confidence" in said and "1 record at rate 1" in said
+
+
+def test_what_is_printed_and_written(capsys, folder, tmp_path):
+    by_epsilon = ("--report", "confidence", "--protocol", "grr", "--epsilon-value", "1.1", "--categories", "high,low")
+    outputs = ("--page", tmp_path / "page.html", "--output", tmp_path / "long.csv", "--plot", tmp_path / "plot.png")
+    status, out, err = run(capsys, "groups", folder / "t.csv", *by_epsilon, *SHORT, *outputs, "--unit", "ms")
+    assert status == 0, err
+    for words in (
+        "Shares of the groups",
+        "Duration (ms)",
+        "median",
+        "95 % quantile",
+        "differences from high",
+        "recipe",
+        "seed 1",
+    ):
+        assert words in out
+    with open(tmp_path / "long.csv") as handle:
+        rows = list(csv.DictReader(handle))
+    assert {row["quantity"] for row in rows} == {"share", "mean", "q50", "q75", "q95"}
+    assert [row["versus"] for row in rows] == [""] * 10 + ["high"] * 5
+    assert all(float(row["lower"]) <= float(row["mean"]) <= float(row["upper"]) for row in rows)
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<svg") == 3 and "larger in low than in high" in page and "ldpbayes groups" in page
+    assert (tmp_path / "plot.png").stat().st_size > 1000
+
+
+CASES = {
+    "no design": (["t.csv", "--report", "confidence"], "must say how the reports were made"),
+    "two designs": (["t.csv", "--rate", "rate", "--epsilon", "eps"], "epsilon must be left out with rate"),
+    "no categories": (["t.csv", "--report", "confidence", "--protocol", "grr", "-p", "epsilon=1"], "categories must name"),
+    "no such column": (["t.csv", "--value", "time", "--report", "confidence", "--rate", "rate"], "has no column 'time'"),
+    "no such rate": (["t.parquet", "--report", "confidence", "--rate", "r"], "has no column 'r'"),
+    "no such file": (["nothing.csv", "--report", "confidence", "--rate", "rate"], "cannot be read"),
+    "levels": (["t.jsonl", "--quantiles", ".5,high"], "quantiles must be levels"),
+    "level above one": (["t.jsonl", "--quantiles", "50"], "quantiles must be"),
+    "target": (["t.jsonl", "--target", "both"], "target must be"),
+    "design of timings": (["t.jsonl", "--rate", "rate"], "rate must be left out with navigation timings"),
+    "value of timings": (["t.jsonl", "--value", "loadEventEnd"], "holds no entry with this time"),
+    "output": (["t.jsonl", "--output", "long.txt"], "output must end in .csv or .parquet"),
+    "page": (["t.jsonl", "--page", "page.doc"], "page must end in"),
+    "two epsilons": (
+        ["t.csv", "--protocol", "grr", "-p", "epsilon=1", "--epsilon-value", "2"],
+        "epsilon must be stated once",
+    ),
+    "epsilon alone": (["t.csv", "--report", "confidence", "--epsilon", "eps"], "protocol must be named with epsilon"),
+    "not Parquet": (["bad.parquet", "--report", "confidence", "--rate", "rate"], "is not a readable Parquet file"),
+    "ragged": (["ragged.csv", "--report", "confidence", "--rate", "rate"], "is not a readable CSV file"),
+    "half a number": (
+        ["half.csv", "--report", "confidence", "--rate", "rate"],
+        "line 4, field 'duration': must be a number",
+    ),
+    "rate above one": (["rates.csv", "--report", "confidence", "--rate", "rate"], "rate must be"),
+    "unknown report": (
+        [
+            "half.csv",
+            "--value",
+            "rate",
+            "--report",
+            "confidence",
+            "--protocol",
+            "grr",
+            "-p",
+            "epsilon=1",
+            "--categories",
+            "a,b",
+        ],
+        "'high'",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def bad(folder):
+    """Files that cannot be used, beside the good ones."""
+    (folder / "bad.parquet").write_text("PAR?")
+    (folder / "ragged.csv").write_text("duration,confidence,rate\n1,high,.5\n2,low\n")
+    (folder / "half.csv").write_text("duration,confidence,rate\n1,high,.5\n2,low,.5\nfast,low,.5\n4,high,.5\n")
+    (folder / "rates.csv").write_text("duration,confidence,rate\n1,high,.5\n2,low,1.5\n3,low,.5\n")
+    return folder
+
+
+@pytest.mark.parametrize("arguments, words", CASES.values(), ids=CASES)
+def test_bad_input_is_one_sentence_and_status_two(capsys, bad, monkeypatch, arguments, words):
+    monkeypatch.chdir(bad)
+    status, out, err = run(capsys, "groups", *arguments)
+    assert status == 2 and out == "", (status, out)
+    assert words in " ".join(err.split()) and "Traceback" not in err
+
+
+def test_a_bad_line_of_timings_names_its_line(capsys, tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"duration": 3, "confidence": {"value": "low", "randomizedTriggerRate": 1.2}}\n')
+    status, _, err = run(capsys, "groups", path)
+    assert (
+        status == 2 and "line 1, field" in " ".join(err.split()) and "must be from 0 to 1, got 1.2" in " ".join(err.split())
+    )
+
+
+# ---- the page and its figures ----------------------------------------------------------------------------------------
+def test_the_page_of_several_combinations(found):
+    page = of_groups(found, unit="ms", read=["All was read."], design="Randomised response.")
+    shares, values, apart = page.tables
+    assert [column.key for column in values.columns][:3] == ["country", "group", "quantity"]
+    assert len(shares.rows) == 4 and len(values.rows) == 16 and len(apart.rows) == 8 and values.keys == 1
+    one = dict(zip([column.key for column in values.columns], values.rows[1], strict=True))
+    assert (one["country"], one["group"], one["quantity"]) == ("NO", "high", "median")
+    assert one["value_mean"] == pytest.approx(float(found.quantile(0.5)["mean"].sel(cell="NO", group="high").item()))
+    assert one["value_interval"][0] < one["value_mean"] < one["value_interval"][1] and one["value_recipe"] > 0
+    assert "All was read." in [note.text for note in page.notes] and page.about["Design"] == "Randomised response."
+    assert [figure.name for figure in page.figures] == ["functions", "quantiles", "differences"]
+    few = of_groups(found, top=8).tables[1]
+    assert len(few.rows) == 8 and "1 of 2 combinations" in few.note and len(few.complete().rows) == 16
+
+
+def test_every_answer_is_a_row(found, outcomes):
+    rows = long_rows(found)
+    assert len(rows) == 2 * (10 + 5) and {row["country"] for row in rows} == {"SE", "NO"}
+    for row in rows:
+        assert (row["probability"] is None) == (row["versus"] == "") and (row["recipe"] is None) == bool(row["versus"])
+    assert {row["quantity"] for row in long_rows(outcomes)} == {"share", "fast", "slow"}
+
+
+def test_the_page_of_an_open_category(outcomes):
+    page = of_groups(outcomes)
+    assert "percentage points" in page.summary and [figure.name for figure in page.figures] == ["quantiles"]
+    assert sum(row[2] for row in page.tables[1].rows if row[0] == "low") == pytest.approx(1)
+    assert page.render("markdown") and page.render("latex") and page.render("csv")
+    with pytest.raises(ArgumentError, match="open category"):
+        plots.plot_private_functions(outcomes)
+
+
+def test_figures_show_what_the_result_holds(found, outcomes):
+    figure = plots.plot_private_functions(found, unit="ms")
+    first = figure.axes[0]
+    assert first.get_title() == "NO" and figure.axes[-1].get_xlabel() == "duration (ms)" and first.get_xscale() == "log"
+    at, curve = first.lines[0].get_data()
+    np.testing.assert_allclose(curve, found.cdf(at)["mean"].sel(cell="NO", group="high"))
+    assert (np.diff(curve) >= 0).all() and first.lines[0].get_linestyle() != first.lines[1].get_linestyle()
+    figure = plots.plot_private_differences(found, unit="ms")
+    assert "less those of high" in figure.get_suptitle() and figure.axes[0].get_ylabel() == "difference (ms)"
+    figure = plots.plot_private_quantiles(outcomes)
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["fast", "slow"]
+
+
+def test_names_of_quantities():
+    assert [quantity_name(name) for name in ("q50", "q75", "q99.9", "mean", "quick")] == [
+        "median",
+        "75 % quantile",
+        "99.9 % quantile",
+        "mean",
+        "quick",
+    ]
