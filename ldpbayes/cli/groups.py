@@ -104,7 +104,13 @@ def command(
     if output is not None and output.suffix.lower() not in (".csv", ".parquet", ".pq"):
         raise ArgumentError(f"output must end in .csv or .parquet, got {shown(str(output))}.")
     files.check_outputs(output, plot, page)
-    stated: dict[str, Any] = {"rate": rate, "epsilon": epsilon, "protocol": protocol, "categories": categories, "parameter": parameter}
+    stated: dict[str, Any] = {
+        "rate": rate,
+        "epsilon": epsilon,
+        "protocol": protocol,
+        "categories": categories,
+        "parameter": parameter,
+    }
     stated |= {"epsilon-value": epsilon_value, "report": report}
     settings, sentences, design = {}, [], ""
     shows_progress = sys.stderr.isatty() and not as_json

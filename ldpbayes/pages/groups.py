@@ -252,27 +252,12 @@ def _notes(found, read):
     if found.levels is not None and found.method == "smooth":
         yield Note(Kind.METHOD, f"The groups' shares in each category of {found.value}, with a common spread.")
     else:
-        yield Note(Kind.METHOD, f"{ways[found.method]} {found.reason}")
-    for warning in found.warnings:
-        yield Note(Kind.WARNING, warning)
+        yield Note(Kind.METHOD, ways[found.method])
+    kind = Kind.DIAGNOSTIC if found.trusted and found.method != "recipe" else Kind.WARNING
+    yield Note(kind, found.outcome)
     if found.recipe is not None:
-        text = (
-            "The recipe weighs records by the inverse channel; its weights are negative where a report contradicts a group."
-        )
+        text = "The recipe weighs records by the inverse channel: a report that contradicts a group gives a negative weight."
         yield Note(Kind.ESTIMATE, f"{text} It has no intervals.")
-    if found.method != "recipe":
-        yield Note(
-            Kind.DIAGNOSTIC,
-            f"Importance weights: Pareto k-hat {found.k_hat:.2f} (below 0.7 is good), worth {found.effective_draws:,.0f} "
-            "independent draws.",
-        )
-        if found.discrepancies is not None:
-            most = float(np.abs(found.discrepancies).max())
-            yield Note(
-                Kind.DIAGNOSTIC,
-                f"Shares of the groups differ from the recipe's, which assume no curve, by at most {most:.2f} posterior sd "
-                "(up to 0.5 is good).",
-            )
 
 
 def _figures(found, unit):
@@ -363,16 +348,20 @@ def _facts(found, unit, read):
         "target": found.target,
         "method": found.method,
         "reason": found.reason,
+        "outcome": found.outcome,
+        "trusted": found.trusted,
         "n_records": found.n_records,
         "n_bins": list(found.n_bins),
         "ci_prob": found.ci_prob,
         "random_seed": found.random_seed,
-        "warnings": list(found.warnings),
         "read": list(read),
         "diagnostics": {
+            "sampling": found.sampling,
             "k_hat": found.k_hat,
+            "r_hat": found.r_hat,
             "effective_draws": found.effective_draws,
-            "discrepancy": None if found.discrepancies is None else float(np.abs(found.discrepancies).max()),
+            "discrepancy": None if found.check is None else found.check.worst[0],
+            "discrepancy_allowed": None if found.check is None else found.check.worst[1],
         },
         "answers": long_rows(found),
     }
