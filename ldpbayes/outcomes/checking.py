@@ -1,4 +1,4 @@
-"""Checks of a smooth fit: against the recipe's shares, and whether values look rounded."""
+"""The check of a smooth fit against the recipe's shares."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,6 @@ from scipy.special import ndtri
 MOST = 0.5
 #: A smooth model is believed to be more precise by at most this share of its variance.
 MORE = 1.0
-#: Rounding classes are divisors of whole values, the coarsest first; what none divides is a class as well.
-DIVISORS = (15, 5)
-#: Whole values look rounded where so many times as many as expected by chance are divisible.
-EXCESS = 1.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,39 +60,3 @@ def check_shares(shares: Sequence[np.ndarray], recipe: Sequence[np.ndarray], var
     z = ndtri(1 - 0.005 / apart.size)
     more = np.maximum(np.stack(variance) / posterior - 1, 0.0)
     return Check(apart, np.sqrt(MOST**2 + z**2 * np.minimum(more, MORE)))
-
-
-def rounding_classes(value: np.ndarray) -> np.ndarray | None:
-    """Return the rounding class of each value: 0 for multiples of 15, 1 of 5, 2 for others; None where none stand out.
-
-    Values count in units of 1, or of the power of ten that divides them all.
-
-    Parameters
-    ----------
-    value : (n,) array
-    """
-    whole = _in_units(value)
-    if whole is None:
-        return None
-    classes = np.full(len(value), len(DIVISORS))
-    for i, divisor in reversed(list(enumerate(DIVISORS))):
-        classes[whole % divisor == 0] = i
-    if (classes < len(DIVISORS)).mean() < EXCESS / min(DIVISORS) or len(np.unique(classes)) < 2:
-        return None
-    return classes
-
-
-def _in_units(value):
-    """Return values as whole multiples of a power of ten, or None."""
-    top = np.abs(value).max()
-    for power in range(-3, 7):
-        scaled = value / 10.0**power
-        if top / 10.0**power > 2**52:
-            continue
-        whole = np.round(scaled)
-        if (np.abs(scaled - whole) > 1e-9 * np.maximum(np.abs(scaled), 1)).any():
-            break
-        found = whole
-    else:
-        return found
-    return found if power > -3 else None

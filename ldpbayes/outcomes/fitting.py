@@ -10,11 +10,12 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError, shown
 from ldpbayes.outcomes.binning import Bins, default_bins, normal_score_bins
-from ldpbayes.outcomes.checking import Check, check_shares, rounding_classes
+from ldpbayes.outcomes.checking import Check, check_shares
 from ldpbayes.outcomes.measure import Atoms, Measure
 from ldpbayes.outcomes.recipe import bootstrap, weighed
 from ldpbayes.outcomes.records import Records, read_records
 from ldpbayes.outcomes.result import PrivateGroups
+from ldpbayes.outcomes.rounding import DIFFERENT, Classes, difference, rounding_classes
 from ldpbayes.outcomes.smoothing import Curve, Curves, Entries, Exchange, Walk, draw_curves
 from ldpbayes.posteriors.base import level, seed
 
@@ -165,19 +166,25 @@ def analyse(
     held = [np.flatnonzero(records.cell == c) for c in range(len(records.cells))]
     recipes = None if records.decode is None else [_recipe(records, at, levels) for at in held]
     problem = _Problem(records, held, target, bins, draws, rng)
-    classes = None if records.levels is not None else rounding_classes(records.value)
-    if method == "rounding" and classes is None:
-        raise DataError("does not look rounded to multiples of 5 or 15; use another method", field=name)
-    ways = [method] if method != "auto" else ["smooth", *(["rounding"] if classes is not None else []), "recipe"]
+    splits = [] if records.levels is not None or method not in ("auto", "rounding") else _splits(records)
+    if method == "rounding" and not splits:
+        raise DataError("has no values that stand out as rounded; use another method", field=name)
+    ways: list[tuple[str, np.ndarray | None]] = [(method, splits[0][1].index if method == "rounding" else None)]
     said, check = [], None
-    for used in ways:
+    if method == "auto":
+        ways = [("smooth", None), *([("rounding", splits[0][1].index)] if splits else []), ("recipe", None)]
+        if splits and splits[0][0] > DIFFERENT:
+            names = " and ".join(splits[0][1].names)
+            said.append(f"Groups differ between {names} at equal values, by {splits[0][0]:.1f} standard errors.")
+            ways = ways[1:]
+    for used, classes in ways:
         if used == "recipe":
             found = problem.recipe()
             said.append("The recipe with a bootstrap.")
             break
-        found = problem.smooth(classes if used == "rounding" else None)
+        found = problem.smooth(classes)
         check = _check(found, records, held, recipes, target)
-        what = "Smooth curves" if used == "smooth" else "Smooth curves for each rounding class"
+        what = "Smooth curves" if used == "smooth" else f"Smooth curves, one each for {', '.join(splits[0][1].names)},"
         if check is None:
             said.append(f"{what}; the reports allow no recipe to check them with.")
             break
@@ -370,20 +377,33 @@ def _recipe(records: Records, at: np.ndarray, levels: tuple[float, ...]) -> dict
     return {"share": shares, "mean": means, "quantile": quantiles}
 
 
+def _splits(records: Records) -> list[tuple[float, Classes]]:
+    """Return the ways to split the values by rounding, with how much groups differ between classes; the largest first."""
+    found = rounding_classes(records.value)
+    if records.decode is None:
+        return [(0.0, one) for one in found]
+    parts = (records.value, records.cell, records.decode, records.kind)
+    return sorted(((difference(one, *parts), one) for one in found), key=lambda held: -held[0])
+
+
 def _check(found: _Found, records: Records, held: list[np.ndarray], recipes: list[dict] | None, target: str) -> Check | None:
     """Return the check of smooth shares against the recipe's, or None where there is no recipe."""
     if recipes is None or records.decode is None:
         return None
-    variance = []
-    for at, recipe in zip(held, recipes, strict=True):
+    shares, variances = [], []
+    precision = np.ones(len(records.table)) if records.precision is None else records.precision
+    for at in held:
         weight = np.ones(len(at)) if records.weight is None else records.weight[at]
-        square, share = weight**2 / weight.sum() ** 2, recipe["share"]
-        apart = (records.decode - share) ** 2
-        own = np.bincount(records.kind[at], square, len(records.table)) @ apart
+        kind = records.kind[at]
+        each = weight * precision[kind]
+        share = np.bincount(kind, each, len(records.table)) @ records.decode / each.sum()
+        square = np.bincount(kind, each**2, len(records.table)) / each.sum() ** 2
+        variance = square @ (records.decode - share) ** 2
         if target == "frequency":  # the records themselves are given
-            own = own - np.clip(share * (1 - share), 0, None) * square.sum()
-        variance.append(own)
-    return check_shares([one.shares() for one in found.measures], [one["share"] for one in recipes], variance)
+            variance = variance - np.clip(share * (1 - share), 0, None) * square.sum()
+        shares.append(share)
+        variances.append(variance)
+    return check_shares([one.shares() for one in found.measures], shares, variances)
 
 
 def _levels(quantiles: Sequence[float]) -> tuple[float, ...]:

@@ -45,6 +45,9 @@ class Records:
     groups : tuple of str
         Labels of the private groups.
     n_channels : int
+    precision : (J,) array or None
+        Weight of a report in the most precise unbiased shares, the inverse of the variance of its channel's weights; ones
+        where it is left out.
     """
 
     value: np.ndarray
@@ -58,6 +61,7 @@ class Records:
     by: tuple[str, ...]
     groups: tuple[str, ...]
     n_channels: int
+    precision: np.ndarray | None = None
 
     @property
     def n(self) -> int:
@@ -79,6 +83,7 @@ class Records:
             self.by,
             self.groups,
             self.n_channels,
+            self.precision,
         )
 
 
@@ -150,10 +155,9 @@ def read_records(
         texts = [str(entry).strip() for entry in table[column].gather_every(1).to_numpy()[distinct].tolist()]
         place = np.array([places[text] for text in texts], dtype=np.int64)[code]
     named = categories is not None or rate is not None
-    kind, rows, decode = _kinds(table, columns, channels, place, labels, named)
-    records = Records(
-        values, levels, kind, rows, decode, weight, cell, cells, covariates, tuple(labels), len(channels.protocols)
-    )
+    kind, rows, decode, precision = _kinds(table, columns, channels, place, labels, named)
+    own = (kind, rows, decode, weight, cell, cells, covariates, tuple(labels), len(channels.protocols), precision)
+    records = Records(values, levels, *own)
     if weight is not None and (weight == 0).any():
         records = records.take(weight > 0)
     return records
@@ -259,7 +263,7 @@ def _codes(series, name):
 
 
 def _kinds(table, columns, channels, place, labels, named):
-    """Return (kind of each row, likelihood rows, unbiased weights or None)."""
+    """Return (kind of each row, likelihood rows, unbiased weights or None, their precision or None)."""
     code = place
     for name in columns:
         if table[name].null_count():
@@ -270,6 +274,7 @@ def _kinds(table, columns, channels, place, labels, named):
     level = place[first]
     rows = np.zeros((len(first), len(labels)))
     decode: np.ndarray | None = np.zeros_like(rows)
+    precision, often = np.ones(len(first)), np.bincount(code).astype(float)
     if rows.size > MAX_ENTRIES:
         raise InfeasibleError(
             f"The reports have {len(first):,} × {len(labels):,} likelihood entries, more than {MAX_ENTRIES:,}; use a "
@@ -293,9 +298,13 @@ def _kinds(table, columns, channels, place, labels, named):
             _, where, own = np.unique(rows[chosen].round(12), axis=0, return_index=True, return_inverse=True)
             some = [decoder.oracle(protocol.rows(reports[[j]], np.ones(1))) for j in where]
             decode[chosen] = np.array(some)[np.ravel(own)]
+            counts = often[chosen]
+            precision[chosen] = counts.sum() / (counts @ (decode[chosen] ** 2).sum(axis=1))
     whole = rows if decode is None else np.hstack([rows, decode])
     _, where, own = np.unique(whole.round(12), axis=0, return_index=True, return_inverse=True)
-    return np.ravel(own)[code], rows[where], None if decode is None else decode[where]
+    if decode is None:
+        return np.ravel(own)[code], rows[where], None, None
+    return np.ravel(own)[code], rows[where], decode[where], precision[where]
 
 
 def _parsed(part, protocol, columns, labels, named):

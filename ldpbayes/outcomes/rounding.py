@@ -1,0 +1,140 @@
+"""Rounded values: classes of values by the grid they lie on, and whether the classes differ in their groups."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+#: Values of a heap are so many times as frequent as the median of their neighbours, of so many on each side.
+HEAPED, NEIGHBOURS = 3.0, 12
+#: A class of heaps needs this share of the records, and so do the others.
+LEAST = 0.02
+#: This share of the heaps has to lie on a grid for the grid to be the class.
+ON_GRID = 0.9
+#: Bins within which classes are compared, and the standardised difference from which on they differ.
+TEST_BINS, DIFFERENT = 40, 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Classes of records by how their value looks rounded.
+
+    Attributes
+    ----------
+    index : (n,) int array
+    names : tuple of str
+    """
+
+    index: np.ndarray
+    names: tuple[str, ...]
+
+
+def rounding_classes(value: np.ndarray) -> list[Classes]:
+    """Return the ways to split values by rounding that stand out: by multiples of 15 and 5, and by heaps.
+
+    A heap is a value that is much more frequent than its neighbours. Where nearly all heaps are multiples of one step, the
+    class is that of all its multiples, also of rare ones.
+
+    Parameters
+    ----------
+    value : (n,) array
+    """
+    distinct, code, counts = np.unique(value, return_inverse=True, return_counts=True)
+    if len(distinct) < 8 or len(distinct) > 0.98 * len(value):
+        return []
+    heaped = counts >= np.maximum(HEAPED * _neighbours(counts), 4)
+    found = []
+    whole = _in_units(distinct)
+    if whole is not None:
+        by = np.where(whole % 15 == 0, 0, np.where(whole % 5 == 0, 1, 2))
+        heaps = [heaped[by == one].mean() if (by == one).any() else 0.0 for one in range(3)]
+        if min(heaps[0], heaps[1]) > 2 * heaps[2] or max(heaps[0], heaps[1]) > max(0.3, 2 * heaps[2]):
+            found.append((by, ("multiples of 15", "other multiples of 5", "other values")))
+    if heaped.any():
+        steps = np.diff(whole[heaped]) if whole is not None else np.empty(0)
+        steps = steps[steps > 0]
+        own, names = heaped, ("heaps", "other values")
+        if whole is not None and steps.size:
+            sizes, often = np.unique(steps, return_counts=True)
+            step = sizes[often.argmax()]
+            on = whole % step == 0
+            if step > 1 and on[heaped].mean() >= ON_GRID and not on.all():
+                unit = float(distinct[-1] / whole[-1]) if whole[-1] else 1.0
+                own, names = on, (f"multiples of {step * unit:g}", "other values")
+        found.append((np.where(own, 0, 1), names))
+    out = []
+    for by, names in found:
+        index = by[code]
+        share = np.bincount(index, minlength=len(names)) / len(value)
+        kept = np.flatnonzero(share >= LEAST)
+        if len(kept) < 2:
+            continue
+        place = np.full(len(names), len(kept) - 1)  # too small a class joins the last
+        place[kept] = np.arange(len(kept))
+        out.append(Classes(place[index], tuple(names[one] for one in kept)))
+    return out
+
+
+def difference(classes: Classes, value: np.ndarray, cell: np.ndarray, decode: np.ndarray, kind: np.ndarray) -> float:
+    """Return the largest standardised difference of the groups' shares between classes at equal values.
+
+    Within bins of the value, a class's indicator is made orthogonal to a constant and to the value's rank; its product with
+    the unbiased weights of a group has the mean 0 where the group's share changes smoothly with the value only.
+
+    Parameters
+    ----------
+    classes : Classes
+    value : (n,) array
+    cell : (n,) int array
+    decode : (J, k) array
+    kind : (n,) int array
+    """
+    n = len(value)
+    _, code, counts = np.unique(value, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(counts) - counts / 2)[code] / n
+    bins = np.minimum((rank * TEST_BINS).astype(int), TEST_BINS - 1) + TEST_BINS * cell
+    size = int(bins.max()) + 1
+
+    def residual(column: np.ndarray) -> np.ndarray:
+        return _residual(column, rank, lambda one: np.bincount(bins, one, size), bins)
+
+    worst = 0.0
+    weights = decode[kind]
+    for one in range(len(classes.names)):
+        own = residual((classes.index == one).astype(float))
+        for x in range(weights.shape[1]):
+            product = own * residual(weights[:, x])
+            spread = np.sqrt((product**2).sum())
+            if spread > 0:
+                worst = max(worst, abs(float(product.sum() / spread)))
+    return worst
+
+
+def _residual(column: np.ndarray, rank: np.ndarray, sums: Callable, bins: np.ndarray) -> np.ndarray:
+    """Return a column less its regression on a constant and the rank within each bin."""
+    counts = np.maximum(sums(np.ones_like(column)), 1)
+    centred = rank - (sums(rank) / counts)[bins]
+    apart = column - (sums(column) / counts)[bins]
+    square = sums(centred**2)
+    slope = np.where(square > 0, sums(centred * apart) / np.maximum(square, 1e-300), 0.0)
+    return apart - slope[bins] * centred
+
+
+def _neighbours(counts: np.ndarray) -> np.ndarray:
+    """Return the median count of the neighbours of each value."""
+    padded = np.pad(counts.astype(float), NEIGHBOURS, mode="reflect" if len(counts) > NEIGHBOURS else "edge")
+    return np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * NEIGHBOURS + 1), axis=1)
+
+
+def _in_units(value: np.ndarray) -> np.ndarray | None:
+    """Return values as whole multiples of the largest power of ten, from 0.001 on, that divides them all, or None."""
+    found = None
+    for power in range(-3, 7):
+        scaled = value / 10.0**power
+        if np.abs(scaled).max() > 2**52:
+            continue
+        whole = np.round(scaled)
+        if (np.abs(scaled - whole) > 1e-9 * np.maximum(np.abs(scaled), 1)).any():
+            break
+        found = whole
+    return found
