@@ -25,8 +25,14 @@ test: $(VENV)/.ready  ## Run the tests (the slow calibrations and notebooks have
 fuzz: $(VENV)/.ready  ## Read many mutated files (FUZZ_EXAMPLES of them; 20,000 where not set).
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest tests/test_fuzz.py
 
-studies: $(VENV)/.ready  ## Run the study of priors at full size: some three hours on one core; continues where it stopped.
-	$(BIN)/ldpbayes study priors --setting paper --output out/studies
+# Studies of the papers, the most informative first; MINUTES=10 gives each of them ten minutes.
+STUDIES := privacy tradeoff risk populations subset cohorts decoders
+studies: $(VENV)/.ready  ## Continue the papers' studies from docs/studies, and that of priors (MINUTES=10: so long for each).
+	for study in $(STUDIES); do \
+	  $(BIN)/ldpbayes study $$study --setting paper --output docs/studies --jobs 2 $(if $(MINUTES),--minutes $(MINUTES)) || exit 1; \
+	done
+	$(BIN)/python tools/draw_studies.py
+	$(if $(MINUTES),,$(BIN)/ldpbayes study priors --setting paper --output out/studies --jobs 2)
 
 calibrate: $(VENV)/.ready  ## Run the slow statistical calibrations.
 	$(BIN)/python -m pytest -m calibrate

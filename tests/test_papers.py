@@ -1,25 +1,32 @@
 """The papers at full size: the vectorised engine against other ways to the same numbers, pooling, and the stored results."""
 
+import csv
 import itertools
 import math
+import pathlib
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
+from ldpbayes import cli
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.postprocess import project_to_simplex, truncate_and_renormalize
-from ldpbayes.posteriors.conditioned_product import PowerFactors
+from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.conditioned_product.batched import batch
 from ldpbayes.posteriors.conditioned_product.tabulated import tabulate
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.study.evaluate import labels
-from ldpbayes.study.papers import hashed, vectorised
-from ldpbayes.study.papers.pooled import FullStudy, load, pooled, prediction, read, run_full
+from ldpbayes.study.evaluate import POPULATIONS, labels
+from ldpbayes.study.papers import figures, hashed, vectorised
+from ldpbayes.study.papers.pooled import LISTED, FullStudy, load, pooled, prediction, read, run_full
+from ldpbayes.theory.bounds import exact_floor
+
+STORED = pathlib.Path(__file__).parents[1] / "docs" / "studies"
 
 
 def grr_collection(tallies, epsilon):
@@ -61,12 +68,18 @@ def test_sets_far_apart_have_tilts_of_their_own():
 
 
 def test_transforms_that_do_not_die_out_are_of_second_order():
-    """Few categories with a small α: the saddle point, within a twentieth of a posterior sd of the exact means."""
-    tallies = some_tallies(8, 4000, 1.0, 5)
-    mean, _, evidence = vectorised.grr_posterior(tallies, 1.0, 0.5, tables=True)
-    exact = vectorised.grr_posterior(tallies, 1.0, 0.5)
-    assert (np.abs(mean - exact[0]) < 0.05 * np.sqrt(exact[1])).all()
-    np.testing.assert_allclose(evidence, exact[2], rtol=1e-3)
+    """A small α: the saddle point, within a tenth of a posterior sd of the exact means."""
+    tallies = some_tallies(30, 60, 1.0, 2, 0.1)
+    values, index = np.unique(tallies, return_inverse=True)
+    powers = values[:, None].astype(float)
+    family = PowerFactors(np.full(values.size, 0.05), np.full(powers.shape, math.expm1(1.0)), powers)
+    found = tabulate(family, index.reshape(tallies.shape))
+    assert found.rough.all()
+    for row, mean, evidence in zip(tallies, found.mean, found.log_evidence, strict=True):
+        one = PowerFactors(np.full(30, 0.05), np.full((30, 1), math.expm1(1.0)), row[:, None].astype(float))
+        known = ConditionedProduct(one, np.arange(30))
+        assert (np.abs(mean - known.mean) < 0.1 * np.sqrt(known.variance)).all()
+        assert evidence == pytest.approx(known.log_evidence, abs=0.2)
 
 
 def test_maximum_likelihood_and_projections_of_many():
@@ -197,3 +210,146 @@ def test_time_that_is_over_and_files_that_are_not_studies(tmp_path):
     path.write_bytes(b"nonsense")
     with pytest.raises(DataError, match="is no stored study; remove it to begin anew"):
         run_full(NOTED, path)
+
+
+def test_the_command_continues_a_study(tmp_path, capsys):
+    command = ["study", "tradeoff", "--setting", "paper", "--output", str(tmp_path)]
+    for _ in range(2):
+        with pytest.raises(SystemExit) as stopped:
+            cli.main(command)
+        assert not stopped.value.code
+        shown = capsys.readouterr().out
+        assert "64 of 64 cells are finished" in shown and "tradeoff.parquet" in shown
+    assert {row["metric"] for row in read(tmp_path / "tradeoff.parquet")} >= {"average_privacy", "participation_factor"}
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["study", "tradeoff", "--minutes", "3"])
+    assert stopped.value.code == 2
+    assert "minutes must be left out unless --setting is paper" in capsys.readouterr().err
+
+
+# ---- every study of the papers runs ------------------------------------------------------------------------------------
+def small(cell):
+    """Whether a cell is cheap enough for a test."""
+    return cell["n_categories"] <= 8 and cell.get("n_reports", 0) <= 30_000 and cell.get("cohorts", 1) <= 2
+
+
+@pytest.mark.parametrize("name", ["decoders", "cohorts", "subset", "privacy"])
+def test_a_block_of_every_kind_of_cell(name):
+    """One small cell of every part and protocol gives finite losses."""
+    study, seen = figures.FULL[name], set()
+    for cell in study.cells():
+        kind = cell["part"], cell["protocol"]
+        cell |= {"block": 2} | ({"n_categories": 8, "n_reports": 10_000} if name == "cohorts" else {})
+        if kind in seen or not small(cell):
+            continue
+        seen.add(kind)
+        found = study.evaluate(cell, np.random.default_rng(1))
+        lines = found if cell["part"] in LISTED else [{"value": values} for values in found.values()]
+        assert lines and all(np.isfinite(line["value"]).all() for line in lines)
+    assert len(seen) >= 3
+
+
+# ---- the stored results ------------------------------------------------------------------------------------------------
+needs_stored = pytest.mark.skipif(not STORED.is_dir(), reason="the stored results are in a checkout only")
+
+
+def stored(name, **where):
+    """Return the rows of a stored study with these values."""
+    return [row for row in read(STORED / f"{name}.parquet") if all(row[key] == value for key, value in where.items())]
+
+
+@needs_stored
+def test_the_settings_are_the_papers():
+    """The grids as the papers state them: sizes, numbers of reports, ε and replications."""
+
+    def axis(name, column, **where):
+        cells = [c for c in figures.FULL[name].cells() if all(c.get(key) == value for key, value in where.items())]
+        return sorted({cell[column] for cell in cells})
+
+    assert axis("risk", "n_reports", figure="2") == [10_000, 1_000_000] and axis("risk", "n_categories", figure="2") == [
+        1024
+    ]
+    assert axis("risk", "n_reports", figure="3") == [100, 1_000_000] and axis("risk", "n_categories", figure="3") == [10]
+    assert axis("risk", "goal", part="learnt") == [100] and axis("risk", "epsilon")[::9] == [0.2, 2.0]
+    assert axis("decoders", "n_reports") == [100, 30_000] and axis("decoders", "goal", part="main") == [10_000]
+    assert axis("cohorts", "n_categories") == [256] and axis("cohorts", "goal", part="least squares") == [50]
+    assert axis("cohorts", "buckets", part="least squares", figure="3") == [2**i for i in range(1, 13)]
+    assert axis("cohorts", "cohorts", part="least squares", protocol="orr_open", figure="3") == [2**i for i in range(11)]
+    assert axis("subset", "n_reports") == [10_000] and axis("subset", "goal") == [100]
+    with (STORED / "wang-2016-table-1.csv").open() as handle:
+        published = {(int(row["d"]), float(row["epsilon"])) for row in csv.DictReader(handle)}
+    assert published == {(d, e) for d, epsilons in figures.TABLE.items() for e in epsilons}
+
+
+@needs_stored
+@pytest.mark.parametrize("name", figures.FULL)
+def test_every_cell_of_the_papers_is_stored(name):
+    """Every cell of the papers' own estimators, with finite numbers and their errors."""
+    if name == "populations" and not POPULATIONS.is_dir():
+        pytest.skip("data/populations is in a checkout only")
+    cells = load(figures.FULL[name], STORED / f"{name}.parquet")
+    for cell in cells:
+        if cell.settings["part"] != "posterior" and not (name == "decoders" and cell.settings["part"] == "learnt"):
+            assert cell.blocks, cell.settings
+    for row in read(STORED / f"{name}.parquet"):
+        assert math.isfinite(row["value"]) and row["value"] >= 0, row
+        assert row["replications"] >= 1
+        assert row["standard_error"] is None or row["replications"] == 1 or row["standard_error"] >= 0
+
+
+def with_true_prior():
+    """Return the rows whose base is the posterior mean under the prior that the population was drawn from."""
+    rows = [row for name in ("risk", "decoders", "subset") for row in stored(name, metric="mse")]
+    return [row for row in rows if row["population"] in figures.ALPHAS and row["excess"] is not None]
+
+
+@needs_stored
+def test_nothing_beats_the_posterior_mean_under_the_true_prior():
+    """A theorem: paired differences to the posterior mean, on the same reports, are not below zero beyond their errors."""
+    rows = with_true_prior()
+    assert len(rows) > 500
+    z = []
+    for row in rows:
+        # An estimator that almost never differs has an error that a few replications do not show.
+        error = math.hypot(row["excess_error"], 1e-4 * row["value"])
+        z.append(row["excess"] / error)
+        # Few replications: Student's t instead of the normal law.
+        assert z[-1] > -student.ppf(1 - 1e-6, max(row["replications"] - 1, 2)), row
+    z = np.array(z)
+    assert (z < -2).mean() < 0.05
+    assert (z > 2).mean() > 0.6
+
+
+@needs_stored
+def test_its_risk_is_its_posterior_variance():
+    """E‖P − E[P|Y]‖² = E Σ Var(P|Y) under the true prior, for every protocol and size."""
+    z = []
+    for name in ("risk", "subset"):
+        variances = {(row["cell"], row["estimator"]): row for row in stored(name, metric="variance")}
+        for row in stored(name, metric="mse", estimator="posterior_mean", target="distribution"):
+            if row["population"] in figures.ALPHAS:
+                known = variances[row["cell"], "posterior_mean"]
+                z.append((row["value"] - known["value"]) / math.hypot(row["standard_error"], known["standard_error"]))
+    z = np.array(z)
+    assert z.size > 100
+    assert abs(z.mean()) < 0.4 and np.median(np.abs(z)) < 1.0
+
+
+@needs_stored
+def test_floors_stand_below_what_they_bound():
+    """The exact floor under the oracle's risk for F, which no distribution changes; the bounds of the papers under all."""
+    for name in ("risk", "populations", "decoders"):
+        for row in stored(name, estimator="oracle", metric="mse", target="frequency"):
+            floor = exact_floor(row["n_categories"], row["epsilon"], "frequency").value / row["n_reports"]
+            assert row["value"] + 5 * row["standard_error"] > floor, row
+    held = {}
+    for row in stored("risk", part="exact"):
+        held[row["protocol"], row["n_reports"], row["epsilon"], row["target"], row["metric"]] = row["value"]
+    for row in stored("risk", metric="mse", estimator="posterior_mean"):
+        at = row["protocol"], row["n_reports"], row["epsilon"], row["target"]
+        assert held[*at, "bound_any"] <= held[*at, "bound"] * (1 + 1e-9)
+        assert held[*at, "bound_any"] <= held[*at, "floor"]
+        if (*at, "bound_finite") in held:
+            assert held[*at, "bound_finite"] <= row["value"] + 5 * row["standard_error"]
+        if row["n_reports"] == 1_000_000 and row["protocol"] == "oue":
+            assert held[*at, "bound"] <= row["value"] + 5 * row["standard_error"]

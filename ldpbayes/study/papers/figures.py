@@ -72,6 +72,8 @@ def frequencies(cell, rng, *, targets, projection):
     projection : str
         What the paper calls the projection: "norm_sub" or "projected".
     """
+    if cell["part"] == "exact":
+        return floors(cell)
     size = cell["block"]
     p, true_counts = truths(cell, size, rng)
     aims = {"distribution": p, "frequency": true_counts / true_counts.sum(axis=1, keepdims=True)}
@@ -88,6 +90,32 @@ def frequencies(cell, rng, *, targets, projection):
         if "distribution" in aims:
             out[name, "distribution", "variance"] = variance.sum(axis=1)
     return out
+
+
+def floors(cell):
+    """Return the lines with the floors under the mean squared error that a cell has: nothing is simulated but P.
+
+    "bound" and "bound_any" are the large-n floors of Corollary 4.3 and Theorem 4.5 of Lopuhaä-Zwakenberg et al. (2020),
+    "bound_finite" that of Theorem 4.1 at this n, "floor" the least worst case of any protocol: theory.bounds.exact_floor.
+    """
+    from ldpbayes.theory import bounds
+
+    protocol, n, a = evaluate.protocol_of(cell), cell["n_reports"], cell["n_categories"]
+    prior = as_prior(cell["population"], a)
+    lines = []
+    for target in ("distribution", "frequency"):
+        found = {
+            "bound": bounds.corollary_4_3(protocol, prior, target, draws=400 if a <= 64 else 2),
+            "bound_any": bounds.theorem_4_5(a, cell["epsilon"], target),
+            "floor": bounds.exact_floor(a, cell["epsilon"], target),
+        }
+        found = {name: (value.value / n, value.standard_error / n) for name, value in found.items()}
+        if target == "distribution" and cell["protocol"] == "grr":
+            value = bounds.theorem_4_1(protocol, prior, n, draws=4)
+            found["bound_finite"] = value.value, value.standard_error
+        for name, (value, error) in found.items():
+            lines.append({"target": target, "metric": name, "value": value, "standard_error": error, "replications": 1})
+    return lines
 
 
 def _processed(oracle, projection):
@@ -130,7 +158,7 @@ def _of_reports(cell, true_counts, rng, projection):
         one = {("oracle", None): Oracle()(collection).distribution}
         if part != "main":
             one["mle", None] = MLE(tolerance=1e-4)(collection).distribution
-            mean, variance = _moments(collection, prior, rng)
+            mean, variance = _moments(collection, cell["epsilon"], prior, rng)
             one |= {(BASE, "distribution"): mean, (BASE, "frequency"): frequency_moments(mean, variance, prior.alpha, n)[0]}
             spread.setdefault(BASE, []).append(variance)
         if part == "learnt":
@@ -160,8 +188,16 @@ def _channel(protocol):
     return channel / channel.sum(axis=0)
 
 
-def _moments(collection, prior, rng):
-    """Return (mean, variance) of P; of few categories weighted by the true likelihood."""
+def _moments(collection, epsilon, prior, rng):
+    """Return (mean, variance) of P: exact for two categories, of few weighted by the true likelihood, else expanded."""
+    if collection.n_categories == 2:
+        # A report names one of the two, or says nothing: what is left is that of GRR.
+        first, second = collection.rows.dense().T
+        tallies = [
+            collection.rows.counts[named].sum() for named in (first > second * (1 + 1e-9), second > first * (1 + 1e-9))
+        ]
+        mean, variance, _ = vectorised.grr_posterior(np.array([tallies]), epsilon, prior.alpha[0])
+        return mean[0], variance[0]
     if 2 < collection.n_categories <= 16:
         with np.errstate(over="ignore"):
             found = evaluate.SURROGATE.weighted(collection, prior, random_seed=rng)
@@ -177,7 +213,10 @@ EPSILONS = [0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0]
 
 def _risk():
     rest = {"population": ["jeffreys"], "epsilon": EPSILONS, "goal": [100]}
+    exact = {"part": ["exact"], "population": ["jeffreys"], "epsilon": EPSILONS, "goal": [1], "block": [1]}
     return [
+        *grid(figure=["2"], protocol=["grr"], n_categories=[1024], n_reports=[10_000, 1_000_000], **exact),
+        *grid(figure=["3"], protocol=["oue"], n_categories=[10], n_reports=[100, 1_000_000], **exact),
         *grid(
             figure=["2"],
             part=["learnt"],

@@ -1,0 +1,658 @@
+"""Figures and tables of docs/studies from the stored results: the numbers on those pages are all made here.
+
+python tools/draw_studies.py            draw everything
+python tools/draw_studies.py --stored out/studies   from other results
+"""
+
+import argparse
+import csv
+import functools
+import math
+import pathlib
+
+import matplotlib
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+from ldpbayes.study.papers import figures
+from ldpbayes.study.papers.pooled import load, read
+from ldpbayes.theory import bounds
+
+PLACE = pathlib.Path(__file__).parents[1] / "docs" / "studies"
+#: Okabe and Ito: told apart by people with any colour vision; markers and dashes repeat the colours.
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
+    "#000000",
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#F0E442",
+    "#0072B2",
+    "#D55E00",
+    "#CC79A7",
+)
+STYLE = {
+    "oracle": ("oracle", ORANGE, "^", "-"),
+    "normalised": ("normalised", PINK, "v", "-"),
+    "norm_sub": ("Norm-Sub", SKY, "s", "-"),
+    "projected": ("projected", SKY, "s", "-"),
+    "mle": ("maximum likelihood", GREEN, "D", "-"),
+    "posterior_mean": ("posterior mean", BLUE, "o", "-"),
+    "learnt": ("posterior mean, learnt prior", RED, "*", "-"),
+}
+FLOORS = {
+    "floor": ("exact floor (worst case, unbiased)", BLACK, "--"),
+    "bound": ("Cor. 4.3, this protocol", "0.45", "-."),
+    "bound_any": ("Thm 4.5, any protocol", "0.45", ":"),
+    "bound_finite": ("Thm 4.1, this n", "0.7", "-"),
+}
+TARGETS = {"distribution": "P", "frequency": "F"}
+
+
+def pick(rows, **where):
+    """Return the rows whose columns have these values."""
+    return [row for row in rows if all(row[name] == value for name, value in where.items())]
+
+
+def one(rows, **where):
+    """Return the row with these values, or None."""
+    found = pick(rows, **where)
+    return max(found, key=lambda row: row["replications"]) if found else None
+
+
+def curve(axes, rows, name, *, x="epsilon", label=None):
+    """Draw one estimator with bars of two Monte Carlo errors."""
+    rows = sorted(rows, key=lambda row: row[x])
+    text, color, marker, dash = STYLE[name]
+    at, value, error = (np.array([row[key] for row in rows], dtype=float) for key in (x, "value", "standard_error"))
+    settings = {"color": color, "marker": marker, "ls": dash, "ms": 7 if marker == "*" else 4, "lw": 1, "capsize": 2}
+    axes.errorbar(at, value, 2 * np.nan_to_num(error), label=label or text, **settings)
+
+
+def save(figure, name):
+    """Write a figure."""
+    figure.savefig(PLACE / f"{name}.png", dpi=100)
+    plt.close(figure)
+
+
+def write_table(name, headers, rows):
+    """Write a table in Markdown that a page includes."""
+    lines = ["| " + " | ".join(headers) + " |", "|" + "---|" * len(headers)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    path = PLACE / "tables" / f"{name}.md"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def number(value, error=None):
+    """Return a number with the digits that its error leaves."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if not error or not math.isfinite(error):
+        return f"{value:.3g}"
+    digits = max(2, 2 - math.floor(math.log10(error / abs(value)))) if value else 2
+    return f"{value:.{min(digits, 4)}g} ± {error:.1g}"
+
+
+def over(row, base):
+    """Return an estimator's loss over the base's, with the error of the paired difference."""
+    if row is None or row["excess"] is None:
+        return "–"
+    ratio, error = 1 + row["excess"] / base["value"], row["excess_error"] / base["value"]
+    if ratio >= 100:
+        return f"{ratio:,.0f}"
+    return f"{ratio:.3f} ± {error:.3f}" if ratio < 10 else f"{ratio:.1f} ± {error:.1f}"
+
+
+# ---- Lopuhaä-Zwakenberg et al. (2020) ------------------------------------------------------------------------------------
+def risk(rows):
+    """Draw Fig. 2 and 3, and the table of excesses over the optimum."""
+    for figure, protocol in (("2", "GRR, a = 1,024"), ("3", "OUE, a = 10")):
+        held = pick(rows, figure=figure)
+        sizes = sorted({row["n_reports"] for row in held}, reverse=True)
+        drawn, panels = plt.subplots(2, 2, figsize=(9.5, 7.5), sharex=True, layout="constrained")
+        for line, n in zip(panels, sizes, strict=True):
+            for axes, target in zip(line, TARGETS, strict=True):
+                here = pick(held, n_reports=n, target=target)
+                for name, (text, color, dash) in FLOORS.items():
+                    found = sorted(pick(here, metric=name), key=lambda row: row["epsilon"])
+                    if found:
+                        at, value = ([row[key] for row in found] for key in ("epsilon", "value"))
+                        axes.plot(at, value, color=color, ls=dash, lw=1, label=text)
+                for name in ("oracle", "norm_sub", "mle", "learnt", "posterior_mean"):
+                    found = pick(here, estimator=name, metric="mse", part="learnt")
+                    if found:
+                        curve(axes, found, name, label="optimum E[·|Y]" if name == "posterior_mean" else None)
+                axes.set(yscale="log", title=f"{TARGETS[target]}, n = {n:,}")
+                axes.grid(lw=0.3)
+        for axes in panels[-1]:
+            axes.set_xlabel("ε")
+        for axes in panels[:, 0]:
+            axes.set_ylabel("mean squared error")
+        drawn.suptitle(f"Fig. {figure} of Lopuhaä-Zwakenberg et al. (2020): {protocol}, Jeffreys' prior")
+        handles = {
+            label: handle for axes in panels.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        drawn.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+        save(drawn, f"lopuhaa-2020-fig-{figure}")
+    table = []
+    for figure in ("2", "3"):
+        for n in sorted({row["n_reports"] for row in pick(rows, figure=figure)}):
+            for target in TARGETS:
+                for epsilon in (0.2, 1.0, 2.0):
+                    here = pick(
+                        rows, figure=figure, n_reports=n, target=target, epsilon=epsilon, metric="mse", part="learnt"
+                    )
+                    base = one(here, estimator="posterior_mean")
+                    if base is None:
+                        continue
+                    floor = one(rows, figure=figure, n_reports=n, target=target, epsilon=epsilon, metric="floor")
+                    found = [over(one(here, estimator=name), base) for name in ("learnt", "mle", "norm_sub", "oracle")]
+                    ratio = f"{base['value'] / floor['value']:.3g}" if floor else "–"
+                    at = [figure, f"{n:,}", TARGETS[target], f"{epsilon:g}", number(base["value"], base["standard_error"])]
+                    table.append([*at, ratio, *found, f"{base['replications']:,}"])
+    headers = [
+        "Fig.",
+        "n",
+        "of",
+        "ε",
+        "optimum",
+        "optimum / exact floor",
+        "learnt / optimum",
+        "MLE / optimum",
+        "Norm-Sub / optimum",
+        "oracle / optimum",
+        "runs",
+    ]
+    write_table("lopuhaa-2020-excess", headers, table)
+
+
+NAMES = {
+    "flights_distance": "flights' distance (a = 1,000)",
+    "adult_age": "adults' age (a = 73)",
+    "flights_carrier_5": "flights' carriers, four largest and the rest (a = 5)",
+    "adult_workclass": "adults' work class (a = 9)",
+}
+
+
+def populations(rows):
+    """Draw Fig. 4 and 5 in one, with the floor of F."""
+    drawn, panels = plt.subplots(2, 2, figsize=(9.5, 7.5), sharex=True, layout="constrained")
+    table = []
+    for axes, (name, title) in zip(panels.flat, NAMES.items(), strict=True):
+        here = pick(rows, population=name, metric="mse", target="frequency")
+        for estimator in ("oracle", "norm_sub", "mle", "posterior_mean", "learnt"):
+            found = pick(here, estimator=estimator)
+            if found:
+                text = "posterior mean, Jeffreys' prior" if estimator == "posterior_mean" else None
+                curve(axes, found, estimator, label=text)
+        if here:
+            a, n = here[0]["n_categories"], here[0]["n_reports"]
+            floor = [bounds.exact_floor(a, e, "frequency").value / n for e in figures.EPSILONS]
+            axes.plot(figures.EPSILONS, floor, color=BLACK, ls="--", lw=1, label=FLOORS["floor"][0])
+            axes.set(title=f"{title}, n = {n:,}")
+        axes.set(yscale="log")
+        axes.grid(lw=0.3)
+        for epsilon in (0.2, 1.0, 2.0):
+            mine = pick(here, epsilon=epsilon)
+            best = one(mine, estimator="mle")
+            if best is None:
+                continue
+            found = []
+            for estimator in ("oracle", "norm_sub", "mle", "posterior_mean", "learnt"):
+                row = one(mine, estimator=estimator)
+                found.append(number(row["value"], row["standard_error"]) if row else "–")
+            table.append([title, f"{epsilon:g}", *found, f"{best['replications']}"])
+    for axes in panels[-1]:
+        axes.set_xlabel("ε")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("squared error of F")
+    drawn.suptitle(
+        "Fig. 4 (GRR, above) and 5 (OUE, below) of Lopuhaä-Zwakenberg et al. (2020), on populations that are open"
+    )
+    drawn.legend(*panels.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    save(drawn, "lopuhaa-2020-fig-4-5")
+    headers = ["population", "ε", "oracle", "Norm-Sub", "MLE", "Jeffreys", "learnt", "runs"]
+    write_table("lopuhaa-2020-populations", headers, table)
+
+
+# ---- Kairouz, Bonawitz, Ramage (2016) ------------------------------------------------------------------------------------
+def table_of(rows, value):
+    """Return the (k, ε) array of value(row at k and ε), nan where there is none."""
+    out = np.full((len(figures.ALPHABETS), len(figures.KAIROUZ_EPSILONS)), np.nan)
+    for i, a in enumerate(figures.ALPHABETS):
+        for j, epsilon in enumerate(figures.KAIROUZ_EPSILONS):
+            found = value(pick(rows, n_categories=a, epsilon=epsilon))
+            out[i, j] = np.nan if found is None else found
+    return out
+
+
+def heat(axes, values, title, limit, *, text="{:.2f}", centre=0.0):
+    """Draw a map of values with the numbers in it: blue below the centre, orange above."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colors = LinearSegmentedColormap.from_list("differences", [BLUE, "white", ORANGE])
+    axes.imshow(values, cmap=colors, vmin=centre - limit, vmax=centre + limit, aspect="auto")
+    for (i, j), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            axes.text(j, i, text.format(value).replace("-0.00", "0.00"), ha="center", va="center", fontsize=5.5)
+    axes.set_xticks(range(len(figures.KAIROUZ_EPSILONS)), [f"{e:g}" for e in figures.KAIROUZ_EPSILONS], fontsize=7)
+    axes.set_yticks(range(len(figures.ALPHABETS)), figures.ALPHABETS, fontsize=7)
+    axes.set_title(title, fontsize=9)
+
+
+def value_of(rows, name):
+    row = one(rows, estimator=name)
+    return None if row is None else row["value"]
+
+
+DECODERS = {"grr": ("mle", "normalised", "projected"), "sue": ("oracle", "normalised", "projected")}
+SHAPES = {"geometric": "geometric", "flat": "Dirichlet(1)"}
+
+
+def decoders(rows):
+    """Draw Fig. 1 and 2, and what the posterior means add."""
+    main = pick(rows, part="main", metric="l1", target="frequency")
+
+    def best(held, protocol):
+        found = [value_of(held, name) for name in DECODERS[protocol]]
+        return None if None in found else min(found)
+
+    drawn, panels = plt.subplots(1, 2, figsize=(9.5, 4.4), sharey=True, layout="constrained")
+    for axes, (protocol, title) in zip(panels, (("grr", "k-RR"), ("sue", "k-RAPPOR")), strict=True):
+        held = pick(main, protocol=protocol, population="geometric", n_reports=30_000)
+
+        def gain(found, protocol=protocol):
+            values = [value_of(found, name) for name in DECODERS[protocol]]
+            return None if None in values else values[-1] - min(values[:-1])
+
+        heat(axes, table_of(held, gain), f"{title}: projected − best of the other two", 0.5)
+        axes.set_xlabel("ε")
+    panels[0].set_ylabel("k")
+    drawn.suptitle("Fig. 1 of Kairouz et al. (2016): difference in ℓ1, geometric law, n = 30,000")
+    save(drawn, "kairouz-2016-fig-1")
+
+    drawn, panels = plt.subplots(2, 2, figsize=(9.5, 8.4), sharex=True, sharey=True, layout="constrained")
+    for line, (population, shape) in zip(panels, SHAPES.items(), strict=True):
+        for axes, n in zip(line, (100, 30_000), strict=True):
+            held = pick(main, population=population, n_reports=n)
+
+            def difference(found):
+                rr, rappor = (best(pick(found, protocol=protocol), protocol) for protocol in ("grr", "sue"))
+                return None if rr is None or rappor is None else rr - rappor
+
+            heat(axes, table_of(held, difference), f"{shape}, n = {n:,}", 0.5)
+    for axes in panels[-1]:
+        axes.set_xlabel("ε")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("k")
+    drawn.suptitle("Fig. 2 of Kairouz et al. (2016): ℓ1 of the best k-RR decoder − that of the best k-RAPPOR decoder")
+    save(drawn, "kairouz-2016-fig-2")
+
+    # What the posterior means add: squared error over that of the best decoder on the same reports.
+    drawn, panels = plt.subplots(2, 4, figsize=(15, 8.4), sharex=True, sharey=True, layout="constrained")
+    for line, (protocol, title) in zip(panels, (("grr", "k-RR"), ("sue", "k-RAPPOR")), strict=True):
+        for axes, (population, n) in zip(line, ((p, n) for p in SHAPES for n in (100, 30_000)), strict=True):
+            held = pick(rows, protocol=protocol, population=population, n_reports=n, metric="mse", target="frequency")
+            values = table_of(held, functools.partial(_best_prior, protocol=protocol, population=population))
+            heat(axes, values, f"{title}, {SHAPES[population]}, n = {n:,}", 0.8, centre=1.0)
+    for axes in panels[-1]:
+        axes.set_xlabel("ε")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("k")
+    drawn.suptitle(
+        "Squared error of the posterior mean of F over that of the best decoder (Dirichlet: the true prior; geometric: "
+        "learnt prior from k = 32, Jeffreys' below)"
+    )
+    save(drawn, "kairouz-2016-optimum")
+    _decoder_tables(rows)
+
+
+def _best_prior(found, protocol, population):
+    """Return the ratio of the posterior mean's squared error to the best decoder's, on the same reports."""
+    # The part with the posterior mean also has the decoders, on the same reports.
+    for part in ("learnt", "posterior", "main"):
+        held = pick(found, part=part)
+        name = "learnt" if population == "geometric" and part == "learnt" and protocol == "grr" else "posterior_mean"
+        value = value_of(held, name)
+        if value is not None:
+            names = {*DECODERS[protocol], "mle"}
+            known = [value_of(held, decoder) for decoder in names]
+            return value / min(x for x in known if x is not None)
+    return None
+
+
+def _decoder_tables(rows):
+    table = []
+    for population in SHAPES:
+        for n in (100, 30_000):
+            for protocol, title in (("grr", "k-RR"), ("sue", "k-RAPPOR")):
+                for metric in ("l1", "mse"):
+                    held = pick(
+                        rows,
+                        part="main",
+                        metric=metric,
+                        target="frequency",
+                        population=population,
+                        n_reports=n,
+                        protocol=protocol,
+                    )
+                    cells = {(row["n_categories"], row["epsilon"]) for row in held}
+                    wins = dict.fromkeys(DECODERS[protocol], 0)
+                    for a, epsilon in cells:
+                        here = pick(held, n_categories=a, epsilon=epsilon)
+                        values = {name: value_of(here, name) for name in wins}
+                        wins[min(values, key=values.get)] += 1
+                    table.append([SHAPES[population], f"{n:,}", title, metric, f"{len(cells)}", *map(str, wins.values())])
+    headers = ["law", "n", "mechanism", "loss", "cells", "ML / standard", "normalised", "projected"]
+    write_table("kairouz-2016-wins", headers, table)
+
+
+COHORT_NAMES = {
+    "orr_open": ("O-RR, open", BLUE, "o"),
+    "orappor_open": ("O-RAPPOR, open", ORANGE, "s"),
+    "orr_closed": ("O-RR, closed", BLUE, "o"),
+    "orappor_closed": ("O-RAPPOR, closed", ORANGE, "s"),
+}
+
+
+def cohorts(rows):
+    """Draw Fig. 3 and 9."""
+    from ldpbayes.simulate import population
+
+    p = population("geometric", figures.CANDIDATES).distribution
+    held = pick(rows, figure="3", part="least squares")
+    drawn, panels = plt.subplots(1, 2, figsize=(9.5, 4.8), sharey=True, layout="constrained")
+    table = []
+    for axes, kind in zip(panels, ("open", "closed"), strict=True):
+        for protocol in (f"orr_{kind}", f"orappor_{kind}"):
+            label, color, marker = COHORT_NAMES[protocol]
+            chosen = []
+            for epsilon in figures.HASHED_EPSILONS:
+                found = pick(held, protocol=protocol, epsilon=epsilon)
+                if found:
+                    chosen.append(min(found, key=lambda row: row["value"]))
+            x, y, low, high = ([row[key] for row in chosen] for key in ("epsilon", "value", "low", "high"))
+            axes.plot(x, y, color=color, marker=marker, ms=4, lw=1, label=f"{label}: projected least squares")
+            axes.fill_between(x, low, high, color=color, alpha=0.25, lw=0)
+            for row in chosen:
+                if row["epsilon"] in (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0):
+                    at = [label, f"{row['epsilon']:g}", number(row["value"], row["standard_error"])]
+                    table.append(
+                        [
+                            *at,
+                            f"{row['low']:.3g} to {row['high']:.3g}",
+                            *(f"{row[k]:,}" for k in ("buckets", "cohorts", "hashes")),
+                        ]
+                    )
+        for protocol, estimator, color, marker, label in (
+            (f"orr_{kind}", "mle", GREEN, "D", "O-RR: maximum likelihood"),
+            (f"orr_{kind}", "learnt", RED, "*", "O-RR: posterior mean, learnt prior"),
+            ("subset", "projected", SKY, "^", "subset selection: projected"),
+            ("subset", "learnt", PINK, "v", "subset selection: posterior mean, learnt prior"),
+        ):
+            if protocol == "subset" and kind == "open":
+                continue
+            found = pick(rows, figure="3", part="posterior", protocol=protocol, estimator=estimator, metric="l1")
+            if found:
+                x, y = ([row[key] for row in found] for key in ("epsilon", "value"))
+                axes.plot(x, y, color=color, marker=marker, ls="none", ms=7 if marker == "*" else 4, label=label)
+        axes.axhline(np.sqrt(2 * p * (1 - p) / np.pi / 1e6).sum(), color=BLACK, ls=":", lw=1, label="no privacy")
+        axes.axhline(np.abs(p - 1 / p.size).sum(), color="0.5", ls="-.", lw=1, label="uniform estimate")
+        axes.set(xlabel="ε", yscale="log", title=f"{kind} alphabet of 256, n = 1,000,000")
+        axes.grid(lw=0.3)
+    panels[0].set_ylabel("median ℓ1 loss, with 90 % of the losses")
+    drawn.suptitle("Fig. 3 of Kairouz et al. (2016): best buckets, cohorts and hashes for each ε")
+    drawn.legend(*panels[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    save(drawn, "kairouz-2016-fig-3")
+    write_table("kairouz-2016-fig-3", ["mechanism", "ε", "median ℓ1", "90 % of losses", "k", "C", "h"], table)
+
+    held = pick(rows, figure="9", part="least squares")
+    wanted = (0.02, 0.05, 0.1, 0.2, 0.3)
+    drawn, panels = plt.subplots(1, 5, figsize=(13, 3.6), sharey=True, layout="constrained")
+    for axes, loss in zip(panels, wanted, strict=True):
+        for protocol in ("orr_open", "orappor_open"):
+            label, color, marker = COHORT_NAMES[protocol]
+            points = []
+            for n in sorted({row["n_reports"] for row in held}):
+                best = [
+                    min((row["value"] for row in pick(held, protocol=protocol, n_reports=n, epsilon=e)), default=math.nan)
+                    for e in figures.HASHED_EPSILONS
+                ]
+                found = needed(figures.HASHED_EPSILONS, best, loss)
+                if found is not None:
+                    points.append((n, found))
+            if points:
+                axes.plot(*zip(*points, strict=True), color=color, marker=marker, ms=4, lw=1, label=label)
+        axes.set(xscale="log", title=f"ℓ1 = {loss:g}", xlabel="users")
+        axes.grid(lw=0.3)
+    panels[0].set_ylabel("ε that suffices")
+    panels[0].legend(frameon=False, fontsize=8)
+    drawn.suptitle("Fig. 9 of Kairouz et al. (2016): the privacy that a median loss leaves, open alphabet of 256")
+    save(drawn, "kairouz-2016-fig-9")
+
+
+def needed(epsilons, losses, wanted):
+    """Return the ε at which the loss falls to what is wanted, interpolated in logs; None where it is not on the grid."""
+    losses = np.minimum.accumulate(np.asarray(losses))
+    if not losses[-1] <= wanted <= losses[0]:
+        return None
+    return float(np.exp(np.interp(-math.log(wanted), -np.log(losses), np.log(epsilons))))
+
+
+# ---- Wang et al. (2016) --------------------------------------------------------------------------------------------------
+MECHANISMS = {"sue": "BRR", "grr": "MRR", "subset_information": "information", "subset": "subset"}
+
+
+def subset(rows):
+    """Draw Table 1 as a figure, and write published numbers beside recomputed ones."""
+    with (PLACE / "wang-2016-table-1.csv").open() as handle:
+        published = {(int(row["d"]), float(row["epsilon"])): row for row in csv.DictReader(handle)}
+    table, optimum = [], []
+    for (d, epsilon), row in published.items():
+        here = pick(rows, n_categories=d, epsilon=epsilon, metric="mse")
+        texts = [f"{d}", f"{epsilon:g}"]
+        for protocol, column in MECHANISMS.items():
+            found = one(here, protocol=protocol, part="main", estimator="projected", population="uniforms")
+            mine = f"{found['value']:.3g}" if found else "–"
+            texts.append(f"{float(row[column + '_l2']):.3g} / {mine}")
+        table.append(texts)
+        best = pick(here, protocol="subset", population="flat", estimator="posterior_mean")
+        texts = [f"{d}", f"{epsilon:g}"]
+        texts.append(f"{bounds.exact_floor(d, epsilon).value / 10_000:.3g}")
+        for protocol in MECHANISMS:
+            found = [
+                r
+                for r in pick(here, protocol=protocol, population="flat", estimator="posterior_mean")
+                if r["part"] != "none"
+            ]
+            base = max(found, key=lambda r: r["replications"], default=None)
+            texts.append(number(base["value"], base["standard_error"]) if base else "–")
+        if best:
+            mine = pick(here, protocol="subset", population="flat", part=best[0]["part"])
+            texts += [over(one(mine, estimator=name), best[0]) for name in ("projected", "mle", "learnt")]
+            texts.append(f"{best[0]['replications']}")
+        else:
+            texts += ["–"] * 4
+        optimum.append(texts)
+    headers = ["d", "ε", "BRR", "MRR", "k*-subset", "k#-subset"]
+    write_table("wang-2016-published", headers, table)
+    headers = [
+        "d",
+        "ε",
+        "exact floor",
+        "BRR",
+        "MRR",
+        "k*-subset",
+        "k#-subset",
+        "projected / optimum",
+        "MLE / optimum",
+        "learnt / optimum",
+        "runs",
+    ]
+    write_table("wang-2016-optimum", headers, optimum)
+
+    sizes = list(figures.TABLE)
+    drawn, panels = plt.subplots(3, 3, figsize=(11, 9.5), layout="constrained")
+    colors = {"sue": (ORANGE, "s"), "grr": (SKY, "^"), "subset_information": (GREEN, "D"), "subset": (BLUE, "o")}
+    for axes, d in zip(panels.flat, sizes, strict=True):
+        here = pick(rows, n_categories=d, metric="mse", population="flat")
+        for protocol, name in MECHANISMS.items():
+            color, marker = colors[protocol]
+            for estimator, dash in (("projected", "-"), ("posterior_mean", ":")):
+                found = {}
+                for row in pick(here, protocol=protocol, estimator=estimator):
+                    if row["epsilon"] not in found or row["replications"] > found[row["epsilon"]]["replications"]:
+                        found[row["epsilon"]] = row
+                if found:
+                    x = sorted(found)
+                    y, error = ([found[e][key] for e in x] for key in ("value", "standard_error"))
+                    label = f"{name}, {'projected' if estimator == 'projected' else 'optimum'}"
+                    axes.errorbar(
+                        x, y, 2 * np.nan_to_num(error), color=color, marker=marker, ls=dash, ms=3, lw=1, label=label
+                    )
+        x = np.geomspace(figures.TABLE[d][0], figures.TABLE[d][-1], 40)
+        axes.plot(x, [bounds.exact_floor(d, e).value / 1e4 for e in x], color=BLACK, ls="--", lw=1, label="exact floor")
+        top = max((row["value"] for row in here), default=1.0)
+        axes.set(xscale="log", yscale="log", title=f"d = {d}", ylim=(None, 3 * min(top, 1.0)))
+        axes.grid(lw=0.3)
+    for axes in panels[-1]:
+        axes.set_xlabel("ε")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("squared error of P")
+    drawn.suptitle("Table 1 of Wang et al. (2016): n = 10,000, P from Dirichlet(1); projected estimates and the optimum")
+    drawn.legend(*panels.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    save(drawn, "wang-2016-table-1")
+
+
+# ---- Lopuhaä-Zwakenberg et al. (2019) ------------------------------------------------------------------------------------
+UNARY = {
+    "grr": ("GRR", BLUE, "o"),
+    "sue": ("basic RAPPOR", ORANGE, "s"),
+    "oue": ("OUE", GREEN, "D"),
+    "dual": ("BLH", PINK, "v"),
+}
+
+
+def privacy(rows):
+    """Draw Fig. 2: average privacy over the number of categories."""
+    drawn, axes = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
+    for protocol, (label, color, marker) in UNARY.items():
+        found = sorted(pick(rows, protocol=protocol, metric="average_privacy"), key=lambda row: row["n_categories"])
+        axes.plot(
+            [r["n_categories"] for r in found],
+            [r["value"] for r in found],
+            color=color,
+            marker=marker,
+            ms=4,
+            lw=1,
+            label=label,
+        )
+    axes.axhline(math.exp(-2), color=BLACK, ls="--", lw=1, label="worst-case privacy of all")
+    axes.set(
+        xlabel="a (categories)",
+        ylabel="privacy",
+        ylim=(0, 1),
+        title="Fig. 2 of Lopuhaä-Zwakenberg et al. (2019): ε = 2, Jeffreys' prior",
+    )
+    axes.legend(frameon=False, fontsize=8)
+    axes.grid(lw=0.3)
+    save(drawn, "lopuhaa-2019-fig-2")
+    sizes = (2, 3, 5, 8, 12, 20)
+    table = []
+    for protocol, (label, *_) in UNARY.items():
+        found = {r["n_categories"]: r["value"] for r in pick(rows, protocol=protocol, metric="average_privacy")}
+        table.append([label, *(f"{found[a]:.4f}" for a in sizes)])
+    write_table("lopuhaa-2019-fig-2", ["average privacy S", *(f"a = {a}" for a in sizes)], table)
+
+
+def tradeoff(rows):
+    """Draw Fig. 3: effective participation over average and over worst-case privacy."""
+    drawn, panels = plt.subplots(1, 2, figsize=(9.5, 4.4), layout="constrained")
+    for protocol, (label, color, marker) in UNARY.items():
+        found = {
+            metric: {r["epsilon"]: r["value"] for r in pick(rows, protocol=protocol, metric=metric)} for metric in METRICS
+        }
+        for axes, metric in zip(panels, ("average_privacy", "worst_case_privacy"), strict=True):
+            x, y = found[metric], found["participation_factor"]
+            axes.plot([x[e] for e in y], list(y.values()), color=color, marker=marker, ms=4, lw=1, label=label)
+    limit = {r["epsilon"]: r["value"] for r in pick(rows, protocol="grr", metric="participation_limit")}
+    panels[1].plot(
+        [math.exp(-e) for e in limit],
+        np.minimum(list(limit.values()), 1.0),
+        color=BLACK,
+        ls="--",
+        lw=1,
+        label="no protocol above (Thm 8.1)",
+    )
+    panels[0].set(xlabel="average privacy S", ylabel="effective participation factor F", title="(a)")
+    panels[1].set(xlabel="worst-case privacy", title="(b)")
+    for axes in panels:
+        axes.grid(lw=0.3)
+        axes.legend(frameon=False, fontsize=8)
+    panels[1].set_xscale("function", functions=(np.sqrt, np.square))
+    panels[1].set_yscale("function", functions=(np.sqrt, np.square))
+    panels[1].set(xlim=(0, 1), ylim=(0, 1))
+    drawn.suptitle("Fig. 3 of Lopuhaä-Zwakenberg et al. (2019): a = 3, ε from 0.05 to 10, Jeffreys' prior")
+    save(drawn, "lopuhaa-2019-fig-3")
+    table = []
+    for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
+        texts = [f"{epsilon:g}", f"{min(limit[epsilon], 1.0):.3f}"]
+        for protocol in UNARY:
+            found = {m: one(rows, protocol=protocol, metric=m, epsilon=epsilon)["value"] for m in METRICS}
+            texts.append(f"{found['average_privacy']:.3f} / {found['participation_factor']:.3f}")
+        table.append(texts)
+    write_table("lopuhaa-2019-fig-3", ["ε", "limit of F", *(label for label, *_ in UNARY.values())], table)
+
+
+METRICS = ("average_privacy", "worst_case_privacy", "participation_factor")
+DRAW = {
+    "risk": risk,
+    "populations": populations,
+    "decoders": decoders,
+    "cohorts": cohorts,
+    "subset": subset,
+    "privacy": privacy,
+    "tradeoff": tradeoff,
+}
+
+
+def progress(stored):
+    """Write the table of what is stored: cells, replications, time spent and time left."""
+    from ldpbayes.pages.study import of_progress
+
+    table = []
+    for name, study in figures.FULL.items():
+        path = stored / f"{name}.parquet"
+        for row in of_progress(study, load(study, path)).tables[0].rows:
+            table.append([name, *map(str, row)])
+    headers = [
+        "study",
+        "figure",
+        "part",
+        "protocol",
+        "cells",
+        "finished",
+        "replications",
+        "wanted",
+        "CPU time",
+        "CPU time left",
+    ]
+    write_table("progress", headers, table)
+
+
+def main():
+    """Draw every figure whose results are stored."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--stored", type=pathlib.Path, default=PLACE)
+    stored = parser.parse_args().stored
+    for name, draw in DRAW.items():
+        path = stored / f"{name}.parquet"
+        if path.exists():
+            draw(read(path))
+    progress(stored)
+
+
+if __name__ == "__main__":
+    main()
