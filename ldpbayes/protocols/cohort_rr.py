@@ -178,7 +178,8 @@ class CohortRR(AbstractProtocol):
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
         cohort = rng.integers(self.cohorts, size=values.size)
-        return np.stack([cohort, self._bucket_protocol.privatize(self.table[cohort, values], rng)], axis=1)
+        values += cohort * self.n_categories
+        return np.stack([cohort, self._bucket_protocol.randomize(self.table.ravel().take(values), rng)], axis=1)
 
     def privatize_one(self, value):
         value = entropy.one_value(value, self.n_categories)

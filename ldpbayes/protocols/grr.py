@@ -81,7 +81,10 @@ class GRR(AbstractProtocol):
         return IdentityRows(reports, self.beta, counts, self.n_categories, -math.log(self.n_categories + self.beta))
 
     def privatize(self, values, rng):
-        values = checks.values(values, self.n_categories)
+        return self.randomize(checks.values(values, self.n_categories), rng)
+
+    def randomize(self, values, rng):
+        """Return the reports of checked values, an int64 array, which is written over."""
         # Truth w.p. β/(a+β), else uniform over all categories: the same channel without a second lookup.
         a, total = self.n_categories, self.n_categories + self.beta
         if total > ONE_DRAW or values.size < FEW:

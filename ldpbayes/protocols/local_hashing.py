@@ -168,7 +168,7 @@ class LocalHashing(AbstractProtocol):
         pool = self.seeds is not None
         seeds = rng.integers(self._n_seeds, size=values.size) if pool else hashing.draw_seeds(values.size, rng)
         hashed = hashing.buckets(self.family, seeds, values, self.buckets)
-        return np.stack([seeds, self._bucket_protocol.privatize(hashed, rng)], axis=1)
+        return np.stack([seeds, self._bucket_protocol.randomize(hashed, rng)], axis=1)
 
     def privatize_one(self, value):
         value = entropy.one_value(value, self.n_categories)

@@ -8,9 +8,10 @@ from ldpbayes.protocols import bits
 MASK = 2**64 - 1
 
 
-@pytest.fixture(params=["numpy", "compiled"])
+@pytest.fixture(params=["numpy", "sliced", "compiled"])
 def version(request, monkeypatch):
-    monkeypatch.setattr(bits, "MANY", 2**60 if request.param == "numpy" else 0)
+    monkeypatch.setattr(bits, "MANY", 0 if request.param == "compiled" else 2**60)
+    monkeypatch.setattr(bits, "FEW", 0 if request.param == "sliced" else 2**60)
     return request.param
 
 

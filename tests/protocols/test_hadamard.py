@@ -53,3 +53,13 @@ def test_reports_outside_the_order_are_refused(report):
         HadamardResponse(5, 1.0).check_reports(np.array([0, report]))
     with pytest.raises(DataError, match="unknown report"):
         HadamardResponse(5, 1.0).parse_reports([["0", str(report)]], tuple("abcde"))
+
+
+@pytest.mark.parametrize("a", [2, 11])
+def test_many_users_report_by_the_channel(a):
+    """From 8,192 users on one word draws both the report and whether its support holds the value."""
+    protocol, rng, n = HadamardResponse(a, 1.0), np.random.default_rng(4), 40_000
+    for x in (0, a - 1):
+        found = np.bincount(protocol.privatize(np.full(n, x), rng), minlength=protocol.n_outputs)
+        expected = n * protocol.channel()[:, x]
+        assert ((found - expected) ** 2 / expected).sum() < chi2.isf(1e-6, protocol.n_outputs - 1)

@@ -395,3 +395,11 @@ def test_a_large_pool_has_a_likelihood_but_no_oracle():
     rng = np.random.default_rng(3)
     reports = pool.privatize(rng.integers(5000, size=50), rng)
     assert pool.decoder() is None and pool.report_law() is None and len(Tally(pool, reports).rows.counts) == 50
+
+
+def test_buckets_of_many_users_are_those_of_each():
+    rng = np.random.default_rng(3)
+    seeds, categories = rng.integers(hashing.MAX_SEED, size=20_000), rng.integers(700, size=20_000)
+    found = hashing.buckets("ldpbayes", seeds, categories, 5)
+    np.testing.assert_array_equal(found, hashing.key_buckets(seeds, hashing.category_keys(categories), 5))
+    np.testing.assert_array_equal(hashing.buckets("ldpbayes", seeds[:0], categories[:0], 5), [])
