@@ -109,6 +109,20 @@ def oue():
     return UnaryEncoding.optimized(128, EPSILON)
 
 
+def sue():
+    """Return symmetric unary encoding over 128 categories."""
+    from ldpbayes.protocols import UnaryEncoding
+
+    return UnaryEncoding.symmetric(128, EPSILON)
+
+
+def subset():
+    """Return subset selection over 128 categories."""
+    from ldpbayes.protocols import SubsetSelection
+
+    return SubsetSelection(128, EPSILON)
+
+
 def olh():
     """Return optimized local hashing over 128 categories."""
     from ldpbayes.protocols import LocalHashing
@@ -117,7 +131,7 @@ def olh():
 
 
 #: Protocols by the name of their file.
-DATA = {"grr": grr, "oue": oue, "olh": olh}
+DATA = {"grr": grr, "oue": oue, "sue": sue, "subset": subset, "olh": olh}
 
 
 def write(path, protocol, n):
@@ -254,6 +268,15 @@ def distinct_rows(data, make):
         clock.start()
         return _checked(scan(), n)
 
+    @row(f"{name}: scan, both passes, jobs=2", data)
+    def _(path, n, clock):
+        import ldpbayes as lb
+
+        ready(path, make())
+        scan = lb.scan(path, make(), by="country", progressbar=False, jobs=2)
+        clock.start()
+        return _checked(scan(), n)
+
     @row(f"{name}: posterior of the cells", data, most=SIZES[0])
     def _(path, n, clock):
         import ldpbayes as lb
@@ -296,7 +319,7 @@ def total(scan, at=None):
     return sum(scan.partial(piece, at) for piece in scan.pieces())
 
 
-for _data in ("oue", "olh"):
+for _data in ("oue", "sue", "subset", "olh"):
     distinct_rows(_data, DATA[_data])
 
 
@@ -354,6 +377,26 @@ def spark_rows(data, passes):
     for name, second in passes.items():
         register(name, second)
 
+    @row(f"{data.upper()}: sums by Spark against one machine's", data, most=DISTINCT_FIT)
+    def _(path, n, clock):
+        import numpy as np
+
+        import ldpbayes as lb
+
+        protocol = DATA[data]()
+        both = [lb.scan(path, protocol, by="country", spark=spark, progressbar=False) for spark in (spark_session(), None)]
+        firsts = [scan._pass(None) for scan in both]
+        passes = [firsts]
+        if not both[0].countable:
+            passes.append([scan._pass(both[0].pilots(firsts[0])) for scan in both])
+        for one, other in passes:
+            one, other = one.settle(), other.settle()
+            order = [other.keys.index(key) for key in one.keys]
+            same = all(np.array_equal(one.total(name), other.total(name)[order]) for name in one.sums)
+            if not same or (one.counts is not None and sorted(one.counts) != sorted(other.counts)):
+                raise SystemExit("the sums differ")
+        return "equal to the last bit"
+
 
 spark_rows("grr", {"scan": False})
 spark_rows("oue", {"first pass": False, "second pass": True})
@@ -366,9 +409,9 @@ def _checked(found, n):
 
 
 # ---- the table -------------------------------------------------------------------------------------------------------
-def measured(name, path, n):
-    """Run a row in a process of its own, up to 10^7 reports thrice, and return the figures of the fastest."""
-    found = [_once(name, path, n) for _ in range(3 if n <= DISTINCT_FIT else 1)]
+def measured(name, path, n, times=None):
+    """Run a row in a process of its own, up to 10^7 reports thrice by default, and return the figures of the fastest."""
+    found = [_once(name, path, n) for _ in range(times or (3 if n <= DISTINCT_FIT else 1))]
     return min(found, key=lambda one: one.get("cpu", 0.0))
 
 

@@ -30,6 +30,9 @@ SPREAD_LEFT = 0.9
 #: The bound without a sample is SLOPE · ρ · min(1, √(GROUND a / n)), ρ the largest Σ w L²/u² over Σ w L/u of a category;
 #: a pilot d posterior sd away multiplies it by (1 + d²)/NEAR where that is above one. See docs/theory/summaries.md.
 SLOPE, GROUND, NEAR = 0.05, 500.0, 5.0
+#: Where a report supports more than the first share of the categories, the bound of a summary with a spread is multiplied by
+#: the second number.
+DENSE, CROWDED = 0.3, 5.0
 #: Where H = diag(D) + f1ᵀ + 1fᵀ misses more than this share of the Hessian, the diagonal does not describe the reports; the
 #: second number times a/n is what finitely many reports add to its square.
 MAX_GAP, GAP_NOISE = 0.2, 1.5
@@ -148,7 +151,7 @@ def accuracy(summary, mean, variance, spread):
     if found is None:
         ratio = float(np.max(summary.square / np.maximum(summary.gradient, 1e-300)))
         error = SLOPE * ratio * min(1.0, math.sqrt(GROUND * mean.size / summary.n_reports))
-        error *= max(1.0, (1 + distance**2) / NEAR)
+        error *= max(1.0, (1 + distance**2) / NEAR) * (CROWDED if _crowded(summary) else 1.0)
         pairs, by = 0.0, "a bound without a sample of reports"
     else:
         moved = variance * (found.gradient - (variance @ found.gradient) / variance.sum())
@@ -163,6 +166,13 @@ def accuracy(summary, mean, variance, spread):
     seen = replace(summary, spread=None).structure_gap if found is None or summary.spread is None else math.nan
     gap = math.sqrt(max(seen**2 - noise, 0.0))
     return Accuracy(distance, max(error, pairs), by, gap, pairs)
+
+
+def _crowded(summary):
+    """Return whether reports support so many categories each that ρ does not tell how far they depend on few of them."""
+    held = summary.supports
+    dense = held is None or held.sum() > DENSE * summary.n_reports * summary.n_categories
+    return summary.spread is not None and bool(dense)
 
 
 def _off_by_pairs(found, spread):

@@ -11,12 +11,9 @@ from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 #: Entries of one unpacked block. A call works on one block at a time, so its memory does not grow with the reports.
 BLOCK = 2**23
 
-#: Bits from which they are drawn by the compiled kernel: fewer take less time than loading it.
-MANY = 2**23
-#: Fewer reports than this, and fewer bits than that, are drawn as in version 0.1.0, so that its random seeds keep them.
-FEW = 2**13
-#: Words of 64 bits that are drawn at a time, and after how many digits the settled ones are left out: at first, and later.
-_WORDS, _FIRST, _THEN = 2**13, 6, 3
+#: Reports, and bits, from which they are drawn by the compiled kernel; what is done with so many reports loads such kernels
+#: anyway. Seeds of version 0.1.0 keep fewer.
+FEW, MANY = 2**13, 2**23
 
 #: The value of each ASCII hexadecimal digit; 255 for every other byte.
 _NIBBLES = np.full(256, 255, dtype=np.uint8)
@@ -51,9 +48,9 @@ def sizes(bits):
 def bernoulli(n, n_categories, probability, rng):
     """Return n packed reports whose bits are independent with the given probability, exact to double precision.
 
-    Sixteen random bits settle all but one bit in 65,536; those ties are settled by a double. From FEW reports on, binary
-    digits of 64 numbers at a time are compared with those of the probability, to 2^-64. From MANY bits on a compiled kernel
-    does this, with generators that it seeds by 64 words of this one.
+    Sixteen random bits settle all but one bit in 65,536; those ties are settled by a double. FEW reports, or MANY bits, are
+    drawn by a compiled kernel instead, which compares binary digits of 64 numbers at a time with those of the probability,
+    to 2^-64; it takes 64 words from the generator.
 
     Parameters
     ----------
@@ -69,10 +66,8 @@ def bernoulli(n, n_categories, probability, rng):
     -------
     (n, ⌈a/8⌉) uint8 array
     """
-    if n * n_categories >= MANY and probability:
+    if _many(n, n_categories) and probability:
         return _compiled_bernoulli(n, n_categories, probability, rng)
-    if n >= FEW and probability:
-        return _sliced_bernoulli(n, n_categories, probability, rng)
     threshold, remainder = divmod(probability * 65536, 1)
     out = np.empty((n, width(n_categories)), dtype=np.uint8)
     for part in blocks(n, n_categories):
@@ -85,41 +80,8 @@ def bernoulli(n, n_categories, probability, rng):
     return out
 
 
-def _sliced_bernoulli(n, n_categories, probability, rng):
-    """Return the bits of 64 numbers at a time: the first digit in which number and probability differ settles a bit."""
-    n_bytes, digits = width(n_categories), _digits(probability)
-    fast = np.random.Generator(np.random.SFC64(rng.integers(2**63, size=4)))
-    words = np.zeros(-(-n * n_bytes // 8), dtype=np.uint64)
-
-    def settle(held, left, place):
-        """Set bits of ``held`` that are open in ``left``, by the digits from ``place`` on."""
-        stop = place + (_FIRST if place == 0 else _THEN)
-        for digit in digits[place:stop]:
-            drawn = fast.integers(2**64, size=left.size, dtype=np.uint64)
-            drawn &= left  # still open; where the digit is 1, a number that has 0 there is below, else one with 1 above
-            if digit == "1":
-                left ^= drawn
-                held |= left
-            left = drawn
-        still = np.flatnonzero(left)
-        if still.size and stop < len(digits):
-            part = held[still]
-            settle(part, left[still], stop)
-            held[still] = part
-
-    for start in range(0, words.size, _WORDS):
-        held = words[start : start + _WORDS]
-        settle(held, np.full(held.size, 2**64 - 1, dtype=np.uint64), 0)
-    return _as_reports(words, n, n_categories)
-
-
-def _as_reports(words, n, n_categories):
-    """Return words as n packed reports."""
-    n_bytes = width(n_categories)
-    words = words.astype("<u8", copy=False)  # so that a seed gives the same reports everywhere
-    out = words.view(np.uint8)[: n * n_bytes].reshape(n, n_bytes)
-    out[:, -1] &= np.uint8(256 - (1 << (8 * n_bytes - n_categories)))
-    return out
+def _many(n, n_categories):
+    return n >= FEW or n * n_categories >= MANY
 
 
 def _compiled_bernoulli(n, n_categories, probability, rng):
@@ -129,7 +91,10 @@ def _compiled_bernoulli(n, n_categories, probability, rng):
     words = np.empty(-(-n * n_bytes // 8), dtype=np.uint64)
     digits = np.array([int(digit) for digit in _digits(probability)], dtype=np.uint64) * np.uint64(2**64 - 1)
     _bit_kernels.bernoulli_words(words, digits, rng.integers(1, 2**64, size=64, dtype=np.uint64))
-    return _as_reports(words, n, n_categories)
+    words = words.astype("<u8", copy=False)  # so that a seed gives the same reports everywhere
+    out = words.view(np.uint8)[: n * n_bytes].reshape(n, n_bytes)
+    out[:, -1] &= np.uint8(256 - (1 << (8 * n_bytes - n_categories)))
+    return out
 
 
 def _digits(probability):
@@ -149,7 +114,7 @@ def assign(bits, categories, member):
     member : (m,) bool array
         Whether the report shall hold it.
     """
-    if 8 * bits.size >= MANY:
+    if _many(len(bits), 8 * bits.shape[1]):
         from ldpbayes.protocols import _bit_kernels
 
         return _bit_kernels.assign(bits, categories, member)
