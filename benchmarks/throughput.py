@@ -217,16 +217,27 @@ def measure(protocol, yardstick, n, repeats):
     return out
 
 
+def peer_python(folder):
+    """Return the Python of the environment in a folder that holds the peers; it is made, and they are installed, once.
+
+    Raises
+    ------
+    OSError or subprocess.SubprocessError
+        Where that cannot be done.
+    """
+    python = pathlib.Path(folder) / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *PEERS], check=True, timeout=900)
+    return python
+
+
 def peer_times(folder, sizes):
     """Return {package: {protocol: {a: {client, server}}}} in seconds per report, or {} where nothing installs."""
-    folder = pathlib.Path(folder)
-    python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     try:
-        if not python.exists():
-            venv.create(folder, with_pip=True)
-            subprocess.run([python, "-m", "pip", "install", "-q", *PEERS], check=True, timeout=900)
         script = pathlib.Path(__file__).with_name("throughput_peers.py")
-        done = subprocess.run([python, script, *map(str, sizes)], check=True, capture_output=True, text=True, timeout=1800)
+        command = [peer_python(folder), script, *map(str, sizes)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1800)
         return json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError) as err:
         print(f"peers skipped: {err}", file=sys.stderr)
