@@ -32,7 +32,7 @@ LEARNT = 30
 #: Repetitions of the bootstrap.
 REPETITIONS = 200
 #: Values of the learnt prior's t = (log α − log median)/sd where all replications' evidence is found, and nodes of each.
-EVIDENCE_AT, NODES = np.linspace(-3.5, 3.5, 11), 5
+EVIDENCE_AT, NODES = np.linspace(-3.5, 6.3, 15), 5
 
 
 def cells(setting):

@@ -20,6 +20,9 @@ PAIR_NODES = 512
 ROUGH = 24
 #: A tilt serves where the means add up to one within so many sds of the sum.
 NEAR = 0.3
+#: Means given the sum add up to one; where they miss it by more, NODES were too few for a window that small concentrations
+#: stretch, and the set is worked on alone.
+OFF = 1e-8
 #: exp(−REACH) is the relative mass that may alias.
 REACH = 36.0
 
@@ -89,7 +92,8 @@ def _block(family, k, levels):
     centre = np.ascontiguousarray(nodes.centre.reshape(k, a))
     _batched.given_the_sum(offset, weight, centre, step, LINE, levels.size > 0, mean, variance, log_total, density, lost)
     log_evidence = log_total + nodes.log_mass.reshape(k, a).sum(axis=1) + tilt
-    alone = ~(np.isfinite(log_evidence) & (variance > 0).all(axis=1) & (lost <= 1).all(axis=1))
+    sums = np.abs(mean.sum(axis=1) - 1) < OFF
+    alone = ~(np.isfinite(log_evidence) & sums & (variance > 0).all(axis=1) & (lost <= 1).all(axis=1))
     quantiles = np.empty((levels.size, k, a))
     if levels.size:
         flat = density.reshape(k * a, NODES)
