@@ -22,10 +22,13 @@ class Check:
         (posterior mean share − recipe's share) / posterior sd.
     allowed : (cells, k) array
         What a sound model may have.
+    ratio : (cells, k) array
+        Posterior sd of a share divided by the error of the recipe's.
     """
 
     discrepancy: np.ndarray
     allowed: np.ndarray
+    ratio: np.ndarray
 
     @property
     def worst(self) -> tuple[float, float]:
@@ -58,5 +61,6 @@ def check_shares(shares: Sequence[np.ndarray], recipe: Sequence[np.ndarray], var
     apart = mean - np.stack(recipe)
     apart = np.where(np.abs(apart) < 1e-9, 0.0, apart / np.sqrt(posterior))
     z = ndtri(1 - 0.005 / apart.size)
-    more = np.maximum(np.stack(variance) / posterior - 1, 0.0)
-    return Check(apart, np.sqrt(MOST**2 + z**2 * np.minimum(more, MORE)))
+    own = np.maximum(np.stack(variance), 1e-24)
+    more = np.maximum(own / posterior - 1, 0.0)
+    return Check(apart, np.sqrt(MOST**2 + z**2 * np.minimum(more, MORE)), np.sqrt(posterior / own))

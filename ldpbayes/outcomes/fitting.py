@@ -165,7 +165,7 @@ def analyse(
     rng = np.random.default_rng(random_seed)
     held = [np.flatnonzero(records.cell == c) for c in range(len(records.cells))]
     recipes = None if records.decode is None else [_recipe(records, at, levels) for at in held]
-    problem = _Problem(records, held, target, bins, draws, rng)
+    problem = _Problem(records, held, target, bins, draws, levels, rng)
     splits = [] if records.levels is not None or method not in ("auto", "rounding") else _splits(records)
     if method == "rounding" and not splits:
         raise DataError("has no values that stand out as rounded; use another method", field=name)
@@ -209,6 +209,7 @@ def analyse(
         n_records=records.n,
         n_bins=tuple(found.bins),
         check=check,
+        discretization=found.moved,
         recipe=None if recipes is None else tuple(recipes),
         **found.facts,
     )
@@ -224,6 +225,7 @@ class _Found:
     measures: list[Measure]
     bins: list[int]
     curves: Curves | None = None
+    moved: np.ndarray | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -244,6 +246,7 @@ class _Problem:
     target: str
     bins: int | None
     draws: int
+    levels: tuple[float, ...]
     rng: np.random.Generator
 
     def smooth(self, classes: np.ndarray | None) -> _Found:
@@ -260,14 +263,41 @@ class _Problem:
                 curves.append(Curve(entries, prior))
                 places.append((c, int(one)))
         found = draw_curves(curves, self.draws, self.rng)
-        measures = []
+        measures, moved = [], []
         for c, (at, own) in enumerate(zip(self.held, cells, strict=True)):
             mine = [i for i, (cell, _) in enumerate(places) if cell == c]
             groups = np.zeros(len(at), dtype=np.int64) if classes is None else classes[at]
             parts = np.searchsorted([places[i][1] for i in mine], groups)
-            measures.append(self._measure(at, own, parts, [found.shares[i] for i in mine]))
+            shares = [found.shares[i] for i in mine]
+            measures.append(self._measure(at, own, parts, shares))
+            if records.levels is None:
+                moved.append(self._moved(at, own, parts, [one.mean(axis=0) for one in shares]))
         sizes = [own.size for own in cells]
-        return _Found(measures, sizes, found)
+        return _Found(measures, sizes, found, None if records.levels is not None else np.stack(moved))
+
+    def _moved(self, at: np.ndarray, bins: Bins, part: np.ndarray, curves: list[np.ndarray]) -> np.ndarray:
+        """Return how far share, mean and quantiles move where mean curves are interpolated within bins, (quantities, k).
+
+        Curves are constant within a bin otherwise; this is the error of the bins, to first order.
+        """
+        records = self.records
+        value, centres = records.value[at], np.arange(bins.size) + 0.5
+        weight = np.ones(len(at)) if records.weight is None else records.weight[at]
+        answers = []
+        for smooth in (False, True):
+            each = np.empty((len(at), len(records.groups)))
+            for i, curve in enumerate(curves):
+                mine = part == i
+                if smooth:
+                    each[mine] = np.stack([np.interp(bins.score[mine], centres, one) for one in curve.T], axis=1)
+                else:
+                    each[mine] = curve[bins.index[mine]]
+            if self.target == "frequency":
+                each *= records.table[records.kind[at]]
+                each /= each.sum(axis=1, keepdims=True)
+            shares, means, quantiles = weighed(value, each * weight[:, None], self.levels)
+            answers.append(np.vstack([shares, means, quantiles]))
+        return answers[1] - answers[0]
 
     def recipe(self) -> _Found:
         """Return the recipe with its bootstrap."""

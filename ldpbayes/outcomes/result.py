@@ -10,11 +10,12 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.outcomes.checking import Check
 from ldpbayes.outcomes.measure import Measure
+from ldpbayes.outcomes.smoothing import LEAST_EFFECTIVE, MAX_R_HAT
 
 #: What differences can be asked of.
 QUANTITIES = ("share", "mean", "quantile", "cdf")
-#: Chains are accepted below this R-hat, for they are many and short, and from so many effective draws.
-MAX_R_HAT, LEAST_EFFECTIVE = 1.15, 100
+#: From this share of the reports' own error on the data are said to decide.
+MOSTLY_DATA = 0.7
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,6 +54,9 @@ class PrivateGroups:
         where there are none.
     check : Check or None
         How far the shares of the last smooth curves are from the recipe's; None where the reports allow no recipe.
+    discretization : (cells, quantities, k) array or None
+        How far share, mean and the quantiles of the summary move where the posterior mean curves are interpolated within
+        bins: the error that bins make, to first order. None for an open category, which has no bins, and for the recipe.
     recipe : tuple of dict or None
         The reweighting recipe's share, mean and quantile for each cell, without errors.
     scale : float
@@ -78,6 +82,7 @@ class PrivateGroups:
     r_hat: float
     effective_draws: float
     check: Check | None
+    discretization: np.ndarray | None
     recipe: Any
     scale: float
 
@@ -221,12 +226,44 @@ class PrivateGroups:
             found |= {"effective_draws": self.effective_draws, "scale": self.scale}
         if self.check is not None:
             found["discrepancy"], found["discrepancy_allowed"] = self.check.worst
+            found["who_decides"] = self.who_decides
+        if self.discretization is not None:
+            found["discretization_sd"] = self.discretization_sd
         return found
 
     @property
     def discrepancies(self) -> np.ndarray | None:
         """(smooth share − recipe's share) / posterior sd, shape (cells, k); None where there is no recipe."""
         return None if self.check is None else self.check.discrepancy
+
+    @property
+    def discretization_sd(self) -> float:
+        """The largest discretization error of share, mean and quantiles, in posterior standard deviations.
+
+        Zero for an open category, nan for the recipe.
+        """
+        if self.discretization is None:
+            return 0.0 if self.levels is not None else float("nan")
+        parts = [self.draws("share")[:, :, None], self.draws("mean")[:, :, None]]
+        if self.quantiles:
+            parts.append(self.draws("quantile", self.quantiles))
+        sd = np.concatenate(parts, axis=2).std(axis=0, ddof=1)
+        moved = np.abs(self.discretization)
+        scale = np.maximum(sd, 1e-12 * np.maximum(np.abs(np.concatenate(parts, axis=2)).max(axis=0), 1e-300))
+        return float(np.nanmax(np.where(moved > 0, moved / scale, 0.0)))
+
+    @property
+    def who_decides(self) -> str:
+        """Whether data or prior decided the groups' shares: their posterior sd beside the error that reports alone leave."""
+        if self.method == "recipe":
+            return "The data decide: there is no prior."
+        if self.check is None:
+            return "The reports alone do not identify the groups' shares: the prior decides in part."
+        least = float(self.check.ratio.min())
+        beside = f"the posterior sd of the shares is {least:.2f} of the error that the reports alone leave."
+        if least >= MOSTLY_DATA:
+            return f"The data decide: {beside}"
+        return f"The data decide together with the prior, by which curves are smooth: {beside}"
 
     @property
     def trusted(self) -> bool:
@@ -289,5 +326,5 @@ def _text(found: PrivateGroups) -> str:
     lines += [
         "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in [head, *rows]
     ]
-    lines.append(found.outcome)
+    lines += [found.outcome, found.who_decides]
     return "\n".join(lines)

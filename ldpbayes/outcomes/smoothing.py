@@ -35,6 +35,9 @@ MAX_STEPS, SETTLED = 60, 1e-9
 MAX_K_HAT, MIN_EFFICIENCY = 0.7, 0.25
 #: Chains: draws kept of each, steps before, first step size and the most leaps of a trajectory.
 KEPT, WARM, FIRST_STEP, MAX_LEAPS = 40, 10, 0.7, 12
+#: Chains are accepted below this R-hat, for they are many and short, and from so many effective draws; else they go on, for
+#: so many rounds.
+MAX_R_HAT, LEAST_EFFECTIVE, ROUNDS = 1.15, 100, 4
 #: Numbers that are held at a time for the likelihood of draws.
 BLOCK = 4_000_000
 
@@ -570,7 +573,7 @@ def _chains(
     size = [math.ceil(0.5 * math.pi / one) for one in step]
     held: list[list[np.ndarray]] = [[] for _ in range(n_curves)]
     scales = []
-    for t in range(WARM + kept):
+    for t in range(WARM + ROUNDS * kept):
         value = np.zeros(n_chains)
         for c in range(n_curves):
             z[c], own, chance = _trajectory(normal, c, node, z[c], float(step[c]), size[c], rng)
@@ -593,12 +596,13 @@ def _chains(
             for c in range(n_curves):
                 held[c].append(_curve_at(normal, c, node, z[c]))
             scales.append(normal.scales[node])
-    r_hat, effective = _diagnosed(held, scales)
-    shares = [curve.shares(np.concatenate(one)) for curve, one in zip(normal.curves, held, strict=True)]
-    order = rng.permutation(kept * n_chains)[:draws]
-    return Curves(
-        tuple(one[order] for one in shares), np.concatenate(scales)[order], "mcmc", k_hat, min(effective, draws), r_hat
-    )
+            if (t + 1 - WARM) % kept == 0:
+                r_hat, effective = _diagnosed(held, scales)
+                if r_hat < MAX_R_HAT and effective >= LEAST_EFFECTIVE:
+                    break
+    chosen = rng.permutation(len(scales) * n_chains)[:draws]
+    shares = [curve.shares(np.concatenate(one)[chosen]) for curve, one in zip(normal.curves, held, strict=True)]
+    return Curves(tuple(shares), np.concatenate(scales)[chosen], "mcmc", k_hat, min(effective, draws), r_hat)
 
 
 def _curve_at(normal, c, node, z):
