@@ -1,0 +1,271 @@
+"""by_private_group: exact where groups are open, near the truth where they are not, one sentence for bad input."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pyarrow
+import pytest
+
+import ldpbayes as lb
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.outcomes.fitting import analyse
+from ldpbayes.outcomes.records import read_records
+from ldpbayes.protocols import GRR, Channel, LocalHashing, UnaryEncoding
+
+EPSILON = 1.1
+
+
+def people(n, seed, k=2):
+    """Return (groups, log-normal values) of people."""
+    rng = np.random.default_rng(seed)
+    x = rng.choice(k, n, p=np.arange(k, 0, -1) / (k * (k + 1) / 2))
+    return x, rng.lognormal(0.5 * x, 0.6)
+
+
+def table(n=3000, seed=1, k=2, **columns):
+    x, z = people(n, seed, k)
+    report = GRR(k, EPSILON).privatize(x, np.random.default_rng(seed + 1))
+    return pyarrow.table({"duration": z, "report": report, **columns}), x, z
+
+
+@pytest.fixture(scope="module")
+def found():
+    frame, x, z = table(4000)
+    return lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), draws=500, random_seed=1), x, z
+
+
+def test_the_identity_gives_the_frame_s_own_groups():
+    """Records that report their group: means, quantiles and shares of pandas, by covariates and with ties."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": rng.choice(list("abc"), 2000), "site": rng.choice(["u", "v"], 2000)})
+    frame["z"] = np.round(rng.lognormal(frame["x"].map({"a": 0, "b": 0.4, "c": 1}), 0.7), 1)
+    protocol = Channel(np.eye(3), answers=["a", "b", "c"])
+    settings = {"categories": ["a", "b", "c"], "by": "site", "target": "frequency", "draws": 100, "random_seed": 1}
+    answer = lb.by_private_group(frame, "z", "x", protocol, **settings)
+    groups = frame.groupby(["site", "x"])["z"]
+    np.testing.assert_allclose(answer.mean()["mean"].values, groups.mean().unstack().values, rtol=1e-12)
+    np.testing.assert_allclose(answer.mean()["sd"].values, 0, atol=1e-12)
+    levels = [0.01, 0.25, 0.5, 0.9, 0.999]
+    expected = groups.quantile(levels).unstack(level=2)
+    for level in levels:
+        own = answer.quantile(level)["mean"].isel(quantile=0).values
+        np.testing.assert_allclose(own, expected[level].unstack().values, rtol=1e-12)
+    share = frame.groupby("site")["x"].value_counts(normalize=True).unstack().values
+    np.testing.assert_allclose(answer.shares()["mean"].values, share, rtol=1e-12)
+    np.testing.assert_allclose(
+        answer.cdf(1.5)["mean"].values[:, 0],
+        (frame["z"] <= 1.5).groupby([frame["site"], frame["x"]]).mean().unstack().values,
+        rtol=1e-12,
+    )
+
+
+def test_the_identity_with_weights_gives_weighted_means():
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"x": rng.choice(2, 600), "z": rng.normal(size=600), "w": rng.exponential(size=600)})
+    answer = lb.by_private_group(
+        frame, "z", "x", Channel(np.eye(2)), weights="w", target="frequency", draws=100, random_seed=1
+    )
+    for x in (0, 1):
+        own = frame[frame["x"] == x]
+        assert answer.mean()["mean"].values[x] == pytest.approx(np.average(own["z"], weights=own["w"]), rel=1e-12)
+        assert answer.shares()["mean"].values[x] == pytest.approx(own["w"].sum() / frame["w"].sum(), rel=1e-12)
+
+
+def test_answers_are_near_the_truth(found):
+    answer = found[0]
+    assert answer.trusted and answer.method == "smooth"
+    for g in (0, 1):
+        mean = answer.mean().isel(group=g)
+        assert abs(float(mean["mean"]) - np.exp(0.5 * g + 0.18)) < 4 * float(mean["sd"])
+        middle = answer.quantile(0.5).isel(group=g, quantile=0)
+        assert abs(float(middle["mean"]) - np.exp(0.5 * g)) < 4 * float(middle["sd"])
+
+
+def test_distribution_functions_are_monotone_and_meet_their_quantiles(found):
+    answer, _, z = found
+    points = np.quantile(z, np.linspace(0, 1, 200))
+    draws = answer.draws("cdf", points)
+    assert (np.diff(draws, axis=2) >= -1e-12).all() and draws.min() >= 0 and draws.max() <= 1
+    np.testing.assert_allclose(draws[:, :, -1], 1, atol=1e-12)
+    levels = np.array([0.05, 0.3, 0.5, 0.8, 0.99])
+    quantiles = answer.draws("quantile", levels)
+    assert (np.diff(quantiles, axis=2) >= 0).all()
+    measure = answer.measures[0]
+    for s, t, g in itertools.product((0, 7, 99), range(len(levels)), (0, 1)):
+        at = quantiles[s, 0, t, g]
+        below = np.nextafter(at, -np.inf)
+        low, high = measure.cdf(np.array([below, at]))[s, :, g]
+        assert low < levels[t] + 1e-9 and high >= levels[t] - 1e-9
+
+
+def test_the_mean_is_that_of_the_step_function(found):
+    measure = found[0].measures[0]
+    value, bins = measure.atoms.value, measure.atoms.bin
+    steps = np.diff(np.vstack([np.zeros(1), measure.atoms.prefix]), axis=0)[:, 0]
+    steps[measure.atoms.starts[:-1][measure.atoms.starts[:-1] < len(value)]] = measure.atoms.prefix[
+        measure.atoms.starts[:-1][measure.atoms.starts[:-1] < len(value)], 0
+    ]
+    each = measure.mass[:, bins, 0] * steps[:, None]
+    np.testing.assert_allclose((each * value[:, None]).sum(axis=1) / each.sum(axis=1), measure.mean(), rtol=1e-10)
+
+
+def test_summary_difference_and_text(found):
+    answer = found[0]
+    summary = answer.summary()
+    assert summary["mean"].dims == ("group", "quantity")
+    assert list(summary["quantity"].values) == ["share", "mean", "q50", "q75", "q95"]
+    apart = answer.difference("mean")
+    assert apart["group"].values.tolist() == ["1"] and float(apart["probability"].squeeze()) == 1.0
+    draws = answer.draws("mean")[:, 0]
+    assert float(apart["mean"].squeeze()) == pytest.approx((draws[:, 1] - draws[:, 0]).mean())
+    assert "duration by private group" in repr(answer) and "method smooth" in repr(answer)
+    assert answer.discretization_sd < 0.3 and answer.who_decides.startswith("The data decide")
+    assert set(answer.attrs) >= {"method", "reason", "random_seed", "discretization_sd", "who_decides"}
+
+
+def test_a_seed_makes_the_same_answer_again():
+    frame, _, _ = table(800)
+    ask = {"protocol": GRR(2, EPSILON), "draws": 100, "random_seed": 5}
+    one, two = (lb.by_private_group(frame, "duration", **ask).draws("mean") for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_rates_in_every_record_are_channels():
+    """Half the records say their group, the others next to nothing: the answer is that of the first half."""
+    x, z = people(3000, 8)
+    rng = np.random.default_rng(9)
+    rate = np.where(np.arange(3000) % 2, 0.0, 0.999)
+    y = np.where(rng.random(3000) < rate, rng.integers(2, size=3000), x)
+    frame = pyarrow.table({"z": z, "report": np.array(["no", "yes"])[y], "rate": rate})
+    answer = lb.by_private_group(frame, "z", "report", rate="rate", draws=300, random_seed=1)
+    assert answer.groups == ("no", "yes")
+    open_half = x[1::2].mean()
+    share = answer.shares().sel(group="yes")
+    assert abs(float(share["mean"]) - open_half) < 3 * float(share["sd"])
+    assert float(share["sd"]) == pytest.approx(np.sqrt(open_half * (1 - open_half) / 1500), rel=0.35)
+
+
+@pytest.mark.parametrize("protocol", [GRR(3, 2.0), UnaryEncoding.optimised(3, 2.0), LocalHashing(3, 2.0)], ids=str)
+def test_any_protocol_and_three_groups(protocol):
+    x, z = people(3000, 11, k=3)
+    reports = protocol.privatize(x, np.random.default_rng(12))
+    names = list("abc")
+    columns = dict(zip(protocol.report_fields, protocol.format_reports(reports, names), strict=True))
+    frame = pyarrow.table({"z": z, **{name: list(map(str, held)) for name, held in columns.items()}})
+    answer = lb.by_private_group(frame, "z", protocol=protocol, categories=names, draws=200, random_seed=1)
+    share, truth = answer.shares(), np.bincount(x) / len(x)
+    assert (np.abs(share["mean"].values - truth) < 4.5 * share["sd"].values).all()
+    assert float(share["mean"].sum()) == pytest.approx(1)
+    # few distinct rows are left of many distinct reports
+    assert len(read_records(frame, "z", protocol=protocol, categories=names).table) <= 8
+
+
+def test_an_open_category_is_a_cross_table():
+    x, _ = people(4000, 21)
+    rng = np.random.default_rng(22)
+    o = np.where(rng.random(4000) < np.where(x, 0.6, 0.2), "slow", "fast")
+    frame = pyarrow.table({"speed": o, "report": GRR(2, 2.0).privatize(x, rng)})
+    for target in ("distribution", "frequency"):
+        answer = lb.by_private_group(frame, "speed", protocol=GRR(2, 2.0), target=target, draws=400, random_seed=1)
+        held = answer.table()
+        np.testing.assert_allclose(held["mean"].sum("outcome"), 1)
+        slow = held.sel(outcome="slow")
+        assert (np.abs(slow["mean"].values - [0.2, 0.6]) < 4.5 * slow["sd"].values).all()
+        assert float(answer.difference("table").sel(outcome="slow")["probability"].squeeze()) > 0.999
+    with pytest.raises(ArgumentError, match="use table"):
+        answer.mean()
+
+
+def test_doubling_all_weights_changes_nothing():
+    frame, _, _ = table(1500)
+    weighed = frame.append_column("w", pyarrow.array(np.full(1500, 2.0)))
+    ask = {"protocol": GRR(2, EPSILON), "draws": 200, "random_seed": 1}
+    plain = lb.by_private_group(frame, "duration", **ask)
+    same = lb.by_private_group(weighed, "duration", weights="w", **ask)
+    np.testing.assert_allclose(same.draws("share"), plain.draws("share"), rtol=1e-6)
+
+
+def test_cells_of_covariates_share_a_scale_and_have_answers_each():
+    frame, x, _ = table(3000, site=np.random.default_rng(5).choice(["u", "v"], 3000))
+    answer = lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), by="site", draws=200, random_seed=1)
+    assert answer.cells == (("u",), ("v",)) and answer.summary()["mean"].dims == ("cell", "group", "quantity")
+    assert answer.discretization.shape == (2, 5, 2)
+    assert (np.abs(answer.shares()["mean"].values[:, 1] - x.mean()) < 5 * answer.shares()["sd"].values[:, 1]).all()
+
+
+def test_habits_of_rounding_that_differ_are_found():
+    x, z = people(6000, 31)
+    habit = np.random.default_rng(32).random(6000) < np.where(x, 0.9, 0.1)
+    step = np.where(habit, 50.0, 1.0)
+    z = step * np.maximum(1, np.round(100 * z / step))
+    reports = GRR(2, 2.0).privatize(x, np.random.default_rng(33))
+    answer = lb.by_private_group(
+        pyarrow.table({"z": z, "report": reports}), "z", protocol=GRR(2, 2.0), draws=200, random_seed=1
+    )
+    assert answer.method == "rounding" and "Groups differ between multiples of" in answer.reason
+    share = answer.shares().isel(group=1)
+    assert abs(float(share["mean"]) - x.mean()) < 4 * float(share["sd"])
+
+
+def test_the_recipe_s_bootstrap_is_monotone_and_near_the_truth():
+    rng = np.random.default_rng(42)
+    x, z = people(5000, 41)
+    frame = pyarrow.table({"z": z, "report": GRR(2, 3.0).privatize(x, rng)})
+    forced = analyse(read_records(frame, "z", protocol=GRR(2, 3.0)), method="recipe", draws=200)
+    assert forced.method == "recipe" and forced.trusted
+    draws = forced.draws("cdf", np.quantile(z, np.linspace(0, 1, 50)))
+    assert (np.diff(draws, axis=2) >= -1e-12).all() and draws.min() >= 0 and draws.max() <= 1 + 1e-12
+    share = forced.shares().isel(group=1)
+    assert abs(float(share["mean"]) - x.mean()) < 4.5 * float(share["sd"])
+    assert abs(float(forced.mean()["mean"][1]) - z[x == 1].mean()) < 5 * float(forced.mean()["sd"][1])
+
+
+BAD = {
+    "no column": ({"value": "speed"}, DataError, "no column 'speed' for value"),
+    "no report": ({"report": "answer"}, DataError, "no column 'answer' for report"),
+    "missing value": ({"duration": [1.0, None, 2.0, 3.0]}, DataError, "missing values"),
+    "nan": ({"duration": [1.0, np.nan, 2.0, 3.0]}, DataError, "missing values"),
+    "infinite": ({"duration": [1.0, np.inf, 2.0, 3.0]}, DataError, "finite"),
+    "all equal": ({"duration": [2.0] * 4}, DataError, "all values are 2"),
+    "unknown report": ({"report_column": [0, 1, 7, 0]}, DataError, "report"),
+    "missing report": ({"report_column": [0, 1, None, 0]}, DataError, "missing"),
+    "rate above 1": ({"rate": [0.5, 1.5, 0.5, 0.5]}, DataError, r"rate must be a probability in \[0, 1\]"),
+    "negative rate": ({"rate": [0.5, -0.5, 0.5, 0.5]}, DataError, r"rate must be a probability in \[0, 1\]"),
+    "missing rate": ({"rate": [0.5, None, 0.5, 0.5]}, DataError, "empty|missing"),
+    "negative weight": ({"w": [1.0, -1.0, 1.0, 1.0]}, DataError, "negative"),
+    "no weight": ({"w": [0.0] * 4}, DataError, "above 0"),
+    "one bin": ({"bins": 1}, ArgumentError, "bins must be"),
+    "more bins than records": ({"bins": 50}, ArgumentError, "at most the number of records"),
+    "target": ({"target": "truth"}, ArgumentError, "target must be one of"),
+    "method": ({"method": "magic"}, ArgumentError, "method must be one of"),
+    "level": ({"quantiles": [1.5]}, ArgumentError, "quantiles must be"),
+    "not rounded": ({"method": "rounding"}, DataError, "stand out as rounded"),
+    "protocol": ({"protocol": "grr"}, ArgumentError, "protocol"),
+}
+
+
+@pytest.mark.parametrize("case", list(BAD))
+def test_bad_input_is_one_sentence(case):
+    change, error, said = BAD[case]
+    change = dict(change)
+    columns = {"duration": change.pop("duration", [1.0, 2.0, 3.0, 4.0]), "report": change.pop("report_column", [0, 1, 1, 0])}
+    ask = {"value": "duration", "protocol": GRR(2, EPSILON), "draws": 100, "random_seed": 1}
+    if "rate" in change:
+        columns |= {"rate": change.pop("rate"), "report": ["a", "b", "b", "a"]}
+        ask |= {"rate": "rate", "protocol": None, "report": "report"}
+    if "w" in change:
+        columns["w"] = change.pop("w")
+        ask["weights"] = "w"
+    with pytest.raises(error, match=said) as caught:
+        lb.by_private_group(pyarrow.table(columns), **(ask | change))
+    assert "\n" not in str(caught.value)
+
+
+def test_reports_that_do_not_identify_the_groups_have_no_recipe():
+    frame, _, _ = table(600, k=2)
+    blind = Channel([[0.5, 0.5], [0.5, 0.5]])
+    with pytest.raises(InfeasibleError, match="recipe needs reports that identify"):
+        lb.by_private_group(frame, "duration", protocol=blind, method="recipe", random_seed=1)
+    answer = lb.by_private_group(frame, "duration", protocol=blind, draws=200, random_seed=1)
+    assert answer.recipe is None and answer.check is None and "prior decides" in answer.who_decides
