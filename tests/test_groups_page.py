@@ -17,7 +17,7 @@ from ldpbayes.pages.groups import long_rows, of_groups
 from ldpbayes.plots.outcomes import quantity_name
 
 RATE = 0.4994798
-SHORT = ("--draws", 200, "--seed", 1)
+SHORT = ("--draws", 400, "--seed", 1)
 FAST = (*SHORT, "--method", "recipe")
 
 
