@@ -4,8 +4,8 @@
 that browsers use (0.49948, ε = 1.1) from two populations:
 
 - pages: log-normal page loads, 30 % with low confidence, which are slower and vary more;
-- flights: minutes in the air of 327,346 flights from New York in 2013, drawn with replacement and spread over each minute; the
-  longer a flight, the more likely it has the private label "low". Routes make the distribution bumpy.
+- flights: minutes in the air of 327,346 flights from New York in 2013, drawn with replacement and spread over each minute;
+  the longer a flight, the more likely it has the private label "low". Routes make the distribution bumpy.
 
 Each replication asks for the share, mean, median, 75 % and 95 % quantile of both groups, by by_private_group and by the
 recipe; at 1e4 records the recipe also gets the percentile bootstrap that a careful user would add.
