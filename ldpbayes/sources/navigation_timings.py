@@ -398,11 +398,16 @@ def _confidence(entry):
         value = found
     elif found is not None:
         raise DataError(f"must be an object with value and randomizedTriggerRate, got {shown(found)}", field="confidence")
-    if value is None:
-        value = next((entry[name] for name in VALUE_NAMES if entry.get(name) is not None), None)
-    if rate is None:
-        rate = next((entry[name] for name in RATE_NAMES if entry.get(name) is not None), None)
-    return value, _present(rate), isinstance(found, dict)
+    value = _one(value, entry, VALUE_NAMES, "confidence.value")
+    return value, _one(rate, entry, RATE_NAMES, RATE_NAMES[0]), isinstance(found, dict)
+
+
+def _one(inside, entry, names, field):
+    """Return what an entry states inside its confidence or in columns, all of which must agree; None where nowhere."""
+    stated = [cell for cell in (inside, *(entry.get(name) for name in names)) if _present(cell) is not None]
+    if any(cell != stated[0] for cell in stated):
+        raise DataError(f"is stated twice and differs: {listed(map(shown, stated))}", field=field)
+    return stated[0] if stated else None
 
 
 def _present(cell):
@@ -535,6 +540,10 @@ class _FastReader:
     def read(self, block) -> _Part | None:
         """Return the part of a block of lines, or None where the standard library must look at them."""
         pa = self.pyarrow
+        lines = [stripped for line in block.split(b"\n") if (stripped := line.strip())]
+        # The parser of PyArrow 26 crashes on a line "null", and takes it for an entry where other lines come first.
+        if not lines or any(line[:1] != b"{" or line[-1:] != b"}" for line in lines):
+            return None
         try:
             if self.schema is None:
                 self.schema = self._schema(block)
@@ -543,7 +552,7 @@ class _FastReader:
                 read_options=self.reader.ReadOptions(block_size=len(block) + 1),
                 parse_options=self.reader.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore"),
             )
-            if table.num_rows != sum(1 for line in block.split(b"\n") if line.strip()):
+            if table.num_rows != len(lines):
                 return None
             return _of_table(pa, table, self.wanted)
         except (pa.ArrowException, RecursionError, UnicodeDecodeError, ValueError, _Odd):
@@ -635,10 +644,16 @@ def _confidences(pa, table, names, entry):
         if wrong.any():
             row = int(np.argmax(wrong))
             raise _Odd(row, f'must be "high" or "low", got {shown(texts[at[row]])}', "confidence.value")
+        twice = entry & has_report & (here != -1) & (here != codes)
+        if twice.any():
+            raise _Odd(int(np.argmax(twice)), "is stated twice and differs", "confidence.value")
         new = ~has_report & (here >= 0)
         codes[new], has_report = here[new], has_report | new
     for name, column in levels:
         found, there = _floats(pa, column, name)
+        twice = entry & has_rate & there & (found != rates)
+        if twice.any():
+            raise _Odd(int(np.argmax(twice)), "is stated twice and differs", name)
         new = ~has_rate & there
         rates[new], has_rate = found[new], has_rate | new
     return codes, has_report, empty, rates, has_rate
