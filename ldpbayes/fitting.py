@@ -365,12 +365,11 @@ def fit(
                 prior, why = "jeffreys", _jeffreys_because(took).sentence
         if many is not None and len((one := _prior_of_cells(prior, collection)).shape) == 1:
             tree = fit_cells(many, collection, one, run, settings | {"method": "auto"})
-            return _with_reason(tree, why)
+            return _with_reason(tree, why, collection)
         if draws == 0:
             raise InfeasibleError("Moments without draws need independent priors of the cells, and no sampling weights.")
         tree, why = _cells_by_rule(collection, prior, why, settings, run)
-        if why:
-            tree.attrs["prior_reason"] = why
+        _with_reason(tree, why, collection)
         if estimates:
             tree.attrs |= _fitness_of_cells(collection, tree)
             _add_estimates_of_cells(collection, tree)
@@ -386,7 +385,7 @@ def fit(
         if _by_rule(prior):
             rule = _rule_for(collection.n_categories, collection.n_laws, collection.survey is not None, method)
             prior, why = rule.prior, rule.sentence
-        return _with_reason(fit_one(Problem.of(collection, prior), run, {"draws": draws, "chains": chains}), why)
+        return _with_reason(fit_one(Problem.of(collection, prior), run, {"draws": draws, "chains": chains}), why, collection)
     settings = {"draws": 1000 if draws is None else draws, "chains": 4 if chains is None else chains}
     collection, why = named(collection), ""
     if _by_rule(prior) and method == "auto":
@@ -414,8 +413,7 @@ def fit(
     if collection.n_laws:
         tree = result.among_compliers(tree, collection)
     tree.attrs |= {"identifiability": collection.identifiability(), "caveat": collection.caveat()}
-    if why:
-        tree.attrs["prior_reason"] = why
+    _with_reason(tree, why, collection)
     tree.attrs |= _about_order(collection, problem.prior)
     if estimates and problem.rows is not None:
         _add_estimates(tree, collection, problem, ci_prob)
@@ -424,10 +422,14 @@ def fit(
     return tree
 
 
-def _with_reason(tree, why):
-    """Return a result with the reason for its prior, where the rule chose it."""
+def _with_reason(tree, why, collection):
+    """Return a result with the reason for its prior, where the rule chose it, and what users have spent."""
+    from ldpbayes.answers.spent import spent
+
     if why:
         tree.attrs["prior_reason"] = why
+    channels = collection.channels() if isinstance(collection, Cells) else {"": [(0, one) for one in collection.tallies]}
+    tree.attrs |= spent(tally for held in channels.values() for _, tally in held)
     return tree
 
 

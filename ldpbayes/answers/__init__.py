@@ -23,6 +23,7 @@ from ldpbayes.answers.fakes import fakes_needed
 from ldpbayes.answers.intervals import interval_parts, simultaneous_intervals
 from ldpbayes.answers.ranks import probability_in_top
 from ldpbayes.answers.regression import comparisons, odds_ratios, predictions, slopes
+from ldpbayes.answers.spent import spent
 from ldpbayes.answers.sums import category_sum, entropy, total
 from ldpbayes.answers.value import worth
 
@@ -48,6 +49,7 @@ __all__ = [
     "probability_in_top",
     "simultaneous_intervals",
     "slopes",
+    "spent",
     "total",
     "worth",
 ]

@@ -68,6 +68,13 @@ def command(
         str | None,
         typer.Option(help="Size of the population, for the finite population correction: 5000, or north=2000,south=3000."),
     ] = None,
+    by_user: Annotated[
+        str | None,
+        typer.Option(
+            help="The column of users, where a user may have sent several reports, one a row: each user then counts once, "
+            "with all reports."
+        ),
+    ] = None,
     fakes: Annotated[
         bool, typer.Option("--fakes", help="Also print how many fabricated reports would lift a share or change the order.")
     ] = False,
@@ -97,10 +104,13 @@ def command(
       ldpbayes fit my_survey.toml --by region --prior hierarchical
 
       ldpbayes fit my_survey.toml --weight w --strata region --cluster village
+
+      ldpbayes fit telemetry.csv --by-user user_id
     """
     from ldpbayes.fitting import fit
 
     sample = {"weight": weight, "strata": strata, "cluster": cluster, "population": options.population_of(population)}
+    sample |= {"by_user": by_user}
     collection, belief = options.read(file, by, **sample), options.prior(prior)
     if noncompliance or noncompliance_prior:
         collection, belief = options.noncompliant(collection, belief, noncompliance, noncompliance_prior)

@@ -94,11 +94,11 @@ def read(file, by=None, **sample):
     prefix, colon, name = file.partition(":")
     if colon and prefix == "example":
         if by or any(value is not None for value in sample.values()):
-            raise ArgumentError("by and weights must be left out: the shipped collections have no such columns.")
+            raise ArgumentError("by, by-user and weights must be left out: the shipped collections have no such columns.")
         return load_example(name)
     if is_summaries(file):
         if any(value is not None for value in sample.values()):
-            raise ArgumentError("weights must be left out: a file of summaries has no respondents.")
+            raise ArgumentError("weights must be left out, and so must by-user: a file of summaries has no respondents.")
         found = read_summaries(file)
         return found.added(by) if by else found
     if pathlib.Path(file).suffix.lower() in READERS:  # a table of reports that states its protocol

@@ -1,6 +1,7 @@
 """The page of a fit."""
 
 import functools
+import json
 import math
 import sys
 
@@ -16,6 +17,8 @@ from ldpbayes.posteriors.diagnostics import unknown_arrays
 
 #: Categories that a table shows unless the caller wants another number.
 TOP = 40
+#: Numbers of reports a user that are listed one by one.
+_SPENT_ROWS = 12
 _LABELS = {"mle": "MLE", "oracle": "oracle"}
 _KEYS = ("mean", "sd", "lower", "upper", "mcse")
 #: Keys of columns, which a grouping column of the same name must not hide.
@@ -47,6 +50,7 @@ def of_fit(tree, *, top: int = TOP, collection=None, command: str = "") -> Page:
     derived = _derived_table(tree, top) if "quantity" in summary.coords else None
     parameters = _parameter_table(summary) if "parameter" in summary.coords else None
     tables = [_category_table(tree, title, top), *filter(None, (derived, parameters)), *_unknown_tables(tree, top)]
+    tables += [_spent_table(tree)] if "epsilon_spent" in tree.attrs else []
     return Page(
         title,
         tuple(tables),
@@ -170,6 +174,23 @@ def _derived_table(tree, top):
     return Table(title, tuple(columns), tuple(rows), _left_out([], summary, places), len(_by(summary)), whole)
 
 
+def _spent_table(tree):
+    """Return how many users sent how many reports, and the level they have spent; of many numbers, spans of them."""
+    lines = json.loads(tree.attrs["epsilon_spent"])
+    spans: dict = {}
+    for times, level, users in lines:
+        key = times if len(lines) <= _SPENT_ROWS else times.bit_length()
+        low, _, most, total = spans.get(key, (times, times, 0.0, 0))
+        spans[key] = (low, times, max(most, level), total + users)
+    rows = [(str(low) if low == high else f"{low} to {high}", users, most) for low, high, most, users in spans.values()]
+    columns = (
+        Column("reports", "reports a user", "text", align="right"),
+        Column("users", "users", spec=",d"),
+        Column("epsilon_spent", "spent", spec=".4g", full="level spent, in nats"),
+    )
+    return Table("Reports of a user, and the epsilon they have spent", columns, tuple(rows))
+
+
 def _key_columns(summary):
     """Return one text column per grouping column; none for a single collection."""
     return [Column(f"cell_{name}" if name in _TAKEN else name, name, "text") for name in _by(summary)]
@@ -272,6 +293,7 @@ def _notes(tree):
         (Kind.WARNING, "identifiability"),
         (Kind.WARNING, "caveat"),
         (Kind.DATA, "pseudo"),
+        (Kind.DATA, "spent"),
         (Kind.DATA, "noncompliance"),
         (Kind.VERDICT, "compliance"),
         (Kind.WORTH, "worth"),

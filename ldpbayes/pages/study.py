@@ -10,6 +10,7 @@ PANELS = 8
 _HEADERS = {
     "n_categories": "a",
     "n_reports": "n",
+    "times": "reports a user",
     "target": "of",
     "bound": "floor",
     "bound_any": "any protocol's floor",
@@ -24,6 +25,7 @@ _WHO = (
     "population",
     "buckets",
     "cohorts",
+    "times",
     "estimator",
     "target",
     "metric",

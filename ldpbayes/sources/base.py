@@ -179,19 +179,10 @@ def read_channels(
     DataError
         Naming line and column where the source knows them.
     """
-    labels = [str(i) for i in range(protocols[0].n_categories)] if categories is None else list(categories)
-    labelled = categories is not None if labelled is None else labelled
-    read = _Reading(source, labels, labelled and not positions, positions, count, where or {}, (*by, *sample), names)
-    fields = {protocol.report_fields for protocol in protocols}
-    if report is None and len(fields) > 1:  # protocols with different columns
-        for i, protocol in enumerate(protocols):
-            own = {text: 0 for text, place in level[1].items() if place == i}
-            for text in own:
-                read.take([protocol], list(protocol.report_fields), None, {level[0]: text}, i)
-    else:
-        read.take(protocols, list(protocols[0].report_fields) if report is None else report, level)
+    settings = {"level": level, "count": count, "where": where, "by": (*by, *sample), "categories": categories}
+    settings |= {"labelled": labelled, "positions": positions, "names": names}
     out: list[dict] = []
-    for protocol, name, found in zip(protocols, names, read.found, strict=True):
+    for protocol, name, found in zip(protocols, names, read_parts(source, protocols, report, **settings), strict=True):
         cells: dict[tuple, list] = {}
         for key, parts in found.items():
             cells.setdefault(key[: len(by)], []).extend((*part, key[len(by) :]) for part in parts)
@@ -204,6 +195,38 @@ def read_channels(
             )
             out[-1][key] = tally, *where_from
     return out
+
+
+def read_parts(
+    source,
+    protocols,
+    report=None,
+    *,
+    level=None,
+    count=None,
+    where=None,
+    by=(),
+    categories=None,
+    labelled=None,
+    positions=False,
+    names=("all",),
+) -> list[dict[tuple, list]]:
+    """Return the canonical reports of a source by channel and key: lists of (reports, counts), not merged.
+
+    Parameters as for ``read_channels``.
+    """
+    labels = [str(i) for i in range(protocols[0].n_categories)] if categories is None else list(categories)
+    labelled = categories is not None if labelled is None else labelled
+    read = _Reading(source, labels, labelled and not positions, positions, count, where or {}, by, names)
+    fields = {protocol.report_fields for protocol in protocols}
+    if report is None and len(fields) > 1:  # protocols with different columns
+        for i, protocol in enumerate(protocols):
+            own = {text: 0 for text, place in level[1].items() if place == i}
+            for text in own:
+                read.take([protocol], list(protocol.report_fields), None, {level[0]: text}, i)
+    else:
+        read.take(protocols, list(protocols[0].report_fields) if report is None else report, level)
+    return read.found
 
 
 class _Reading:

@@ -16,6 +16,7 @@ from ldpbayes.protocols.grr import GRR
 from ldpbayes.sources import parameters
 from ldpbayes.sources.base import AbstractSource, open_table, read_channels, sorted_keys
 from ldpbayes.sources.numbers import number
+from ldpbayes.sources.users import check_user, read_users, single_protocols
 from ldpbayes.sources.writing import published_of
 
 #: Most different values of a column of ε, rates or protocols: each is a channel.
@@ -117,6 +118,7 @@ def read_table(
     sample: SampleColumns | None = None,
     epsilon: str | None = None,
     rate: str | None = None,
+    by_user: str | None = None,
     facts: Mapping | None = None,
 ) -> "Tally | Collection | Cells":
     """Return what read_frame and read_reports return, from any source; parameters as there.
@@ -128,22 +130,19 @@ def read_table(
     channels = find_channels(
         source, protocol, categories=categories, report=report or (), epsilon=epsilon, rate=rate, name=name
     )
-    fields = channels.protocols[0].report_fields
-    if report is not None and any(len(one.report_fields) != len(report) for one in channels.protocols):
+    user = check_user(by_user, sample)
+    made_by = channels.protocols if user is None else single_protocols(channels.protocols)
+    fields = made_by[0].report_fields
+    if report is not None and any(len(one.report_fields) != len(report) for one in made_by):
         raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(report)}.")
-    found = read_channels(
-        source,
-        channels.protocols,
-        report,
-        level=channels.level,
-        count=count,
-        by=by,
-        sample=sample.names,
-        categories=channels.categories,
-        labelled=categories is not None,
-        positions=channels.positions,
-        names=channels.names,
-    )
+    settings: dict[str, Any] = {"level": channels.level, "count": count, "by": by, "categories": channels.categories}
+    settings |= {"labelled": categories is not None, "positions": channels.positions, "names": channels.names}
+    found: list[dict]
+    if user is None:
+        found = read_channels(source, channels.protocols, report, sample=sample.names, **settings)
+    else:
+        histories = read_users(source, channels.protocols, report, user=user, **settings)
+        found = [{key: (tally,) for key, tally in cells.items()} for cells in histories]
     keys = sorted_keys({key for cells in found for key in cells})
     if not keys:
         raise DataError("the frame has no rows")
@@ -162,14 +161,14 @@ def read_table(
     return Collection(labels, tuple(groups[()]), **texts) if whole else groups[()][0]
 
 
-def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, population=None):
+def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, population=None, by_user=None):
     """Return the Collection or Cells of a Parquet or CSV file that states its protocol, named after the file.
 
     Parameters
     ----------
     path : path-like
         As for ``read_reports``.
-    by, weight, strata, cluster, population
+    by, weight, strata, cluster, population, by_user
         As for ``read_frame``.
 
     Returns
@@ -188,7 +187,7 @@ def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, popula
         facts = {"id": files.stem(files.as_path(path))} | ({} if by else {"published": published_of(source)})
         sample = SampleColumns(weight, strata, cluster, population)
         by = () if by is None else names_of(by, "by")
-        found = read_table(source, by=by, sample=sample, facts=facts)
+        found = read_table(source, by=by, sample=sample, by_user=by_user, facts=facts)
     except DataError as err:
         raise err.at(source=path) from err.__cause__
     except ArgumentError as err:
@@ -213,6 +212,7 @@ def read_reports(
     population: float | Mapping | None = None,
     epsilon: str | None = None,
     rate: str | None = None,
+    by_user: str | None = None,
 ) -> "Tally | Collection | Cells":
     """Tally the reports of a Parquet or CSV file, which may state its protocol.
 
@@ -223,7 +223,7 @@ def read_reports(
     ----------
     path : path-like
         A Parquet file, a pattern such as ``reports/*.parquet``, or a CSV file.
-    protocol, report, count, categories, name, by, weight, strata, cluster, population, epsilon, rate
+    protocol, report, count, categories, name, by, weight, strata, cluster, population, epsilon, rate, by_user
         As for ``read_frame``.
 
     Returns
@@ -264,6 +264,7 @@ def read_reports(
             sample=SampleColumns(weight, strata, cluster, population),
             epsilon=epsilon,
             rate=rate,
+            by_user=by_user,
         )
     except DataError as err:
         raise err.at(source=path) from err.__cause__

@@ -15,16 +15,17 @@ from ldpbayes.protocols import make_protocol
 from ldpbayes.sources.base import is_whole, open_table, read_channels, sorted_keys
 from ldpbayes.sources.channels import find_channels
 from ldpbayes.sources.numbers import number
+from ldpbayes.sources.users import check_user, read_users, single_protocols
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 _SAMPLE = ("weight", "strata", "cluster", "population")
 _COLLECTION_KEYS = {*_TEXTS, *_SAMPLE, "by", "categories", "channels", "derived", "noncompliance", "ordered", "published"}
-_CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n", "epsilon", "rate"}
+_CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n", "epsilon", "rate", "by_user"}
 _LABELS = {"answers", "candidates", "laws", "separator"}  # parameters that are texts even where they look like "1/2"
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table", bool: "true or false"}
 
 
-def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, population=None):
+def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, population=None, by_user=None):
     """Read a collection file and the tables that it names.
 
     The file holds ``id``, ``title``, ``question``, ``citation``, ``licence``, ``notes``, ``categories`` and one
@@ -37,6 +38,9 @@ def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, po
     ``protocol`` may be left out where the table states it in a column ``protocol``, as ``write_reports`` writes it.
     ``epsilon`` names a column of levels (``protocol`` is then a name, ``parameters`` its others) and ``rate`` one of rates
     of randomised response, as for ``read_frame``. Each level is a channel.
+
+    ``by_user`` names the column of users, where a user may have sent several reports, one a row. Every user is then one
+    report, a history, as for ``read_frame``, and ``n`` the number of users.
 
     ``ordered = true`` says that the categories stand in their order, as ages do, so that the prior ``smooth`` is an option.
 
@@ -59,6 +63,8 @@ def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, po
         Columns, instead of those of the file.
     population : float or mapping, optional
         Instead of that of the file.
+    by_user : str, optional
+        The column of users of every channel, instead of those of the file.
 
     Returns
     -------
@@ -100,12 +106,14 @@ def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, po
         facts = {"derived": tuple(_derived(name, entry) for name, entry in derived.items()), "published": tuple(published)}
         facts |= {"id": files.stem(path), "ordered": _typed(document, "ordered", bool, path, default=False), **texts}
         if sample:
+            check_user(next((c["by_user"] for c in channels if "by_user" in c), by_user), sample)
             found = _read_samples(path, categories, channels, by, sample, facts)
             collection = found.with_noncompliers(laws) if laws else found
             if not by:
                 collection.announce()
             return collection
-        read = [_read_channel(path, categories, channel, i, by) for i, channel in enumerate(channels)]
+        own = [channel if by_user is None else channel | {"by_user": by_user} for channel in channels]
+        read = [_read_channel(path, categories, channel, i, by) for i, channel in enumerate(own)]
         channels = _plain([tallies for found in read for tallies in found])
         if by:
             keys = sorted_keys({key for tallies in channels for key in tallies})
@@ -284,6 +292,7 @@ def _read_channel(path, categories, channel, position, by, sample=None):
     if not isinstance(channel.get("file"), str):
         raise DataError("needs 'file'", source=path, field=field)
     protocol = _stated_protocol(path, categories, channel, field)
+    user = check_user(_typed(channel, "by_user", str, path, field))
     report = channel.get("report")
     report = [report] if isinstance(report, str) else report
     if report is not None and (not isinstance(report, list) or not all(isinstance(column, str) for column in report)):
@@ -299,23 +308,17 @@ def _read_channel(path, categories, channel, position, by, sample=None):
     try:
         source = open_table(file)
         found = find_channels(source, protocol, categories=categories, where=where, report=report or (), name=name, **levels)
-        for one in found.protocols:
+        for one in found.protocols if user is None else single_protocols(found.protocols):
             if report is not None and len(report) != len(one.report_fields):
                 fields = ", ".join(one.report_fields)
                 raise DataError(f"report must name {len(one.report_fields)} columns ({fields})", source=path, field=field)
-        tallies = read_channels(
-            source,
-            found.protocols,
-            report,
-            level=found.level,
-            count=count,
-            where=where,
-            by=by,
-            sample=sample.names if sample else (),
-            categories=categories,
-            positions=found.positions,
-            names=found.names,
-        )
+        settings = {"level": found.level, "count": count, "where": where, "by": by, "categories": categories}
+        settings |= {"positions": found.positions, "names": found.names}
+        if user is None:
+            tallies = read_channels(source, found.protocols, report, sample=sample.names if sample else (), **settings)
+        else:
+            users = read_users(source, found.protocols, report, user=user, **settings)
+            tallies = [{key: (tally,) for key, tally in cells.items()} for cells in users]
         if not any(tallies):
             condition = " and ".join(f"{key} = {shown(value)}" for key, value in where.items())
             raise DataError(f"has no rows for channel {shown(name)}" + (f", where {condition}" if where else ""))

@@ -112,6 +112,7 @@ def read_frame(
     population=None,
     epsilon=None,
     rate=None,
+    by_user=None,
 ):
     """Tally the reports of a data frame: pandas, Polars, PyArrow, DuckDB, or anything else that narwhals reads.
 
@@ -160,6 +161,9 @@ def read_frame(
     rate : str, optional
         The column of the probability with which each value was replaced by a uniformly drawn category, randomised response
         with a rate in every record: one channel for each rate. ``categories`` are named, ``protocol`` is left out.
+    by_user : str, optional
+        The column of users, where a user may have sent several reports, one a row. Every user is then one report of the
+        tally, a history; see ``Tally`` and ``protocols.repeated``.
 
     Returns
     -------
@@ -195,6 +199,7 @@ def read_frame(
         sample=SampleColumns(weight, strata, cluster, population),
         epsilon=epsilon,
         rate=rate,
+        by_user=by_user,
     )
 
 

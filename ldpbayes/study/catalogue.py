@@ -2,7 +2,7 @@
 
 import functools
 
-from ldpbayes.study import coverage, evaluate, priors
+from ldpbayes.study import coverage, evaluate, priors, repeats
 from ldpbayes.study.runner import Study, grid
 
 
@@ -117,6 +117,18 @@ def _priors(setting):
     return cells
 
 
+def _repeats(setting):
+    paper = setting == "paper"
+    return grid(
+        protocol=list(repeats.PROTOCOLS),
+        n_categories=[repeats.SHARES.size],
+        epsilon=[1.5],
+        n_reports=[1000],
+        times=list(repeats.TIMES if paper else repeats.TIMES[:3]),
+        replications=[1000 if paper else 40],
+    )
+
+
 #: Every study by its name.
 STUDIES = {
     study.name: study
@@ -223,6 +235,15 @@ STUDIES = {
             coverage.cells,
             coverage.simulate_coverage,
             panels=("protocol", "n_categories", "n_reports"),
+        ),
+        Study(
+            "repeats",
+            "Coverage of 90 % intervals from exact rows of users with several reports, and from reports taken for users",
+            "our own comparison; docs/theory/repeated.md",
+            _repeats,
+            repeats.coverage_of_repeats,
+            x="times",
+            panels=("protocol", "metric"),
         ),
     )
 }

@@ -22,6 +22,7 @@ CELL_COLUMNS = {
     "population": "string",
     "buckets": "int64",
     "cohorts": "int64",
+    "times": "int64",
 }
 #: What a cell finds, one line per estimator, target and metric.
 RESULT_COLUMNS = {

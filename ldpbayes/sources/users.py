@@ -1,0 +1,90 @@
+"""Long data: a column names the user of every report, and every user becomes one report, a history."""
+
+import numpy as np
+
+from ldpbayes.collections import Tally
+from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.protocols.repeated import histories_of
+from ldpbayes.sources.base import read_parts
+
+
+def single_protocols(protocols):
+    """Return the protocols of one report by itself, the form in which long data have it."""
+    wholes = [protocol.repeats() for protocol in protocols]
+    return tuple(protocol if whole is None else whole.single for protocol, whole in zip(protocols, wholes, strict=True))
+
+
+def check_user(user, sample=None):
+    """Return the name of the column of users, or refuse what is none and what does not go with it."""
+    if user is None:
+        return None
+    if not isinstance(user, str) or not user:
+        raise ArgumentError(f"by_user must be the name of a column, got {shown(user)}.")
+    if sample:
+        raise ArgumentError("weight, strata, cluster and population must be left out with by_user.")
+    return user
+
+
+def read_users(source, protocols, report=None, *, user, by=(), categories=None, names=("all",), **settings):
+    """Return the tallies of users of a source by cell, a dict for each protocol.
+
+    Parameters
+    ----------
+    source : AbstractSource
+    protocols : sequence of AbstractProtocol
+        Those of histories, or any others, by which each report was then made anew.
+    report : sequence of str, optional
+        One column per field of a single report.
+    user : str
+        The column of users.
+    by, categories, names, **settings
+        As for ``read_channels``.
+
+    Returns
+    -------
+    list of dict
+        From the key of a cell to its Tally, with one report, a history, for each user.
+
+    Raises
+    ------
+    DataError
+        On a row without a user; on a user with reports of two protocols, or in two cells where a permanent answer ties them
+        together; and as ``histories_of``.
+    """
+    singles = single_protocols(protocols)
+    found = read_parts(source, singles, report, by=(*by, user), categories=categories, names=names, **settings)
+    seen: dict = {}
+    out: list[dict] = []
+    for protocol, name, parts in zip(protocols, names, found, strict=True):
+        whole, cells = protocol.repeats(), {}
+        tied = whole is not None and whole.memoized
+        for key, held in parts.items():
+            *cell, who = key
+            if who is None or who == "" or who != who:
+                raise DataError("has a row without a user", field=user)
+            channel, other = seen.setdefault(who, (name, cell))
+            if channel != name:
+                raise DataError(f"user {shown(who)} has reports of two protocols, {channel} and {name}", field=user)
+            if other != cell and tied:
+                at = ", ".join(map(str, other)), ", ".join(map(str, cell))
+                raise DataError(
+                    f"user {shown(who)} has reports in two cells, {shown(at[0])} and {shown(at[1])}, which one permanent "
+                    "answer ties together; group users, not reports",
+                    field=user,
+                )
+            cells.setdefault(tuple(cell), []).append((who, held))
+        out.append({})
+        for cell, users in cells.items():
+            reports = [part for _, held in users for part, _ in held]
+            counts = np.concatenate([many for _, held in users for _, many in held])
+            sizes = [sum(len(many) for _, many in held) for _, held in users]
+            who = np.repeat(np.array([one for one, _ in users]), sizes)
+            merged = np.concatenate(reports)
+            if (counts != 1).any():
+                merged, who = np.repeat(merged, counts, axis=0), np.repeat(who, counts)
+            try:
+                law, histories = histories_of(protocol, merged, who)
+            except DataError as err:
+                raise DataError(err.message, field=user) from None
+            out[-1][cell] = Tally.trusted(law, histories, np.ones(len(histories), dtype=np.int64), name, categories)
+    return out
