@@ -120,38 +120,40 @@ def relative_widths(lines, name, n, population="uniform"):
 
 
 def several_tables(lines):
-    """Print coverage of all, of the largest and of the empty shares, and widths, by the number of categories."""
+    """Print coverage and widths under GRR by the number of categories and ε, and under protocols with sets as reports."""
     lines = select(lines, n_categories=lambda size: size > 2)
-    rows = []
-    for name, words in METHODS.items():
-        own = select(lines, estimator=name)
-        if not own:
-            continue
-        row = [words]
-        for size in (5, 20, 100):
-            held = select(own, n_categories=size)
-            mean = np.mean([line["value"] for line in select(held, metric="coverage")])
-            largest = [line["value"] for line in select(held, metric="coverage_largest", population=lambda p: p != "even")]
-            empty = np.mean([line["value"] for line in select(held, metric="coverage_empty")])
-            row += [f"{mean:.3f}", f"{min(largest):.2f}", f"{empty:.2f}"]
-        rows.append(row)
-    headers = [f"a = {size}: {word}" for size in (5, 20, 100) for word in ("all", "largest, least cell", "empty")]
-    table(["coverage", *headers], rows)
+    grr = [(size, epsilon) for size in (5, 20, 100) for epsilon in (1.0, 4.0)]
+    groups = {f"a = {a}, ε = {e:g}": select(lines, protocol="grr", n_categories=a, epsilon=e) for a, e in grr}
+    several_table(groups, "GRR")
+    sets = [(size, epsilon) for size in (20, 100) for epsilon in (1.0, 4.0)]
+    others = select(lines, protocol=lambda name: name != "grr")
+    several_table({f"a = {a}, ε = {e:g}": select(others, n_categories=a, epsilon=e) for a, e in sets}, "OUE, OLH, subset")
+
+
+def several_table(groups, title):
+    """Print, for each group of cells, "all shares / largest share" covered, empty categories covered, and widths."""
+    held, empty, wide = [], [], []
     keys = ("protocol", "n_categories", "population", "epsilon", "n_reports")
-    width = {(*(line[key] for key in keys), line["estimator"]): line["value"] for line in select(lines, metric="width")}
-    rows = []
     for name, words in METHODS.items():
-        row = [words]
-        for size in (5, 20, 100):
-            logs = [
-                np.log(value / width[*key[:-1], "confidence"])
-                for key, value in width.items()
-                if key[-1] == name and key[1] == size
-            ]
-            row.append(f"{np.exp(np.mean(logs)):.2f}" if logs else "")
-        if any(row[1:]):
-            rows.append(row)
-    table(["width / exact confidence", "a = 5", "a = 20", "a = 100"], rows)
+        rows = {title: [words], "empty": [words], "wide": [words]}
+        for group in groups.values():
+            own = select(group, estimator=name)
+            if not own:
+                continue
+            every = np.mean([line["value"] for line in select(own, metric="coverage")])
+            uneven = select(own, metric="coverage_largest", population=lambda p: p != "even")
+            largest = [line["value"] for line in uneven]
+            rows[title].append(f"{every:.2f} / {np.mean(largest):.2f} ({min(largest):.2f})")
+            rows["empty"].append(f"{np.mean([line['value'] for line in select(own, metric='coverage_empty')]):.2f}")
+            width = {tuple(line[key] for key in keys): line["value"] for line in select(own, metric="width")}
+            base = select(group, estimator="confidence", metric="width")
+            logs = [np.log(width[tuple(line[key] for key in keys)] / line["value"]) for line in base]
+            rows["wide"].append(f"{np.exp(np.mean(logs)):.2f}")
+        for found, row in ((held, rows[title]), (empty, rows["empty"]), (wide, rows["wide"])):
+            found += [row] if row[1:] else []
+    table([f"{title}: all / largest (least)", *groups], held)
+    table([f"{title}: empty categories", *groups], empty)
+    table([f"{title}: width / exact confidence", *groups], wide)
 
 
 def main():

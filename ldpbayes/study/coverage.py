@@ -29,6 +29,8 @@ SWEEP, INSIDE = 2000, (0.01, 0.99)
 BELOW = (1 - CI_PROB) * np.linspace(0, 1, 9)
 #: Replications, the first ones, with intervals under the learnt prior: each takes as long as ten under a Dirichlet.
 LEARNT = 30
+#: From this number of categories on they are those of fits one by one, which place their nodes by the saddle point.
+MANY = 50
 #: Repetitions of the bootstrap.
 REPETITIONS = 200
 #: Values of the learnt prior's t = (log α − log median)/sd where all replications' evidence is found, and nodes of each.
@@ -122,7 +124,10 @@ def _several(cell, rng):
     if cell["protocol"] == "grr":
         hit, other = protocol.hit_rates
         counts = rng.multinomial(n, other + (hit - other) * p, size=size).astype(float)
-        found = grr_intervals(counts, hit, other)
+        found = grr_intervals(counts, hit, other, learnt=p.size < MANY)
+        if p.size >= MANY:
+            some = [Collection(evaluate.labels(p.size), Tally(protocol, np.arange(p.size), row)) for row in counts[:LEARNT]]
+            found["learnt"] = learnt_by_fits(some)
         found["bootstrap"] = grr_bootstrap(counts, hit, other, rng)
     else:
         found, counts, (hit, other) = _of_rows(cell, protocol, p, rng)
@@ -158,7 +163,7 @@ def _line(name, metric, p, lower, upper):
 _METRICS = ("coverage", "width", "coverage_largest", "width_largest", "coverage_empty", "coverage_least")
 
 
-def grr_intervals(counts, hit, other):
+def grr_intervals(counts, hit, other, learnt=True):
     """Return {prior: (lower, upper)} of GRR from counts of shape (replications, a): exact posteriors, all at once.
 
     Parameters
@@ -166,6 +171,8 @@ def grr_intervals(counts, hit, other):
     counts : (r, a) array
     hit, other : float
         g and h of GRR.
+    learnt : bool
+        The learnt prior too.
     """
     size, a = counts.shape
     beta, first = hit / other - 1, min(size, LEARNT)
@@ -180,7 +187,17 @@ def grr_intervals(counts, hit, other):
     for name, alpha in (("jeffreys", 0.5), ("flat", 1.0)):
         quantiles = under(np.full(size, alpha), _levels()).quantiles
         out |= {name: (quantiles[0], quantiles[1]), f"{name}_hdi": _shortest(quantiles)}
-    return out | {"learnt": _learnt(functools.partial(under, counts=counts[:first]), first, a)}
+    return out | ({"learnt": _learnt(functools.partial(under, counts=counts[:first]), first, a)} if learnt else {})
+
+
+def learnt_by_fits(collections):
+    """Return (lower, upper) under the learnt prior as fits without draws state them, shape (collections, a) each."""
+    ends = []
+    for collection in collections:
+        summary = fit(collection, "learnt", draws=0, estimates=False, ci_prob=CI_PROB)["summary"].sel(target="distribution")
+        ends.append((summary["lower"].values, summary["upper"].values))
+    lower, upper = map(np.array, zip(*ends, strict=True))
+    return lower, upper
 
 
 def _levels():
@@ -274,7 +291,7 @@ def _of_rows(cell, protocol, p, rng):
     The likelihood is expanded about the posterior mean, as in fits without draws.
     """
     a, n = p.size, cell["n_reports"]
-    forms, parts, learnt = [], {"jeffreys": [], "flat": []}, []
+    forms, parts, collections = [], {"jeffreys": [], "flat": []}, []
     for _ in range(cell["replications"]):
         tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng))
         collection = Collection(evaluate.labels(a), tally)
@@ -282,13 +299,11 @@ def _of_rows(cell, protocol, p, rng):
         for name, held in parts.items():
             family = expand(collection.rows, as_prior(name, a).alpha)[0].family
             held.append((family.alpha, family.linear, family.curvature))
-        summary = fit(collection, "learnt", draws=0, estimates=False, ci_prob=CI_PROB)["summary"].sel(target="distribution")
-        learnt.append((summary["lower"].values, summary["upper"].values))
-    found = {}
+        collections.append(collection)
+    found = {"learnt": learnt_by_fits(collections)}
     for name, held in parts.items():
         family = GaussianFactors(*(np.concatenate(part) for part in zip(*held, strict=True)))
         quantiles = batch(family, len(held), _levels()).quantiles
         found |= {name: (quantiles[0], quantiles[1]), f"{name}_hdi": _shortest(quantiles)}
-    found["learnt"] = tuple(map(np.array, zip(*learnt, strict=True)))
     rates = forms[0].hit, forms[0].other
     return found, np.array([form.counts for form in forms]), tuple(float(np.ravel(rate)[0]) for rate in rates)
