@@ -24,8 +24,8 @@ METHODS = ("auto", "smooth", "rounding", "recipe")
 TARGETS = ("distribution", "frequency")
 #: Records with so many different likelihood rows keep a slot for each in every bin.
 MAX_SLOTS = 64
-#: Numbers that the draws of one cell may hold.
-MAX_NUMBERS = 60_000_000
+#: Numbers that the draws of one cell may hold with a slot for each likelihood row, and those of all cells without.
+MAX_NUMBERS, MAX_HELD = 60_000_000, 250_000_000
 
 
 def by_private_group(
@@ -133,8 +133,9 @@ def by_private_group(
     random_seed = seed(random_seed)
     if bins is not None:
         bins = checks.integer(bins, "bins", minimum=3)
-    settings = {"categories": categories, "epsilon": epsilon, "rate": rate, "by": by, "weights": weights}
-    records = read_records(frame, value, report, protocol, **settings)
+    records = read_records(
+        frame, value, report, protocol, categories=categories, epsilon=epsilon, rate=rate, by=by, weights=weights
+    )
     return analyse(records, value, target, method, bins, draws, levels, ci_prob, random_seed)
 
 
@@ -253,6 +254,9 @@ class _Problem:
         """Return smooth curves, one for each cell and rounding class."""
         records = self.records
         cells = [self._bins(at) for at in self.held]
+        size = self.draws * sum(own.size for own in cells) * len(records.groups)
+        if size > MAX_HELD:
+            raise InfeasibleError(f"The draws hold {size:,} numbers, more than {MAX_HELD:,}; ask for fewer draws or bins.")
         curves, places = [], []
         for c, (at, own) in enumerate(zip(self.held, cells, strict=True)):
             groups = np.zeros(len(at), dtype=np.int64) if classes is None else classes[at]
@@ -302,6 +306,7 @@ class _Problem:
     def recipe(self) -> _Found:
         """Return the recipe with its bootstrap."""
         records, measures = self.records, []
+        assert records.decode is not None
         for at in self.held:
             weight = None if records.weight is None else records.weight[at]
             measures.append(bootstrap(records.value[at], records.kind[at], records.decode, weight, self.draws, self.rng))
@@ -326,15 +331,11 @@ class _Problem:
         if self.target == "distribution":
             counts, load, square = _sums(part * m + index, n_parts * m, weight)
             mass = np.empty((self.draws, m, n_parts, k))
-            if mass.size > MAX_NUMBERS:
-                raise InfeasibleError(
-                    f"The draws hold {mass.size:,} numbers, more than {MAX_NUMBERS:,}; ask for fewer draws."
-                )
             for i, r in enumerate(shares):
-                own = slice(i * m, (i + 1) * m)
-                shape = counts[own] if weight is None else load[own] ** 2 / np.maximum(square[own], 1e-300)
+                here = slice(i * m, (i + 1) * m)
+                shape = counts[here] if weight is None else load[here] ** 2 / np.maximum(square[here], 1e-300)
                 pi = rng.standard_gamma(shape, (self.draws, m))
-                pi *= load[own] / np.maximum(shape, 1e-300)
+                pi *= load[here] / np.maximum(shape, 1e-300)
                 mass[:, :, i] = pi[:, :, None] * r
             return Measure(Atoms.of(value, index, m, part, n_parts, weight), mass)
         # these very records: a record's group is drawn from P(x | its report, its bin)
@@ -351,11 +352,11 @@ class _Problem:
                 post = r[:, own[block]] * records.table[kind[block]]
                 post /= post.sum(axis=2, keepdims=True)
                 drawn = _multinomial(counts[block].astype(np.int64), post, rng) * (load / counts)[block, None]
-                where = (own[block], i * kinds + (kind[block] if kept else 0))
                 if kept:
-                    mass[:, where[0], where[1]] = drawn
-                else:
-                    np.add.at(mass, (slice(None), *where), drawn)
+                    mass[:, own[block], i * kinds + kind[block]] = drawn
+                else:  # entries are in the order of the bins
+                    starts = np.flatnonzero(np.append(True, np.diff(own[block]) > 0))
+                    mass[:, own[block][starts], i] += np.add.reduceat(drawn, starts, axis=1)
         return Measure(Atoms.of(value, index, m, slot, n_parts * kinds, weight), mass, whole=weight is None)
 
 
@@ -400,6 +401,7 @@ def _entries(records: Records, at: np.ndarray, index: np.ndarray, size: int) -> 
 
 def _recipe(records: Records, at: np.ndarray, levels: tuple[float, ...]) -> dict[str, np.ndarray]:
     """Return the recipe's shares, means and quantiles of one cell."""
+    assert records.decode is not None
     weights = records.decode[records.kind[at]]
     if records.weight is not None:
         weights = weights * records.weight[at, None]

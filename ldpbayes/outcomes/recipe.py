@@ -73,8 +73,8 @@ def bootstrap(
     key = index * J + kind
     found, place, counts = np.unique(key, return_inverse=True, return_counts=True)
     load = np.bincount(place, one) / counts
-    again = rng.poisson(counts, (draws, len(found)))
-    again = again * (len(value) / np.maximum(again.sum(axis=1, keepdims=True), 1))
+    drawn = rng.poisson(counts, (draws, len(found)))
+    again = drawn * (len(value) / np.maximum(drawn.sum(axis=1, keepdims=True), 1))
     weights = decode[found % J]
     atoms = Atoms.of(value, index, size, np.zeros(len(value), dtype=np.int64), 1, weight)
     gaps = np.maximum(np.diff(atoms.mean[:, 0]), 1e-300)

@@ -43,7 +43,7 @@ def rounding_classes(value: np.ndarray) -> list[Classes]:
     if len(distinct) < 8 or len(distinct) > 0.98 * len(value):
         return []
     heaped = counts >= np.maximum(HEAPED * _neighbours(counts), 4)
-    found = []
+    found: list[tuple[np.ndarray, tuple[str, ...]]] = []
     whole = _in_units(distinct)
     if whole is not None:
         by = np.where(whole % 15 == 0, 0, np.where(whole % 5 == 0, 1, 2))
@@ -53,7 +53,8 @@ def rounding_classes(value: np.ndarray) -> list[Classes]:
     if heaped.any():
         steps = np.diff(whole[heaped]) if whole is not None else np.empty(0)
         steps = steps[steps > 0]
-        own, names = heaped, ("heaps", "other values")
+        own = heaped
+        names: tuple[str, ...] = ("heaps", "other values")
         if whole is not None and steps.size:
             sizes, often = np.unique(steps, return_counts=True)
             step = sizes[often.argmax()]
@@ -63,15 +64,15 @@ def rounding_classes(value: np.ndarray) -> list[Classes]:
                 own, names = on, (f"multiples of {step * unit:g}", "other values")
         found.append((np.where(own, 0, 1), names))
     out = []
-    for by, names in found:
+    for by, labels in found:
         index = by[code]
-        share = np.bincount(index, minlength=len(names)) / len(value)
+        share = np.bincount(index, minlength=len(labels)) / len(value)
         kept = np.flatnonzero(share >= LEAST)
         if len(kept) < 2:
             continue
-        place = np.full(len(names), len(kept) - 1)  # too small a class joins the last
+        place = np.full(len(labels), len(kept) - 1)  # too small a class joins the last
         place[kept] = np.arange(len(kept))
-        out.append(Classes(place[index], tuple(names[one] for one in kept)))
+        out.append(Classes(place[index], tuple(labels[one] for one in kept)))
     return out
 
 

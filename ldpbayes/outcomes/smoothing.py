@@ -541,7 +541,7 @@ def _weighted(normal: Normal, draws: int, rng: np.random.Generator) -> tuple[Cur
     effective, shares, starts = math.inf, [], []
     for c, curve in enumerate(normal.curves):
         picked = []
-        for i in np.flatnonzero(chosen):
+        for i in np.flatnonzero(chosen).tolist():
             held = np.flatnonzero(stratum == i)
             own = np.exp(log_weight[c][held] - logsumexp(log_weight[c][held]))
             picked.append(held[_systematic(own, chosen[i], rng)])
