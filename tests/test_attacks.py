@@ -13,10 +13,12 @@ from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.respondents import Input, MaximalGain
 
 LABELS = "abcdefghij"
-#: Cases whose reports have no scores: Bloom filters, several attributes, and designs with fewer answers than categories.
+#: Cases whose reports have no scores: Bloom filters, several attributes, designs with fewer answers than categories, and
+#: histories of one user.
 WITHOUT = {
     *("rappor", "rappor-bloom", "rappor-direct", "rappor-map", "rappor-bits"),
     *("attributes", "smp", "rs-fd", "stochastic-lie-detector", "cheater-detection"),
+    *("memoized-grr", "memoized-unary", "loloha", "d-bit-flip", "repeated"),
 }
 
 
@@ -173,3 +175,46 @@ def test_bad_attacks_are_one_sentence():
         Collection("abc", tally).with_noncompliers({"fake": "maximal gain: a"})
     cohorts = CohortRR(5, 1.0, buckets=2, cohorts=8)
     assert cohorts.crafted(np.array([0])).support[0] == 1
+
+
+def share_coverage(protocol, law, replications, n=600, seed=21, fixed=None):
+    """Return how often the central 90 % interval of the share of fakes holds the truth, by the weighted surrogate.
+
+    Shares are drawn from the prior, p′ ~ Dirichlet(½, …, ½, 1), or the share of fakes is fixed.
+    """
+    rng, inside, a = np.random.default_rng(seed), 0, protocol.n_categories
+    alpha = np.append(np.full(a, 0.5), 1.0)
+    for _ in range(replications):
+        truth = rng.dirichlet(alpha)
+        if fixed is not None:
+            truth = np.append((1 - fixed) * truth[:-1] / truth[:-1].sum(), fixed)
+        plain = Collection(LABELS[:a], Tally(protocol, *protocol.simulate(np.ones(a, dtype=int), rng)))
+        wrapped = plain.with_noncompliers({"fake": law}).tallies[0].protocol
+        reports = wrapped.privatize(rng.choice(a + 1, n, p=truth), rng)
+        found = Collection(LABELS[:a], Tally(protocol, reports)).with_noncompliers({"fake": law})
+        sample = lb.Surrogate(draws=1000, chains=1).weighted(found, lb.Dirichlet(alpha), random_seed=rng)
+        order = np.argsort(sample.distribution[:, -1])
+        below = np.cumsum(sample.weight[order])[np.searchsorted(sample.distribution[order, -1], truth[-1]) - 1]
+        inside += 0.05 <= (below if sample.distribution[:, -1].min() < truth[-1] else 0.0) <= 0.95
+    return inside / replications
+
+
+def test_the_share_is_covered():
+    assert share_coverage(UnaryEncoding.optimized(4, 1.0), "maximal gain: b, c", 12) >= 0.6
+
+
+@pytest.mark.calibrate
+@pytest.mark.parametrize("fixed", [None, 0.05])
+@pytest.mark.parametrize(
+    "protocol, law",
+    [
+        (UnaryEncoding.optimized(4, 1.0), "maximal gain: b, c"),
+        (SubsetSelection(5, 0.5, 2), "maximal gain: b"),
+        (LocalHashing(4, 1.0), "maximal gain: b, c"),
+        (UnaryEncoding.symmetric(4, 1.0), "all bits"),
+    ],
+    ids=str,
+)
+def test_the_share_is_covered_as_often_as_said(protocol, law, fixed):
+    """90 % intervals, 400 replications: the Monte Carlo error is 0.015."""
+    assert share_coverage(protocol, law, 400, fixed=fixed) == pytest.approx(0.9, abs=0.04)

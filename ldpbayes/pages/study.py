@@ -12,6 +12,7 @@ _HEADERS = {
     "n_reports": "n",
     "times": "reports a user",
     "target": "of",
+    "fakes": "share of fakes",
     "bound": "floor",
     "bound_any": "any protocol's floor",
     "bound_finite": "floor at this n",
@@ -26,6 +27,7 @@ _WHO = (
     "buckets",
     "cohorts",
     "times",
+    "fakes",
     "estimator",
     "target",
     "metric",
@@ -130,7 +132,7 @@ def pivot(table, study):
     """
     found = table.to_pylist()
     held = [name for name in _WHO if name != study.lines[-1]]
-    held = [name for name in held if len({line[name] for line in found}) > 1]
+    held = [name for name in held if len({line.get(name) for line in found}) > 1]
     floors = [name for name in _FLOORS if any(line[name] is not None for line in found)]
     lines = {}
     for line in found:

@@ -315,7 +315,7 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_column
     return figure
 
 
-_AXES = {"epsilon": "ε (nats)", "n_reports": "reports n", "n_categories": "categories a"}
+_AXES = {"epsilon": "ε (nats)", "n_reports": "reports n", "n_categories": "categories a", "fakes": "share of fakes"}
 _BOUNDS = (
     ("bound", "floor, this protocol, large n"),
     ("bound_any", "floor, any protocol, large n"),

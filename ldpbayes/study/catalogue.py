@@ -2,7 +2,7 @@
 
 import functools
 
-from ldpbayes.study import coverage, evaluate, priors, repeats
+from ldpbayes.study import coverage, evaluate, poisoning, priors, repeats
 from ldpbayes.study.runner import Study, grid
 
 
@@ -244,6 +244,15 @@ STUDIES = {
             repeats.coverage_of_repeats,
             x="times",
             panels=("protocol", "metric"),
+        ),
+        Study(
+            "poisoning",
+            "Errors under the maximal gain attack: posteriors with and without the law of the fakes, Norm-Sub, LDPRecover",
+            "after Cao, Jia and Gong (2021) and Sun et al. (2024); docs/theory/contamination.md",
+            poisoning.cells,
+            poisoning.compare_defences,
+            x="fakes",
+            panels=("population", "protocol", "n_reports"),
         ),
     )
 }

@@ -23,6 +23,7 @@ CELL_COLUMNS = {
     "buckets": "int64",
     "cohorts": "int64",
     "times": "int64",
+    "fakes": "float64",
 }
 #: What a cell finds, one line per estimator, target and metric.
 RESULT_COLUMNS = {

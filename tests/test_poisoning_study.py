@@ -1,0 +1,37 @@
+"""The study of poisoning: that it computes what its stored results say."""
+
+import numpy as np
+import pytest
+
+from ldpbayes.collections import Tally
+from ldpbayes.protocols import GRR
+from ldpbayes.protocols.respondents import MaximalGain
+from ldpbayes.study import evaluate, find_study, poisoning
+
+pytestmark = pytest.mark.skipif(not evaluate.POPULATIONS.is_dir(), reason="data/populations is in a checkout only")
+
+
+@pytest.mark.parametrize("protocol", ["grr", "oue", "olh"])
+def test_the_law_of_the_fakes_is_worth_knowing(protocol):
+    cell = {"protocol": protocol, "n_categories": 20, "epsilon": 1.0, "n_reports": 3000, "population": "zipf_1"}
+    lines = poisoning.compare_defences(cell | {"fakes": 0.1, "replications": 2}, np.random.default_rng(1))
+    held = {(line["estimator"], line["metric"]): line["value"] for line in lines}
+    for name in ("posterior", "norm_sub", "recover"):
+        assert held["posterior_law", "mse"] < 0.3 * held[name, "mse"] and held[name, "gain"] > 0.3
+    assert held["recover_targets", "mse"] < 0.3 * held["norm_sub", "mse"]
+    assert abs(held["posterior_law", "gain"]) < 0.15 and held["hull", "coverage"] == 1
+    assert (("posterior_law", "share") in held) == (protocol != "grr")
+
+
+def test_rows_of_a_known_share_are_those_of_the_mixed_channel():
+    protocol, law, share = GRR(5, 1.0), MaximalGain((1, 3)), 0.1
+    tally = Tally(protocol, np.arange(5), np.arange(1, 6))
+    rows = poisoning.mixed_rows(protocol, tally, law, share)
+    channel = (1 - share) * protocol.channel() + share * np.array([0, 0.5, 0, 0.5, 0])[:, None]
+    np.testing.assert_allclose(rows.dense(), channel, atol=1e-12)
+
+
+def test_the_study_is_listed_with_its_full_grid():
+    full = find_study("poisoning").cells("paper")
+    assert len(full) == 36 and {cell["fakes"] for cell in full} == {0.01, 0.05, 0.1}
+    assert {cell["protocol"] for cell in full} == {"grr", "oue", "olh"}
