@@ -132,6 +132,7 @@ def several_tables(lines):
 
 def several_table(groups, title):
     """Print, for each group of cells, "all shares / largest share" covered, empty categories covered, and widths."""
+    groups = {words: group for words, group in groups.items() if group}
     held, empty, wide = [], [], []
     keys = ("protocol", "n_categories", "population", "epsilon", "n_reports")
     for name, words in METHODS.items():

@@ -1,6 +1,9 @@
 """The coverage study: exact sums for binary designs, and the vectorised intervals against those that fits state."""
 
+import pathlib
+
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from scipy.special import betaincinv, expit
 from scipy.stats import binom
@@ -16,6 +19,9 @@ from ldpbayes.protocols.designs import crosswise, warner
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.study import binary, coverage, evaluate, find_study
 
+CREDIBLE = ("jeffreys", "jeffreys_hdi", "flat", "flat_hdi", "learnt", "learnt_hdi")
+METHODS = (*CREDIBLE, "confidence", "wilson", "wald", "bootstrap")
+FEW = ("jeffreys", "flat", "learnt", "confidence", "wald", "bootstrap")
 DESIGNS = [(name, epsilon) for name in binary.DESIGNS for epsilon in (0.5, 3.0)]
 
 
@@ -224,3 +230,39 @@ def test_binary_cells_are_exact():
     assert mean["confidence"] >= 0.95
     assert {line["metric"] for line in lines} == {"coverage", "width", "coverage_least"}
     assert len(find_study("coverage").cells("paper")) == 132
+
+
+# ---- what is stored ------------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def stored():
+    path = pathlib.Path(__file__).parents[1] / "docs" / "studies" / "coverage.parquet"
+    return pq.read_table(path).to_pylist()
+
+
+def values(stored, **wanted):
+    return [line["value"] for line in stored if all(line[key] == value for key, value in wanted.items())]
+
+
+def test_the_page_recommends_what_the_stored_results_say(stored):
+    assert len({(line["protocol"], line["n_categories"], line["epsilon"], line["n_reports"]) for line in stored}) >= 60
+    least = {name: min(values(stored, estimator=name, metric="coverage_least", n_categories=2)) for name in METHODS}
+    assert least["confidence"] >= 0.95
+    assert least["jeffreys"] >= 0.915 and least["jeffreys"] == max(least[name] for name in CREDIBLE)
+    assert least["flat"] < 0.3 and least["jeffreys_hdi"] < 0.83 and least["wald"] < 0.87
+    for name in ("flat", "flat_hdi"):
+        mean = values(stored, estimator=name, metric="coverage", population="uniform")
+        np.testing.assert_allclose(mean, 0.95, atol=1e-3)
+    spiked = {"protocol": "grr", "n_categories": 100, "n_reports": 10_000, "epsilon": 1.0, "population": "spiked"}
+    largest = {name: values(stored, estimator=name, metric="coverage_largest", **spiked)[0] for name in FEW}
+    assert largest["jeffreys"] < 0.1 and largest["flat"] < 0.1 and largest["bootstrap"] < 0.4
+    assert largest["confidence"] > 0.9 and largest["learnt"] > 0.8
+
+
+def test_a_stored_cell_can_be_had_again(stored):
+    cell = {"protocol": "forced_response", "n_categories": 2, "epsilon": 2.0, "n_reports": 100}
+    kept = [line for line in stored if all(line[key] == value for key, value in cell.items())]
+    again = coverage.simulate_coverage(cell, np.random.default_rng(0))
+    assert len(kept) == len(again)
+    for old, new in zip(kept, again, strict=True):
+        assert (old["estimator"], old["metric"], old["population"]) == (new["estimator"], new["metric"], new["population"])
+        assert old["value"] == pytest.approx(new["value"], abs=1e-6)

@@ -140,7 +140,7 @@ class Posteriors:
         total = cdf[:, -1] + beyond[1]
         return low, step, cdf / total[:, None], density / total[:, None]
 
-    def quantile(self, level: NDArray) -> NDArray:
+    def quantile(self, level: NDArray | float) -> NDArray:
         """Return the quantiles of p, shape (k,), at one level for all or one for each: Newton within a cell of the grid."""
         level = np.broadcast_to(np.asarray(level, dtype=float), self._low.shape)
         rows = np.arange(level.size)
