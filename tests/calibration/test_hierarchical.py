@@ -15,7 +15,7 @@ from recorded import record
 
 from ldpbayes import GRR, Cells, Collection, Hierarchical, Tally
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.joint import Joint, Whitened
+from ldpbayes.posteriors.joint import Joint, Rotating, Whitened
 from ldpbayes.posteriors.joint.sampled import pooled_mean
 from ldpbayes.posteriors.surrogate import expand
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -23,7 +23,7 @@ from ldpbayes.protocols.unary import UnaryEncoding
 A, CELLS = 3, 5
 TABLE = pathlib.Path(__file__).with_name("hierarchical.csv")
 RING = np.roll(np.eye(CELLS), 1, axis=0) + np.roll(np.eye(CELLS), -1, axis=0)
-#: name → (prior, protocol, reports a cell, form).
+#: name → (prior, protocol, reports a cell, form), by NUTS; with "hmc, " before the name by the method hmc.
 CASES = {
     "groups, separable": (Hierarchical(), GRR(A, 1.5), 40, "auto"),
     "groups, rows": (Hierarchical(), UnaryEncoding.optimised(A, 1.5), 40, "rows"),
@@ -32,6 +32,7 @@ CASES = {
     "days": (Hierarchical("days", scale=0.5), GRR(A, 1.5), 40, "auto"),
     "neighbours": (Hierarchical(RING), GRR(A, 1.5), 40, "auto"),
 }
+CASES |= {f"hmc, {name}": case for name, case in CASES.items()}
 NAMES = ("share", "scale", "pooled", "effect", "log_likelihood")
 REPLICATIONS = 200
 
@@ -45,7 +46,8 @@ def truth(prior, rng):
 
 
 def replicate(name, replications, stage):
-    """Return (ranks (replications, names), how often rows answered instead of summaries)."""
+    """Return (ranks (replications, names), how often NUTS on rows answered instead of summaries or of hmc)."""
+    first = Rotating if name.startswith("hmc") else Whitened
     family, protocol, n, form = CASES[name]
     prior = family.sized(A, CELLS)
     rng = np.random.default_rng([list(CASES).index(name), stage])
@@ -57,7 +59,7 @@ def replicate(name, replications, stage):
             reports = protocol.simulate(rng.multinomial(n, p[c]), rng)
             found[c] = Collection("abc"[:A], [Tally(protocol, *reports)])
         problem = Joint(Cells(found), prior)
-        engine = Whitened(draws=5 * RANKED, chains=1, form=form)
+        engine = first(draws=5 * RANKED, chains=1, form=form)
         sample = engine.run(engine.plan(problem), rng, Watch())
         if sample.rejected:
             handed += 1

@@ -179,3 +179,25 @@ def test_power_of_a_hundred_copies_among_ten_thousand(name):
     line |= {"flagged_clear": f"{seen[clear].mean():.3f}" if clear.any() else ""}
     record(RECORDED, line | {"seconds": f"{time.process_time() - start:.0f}"}, ("design",))
     assert clear.sum() < 20 or seen[clear].mean() >= 0.85
+
+
+#: Protocols of the calibration above, each once.
+HONEST = {name.removesuffix(" typical"): one for name, (one, kind) in DESIGNS.items() if kind == "typical"}
+ALARMS = RECORDED.with_name("copies_honest.csv")
+
+
+@pytest.mark.calibrate
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_reports_raise_few_false_alarms(name):
+    """At most 5 % of 500 collections at the level of 5 %, within three errors; the bound is conservative, mostly by far."""
+    protocol, size, start = HONEST[name], 500, time.process_time()
+    a, p_values = protocol.n_categories, []
+    for seed in range(size):
+        rng = np.random.default_rng([9, seed])
+        reports = protocol.privatize(rng.choice(a, USERS, p=zipf(a)), rng)
+        p_values.append([found.p_value for found in copies_checks(collection_of(Tally(protocol, reports)))])
+    tested = np.array([min(found) for found in p_values if found])
+    line = {"design": name, "collections": size, "tested": tested.size}
+    line |= {f"alarms_{level:g}": f"{(tested <= level).mean() if tested.size else 0:.4f}" for level in (0.05, 0.01)}
+    record(ALARMS, line | {"seconds": f"{time.process_time() - start:.0f}"}, ("design",))
+    assert (tested <= 0.05).sum() <= 0.05 * size + 3 * math.sqrt(0.05 * 0.95 * size)
