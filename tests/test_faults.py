@@ -28,13 +28,18 @@ NIGERIA = ROOT / "data" / "rr_nigeria.toml"
 
 @contextlib.contextmanager
 def full_disk(size=4096):
-    """Let no file grow beyond size bytes: writing more fails with an OSError, as on a full disk."""
+    """Let no file grow beyond size bytes: writing more fails with an OSError, as on a full disk.
+
+    Python 3.12 and 3.13 do not notice that compiled modules are cut off there, and never load such a module again.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    compiled, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = compiled
 
 
 def names(folder):
