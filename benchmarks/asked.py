@@ -83,7 +83,7 @@ def file_of(folder, data, n):
     return path
 
 
-def figures(name, folder, data, n, times=2):
+def figures(name, folder, data, n, times=1):
     """Return the figures of a row of scale.py: cpu, wall, peak, note, or failed."""
     return scale.measured(name, file_of(folder, data, n), n, times if n <= MANY else 1)
 
@@ -92,9 +92,9 @@ def figures(name, folder, data, n, times=2):
 def countable(folder, full):
     """GROUP BY through scan against DuckDB's own, and its memory."""
     n = ALL if full else MANY
-    theirs = figures("GRR: DuckDB's GROUP BY", folder, "grr", n, 3)
+    theirs = figures("GRR: DuckDB's GROUP BY", folder, "grr", n, 2)
     for name in ("GRR: scan of a DuckDB relation", "GRR: scan of the file", "GRR: scan of a Polars frame"):
-        ours, small = figures(name, folder, "grr", n, 3), figures(name, folder, "grr", FEW, 1)
+        ours, small = figures(name, folder, "grr", n, 2), figures(name, folder, "grr", FEW, 1)
         note = f"{ours['cpu'] / n * 1e9:.1f} ns a report, DuckDB {theirs['cpu'] / n * 1e9:.1f}"
         yield Line(f"{name}, {n:.0e} reports, 20 groups: times DuckDB's", "≥ 0.9", theirs["cpu"] / ours["cpu"], note)
         growth = ours["peak"] - small["peak"]
