@@ -152,7 +152,7 @@ def read_records(
     if channels.level is not None:
         column, places = channels.level
         code, distinct = _codes(table[column], column)
-        texts = [str(entry).strip() for entry in table[column].gather_every(1).to_numpy()[distinct].tolist()]
+        texts = [str(entry).strip() for entry in table[column].to_numpy()[distinct].tolist()]
         place = np.array([places[text] for text in texts], dtype=np.int64)[code]
     named = categories is not None or rate is not None
     kind, rows, decode, precision = _kinds(table, columns, channels, place, labels, named)

@@ -1,5 +1,6 @@
 """What by_private_group returns: draws of the distribution of an open value in every private group, and its answers."""
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -296,10 +297,17 @@ class PrivateGroups:
                     coords[name] = ("cell", [str(key[i]) for key in self.cells])
         else:
             draws, dims = draws[:, 0], dims[1:]
-        sd = draws.std(axis=0, ddof=1)
-        lower, upper = np.quantile(draws, [(1 - prob) / 2, (1 + prob) / 2], axis=0)
+        tails = [(1 - prob) / 2, (1 + prob) / 2]
+        if np.isnan(draws).any():  # of a group that is empty in some draws, the others are summarized
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                mean, sd = np.nanmean(draws, axis=0), np.nanstd(draws, axis=0, ddof=1)
+                lower, upper = np.nanquantile(draws, tails, axis=0)
+        else:
+            mean, sd = draws.mean(axis=0), draws.std(axis=0, ddof=1)
+            lower, upper = np.quantile(draws, tails, axis=0)
         worth = len(draws) if not np.isfinite(self.effective_draws) else self.effective_draws
-        data = {"mean": draws.mean(axis=0), "sd": sd, "lower": lower, "upper": upper, "mcse": sd / np.sqrt(worth)}
+        data = {"mean": mean, "sd": sd, "lower": lower, "upper": upper, "mcse": sd / np.sqrt(worth)}
         return xr.Dataset({name: (dims, held) for name, held in data.items()}, coords, {"ci_prob": prob})
 
     def __repr__(self) -> str:

@@ -255,6 +255,11 @@ def _notes(found, read):
         yield Note(Kind.METHOD, ways[found.method])
     kind = Kind.DIAGNOSTIC if found.trusted and found.method != "recipe" else Kind.WARNING
     yield Note(kind, found.outcome)
+    if found.method != "recipe":
+        yield Note(Kind.METHOD, found.who_decides)
+    if found.discretization is not None:
+        moved = found.discretization_sd
+        yield Note(Kind.METHOD, f"The bins move share, mean and quantiles by at most {moved:.2f} posterior sd.")
     if found.recipe is not None:
         text = "The recipe weighs records by the inverse channel: a report that contradicts a group gives a negative weight."
         yield Note(Kind.ESTIMATE, f"{text} It has no intervals.")

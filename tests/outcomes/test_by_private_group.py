@@ -124,6 +124,15 @@ def test_summary_difference_and_text(found):
     assert set(answer.attrs) >= {"method", "reason", "random_seed", "discretization_sd", "who_decides"}
 
 
+def test_a_group_that_is_empty_in_some_draws_is_summarized_by_the_others():
+    frame = pyarrow.table({"z": np.arange(1.0, 13.0), "report": [0] * 11 + [1]})
+    ask = {"protocol": GRR(2, 3.0), "target": "frequency", "method": "smooth", "draws": 200, "random_seed": 1}
+    answer = lb.by_private_group(frame, "z", **ask)
+    draws = answer.draws("mean")[:, 0, 1]
+    assert np.isnan(draws).any() and np.isfinite(answer.mean()["lower"].values).all()
+    assert float(answer.mean()["mean"][1]) == pytest.approx(np.nanmean(draws))
+
+
 def test_a_seed_makes_the_same_answer_again():
     frame, _, _ = table(800)
     ask = {"protocol": GRR(2, EPSILON), "draws": 100, "random_seed": 5}
