@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
+from commands import run
 
 import ldpbayes as lb
 from ldpbayes.answers import spent
@@ -103,6 +104,18 @@ def test_spent_levels_are_part_of_the_result_and_of_its_page():
     assert spent([Tally(GRR(3, 1.0), [0, 1])]) == {}
     fresh = spent([Tally(GRR(3, 1.0), [0, 1], user=[4, 4])])
     assert fresh["epsilon_spent_max"] == 2 and math.isinf(fresh["epsilon_spent_bound"])
+
+
+def test_the_command_takes_a_column_of_users(tmp_path, capsys):
+    stated = LONG | {"protocol": [protocol_text(MEMO, ABC).replace('"', '""').join('""')] * 5}
+    path = written(tmp_path, stated)
+    status, out, _ = run(capsys, "fit", path, "--by-user", "user", "--draws", "100", "--seed", "1", "--json")
+    assert status == 0 and json.loads(out)["n_reports"] == 3
+    assert "5 reports of 3 users" in out
+    status, _, err = run(capsys, "fit", path, "--by-user", "who")
+    assert status == 2 and "has no column 'who'" in err
+    status, _, err = run(capsys, "fit", "example:nigeria", "--by-user", "who")
+    assert status == 2 and "by, by-user and weights must be left out" in err
 
 
 # ---- coverage ----------------------------------------------------------------------------------------------------------

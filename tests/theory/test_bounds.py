@@ -111,14 +111,15 @@ def test_bound_attainable_oracle(case):
     prior = Dirichlet.flat(protocol.n_categories)
     if protocol.decoder().rank < protocol.n_categories:
         pytest.skip("rank-deficient: nothing bounds the error from above")
+    simulated = protocol.n_outputs is None and protocol.support_sizes is None  # each risk is then a simulation
     for target in bounds.TARGETS:
-        p = np.random.default_rng(1).dirichlet(prior.alpha, 100)
+        p = np.random.default_rng(1).dirichlet(prior.alpha, 100)[: 4 if simulated else 100]
         level = protocol.epsilon  # infinite for designs that keep no secret, which no theorem bounds
         universal = bounds.theorem_4_5(prior.n_categories, level, target).value if level < math.inf else 0.0
         bound = bounds.corollary_4_3(protocol, prior, target)
         attained = [risk.mle_risk(protocol, row, 1, target).value for row in p]
         assert universal <= bound.value * (1 + 1e-9)
-        assert bound.value <= np.mean(attained) + 4 * np.std(attained) / 10
+        assert bound.value <= np.mean(attained) + 4 * np.std(attained) / math.sqrt(len(p))
 
 
 @pytest.mark.parametrize("n", [1, 3, 8])

@@ -140,7 +140,7 @@ class AbstractHistories(AbstractProtocol):
 
     # ---- times and levels ----------------------------------------------------------------------------------------------
     @property
-    def epsilon(self) -> float:
+    def epsilon(self) -> float:  # type: ignore[override]  # a field of other protocols
         """Exact level of the longest history; without ``times`` that of any number of reports."""
         return self.epsilon_infinity if self.times is None else self.spent(max(t for t, _ in self.times))
 
