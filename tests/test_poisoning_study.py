@@ -1,6 +1,9 @@
 """The study of poisoning: that it computes what its stored results say."""
 
+import pathlib
+
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from ldpbayes.collections import Tally
@@ -9,6 +12,26 @@ from ldpbayes.protocols.respondents import MaximalGain
 from ldpbayes.study import evaluate, find_study, poisoning
 
 pytestmark = pytest.mark.skipif(not evaluate.POPULATIONS.is_dir(), reason="data/populations is in a checkout only")
+
+
+STORED = pathlib.Path(__file__).parents[1] / "docs" / "theory" / "poisoning-study.parquet"
+
+
+def test_the_stored_results_say_what_the_page_says():
+    lines = pq.read_table(STORED).to_pylist()
+    names = ("population", "protocol", "n_reports", "fakes")
+    held = {(*(line[name] for name in names), line["estimator"], line["metric"]): line["value"] for line in lines}
+    settings = {key[:4] for key in held}
+    assert len(settings) == 36
+    for share, plain, starred in ((0.01, 2.4, 1.45), (0.05, 19.1, 1.73), (0.1, 41.6, 1.91)):
+        for estimator, expected in (("posterior", plain), ("recover_targets", starred)):
+            ratios = [
+                held[*key, estimator, "mse"] / held[*key, "posterior_law", "mse"] for key in settings if key[3] == share
+            ]
+            assert np.exp(np.log(ratios).mean()) == pytest.approx(expected, rel=0.01)
+    ranges = [line for line in lines if line["estimator"] == "hull" and line["metric"] == "coverage"]
+    assert sum(line["value"] * line["replications"] for line in ranges) == pytest.approx(1776)
+    assert sum(line["replications"] for line in ranges) == 1800
 
 
 @pytest.mark.parametrize("protocol", ["grr", "oue", "olh"])

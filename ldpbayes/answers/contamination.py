@@ -2,8 +2,9 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import betaincinv, ndtri
@@ -13,7 +14,11 @@ from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.priors import as_prior
+from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.protocols.base import Binomials
+
+if TYPE_CHECKING:
+    from ldpbayes.posteriors.exact import ExactMoments
 
 #: Points of the curve of a conclusion.
 POINTS = 61
@@ -201,7 +206,10 @@ def contamination_hull(
         fakes,
         n,
         np.array([ends.estimate]),
-        *(part[:, None] for part in (low, high, sure_low, sure_high)),
+        low[:, None],
+        high[:, None],
+        sure_low[:, None],
+        sure_high[:, None],
         ci_prob,
         ends.exact,
         threshold,
@@ -214,7 +222,7 @@ def contamination_hull(
     return hull
 
 
-def _one_channel(collection, channel):
+def _one_channel(collection: Collection | Tally, channel: str | None) -> tuple[Tally, tuple[str, ...]]:
     """Return (tally, labels) of the channel in question, or refuse."""
     collection = as_collection(collection)
     if collection.survey is not None:
@@ -228,7 +236,7 @@ def _one_channel(collection, channel):
     return tally, collection.categories
 
 
-def _shares(share) -> FloatArray:
+def _shares(share: Any) -> FloatArray:
     found = np.atleast_1d(np.asarray([share] if np.ndim(share) == 0 else list(share), dtype=object))
     if not found.size:
         raise ArgumentError("share must hold at least one share of fakes, got none.")
@@ -239,7 +247,7 @@ def _shares(share) -> FloatArray:
     return out
 
 
-def _asked(question, labels) -> tuple[str, FloatArray, float, bool]:
+def _asked(question: str | Sequence[str], labels: tuple[str, ...]) -> tuple[str, FloatArray, float, bool]:
     """Return (name, weights, threshold or nan, whether the conclusion says above) of a question."""
     weights = np.zeros(len(labels))
     if not isinstance(question, str):
@@ -269,7 +277,7 @@ def _asked(question, labels) -> tuple[str, FloatArray, float, bool]:
     return left, weights, checks.probability(threshold, "the threshold of a conclusion"), sign == ">"
 
 
-def _place(label, labels) -> int:
+def _place(label: str, labels: tuple[str, ...]) -> int:
     if label not in labels:
         raise ArgumentError(f"question must name one of {listed(labels)}, got {shown(label)}.")
     return labels.index(label)
@@ -291,7 +299,14 @@ class _Ends:
         (C, g, h) where the quantity is one category's share with a binomial support count.
     """
 
-    def __init__(self, scores, counts, bounds, tail, binomial=None):
+    def __init__(
+        self,
+        scores: FloatArray,
+        counts: FloatArray,
+        bounds: tuple[float, float],
+        tail: float,
+        binomial: tuple[float, float, float] | None = None,
+    ) -> None:
         self.scores, self.counts, self.bounds, self.tail, self.binomial = scores, counts, bounds, tail, binomial
         self.n = int(counts.sum())
         self.users = np.concatenate([[0], np.cumsum(counts)])
@@ -300,7 +315,7 @@ class _Ends:
         self.exact = binomial is not None
 
     @classmethod
-    def of(cls, tally, weights, ci_prob, form, own):
+    def of(cls, tally: Tally, weights: FloatArray, ci_prob: float, form: Binomials | None, own: int | None) -> "_Ends":
         """Return the ends of a quantity Σ w_x p_x of one tally, or refuse."""
         tail, bounds = (1 - ci_prob) / 2, (float(weights.min()), float(weights.max()))
         if form is not None and own is not None and _agrees(tally, form):
@@ -308,16 +323,16 @@ class _Ends:
             scores, counts = np.array([-h, 1 - h]) / (g - h), np.array([form.n - held, held])
             return cls(scores, counts, bounds, tail, (held, g, h))
         decoder, rows = tally.protocol.decoder(), tally.rows
-        scores = None if decoder is None else decoder.scores(rows, weights)
-        if scores is None:
+        found = None if decoder is None else decoder.scores(rows, weights)
+        if found is None:
             raise InfeasibleError(
                 f"The estimate from reports of {tally.protocol.design} is not known as a mean over the reports, so no range "
                 "under fakes is."
             )
-        order = np.argsort(scores, kind="stable")
-        return cls(scores[order], rows.counts[order], bounds, tail)
+        order = np.argsort(found, kind="stable")
+        return cls(found[order], rows.counts[order], bounds, tail)
 
-    def __call__(self, fakes):
+    def __call__(self, fakes: IntArray) -> tuple[FloatArray, ...]:
         """Return (low, high, confidence_low, confidence_high), each of the shape of fakes."""
         left = self.n - fakes
         low = np.interp(left, self.users, self.sums) / left  # the sum of sorted scores is linear between whole reports
@@ -337,7 +352,7 @@ class _Ends:
         return tuple(np.clip(end, *self.bounds) for end in (low, high, sure_low, sure_high))
 
 
-def _agrees(tally, form: Binomials) -> bool:
+def _agrees(tally: Tally, form: Binomials) -> bool:
     """Return whether the unbiased estimate is that of the support counts; an explicit channel may have a better one."""
     if tally.protocol.hit_rates is not None:
         return True
@@ -345,7 +360,14 @@ def _agrees(tally, form: Binomials) -> bool:
     return np.allclose(tally.protocol.oracle(tally.rows), estimate)
 
 
-def _of_every_category(tally, labels, shares, fakes, ci_prob, form: Binomials | None) -> ContaminationHull:
+def _of_every_category(
+    tally: Tally,
+    labels: tuple[str, ...],
+    shares: FloatArray,
+    fakes: IntArray,
+    ci_prob: float,
+    form: Binomials | None,
+) -> ContaminationHull:
     """Return the hull of each category's share."""
     a = len(labels)
     if form is None and a > 1000:
@@ -358,7 +380,7 @@ def _of_every_category(tally, labels, shares, fakes, ci_prob, form: Binomials | 
         exact = ends.exact
         found.append(ends(fakes))
         estimate.append(ends.estimate)
-    parts = np.array(found).transpose(1, 2, 0)
+    low, high, sure_low, sure_high = np.array(found).transpose(1, 2, 0)
     hull = ContaminationHull(
         "every category",
         tuple(labels),
@@ -366,7 +388,10 @@ def _of_every_category(tally, labels, shares, fakes, ci_prob, form: Binomials | 
         fakes,
         tally.n_reports,
         np.array(estimate),
-        *parts,
+        low,
+        high,
+        sure_low,
+        sure_high,
         ci_prob,
         exact,
     )
@@ -381,10 +406,10 @@ def _of_every_category(tally, labels, shares, fakes, ci_prob, form: Binomials | 
     return hull
 
 
-def _turning(ends, starts_above, threshold, n) -> float:
+def _turning(ends: Callable[[int], tuple[FloatArray, ...]], starts_above: bool, threshold: float, n: int) -> float:
     """Return the least share of fakes whose range crosses the threshold, by bisection; inf where less than half does not."""
 
-    def crossed(m):
+    def crossed(m: int) -> bool:
         low, high = ends(m)
         return bool(low[0] <= threshold) if starts_above else bool(high[0] >= threshold)
 
@@ -400,7 +425,9 @@ def _turning(ends, starts_above, threshold, n) -> float:
     return above / n
 
 
-def _posterior_range(tally, weights, fakes, prior, ci_prob, own) -> PosteriorRange:
+def _posterior_range(
+    tally: Tally, weights: FloatArray, fakes: IntArray, prior: AbstractPrior, ci_prob: float, own: int | None
+) -> PosteriorRange:
     """Return the range of E[Σ w_x P_x] over the sets of at most so many fakes; see docs/theory/contamination.md.
 
     One more report of a row b + s p_x moves the mean by s Cov(w·P, P_x)/(b + s E P_x), exactly. The search starts where
@@ -417,20 +444,22 @@ def _posterior_range(tally, weights, fakes, prior, ci_prob, own) -> PosteriorRan
         )
     reports, counts = tally.reports, np.asarray(tally.counts, dtype=np.int64)
 
-    def evaluate(removed):
+    def evaluate(removed: IntArray) -> "ExactMoments":
         kept = counts > removed
         rows = tally.protocol.rows(reports[kept], (counts - removed)[kept])
         return exact_moments(rows, prior)
 
-    every = tally.protocol.rows(reports, np.ones(len(counts))).separable()
+    every: Any = tally.protocol.rows(reports, np.ones(len(counts))).separable()
     index, base, slope = every.index, every.base, every.slope
 
-    def slopes(moments):
+    def slopes(moments: "ExactMoments") -> FloatArray:
         """Return by how much the mean rises with one more of each report."""
         return slope * (moments.covariance() @ weights)[index] / (base + slope * moments.mean[index])
 
     whole = evaluate(np.zeros_like(counts))
-    ends, credible, gaps, monotone = {-1: [], 1: []}, {-1: [], 1: []}, [0.0], (alpha >= 1).all()
+    ends: dict[int, list[float]] = {-1: [], 1: []}
+    credible: dict[int, list[float]] = {-1: [], 1: []}
+    gaps, monotone = [0.0], (alpha >= 1).all()
     for m in fakes:
         for side in (-1, 1):  # the least, and the largest mean
             moments, gap = (whole, 0.0) if m == 0 else _search(evaluate, slopes, weights, index, counts, m, side, whole)
@@ -441,14 +470,23 @@ def _posterior_range(tally, weights, fakes, prior, ci_prob, own) -> PosteriorRan
             credible[side].append(at)
     held = int(counts[index == own].sum()) if own is not None else 0
     certified = bool(own is not None and monotone and index.size == np.unique(index).size and held >= fakes.max())
-    arrays = (np.array(part) for part in (ends[-1], ends[1], credible[-1], credible[1]))
-    return PosteriorRange(float(weights @ whole.mean), *arrays, certified, max(gaps))
+    low, high, credible_low, credible_high = (np.array(part) for part in (ends[-1], ends[1], credible[-1], credible[1]))
+    return PosteriorRange(float(weights @ whole.mean), low, high, credible_low, credible_high, certified, max(gaps))
 
 
-def _search(evaluate, slopes, weights, index, counts, m, side, whole):
+def _search(
+    evaluate: "Callable[[IntArray], ExactMoments]",
+    slopes: "Callable[[ExactMoments], FloatArray]",
+    weights: FloatArray,
+    index: IntArray,
+    counts: IntArray,
+    m: int,
+    side: int,
+    whole: "ExactMoments",
+) -> "tuple[ExactMoments, float]":
     """Return (moments, gap) where m reports are removed so that the mean is least (side −1) or largest (+1)."""
 
-    def best(gradient):
+    def best(gradient: FloatArray) -> IntArray:
         """Return the removal of m reports with the largest gain to first order: removal takes back what a report adds."""
         out, left = np.zeros_like(counts), m
         for y in np.argsort(side * gradient, kind="stable"):
@@ -479,7 +517,7 @@ def _search(evaluate, slopes, weights, index, counts, m, side, whole):
     return moments, max(gap, 0.0)
 
 
-def _levelled(order, counts, m):
+def _levelled(order: FloatArray, counts: IntArray, m: int) -> IntArray:
     """Return a removal of m reports: from those of the largest ``order`` first, and among equals from the largest counts."""
     out, left = np.zeros_like(counts), m
     for value in np.unique(order)[::-1]:
@@ -500,7 +538,7 @@ def _levelled(order, counts, m):
     return out
 
 
-def _whole(removed, counts, m):
+def _whole(removed: FloatArray, counts: IntArray, m: int) -> IntArray:
     """Return whole numbers near a removal that add up to m."""
     out = np.floor(removed).astype(np.int64)
     short = m - int(out.sum())
@@ -510,7 +548,7 @@ def _whole(removed, counts, m):
     return out
 
 
-def _percent(share) -> str:
+def _percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 

@@ -75,7 +75,7 @@ def with_noncompliers(collection: Collection, laws: Mapping) -> Collection:
     )
 
 
-def _of_channel(law, channel: str):
+def _of_channel(law: object, channel: str) -> object:
     """Return the law of one channel, where a mapping states one for each; {"law": …, "targets": …} is itself a law."""
     if not isinstance(law, Mapping) or set(law) == {"law", "targets"}:
         return law

@@ -42,7 +42,7 @@ def beside(page: Page, hull) -> Page:
         tables=(*page.tables, table_of(hull)),
         notes=(Note(Kind.DATA, hull.sentence), *page.notes),
         figures=(*page.figures, figure_of(hull)),
-        facts=page.facts | {"contamination": facts_of(hull)},
+        facts=dict(page.facts) | {"contamination": facts_of(hull)},
     )
 
 

@@ -262,7 +262,9 @@ def targeted(text) -> AbstractLaw | None:
     return ATTACKS[word.strip()](tuple(target.strip() for target in targets.split(",") if target.strip()))
 
 
-def attack(kind: str, targets: Sequence[str] | str | None = None, *, report: int | Sequence[int] | None = None):
+def attack(
+    kind: str, targets: Sequence[str] | str | None = None, *, report: int | Sequence[int] | None = None
+) -> AbstractLaw | str:
     """Return the law by which fake users report in a known attack, for ``Collection.with_noncompliers``.
 
     Parameters
@@ -301,8 +303,8 @@ def attack(kind: str, targets: Sequence[str] | str | None = None, *, report: int
         raise ArgumentError(f"targets must be given with {' or '.join(map(repr, ATTACKS))}, and with no other kind.")
     if (report is not None) != (kind == "copies"):
         raise ArgumentError("report must be given with 'copies', and with no other kind.")
-    if kind in ATTACKS:
-        return ATTACKS[kind](targets)
-    if kind == "copies":
-        return Always(int(report) if np.ndim(report) == 0 else tuple(int(entry) for entry in report))
+    if targets is not None:
+        return ATTACKS[kind]((targets,) if isinstance(targets, str) else tuple(targets))
+    if report is not None:
+        return Always(tuple(int(entry) for entry in report) if isinstance(report, (Sequence, np.ndarray)) else int(report))
     return kind

@@ -47,7 +47,8 @@ def compare_defences(cell, rng):
 
     Metrics: "mse" is the sum of squared errors of the honest users' distribution, "gain" the sum of the targets' estimates
     less that of their shares; of the hull, "width" and "coverage" of the targets' sum; of the posterior with the known law,
-    "share" and "coverage" of the share of fakes.
+    "share" and "coverage" of the share of fakes. Replications whose expansion has no finite mean are left out, and not
+    counted.
 
     Parameters
     ----------
@@ -60,9 +61,11 @@ def compare_defences(cell, rng):
             found.setdefault(pair, []).append(value)
     lines = []
     for (estimator, metric), values in found.items():
-        value, error = evaluate.mean_and_error(np.array(values, dtype=float))
+        kept = np.array(values, dtype=float)
+        kept = kept[np.isfinite(kept)]
+        value, error = evaluate.mean_and_error(kept)
         line = {"estimator": estimator, "target": "distribution", "metric": metric, "value": value}
-        lines.append(line | {"standard_error": error, "replications": len(values)})
+        lines.append(line | {"standard_error": error, "replications": kept.size})
     return lines
 
 
@@ -98,7 +101,8 @@ def replicate(cell, rng):
         mean, variance = expand(extended, np.append(prior.alpha, 1.0))[0].saddle_moments()
         estimates["posterior_law"] = mean[:-1] / (1 - mean[-1])
         learnt["posterior_law", "share"] = mean[-1]
-        learnt["posterior_law", "coverage"] = abs(mean[-1] - m / n) < WIDE * np.sqrt(variance[-1])
+        inside = abs(mean[-1] - m / n) < WIDE * np.sqrt(variance[-1])
+        learnt["posterior_law", "coverage"] = inside if np.isfinite(mean[-1]) else np.nan
     out = {}
     for name, value in estimates.items():
         out[name, "mse"] = ((value - p) ** 2).sum()
