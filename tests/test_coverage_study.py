@@ -1,5 +1,6 @@
 """The coverage study: exact sums for binary designs, and the vectorised intervals against those that fits state."""
 
+import dataclasses
 import pathlib
 
 import numpy as np
@@ -13,11 +14,12 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
+from ldpbayes.plots import plot_study
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.protocols.base import Binomials
 from ldpbayes.protocols.designs import crosswise, warner
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.study import binary, coverage, evaluate, find_study
+from ldpbayes.study import binary, coverage, evaluate, find_study, run_study
 
 CREDIBLE = ("jeffreys", "jeffreys_hdi", "flat", "flat_hdi", "learnt", "learnt_hdi")
 METHODS = (*CREDIBLE, "confidence", "wilson", "wald", "bootstrap")
@@ -209,6 +211,13 @@ def test_a_cell_of_several_categories(protocol):
         assert 0 <= held[name, "coverage_least"] <= held[name, "coverage"] <= 1
         assert 0 < held[name, "width"] <= held[name, "width_largest"] * 1.5
     assert held["jeffreys", "coverage_empty"] == 0  # an equal-tailed interval never holds 0
+
+
+def test_coverage_is_drawn_on_a_linear_axis():
+    study = find_study("coverage")
+    one = dataclasses.replace(study, cells=lambda setting: study.cells("small")[:1])
+    (axes,) = plot_study(run_study(one), study.x, study.lines, study.panels).axes
+    assert axes.get_yscale() == "linear" and axes.get_ylabel() == "coverage"
 
 
 def test_populations():

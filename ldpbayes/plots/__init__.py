@@ -344,7 +344,7 @@ def _study_panel(axes, group, x, lines, styles):
     ticks = _spread({line[x] for line in group})
     axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
     axes.minorticks_off()
-    if all(line["value"] > 0 for line in group):
+    if all(line["value"] > 0 for line in group) and not group[0]["metric"].startswith("coverage"):
         axes.set_yscale("log")
     axes.grid(alpha=0.3, lw=0.5)
 
