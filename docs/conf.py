@@ -23,7 +23,7 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build", "jupyter_execute"]
+exclude_patterns = ["_build", "jupyter_execute", "studies/tables"]
 autosummary_generate = True
 numpydoc_show_class_members = False
 nb_execution_mode = "off"  # pages show the outputs that the notebooks hold; `make notebooks` executes them

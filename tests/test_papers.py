@@ -315,7 +315,9 @@ def test_nothing_beats_the_posterior_mean_under_the_true_prior():
         z.append(row["excess"] / error)
         # Few replications: Student's t instead of the normal law.
         assert z[-1] > -student.ppf(1 - 1e-6, max(row["replications"] - 1, 2)), row
-    z = np.array(z)
+    # The fraction of a normal law's tail is that of cells with many replications.
+    z = np.array([value for value, row in zip(z, rows, strict=True) if row["replications"] >= 50])
+    assert z.size > 500
     assert (z < -2).mean() < 0.05
     assert (z > 2).mean() > 0.6
 
@@ -327,7 +329,7 @@ def test_its_risk_is_its_posterior_variance():
     for name in ("risk", "subset"):
         variances = {(row["cell"], row["estimator"]): row for row in stored(name, metric="variance")}
         for row in stored(name, metric="mse", estimator="posterior_mean", target="distribution"):
-            if row["population"] in figures.ALPHAS:
+            if row["population"] in figures.ALPHAS and row["replications"] >= 10:
                 known = variances[row["cell"], "posterior_mean"]
                 z.append((row["value"] - known["value"]) / math.hypot(row["standard_error"], known["standard_error"]))
     z = np.array(z)

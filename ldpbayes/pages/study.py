@@ -87,7 +87,7 @@ def of_progress(study, cells, *, command: str = "") -> Page:
     -------
     Page
     """
-    groups = {}
+    groups: dict[tuple, list] = {}
     for cell in cells:
         groups.setdefault((cell.settings["figure"], cell.settings["part"], cell.settings["protocol"]), []).append(cell)
     headers = ("figure", "part", "protocol", "cells", "finished", "replications", "wanted", "CPU time", "CPU time left")

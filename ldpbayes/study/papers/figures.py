@@ -267,14 +267,14 @@ def _decoders():
             rest = {"n_categories": [a], "n_reports": [n], "population": ["geometric", "flat"], "epsilon": KAIROUZ_EPSILONS}
             rest |= {"figure": ["1, 2"]}
             cells += grid(part=["main"], protocol=["grr", "sue"], **rest, goal=[10_000], block=[500])
-            for cell in grid(part=["posterior"], protocol=["grr"], **rest, goal=[200], block=[25]):
+            for cell in grid(part=["posterior"], protocol=["grr"], **rest, goal=[200], block=[10]):
                 if 2 < a and a * _prior_alpha(cell) < SMALL:
-                    cells.append(cell | {"guess": 1.0})
+                    cells.append(cell | {"guess": 0.3})
             if a >= LEAST_LEARNT:
-                cells += grid(part=["learnt"], protocol=["grr"], **rest, goal=[200], block=[25], guess=[1.0])
+                cells += grid(part=["learnt"], protocol=["grr"], **rest, goal=[200], block=[10], guess=[0.3])
             if a <= LARGEST_REPORTS[n]:
-                guess = 0.4 + a * n / 4e6
-                cells += grid(part=["posterior"], protocol=["sue"], **rest, goal=[100], block=[4], guess=[guess])
+                guess = 0.2 + a * n / 4e6
+                cells += grid(part=["posterior"], protocol=["sue"], **rest, goal=[100], block=[2], guess=[guess])
     return cells
 
 
@@ -382,12 +382,19 @@ def _subset():
         simulated = {"protocol": ["subset_information", "subset"], "block": [20]}
         for how in (counted, simulated):
             cells += grid(part=["main"], **both, **how, **rest)
-        protocols = ["sue", "subset_information", "subset"] + (["grr"] if a * ALPHAS["flat"] < SMALL and a > 2 else [])
+        protocols = ["sue", "subset"] + (["grr"] if a * ALPHAS["flat"] < SMALL and a > 2 else [])
         part = "learnt" if a >= LEAST_LEARNT else "posterior"
-        guess = 0.5 if part == "posterior" else 1.5
-        cells += grid(part=[part], population=["flat"], protocol=protocols, block=[4], guess=[guess], **rest)
+        guess = 0.3 if part == "posterior" else 0.5
+        cells += grid(
+            part=[part],
+            population=["flat"],
+            protocol=protocols,
+            block=[4 if part == "posterior" else 2],
+            guess=[guess],
+            **rest,
+        )
         if a >= LEAST_LEARNT:
-            cells += grid(part=["learnt"], population=["flat"], protocol=["grr"], block=[50], guess=[2.0], **rest)
+            cells += grid(part=["learnt"], population=["flat"], protocol=["grr"], block=[20], guess=[0.5], **rest)
     return cells
 
 
@@ -472,7 +479,7 @@ FULL = {
             "Subset selection against binary and multivariate randomised response",
             f"{WANG}, Table 1",
             _subset,
-            functools.partial(frequencies, targets=("distribution",), projection="projected"),
+            functools.partial(frequencies, targets=BOTH, projection="projected"),
         ),
         FullStudy(
             "privacy",
