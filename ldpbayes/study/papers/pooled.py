@@ -234,8 +234,8 @@ def read(path):
     import pyarrow.parquet as pq
 
     try:
-        with files.open_input(pathlib.Path(path)) as handle:
-            table = pq.read_table(handle)
+        # Not by files.open_input: this is no input to be guarded, but the file that is continued.
+        table = pq.read_table(pa.BufferReader(pathlib.Path(path).read_bytes()))
     except (pa.ArrowException, OSError) as err:
         raise DataError("is no stored study; remove it to begin anew", source=path) from err
     if table.column_names != list(COLUMNS):
