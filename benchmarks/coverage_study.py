@@ -144,8 +144,9 @@ def several_table(groups, title):
             every = np.mean([line["value"] for line in select(own, metric="coverage")])
             uneven = select(own, metric="coverage_largest", population=lambda p: p != "even")
             largest = [line["value"] for line in uneven]
-            rows[title].append(f"{every:.2f} / {np.mean(largest):.2f} ({min(largest):.2f})")
-            rows["empty"].append(f"{np.mean([line['value'] for line in select(own, metric='coverage_empty')]):.2f}")
+            rows[title].append(f"{every:.2f} / " + (f"{np.mean(largest):.2f} ({min(largest):.2f})" if largest else "–"))
+            none = [line["value"] for line in select(own, metric="coverage_empty")]
+            rows["empty"].append(f"{np.mean(none):.2f}" if none else "–")
             width = {tuple(line[key] for key in keys): line["value"] for line in select(own, metric="width")}
             base = select(group, estimator="confidence", metric="width")
             logs = [np.log(width[tuple(line[key] for key in keys)] / line["value"]) for line in base]
