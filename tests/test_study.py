@@ -54,12 +54,15 @@ def risk(request):
 
 # ---- what the studies find -----------------------------------------------------------------------------------------------
 def test_posterior_mean_has_the_least_mse_on_every_cell(risk):
-    """Paired differences on the same reports: never below zero by more than three standard errors, and mostly above."""
+    """Paired differences on the same reports: never below zero by more than three standard errors, and mostly above by one.
+
+    With many reports the gain is a few errors of ten replications; a sixth of equal estimators would be above by one.
+    """
     others = [line for line in risk if line["estimator"] != "posterior_mean"]
     assert len(others) in (8 * 2 * 3, 16 * 2 * 3)
     for line in others:
         assert line["excess"] > -3 * line["excess_error"], line
-    assert sum(line["excess"] > 3 * line["excess_error"] for line in others) > len(others) / 2
+    assert sum(line["excess"] > line["excess_error"] for line in others) > 0.75 * len(others)
 
 
 def test_simulated_risks_fall_on_the_formulas(risk):
