@@ -153,6 +153,9 @@ class Rows(AbstractLikelihood):
 
     def support_sums(self, p: FloatArray) -> FloatArray | None:
         """Return Σ_{x ∈ S_j} p_x for every row, where a row favours a set S_j of categories; else None."""
+        return self._support_sums(p)
+
+    def _support_sums(self, p: FloatArray) -> FloatArray | None:
         return None
 
     @abc.abstractmethod

@@ -38,7 +38,7 @@ class TwoLevelRows(Rows):
         self.beta = float(beta)
 
     @abc.abstractmethod
-    def support_sums(self, p):
+    def _support_sums(self, p):
         """Return p(S_j) = Σ_{x ∈ S_j} p_x for p of shape (a,) or (a, k)."""
 
     @abc.abstractmethod
@@ -75,7 +75,7 @@ class IdentityRows(ByProducts, TwoLevelRows):
         super().__init__(beta, counts, n_categories, log_constants)
         self.index = np.asarray(index, dtype=np.int64)
 
-    def support_sums(self, p):
+    def _support_sums(self, p):
         return p[self.index]
 
     def support_totals(self, r):
@@ -146,7 +146,7 @@ class SupportRows(TwoLevelRows):
         """Whether the supports are unpacked and multiplied, without the compiled kernels."""
         return self.n_rows * self.n_categories <= SMALL
 
-    def support_sums(self, p):
+    def _support_sums(self, p):
         if p.ndim == 1 and not self.is_small:
             if self.listed:
                 return _kernels().sparse_sums(*self.listed, p)
@@ -365,7 +365,7 @@ class HadamardRows(ByProducts, TwoLevelRows):
         self.index = np.asarray(index, dtype=np.int64)
         self.order = 2 ** self.n_categories.bit_length()
 
-    def support_sums(self, p):
+    def _support_sums(self, p):
         padded = np.zeros((self.order, *p.shape[1:]))
         padded[1 : self.n_categories + 1] = p
         return (p.sum(axis=0) + walsh_hadamard(padded)[self.index]) / 2
@@ -440,7 +440,7 @@ class CyclicRows(ByProducts, TwoLevelRows):
         """Whether products go through packed supports."""
         return self.n_rows * self.n_categories <= PACKED
 
-    def support_sums(self, p):
+    def _support_sums(self, p):
         if self.is_packed:
             return self._packed.support_sums(p)
         padded = np.zeros((self.length, *p.shape[1:]))
