@@ -83,18 +83,4 @@ def command(
 
     again = options.command_line(seed, tree.attrs["random_seed"])
     content = of_association(tree, top=top, collection=collection, command=again)
-    if output:
-        from ldpbayes.result import save
-
-        save(tree, output)
-    if plot:
-        from ldpbayes.plots import save_figure
-
-        save_figure(content.figures[0].draw(), plot)
-    if page:
-        from ldpbayes.pages import write
-
-        write(content, page)
-    printing.display(content, as_json)
-    if not as_json:
-        printing.wrote(output, plot, page)
+    printing.show(content, as_json, result=tree, output=output, plot=plot, page=page)

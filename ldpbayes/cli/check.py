@@ -77,5 +77,5 @@ def command(
         content = dataclasses.replace(content, tables=(*content.tables, table))
     if hull is not None:
         content = beside(content, hull)
-    printing.show(content, as_json, page)
+    printing.show(content, as_json, page=page)
     raise typer.Exit(1 if found.flagged else 0)

@@ -43,5 +43,5 @@ def command(
         content = of_crosscheck_of_cells(check, title=title, command=command)
     else:
         content = of_crosscheck(check, title=title, collection=collection, command=command)
-    printing.show(content, as_json, page)
+    printing.show(content, as_json, page=page)
     raise typer.Exit(1 if check.flagged else 0)

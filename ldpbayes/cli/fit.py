@@ -146,18 +146,4 @@ def command(
     content = of_fit(tree, top=top, collection=collection, command=options.command_line(seed, tree.attrs["random_seed"]))
     if table is not None:
         content = dataclasses.replace(content, tables=(*content.tables, table))
-    if output:
-        from ldpbayes.result import save
-
-        save(tree, output)
-    if plot:
-        from ldpbayes.plots import save_figure
-
-        save_figure(content.figures[0].draw(), plot)
-    if page:
-        from ldpbayes.pages import write
-
-        write(content, page)
-    printing.display(content, as_json)
-    if not as_json:
-        printing.wrote(output, plot, page)
+    printing.show(content, as_json, result=tree, output=output, plot=plot, page=page)

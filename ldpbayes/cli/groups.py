@@ -147,17 +147,7 @@ def command(
     content = of_groups(found, unit=unit or "", read=sentences, design=design, top=top, command=again)
     if output:
         _write(long_rows(found), output)
-    if plot:
-        from ldpbayes.plots import save_figure
-
-        save_figure(content.figures[0].draw(), plot)
-    if page:
-        from ldpbayes.pages import write
-
-        write(content, page)
-    printing.display(content, as_json)
-    if not as_json:
-        printing.wrote(output, plot, page)
+    printing.show(content, as_json, output=output, plot=plot, page=page)
 
 
 def _levels(text):

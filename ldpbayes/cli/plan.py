@@ -145,7 +145,7 @@ def command(
         delta=delta,
         fakes=fakes,
     )
-    printing.show(content, as_json, page)
+    printing.show(content, as_json, page=page)
     if plot:
         from ldpbayes.plots import save_figure
 

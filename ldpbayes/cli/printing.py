@@ -23,15 +23,33 @@ def display(page, as_json=False):
     Terminal(hints=True).display(page.without(_said) if sys.stdout.isatty() and sys.stderr.isatty() else page)
 
 
-def show(page, as_json=False, path=None):
-    """Write a page to a file, where one is named, and print it."""
-    if path is not None:
+def show(content, as_json=False, *, result=None, output=None, plot=None, page=None):
+    """Write the files that are asked for, then print a page.
+
+    Parameters
+    ----------
+    content : Page
+    as_json : bool
+    result : xarray.DataTree, optional
+        What is saved at ``output``; without it the command has written ``output`` itself.
+    output, plot, page : path, optional
+        Where the result, the first figure and the page go.
+    """
+    if output and result is not None:
+        from ldpbayes.result import save
+
+        save(result, output)
+    if plot:
+        from ldpbayes.plots import save_figure
+
+        save_figure(content.figures[0].draw(), plot)
+    if page is not None:
         from ldpbayes.pages import write
 
-        write(page, path)
-    display(page, as_json)
+        write(content, page)
+    display(content, as_json)
     if not as_json:
-        wrote(path)
+        wrote(output, plot, page)
 
 
 def wrote(*paths):

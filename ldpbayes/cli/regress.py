@@ -111,21 +111,7 @@ def command(
         content = of_maximum(found, ci_prob=ci, command=line)
     else:
         content = of_regression(found, collection=collection, command=line)
-    if output:
-        from ldpbayes.result import save
-
-        save(found, output)
-    if plot:
-        from ldpbayes.plots import save_figure
-
-        save_figure(content.figures[0].draw(), plot)
-    if page:
-        from ldpbayes.pages import write
-
-        write(content, page)
-    printing.display(content, as_json)
-    if not as_json:
-        printing.wrote(output, plot, page)
+    printing.show(content, as_json, result=found, output=output, plot=plot, page=page)
 
 
 def _read(file, formula, table, parameter):

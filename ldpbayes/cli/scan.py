@@ -134,13 +134,7 @@ def command(
         found.to_parquet(output)
     written = None if output is None else str(output)
     content = of_scan(found, command=options.command_line(), output=written, top=top)
-    if page is not None:
-        from ldpbayes.pages import write
-
-        write(content, page)
-    printing.display(content, as_json)
-    if not as_json:
-        printing.wrote(output, page)
+    printing.show(content, as_json, output=output, page=page)
 
 
 def _columns(texts):

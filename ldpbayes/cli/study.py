@@ -77,7 +77,7 @@ def command(
     content = of_study(table, chosen, command=options.command_line())
     save_figure(plot_study(table, chosen.x, chosen.lines, chosen.panels, title=chosen.title), path)
     out.print(f"{content.title}.")
-    printing.show(content, path=page)
+    printing.show(content, page=page)
     out.print(f"Wrote {path.with_suffix('.parquet')} and {path.name}.")
 
 
@@ -95,7 +95,7 @@ def _full(study, output, jobs, seed, minutes, page):
         raise SystemExit(130) from None
     content = of_progress(study, cells, command=options.command_line())
     out.print(content.summary)
-    printing.show(content, path=page)
+    printing.show(content, page=page)
     out.print(f"Wrote {path}.")
 
 
