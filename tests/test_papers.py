@@ -201,6 +201,21 @@ def test_a_study_goes_on_from_its_file(tmp_path):
     assert hours == 0 and unknown == 0
 
 
+def test_cells_without_a_block_come_first(tmp_path):
+    """A cell that is thought dear still has its first block before any other has a second."""
+
+    def cells():
+        return [cell | {"guess": guess} for cell, guess in zip(three_cells(), (0.0, 1e3, 1e6), strict=True)]
+
+    def notes(cell, rng):
+        seen.append(cell["epsilon"])
+        return draws(cell, rng)
+
+    seen = []
+    run_full(FullStudy("noted", "", "", cells, notes), tmp_path / "study.parquet")
+    assert seen[:3] == [0.5, 1.0, 2.0] and len(seen) == 9
+
+
 def test_time_that_is_over_and_files_that_are_not_studies(tmp_path):
     path = tmp_path / "study.parquet"
     with pytest.raises(ArgumentError, match="minutes"):

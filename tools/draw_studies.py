@@ -218,17 +218,17 @@ def populations(rows):
 
 
 # ---- Kairouz, Bonawitz, Ramage (2016) ------------------------------------------------------------------------------------
-def table_of(rows, value):
+def table_of(rows, value, alphabets=figures.ALPHABETS):
     """Return the (k, ε) array of value(row at k and ε), nan where there is none."""
-    out = np.full((len(figures.ALPHABETS), len(figures.KAIROUZ_EPSILONS)), np.nan)
-    for i, a in enumerate(figures.ALPHABETS):
+    out = np.full((len(alphabets), len(figures.KAIROUZ_EPSILONS)), np.nan)
+    for i, a in enumerate(alphabets):
         for j, epsilon in enumerate(figures.KAIROUZ_EPSILONS):
             found = value(pick(rows, n_categories=a, epsilon=epsilon))
             out[i, j] = np.nan if found is None else found
     return out
 
 
-def heat(axes, values, title, limit, *, text="{:.2f}", centre=0.0):
+def heat(axes, values, title, limit, *, text="{:.2f}", centre=0.0, alphabets=figures.ALPHABETS):
     """Draw a map of values with the numbers in it: blue below the centre, orange above."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -238,7 +238,7 @@ def heat(axes, values, title, limit, *, text="{:.2f}", centre=0.0):
         if np.isfinite(value):
             axes.text(j, i, text.format(value).replace("-0.00", "0.00"), ha="center", va="center", fontsize=5.5)
     axes.set_xticks(range(len(figures.KAIROUZ_EPSILONS)), [f"{e:g}" for e in figures.KAIROUZ_EPSILONS], fontsize=7)
-    axes.set_yticks(range(len(figures.ALPHABETS)), figures.ALPHABETS, fontsize=7)
+    axes.set_yticks(range(len(alphabets)), alphabets, fontsize=7)
     axes.set_title(title, fontsize=9)
 
 
@@ -314,7 +314,52 @@ def decoders(rows):
         "Squared error of the posterior mean of F over the best decoder's (Dirichlet: true prior; geometric: Jeffreys')"
     )
     save(drawn, "kairouz-2016-optimum")
+    _learnt_decoders(pick(rows, part="learnt", metric="mse", target="frequency"))
     _decoder_tables(rows)
+
+
+def _learnt_decoders(rows):
+    """Draw the squared error of the learnt prior over the best decoder's and over the given prior's, and write a table."""
+    alphabets = [a for a in figures.ALPHABETS if a >= figures.LEAST_LEARNT]
+    drawn, panels = plt.subplots(2, 4, figsize=(15, 6.4), sharex=True, sharey=True, layout="constrained")
+    table = []
+    for column, (population, n) in enumerate((p, n) for p in SHAPES for n in (100, 30_000)):
+        held = pick(rows, population=population, n_reports=n)
+        given = "Jeffreys' prior's" if population == "geometric" else "true prior's"
+        for axes, value, of in (
+            (panels[0, column], _learnt_over_best, "best decoder's"),
+            (panels[1, column], _learnt_over_given, given),
+        ):
+            values = table_of(held, value, alphabets)
+            heat(axes, values, f"{SHAPES[population]}, n = {n:,}: over the {of}", 0.8, centre=1.0, alphabets=alphabets)
+        panels[-1, column].set_xlabel("ε")
+        for a, epsilon in ((a, e) for a in (32, 256, 2048) for e in (1.0, 4.0, 8.0)):
+            here = pick(held, n_categories=a, epsilon=epsilon)
+            learnt, best = one(here, estimator="learnt"), _learnt_over_best(here)
+            if best is not None:
+                at = [SHAPES[population], f"{n:,}", f"{a:,}", f"{epsilon:g}"]
+                ratios = f"{best:.2f}", over(learnt, one(here, estimator="posterior_mean"))
+                table.append([*at, number(learnt["value"], learnt["standard_error"]), *ratios, f"{learnt['replications']}"])
+    for axes in panels[:, 0]:
+        axes.set_ylabel("k")
+    drawn.suptitle("k-RR: squared error of the posterior mean of F under the learnt prior")
+    save(drawn, "kairouz-2016-learnt")
+    headers = ["law", "n", "k", "ε", "learnt prior", "over the best decoder", "over the given prior", "runs"]
+    write_table("kairouz-2016-learnt", headers, table)
+
+
+def _learnt_over_best(found):
+    mine = one(found, estimator="learnt")
+    if mine is None or mine["replications"] < ENOUGH:
+        return None
+    return mine["value"] / min(value_of(found, name) for name in DECODERS["grr"])
+
+
+def _learnt_over_given(found):
+    mine = one(found, estimator="learnt")
+    if mine is None or mine["replications"] < ENOUGH:
+        return None
+    return 1 + mine["excess"] / one(found, estimator="posterior_mean")["value"]
 
 
 def _posterior_over_best(found, protocol):

@@ -90,8 +90,13 @@ class Cell:
 
     @property
     def due(self) -> float:
-        """CPU seconds that the cell will have had after its next block: cells with less come first."""
+        """CPU seconds that the cell will have had after its next block; a guess before the first."""
         return self.seconds * (1 + 1 / self.blocks) if self.blocks else self.settings.get("guess", 0.0)
+
+    @property
+    def turn(self) -> tuple[bool, float]:
+        """Place in the order of the next blocks: cells without a block come before all others."""
+        return self.blocks > 0, self.due
 
     @property
     def seconds_left(self) -> float:
@@ -148,9 +153,10 @@ def pooled(mean, error, count, values):
 def run_full(study, path, *, minutes=None, jobs=1, random_seed=0, progressbar=False):
     """Continue a study at its paper's size until it is finished or the time is over; return the cells.
 
-    The next block is always one of the cell that has had least time and is not finished, so that every cell has as many
-    replications as an equal share of the time allows. Block i of a cell draws from a generator seeded by random_seed, the
-    cell and i: the numbers depend on how many blocks a cell has, and on nothing else.
+    Cells without a block come first. Then the next block is always one of the cell that has had least time and is not
+    finished, so that every cell has as many replications as an equal share of the time allows. Block i of a cell draws from
+    a generator seeded by random_seed, the cell and i: the numbers depend on how many blocks a cell has, and on nothing
+    else.
 
     Parameters
     ----------
@@ -187,8 +193,9 @@ def run_full(study, path, *, minutes=None, jobs=1, random_seed=0, progressbar=Fa
             with joblib.Parallel(n_jobs=workers) as parallel:
                 while todo and time.monotonic() < limit:
                     # A round is a share of what is left, so that no process waits long for the others.
-                    todo.sort(key=lambda cell: (cell.due, cell.settings["n_categories"]))
-                    round_ = [cell for cell in todo if cell.due <= 1.2 * todo[0].due + 0.01][: 8 * workers]
+                    todo.sort(key=lambda cell: (*cell.turn, cell.settings["n_categories"]))
+                    begun, due = todo[0].turn
+                    round_ = [cell for cell in todo if cell.turn <= (begun, 1.2 * due + 0.01)][: 8 * workers]
                     calls = (
                         joblib.delayed(_block)(study.evaluate, c.settings, c.name, c.blocks, random_seed) for c in round_
                     )
