@@ -299,13 +299,14 @@ def test_the_settings_are_the_papers():
 @needs_stored
 @pytest.mark.parametrize("name", figures.FULL)
 def test_every_cell_of_the_papers_is_stored(name):
-    """Every cell of the papers' own estimators, with finite numbers and their errors."""
+    """Every cell, with finite numbers and their errors."""
     if name == "populations" and not POPULATIONS.is_dir():
         pytest.skip("data/populations is in a checkout only")
     cells = load(figures.FULL[name], STORED / f"{name}.parquet")
     for cell in cells:
-        if cell.settings["part"] != "posterior" and not (name == "decoders" and cell.settings["part"] == "learnt"):
-            assert cell.blocks, cell.settings
+        assert cell.blocks, cell.settings
+        if name == "decoders" and cell.settings["protocol"] == "grr":
+            assert cell.replications >= 20, cell.settings
     for row in read(STORED / f"{name}.parquet"):
         assert math.isfinite(row["value"]) and row["value"] >= 0, row
         assert row["replications"] >= 1
