@@ -143,7 +143,7 @@ def test_bits_of_rappor_are_decoded_by_least_squares():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_study_runs(name):
     """The cheapest and some other cells of every study; errors of Monte Carlo are stated."""
-    if name in ("populations", "priors") and not evaluate.POPULATIONS.is_dir():
+    if name in ("poisoning", "populations", "priors") and not evaluate.POPULATIONS.is_dir():
         pytest.skip("data/populations is in a checkout only")
     study = find_study(name)
     assert len(study.cells("paper")) > len(study.cells("small"))
