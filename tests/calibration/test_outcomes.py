@@ -34,7 +34,7 @@ LOGNORMAL = {"near": (0.25, (0.0, 0.7), (0.6, 0.8)), "far": (0.3, (0.0, 1.0), (0
 SIZES = {"near": (100_000, 400), "far": (100_000, 400)}
 HARD = ("two modes", "spike", "rounded alike", "own habits", "own habits, coarse", "own grid", "own grid, fine")
 SIZES |= dict.fromkeys(HARD, (10_000, 40))
-SIZES |= dict.fromkeys(("two modes", "own habits"), (10_000, 100))
+SIZES |= {"two modes": (10_000, 400), "own habits": (10_000, 200)}
 SIZES |= {"near, few": (10_000, 40)}
 
 
@@ -150,6 +150,9 @@ def judge(design, rows):
         assert max(ratio[q, x] for q in ("share", "mean") for x in "01") <= 1.03
         quantiles = [ratio[q, x] for q in QUANTITIES[2:] for x in "01"]
         assert np.exp(np.mean(np.log(quantiles))) <= 0.95
+    elif SIZES[design][1] >= 200:  # means are covered less than the rest, as the page of the theory says
+        assert np.mean(list(covered.values())) >= 0.93
+        assert min(covered.values()) >= 0.89
     else:  # a few replications: an interval of 95 % misses more than 6 of 40 once in 300
         assert np.mean(list(covered.values())) >= 0.925
         assert min(covered.values()) >= 0.85
