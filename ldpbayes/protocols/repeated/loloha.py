@@ -248,7 +248,7 @@ def optimal_buckets(epsilon_infinity, epsilon_one):
     Examples
     --------
     >>> optimal_buckets(1.0, 0.5), optimal_buckets(5.0, 3.0)
-    (2, 7)
+    (2, 17)
     """
     first = math.exp(checks.epsilon(epsilon_infinity, "epsilon_infinity"))
     second = math.exp(instant_level(2, epsilon_infinity, epsilon_one, "published"))

@@ -57,9 +57,9 @@ class MemoizedGRR(AbstractHistories):
     --------
     >>> protocol = MemoizedGRR.from_levels(3, epsilon_infinity=2.0, epsilon_one=1.0, times=4)
     >>> round(protocol.epsilon_one, 6), round(protocol.spent(4), 3), round(protocol.epsilon_infinity, 3)
-    (1.0, 1.924, 2.0)
+    (1.0, 1.98, 2.0)
     >>> protocol.rows(np.array([[4, 0, 0]]), np.ones(1)).dense().round(3)
-    array([[1.   , 0.146, 0.146]])
+    array([[0.788, 0.109, 0.109]])
     """
 
     n_categories: int

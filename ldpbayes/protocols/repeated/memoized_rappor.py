@@ -42,7 +42,7 @@ class MemoizedRappor(AbstractHistories):
     --------
     >>> protocol = MemoizedRappor(Rappor.direct(3, p=0.25, q=0.75, f=0.5), times=4)
     >>> round(protocol.spent(1), 3), round(protocol.spent(4), 3), round(protocol.epsilon_infinity, 3)
-    (1.022, 2.078, 2.197)
+    (1.022, 2.133, 2.197)
     """
 
     protocol: Rappor

@@ -61,7 +61,7 @@ class MemoizedUnary(AbstractHistories):
     --------
     >>> protocol = MemoizedUnary.from_levels(3, epsilon_infinity=2.0, epsilon_one=1.0, variant="l-osue", times=4)
     >>> round(protocol.epsilon_one, 6), round(protocol.spent(4), 3), round(protocol.epsilon_infinity, 3)
-    (1.0, 1.777, 2.0)
+    (1.0, 1.974, 2.0)
     """
 
     n_categories: int
