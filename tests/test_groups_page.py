@@ -75,7 +75,7 @@ def test_timings_tables_and_frames_give_the_same_answers(capsys, folder):
     assert facts["jsonl"]["unit"] == "ms" and facts["csv"]["unit"] == ""
     assert facts["jsonl"]["n_records"] == 1500 and facts["jsonl"]["groups"] == ["high", "low"]
     said = " ".join(facts["jsonl"]["read"])
-    assert "1 entry has an empty confidence" in said and "1 record at rate 1" in said
+    assert "1 entry has an empty confidence" in said and "a coin toss (rate 1) and was left out" in said
 
 
 def test_what_is_printed_and_written(capsys, folder, tmp_path):

@@ -1,4 +1,4 @@
-"""Navigation timings: two ways of reading agree on any lines, faults name their line, and what is left out is counted."""
+"""Navigation timings: lines and tables are read alike, faults name their line, and what is left out is counted."""
 
 import gzip
 import json
@@ -40,13 +40,6 @@ def written(tmp_path, lines, name="timings.jsonl"):
     path = tmp_path / name
     path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
     return path
-
-
-def slowly(path, **settings):
-    """Read a file with the standard library alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(navigation_timings._FastReader, "of", classmethod(lambda cls, wanted: None))
-        return read_navigation_timings(path, **settings)
 
 
 def same(one, other):
@@ -101,7 +94,6 @@ def test_every_shape_of_line_says_the_same(tmp_path, lines):
     assert expected["confidence"].tolist() == ["high", "low", "high"]
     assert expected["rate"].tolist() == [RATE] * 3
     same(read_navigation_timings(path), expected)
-    same(slowly(path), expected)
 
 
 @pytest.mark.parametrize("lines", [GOOD, FLAT, DOTTED, PLAIN])
@@ -119,8 +111,8 @@ def test_other_columns_weights_and_times(tmp_path):
         entry(1, "low", country="NO", weight=2.5, cached=False, timing={"loadEventEnd": 6}),
     ]
     path = written(tmp_path, lines)
-    for read in (read_navigation_timings, slowly):
-        found = read(path, columns=["country", "weight", "cached"])
+    for source in (path, pyarrow.Table.from_pylist(lines)):
+        found = read_navigation_timings(source, columns=["country", "weight", "cached"])
         assert list(found) == ["duration", "confidence", "rate", "country", "weight", "cached"]
         assert found["country"].tolist() == ["SE", "NO"] and found["weight"].tolist() == [1.0, 2.5]
         assert found["cached"].tolist() == [True, False]
@@ -146,7 +138,7 @@ def test_blocks_join_lines_and_keep_their_numbers(tmp_path, monkeypatch):
     path = written(tmp_path, lines)
     assert read_navigation_timings(path).n_records == 60
     path = written(tmp_path, [*lines, entry(rate=1.5)])
-    assert "line 61," in sentence(read_navigation_timings, path) and "line 61," in sentence(slowly, path)
+    assert "line 61," in sentence(read_navigation_timings, path)
     monkeypatch.setattr(navigation_timings, "MAX_LINE", 300)
     assert "has a line of more than 300 bytes" in sentence(read_navigation_timings, written(tmp_path, ['"' + "x" * 900]))
 
@@ -164,7 +156,7 @@ def test_what_is_left_out_is_counted(tmp_path):
     ]
     path = written(tmp_path, lines)
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(lines), tmp_path / "timings.parquet")
-    for found in (read_navigation_timings(path), slowly(path)):
+    for found in map(read_navigation_timings, (path, tmp_path / "timings.parquet")):
         assert (found.n_entries, found.n_missing, found.n_empty, found.n_unfinished, found.n_other) == (8, 2, 1, 2, 1)
         assert found.sentences()[:3] == [
             "3 of 8 navigation entries were used.",
@@ -172,15 +164,24 @@ def test_what_is_left_out_is_counted(tmp_path):
             "1 entry has an empty confidence and was left out.",
         ]
     assert read_navigation_timings(path, keep_unfinished=True).n_records == 4
-    assert read_navigation_timings(tmp_path / "timings.parquet").n_records == 3
 
 
 def test_rates_by_record(tmp_path):
-    found = read_navigation_timings(written(tmp_path, [entry(rate=0), entry(rate=1), entry(rate=RATE)]))
-    assert found.epsilons()[0.0] == (math.inf, 1) and found.epsilons()[1.0] == (0.0, 1)
-    assert found.sentences()[-1] == "The confidence was randomized at 3 rates from 0 to 1."
+    found = read_navigation_timings(written(tmp_path, [entry(rate=0), entry(rate=0.5), entry(rate=RATE)]))
+    assert found.epsilons()[0.0] == (math.inf, 1) and found.epsilons()[0.5] == (math.log(3), 1)
+    assert found.sentences()[-1] == "The confidence was randomized at 3 rates from 0 to 0.5."
     lines = [{"duration": 3, "confidence": {"value": "low"}}]
     assert read_navigation_timings(written(tmp_path, lines), rate=0.25)["rate"].tolist() == [0.25]
+
+
+def test_coin_tosses_are_left_out_and_counted(tmp_path):
+    path = written(tmp_path, [*GOOD, entry(rate=1), entry(rate=1)])
+    for found in (read_navigation_timings(path), read_navigation_timings(pyarrow.Table.from_pylist([*GOOD, entry(rate=1)]))):
+        assert found.n_records == 3 and found.n_tossed in (1, 2)
+    assert "2 entries have a confidence that is a coin toss (rate 1) and were left out." in (
+        read_navigation_timings(path).sentences()
+    )
+    assert "every confidence is a coin toss" in sentence(read_navigation_timings, written(tmp_path, [entry(rate=1)]))
 
 
 # ---- faults ----------------------------------------------------------------------------------------------------------
@@ -213,7 +214,6 @@ def test_a_fault_is_one_sentence_that_names_the_line(tmp_path, line, words):
     path = written(tmp_path, [*GOOD, "", line, *GOOD])
     found = sentence(read_navigation_timings, path)
     assert words in found and "line 5" in found and "\n" not in found
-    assert sentence(slowly, path) == found
 
 
 @pytest.mark.parametrize("name", ["rate above one", "unknown value", "time negative", "rate missing"])
@@ -239,7 +239,7 @@ def test_files_without_anything_to_compare(tmp_path):
     (tmp_path / "bad.parquet").write_text("PAR?")
     assert "is not a readable Parquet file" in sentence(read_navigation_timings, tmp_path / "bad.parquet")
     (tmp_path / "bad.jsonl").write_bytes(b'{"x": "\xff"}\n')
-    assert "is not UTF-8 text" in sentence(slowly, tmp_path / "bad.jsonl")
+    assert "is not UTF-8 text" in sentence(read_navigation_timings, tmp_path / "bad.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -293,17 +293,30 @@ junk = st.sampled_from(["", "{", "]", "null", "3", '"high"', "[]", "{}", "[{}]",
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(usual, usual, rare, junk), min_size=1, max_size=6), st.booleans())
-def test_both_ways_of_reading_agree_on_any_lines(lines, with_country):
+def test_any_lines_are_read_or_refused_in_one_sentence(lines, with_country):
     with tempfile.TemporaryDirectory() as folder:
         path = written(pathlib.Path(folder), lines)
+        try:
+            found = read_navigation_timings(path, columns="country" if with_country else ())
+        except lb.LDPBayesError as err:
+            assert "\n" not in str(err) and "\x1b" not in str(err)
+            return
+    left = found.n_missing + found.n_empty + found.n_unfinished + found.n_tossed
+    assert found.n_records + left == found.n_entries
+    assert ((found["rate"] >= 0) & (found["rate"] < 1)).all() and np.isfinite(found["duration"]).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(usual, min_size=1, max_size=6))
+def test_lines_and_tables_are_read_alike(lines):
+    with tempfile.TemporaryDirectory() as folder:
         outcomes = []
-        for read in (read_navigation_timings, slowly):
+        for source in (written(pathlib.Path(folder), lines), pyarrow.Table.from_pylist(lines)):
             try:
-                outcomes.append(read(path, columns="country" if with_country else ()))
-            except lb.LDPBayesError as err:
-                outcomes.append(str(err))
-                assert "\n" not in str(err) and "\x1b" not in str(err)
-    if isinstance(outcomes[1], str):
+                outcomes.append(read_navigation_timings(source, columns="country"))
+            except DataError as err:
+                outcomes.append(err.message)
+    if isinstance(outcomes[0], str):
         assert outcomes[0] == outcomes[1]
     else:
         same(*outcomes)

@@ -169,22 +169,12 @@ def _timings(file, value, columns, shows_progress):
     from ldpbayes.sources.navigation_timings import LABELS
 
     found = read_navigation_timings(file, value, columns=columns, progressbar=shows_progress)
-    useless = found["rate"] == 1
-    if useless.all():
-        raise DataError("every confidence is a coin toss (rate 1); there is nothing to compare", source=file)
-    frame, sentences = found.frame(), found.sentences()
-    if useless.any():  # a coin toss says nothing of the group
-        frame = frame.filter(~useless)
-        many = int(useless.sum())
-        sentences.append(
-            f"{many:,} {'record' if many == 1 else 'records'} at rate 1, where the confidence is a coin toss, "
-            f"{'was' if many == 1 else 'were'} left out."
-        )
     design = (
         "Browsers state the confidence of a page load, high or low. At the randomized trigger rate they toss a fair coin "
         "instead."
     )
-    return frame, sentences, {"report": "confidence", "rate": "rate", "categories": list(LABELS)}, design
+    settings = {"report": "confidence", "rate": "rate", "categories": list(LABELS)}
+    return found.frame(), found.sentences(), settings, design
 
 
 def _design(stated, weights):

@@ -53,8 +53,6 @@ _BLOCK = 2**23
 MAX_LINE = 2**24
 #: Rows of a Parquet file that are in memory together.
 _BATCH = 2**20
-#: Lines that are looked at to choose the types of other columns.
-_LOOK = 200
 _JSON = (".jsonl", ".ndjson", ".json")
 
 
@@ -77,6 +75,8 @@ class NavigationTimings(Mapping):
         Entries left out because they have no confidence, or an empty one.
     n_unfinished : int
         Entries left out because the time is missing, or 0 as it is before the event.
+    n_tossed : int
+        Entries left out because their rate is 1: their confidence is a coin toss and carries no information on the group.
     n_other : int
         Entries of other types, such as "resource", which are not counted above.
     """
@@ -87,6 +87,7 @@ class NavigationTimings(Mapping):
     n_missing: int
     n_empty: int
     n_unfinished: int
+    n_tossed: int
     n_other: int
 
     def __getitem__(self, name):
@@ -120,6 +121,7 @@ class NavigationTimings(Mapping):
             "has no confidence": self.n_missing,
             "has an empty confidence": self.n_empty,
             f"has no {self.value} yet": self.n_unfinished,
+            "has a confidence that is a coin toss (rate 1)": self.n_tossed,
         }
         for why, count in left.items():
             if count:
@@ -188,7 +190,7 @@ def read_navigation_timings(
     Returns
     -------
     NavigationTimings
-        Entries without a confidence, or with an empty one, carry no report; they are left out and counted.
+        Entries without a confidence, with an empty one, or at rate 1 carry no information; they are left out and counted.
 
     Raises
     ------
@@ -202,8 +204,7 @@ def read_navigation_timings(
     -----
     The confidence may be an object, as browsers give it, or two columns: ``confidence.value`` or ``confidence_value``
     (also a plain text in ``confidence``), and ``confidence.randomizedTriggerRate``, ``confidence_randomizedTriggerRate`` or
-    ``randomizedTriggerRate``. With PyArrow installed a million lines of full entries take seven CPU seconds; without it, the
-    standard library takes two and a half times as long.
+    ``randomizedTriggerRate``. A million lines of full entries take some seventeen CPU seconds; Parquet is much faster.
 
     Examples
     --------
@@ -275,6 +276,12 @@ class _Part:
     counts: np.ndarray  # entries, missing, empty, unfinished, other
     named: bool  # whether any entry has the time at all
 
+    def informative(self) -> "_Part":
+        """Return the part without the entries whose confidence is a coin toss."""
+        kept = self.rates < 1
+        extra = [column[kept] for column in self.extra]
+        return _Part(self.times[kept], self.codes[kept], self.rates[kept], extra, self.counts, self.named)
+
 
 def _joined(parts, wanted, source):
     """Return the NavigationTimings of parts, or the error of a source that has none."""
@@ -285,7 +292,10 @@ def _joined(parts, wanted, source):
         raise DataError("holds no navigation entry", source=source)
     if not any(part.named for part in held):
         raise DataError("holds no entry with this time", source=source, field=wanted.value)
-    kept = [part for part in held if part.times.size]
+    tossed = sum(int(np.count_nonzero(part.rates == 1)) for part in held)
+    kept = [one for part in held if (one := part.informative()).times.size]
+    if not kept and tossed:
+        raise DataError("every confidence is a coin toss (rate 1); there is nothing to compare", source=source)
     if not kept:
         problem = "no entry has a confidence" if missing + empty == entries else "no entry has both a time and a confidence"
         raise DataError(f"{problem} ({missing:,} without one, {empty:,} with an empty one)", source=source)
@@ -300,12 +310,12 @@ def _joined(parts, wanted, source):
         if len({column.dtype.kind for column in found}) > 1:
             raise DataError("mixes texts and numbers", source=source, field=name)
         columns[name] = np.concatenate(found)
-    return NavigationTimings(columns, wanted.value, entries, missing, empty, unfinished, other)
+    return NavigationTimings(columns, wanted.value, entries, missing, empty, unfinished, tossed, other)
 
 
-# ---- JSON lines, as the standard library reads them ------------------------------------------------------------------
+# ---- JSON lines, by the standard library: PyArrow's parser crashes on some malformed lines -----------------------------
 class _Entries:
-    """Entries that are read one by one; the reference that every other way of reading agrees with."""
+    """Entries that are read one by one."""
 
     def __init__(self, wanted: _Wanted):
         self.wanted = wanted
@@ -458,30 +468,21 @@ def _column(held, name):
 def _json_parts(path, wanted, progressbar) -> Iterator[_Part]:
     """Yield the parts of a file of JSON lines."""
     size = pathlib.Path(path).stat().st_size if pathlib.Path(path).exists() else 0
-    line, fast = 1, _FastReader.of(wanted)
+    line = 1
     weight = len if path.suffix.lower() != ".gz" else None
-    blocks = track(_blocks(path), "Reading", size or 1, shown=progressbar and weight is not None, weight=weight)
-    for block in blocks:
-        part = None if fast is None else fast.read(block)
-        if part is None:
-            part = _slowly(block, line, wanted, path)
+    for block in track(_blocks(path), "Reading", size or 1, shown=progressbar and weight is not None, weight=weight):
+        entries = _Entries(wanted)
+        for number, text in enumerate(block.split(b"\n"), line):
+            if text.strip():
+                try:
+                    entries.take_line(text)
+                except DataError as err:
+                    raise err.at(source=path, line=number) from None
         line += block.count(b"\n")
-        yield part
-
-
-def _slowly(block, line, wanted, path):
-    """Return the part of a block of lines; its errors name the line."""
-    entries = _Entries(wanted)
-    for number, text in enumerate(block.split(b"\n"), line):
-        if text.strip():
-            try:
-                entries.take_line(text)
-            except DataError as err:
-                raise err.at(source=path, line=number) from None
-    try:
-        return entries.part()
-    except DataError as err:
-        raise err.at(source=path) from None
+        try:
+            yield entries.part()
+        except DataError as err:
+            raise err.at(source=path) from None
 
 
 def _blocks(path) -> Iterator[bytes]:
@@ -514,72 +515,9 @@ def _blocks(path) -> Iterator[bytes]:
             held = found[end:]
 
 
-# ---- tables: Parquet, data frames, and JSON lines that PyArrow parses ------------------------------------------------
+# ---- tables: Parquet and data frames -----------------------------------------------------------------------------------
 class _Odd(Exception):
     """A table that is not wholly good; whoever made it finds the place."""
-
-
-class _FastReader:
-    """JSON lines by PyArrow, with the types that the first entries have; None for a block that is not wholly good."""
-
-    def __init__(self, wanted, pyarrow, reader):
-        self.wanted, self.pyarrow, self.reader, self.schema = wanted, pyarrow, reader, None
-
-    @classmethod
-    def of(cls, wanted):
-        """Return the reader, or None where PyArrow is not installed or names lead into objects."""
-        if any("." in name for name in (wanted.value, *wanted.columns)):
-            return None
-        try:
-            import pyarrow
-            import pyarrow.json as reader
-        except ImportError:
-            return None
-        return cls(wanted, pyarrow, reader)
-
-    def read(self, block) -> _Part | None:
-        """Return the part of a block of lines, or None where the standard library must look at them."""
-        pa = self.pyarrow
-        lines = [stripped for line in block.split(b"\n") if (stripped := line.strip())]
-        # The parser of PyArrow 26 crashes on a line "null", and takes it for an entry where other lines come first.
-        if not lines or any(line[:1] != b"{" or line[-1:] != b"}" for line in lines):
-            return None
-        try:
-            if self.schema is None:
-                self.schema = self._schema(block)
-            table = self.reader.read_json(
-                io.BytesIO(block),
-                read_options=self.reader.ReadOptions(block_size=len(block) + 1),
-                parse_options=self.reader.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore"),
-            )
-            if table.num_rows != len(lines):
-                return None
-            return _of_table(pa, table, self.wanted)
-        except (pa.ArrowException, RecursionError, UnicodeDecodeError, ValueError, _Odd):
-            return None
-
-    def _schema(self, block):
-        """Return the types of what is read, from the first entries; ValueError where they have none in common."""
-        pa = self.pyarrow
-        double, text = pa.float64(), pa.string()
-        found: dict[str, set] = {name: set() for name in ("confidence", *self.wanted.columns)}
-        for line in block.split(b"\n")[:_LOOK]:
-            entry = json.loads(line) if line.strip() else {}
-            for name, kinds in found.items():
-                cell = entry.get(name) if isinstance(entry, dict) else None
-                if cell is not None:
-                    kinds.add(type(cell))
-        nested = pa.struct([("value", text), ("randomizedTriggerRate", double)])
-        types = {
-            "entryType": text,
-            self.wanted.value: double,
-            "confidence": text if found["confidence"] == {str} else nested,
-        }
-        types |= dict.fromkeys(VALUE_NAMES, text) | dict.fromkeys(RATE_NAMES, double)
-        for name in self.wanted.columns:
-            kinds = found[name]
-            types[name] = {str: text, bool: pa.bool_()}[kinds.copy().pop()] if kinds in ({str}, {bool}) else double
-        return pa.schema(list(types.items()))
 
 
 def _of_table(pa, table, wanted) -> _Part:
