@@ -21,6 +21,7 @@ from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols.grr import GRR
+from ldpbayes.study import run_study
 from ldpbayes.study.evaluate import POPULATIONS, labels
 from ldpbayes.study.papers import figures, hashed, vectorised
 from ldpbayes.study.papers.pooled import LISTED, FullStudy, load, pooled, prediction, read, run_full
@@ -201,6 +202,17 @@ def test_a_study_goes_on_from_its_file(tmp_path):
     assert hours == 0 and unknown == 0
 
 
+def test_a_file_of_another_study_or_seed_is_left_alone(tmp_path):
+    path = tmp_path / "study.parquet"
+    run_full(NOTED, path)
+    before = path.read_bytes()
+    with pytest.raises(DataError, match="holds the study 'noted' and not 'other'"):
+        run_full(FullStudy("other", "", "", three_cells, draws), path)
+    with pytest.raises(DataError, match="made with seed 0 and cannot go on with seed 1"):
+        run_full(NOTED, path, random_seed=1)
+    assert path.read_bytes() == before
+
+
 def test_cells_without_a_block_come_first(tmp_path):
     """A cell that is thought dear still has its first block before any other has a second."""
 
@@ -240,6 +252,12 @@ def test_the_command_continues_a_study(tmp_path, capsys):
         cli.main(["study", "tradeoff", "--minutes", "3"])
     assert stopped.value.code == 2
     assert "minutes must be left out unless --setting is paper" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([*command, "--replications", "3"])
+    assert stopped.value.code == 2
+    assert "replications must be left out with a study that runs in blocks" in capsys.readouterr().err
+    with pytest.raises(ArgumentError, match="The study tradeoff runs in blocks at its paper's size"):
+        run_study("tradeoff", "paper")
 
 
 # ---- every study of the papers runs ------------------------------------------------------------------------------------

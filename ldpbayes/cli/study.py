@@ -61,7 +61,9 @@ def command(
         return printing.display(_list(list_studies()))
     options.check_page(page)
     chosen = find_study(name)
-    if setting is Setting.paper and replications is None and chosen.name in full_studies():
+    if setting is Setting.paper and chosen.name in full_studies():
+        if replications is not None:
+            raise ArgumentError("replications must be left out with a study that runs in blocks; minutes limits it.")
         return _full(full_studies()[chosen.name], output, jobs, seed, minutes, page)
     if minutes is not None:
         raise ArgumentError("minutes must be left out unless --setting is paper and the study runs in blocks.")

@@ -1,4 +1,4 @@
-"""The studies: experiments of the four papers, each with a small setting and the paper's own, the posterior mean added."""
+"""The studies: small settings of the four papers' experiments, with the posterior mean added, and our own comparisons."""
 
 import functools
 
@@ -6,88 +6,65 @@ from ldpbayes.study import coverage, evaluate, poisoning, priors, repeats
 from ldpbayes.study.runner import Study, grid
 
 
-def _risk(setting):
-    paper = setting == "paper"
-    epsilons = [0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0] if paper else [0.2, 0.5, 1.0, 2.0]
-    rest = {"epsilon": epsilons, "population": ["jeffreys"], "replications": [100 if paper else 60]}
+# The studies of the papers' figures have only their small setting here; study.papers has them at the papers' sizes.
+def _risk(_setting):
+    rest = {"epsilon": [0.2, 0.5, 1.0, 2.0], "population": ["jeffreys"], "replications": [60]}
     return [
         *grid(protocol=["grr"], n_categories=[1024], n_reports=[10_000, 1_000_000], **rest),
-        *grid(protocol=["oue"], n_categories=[10], n_reports=[100, 1_000_000 if paper else 10_000], **rest),
+        *grid(protocol=["oue"], n_categories=[10], n_reports=[100, 10_000], **rest),
     ]
 
 
-def _populations(setting):
+def _populations(_setting):
     evaluate.require_populations()
-    paper = setting == "paper"
-    epsilons = [0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0] if paper else [0.5, 1.0, 2.0]
     cells = []
-    for protocol, names in (
-        ("grr", ["adult_age", "flights_dep_minute_of_day"]),
-        ("oue", ["adult_workclass", *(["flights_carrier"] if paper else [])]),
-    ):
-        for name in names:
-            people = evaluate.census(name)
-            sizes = {"n_categories": [people.n_categories], "n_reports": [int(people.counts.sum())], "population": [name]}
-            cells += grid(protocol=[protocol], **sizes, epsilon=epsilons, replications=[100 if paper else 30])
+    for protocol, name in (("grr", "adult_age"), ("grr", "flights_dep_minute_of_day"), ("oue", "adult_workclass")):
+        people = evaluate.census(name)
+        sizes = {"n_categories": [people.n_categories], "n_reports": [int(people.counts.sum())], "population": [name]}
+        cells += grid(protocol=[protocol], **sizes, epsilon=[0.5, 1.0, 2.0], replications=[30])
     return cells
 
 
-def _decoders(setting):
-    paper = setting == "paper"
+def _decoders(_setting):
     return grid(
         protocol=["grr", "sue"],
-        n_categories=[2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048] if paper else [4, 16, 64],
-        epsilon=[0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0] if paper else [0.5, 1.0, 2.0, 4.0],
-        n_reports=[100, 30_000] if paper else [100, 3_000],
+        n_categories=[4, 16, 64],
+        epsilon=[0.5, 1.0, 2.0, 4.0],
+        n_reports=[100, 3_000],
         population=["geometric", "flat"],
-        replications=[10_000 if paper else 8],
+        replications=[8],
     )
 
 
-def _cohorts(setting):
-    paper = setting == "paper"
+def _cohorts(_setting):
     return grid(
         protocol=["orr_closed", "orr_open", "orappor_open"],
-        n_categories=[256 if paper else 64],
+        n_categories=[64],
         n_reports=[1_000_000],
         population=["geometric"],
-        epsilon=[0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0] if paper else [1.0, 3.0, 5.0],
-        buckets=[2, 8, 32, 128, 512, 2048] if paper else [2, 4, 16, 64],
-        cohorts=[1, 2, 8, 32, 128, 1024] if paper else [1, 8, 128],
-        replications=[50 if paper else 20],
+        epsilon=[1.0, 3.0, 5.0],
+        buckets=[2, 4, 16, 64],
+        cohorts=[1, 8, 128],
+        replications=[20],
     )
 
 
-def _subset(setting):
-    paper = setting == "paper"
-    sizes = {  # the rows of the table
-        2: (0.1, 1.0),
-        4: (0.01, 0.1, 0.5, 1.0),
-        6: (0.01, 0.1, 0.5, 1.0),
-        8: (0.01, 0.1, 0.5, 1.0, 2.0),
-        16: (0.01, 0.1, 0.5, 1.0, 2.0, 3.0),
-        32: (0.01, 0.1, 1.0, 1.5, 2.0, 3.0),
-        64: (0.1, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0),
-        128: (0.1, 1.0, 3.0, 5.0),
-        256: (1.0, 3.0, 5.0),
-    }
-    shown = sizes if paper else {4: (0.5, 1.0), 16: (0.5, 1.0, 2.0), 64: (1.0, 3.0)}
+def _subset(_setting):
     fixed = {"n_reports": [10_000], "population": ["flat"], "replications": [100]}
     protocols = ["sue", "grr", "subset_information", "subset"]
-    return [c for a, e in shown.items() for c in grid(protocol=protocols, n_categories=[a], epsilon=list(e), **fixed)]
+    sizes = {4: (0.5, 1.0), 16: (0.5, 1.0, 2.0), 64: (1.0, 3.0)}
+    return [c for a, e in sizes.items() for c in grid(protocol=protocols, n_categories=[a], epsilon=list(e), **fixed)]
 
 
 _METRICS_OF = ["grr", "sue", "oue", "blh"]
 
 
-def _privacy(setting):
-    sizes = [2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20] if setting == "paper" else [2, 4, 6, 8, 10]
-    return grid(protocol=_METRICS_OF, n_categories=sizes, epsilon=[2.0])
+def _privacy(_setting):
+    return grid(protocol=_METRICS_OF, n_categories=[2, 4, 6, 8, 10], epsilon=[2.0])
 
 
-def _tradeoff(setting):
-    many = [0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0]
-    return grid(protocol=_METRICS_OF, n_categories=[3], epsilon=many if setting == "paper" else many[::3])
+def _tradeoff(_setting):
+    return grid(protocol=_METRICS_OF, n_categories=[3], epsilon=[0.05, 0.35, 1.0, 2.5, 5.0, 10.0])
 
 
 def _convergence(setting):

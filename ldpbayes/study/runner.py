@@ -92,7 +92,7 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
     study : Study or str
         One of STUDIES, or its name.
     setting : {"small", "paper"}
-        About a minute on one core, or the paper's own grid and replications.
+        About a minute on one core, or the whole grid. Studies of the papers' figures have the whole grid in ``run_full``.
     output : path-like, optional
         Folder for ``<study>-<setting>.parquet`` and the cells; made where missing.
     jobs : int
@@ -114,10 +114,14 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
     import joblib
     import pyarrow as pa
 
-    from ldpbayes.study import find_study
+    from ldpbayes.study import find_study, full_studies
 
     study = find_study(study) if isinstance(study, str) else study
     checks.choice(setting, "setting", SETTINGS)
+    if setting == "paper" and study.name in full_studies():
+        raise ArgumentError(
+            f'The study {study.name} runs in blocks at its paper\'s size: run_full(full_studies()["{study.name}"], …).'
+        )
     if checks.integer(jobs, "jobs", minimum=-1) == 0:
         raise ArgumentError("jobs must be a number of processes, or -1 for every core, got 0.")
     random_seed = checks.integer(random_seed, "random_seed", minimum=0)

@@ -177,13 +177,13 @@ def run_full(study, path, *, minutes=None, jobs=1, random_seed=0, progressbar=Fa
     Raises
     ------
     DataError
-        If the file holds something else than this study.
+        If the file holds something else than this study with this seed.
     """
     import joblib
 
     checks.integer(random_seed, "random_seed", minimum=0)
     path = pathlib.Path(path)
-    cells = load(study, path)
+    cells = load(study, path, random_seed)
     todo = [cell for cell in cells if cell.replications < cell.goal]
     limit = math.inf if minutes is None else time.monotonic() + 60 * checks.positive(minutes, "minutes")
     workers = joblib.effective_n_jobs(jobs)
@@ -218,13 +218,40 @@ def _block(evaluate, settings, name, number, random_seed):
     return evaluate(settings, rng), time.process_time() - start
 
 
-def load(study, path):
-    """Return the cells of a study, with what a file holds of them."""
+def load(study, path, random_seed=None):
+    """Return the cells of a study, with what a file holds of them.
+
+    Parameters
+    ----------
+    study : FullStudy
+    path : Path
+        Where there is no file, the cells are empty.
+    random_seed : int, optional
+        The seed that the file must have been made with; None takes any.
+
+    Returns
+    -------
+    list of Cell
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or is one of another study or seed.
+    """
     cells = [Cell(settings) for settings in study.cells()]
     if not path.exists():
         return cells
     by = {cell.name: cell for cell in cells}
-    for line in read(path):
+    table = _table(path)
+    noted = {name: (table.schema.metadata or {}).get(name.encode(), b"").decode() for name in ("study", "random_seed")}
+    if noted["study"] != study.name:
+        raise DataError(f"holds the study {noted['study']!r} and not {study.name!r}; choose another file", source=path)
+    if random_seed is not None and noted["random_seed"] != str(random_seed):
+        raise DataError(
+            f"was made with seed {noted['random_seed']} and cannot go on with seed {random_seed}; choose another file",
+            source=path,
+        )
+    for line in table.to_pylist():
         cell = by.get(line["cell"])
         if cell is None:
             continue  # a cell that the study no longer has
@@ -237,6 +264,10 @@ def load(study, path):
 
 def read(path):
     """Return the lines of a stored study as dicts, or raise a DataError."""
+    return _table(path).to_pylist()
+
+
+def _table(path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -247,7 +278,7 @@ def read(path):
         raise DataError("is no stored study; remove it to begin anew", source=path) from err
     if table.column_names != list(COLUMNS):
         raise DataError("holds something else than a stored study; remove it to begin anew", source=path)
-    return table.to_pylist()
+    return table
 
 
 def store(study, cells, path, random_seed=0):
