@@ -3,9 +3,12 @@
 import functools
 import io
 import pathlib
+import types
 import warnings
 
 import arviz_stats
+import h5netcdf
+import h5py
 import numpy as np
 import pymc as pm
 import pytest
@@ -29,6 +32,7 @@ from ldpbayes import (
 from ldpbayes.fitness.crosschecking import predictive_check
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result import saving
 
 OLD = sorted((pathlib.Path(__file__).parent / "data").glob("result_0.1.0_*.nc"))
 LABELS = ["a", "b", "c", "d"]
@@ -36,7 +40,9 @@ LABELS = ["a", "b", "c", "d"]
 
 # ---- files of 0.1.0 and damaged ones -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem.removeprefix("result_0.1.0_"))
-def test_results_of_version_0_1_0_are_read_and_answer(path, tmp_path):
+def test_results_of_version_0_1_0_are_read_and_answer(path, tmp_path, monkeypatch):
+    if path != OLD[0]:  # one of them takes the second process, and its time
+        monkeypatch.setattr(saving, "_read_elsewhere", lambda path: None)
     tree = load(path)
     assert tree.attrs["method"] == path.stem.removeprefix("result_0.1.0_")
     first = str(tree["posterior"]["category"].values[0])
@@ -137,7 +143,8 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_mend_19_damaged_results_are_one_sentence(name, tmp_path):
+def test_mend_19_damaged_results_are_one_sentence(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(saving, "_read_elsewhere", lambda path: None)
     change, words = DAMAGE[name]
     damaged(change).to_netcdf(tmp_path / "damaged.nc", engine="h5netcdf")
     with pytest.raises(DataError, match=words) as caught:
@@ -146,7 +153,8 @@ def test_mend_19_damaged_results_are_one_sentence(name, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_mend_19_files_with_changed_or_missing_bytes_never_raise_anything_else(tmp_path):
+def test_mend_19_files_with_changed_or_missing_bytes_never_raise_anything_else(tmp_path, monkeypatch):
+    monkeypatch.setattr(saving, "_read_elsewhere", lambda path: None)  # none of these files keeps HDF5 busy
     raw, rng = OLD[0].read_bytes(), np.random.default_rng(7)
     refused = 0
     for attempt in range(40):
@@ -165,6 +173,79 @@ def test_mend_19_files_with_changed_or_missing_bytes_never_raise_anything_else(t
             refused += 1
             assert str(path) in str(err) and "\n" not in str(err)
     assert refused > 20  # the others' changes fell on bytes that nothing reads
+
+
+# ---- the checksum, and files without one ---------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory):
+    """Return the bytes of a saved result."""
+    path = tmp_path_factory.mktemp("sealed") / "r.nc"
+    save(damaged(lambda groups, attrs: None), path)
+    return path.read_bytes()
+
+
+def test_every_changed_or_missing_byte_of_a_saved_result_is_refused_before_hdf5_sees_it(sealed, tmp_path, monkeypatch):
+    monkeypatch.setattr(saving.xr, "open_datatree", None)
+    monkeypatch.setattr(saving.subprocess, "run", None)
+    path, rng, seal = tmp_path / "r.nc", np.random.default_rng(3), len(saving.SEAL) + 32
+    for place in [0, 9, 41, *rng.integers(0, len(sealed) - seal, size=200).tolist(), len(sealed) - 1]:
+        path.write_bytes(sealed[:place] + bytes([sealed[place] ^ 1 << rng.integers(8)]) + sealed[place + 1 :])
+        with pytest.raises(DataError, match=r"r\.nc: (is damaged: its content does not match its|cannot be read as NetCDF)"):
+            load(path)
+    for length in (9, 47, 48, 600, len(sealed) - seal - 1):
+        path.write_bytes(sealed[:length])
+        with pytest.raises(DataError, match=rf"r\.nc: is cut short, after {length:,} bytes"):
+            load(path)
+
+
+def test_other_programs_read_a_saved_result_which_stays_closed(sealed, tmp_path):
+    path = tmp_path / "r.nc"
+    path.write_bytes(sealed)
+    load(path)
+    with h5netcdf.File(path, "a") as file:  # was refused while the file was still open for reading
+        assert set(file.groups) == set(old_tree().children)
+        file.attrs["added"] = "by another program"
+    with h5py.File(path) as file:
+        assert file.attrs["added"] == "by another program"
+
+
+def test_a_file_without_a_checksum_is_read_in_a_second_process_first(sealed, tmp_path, monkeypatch):
+    path, asked = tmp_path / "r.nc", []
+    monkeypatch.setattr(saving.subprocess, "run", lambda command, **settings: asked.append(command) or done)
+    done = types.SimpleNamespace(returncode=0)
+    path.write_bytes(sealed)
+    load(path)
+    assert not asked
+    path.write_bytes(sealed[: -len(saving.SEAL)])
+    assert load(path)["posterior"].sizes["draw"] == old_tree()["posterior"].sizes["draw"] and asked[0][-1] == str(path)
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("while True: pass", r"did not finish within 0 seconds"),
+        ("import os; os.kill(os.getpid(), 11)", "failed with a fault"),
+    ],
+)
+def test_a_file_that_hdf5_does_not_survive_is_one_sentence(program, words, tmp_path, monkeypatch):
+    monkeypatch.setattr(saving, "_READ", program)
+    monkeypatch.setattr(saving, "PATIENCE", 0.2 if "while" in program else 60.0)
+    (tmp_path / "r.nc").write_bytes(OLD[0].read_bytes())
+    with pytest.raises(DataError, match=rf"r\.nc: cannot be read as NetCDF \(the HDF5 library {words}"):
+        load(tmp_path / "r.nc")
+
+
+@pytest.mark.calibrate
+def test_a_file_that_keeps_hdf5_busy_for_ever_is_refused(sealed, tmp_path, monkeypatch):
+    place = sealed.index(b"GCOL") + 24  # the size of the first text in the heap of texts: -16, so that none follows it
+    data = sealed[:place] + b"\xf0" + b"\xff" * 7 + sealed[place + 8 :]
+    monkeypatch.setattr(saving, "PATIENCE", 5.0)
+    (tmp_path / "r.nc").write_bytes(data)
+    with pytest.raises(DataError, match="its content does not match its checksum"):
+        load(tmp_path / "r.nc")
+    (tmp_path / "r.nc").write_bytes(data[:-1])
+    with pytest.raises(DataError, match="did not finish within 5 seconds"):
+        load(tmp_path / "r.nc")
 
 
 def test_what_is_no_netcdf_is_one_sentence(tmp_path):

@@ -6,7 +6,6 @@ Groups: ``posterior`` (distribution, frequency and derived quantities; dims chai
 ``summary`` (what is printed), ``observed_data``, ``constant_data`` and ``sample_stats``.
 """
 
-import io
 import json
 
 import arviz_base
@@ -14,13 +13,13 @@ import numpy as np
 import xarray as xr
 from scipy.special import ndtr
 
-from ldpbayes import files
-from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.errors import ArgumentError
 from ldpbayes.result.attaching import add_log_likelihood, attach, expected_tallies
 from ldpbayes.result.cells import add_confidence_of_cells, add_estimates_of_cells, select, stack
 from ldpbayes.result.compliers import among_compliers, extended_draws
 from ldpbayes.result.observed import observed_data
 from ldpbayes.result.reweighing import repilot, reweigh
+from ldpbayes.result.saving import load, save
 from ldpbayes.result.validation import validate
 
 __all__ = [
@@ -201,46 +200,4 @@ def add_confidence(tree, found):
         data |= {name: (("category",), np.asarray(getattr(found.form, part))) for name, part in parts.items()}
     coords = {"target": ["distribution", "frequency"], "category": tree["posterior"]["category"].values}
     tree["confidence"] = xr.DataTree(xr.Dataset(data, coords, {"method": found.method, "ci_prob": found.ci_prob}))
-    return tree
-
-
-def save(tree, path):
-    """Write the tree as NetCDF, whole or not at all.
-
-    The bytes are made in memory first: HDF5 cannot close a file on a full disk, and ends the process with a fault.
-    """
-    path = files.check_output(path)
-    finished = io.BytesIO()
-    try:
-        tree.to_netcdf(finished, engine="h5netcdf")
-    except (TypeError, ValueError) as err:
-        raise DataError(f"cannot be written as NetCDF ({err})", source=path) from err
-    files.write_bytes(path, finished.getvalue())
-
-
-def load(path):
-    """Return a result that save() wrote, with this version or with 0.1.0, and validate it.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    DataTree
-
-    Raises
-    ------
-    DataError
-        Where the file cannot be read as NetCDF, or what it holds is no result.
-    """
-    try:
-        tree = xr.open_datatree(path, engine="h5netcdf").load()
-    except Exception as err:  # a damaged file makes the library below raise almost anything
-        said = str(err).splitlines()[0] if str(err) else type(err).__name__
-        raise DataError(f"cannot be read as NetCDF ({shown(said)})", source=path) from err
-    try:
-        validate(tree)
-    except DataError as err:
-        raise err.at(source=path) from None
     return tree

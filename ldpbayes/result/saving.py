@@ -1,0 +1,129 @@
+"""Results as files: NetCDF with a checksum behind it, by which a damaged file is refused before HDF5 parses it.
+
+HDF5 checks little of what it reads, and some damaged files keep it busy for ever, in code that neither an alarm nor Ctrl-C
+interrupts. A file without the checksum, of an earlier version or of another program, is read in a second process first.
+"""
+
+import hashlib
+import io
+import os
+import subprocess
+import sys
+
+import xarray as xr
+
+from ldpbayes import files
+from ldpbayes.errors import DataError, shown
+from ldpbayes.result.validation import validate
+
+#: What stands between a NetCDF file and the SHA-256 of all its bytes. HDF5 ignores what follows the end of its file.
+SEAL = b"\nldpbayes sha256"
+_SIZE = len(SEAL) + hashlib.sha256().digest_size
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+#: Seconds, and bytes a second, that the second process has to read a file without a checksum.
+PATIENCE, PACE = 60.0, 10.0 * 2**20
+_READ = "import sys, xarray; xarray.open_datatree(sys.argv[1], engine='h5netcdf').load()"
+
+
+def save(tree, path):
+    """Write a result as NetCDF, whole or not at all, with a checksum that ``load`` verifies.
+
+    Any program that reads NetCDF or HDF5 reads the file. The bytes are made in memory first: HDF5 cannot close a file on a
+    full disk, and ends the process with a fault.
+
+    Parameters
+    ----------
+    tree : DataTree
+    path : path-like
+
+    Raises
+    ------
+    DataError
+        Where the file cannot be written.
+    """
+    path = files.as_path(path)
+    files.check_output(path)
+    finished = io.BytesIO()
+    try:
+        tree.to_netcdf(finished, engine="h5netcdf")
+    except (TypeError, ValueError) as err:
+        raise DataError(f"cannot be written as NetCDF ({err})", source=path) from err
+    data = finished.getvalue()
+    files.write_bytes(path, data + SEAL + hashlib.sha256(data).digest())
+
+
+def load(path):
+    """Return a result that save() wrote, with this version or with an earlier one, and validate it.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    DataTree
+
+    Raises
+    ------
+    DataError
+        Where the file is damaged, cannot be read as NetCDF, or what it holds is no result.
+    """
+    path = files.as_path(path)
+    if not _sealed(path):
+        _read_elsewhere(path)
+    try:
+        with xr.open_datatree(path, engine="h5netcdf") as opened:
+            tree = opened.load()
+    except Exception as err:  # a damaged file makes the library below raise almost anything
+        said = str(err).splitlines()[0] if str(err) else type(err).__name__
+        raise DataError(f"cannot be read as NetCDF ({shown(said)})", source=path) from err
+    try:
+        validate(tree)
+    except DataError as err:
+        raise err.at(source=path) from None
+    return tree
+
+
+def _sealed(path):
+    """Return whether a file has a checksum, which is right; refuse what is damaged or no HDF5 file."""
+    with files.open_input(path) as handle:
+        start = handle.read(64)
+        size = handle.seek(0, os.SEEK_END)
+        if not start.startswith(_SIGNATURE):
+            raise DataError("cannot be read as NetCDF (it is no HDF5 file)", source=path)
+        handle.seek(max(0, size - _SIZE))
+        seal = handle.read()
+        if not seal.startswith(SEAL):
+            # The first version of the format states its length here; all files of ``save`` have it.
+            stated = int.from_bytes(start[40:48], "little") if start[8:9] == b"\0" else 0
+            if size < max(stated, 48):
+                raise DataError(f"is cut short, after {size:,} bytes", source=path)
+            return False
+        handle.seek(0)
+        digest, left = hashlib.sha256(), size - _SIZE
+        while left:
+            block = handle.read(min(left, 2**20))
+            if not block:
+                break
+            digest.update(block)
+            left -= len(block)
+    if digest.digest() != seal[len(SEAL) :]:
+        raise DataError("is damaged: its content does not match its checksum", source=path)
+    return True
+
+
+def _read_elsewhere(path):
+    """Read a file in a second process, and refuse one at which HDF5 does not come to an end, or fails with a fault."""
+    limit = PATIENCE + os.stat(path).st_size / PACE
+    command, quiet = [sys.executable, "-P", "-c", _READ, os.path.abspath(path)], subprocess.DEVNULL
+    try:
+        done = subprocess.run(command, stdin=quiet, stdout=quiet, stderr=quiet, timeout=limit)
+    except subprocess.TimeoutExpired:
+        raise DataError(
+            f"cannot be read as NetCDF (the HDF5 library did not finish within {limit:.0f} seconds; the file is damaged)",
+            source=path,
+        ) from None
+    except OSError:  # no second process can be started
+        return
+    if done.returncode < 0:
+        raise DataError("cannot be read as NetCDF (the HDF5 library failed with a fault; the file is damaged)", source=path)
