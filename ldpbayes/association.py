@@ -14,12 +14,14 @@ from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, LDPBayesError, LDPBayesWarning, listed, shown
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.base import seed
-from ldpbayes.priors import LogLinear
+from ldpbayes.priors import LogLinear, as_prior
 from ldpbayes.protocols import Attributes
 from ldpbayes.sources import read_collection, read_frame
 
 #: Independence of pairs is tested for at most so many pairs, each with so many draws in a chain.
 MAX_PAIRS, PAIR_DRAWS = 36, 500
+#: Names that an attribute cannot have: variables of the answers' tables, whose dims are the attributes.
+TAKEN = ("mean", "sd", "lower", "upper", "mcse", "median", "log_mean", "log_sd", "log_mcse", "probability_above_one")
 
 
 def associate(
@@ -31,7 +33,7 @@ def associate(
     count: str | None = None,
     names: Sequence[str] | None = None,
     prior="loglinear",
-    order: int = 3,
+    order: int | None = None,
     separator: str = "/",
     draws: int = 1000,
     chains: int = 4,
@@ -58,8 +60,8 @@ def associate(
         The attributes of a collection, in the order of its labels; by default those of its derived quantities that are
         margins, else "A", "B", ….
     prior : {"loglinear"}, or as in fit
-    order : int
-        Most attributes that interact in the log-linear prior.
+    order : int, optional
+        Most attributes that interact in the log-linear prior, 3 by default; other priors take none.
     separator : str
         Between the levels in the labels of cells.
     draws, chains : int
@@ -110,7 +112,10 @@ def associate(
         collection, attributes = _from_frame(data, reports, protocols, categories, count, separator)
     sizes = tuple(map(len, attributes.values()))
     loglinear = isinstance(prior, str) and prior == "loglinear"
-    belief = LogLinear(sizes, order=order) if loglinear else prior
+    if order is not None and not loglinear:
+        raise ArgumentError(f'order must be left out: it belongs to prior="loglinear", and prior is {shown(prior)}.')
+    belief = LogLinear(sizes, order=3 if order is None else order) if loglinear else prior
+    _check_sizes(belief, sizes)
     run: dict[str, Any] = {"draws": draws, "chains": chains, "ci_prob": ci_prob}
     tree = fit(collection, belief, random_seed=random_seed, progressbar=progressbar, **run)
     tree.attrs["attributes"] = json.dumps([[name, list(levels)] for name, levels in attributes.items()])
@@ -120,6 +125,14 @@ def associate(
         found = _pairwise(collection, attributes, belief if not loglinear else None, random_seed)
         tree.attrs["independence_of_pairs"] = json.dumps(found)
     return tree
+
+
+def _check_sizes(belief, sizes):
+    """Refuse a log-linear prior over another table with as many cells."""
+    found = as_prior(belief, math.prod(sizes)).log_linear()
+    if found is not None and found.sizes != sizes:
+        got, needed = (" × ".join(map(str, shape)) for shape in (found.sizes, sizes))
+        raise ArgumentError(f"prior must be over {needed} cells like the attributes, got one over {got} cells.")
 
 
 def attributes_in(collection: Collection, names: Sequence[str] | None = None, separator: str = "/") -> dict:
@@ -153,7 +166,15 @@ def attributes_in(collection: Collection, names: Sequence[str] | None = None, se
     names = list(names)
     if len(names) != d or len(set(names)) != d or not all(isinstance(name, str) and name for name in names):
         raise ArgumentError(f"names must be {d} different texts, one for each attribute, got {shown(names)}.")
+    _check_names(names)
     return dict(zip(names, levels, strict=True))
+
+
+def _check_names(names):
+    """Refuse names of attributes that the tables of answers use for their columns."""
+    for name in names:
+        if name in TAKEN:
+            raise ArgumentError(f"names of attributes must be other than {listed(TAKEN)}, got {name!r}.")
 
 
 def _derived_names(collection, levels, separator):
@@ -174,6 +195,7 @@ def _from_frame(frame, reports, protocols, categories, count, separator):
         raise ArgumentError(f"reports must map two or more attributes to their columns, got {shown(reports)}.")
     if not isinstance(protocols, Mapping) or set(protocols) != set(reports):
         raise ArgumentError(f"protocols must map each of {listed(reports)} to a protocol.")
+    _check_names(reports)
     if categories is not None and set(categories) != set(reports):
         raise ArgumentError(f"categories must map each of {listed(reports)} to its levels.")
     factors = [protocols[name] for name in reports]

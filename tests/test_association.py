@@ -13,6 +13,7 @@ from scipy.special import betaln
 import ldpbayes as lb
 from ldpbayes.association import attributes_in, marginal
 from ldpbayes.errors import ArgumentError
+from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.pages.association import of_association
 from ldpbayes.protocols import GRR, SampledAttribute
 from ldpbayes.protocols.designs import direct, warner
@@ -188,6 +189,45 @@ def test_wrong_questions_are_one_sentence(pair):
         lb.associate(pyarrow.table({"a": ["x"]}), {"a": "a"}, {})
     with pytest.raises(ArgumentError, match="protocols must map"):
         lb.associate(pyarrow.table({"a": ["x"]}), {"a": "a", "b": "a"}, {"a": warner(0.8)})
+
+
+def test_the_page_has_intervals_of_the_probability_asked_for(pair):
+    """A page used to print intervals of 95 % under any heading."""
+    half = pair.copy()
+    half["summary"] = half["summary"].copy()
+    half["summary"].attrs["ci_prob"] = 0.5
+    page = of_association(half)
+    facts, odds = json.loads(page.render("json")), lb.answers.odds_ratio(pair, "doping", "advice", ci_prob=0.5)
+    assert facts["ci_prob"] == 0.5
+    assert facts["pairs"][0]["odds_ratio_interval"] == [odds["lower"].item(), odds["upper"].item()]
+    v = lb.answers.cramers_v(pair, "doping", "advice", ci_prob=0.5)
+    assert facts["pairs"][0]["cramers_v_interval"] == [v["lower"].item(), v["upper"].item()]
+    margin = lb.answers.joint_table(pair, ["doping"], ci_prob=0.5)
+    assert facts["margins"]["doping"]["yes"]["lower"] == margin["lower"].sel(doping="yes").item()
+    shares = lb.answers.conditional(pair, "advice", given="doping", ci_prob=0.5)
+    assert page.tables[2].rows[0][3] == (shares["lower"][0, 0].item(), shares["upper"][0, 0].item())
+
+
+def test_settings_that_do_not_go_together_are_refused(pair):
+    design = lb.Attributes((warner(0.8), GRR(3, 1.0)))
+    collection = lb.Collection([f"{a}/{b}" for a in "no" for b in "xyz"], lb.Tally(design, [[0, 0]]))
+    with pytest.raises(ArgumentError, match="order must be left out"):
+        lb.associate(collection, prior="flat", order=2)
+    with pytest.raises(ArgumentError, match="over 2 × 3 cells like the attributes, got one over 3 × 2"):
+        lb.associate(collection, prior=lb.LogLinear((3, 2)))
+    with pytest.raises(ArgumentError, match="names of attributes must be other than mean"):
+        lb.associate(collection, names=["mean", "job"])
+    with pytest.raises(ArgumentError, match="twice"):
+        lb.answers.independence(pair, "doping", "doping")
+
+
+def test_a_single_direct_answer_has_an_answer():
+    """Reports that one cell alone can make: the profile likelihood used to divide by their probability of 0."""
+    direct_pair = lb.Attributes((direct(2), direct(2)))
+    collection = lb.Collection(["n/n", "n/y", "y/n", "y/y"], lb.Tally(direct_pair, [[0, 0]], [3]))
+    found = confidence_intervals(collection)
+    np.testing.assert_allclose(found.lower[0], [math.exp(-1.920729 / 3), 0, 0, 0], atol=1e-4)  # n log p = −χ²/2
+    np.testing.assert_allclose(found.upper[0, 1:], 1 - found.lower[0, 0], atol=1e-4)
 
 
 def test_command_line(capsys, tmp_path):

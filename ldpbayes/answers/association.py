@@ -263,7 +263,7 @@ def independence(tree: xr.DataTree, first: str | None = None, second: str | None
     Raises
     ------
     ArgumentError
-        If an attribute is unknown.
+        If an attribute is unknown or named twice.
     """
     known = list(attributes_of(tree))
     if first is None and second is None:
@@ -273,6 +273,8 @@ def independence(tree: xr.DataTree, first: str | None = None, second: str | None
         for name in (first, second):
             if name not in known:
                 raise ArgumentError(f"attribute must be one of {listed(known)}, got {name!r}.")
+        if first == second:
+            raise ArgumentError(f"attributes must be different, got {first!r} twice.")
         found = {frozenset(pair): rest for *pair, rest in json.loads(tree.attrs.get("independence_of_pairs", "[]"))}
         if len(known) == 2:
             return independence(tree)

@@ -28,7 +28,10 @@ def command(
             "concentration: a Dirichlet over the cells."
         ),
     ] = "loglinear",
-    order: Annotated[int, typer.Option(help="Most attributes that interact; 1 is independence.", min=1)] = 3,
+    order: Annotated[
+        int | None,
+        typer.Option(help="Most attributes that interact in the loglinear prior (3 by default); 1 is independence.", min=1),
+    ] = None,
     separator: Annotated[str, typer.Option(help="Stands between the levels in the labels of the cells.")] = "/",
     ci: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
     draws: options.Draws = 1000,
@@ -55,7 +58,7 @@ def command(
 
       ldpbayes associate my_survey.toml --name doping --name advice --page my_survey.html
 
-      ldpbayes associate my_survey.toml --prior jeffreys --order 2 --json
+      ldpbayes associate my_survey.toml --order 2 --json
     """
     from ldpbayes.association import associate
 

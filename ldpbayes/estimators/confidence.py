@@ -273,7 +273,8 @@ def profile_interval(rows: Rows, ci_prob: float) -> tuple[FloatArray, FloatArray
         def excess(t, x=x, others=others):
             """Return by how much the best likelihood with p_x = t falls short, less what is allowed."""
             mixed = (1 - t) * others + t * matrix[:, [x]]
-            if a == 2 or t == 1:
+            impossible = not mixed.any(axis=1).all()  # reports that no other share makes, at the edge t = 0
+            if a == 2 or t == 1 or impossible:
                 value = float(rows.counts @ np.log(np.maximum(mixed[:, 0], 1e-300)))
             else:
                 part = DenseRows(mixed, rows.counts)

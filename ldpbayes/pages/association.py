@@ -32,15 +32,17 @@ def of_association(tree, *, top: int = TOP, collection=None, command: str = "") 
     Page
         Margins; every pair with Cramér's V, odds ratio and probability of independence; conditional shares; a heat map.
     """
-    pairs = [_pair(tree, *pair) for pair in answers.pairs_of(tree)]
+    ci_prob = float(tree["summary"].attrs["ci_prob"])
+    pairs = [_pair(tree, *pair, ci_prob) for pair in answers.pairs_of(tree)]
     ordered = sorted(pairs, key=lambda pair: -pair["cramers_v"])
-    percent = f"{tree['summary'].attrs['ci_prob'] * 100:g} %"
+    percent = f"{ci_prob * 100:g} %"
+    margins = {name: answers.joint_table(tree, [name], ci_prob=ci_prob) for name in answers.attributes_of(tree)}
     name = tree.attrs.get("title") or tree.attrs.get("collection", "")
     title = f"{name}: association" if name and name != "collection" else "Association"
     tables = (
         _pairs_table(ordered, percent),
-        _margins_table(tree, percent),
-        *(_conditional_table(tree, pair["first"], pair["second"], percent) for pair in ordered[:top]),
+        _margins_table(margins, percent),
+        *(_conditional_table(tree, pair["first"], pair["second"], ci_prob) for pair in ordered[:top]),
     )
     from ldpbayes.plots.association import plot_association
 
@@ -54,7 +56,8 @@ def of_association(tree, *, top: int = TOP, collection=None, command: str = "") 
         "attributes": {key: list(levels) for key, levels in answers.attributes_of(tree).items()},
         "pairs": pairs,
         "independence": answers.independence(tree),
-        "margins": {key: _cells(answers.joint_table(tree, [key])) for key in answers.attributes_of(tree)},
+        "margins": {name: _cells(found) for name, found in margins.items()},
+        "ci_prob": ci_prob,
         "method": tree.attrs["method"],
         "prior": tree.attrs["prior"],
         "random_seed": tree.attrs["random_seed"],
@@ -72,10 +75,11 @@ def of_association(tree, *, top: int = TOP, collection=None, command: str = "") 
     )
 
 
-def _pair(tree, first, second):
+def _pair(tree, first, second, ci_prob):
     """Return what is said about a pair, as plain data."""
-    v, independent = answers.cramers_v(tree, first, second), answers.independence(tree, first, second)
-    information = answers.mutual_information(tree, first, second)
+    v = answers.cramers_v(tree, first, second, ci_prob=ci_prob)
+    independent = answers.independence(tree, first, second)
+    information = answers.mutual_information(tree, first, second, ci_prob=ci_prob)
     found = {
         "first": first,
         "second": second,
@@ -88,7 +92,7 @@ def _pair(tree, first, second):
         "odds_ratio": None,
         "odds_ratio_interval": None,
     }
-    odds = answers.odds_ratio(tree, first, second)
+    odds = answers.odds_ratio(tree, first, second, ci_prob=ci_prob)
     if odds["median"].size == 1:
         found["odds_ratio"] = float(odds["median"].values.item())
         found["odds_ratio_interval"] = [float(odds["lower"].values.item()), float(odds["upper"].values.item())]
@@ -124,7 +128,7 @@ def _pairs_table(pairs, percent):
     return Table("Pairs of attributes, the strongest association first", columns, tuple(rows))
 
 
-def _margins_table(tree, percent):
+def _margins_table(margins, percent):
     columns = (
         Column("attribute", "attribute", "text"),
         Column("level", "level", "text"),
@@ -133,22 +137,21 @@ def _margins_table(tree, percent):
         Column("interval", percent, "interval", spec=".4f"),
     )
     rows = []
-    for name, levels in answers.attributes_of(tree).items():
-        found = answers.joint_table(tree, [name])
-        for i, level in enumerate(levels):
+    for name, found in margins.items():
+        for i, level in enumerate(found[name].values):
             ends = float(found["lower"][i]), float(found["upper"][i])
-            rows.append((name, level, float(found["mean"][i]), float(found["sd"][i]), ends))
+            rows.append((name, str(level), float(found["mean"][i]), float(found["sd"][i]), ends))
     return Table("Margins", columns, tuple(rows))
 
 
-def _conditional_table(tree, first, second, percent):
+def _conditional_table(tree, first, second, ci_prob):
     """Return the shares of the second attribute's levels given the first one's, one row for each combination."""
-    found = answers.conditional(tree, second, given=first)
+    found = answers.conditional(tree, second, given=first, ci_prob=ci_prob)
     columns = (
         Column("given", first, "text"),
         Column("level", second, "text"),
         Column("mean", "share", spec=".3f"),
-        Column("interval", percent, "interval", spec=".3f"),
+        Column("interval", f"{ci_prob * 100:g} %", "interval", spec=".3f"),
     )
     rows = [
         (
