@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from ldpbayes import GRR, ArgumentError, Cells, Channel, Collection, DataError, Derived, Tally
+from ldpbayes import GRR, ArgumentError, Cells, Channel, Collection, DataError, Derived, Tally, fit
+from ldpbayes.collections.cells import RESERVED
 from ldpbayes.errors import RankDeficientWarning
 from ldpbayes.likelihoods import Summary
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -119,6 +120,11 @@ def test_derived_quantities_that_only_some_cells_have_are_left_out():
         (lambda: Cells({1: survey([1, 1, 1]), "1": survey([1, 1, 1])}), "differ in their text"),
         (lambda: Cells({"x": survey([1, 1, 1])}, by=["a", "b"]), "1 distinct column names"),
         (lambda: Cells({"x": survey([1, 1, 1])}, by="draw"), "must not contain 'draw'"),
+        (lambda: Cells({"x": survey([1, 1, 1])}, by="method"), "must not contain 'method', a name that results use"),
+        (lambda: Cells({"x": survey([1, 1, 1])}, by="a/b"), "slashes separate the groups"),
+        (lambda: Cells({"x": survey([1, 1, 1], derived=(Derived("ab", ("a", "b")),))}, by="ab"), "a derived quantity"),
+        (lambda: Cells({"x": survey([1, 1, 1]), "y": survey([1, 1, 1])}).take(["x", "x"]), "keys must be distinct"),
+        (lambda: Cells({"x": survey([1, 1, 1])}).take("x"), "several keys, got the text 'x'"),
         (lambda: Cells({"x": survey([1, 1, 1])}, covariates={"z": [1, 2]}), "one value per cell"),
         (lambda: Cells({"x": survey([1, 1, 1])}, covariates=[1]), "mapping of column names"),
         (lambda: Cells({"x": survey([1, 1, 1])}, "g", {"g": ["y"], "z": [1]}), "no row for the cell"),
@@ -132,6 +138,33 @@ def test_derived_quantities_that_only_some_cells_have_are_left_out():
 def test_cells_that_make_no_sense_are_refused(build, words):
     with pytest.raises((ArgumentError, DataError), match=words):
         build()
+
+
+@pytest.mark.parametrize(
+    ("prior", "settings"), [("jeffreys", {}), ("learnt", {}), ("hierarchical", {}), ("jeffreys", {"draws": 0})]
+)
+def test_no_grouping_column_can_have_the_name_of_a_variable_of_a_result(prior, settings):
+    cells = Cells({"x": survey([40, 30, 30]), "y": survey([8, 7, 5])}, by="g")
+    tree = fit(cells, prior, **({"draws": 25} | settings), random_seed=1)
+    settled = ("observed_data", "constant_data")  # their names start with cell_, or give way
+    held = {str(name) for group, node in tree.children.items() if group not in settled for name in node.variables}
+    prefixes = ("effect_", "pooled_", "scale_", "parameter_", "derived_")  # made from other names by the summary
+    assert {name for name in held - {"g", "cell"} if not name.startswith(prefixes)} <= RESERVED
+
+
+@pytest.mark.parametrize("prior", ["learnt", "hierarchical"])
+def test_settings_of_the_prior_give_way_to_grouping_columns(prior):
+    cells = Cells({("x", 1): survey([40, 30, 30]), ("y", 2): survey([8, 7, 5])}, by=("centre", "median"))
+    constants = fit(cells, prior, draws=25, random_seed=1, estimates=False)["constant_data"]
+    assert constants["centre"].values.tolist() == ["x", "y"] and constants["median"].values.tolist() == [1, 2]
+    assert ("prior_centre" if prior == "hierarchical" else "prior_median") in constants.data_vars
+
+
+def test_times_of_numpy_stay_times():
+    keys = np.array(["2024-03-31", "2024-04-01"], "datetime64[ns]")
+    assert Cells({key: survey([1, 1, 1]) for key in keys}).labels == ("2024-03-31 00:00:00", "2024-04-01 00:00:00")
+    days = keys.astype("datetime64[D]")
+    assert Cells({key: survey([1, 1, 1]) for key in days}).labels == ("2024-03-31", "2024-04-01")
 
 
 def test_whole_reports_have_channels_too():

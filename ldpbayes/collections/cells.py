@@ -16,8 +16,19 @@ from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, RankDeficientWarning
 from ldpbayes.likelihoods import AbstractLikelihood, Summary
 
-#: Names of dimensions and coordinates of a result, which grouping columns cannot have.
-RESERVED = ("chain", "draw", "category", "category_bis", "target", "quantity", "estimator")
+#: Names of dimensions, variables and facts of a result, which grouping columns cannot have.
+RESERVED = frozenset(
+    "chain draw category category_bis target quantity estimator parameter distribution frequency alpha sigma scale "
+    "pooled effect coefficients mean sd lower upper mcse ess_bulk ess_tail r_hat value standard_error log_likelihood "
+    "gap outcome distribution_mean distribution_sd distribution_cov distribution_lower distribution_upper "
+    "frequency_mean frequency_sd log_evidence n_reports lp energy acceptance_rate accepted diverging n_steps "
+    "tree_depth step_size method reason problems converged interrupted random_seed worst_r_hat least_ess divergences "
+    "k_hat effective_draws frequency_draws log_evidence_error effective_open_answers total_sd bound_sd worth decides "
+    "prior_decides narrow_share decides_note fitness fitness_flagged fitness_p design_effect noncompliance_sd "
+    "compliance_statistic compliance_p bayes_factors log_bayes_factor_noncompliance log_bayes_factor_flat "
+    "log_bayes_factor_learnt log_bayes_factor_smooth log_bayes_factor_own frequency_lower frequency_upper level "
+    "distribution_quantile support_count rate_of_value rate_of_others".split()
+)
 
 
 class Cells(Mapping):
@@ -76,6 +87,9 @@ class Cells(Mapping):
         self._cells = items
         self.by = _names(by, width)
         self.categories = _categories(items, categories)
+        taken = {item.name for cell in items.values() for item in _part(cell, "derived")}
+        if clash := next((name for name in self.by if name in taken), None):
+            raise ArgumentError(f"by must not contain {clash!r}, which is also the name of a derived quantity; rename one.")
         self.labels = tuple(", ".join(str(part) for part in key) for key in items)
         if len(set(self.labels)) != len(self.labels):
             twice = next(label for label in self.labels if self.labels.count(label) > 1)
@@ -165,10 +179,14 @@ class Cells(Mapping):
         Raises
         ------
         ArgumentError
-            Where there is no cell of that key.
+            Where there is no cell of that key, or a key stands twice.
         """
+        if isinstance(keys, str):
+            raise ArgumentError(f"keys must be several keys, got the text {keys!r}; put it into a list.")
         places = {key: place for place, key in enumerate(self)}
         chosen = [_key(key) for key in keys]
+        if len(set(chosen)) != len(chosen):
+            raise ArgumentError("keys must be distinct.")
         missing = next((key for key in chosen if key not in places), None)
         if missing is not None:
             raise ArgumentError(f"keys must be those of cells, got {missing!r}.")
@@ -345,7 +363,12 @@ class Cells(Mapping):
 def _key(key: object) -> tuple:
     """Return a key as a tuple of plain values."""
     parts = key if isinstance(key, tuple) else (key,)
-    return tuple(part.item() if isinstance(part, np.generic) else part for part in parts)
+    return tuple(_plain(part) if isinstance(part, np.generic) else part for part in parts)
+
+
+def _plain(part: np.generic) -> Any:
+    """Return a value of NumPy as one of Python; item() turns times of nanoseconds into integers."""
+    return part.astype("datetime64[us]").item() if isinstance(part, np.datetime64) and part.dtype != "M8[D]" else part.item()
 
 
 def _names(by: str | Sequence[str] | None, width: int) -> tuple[str, ...]:
@@ -357,7 +380,11 @@ def _names(by: str | Sequence[str] | None, width: int) -> tuple[str, ...]:
         raise ArgumentError(f"by must be {width} distinct column names, one per part of a key, got {by!r}.")
     for name in names:
         if name in RESERVED or (name == "cell" and width > 1):
-            raise ArgumentError(f"by must not contain {name!r}, which is a dimension of every result; rename that column.")
+            raise ArgumentError(f"by must not contain {name!r}, a name that results use themselves; rename that column.")
+        if "/" in name:
+            raise ArgumentError(
+                f"by must not contain {name!r}: slashes separate the groups of a result; rename that column."
+            )
     return names
 
 

@@ -1,14 +1,15 @@
 """Cells that borrow strength: groups that vary about a common mean, days in their order, regions beside their neighbours."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, listed
+from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.priors.base import AbstractLogits, AbstractPrior, Grouped
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class Hierarchical(AbstractPrior):
     ----------
     structure : {"groups", "days"}, array, mapping or sequence of pairs
         How the cells hang together. Neighbours are given as a symmetric (cells, cells) matrix of zeros and weights in the
-        order of the cells, as {label: labels of its neighbours}, or as pairs of labels.
+        order of the cells (a data frame may name its rows and columns by the cells' labels instead), as {label: labels of
+        its neighbours}, or as pairs of labels. A cell without neighbours has an independent effect.
     scale : float
         σ ~ HalfNormal(scale), on the scale of log odds. For days it is the sd of one step of length 1.
     centre : float
@@ -49,12 +51,13 @@ class Hierarchical(AbstractPrior):
 
     Notes
     -----
-    Days are ordered by their key where this is a number or a date (also as text, 2024-03-31), and a step over a gap has the
-    variance of as many steps of the commonest length; any other key keeps the order of the cells. Groups by several columns
-    are the groups of the joint key. The unknowns are standard normal effects (the non-centred form) in an orthonormal
-    basis of the contrasts of the categories, to which softmax is blind otherwise: the prior is the same. A result has
-    ``pooled`` (category), the distribution softmax(μ) of a typical cell, ``scale``, and ``effect`` (cell, category), the
-    log odds σ e_c by which a cell departs.
+    Days are ordered by their key where this is a number, a date or time (2024-03-31), a month (2024-03) or a quarter
+    (2024-Q1), also as text, and a step over a gap has the variance of as many steps of the commonest length. Whole numbers
+    like 20240331 are dates. Any other key keeps the order of the cells, and the description of the prior mentions it.
+    Groups by several columns are the groups of the joint key. The unknowns are standard normal effects (the non-centred
+    form) in an orthonormal basis of the contrasts of the categories, to which softmax is blind otherwise: the prior is the
+    same. A result has ``pooled`` (category), the distribution softmax(μ) of a typical cell, ``scale``, and ``effect``
+    (cell, category), the log odds σ e_c by which a cell departs.
 
     References
     ----------
@@ -360,10 +363,13 @@ class Walk(AbstractField):
         Cells from the first to the last.
     gaps : (cells − 1,) array
         Variance of each step over σ².
+    by_key : bool
+        Whether the keys say the order; else it is that of the cells.
     """
 
     order: np.ndarray
     gaps: np.ndarray
+    by_key: bool = True
 
     def __post_init__(self):
         n = self.order.size
@@ -385,7 +391,7 @@ class Walk(AbstractField):
 
     @property
     def what(self):
-        return f"random walk over {self.n_cells} days"
+        return f"random walk over {self.n_cells} days" + ("" if self.by_key else " in the order of the cells")
 
     def of(self, effects):
         if self._even:
@@ -522,58 +528,134 @@ def _walk(n_cells, cells):
         )
     when = _times([key[0] for key in cells])
     if when is None:
-        return Walk(order, gaps)
+        return Walk(order, gaps, by_key=False)
+    if not np.isfinite(when).all():
+        label = cells.labels[int(np.flatnonzero(~np.isfinite(when))[0])]
+        raise ArgumentError(f"prior days needs keys that are finite numbers or dates, got {label}.")
     order = np.argsort(when, kind="stable")
     steps = np.diff(when[order])
+    if not steps.all():
+        at = int(np.flatnonzero(steps == 0)[0])
+        same = [cells.labels[place] for place in order[at : at + 2]]
+        raise ArgumentError(f"prior days needs keys that differ, got {same[0]} and {same[1]}, which are the same time.")
     values, counts = np.unique(steps, return_counts=True)
     return Walk(order, steps / values[counts.argmax()])
 
 
 def _times(keys):
-    """Return keys as numbers that order them, or None where they are neither numbers nor dates."""
+    """Return keys as numbers that order them, or None where they are neither numbers nor dates nor months."""
+    for read in (_day, _month, _number):
+        found = [read(key) for key in keys]
+        if None not in found:
+            return np.array(found, dtype=float)
+    return None
+
+
+def _day(key):
+    """Return days since 1970 of a date, also as text or as a number like 20240331; None for anything else."""
     import datetime
 
-    if all(isinstance(key, (int, float)) and not isinstance(key, bool) for key in keys):
-        return np.array(keys, dtype=float)
-    found = []
-    for key in keys:
-        if isinstance(key, str):
+    if isinstance(key, int) and not isinstance(key, bool) and 19_000_101 <= key <= 21_001_231:
+        key = str(key)
+    if isinstance(key, str):
+        for kind in (datetime.date, datetime.datetime):
             try:
-                key = datetime.date.fromisoformat(key)
+                key = kind.fromisoformat(key)
             except ValueError:
-                return None
-        if not isinstance(key, datetime.date):
-            return None
-        stamp = key.timestamp() / 86400 if isinstance(key, datetime.datetime) else float(key.toordinal())
-        found.append(stamp)
-    return np.array(found)
+                continue
+            break
+    if isinstance(key, datetime.datetime):
+        if key.tzinfo is not None:
+            key = key.astimezone(datetime.UTC).replace(tzinfo=None)
+        return (key - datetime.datetime(1970, 1, 1)).total_seconds() / 86400
+    return float((key - datetime.date(1970, 1, 1)).days) if isinstance(key, datetime.date) else None
+
+
+def _month(key):
+    """Return the number of a month such as 2024-03, or of a quarter such as 2024-Q1; None for anything else."""
+    found = re.fullmatch(r"(\d{4})-(0[1-9]|1[0-2])", str(key)), re.fullmatch(r"(\d{4})-?Q([1-4])", str(key))
+    if found[0]:
+        return 12.0 * int(found[0][1]) + int(found[0][2])
+    return 12.0 * int(found[1][1]) + 3 * int(found[1][2]) if found[1] else None
+
+
+def _number(key):
+    """Return a number, also as text; None for anything else."""
+    if isinstance(key, bool) or not isinstance(key, (int, float, str)):
+        return None
+    try:
+        return float(key)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _adjacency(structure, n_cells, cells):
     """Return a symmetric (cells, cells) array of weights from what a user gives for the neighbours."""
     labels = None if cells is None else list(cells.labels)
-    if isinstance(structure, Mapping):
-        pairs = [(one, other) for one, others in structure.items() for other in _several(others)]
-    elif isinstance(structure, Sequence) and all(len(_several(row)) == 2 for row in structure) and n_cells != 2:
-        pairs = [tuple(row) for row in structure]
-    else:
-        matrix = np.asarray(structure, dtype=float)
-        if matrix.shape != (n_cells, n_cells):
-            raise ArgumentError(f"structure must be a matrix of {n_cells} × {n_cells} cells, got shape {matrix.shape}.")
-        if not (np.isfinite(matrix).all() and (matrix >= 0).all() and np.array_equal(matrix, matrix.T)):
-            raise ArgumentError("structure must be symmetric and hold weights that are not negative.")
-        if matrix.diagonal().any():
-            raise ArgumentError("structure must have a zero diagonal: no cell is its own neighbour.")
-        return _connected(matrix)
+    pairs = _pairs(structure, n_cells)
+    if pairs is None:
+        return _connected(_matrix(structure, n_cells, labels))
     if labels is None:
         raise ArgumentError("structure names neighbours by label, which only Cells have; give a matrix instead.")
+    places = {label: place for place, label in enumerate(labels)}
     matrix = np.zeros((n_cells, n_cells))
     for one, other in pairs:
-        i, j = _position(one, labels), _position(other, labels)
+        i, j = _position(one, places), _position(other, places)
         if i == j:
             raise ArgumentError(f"structure must not make the cell {labels[i]!r} its own neighbour.")
         matrix[i, j] = matrix[j, i] = 1.0
     return _connected(matrix)
+
+
+def _pairs(structure, n_cells):
+    """Return the pairs of neighbours that are named, or None where the structure is a matrix."""
+    if isinstance(structure, Mapping):
+        return [(one, other) for one, others in structure.items() for other in _several(others)]
+    if not isinstance(structure, (Sequence, Set, np.ndarray)):
+        return None
+    rows = [_several(row) for row in structure]
+    if not rows or any(len(row) != 2 for row in rows):
+        return None
+    numbers = all(isinstance(one, (int, float, np.number)) for row in rows for one in row)
+    square = np.ndim(structure) == 2 and len(rows) == n_cells == 2  # a sequence of two pairs of numbers is a matrix
+    return None if numbers and (square or isinstance(structure, np.ndarray)) else rows
+
+
+def _matrix(structure, n_cells, labels):
+    """Return a matrix of weights; of a data frame, whose rows and columns may be named, in the order of the cells."""
+    names = None
+    try:
+        names = list(structure.index), list(structure.columns)
+    except (AttributeError, TypeError):  # a method of lists, and missing elsewhere
+        pass
+    try:
+        dense = structure.toarray()
+    except AttributeError:
+        dense = structure
+    try:
+        matrix = np.asarray(dense, dtype=float)
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            "structure must be groups, days, a matrix with a row and a column for every cell, {label: labels of its "
+            f"neighbours}}, or pairs of labels; got {shown(structure)}."
+        ) from None
+    if matrix.shape != (n_cells, n_cells):
+        raise ArgumentError(f"structure must be a matrix of {n_cells} × {n_cells} cells, got shape {matrix.shape}.")
+    if not (np.isfinite(matrix).all() and (matrix >= 0).all()):
+        raise ArgumentError("structure must hold finite weights that are not negative.")
+    if labels is not None and names is not None and names[1] != list(range(n_cells)):
+        places = {label: place for place, label in enumerate(labels)}
+        rows, columns = ([_position(one, places) for one in own] for own in names)
+        if len(set(rows)) != n_cells or len(set(columns)) != n_cells:
+            raise ArgumentError("structure must have one row and one column for every cell.")
+        ordered = np.empty_like(matrix)
+        ordered[np.ix_(rows, columns)] = matrix
+        matrix = ordered
+    if not np.array_equal(matrix, matrix.T):
+        raise ArgumentError("structure must be symmetric: neighbours are so on both sides.")
+    if matrix.diagonal().any():
+        raise ArgumentError("structure must have a zero diagonal: no cell is its own neighbour.")
+    return matrix
 
 
 def _connected(matrix):
@@ -583,11 +665,14 @@ def _connected(matrix):
 
 
 def _several(value):
-    return (value,) if isinstance(value, (str, int, float)) else tuple(value)
+    """Return what a user gives for none, one or several labels as a tuple."""
+    if value is None or isinstance(value, str):
+        return () if value is None else (value,)
+    return tuple(value) if isinstance(value, Iterable) else (value,)
 
 
-def _position(name, labels):
+def _position(name, places):
     label = ", ".join(str(part) for part in name) if isinstance(name, tuple) else str(name)
-    if label not in labels:
-        raise ArgumentError(f"structure names the cell {label!r}, which is none of {listed(labels)}.")
-    return labels.index(label)
+    if label not in places:
+        raise ArgumentError(f"structure names the cell {shown(label)}, which is none of {listed(places)}.")
+    return places[label]

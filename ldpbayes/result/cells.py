@@ -249,7 +249,7 @@ def _constants(cells, parts, coords):
     data = constant_data(cells)
     for name in parts[0].data_vars:
         if name not in data.data_vars:
-            data[name] = _stacked([part[name] for part in parts])
+            data[f"prior_{name}" if name in data.coords else name] = _stacked([part[name] for part in parts])
     if "category" in data.dims:
         data = data.assign_coords(category=parts[0]["category"].values)
     if LATENT in data.dims:

@@ -378,10 +378,12 @@ def _items(pa, array, name):
 
 def _keys(series, name):
     """Return the cells of a grouping column, none of which may be missing."""
+    if series.null_count():
+        raise DataError("holds missing keys; fill them in or leave these rows out", field=name)
     values = series.to_list()
     for value in values:
         if value is None or value != value:
-            raise DataError("holds missing keys", field=name)
+            raise DataError("holds missing keys; fill them in or leave these rows out", field=name)
         if not isinstance(value, _SCALARS):
             raise DataError(f"must hold texts, numbers or dates, got {shown(value)}", field=name)
     return values

@@ -1,5 +1,7 @@
 """Structures of cells: order of days, graphs of neighbours, and what is refused."""
 
+import datetime
+
 import numpy as np
 import pytest
 
@@ -32,12 +34,66 @@ def increments(prior, order):
         ([1, 2, 5, 6], [0, 1, 2, 3], [1, 3, 1]),
         (["Mon", "Tue", "Wed"], [0, 1, 2], [1, 1]),
         ([2000, 2010, 2020], [0, 1, 2], [1, 1]),
+        (["1", "10", "2", "3"], [0, 2, 3, 1], [1, 1, 7]),
+        (["1.5", "10.5", "2.5"], [0, 2, 1], [1, 8]),
+        (["2024-01", "2023-12", "2024-03"], [1, 0, 2], [1, 2]),
+        (["2024-Q1", "2023Q4", "2024-Q2"], [1, 0, 2], [1, 1]),
+        ([20240401, 20240331, 20240402], [1, 0, 2], [1, 1]),
+        (["2024-03-31T12:00", "2024-03-30T12:00", "2024-04-02T12:00"], [1, 0, 2], [1, 2]),
+        ([datetime.date(2024, 3, 30), datetime.datetime(2024, 3, 31), "2024-04-01"], [0, 1, 2], [1, 1]),
+        ([np.datetime64("2024-03-31", "ns"), np.datetime64("2024-03-30", "ns")], [1, 0], [1]),
     ],
 )
 def test_days_walk_in_their_order(keys, order, gaps):
     prior = Hierarchical("days").on(cells(keys, by="day"))
     np.testing.assert_allclose(increments(prior, order), np.diag(gaps), atol=1e-10)
     np.testing.assert_allclose(covariance(prior).sum(axis=0), 0, atol=1e-9)
+
+
+def test_the_description_mentions_days_whose_keys_have_no_order():
+    assert (
+        Hierarchical("days")
+        .on(cells(["Mon", "Tue"]))
+        .describe()
+        .startswith("hierarchical, random walk over 2 days in the order of the cells about")
+    )
+    assert "order" not in Hierarchical("days").on(cells([2, 1])).describe()
+
+
+@pytest.mark.parametrize(
+    "keys, words",
+    [
+        ([1.0, float("nan"), 2.0], "finite numbers or dates, got nan"),
+        (["1", "inf", "2"], "finite numbers or dates, got inf"),
+        (["2024-01-01", "20240101", "2024-01-02"], "2024-01-01 and 20240101, which are the same time"),
+    ],
+)
+def test_days_without_a_length_between_them_are_refused(keys, words):
+    with pytest.raises(ArgumentError, match=words):
+        Hierarchical("days").on(cells(keys))
+
+
+def test_two_cells_may_be_named_as_a_pair():
+    for given in ([("a", "b")], {"a": "b", "b": None}, {frozenset("ab")}, np.array([["a", "b"]])):
+        np.testing.assert_array_equal(Hierarchical(given).on(cells("ab")).field_.weights, [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(Hierarchical([[0, 2], [2, 0]]).on(cells("ab")).field_.weights, [[0, 2], [2, 0]])
+
+
+def test_a_frame_of_neighbours_is_read_by_its_names_and_a_sparse_matrix_by_place():
+    pandas, sparse = pytest.importorskip("pandas"), pytest.importorskip("scipy.sparse")
+    matrix = np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]])
+    held, backwards = cells("abc"), list("cba")
+    frame = pandas.DataFrame(matrix[::-1, ::-1], backwards, backwards)
+    for given in (frame, pandas.DataFrame(matrix), sparse.csr_matrix(matrix)):
+        np.testing.assert_array_equal(Hierarchical(given).on(held).field_.weights, matrix)
+    with pytest.raises(ArgumentError, match="the cell 'z', which is none of a, b, c"):
+        Hierarchical(frame.rename(columns={"c": "z"})).on(held)
+
+
+@pytest.mark.parametrize("given", ["xy", ["ab", "bc"], [[1, 2], [3]], {"ab"}, np.array([["a", "b", "c"]])])
+def test_structures_of_no_kind_are_refused_in_one_sentence(given):
+    with pytest.raises(ArgumentError, match="structure must be"):
+        Hierarchical(given).on(cells("abc"))
 
 
 def test_neighbours_are_a_graph():
