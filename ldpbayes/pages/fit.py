@@ -165,7 +165,7 @@ def _derived_table(tree, top):
         mean, sd, low, high = (here[f"derived_{key}"].values.tolist() for key in _KEYS[:4])
         values = [[str(name) for name in summary["quantity"].values], mean, sd, list(zip(low, high, strict=True))]
         for name in names:
-            value, error = _estimate(tree, name, c, "derived", "derived_standard_error")
+            value, error = _estimate(tree, name, c, "derived", "derived_standard_error", summary["quantity"].values)
             values += [value.tolist(), *([error.tolist()] if name == "mle" else [])]
         rows += [(*_keys(here), *row) for row in zip(*values, strict=True)]
     # A model of one's own has other scalars beside the quantities of the collection.
@@ -458,7 +458,7 @@ def _derived_facts(tree):
     known = "estimate" in tree.children and "derived" in tree["estimate"]
     for name in summary["quantity"].values if "quantity" in summary.coords else ():
         entry = {key: summary[f"derived_{key}"].sel(quantity=name).values for key in _KEYS}
-        for estimator in _estimators(tree) if known else ():
+        for estimator in _estimators(tree) if known and name in tree["estimate"]["quantity"].values else ():
             at = {"estimator": estimator, "quantity": name}
             entry[estimator] = tree["estimate"]["derived"].sel(at).values
             entry[f"{estimator}_standard_error"] = tree["estimate"]["derived_standard_error"].sel(at).values
@@ -486,11 +486,16 @@ def _estimators(tree):
     return [str(name) for name in tree["estimate"]["estimator"].values] if "estimate" in tree.children else []
 
 
-def _estimate(tree, name, cell, value="value", error="standard_error"):
-    """Return (values, standard errors) of one estimator, of one cell where the result has cells."""
-    found = tree["estimate"].sel(estimator=name)
+def _estimate(tree, name, cell, value="value", error="standard_error", quantities=None):
+    """Return (values, standard errors) of one estimator, of one cell where the result has cells.
+
+    Of several quantities those that only the posterior has, such as what a prior learns, are nan.
+    """
+    found = tree["estimate"].to_dataset()[[value, error]].sel(estimator=name)
     if cell is not None and "cell" in found[value].dims:
         found = found.isel(cell=cell)
+    if quantities is not None:
+        found = found.reindex(quantity=quantities)
     return found[value].values, found[error].values
 
 

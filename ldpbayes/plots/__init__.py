@@ -181,7 +181,10 @@ def _forest_panel(axes, summary, estimate, shown, quantities):
         one = estimate.sel(estimator=name)
         value = one["value"].values[shown]
         if quantities:
-            value = np.append(value, one["derived"].values if "derived" in one else np.full(len(quantities), np.nan))
+            own = (
+                one["derived"].reindex(quantity=quantities).values if "derived" in one else np.full(len(quantities), np.nan)
+            )
+            value = np.append(value, own)  # nan for what a prior learns
         handles += axes.plot(value, y, marker, color=color, ms=5, mec="white" if marker == "D" else color, label=label)
     if quantities:
         axes.axhline(len(quantities) - 0.5, color="0.7", lw=0.8)

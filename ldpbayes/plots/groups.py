@@ -99,5 +99,7 @@ def _panels(tree, summary, top):
         yield str(labels[x]), one["mean"].values, one["lower"].values, one["upper"].values, marked
     for q, name in enumerate(summary["quantity"].values[:QUANTITIES] if "quantity" in summary.coords else ()):
         found = (summary[f"derived_{key}"].transpose("cell", "quantity").values[:, q] for key in ("mean", "lower", "upper"))
-        marked = mle["derived"].values[:, q] if known and "derived" in mle else None
+        marked = None
+        if known and "derived" in mle and name in mle["quantity"].values:  # no estimate of what a prior learns
+            marked = mle["derived"].sel(quantity=name).values
         yield str(name), *found, marked
