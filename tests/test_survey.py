@@ -194,6 +194,22 @@ def test_columns_of_files_and_frames(tmp_path, capsys):
     assert status == 0 and "a finite population" in out and "mean of F" not in out
 
 
+def test_a_population_alone_is_a_design_too(tmp_path, capsys):
+    """Without columns of weights, strata or clusters: from the command line, a file and a frame."""
+    path = written(tmp_path)
+    path.write_text("\n".join(line for line in TOML.splitlines() if line[:1] not in ("w", "s") and line[:3] != "clu"))
+    status, out, _ = run(capsys, "fit", path, "--draws", "50", "--seed", "1", "--population", "400")
+    assert status == 0 and "Sampled with a finite population." in out
+    found = read_collection(path, population=400)
+    table = pyarrow.csv.read_csv(tmp_path / "t.csv")
+    frame = read_frame(table, GRR(2, 2.0), "answer", categories=["no", "yes"], population=400)
+    reports = (table["answer"].to_numpy() == "yes").astype(int)
+    own = Collection.from_sample(["no", "yes"], GRR(2, 2.0), reports, population=400)
+    errors = [MLE()(one).standard_error[1] for one in (found, frame, own)]
+    assert errors == pytest.approx([errors[2]] * 3)
+    assert errors[2] < MLE()(read_collection(path)).standard_error[1]
+
+
 @pytest.mark.parametrize(
     "row, match",
     [

@@ -139,7 +139,7 @@ def read_channels(
     count=None,
     where=None,
     by=(),
-    sample=(),
+    sample=None,
     categories=None,
     labelled=None,
     positions=False,
@@ -157,8 +157,8 @@ def read_channels(
         The column that says which protocol made a report, and from its texts to the protocol's place.
     count, where, by
         As in ``AbstractSource.distinct``.
-    sample : sequence of str
-        Columns of weights, strata and clusters.
+    sample : sequence of str, optional
+        Columns of weights, strata and clusters: none where the population alone is known. By default no places are given.
     categories : sequence of str, optional
         Labels; "0", "1", … where they are not named.
     labelled : bool, optional
@@ -179,7 +179,7 @@ def read_channels(
     DataError
         Naming line and column where the source knows them.
     """
-    settings = {"level": level, "count": count, "where": where, "by": (*by, *sample), "categories": categories}
+    settings = {"level": level, "count": count, "where": where, "by": (*by, *(sample or ())), "categories": categories}
     settings |= {"labelled": labelled, "positions": positions, "names": names}
     out: list[dict] = []
     for protocol, name, found in zip(protocols, names, read_parts(source, protocols, report, **settings), strict=True):
@@ -191,7 +191,7 @@ def read_channels(
             reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
             tally = Tally.trusted(protocol, reports, counts, name, categories)
             where_from = (
-                (places(tally, reports), counts, [p[2] for p in parts for _ in p[1]]) if sample else (None, None, [])
+                (None, None, []) if sample is None else (places(tally, reports), counts, [p[2] for p in parts for _ in p[1]])
             )
             out[-1][key] = tally, *where_from
     return out

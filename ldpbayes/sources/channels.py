@@ -139,7 +139,7 @@ def read_table(
     settings |= {"labelled": categories is not None, "positions": channels.positions, "names": channels.names}
     found: list[dict]
     if user is None:
-        found = read_channels(source, channels.protocols, report, sample=sample.names, **settings)
+        found = read_channels(source, channels.protocols, report, sample=sample.names if sample else None, **settings)
     else:
         histories = read_users(source, channels.protocols, report, user=user, **settings)
         found = [{key: (tally,) for key, tally in cells.items()} for cells in histories]

@@ -315,7 +315,7 @@ def _read_channel(path, categories, channel, position, by, sample=None):
         settings = {"level": found.level, "count": count, "where": where, "by": by, "categories": categories}
         settings |= {"positions": found.positions, "names": found.names}
         if user is None:
-            tallies = read_channels(source, found.protocols, report, sample=sample.names if sample else (), **settings)
+            tallies = read_channels(source, found.protocols, report, sample=sample.names if sample else None, **settings)
         else:
             users = read_users(source, found.protocols, report, user=user, **settings)
             tallies = [{key: (tally,) for key, tally in cells.items()} for cells in users]
