@@ -31,7 +31,7 @@ MAX_DRAWS_BYTES = 2**33
 
 
 def epsilon(value: object, name: str = "epsilon") -> float:
-    """Return an LDP level in nats as a float in (0, MAX_EPSILON], and not so small that reports say nothing.
+    """Return an LDP level in nats as a float in (0, MAX_EPSILON], and not so small that reports carry no information.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def epsilon(value: object, name: str = "epsilon") -> float:
         )
     if number < MIN_EPSILON:
         raise ArgumentError(
-            f"{name} must be at least {MIN_EPSILON:g}, got {shown(value)}; reports below that level say nothing."
+            f"{name} must be at least {MIN_EPSILON:g}, got {shown(value)}; reports below that level carry no information."
         )
     return number
 

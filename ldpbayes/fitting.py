@@ -48,7 +48,7 @@ for _module in pkgutil.iter_modules(posteriors.__path__):
 #: Posterior methods by name, in the order in which ``auto`` considers them: every subclass in a file of posteriors/.
 METHODS = {cls.name: cls for cls in sorted(AbstractPosterior.__subclasses__(), key=lambda cls: cls.order)}
 
-#: Draws of all cells hold at most so many numbers; above, cells that one vectorised call serves have moments alone.
+#: Draws of all cells hold at most so many numbers; above, cells that one vectorised call can handle get moments alone.
 MAX_OF_CELLS = 1e8
 #: The method of summaries, which ``auto`` takes for these and for nothing else.
 SUMMARY = "summary"
@@ -123,7 +123,7 @@ class _Selection:
         return Choice(method, plan.reason, tuple(considered))
 
     def refusal(self, rejected):
-        """Return the InfeasibleError of a problem that nothing served, with every reason."""
+        """Return the InfeasibleError of a problem that no method could handle, with every reason."""
         reasons = [f"{name}: {why}" for name, why in rejected.items()]
         if self.names == [SUMMARY] and not rejected:
             return InfeasibleError(self.consider(SUMMARY)[1].reason)
@@ -197,7 +197,7 @@ _NO_PRIOR, _KEEP = "No prior was given", "prior='jeffreys' keeps Jeffreys' prior
 
 @dataclass(frozen=True)
 class _Rule:
-    """The prior by rule: its name, why, and the selection that was prepared to find out whether it can be served."""
+    """The prior by rule: its name, why, and the selection that was prepared to find out whether it can be used."""
 
     prior: str
     sentence: str
@@ -215,7 +215,7 @@ def _jeffreys_because(why):
 def _rule_for(n_categories, n_laws, weighted, method):
     """Return the _Rule for so many categories: the study of priors (docs/theory/priors-study.md) supports it.
 
-    A method that was asked for by name keeps Jeffreys' prior, unless it is the one that serves the learnt prior.
+    A method that was asked for by name keeps Jeffreys' prior, unless it is the method of the learnt prior.
     """
     if default_prior(n_categories - n_laws) == "jeffreys":
         sentence = f"{_NO_PRIOR}: below {LEARNT_FROM} categories it is Jeffreys'; prior='learnt' learns its concentration."
@@ -234,12 +234,12 @@ def _rule_for(n_categories, n_laws, weighted, method):
 
 
 def _rule_of(collection, method, exclude, settings):
-    """Return the _Rule for a collection: the learnt prior only where its engine serves it in good time."""
+    """Return the _Rule for a collection: the learnt prior only where its engine is fast enough."""
     rule = _rule_for(collection.n_categories, collection.n_laws, collection.survey is not None, method)
     if rule.prior == "jeffreys" or method != "auto":
         return rule
     if "mixture" in _names(exclude):
-        return _jeffreys_because("the method mixture, which serves the learnt prior, was excluded.")
+        return _jeffreys_because("the method mixture, which the learnt prior needs, was excluded.")
     if collection.likelihood.rows() is None:
         return replace(rule, selection=_Selection(Problem.of(collection, "learnt"), exclude, settings))
     if collection.rows.sampler() is None:
@@ -248,7 +248,7 @@ def _rule_of(collection, method, exclude, settings):
     selection = _Selection(Problem.of(collection, "learnt"), others, settings)
     _, plan = selection.consider("mixture")
     if not plan.feasible:
-        return _jeffreys_because(f"the learnt prior cannot be served here. {plan.reason}")
+        return _jeffreys_because(f"the learnt prior cannot be used here. {plan.reason}")
     if plan.seconds > PATIENCE:
         took = f"the learnt prior would take about {plan.seconds:.2g} s; prior='learnt' asks for it."
         return _jeffreys_because(took)
@@ -293,7 +293,7 @@ def fit(
         Reports, or a collection file. Cells without a prior over all of them are fitted one by one.
     prior : {"default", "jeffreys", "flat", "learnt", "smooth"}, float, (a,) array or AbstractPrior
         Prior of P; a number is a symmetric concentration, an array the concentrations of a Dirichlet. By default
-        ``learnt`` from 20 categories on, where it can be served in seconds, and ``jeffreys`` otherwise; the attr
+        ``learnt`` from 20 categories on, where that takes seconds, and ``jeffreys`` otherwise; the attr
         ``prior_reason`` says which and why.
     method : str or AbstractPosterior
         "auto", a name of METHODS, or a method object with its own settings.
@@ -564,7 +564,7 @@ def _fit_cells(cells, prior, settings, run):
 
 
 def _cells_by_rule(cells, prior, why, settings, run):
-    """Return (tree, why this prior): where the rule's learnt prior cannot be served, every cell gets Jeffreys'."""
+    """Return (tree, why this prior): where the rule's learnt prior cannot be used, every cell gets Jeffreys'."""
     if not why or prior != "learnt":
         return _fit_cells(cells, _prior_of_cells(prior, cells), settings, run), why
     try:

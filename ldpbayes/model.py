@@ -39,7 +39,7 @@ def observe(name, p, data, *, dims=None, likelihood="full", prior="jeffreys", pi
     however many cells there are, and its log-likelihood has one value per cell. For a single collection each channel is one
     observation; ``result.attach`` adds a pointwise log-likelihood by report, which leave-one-out comparison needs.
 
-    The *surrogate* log-likelihood c + Σ_x b_x p_x − D_x p_x²/2 costs O(a) whatever the number of reports, and takes reports
+    The *surrogate* log-likelihood c + Σ_x b_x p_x − D_x p_x²/2 costs O(a) for any number of reports, and takes reports
     whose rows no PyMC model could hold. It is an approximation, good near the pilot at which the likelihood is expanded:
     weigh the draws by the true likelihood over it before relying on them (``NUTS(likelihood="surrogate")``
     does).
@@ -338,7 +338,7 @@ def _fresh(protocol, p, n, rng):
 
 # ---- cells ---------------------------------------------------------------------------------------------------------------
 def _observe_cells(name, p, cells, dims, likelihood, prior, pilot, spread):
-    """Add the reports of all cells: one variable per channel and form of likelihood, whatever the number of cells."""
+    """Add the reports of all cells: one variable per channel and form of likelihood, for any number of cells."""
     if p.type.ndim != 2 or any(
         known not in (None, size) for known, size in zip(p.type.shape, (len(cells), cells.n_categories), strict=True)
     ):

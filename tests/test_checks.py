@@ -28,7 +28,7 @@ def test_epsilon_keeps_every_digit(value):
 def test_epsilon_lost_in_rounding_is_refused(value):
     # Below 2^-128 the rational channel of a client could not keep to e^ε; below 1e-16 the oracle divided by zero.
     with pytest.raises(
-        ArgumentError, match=r"^epsilon must be at least 1e-09, got .*; reports below that level say nothing"
+        ArgumentError, match=r"^epsilon must be at least 1e-09, got .*; reports below that level carry no information"
     ):
         checks.epsilon(value)
 

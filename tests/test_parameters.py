@@ -295,7 +295,9 @@ def test_rates_from_a_column(tmp_path):
         np.testing.assert_allclose(tally.protocol.channel(), (1 - rate) * np.eye(3) + rate / 3, atol=1e-15)
     text = (tmp_path / "x.csv").read_text() + "a,1\n"
     (tmp_path / "x.csv").write_text(text)
-    assert "rate 1 says nothing" in sentence(read_reports, tmp_path / "x.csv", categories=ABC, rate="rate")
+    assert "reports at rate 1 carry no information" in sentence(
+        read_reports, tmp_path / "x.csv", categories=ABC, rate="rate"
+    )
     assert "categories must be named" in sentence(read_reports, tmp_path / "x.csv", rate="rate", kind=ArgumentError)
     settings = {"rate": "rate", "epsilon": "rate"}
     assert "must not both" in sentence(read_reports, tmp_path / "x.csv", kind=ArgumentError, **settings)

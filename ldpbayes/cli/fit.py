@@ -118,7 +118,9 @@ def command(
     excluded = tuple(name.value for name in exclude or ())
     if explain:
         if isinstance(collection, Cells):
-            raise ArgumentError("explain needs a collection without cells; the method is chosen for every cell by itself.")
+            raise ArgumentError(
+                "--explain needs a collection without cells, because the method is chosen separately for every cell."
+            )
         from ldpbayes.fitting import select_method
         from ldpbayes.pages.choice import of_choice
 

@@ -102,7 +102,7 @@ def design_effect(
         The correction 1 − f_h is for samples without replacement. A total is divided among strata in proportion to the
         weights; with clusters the same f is used in all of them.
     counts : (m,) array of whole numbers, optional
-        Respondents behind each row, who are alike in everything; without clusters they are units of their own.
+        Respondents behind each row, who are alike in everything; without clusters each is a sampling unit.
     device : (k, k) array, optional
         Covariance of one score given the true answer. The randomness of the device does not shrink as the sample takes in
         the population: this part keeps its weight f_h.

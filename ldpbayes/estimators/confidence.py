@@ -50,7 +50,7 @@ class Confidence:
 
 
 def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) -> Confidence | None:
-    """Return intervals that contain each share with at least this probability, whatever the distribution is.
+    """Return intervals that contain each share with at least this probability, for every distribution.
 
     One channel whose support counts are binomial: C_x ~ Binomial(n, h + (g − h) p_x) gives the interval of Clopper and
     Pearson for its success probability, and thereby for p_x. Given F, C_x is the sum of Binomial(nF_x, g) and

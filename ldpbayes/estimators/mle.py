@@ -217,7 +217,7 @@ def prior_mass(prior, n_categories):
     if (alpha < 1).any():
         raise ArgumentError(
             f"alpha must be >= 1 for a posterior mode, got {alpha.min():g}; below 1 the density is unbounded where a "
-            "category is 0, so its mode says nothing: use the posterior mean of ldpbayes.fit."
+            "category is 0, so that its mode is meaningless; use the posterior mean of ldpbayes.fit."
         )
     return alpha - 1 if (alpha > 1).any() else None
 

@@ -21,7 +21,7 @@ SETTLED = 0.2
 FOLLOWED = 50
 #: … where the information matrix takes at most so many multiplications.
 MAX_WORK = 2**28
-#: A report of whose variance the estimate takes more than this cannot be told from a change of P.
+#: A report of whose variance the estimate takes more than this cannot be distinguished from a change of P.
 MOST_TAKEN = 0.95
 #: Entries of the rows of repeated reports that are written out.
 MAX_ENTRIES = 2**24

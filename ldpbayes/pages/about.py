@@ -154,7 +154,7 @@ def fingerprint(collection: Collection | Cells) -> str:
 
 
 def fingerprint_of_arrays(categories, observed: Mapping[str, np.ndarray]) -> str:
-    """Return the SHA-256 of labels and of arrays by name; integers count by value, whatever their width.
+    """Return the SHA-256 of labels and of arrays by name; integers count by value, not by width.
 
     Parameters
     ----------

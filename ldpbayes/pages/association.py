@@ -175,7 +175,7 @@ def _notes(tree):
         text += f" (probability {found['probability']:.3g} where both were as likely before the reports)."
         yield Note(Kind.EVIDENCE, text)
     if tree.attrs.get("identifiability"):
-        sentence = "The reports do not identify every association; where they say nothing, the answers are the prior's."
+        sentence = "The reports do not identify every association; where they do not, the answers are those of the prior."
         yield Note(Kind.WARNING, sentence)
     if tree.attrs.get("caveat"):
         yield Note(Kind.WARNING, tree.attrs["caveat"])

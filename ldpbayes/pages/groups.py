@@ -50,7 +50,7 @@ def of_groups(
     title = f"{_capital(found.value)} by private group"
     about = {"Groups": f"{len(found.groups)} private groups: {listed(found.groups)}.", "Design": design}
     if found.by:
-        about["Cells"] = f"{len(found.cells):,} combinations of {' and '.join(found.by)}, each with groups of its own."
+        about["Cells"] = f"{len(found.cells):,} combinations of {' and '.join(found.by)}; the groups are estimated in each."
     return Page(
         title,
         tuple(tables),

@@ -78,5 +78,5 @@ def _method(found: Any) -> str:
     kept = [cell for cell in found.values() if isinstance(cell, Collection)]
     said = f"Two passes: support counts, then the likelihood at their posterior mean, the pilot: {numbers:,} numbers a cell."
     if kept:
-        said += f" {number_of(len(kept), 'small cell')} of {len(found):,} kept all reports, which a summary would not serve."
+        said += f" {number_of(len(kept), 'small cell')} of {len(found):,} kept all reports: a summary would be inaccurate."
     return said

@@ -115,7 +115,7 @@ class Augmentation(AbstractPosterior):
 
 @dataclass(frozen=True, eq=False)
 class _SeparableSplit:
-    """Rows base + slope p[index] with slope ≥ 0 (GRR): one binomial a row, O(rows) a sweep whatever the counts."""
+    """Rows base + slope p[index] with slope ≥ 0 (GRR): one binomial a row, O(rows) a sweep for any counts."""
 
     form: object
     alpha: np.ndarray

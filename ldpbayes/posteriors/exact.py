@@ -211,7 +211,7 @@ def separable_family(form, alpha):
     """
     pure, flat = form.base == 0, form.slope == 0
     if (pure & flat).any():
-        raise DataError("some reports have probability zero whatever the distribution; check the channel")
+        raise DataError("some reports have probability zero under every distribution; check the channel")
     alpha = alpha + np.bincount(form.index[pure], form.counts[pure], alpha.size)
     log_scale = form.counts @ (form.log_constants + np.log(np.where(pure, form.slope, form.base)))
     both = ~pure & ~flat

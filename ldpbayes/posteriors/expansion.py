@@ -219,7 +219,7 @@ class OfSummary(AbstractPosterior):
     """The posterior of a summary: a log-likelihood that is known as its expansion at a pilot.
 
     A Dirichlet prior times the expansion is a product of independent factors on the simplex: moments, quantiles and
-    evidence are one-dimensional integrals. Other priors go to the engine that serves them. A summary whose predicted error
+    evidence are one-dimensional integrals. Other priors go to the engine that handles them. A summary whose predicted error
     is above a tenth of a posterior sd is refused.
 
     Parameters
@@ -302,7 +302,7 @@ class OfSummary(AbstractPosterior):
             def intervals(ci_prob):
                 try:
                     lower, upper = engine.quantile([(1 - ci_prob) / 2, (1 + ci_prob) / 2])
-                except ConvergenceError:  # the draws' quantiles serve
+                except ConvergenceError:  # the draws' quantiles take their place
                     return {}
                 return {"distribution_lower": lower, "distribution_upper": upper}
 

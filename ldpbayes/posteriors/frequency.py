@@ -66,14 +66,14 @@ def frequency_draws_within(rows, distribution, rng, known, *, limit_seconds=LIMI
 
     The second kind is E[F] + (P − E[P])·s, cut at 0 and divided by its sum, with s such that every F_x has its sd: accurate
     when n is large, because then both posteriors have the same shape, and exact draws would be expensive. Where the reports
-    nearly give the values away, so that F is much narrower than P, draws are exact whatever they cost.
+    nearly give the values away, so that F is much narrower than P, draws are exact at any cost.
 
     Parameters
     ----------
     rows, distribution, rng
         As in frequency_draws.
     known : pair of (a,) arrays, or None
-        Mean and sd of F given the reports (frequency_moments); with None draws are exact whatever they cost.
+        Mean and sd of F given the reports (frequency_moments); with None draws are exact at any cost.
     limit_seconds : float
         Predicted time above which the second kind is used.
     **watching

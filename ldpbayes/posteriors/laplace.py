@@ -166,7 +166,7 @@ class Laplace(AbstractPosterior):
 
     Notes
     -----
-    It needs a likelihood's value and gradient only, so that reports kept as rows and summaries are served alike. Priors
+    It needs a likelihood's value and gradient only, so that it handles reports kept as rows and summaries alike. Priors
     that are Dirichlet have exact and faster engines and are left to them.
 
     References
@@ -190,7 +190,7 @@ class Laplace(AbstractPosterior):
             )
         entries = problem.n_categories * (1 if problem.rows is None else problem.rows.n_rows)
         evaluations = 40 * prior.n_unknowns + self.draws * self.chains / 10
-        reason = "Weighted draws about the mode serve every prior; their k-hat says whether to trust them."
+        reason = "Weighted draws about the mode handle every prior; their Pareto k-hat shows whether to trust them."
         return Plan(reason, 0.05 + evaluations * (EVALUATION + ENTRY * entries), problem)
 
     def run(self, plan, rng, watch):

@@ -261,7 +261,7 @@ def weighted_draws(table, nodes, size, rng, watch=None):
 def _starts(table, nodes, shares, rng):
     """Return (θ, P, Weighted, problem): a few draws of the nodes for chains to start from."""
     theta, p, found = _round(table, nodes, shares, STARTS, rng)
-    return theta, p, replace(found, log_weight=np.full(STARTS, -math.log(STARTS))), "more effects than weights serve"
+    return theta, p, replace(found, log_weight=np.full(STARTS, -math.log(STARTS))), "too many effects for weighted draws"
 
 
 def _problem(found, size):

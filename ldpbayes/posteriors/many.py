@@ -28,7 +28,7 @@ ASKED = "Moments, intervals and evidence were asked for, and no draws."
 MANY_CATEGORIES = "So many categories have moments, intervals and evidence, and no draws."
 #: Values of the hyperparameter of a mixture at which all cells are worked on, about.
 VALUES = 40
-#: Above so many categories the saddle point serves expansions, which is then accurate to its second order.
+#: Above so many categories the saddle point is used for expansions, which is then accurate to its second order.
 MAX_LINE = 2000
 #: Seconds of an entry (report × category) of a fit without draws; fits that would take longer, or more GB, are refused.
 ENTRY_SECONDS, LONGEST, LARGEST = 1.2e-8, 1200.0, 12.0
@@ -38,7 +38,7 @@ MAX_FACTORS = 200_000
 
 @dataclass(frozen=True, eq=False)
 class Many:
-    """Cells that one vectorised call serves, under one Dirichlet prior for each or a mixture of such priors.
+    """Cells that one vectorised call handles, under one Dirichlet prior for each or a mixture of such priors.
 
     Attributes
     ----------

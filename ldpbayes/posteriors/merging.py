@@ -132,7 +132,7 @@ def merge(rows, prior, columns=True):
     matrix = dense[:, first]
     scale = matrix.max(axis=1)
     if not (scale > 0).all():
-        raise DataError("a report that came in has probability zero whatever the true value")
+        raise DataError("a report that came in has probability zero for every true value")
     matrix = np.ascontiguousarray(matrix / scale[:, None])
     _, first, inverse = np.unique(_keys(matrix), return_index=True, return_inverse=True)
     counts = np.bincount(inverse.ravel(), rows.counts)

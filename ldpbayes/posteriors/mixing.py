@@ -17,7 +17,7 @@ from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.base import Nodes
 
-#: Quadrature serves a mixture where one fit of it takes less than this many seconds; some thirty are made.
+#: Quadrature is used for a mixture where one fit of it takes less than this many seconds; some thirty are made.
 QUICK = 0.1
 #: From so many entries of the rows on, the first pilot comes from the support counts.
 LARGE = 1e9

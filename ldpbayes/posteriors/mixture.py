@@ -60,7 +60,7 @@ class MixtureMoments:
 class Mixture(AbstractPosterior):
     """Posterior under a prior that mixes Dirichlet priors, such as ``learnt``: ∫ p(P | Y, η) p(η | Y) dη.
 
-    Quadrature nodes in the hyperparameter η stand about the mode of its posterior, and a conjugate engine serves each node:
+    Quadrature nodes in the hyperparameter η stand about the mode of its posterior, and a conjugate engine handles each node:
     the exact posterior of separable reports, quadrature for a few categories, the surrogate elsewhere. Draws are shared
     out by the nodes' posterior weights. Surrogate draws of all nodes are weighted together by the true likelihood, which
     also mends the weights of the nodes.

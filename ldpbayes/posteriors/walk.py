@@ -113,7 +113,7 @@ class RandomWalk(AbstractPosterior):
         if law is None:
             return Refusal("The method walk is for random walks over ordered categories, such as the prior smooth.")
         return Plan(
-            "The prior is a random walk over ordered categories, which banded matrices serve.",
+            "The prior is a random walk over ordered categories, which banded matrices handle fast.",
             0.2 + seconds(problem, self.chains * (self.draws * self.thin + self.tune)),
             problem,
         )

@@ -105,7 +105,7 @@ class Nodes:
 
 
 class AbstractMixture(abc.ABC):
-    """A prior that is a one-parameter mixture of conjugate ones, so that exact methods can serve it."""
+    """A prior that is a one-parameter mixture of conjugate ones, so that exact methods can handle it."""
 
     #: The mixing hyperparameter, as results call it.
     parameter: ClassVar[str]

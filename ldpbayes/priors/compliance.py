@@ -24,7 +24,7 @@ class Compliance(AbstractPrior):
     """p′ = ((1 − γ) P, γ s): γ ~ Beta(b, c), P by a separate prior, and s ~ Dirichlet(b/m, …), all independent.
 
     The last n_laws categories are the respondents who ignore the device, γ is their share and s how they split over the m
-    laws. Where P ~ Dirichlet(α) and c = Σα, p′ is Dirichlet(α, b/m, …), which exact methods serve.
+    laws. Where P ~ Dirichlet(α) and c = Σα, p′ is Dirichlet(α, b/m, …), which exact methods handle.
 
     Parameters
     ----------

@@ -297,7 +297,7 @@ class AbstractProtocol(abc.ABC):
         Parameters
         ----------
         targets : int array
-            Positions of the categories; without any, all reports serve.
+            Positions of the categories; without any, all reports qualify.
         """
         return ListedCrafting.among(self, targets)
 

@@ -9,7 +9,7 @@ import numpy as np
 from ldpbayes import entropy
 from ldpbayes.protocols import bits, hashing
 
-#: Channels with more entries than this are not searched for the reports that serve an attack.
+#: Channels with more entries than this are not searched for the best reports of an attack.
 MAX_ENTRIES = 2**24
 #: How many public seeds an attacker is taken to try for one report.
 TRIES = 1000
@@ -17,7 +17,7 @@ _BLOCK = 2**18
 
 
 class AbstractCrafting(abc.ABC):
-    """A set of reports that serve an attack equally well, each sent with the same probability."""
+    """A set of reports that are equally good for an attack, each sent with the same probability."""
 
     @abc.abstractmethod
     def log_probabilities(self, reports) -> np.ndarray:
@@ -174,7 +174,7 @@ class PairCrafting(AbstractCrafting):
         self.targets = np.asarray(targets, dtype=np.int64)
         tails = binom.sf(np.arange(-1, self.targets.size), self.targets.size, 1 / buckets)  # P(≥ k), k = 0 … r
         self.held = int(np.flatnonzero(buckets * tails * tries >= 1)[-1])
-        self.chance = float(tails[self.held])  # that a uniform pair serves
+        self.chance = float(tails[self.held])  # that a uniform pair qualifies
         inside = binom.pmf(np.arange(self.targets.size + 1), self.targets.size, 1 / buckets)[self.held :] / self.chance
         self.mean_held = float(inside @ np.arange(self.held, self.targets.size + 1))
 

@@ -202,9 +202,9 @@ def cheater_detection(p, answers=None):
     """Cheater detection (Clark and Desharnais 1998) for one group; three latent categories.
 
     A die orders yes with probability p and the truth otherwise. Categories are honest carriers (always yes), honest
-    non-carriers (yes with probability p) and cheaters, who say no whatever the die shows. Two groups with different p
+    non-carriers (yes with probability p) and cheaters, who always say no. Two groups with different p
     identify all three: β = (λ₁ − λ₂)/(p₁ − p₂) honest non-carriers, π = λ₁ − p₁β honest carriers and γ = 1 − π − β cheaters,
-    λ the shares of yes. Whether cheaters are carriers no report tells: the prevalence lies between π and π + γ.
+    λ the shares of yes. No report shows whether cheaters are carriers: the prevalence lies between π and π + γ.
 
     Parameters
     ----------

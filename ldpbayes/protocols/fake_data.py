@@ -44,9 +44,9 @@ class FakeData(AbstractProtocol):
     -----
     The published level of RS+FD, ε with channels at ε′ = ln(d(e^ε − 1) + 1), protects one attribute while the others stay
     as they are, and does so exactly for "zeros" and for attributes of equal sizes with "uniform". Two records that differ
-    in every attribute are told apart at ε′. ``epsilon`` is ε′ and ``attribute_epsilon`` the exact level of one attribute.
-    Given the record, a report depends on one attribute at a time: no association is identified. In a collection file
-    attribute_epsilon may stand in place of epsilon. See docs/theory/association.md.
+    in every attribute can be distinguished at level ε′. ``epsilon`` is ε′ and ``attribute_epsilon`` the exact level of one
+    attribute. Given the record, a report depends on one attribute at a time: no association is identified. In a collection
+    file attribute_epsilon may stand in place of epsilon. See docs/theory/association.md.
 
     References
     ----------

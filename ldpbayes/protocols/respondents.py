@@ -14,7 +14,7 @@ from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.crafting import shares
 
-#: No targets: then every report of a protocol serves an attack as well as any other.
+#: No targets: then every report of a protocol is as good for an attack as any other.
 NOBODY = np.zeros(0, dtype=np.int64)
 
 

@@ -386,7 +386,7 @@ def _by_nuts(model, mode, run, watch, why):
     z, stats = nuts.sample(model.target, mode, run["draws"], run["chains"], rng, watch)
     run["chains"] = len(z)
     flat = z.reshape(-1, z.shape[-1])
-    reason = f"Chains in coordinates whitened by the Hessian serve every regression.{why}"
+    reason = f"Chains in coordinates whitened by the Hessian work for every regression.{why}"
     shares = model.target.likelihoods(flat, watch=watch)[1]
     return Draws(flat, shares, "nuts", reason, "", "", False, {}, stats)
 
@@ -558,7 +558,6 @@ def _undecided(tree, model):
         verb = "is a linear combination" if len(linked) == 1 else "are linear combinations"
         said = f"Over the rows with reports, {listed(linked)} {verb} of the other columns: only the prior separates them. "
     if found:
-        said += (
-            f"The reports say little about {listed(found)}: the prior decides there (posterior sd above 0.8 of the prior's)."
-        )
+        said += f"The reports carry little information on {listed(found)}: the prior decides there "
+        said += "(posterior sd above 0.8 of the prior's)."
     return said.strip()

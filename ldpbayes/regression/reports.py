@@ -38,7 +38,7 @@ class Reports:
     weight : (n,) array
         Survey weight of each row; ones without.
     pooled : Collection
-        All reports together, whatever their covariates.
+        All reports together, over all covariates.
     strata, cluster : (n,) int arrays, optional
         By whom each row was sampled.
     """

@@ -38,7 +38,7 @@ def attach(
     attrs: dict | None = None,
     known: Mapping[str, Mapping[str, np.ndarray]] | None = None,
 ) -> xr.DataTree:
-    """Return the result of a PyMC model of one's own that used ``observe``.
+    """Return the result of your own PyMC model that used ``observe``.
 
     Parameters
     ----------

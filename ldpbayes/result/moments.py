@@ -97,7 +97,7 @@ def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.
     Where the noise of the reports decides, F and P have posteriors of one shape: the interval of P is moved to the mean and
     sd of F. It keeps the shape of a posterior near zero, which no beta distribution has. Where the reports nearly give the
     values away, so that F is much narrower than P, and where P has no interval, that of a beta distribution with the mean
-    and sd of F serves.
+    and sd of F takes its place.
 
     Parameters
     ----------

@@ -351,7 +351,7 @@ def _by_rate(protocol, categories):
     def make(level):
         level = checks.probability(level, "rate")
         if level == 1:
-            raise ArgumentError("rate 1 says nothing of the values; leave those rows out.")
+            raise ArgumentError("reports at rate 1 carry no information on the values; leave those rows out.")
         epsilon = math.log1p(a * (1 - level) / level) if level > 0 else math.inf
         if epsilon <= checks.MAX_EPSILON:
             return GRR(a, epsilon)

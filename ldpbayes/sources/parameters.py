@@ -201,7 +201,7 @@ def protocol_of(
     for other in others:
         if other != first:
             raise DataError(
-                f"holds several protocols, {_named(first)} and {_named(other)}; scan the rows of each by itself",
+                f"holds several protocols, {_named(first)} and {_named(other)}; scan the rows of each separately",
                 field=COLUMN,
             )
     return Stated(first, labels)

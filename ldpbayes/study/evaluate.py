@@ -116,7 +116,7 @@ def posterior_moments(collection, prior, rng):
 def estimate_all(collection, names, prior, rng):
     """Return {(estimator, target): estimate} and {target: Σ posterior variance} for the estimators named.
 
-    Point estimates serve both targets, as in the papers; the posterior has a mean for each.
+    Point estimates are used for both targets, as in the papers; the posterior has a mean for each.
 
     Parameters
     ----------

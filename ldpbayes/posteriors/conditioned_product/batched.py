@@ -18,7 +18,7 @@ NODES, LINE = 96, 400
 PAIR_NODES = 512
 #: Nodes of a factor while the tilt is searched for.
 ROUGH = 24
-#: A tilt serves where the means add up to one within so many sds of the sum.
+#: A tilt works where the means add up to one within so many sds of the sum.
 NEAR = 0.3
 #: Means given the sum add up to one; where they miss it by more, NODES were too few for a window that small concentrations
 #: stretch, and the set is worked on alone.

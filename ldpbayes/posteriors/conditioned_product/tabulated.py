@@ -12,7 +12,7 @@ from ldpbayes.posteriors.conditioned_product.batched import _periods
 NODES, LINE = 96, 640
 #: Size of the product of all transforms below which it has died out.
 NEGLIGIBLE = 1e-10
-#: A common tilt serves sets whose means add up to one within so many sds of their sums.
+#: A common tilt works for sets whose means add up to one within so many sds of their sums.
 NEAR = 2.5
 #: Tilts that are tried before the sets that are left are given up, and complex numbers in memory at once.
 TILTS, LARGEST = 60, 4e6
@@ -73,7 +73,7 @@ def tabulate(family, index, start=None):
         mean[chosen], variance[chosen], log_evidence[chosen], rough[chosen] = found
         left = left[~near]
     if left.size:
-        raise FloatingPointError("No tilt serves some sets of factors.")
+        raise FloatingPointError("No tilt works for some sets of factors.")
     return Tabulated(mean, variance, log_evidence, rough)
 
 

@@ -83,7 +83,7 @@ def merged(rows):
 
 
 def entries(likelihoods):
-    """Return the rows × categories of the cells that only rows or a summary can serve."""
+    """Return the rows × categories of the cells that need rows or a summary."""
     held = (one.rows() for one in likelihoods if one.separable() is None)
     return sum(rows.n_rows * rows.n_categories for rows in held if rows is not None)
 

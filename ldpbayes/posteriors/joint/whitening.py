@@ -136,7 +136,7 @@ class Arrow(AbstractCoordinates):
         blocks = np.empty((cells, width, width))
         for j in range(width):
             direction = np.zeros(centre.size)
-            direction[start + j :: width] = 1.0  # cells do not meet: one difference serves all
+            direction[start + j :: width] = 1.0  # cells do not meet: one difference does for all
             blocks[:, :, j] = along(direction)[start:].reshape(cells, width)
         return cls._of(centre, start, columns, blocks)
 

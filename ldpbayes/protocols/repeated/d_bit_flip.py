@@ -38,7 +38,7 @@ class DBitFlip(AbstractHistories):
     sampled : int
         d, from 1 to b.
     flip : float
-        Probability from 0, without which further reports say nothing new, to below 1/2 (output perturbation).
+        Probability from 0, without which further reports add nothing, to below 1/2 (output perturbation).
     times : int, or pairs (int, int), optional
         How many reports a user sends, or the law of that number; see ``AbstractHistories``.
 
@@ -76,7 +76,7 @@ class DBitFlip(AbstractHistories):
         object.__setattr__(self, "sampled", checks.integer(self.sampled, "sampled", 1, self.buckets))
         object.__setattr__(self, "flip", checks.probability(self.flip, "flip"))
         if self.flip >= 0.5:
-            raise ArgumentError(f"flip must be below 1/2, got {self.flip!r}; such reports say nothing or the opposite.")
+            raise ArgumentError(f"flip must be below 1/2, got {self.flip!r}; at 1/2 reports carry no information.")
         object.__setattr__(self, "times", check_times(self.times))
 
     @property

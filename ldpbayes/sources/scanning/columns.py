@@ -161,7 +161,7 @@ def reports(protocol, batch, names, labels, labelled):
 
 
 def _from_numbers(protocol, batch, names):
-    """Return sets whose bytes, or whose zeros and ones, stand in columns of their own."""
+    """Return sets whose bytes, or whose zeros and ones, stand in separate columns."""
     pa = optional("pyarrow", "Scanning reports")
     a, table = protocol.n_categories, np.empty((batch.num_rows, len(names)), dtype=np.uint8)
     most = 255 if len(names) < a else 1

@@ -23,7 +23,7 @@ from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.scanning.spark import SparkFiles
 from ldpbayes.sources.scanning.tables import AbstractPiece, in_order, open_source
 
-#: Up to this ε the expansion at a point is within a tenth of a posterior sd whatever the number of reports.
+#: Up to this ε the expansion at a point is within a tenth of a posterior sd for any number of reports.
 PLAIN = 1.5
 #: Beyond, cells keep a sample of so many reports for the check of their summary.
 SAMPLED = 10_000
@@ -226,7 +226,7 @@ def scan(
         a country will be added. By default every cell has its own.
     sample : int, optional
         Keep up to so many reports of each cell by chance, by which ``fit`` predicts the error of its summary. By default
-        10,000 where ε is above 1.5, and none below, where a bound serves.
+        10,000 where ε is above 1.5, and none below, where a bound is enough.
     jobs : int
         Threads that read and count.
     categories : sequence of str, optional

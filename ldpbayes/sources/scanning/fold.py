@@ -145,7 +145,7 @@ class Fold:
             if other is not None:
                 stated = parse_protocol(str(values[other])).protocol
                 raise DataError(
-                    f"states {shown(stated)} beside {shown(self.protocol)}; scan the rows of each protocol by itself",
+                    f"states {shown(stated)} beside {shown(self.protocol)}; scan the rows of each protocol separately",
                     line=int(np.argmax(codes == other)),
                     field=COLUMN,
                 )

@@ -23,7 +23,7 @@ from ldpbayes.study.runner import grid
 ALPHAS = {"jeffreys": 0.5, "flat": 1.0}
 #: The learnt prior enters from so many categories on, as in fits by default.
 LEAST_LEARNT = 20
-#: Tables of GRR serve every replication with at least this Σα.
+#: Tables of GRR are shared by every replication with at least this Σα.
 SMALL = 6.0
 
 

@@ -152,7 +152,7 @@ def losses_of(found, aims):
     Parameters
     ----------
     found : dict
-        {(estimator, target): (R, a) array}; a target None serves every aim.
+        {(estimator, target): (R, a) array}; the target None stands for every target.
     aims : dict
         {target: (R, a) array}.
     """
