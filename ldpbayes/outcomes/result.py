@@ -282,7 +282,7 @@ class PrivateGroups:
         if self.sampling == "mcmc":
             drawn = f"Chains with R-hat {self.r_hat:.3f} and {self.effective_draws:.0f} effective draws."
         else:
-            drawn = f"Weighted draws with Pareto k-hat {self.k_hat:.2f}, worth {self.effective_draws:.0f}."
+            drawn = f"Weighted draws: Pareto k-hat {self.k_hat:.2f}, {self.effective_draws:,.0f} effective."
         return f"{'' if self.trusted else 'Do not trust these groups yet: '}{self.reason} {drawn}"
 
     def _summarised(self, draws: np.ndarray, extra: dict[str, Any], ci_prob: float | None) -> xr.Dataset:
