@@ -293,3 +293,21 @@ def test_weights_and_respondents_who_ignore_the_device():
     curve = sensitivity(wrapped, "yes", points=3)
     assert curve.answer[0] == pytest.approx(MLE()(collection).distribution[1], abs=1e-4)
     assert curve.error[0] == pytest.approx(MLE()(collection).standard_error[1], rel=0.02)  # both know the design
+
+
+def test_the_sd_of_gamma_knows_the_design_of_the_sample():
+    rng = np.random.default_rng(4)
+    strata = np.arange(600) % 3
+    answers = designs.kuk(0.8, 0.2, cards=2).privatize((rng.random(600) < DESIGN["shares"][strata]).astype(int), rng)
+    settings = ["no", "yes"], designs.kuk(0.8, 0.2, cards=2), answers
+    weighted = Collection.from_sample(*settings, weights=DESIGN["weights"][strata], strata=strata)
+    found = weighted.with_noncompliers({"none red": "0"})
+    plain = Collection.from_sample(*settings, weights=np.ones(600)).with_noncompliers({"none red": "0"}).noncompliance().sd
+    tree = fit(found, random_seed=1, draws=50)
+    effect = tree.attrs["design_effect"]
+    assert effect > 1.2
+    assert found.noncompliance().sd == pytest.approx(plain * np.sqrt(tree.attrs["kish_effect"]), rel=0.05)
+    assert tree.attrs["noncompliance_sd"] == pytest.approx(
+        found.noncompliance().sd * np.sqrt(effect / tree.attrs["kish_effect"])
+    )
+    assert f"with a design effect of {effect:.3g}, determine" in tree.attrs["noncompliance"]

@@ -166,9 +166,10 @@ def named_laws(pairs):
 def say_noncompliance(collection):
     """Print to standard error what the design can say of the share who ignore the device, before the fit takes its time."""
     from ldpbayes.collections import Collection
+    from ldpbayes.posteriors.base import scaled
 
     if isinstance(collection, Collection) and collection.n_laws:
-        found = collection.noncompliance()
+        found = scaled(collection).noncompliance()
         if found.identified:  # otherwise fit refuses with that sentence, or the user stated a prior
             typer.echo(found.sentence, err=True)
 

@@ -332,7 +332,8 @@ class Collection:
         """Return whether the reports identify the share γ of respondents who ignore the device, and how well.
 
         γ is identified where the rank of [Q₁ q₁; Q₂ q₂; …] is above that of the stacked Q. Otherwise the interval of the γ
-        that have the reports that came in follows from p′ ≥ 0.
+        that have the reports that came in follows from p′ ≥ 0. Of a sample with weights the sd takes their effect into
+        account; a fit states it with the design effect, which strata and clusters change.
 
         Parameters
         ----------

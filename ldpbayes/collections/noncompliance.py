@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -40,7 +41,8 @@ class Identification:
     low, high : float
         The γ between which the reports do not decide, found from these reports; both nan where γ is identified.
     sd : float
-        The sd of γ that the design gives at this number of reports; inf where it is not identified.
+        The sd of γ that the design gives at this number of reports, of a weighted sample times the root of its design
+        effect; inf where it is not identified.
     sentence : str
     """
 
@@ -112,12 +114,13 @@ def named(collection: Collection) -> Collection:
     return replace(collection, derived=(*missing, *collection.derived)) if missing else collection
 
 
-def identification(collection: Collection, gamma: float = GAMMA) -> Identification:
-    """Return what the reports can say of γ; see Collection.noncompliance."""
+def identification(collection: Collection, gamma: float = GAMMA, reports: float | None = None) -> Identification:
+    """Return what the reports can say of γ, as if there were so many; see Collection.noncompliance."""
     n_laws, size = collection.n_laws, collection.n_categories
     if not n_laws:
         raise ArgumentError("noncompliance needs a collection made by with_noncompliers.")
-    a, n = size - n_laws, collection.n_reports
+    a, n = size - n_laws, collection.n_reports if reports is None else reports
+    effect = 1.0 if collection.survey is None else collection.survey.known_effect()
     listable = all(tally.protocol.decoder() is not None for tally in collection.tallies)
     parts = [_design(tally, listable, a, gamma) for tally in collection.tallies]
     null = null_space(np.concatenate([part for part, _ in parts]))
@@ -125,10 +128,11 @@ def identification(collection: Collection, gamma: float = GAMMA) -> Identificati
     identified = bool((np.abs(null @ ignoring) < 1e-7).all())
     fitted = _fitted(collection, parts) if listable else _improved(collection)
     if identified:
-        sd = _sd(parts, fitted, ignoring, a, gamma)
+        sd = _sd(parts, fitted, ignoring, a, gamma) * math.sqrt(effect * collection.n_reports / n)
+        worth = f", with a design effect of {effect:.3g}," if collection.survey is not None else ""
         sentence = (
-            f"The share γ of respondents who ignore the device is identified; at γ = {gamma:g} these {n:,} reports "
-            f"determine it to a standard deviation of {sd:.2g}."
+            f"The share γ of respondents who ignore the device is identified; at γ = {gamma:g} these {n:,.0f} reports"
+            f"{worth} determine it to a standard deviation of {sd:.2g}."
         )
         if sd > gamma:
             sentence += " That is more than γ itself: the prior of γ decides."
@@ -137,8 +141,8 @@ def identification(collection: Collection, gamma: float = GAMMA) -> Identificati
     sentence = (
         "No number of reports through these channels identifies the share γ of respondents who ignore the device: every γ "
         f"from {low:.3g} to {high:.3g} gives the reports that came in. A second channel with another ε, or asking some "
-        "of the respondents directly, may identify it; with an informative prior, such as Compliance(gamma=(2, 18)), "
-        "a fit is possible whose γ follows the prior within that interval."
+        "of the respondents directly, may identify it; with an informative prior, such as Compliance(gamma=(2, 18)) or "
+        "--noncompliance-prior 2,18, a fit is possible whose γ follows the prior within that interval."
     )
     return Identification(False, low, high, float("inf"), sentence)
 

@@ -396,6 +396,12 @@ class Survey:
         for key, rows in groups.items():
             yield key, self.place[rows], self.counts[rows]
 
+    def known_effect(self) -> float:
+        """Return the design effect where it is known, otherwise that of the weights alone."""
+        if self.effect is not None:
+            return self.effect.value
+        return float(self.n * (self.counts @ self.weights**2) / (self.counts @ self.weights) ** 2)
+
     def totals(self, tallies: Sequence) -> list[np.ndarray]:
         """Return the weight of every distinct report of each tally: Σ w = n, or n / deff where the effect is known."""
         scale = (self.n if self.effect is None else self.n / self.effect.value) / float(self.counts @ self.weights)

@@ -124,7 +124,7 @@ def findings(tree, collection: Collection, prior) -> dict:
         reports allow; noncompliance_sd: the sd that the design gives; compliance: the test of full compliance and the Bayes
         factor, with compliance_statistic, compliance_p, compliance_gamma and log_bayes_factor_noncompliance.
     """
-    found = collection.noncompliance()
+    found = scaled(collection).noncompliance()
     facts = {"noncompliance": f"{EXPLANATION} {_said(found)}", "noncompliance_sd": found.sd}
     if not found.identified:
         return facts | {"noncompliance_low": found.low, "noncompliance_high": found.high}
@@ -247,7 +247,8 @@ def sensitivity(
     points = checks.integer(points, "points", minimum=2)
     if collection.n_laws > 1:
         raise InfeasibleError("A sensitivity curve needs one law of those who ignore the device; ask for one at a time.")
-    rows, found = scaled(collection).rows, collection.noncompliance()
+    collection = scaled(collection)
+    rows, found = collection.rows, collection.noncompliance()
     if rows.n_rows * rows.n_categories > MAX_ENTRIES:
         raise InfeasibleError(f"A sensitivity curve needs likelihood rows of at most {MAX_ENTRIES} entries.")
     low, high = found.low, found.high

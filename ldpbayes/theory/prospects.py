@@ -10,6 +10,7 @@ from scipy.special import ndtr, ndtri
 
 from ldpbayes import checks
 from ldpbayes.collections import Collection, Tally
+from ldpbayes.collections.noncompliance import identification
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols import AbstractProtocol, make_protocol
 from ldpbayes.protocols.base import MAX_LISTED
@@ -264,7 +265,8 @@ def noncompliance(protocols, n: float, laws: Mapping, *, gamma: float = 0.1, p=N
     collection = Collection(tuple(_labels(a)), tuple(tallies)).with_noncompliers(laws)
     mixed = np.append((1 - gamma) * p, np.full(len(laws), gamma / len(laws)))
     expected = [_expected_tally(one.protocol, mixed, users, one.name) for one in collection.tallies]
-    return dataclasses.replace(collection, tallies=tuple(expected)).noncompliance(gamma)
+    held = dataclasses.replace(collection, tallies=tuple(expected))
+    return identification(held, gamma, max(n, 1))
 
 
 def _labels(a):

@@ -65,6 +65,14 @@ def test_extended_crosswise_tells_who_ignores_it():
     assert not prospects.noncompliance([crosswise(p)], n, law).identified
 
 
+def test_the_sd_of_gamma_falls_with_the_root_of_the_reports_where_they_cannot_be_listed():
+    """No more than 20,000 reports are simulated to stand for the channel; the sd is that of all."""
+    oue = make_protocol("oue", list(map(str, range(17))), {"epsilon": 1.0})
+    few, many = (prospects.noncompliance([oue], n, {"silent": "no bits"}) for n in (1e5, 1e7))
+    assert few.sd == pytest.approx(10 * many.sd) and 5e-4 < few.sd < 2e-3
+    assert "these 10,000,000 reports" in many.sentence
+
+
 def test_widest_interval_has_a_floor_that_subset_selection_attains():
     for a, epsilon in ((2, 0.5), (16, 1.0), (50, 2.0)):
         one = planning.plan(n_categories=a, epsilon=epsilon, n=5000, kind="half_width", protocols="subset")[0]
