@@ -76,6 +76,7 @@ def test_rows_of_one_cluster_in_every_stratum_and_other_designs_without_variance
         (({"population": 5}), DataError, "must not be below the 6 sampled units"),
         (({"population": "many"}), ArgumentError, "positive number"),
         (({"strata": list("aaabbb"), "population": {"a": 9}}), ArgumentError, "that of 'b' is missing"),
+        (({"population": {"a": 9}}), ArgumentError, "by stratum needs the strata"),
         (({"weights": [1, 2]}), ArgumentError, "one entry per row"),
     ):
         with pytest.raises(error, match=match):
@@ -182,7 +183,7 @@ def test_columns_of_files_and_frames(tmp_path, capsys):
     plain = Collection.from_sample(["no", "yes"], GRR(2, 2.0), reports, **own)
     errors = [MLE()(one).standard_error for one in (found, frame, plain)]
     np.testing.assert_allclose(errors, np.tile(errors[2], (3, 1)))
-    assert found.survey.sentence() == "Sampled with weights, 3 strata and 8 clusters."
+    assert found.survey.sentence() == "Sampled with weights, 3 strata and 24 clusters."  # villages of the same name in each
     write_collection(found, tmp_path / "y.toml")
     np.testing.assert_allclose(MLE()(read_collection(tmp_path / "y.toml")).standard_error, errors[0])
     cells = read_frame(table, GRR(2, 2.0), "answer", categories=["no", "yes"], weight="w", cluster="village", by="region")
@@ -192,6 +193,44 @@ def test_columns_of_files_and_frames(tmp_path, capsys):
     assert list(read_collection(tmp_path / "z.toml")) == list(cells)
     status, out, _ = run(capsys, "fit", path, "--draws", "100", "--seed", "1", "--population", "r0=90,r1=90,r2=90")
     assert status == 0 and "a finite population" in out and "mean of F" not in out
+
+
+def test_cells_are_domains_of_one_sample(tmp_path):
+    """Women of a sample: units without any of them count, n_h and f_h are those of the sample (written out with loops)."""
+    path = written(tmp_path)
+    rows = [line.split(",") for line in (tmp_path / "t.csv").read_text().split()[1:]]
+    lines = [",".join([*row, "m" if i % 19 else "f"]) for i, row in enumerate(rows)]
+    (tmp_path / "t.csv").write_text("\n".join(["w,region,village,answer,sex", *lines]) + "\n")
+    w, y = np.array([float(row[0]) for row in rows]), np.array([row[3] == "yes" for row in rows], dtype=float)
+    here, region = np.arange(len(rows)) % 19 == 0, np.array([row[1] for row in rows])
+    units = np.array([f"{row[1]} {row[2]}" for row in rows])
+    high, low = GRR(2, 2.0).channel()[1, ::-1]
+    mean = (w * here) @ y / (w @ here)
+    z, device = w * here * (y - mean) / (w @ here), high * (1 - high)
+    assert len(set(units[here])) < len(set(units)) == 24
+    population = {"r0": 20, "r1": 30, "r2": 40}
+    for clusters, stated in ((True, None), (True, population), (False, None)):
+        variance = 0.0
+        for h in np.unique(region):
+            of = units[region == h] if clusters else np.arange(int((region == h).sum()))
+            totals = np.array([z[region == h][of == one].sum() for one in np.unique(of)])
+            f = 0.0 if stated is None else totals.size / stated[h]
+            variance += (1 - f) * totals.size / (totals.size - 1) * ((totals - totals.mean()) ** 2).sum()
+            variance += f * device * ((w * here / (w @ here))[region == h] ** 2).sum()
+        settings = {"by": "sex", "population": stated}
+        if not clusters:
+            path.write_text(TOML.replace('cluster = "village"\n', ""))
+        cells = read_collection(path, **settings)
+        found = MLE()(cells["f",])
+        assert found.distribution[1] == pytest.approx((mean - low) / (high - low), abs=1e-6)
+        assert found.standard_error[1] == pytest.approx(np.sqrt(variance) / (high - low), rel=1e-5)
+    table = pyarrow.csv.read_csv(tmp_path / "t.csv")
+    columns = {"weight": "w", "strata": "region", "by": "sex", "categories": ["no", "yes"]}
+    frame = read_frame(table, GRR(2, 2.0), "answer", **columns)
+    assert frame["f",].survey == cells["f",].survey
+    write_collection(cells, tmp_path / "z.toml")
+    again = read_collection(tmp_path / "z.toml")
+    assert MLE()(again["f",]).standard_error[1] == pytest.approx(found.standard_error[1])
 
 
 def test_a_population_alone_is_a_design_too(tmp_path, capsys):

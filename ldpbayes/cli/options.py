@@ -112,7 +112,13 @@ def population_of(text):
         return None
     if "=" not in text:
         return _number(text)
-    return {name.strip(): _number(size) for name, _, size in (part.partition("=") for part in text.split(","))}
+    sizes: dict = {}
+    for part in text.split(","):
+        name, _, size = part.partition("=")
+        if name.strip() in sizes:
+            raise ArgumentError(f"population must name every stratum once, got {shown(name.strip())} twice.")
+        sizes[name.strip()] = _number(size)
+    return sizes
 
 
 def count_of(text, name):

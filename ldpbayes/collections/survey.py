@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,10 @@ from ldpbayes.likelihoods import PseudoRows, Rows, StackedRows
 
 #: Directions in which the scores vary by less than this share of the largest variance carry no information.
 RANK_TOLERANCE = 1e-10
+#: With fewer degrees of freedom a design effect is itself uncertain: quantiles of t are 4 % and more above normal ones.
+FEW = 30
+#: The one stratum of a sample without strata, which no label can have.
+ALL = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +71,12 @@ class DesignEffect:
                 f" It is the mean over {self.effects.size} directions, in which it goes from {self.effects[-1]:.3g} to "
                 f"{self.effects[0]:.3g}: intervals are right on average, not for each category."
             )
+        if 0 < self.degrees < FEW:
+            freedom = f"{self.degrees} degree{'s' if self.degrees > 1 else ''} of freedom"
+            text += (
+                f" It is estimated with {freedom} (sampled units less strata), and intervals take it as known: they are "
+                "somewhat too narrow."
+            )
         return text
 
 
@@ -79,6 +89,7 @@ def design_effect(
     *,
     counts: ArrayLike | None = None,
     device: ArrayLike | None = None,
+    frame: Mapping[str, tuple[float, float]] | None = None,
 ) -> DesignEffect:
     """Return the linearized design effect of an estimate that solves Σ w_i s_i(θ) = 0.
 
@@ -106,6 +117,10 @@ def design_effect(
     device : (k, k) array, optional
         Covariance of one score given the true answer. The randomness of the device does not shrink as the sample takes in
         the population: this part keeps its weight f_h.
+    frame : mapping, optional
+        Where the rows are a domain of a larger sample, such as its women: units sampled and their total weight in every
+        stratum of the whole sample. n_h and f_h are then those of the sample, whose units without anybody of the domain
+        have z_hc = 0.
 
     Returns
     -------
@@ -138,7 +153,7 @@ def design_effect(
     w = w * (n / float(c @ w))
     s = s - (c * w) @ s / n
     under_random = n / (n - 1) * (s.T * (c * w)) @ s
-    variance, units = _variance(s * w[:, None], w, c, stratum, labels, clusters, population, device)
+    variance, units = _variance(s * w[:, None], w, c, stratum, labels, clusters, population, device, frame)
     values, vectors = np.linalg.eigh(under_random)
     known = values > max(RANK_TOLERANCE * values[-1], np.finfo(float).tiny)
     degrees = int(units - len(labels))
@@ -161,6 +176,7 @@ def _variance(
     clusters: Any,
     population: Any,
     device: Any,
+    frame: Mapping | None,
 ) -> tuple[np.ndarray, float]:
     """Return (variance over the design of the total of z, number of sampled units)."""
     if clusters is None:
@@ -171,8 +187,11 @@ def _variance(
         unit_stratum, many = pairs // len(names), np.ones(len(pairs))
         totals = np.zeros((len(pairs), z.shape[1]))
         np.add.at(totals, place.ravel(), c[:, None] * z)
-    sampled = np.bincount(unit_stratum, many, len(labels))
-    fraction = _fractions(population, labels, sampled, np.bincount(stratum, c * w, len(labels)), clusters is not None)
+    found = np.bincount(unit_stratum, many, len(labels))
+    weight = np.bincount(stratum, c * w, len(labels))
+    held = dict(zip(map(str, labels), zip(found, weight, strict=True), strict=True)) if frame is None else frame
+    sampled = np.array([held[str(label)][0] for label in labels])
+    fraction = _fractions(population, labels, held, clusters is not None)
     variance = np.zeros((z.shape[1], z.shape[1]))
     for h, label in enumerate(labels):
         if fraction[h] < 1:
@@ -184,27 +203,33 @@ def _variance(
                     "its population"
                 )
             here = unit_stratum == h
-            apart = totals[here] - many[here] @ totals[here] / sampled[h]
-            variance += (1 - fraction[h]) * sampled[h] / (sampled[h] - 1) * (apart.T * many[here]) @ apart
+            mean = many[here] @ totals[here] / sampled[h]
+            apart = totals[here] - mean
+            within = (apart.T * many[here]) @ apart + (sampled[h] - found[h]) * np.outer(mean, mean)
+            variance += (1 - fraction[h]) * sampled[h] / (sampled[h] - 1) * within
     if device is not None and fraction.any():
         variance += float(fraction[stratum] @ (c * w**2)) * np.atleast_2d(np.asarray(device, dtype=float))
     return variance, float(sampled.sum())
 
 
-def _fractions(population: Any, labels: list, sampled: np.ndarray, weight: np.ndarray, clustered: bool) -> np.ndarray:
+def _fractions(population: Any, labels: list, frame: Mapping, clustered: bool) -> np.ndarray:
     """Return f_h, the share of the population's units that were sampled, by stratum."""
     if population is None:
         return np.zeros(len(labels))
+    sampled, weight = np.array([frame[str(label)] for label in labels]).T
+    units, whole = np.sum(list(frame.values()), axis=0)
     if isinstance(population, Mapping):
+        if labels == [ALL]:
+            raise ArgumentError("population by stratum needs the strata of the sample; state them, or one number.")
         known = {str(label): size for label, size in population.items()}
         missing = [label for label in labels if str(label) not in known]
         if missing:
             raise ArgumentError(f"population must have the size of every stratum, that of {shown(missing[0])} is missing.")
         size = np.array([_size(known[str(label)]) for label in labels])
     elif clustered:
-        size = _size(population) * sampled / sampled.sum()
+        size = _size(population) * sampled / units
     else:
-        size = _size(population) * weight / weight.sum()
+        size = _size(population) * weight / whole
     if (sampled > size * (1 + 1e-9)).any():
         h = int(np.argmax(sampled / size))
         where = f" of stratum {shown(labels[h])}" if len(labels) > 1 else ""
@@ -246,7 +271,7 @@ def _column(values: Any, size: int, name: str) -> np.ndarray:
 def _codes(labels: Any, size: int, name: str) -> tuple[np.ndarray, list]:
     """Return (whole number per row, label of each number); None is one group."""
     if labels is None:
-        return np.zeros(size, dtype=np.int64), [name]
+        return np.zeros(size, dtype=np.int64), [ALL]
     array = np.asarray(labels, dtype=object)
     if array.shape != (size,):
         raise ArgumentError(f"{name} must have one entry per row of the scores ({size}), got shape {array.shape}.")
@@ -322,6 +347,39 @@ class SampleColumns:
         kept = channel[asked], place[asked], counts[asked], weights[asked]
         return Survey(*kept, strata, clusters, self.population)
 
+    def surveys(self, cells: Mapping[tuple, Sequence]) -> dict[tuple, Survey]:
+        """Return the Survey of every cell: domains of one sample, of which all know the strata.
+
+        Parameters
+        ----------
+        cells : mapping
+            From the key of a cell to what ``survey`` takes.
+        """
+        made = {key: self.survey(parts) for key, parts in cells.items()}
+        if len(made) == 1:
+            return made
+        held = list(made.values())
+        counts = np.concatenate([one.counts for one in held])
+        weights = counts * np.concatenate([one.weights for one in held])
+        columns = [[one.strata for one in held], [one.clusters for one in held]]
+        strata, clusters = (None if column[0] is None else np.concatenate(column).astype(str) for column in columns)
+        names, stratum = (np.array([ALL]), np.zeros(len(counts), int)) if strata is None else _numbered(strata)
+        units = np.bincount(stratum, counts, len(names))
+        if clusters is not None:
+            labels, cluster = _numbered(clusters)
+            units = np.bincount(np.unique(stratum * len(labels) + cluster) // len(labels), minlength=len(names)).astype(
+                float
+            )
+        sums = zip(units.tolist(), np.bincount(stratum, weights, len(names)).tolist(), strict=True)
+        frame = dict(zip(names.tolist(), sums, strict=True))
+        return {key: replace(one, frame=frame) for key, one in made.items()}
+
+
+def _numbered(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (distinct labels, whole number of each entry)."""
+    names, numbers = np.unique(labels, return_inverse=True)
+    return names, numbers.ravel()
+
 
 def _blank(cell: Any) -> bool:
     return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())
@@ -351,6 +409,8 @@ class Survey:
         As in ``design_effect``.
     effect : DesignEffect or None
         Where it is known, the likelihood's weights add up to n / deff, otherwise to n.
+    frame : mapping or None
+        The strata of the sample that this one is a domain of, as in ``design_effect``.
     """
 
     channel: np.ndarray
@@ -361,6 +421,7 @@ class Survey:
     clusters: np.ndarray | None = None
     population: float | Mapping | None = None
     effect: DesignEffect | None = None
+    frame: Mapping[str, tuple[float, float]] | None = None
 
     def __post_init__(self) -> None:
         check_weights(self.weights)
@@ -368,7 +429,7 @@ class Survey:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Survey):
             return NotImplemented
-        names = ("channel", "place", "counts", "weights", "strata", "clusters", "population")
+        names = ("channel", "place", "counts", "weights", "strata", "clusters", "population", "frame")
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
 
     def __hash__(self) -> int:
@@ -431,15 +492,24 @@ class Survey:
     def design(self, scores: np.ndarray, device: np.ndarray | None = None) -> DesignEffect:
         """Return the design effect of scores, one row per entry."""
         return design_effect(
-            scores, self.weights, self.strata, self.clusters, self.population, counts=self.counts, device=device
+            scores,
+            self.weights,
+            self.strata,
+            self.clusters,
+            self.population,
+            counts=self.counts,
+            device=device,
+            frame=self.frame,
         )
 
     def sentence(self) -> str:
         """Return how these respondents were sampled."""
         parts = ["weights"] if np.ptp(self.weights) > 0 else []
-        for labels, name in ((self.strata, "strata"), (self.clusters, "clusters")):
-            if labels is not None:
-                parts.append(f"{len(set(labels.tolist())):,} {name}")
+        if self.strata is not None:
+            parts.append(f"{len(set(self.strata.tolist())):,} strata")
+        if self.clusters is not None:  # equal labels in two strata are two clusters
+            within = np.zeros(len(self.clusters)) if self.strata is None else self.strata
+            parts.append(f"{len(set(zip(within.tolist(), self.clusters.tolist(), strict=True))):,} clusters")
         parts += ["a finite population"] if self.population is not None else []
         named = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
         return f"Sampled with {named or 'equal weights'}."

@@ -149,10 +149,11 @@ def read_table(
     labels = channels.categories or tuple(str(i) for i in range(channels.protocols[0].n_categories))
     if sample:
         made = {}
-        for key in keys:
-            held: list[Any] = [cells[key] for cells in found if key in cells]
-            survey = sample.survey([(i, *rest) for i, (_, *rest) in enumerate(held)])
-            made[key] = Collection(labels, tuple(tally for tally, *_ in held), survey=survey, **({} if by else texts))
+        split: dict[Any, list[Any]] = {key: [cells[key] for cells in found if key in cells] for key in keys}
+        surveys = sample.surveys({key: [(i, *rest) for i, (_, *rest) in enumerate(held)] for key, held in split.items()})
+        for key, held in split.items():
+            tallies = tuple(tally for tally, *_ in held)
+            made[key] = Collection(labels, tallies, survey=surveys[key], **({} if by else texts))
         return Cells(made, by, id=texts.get("id", "cells")) if by else made[()]
     groups = {key: [cells[key][0] for cells in found if key in cells] for key in keys}
     if by:

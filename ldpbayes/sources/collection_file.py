@@ -138,10 +138,11 @@ def _read_samples(path, categories, channels, by, sample, facts):
     read = [cells for one in found for cells in one]
     keys = sorted_keys({key for part in read for key in part})
     shared = {name: facts[name] for name in facts if name not in ("id", "title")}
+    groups = {key: [part[key] for part in read if key in part] for key in keys}
+    surveys = sample.surveys({key: [(i, *rest) for i, (_, *rest) in enumerate(held)] for key, held in groups.items()})
     made = {}
-    for key in keys:
-        held = [part[key] for part in read if key in part]
-        survey = sample.survey([(i, *rest) for i, (_, *rest) in enumerate(held)])
+    for key, held in groups.items():
+        survey = surveys[key]
         texts = {"id": ", ".join(map(str, key)), **shared} if by else facts
         made[key] = Collection(tuple(categories), tuple(tally for tally, *_ in held), survey=survey, **texts)
     return Cells(made, by, id=facts["id"], title=facts.get("title", "")) if by else made[()]
