@@ -47,13 +47,16 @@ def shown(value: object) -> str:
 def listed(names: Iterable[object], most: int = 12) -> str:
     """Return names joined by commas; of more than ``most`` the first ones and their number. Odd ones are quoted.
 
+    Semicolons separate names that hold commas, such as those of cells by several columns.
+
     Examples
     --------
     >>> listed("abcd", most=3)
     'a, b, c, … (4 in all)'
     """
     texts = [str(name) if len(str(name)) <= MAX_SHOWN and str(name).isprintable() else shown(name) for name in names]
-    return ", ".join(texts) if len(texts) <= most else f"{', '.join(texts[:most])}, … ({len(texts)} in all)"
+    between = "; " if any(", " in text for text in texts) else ", "
+    return between.join(texts) if len(texts) <= most else f"{between.join([*texts[:most], '…'])} ({len(texts)} in all)"
 
 
 class _Short(reprlib.Repr):

@@ -138,7 +138,8 @@ def test_summaries_of_groups_name_the_ends(regions):
     mean = tree["summary"]["mean"].sel(target="distribution", category="unsatisfied").values
     text = summary.summary_of_fit(tree)
     assert text.startswith("From 24,000 reports in 60 groups, the share of unsatisfied is estimated between")
-    assert f"in {cells.labels[int(mean.argmin())]} (95 % interval" in text
+    region, year = cells.labels[int(mean.argmin())].split(", ")
+    assert f"in {region}, year {year} (95 % interval" in text
     assert f"in {cells.labels[int(mean.argmax())]} (" in text
 
 

@@ -13,7 +13,7 @@ import pytest
 from commands import run
 
 import ldpbayes as lb
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, listed
 from ldpbayes.pages import Column, Kind, Note, Page, Table, show, write
 from ldpbayes.pages.crosscheck import of_crosscheck
 from ldpbayes.pages.fit import of_fit
@@ -448,3 +448,13 @@ def test_what_a_prior_learns_has_no_estimate_beside_the_derived_quantities():
     every = lb.fit(cells, "learnt", random_seed=1, draws=25)
     assert of_fit(every, collection=cells).facts["derived"]["alpha"]["mean"].shape == (2,)
     assert plots.plot_forest(tree) is not None and plots.plot_groups(every) is not None
+
+
+def test_documents_say_what_their_columns_are():
+    """Below each table, where a heading is not clear by itself; names of cells with commas are kept apart."""
+    page = of_fit(lb.fit(lb.load_example("nigeria"), random_seed=1))
+    for renderer in ("html", "markdown", "latex"):
+        text = page.render(renderer)
+        assert "Unbiased estimate, by inverting the channel" in text, renderer
+    assert "\\resizebox" in page.render("latex")
+    assert listed(["0, a", "1, b", "2, c"], most=2) == "0, a; 1, b; … (3 in all)"

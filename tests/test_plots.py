@@ -96,3 +96,17 @@ def test_missing_matplotlib_is_a_sentence(minarets, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(lb.InfeasibleError, match=r"ldpbayes\[plots\]"):
         plots.plot_forest(minarets)
+
+
+def test_a_legend_is_as_wide_as_its_figure():
+    """Long labels take fewer columns: none is cut at the edge."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    curves = {"extended_crosswise": np.array([0.1, 0.01]), "bound": np.array([0.09, 0.009])}
+    curves["open answers"] = curves["bound"] / 2
+    chosen = (300.0, 0.03, "extended_crosswise")
+    figure = plots.plot_plan("n", np.array([100.0, 1000.0]), curves, label="error", chosen=chosen)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    box = figure.legends[0].get_window_extent(canvas.get_renderer())
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.width

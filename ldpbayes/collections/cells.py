@@ -329,7 +329,8 @@ class Cells(Mapping):
                 found.setdefault(sentence, []).append(label)
         said = []
         for sentence, labels in found.items():
-            named = ", ".join(labels[:8]) + (", …" if len(labels) > 8 else "")
+            between = "; " if any(", " in label for label in labels) else ", "
+            named = between.join([*labels[:8], *(["…"] if len(labels) > 8 else [])])
             said.append(sentence if len(labels) == len(self) else f"Cells {named}: {sentence}")
         return " ".join(said)
 

@@ -3,6 +3,7 @@
 import hashlib
 import math
 import platform
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -45,8 +46,13 @@ def about(collection: Collection | Cells) -> dict[str, str]:
         per = f"{sizes.min():,} to {sizes.max():,} reports" if sizes.min() < sizes.max() else number_of(sizes[0], "report")
         found["Groups"] = f"{len(collection):,} groups by {' and '.join(collection.by)}, with {per} each."
     if first:
-        found |= {"Notes": first.notes.strip(), "Source": first.citation, "Licence": first.licence}
+        found |= {"Notes": _paragraphs(first.notes), "Source": first.citation, "Licence": first.licence}
     return {heading: text for heading, text in found.items() if text}
+
+
+def _paragraphs(text):
+    """Return text with one line a paragraph: a line that does not end a sentence goes on in the next."""
+    return re.sub(r"(?<![.!?:;)])[ \t]*\n[ \t]*(?=\S)", " ", text.strip())
 
 
 def _answered(collection):

@@ -103,14 +103,30 @@ def _pairs_table(pairs, percent):
     columns = (
         Column("first", "attribute", "text"),
         Column("second", "and", "text"),
-        Column("cramers_v", "Cramér's V", spec=".3f"),
-        Column("cramers_v_interval", percent, "interval", spec=".3f", full=f"{percent} interval of V"),
-        Column("odds_ratio", "odds ratio", spec=".3g", priority=1),
         Column(
-            "odds_ratio_interval", percent, "interval", spec=".3g", priority=2, full=f"{percent} interval of the odds ratio"
+            "cramers_v",
+            "Cramér's V",
+            spec=".3f",
+            means="Strength: 0 where independent, 1 where one answer determines the other.",
         ),
-        Column("probability_independent", "P(independent)", spec=".3f"),
-        Column("mutual_information", "information (nats)", spec=".4f", priority=3),
+        Column("cramers_v_interval", percent, "interval", spec=".3f", full=f"{percent} interval of V"),
+        Column("odds_ratio", "odds ratio", spec="#.3g", priority=1),
+        Column(
+            "odds_ratio_interval", percent, "interval", spec="#.3g", priority=2, full=f"{percent} interval of the odds ratio"
+        ),
+        Column(
+            "probability_independent",
+            "P(independent)",
+            spec=".3f",
+            means="Probability of independence, if it was one half before the reports.",
+        ),
+        Column(
+            "mutual_information",
+            "information (nats)",
+            spec=".4f",
+            priority=3,
+            means="Mutual information of the two answers.",
+        ),
     )
     rows = [
         (
@@ -134,7 +150,7 @@ def _margins_table(margins, percent):
         Column("level", "level", "text"),
         Column("mean", "share", spec=".4f"),
         Column("sd", "sd", spec=".4f", priority=1),
-        Column("interval", percent, "interval", spec=".4f"),
+        Column("interval", f"{percent} interval", "interval", spec=".4f"),
     )
     rows = []
     for name, found in margins.items():
@@ -151,7 +167,7 @@ def _conditional_table(tree, first, second, ci_prob):
         Column("given", first, "text"),
         Column("level", second, "text"),
         Column("mean", "share", spec=".3f"),
-        Column("interval", f"{ci_prob * 100:g} %", "interval", spec=".3f"),
+        Column("interval", f"{ci_prob * 100:g} % interval", "interval", spec=".3f"),
     )
     rows = [
         (

@@ -10,6 +10,8 @@ from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 
 #: Categories of the table of fabricated reports, and by how much they are lifted.
 FAKED, LIFT = 10, 0.01
+_P = "Probability of a statistic at least this large where the reports fit the design."
+_ADJUSTED = "The same, adjusted for the number of tests."
 
 
 def of_check(found, *, title: str = "Check of fit", collection=None, command: str = "") -> Page:
@@ -35,9 +37,9 @@ def of_check(found, *, title: str = "Check of fit", collection=None, command: st
         Column("test", "test", "text"),
         Column("statistic", "statistic", spec=".4g", priority=1),
         Column("df", "df", spec=".0f", priority=2),
-        Column("p_value", "p", spec=".3g"),
-        Column("adjusted", "adjusted p", spec=".3g"),
-        Column("method", "by", "text", priority=3),
+        Column("p_value", "p", spec=".3g", means=_P),
+        Column("adjusted", "adjusted p", spec=".3g", means=_ADJUSTED),
+        Column("method", "by", "text", priority=3, means="Where the p-value comes from."),
     )
     rows = [
         (one.label, one.statistic, one.df, one.p_value, float(adjusted), one.method)
@@ -89,8 +91,8 @@ def of_check_of_cells(found, *, title: str = "Check of fit", command: str = "") 
     columns = (
         Column("cell", "cell", "text"),
         Column("test", "least fitting test", "text", priority=1),
-        Column("p_value", "p", spec=".3g"),
-        Column("adjusted", "adjusted p", spec=".3g"),
+        Column("p_value", "p", spec=".3g", means=_P),
+        Column("adjusted", "adjusted p", spec=".3g", means=_ADJUSTED),
     )
     tested = max(sum(bool(cell.checks) for cell in found.cells), 1)
     rows = []

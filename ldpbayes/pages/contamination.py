@@ -51,10 +51,16 @@ def table_of(hull, title: str = TITLE) -> Table:
     columns = [
         Column("quantity", "estimate of", "text"),
         Column("share", "share of fakes, at most", spec=".3g"),
-        Column("fakes", "reports", spec=",.0f", priority=2),
-        Column("low", "from", spec=".4f"),
+        Column("fakes", "reports", spec=",.0f", priority=2, full="fake reports, at most"),
+        Column("low", "from", spec=".4f", means="Least and largest estimate that the honest reports may have."),
         Column("high", "to", spec=".4f"),
-        Column("confidence_low", "with sampling error, from", spec=".4f", priority=1),
+        Column(
+            "confidence_low",
+            "with sampling error, from",
+            spec=".4f",
+            priority=1,
+            means="The same, with the sampling error of the honest reports.",
+        ),
         Column("confidence_high", "to", spec=".4f", priority=1),
     ]
     order = np.argsort(-hull.estimate, kind="stable")[:ROWS]

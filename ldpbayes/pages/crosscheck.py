@@ -10,6 +10,7 @@ from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import as_sentences
 
 _LABELS = {"mle": "MLE", "oracle": "oracle"}
+_MCSE = "The same difference in Monte Carlo standard errors."
 
 
 def of_crosscheck(check, *, title: str = "Cross-check", collection=None, command: str = "") -> Page:
@@ -37,7 +38,7 @@ def of_crosscheck(check, *, title: str = "Cross-check", collection=None, command
         Column("mean", "mean"),
         Column("sd", "sd"),
         Column("difference_sd", "NUTS − mean (sd)", spec="+.3f", priority=4),
-        Column("difference_mcse", "(MCSE)", spec="+.2f", priority=1),
+        Column("difference_mcse", "(MCSE)", spec="+.2f", priority=1, means=_MCSE),
     ]
     for name in check.estimates:
         columns.append(
@@ -83,7 +84,7 @@ def of_crosscheck_of_cells(check, *, title: str = "Cross-check", command: str = 
         Column("cell", "cell", "text"),
         Column("reference", "reference", "text", priority=2),
         Column("difference_sd", "largest difference (sd)", spec=".3f", priority=1),
-        Column("difference_mcse", "(MCSE)", spec=".2f"),
+        Column("difference_mcse", "(MCSE)", spec=".2f", means=_MCSE),
         Column("predictive_p", "predictive p", spec=".3g"),
         Column("fitness_p", "least adjusted p", spec=".3g"),
     )

@@ -20,6 +20,21 @@ TOP = 40
 #: Numbers of reports a user that are listed one by one.
 _SPENT_ROWS = 12
 _LABELS = {"mle": "MLE", "oracle": "oracle"}
+#: What the columns of point estimates are.
+_MEANS = {
+    "mle": "Maximum-likelihood estimate: uses no prior and is a distribution.",
+    "oracle": "Unbiased estimate, by inverting the channel: uses no prior and may be negative.",
+}
+#: Whose shares P and F are.
+_WHOSE = {"P": "the population that these people were drawn from", "F": "these very people"}
+_STANDARD_ERROR = "Standard error of the estimate; empty where the estimate is 0."
+_R_HAT = "Agreement of the chains: 1 where they agree, and not trusted above 1.01."
+_EFFECTIVE = "How many independent draws would be as precise as these."
+#: What the arrays of unknowns of our priors are, by name.
+_ARRAYS = {
+    "pooled": "The distribution of a typical group.",
+    "effect": "By how much the log odds of a group depart from those of the typical group.",
+}
 _KEYS = ("mean", "sd", "lower", "upper", "mcse")
 #: Keys of columns, which a grouping column of the same name must not hide.
 _TAKEN = {"table", "mean", "sd", "lower", "upper", "mle", "oracle", "mle_standard_error", "oracle_standard_error"}
@@ -80,20 +95,42 @@ def _category_table(tree, title, top):
         if target not in targets:
             continue
         columns += [
-            Column(f"{target}_mean", f"mean of {letter}", spec=spec, priority=order[0]),
+            Column(
+                f"{target}_mean",
+                f"mean of {letter}",
+                spec=spec,
+                priority=order[0],
+                means=f"Posterior mean of the share among {_WHOSE[letter]}, with its sd.",
+            ),
             Column(f"{target}_sd", "sd", spec=spec, priority=order[1], full=f"sd of {letter}"),
-            Column(f"{target}_interval", level, "interval", spec, order[2], full=f"{level} of {letter}"),
+            Column(
+                f"{target}_interval",
+                level,
+                "interval",
+                spec,
+                order[2],
+                full=f"{level} of {letter}",
+                means="Credible interval: holds this probability of the posterior.",
+            ),
         ]
         if _has_confidence(tree, target):
             words = level.replace("interval", "confidence")
             columns.append(
-                Column(f"{target}_confidence", words, "interval", spec, order[3], full=f"{words} interval of {letter}")
+                Column(
+                    f"{target}_confidence",
+                    words,
+                    "interval",
+                    spec,
+                    order[3],
+                    full=f"{words} interval of {letter}",
+                    means="From the reports alone: covers the true share with this probability, whichever it is.",
+                )
             )
     names = _estimators(tree)
     for name in names:
         # The oracle goes first, then F, then the standard errors, the MLE and the sd of P.
         value, error = (9, 10) if name != "mle" else (3, 4)
-        columns.append(Column(name, _LABELS.get(name, name), spec=spec, priority=value))
+        columns.append(Column(name, _LABELS.get(name, name), spec=spec, priority=value, means=_MEANS.get(name, "")))
         if _has_errors(tree, name):
             columns.append(
                 Column(
@@ -102,6 +139,7 @@ def _category_table(tree, title, top):
                     spec=spec,
                     priority=error,
                     full=f"s.e. of the {_LABELS.get(name, name)}",
+                    means=_STANDARD_ERROR,
                 )
             )
     rows, total, kept = [], summary.sizes["category"], 0
@@ -232,8 +270,8 @@ def _unknown_tables(tree, top):
         columns += [Column("mean", "mean", spec=spec), Column("sd", "sd", spec=spec, priority=1)]
         columns.append(Column("interval", level, "interval", spec))
         columns += [
-            Column("r_hat", "R-hat", spec=".3f", priority=3),
-            Column("ess_bulk", "effective draws", spec=",.0f", priority=2),
+            Column("r_hat", "R-hat", spec=".3f", priority=3, means=_R_HAT),
+            Column("ess_bulk", "effective draws", spec=",.0f", priority=2, means=_EFFECTIVE),
         ]
         labels = [[str(label) for label in summary[dim].values] for dim in dims]
         places = list(np.ndindex(*map(len, labels)))
@@ -245,9 +283,17 @@ def _unknown_tables(tree, top):
             )
             row = [own[i] for own, i in zip(labels, place, strict=True)]
             rows.append((*row, mean, sd, (low, high), r_hat, ess))
-        left_out = f"The first {top:,} of {len(places):,} rows are shown." if len(places) > top else ""
+        said = [_ARRAYS.get(name, "")]
+        said += [f"The first {top:,} of {len(places):,} rows are shown."] if len(places) > top else []
         whole = functools.partial(_unknown_table, tree, name) if len(places) > top else None
-        yield Table(f"{name[0].upper()}{name[1:]}".replace("_", " "), tuple(columns), tuple(rows), left_out, 0, whole)
+        yield Table(
+            f"{name[0].upper()}{name[1:]}".replace("_", " "),
+            tuple(columns),
+            tuple(rows),
+            " ".join(filter(None, said)),
+            0,
+            whole,
+        )
 
 
 def _unknown_table(tree, name):
@@ -264,8 +310,8 @@ def _parameter_table(summary):
         Column("mean", "mean", spec=spec),
         Column("sd", "sd", spec=spec),
         Column("interval", level, "interval", spec),
-        Column("r_hat", "R-hat", spec=".3f", priority=1),
-        Column("ess_bulk", "effective draws", spec=",.0f", priority=2),
+        Column("r_hat", "R-hat", spec=".3f", priority=1, means=_R_HAT),
+        Column("ess_bulk", "effective draws", spec=",.0f", priority=2, means=_EFFECTIVE),
     )
     rows = []
     for i, name in enumerate(summary["parameter"].values):

@@ -13,6 +13,7 @@ from ldpbayes.plots.outcomes import largest_cells, quantity_name
 
 #: Rows of a table.
 TOP = 60
+_RECIPE = "What negative weights give: unbiased, without an interval."
 
 
 def of_groups(
@@ -140,7 +141,7 @@ def _share_table(found, top):
         Column("share_mean", "share", spec=".4f"),
         Column("share_interval", f"{100 * found.ci_prob:g} % interval", "interval", spec=".4f"),
         Column("share_sd", "sd", spec=".4f", priority=2),
-        Column("share_recipe", "recipe", spec=".4f", priority=1, full="reweighting recipe"),
+        Column("share_recipe", "recipe", spec=".4f", priority=1, full="reweighting recipe", means=_RECIPE),
     )
 
     def rows(shown):
@@ -161,7 +162,10 @@ def _value_table(found, unit, top):
         Column("value_mean", "estimate", spec=spec, full="posterior mean"),
         Column("value_interval", f"{100 * found.ci_prob:g} % interval", "interval", spec=spec),
         Column("value_sd", "sd", spec=spec, priority=2),
-        *([Column("value_recipe", "recipe", spec=spec, priority=1, full="reweighting recipe")] * (found.levels is None)),
+        *(
+            [Column("value_recipe", "recipe", spec=spec, priority=1, full="reweighting recipe", means=_RECIPE)]
+            * (found.levels is None)
+        ),
     )
 
     def rows(shown):
@@ -183,7 +187,9 @@ def _difference_table(found, unit, top):
         Column("quantity", found.value if found.levels is not None else "quantity", "text"),
         Column("difference_mean", "difference", spec=spec),
         Column("difference_interval", f"{100 * found.ci_prob:g} % interval", "interval", spec=spec),
-        Column("probability", "P(> 0)", spec=".3f", priority=1, full="probability that the difference is above zero"),
+        Column(
+            "probability", "P(> 0)", spec=".3f", priority=1, means="Posterior probability that the difference is above zero."
+        ),
     )
 
     def rows(shown):

@@ -54,6 +54,8 @@ class Column:
         Text is aligned left, everything else right, unless stated.
     full : str, optional
         What people read where columns stand alone: "sd of P" where the heading is "sd".
+    means : str, optional
+        What the numbers are, for readers who do not know the heading. Documents list it below the table.
     """
 
     key: str
@@ -63,6 +65,7 @@ class Column:
     priority: int = 0
     align: str = ""
     full: str = ""
+    means: str = ""
 
     def text(self, value: Any) -> str:
         """Return a value as people read it; missing values are empty."""
@@ -113,6 +116,10 @@ class Table:
     def texts(self) -> list[list[str]]:
         """Return every cell as people read it."""
         return [[column.text(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    def meanings(self) -> dict[str, str]:
+        """Return what the columns are, by heading: those that explain themselves."""
+        return {column.full_heading: column.means for column in self.columns if column.means}
 
     def only(self, columns) -> "Table":
         """Return the table with some of its columns, by position."""

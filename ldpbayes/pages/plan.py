@@ -56,20 +56,33 @@ def of_plan(
     Page
     """
     what = error_in_words(kind, ci_prob)
-    title = f"{what[0].upper()}{what[1:]}; p {assumed}; best first, solved for {_NAMES[plans[0].solved]}"
+    title = f"{what[0].upper()}{what[1:]}; p {assumed}; solved for {_NAMES[plans[0].solved]}"
+    title += ", best first" if len(plans) > 1 else ""
     columns = (
         Column("protocol", "protocol", "text"),
         Column("n_categories", "categories", spec=",.0f", priority=4),
         Column("epsilon", "epsilon", spec=".4g"),
         Column("users", "users", spec=",.0f"),
         Column("error", "error", spec=".4g"),
-        Column("bound", "least possible", spec=".4g", priority=2),
-        Column("open_answers", "open answers", spec=".4g", priority=3),
+        Column(
+            "bound", "least possible", spec=".4g", priority=2, means="Least error that any protocol with this ε can have."
+        ),
+        Column("open_answers", "open answers", spec=".4g", priority=3, means="Error of as many answers without privacy."),
         Column("group_half_width", "half-width in a group", spec=".3g"),
         Column("least_difference", f"difference found with power {POWER:g}", spec=".3g"),
         Column("power", f"power to find {delta:g}" if delta else "power", spec=".3f"),
-        Column("poisoned", f"{SHARE:g} becomes, with {fakes or 0:.3g} fakes", spec=".3g"),
-        Column("gamma_sd", "sd of γ", spec=".3g"),
+        Column(
+            "poisoned",
+            f"{SHARE:g} becomes, with {fakes or 0:.3g} fakes",
+            spec=".3g",
+            means="What such a share of crafted reports makes of a small share.",
+        ),
+        Column(
+            "gamma_sd",
+            "sd of γ",
+            spec=".3g",
+            means="Standard deviation of the share who ignore the device that the reports can give.",
+        ),
         Column("bytes_per_report", "bytes a report", spec=",.0f", priority=5),
         Column("note", "computed by", "text", priority=6),
     )
@@ -164,7 +177,13 @@ def _summary(plans, what):
         "error": f"has the least error: {best.error:.3g}",
         "n_categories": f"allows the most categories: {best.n_categories:,}",
     }[best.solved]
-    text = f"The protocol {best.protocol} {found}." if len(plans) > 1 else f"{best.protocol}: {found.split(': ')[1]}."
+    alone = {
+        "n": f"needs {best.users:,} users",
+        "epsilon": f"needs ε = {best.epsilon:.3g}",
+        "error": f"has the error {best.error:.3g}",
+        "n_categories": f"allows {best.n_categories:,} categories",
+    }[best.solved]
+    text = f"The protocol {best.protocol} {found}." if len(plans) > 1 else f"The protocol {best.protocol} {alone}."
     setting = f"{best.n_categories:,} categories, ε = {best.epsilon:.3g} and {best.users:,} users"
     text += f" With {setting} the {what} is {best.error:.3g}"
     open_answers = f"as many unprotected answers would leave {best.open_answers:.3g}" if best.open_answers > 0 else ""

@@ -13,6 +13,8 @@ from ldpbayes.regression.maximum import Maximum
 TOP = 200
 #: Rows of the figure of predictions.
 PREDICTED = 24
+_LOG_ODDS = "Change of the log odds against the reference category for one more unit of the column."
+_ODDS = "Factor of the odds: the exponential of the log odds."
 
 
 def of_regression(tree, *, top: int = TOP, collection=None, command: str = "") -> Page:
@@ -67,11 +69,11 @@ def of_maximum(found: Maximum, *, ci_prob: float = 0.95, command: str = "") -> P
     columns = [
         Column("term", "term", "text"),
         *([Column("category", "category", "text")] if several else []),
-        Column("estimate", "log odds"),
+        Column("estimate", "log odds", means=_LOG_ODDS),
         Column("standard_error", "s.e."),
         Column("interval", level, "interval", priority=2),
-        Column("odds_ratio", "odds ratio", spec=".3g", priority=1),
-        Column("odds_interval", level, "interval", ".3g", 3, full=f"{level} of the odds ratio"),
+        Column("odds_ratio", "odds ratio", spec="#.3g", priority=1, means=_ODDS),
+        Column("odds_interval", level, "interval", "#.3g", 3, full=f"{level} of the odds ratio"),
     ]
     rows = []
     for term in summary["term"].values:
@@ -143,12 +145,14 @@ def _coefficient_table(tree, top):
     columns = [
         Column("term", "term", "text"),
         *([Column("category", "category", "text")] if several else []),
-        Column("mean", "log odds", full="mean of the log odds"),
+        Column("mean", "log odds", full="mean of the log odds", means=_LOG_ODDS),
         Column("sd", "sd", priority=1),
         Column("interval", level, "interval", priority=2),
-        Column("odds_ratio", "odds ratio", spec=".3g", priority=3),
-        Column("odds_interval", level, "interval", ".3g", 4, full=f"{level} of the odds ratio"),
-        Column("positive", "P(> 0)", spec=".3f", priority=5),
+        Column("odds_ratio", "odds ratio", spec="#.3g", priority=3, means=_ODDS),
+        Column("odds_interval", level, "interval", "#.3g", 4, full=f"{level} of the odds ratio"),
+        Column(
+            "positive", "P(> 0)", spec=".3f", priority=5, means="Posterior probability that the log odds are above zero."
+        ),
     ]
     rows, total = [], len(summary["term"]) * len(categories)
     for term in [str(name) for name in summary["term"].values]:
@@ -263,11 +267,14 @@ def _summary(tree):
             at = {"term": term, "category": category}
             low, high = (float(summary[f"coefficients_{end}"].sel(at)) for end in ("lower", "upper"))
             if low > 0 or high < 0:
-                clear.append(f"{category} is {'more' if low > 0 else 'less'} likely with {term}")
+                clear.append(
+                    f"{f'those of {category}' if clear else f'the odds of {category} against {reference}'} "
+                    f"{'rise' if low > 0 else 'fall'} with {term}"
+                )
     level = f"{summary.attrs['ci_prob'] * 100:g} %"
     if not clear:
         return f"{summary_of_fit(tree)} No coefficient has a {level} interval that excludes zero."
-    more = f", and {len(clear) - 4} further coefficients exclude zero" if len(clear) > 4 else ""
+    more = f", and {len(clear) - 4} further coefficients differ from zero" if len(clear) > 4 else ""
     return f"{summary_of_fit(tree)} At {level}, {'; '.join(clear[:4])}{more}."
 
 

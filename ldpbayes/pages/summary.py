@@ -69,11 +69,19 @@ def _groups(summary, start):
     mean, sd, low, high = (p[key].transpose("cell", "category").values for key in ("mean", "sd", "lower", "upper"))
     x = 1 if labels.size == 2 else int(np.argmax(mean.mean(axis=0)))
     level = f"{summary.attrs['ci_prob'] * 100:g} % interval "
+    names = [str(name) for name, held in summary.coords.items() if name != "cell" and held.dims == ("cell",)]
+    if len(names) > 1:
+        cells = [", ".join(_value_of(name, summary[name].values[c]) for name in names) for c in range(len(cells))]
     ends = [
         f"{_percent(mean[c, x], sd[c, x])} in {cells[c]} ({words}{_between(low[c, x], high[c, x], sd[c, x])})"
         for c, words in ((int(np.argmin(mean[:, x])), level), (int(np.argmax(mean[:, x])), ""))
     ]
     return f"{start} in {len(cells):,} groups, the share of {labels[x]} is estimated between {ends[0]} and {ends[1]}."
+
+
+def _value_of(name, value):
+    """Return a value of a grouping column in words: with the column's name where it does not start with a letter."""
+    return str(value) if str(value)[:1].isalpha() else f"{name} {value}"
 
 
 def _between(low, high, sd):

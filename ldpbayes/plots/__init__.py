@@ -23,6 +23,7 @@ from ldpbayes.plots.base import (
     WIDTH,
     _new_figure,
     _style,
+    legend_below,
     to_pdf,
     to_svg,
 )
@@ -112,7 +113,7 @@ def plot_forest(tree, *, top=40):
     if cells != [None] and len(cells) < summary.sizes["cell"]:
         title += f" (the first {len(cells)} of {summary.sizes['cell']:,} cells)"
     figure.suptitle("\n".join(textwrap.wrap(title, 42 if columns == 1 else 80)), fontsize=TITLE)
-    figure.legend(handles=handles, loc="outside lower center", ncols=1 if columns == 1 else 2, fontsize=SMALL, frameon=False)
+    legend_below(figure, handles, most=columns)
     return figure
 
 
@@ -240,7 +241,7 @@ def plot_plan(along, values, curves, label, *, chosen=None, title=""):
     axes.tick_params(labelsize=SMALL)
     axes.grid(alpha=0.3, lw=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=3, fontsize=SMALL, frameon=False)
+    legend_below(figure)
     return figure
 
 
@@ -313,8 +314,7 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_column
         axes.remove()
     left = f" ({len(shown)} of {len(groups)} panels)" if len(groups) > len(shown) else ""
     figure.suptitle("\n".join(textwrap.wrap(title + left, 42 if columns == 1 else 30 * columns + 30)), fontsize=TITLE)
-    ncols = {1: 2, 2: 3}.get(columns, 5)
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=ncols, fontsize=small, frameon=False)
+    legend_below(figure, handles.values(), handles.keys(), most={1: 2, 2: 3}.get(columns, 5), size=small)
     return figure
 
 

@@ -41,6 +41,32 @@ def wrapped(text, width):
     return "\n".join(textwrap.wrap(str(text), width)) or str(text)
 
 
+def legend_below(figure, handles=None, labels=None, *, most=3, size=SMALL):
+    """Put one legend below all axes, in as many columns as fit the width of the figure.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+    handles : sequence of artists, optional
+        Without it, everything in the axes that has a label.
+    labels : sequence of str, optional
+    most : int
+        Most columns.
+    size : float
+        Size of the text in points.
+    """
+    if handles is None:
+        pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
+        handles, labels = [handle for handle, _ in pairs], [label for _, label in pairs]
+    texts = [handle.get_label() for handle in handles] if labels is None else list(labels)
+    # A letter is about 0.56 of the size wide; the sample of a curve and the gaps take 4.8 sizes in each column.
+    widths = [max((len(line) for line in text.splitlines()), default=0) * 0.56 * size + 4.8 * size for text in texts]
+    columns = min(most, len(texts))
+    while columns > 1 and sum(part.max() for part in np.array_split(widths, columns)) > 72 * figure.get_figwidth():
+        columns -= 1
+    figure.legend(list(handles), texts, loc="outside lower center", ncols=max(columns, 1), fontsize=size, frameon=False)
+
+
 def largest(mean, top):
     """Return the positions of the largest means in their order, at most ``top`` of them."""
     return np.sort(np.argsort(-np.asarray(mean), kind="stable")[:top])

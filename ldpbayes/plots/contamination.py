@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ldpbayes.plots.base import BLUE, LABEL, RED, SKY, SMALL, TITLE, WIDTH, _new_figure, largest, wrapped
+from ldpbayes.plots.base import BLUE, LABEL, RED, SKY, SMALL, TITLE, WIDTH, _new_figure, largest, legend_below, wrapped
 
 #: Categories that are drawn.
 TOP = 20
@@ -53,7 +53,7 @@ def _curve(hull):
     axes.tick_params(labelsize=SMALL)
     axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(wrapped(f"{hull.question}, if some reports are fake", 60), fontsize=TITLE)
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+    legend_below(figure, handles, most=2)
     return figure
 
 
@@ -71,5 +71,5 @@ def _categories(hull):
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel("share", fontsize=LABEL)
     figure.suptitle(f"If at most {100 * hull.share[i]:.3g} % of the reports are fake", fontsize=TITLE)
-    figure.legend(loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+    legend_below(figure, most=2)
     return figure

@@ -2,7 +2,20 @@
 
 import numpy as np
 
-from ldpbayes.plots.base import BLACK, BLUE, LABEL, ORANGE, RED, SMALL, TITLE, WIDTH, _new_figure, largest, wrapped
+from ldpbayes.plots.base import (
+    BLACK,
+    BLUE,
+    LABEL,
+    ORANGE,
+    RED,
+    SMALL,
+    TITLE,
+    WIDTH,
+    _new_figure,
+    largest,
+    legend_below,
+    wrapped,
+)
 
 _MARKS = {"mle": ("D", ORANGE, "MLE"), "oracle": ("x", RED, "oracle")}
 
@@ -40,5 +53,5 @@ def plot_crosscheck(check, *, top=40, title=""):
     axes.tick_params(labelsize=SMALL)
     axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(wrapped(title or "The same posterior by other means", 42), fontsize=TITLE)
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+    legend_below(figure, handles, most=2)
     return figure

@@ -60,7 +60,7 @@ def plot_groups(tree, *, top=CATEGORIES):
         size = 4 if line > 0.1 else 2.5
         handles = axes.plot(mean, y, "o", color=BLUE, ms=size, label=f"mean and {level} interval")
         if marked is not None:
-            handles += axes.plot(marked, y, "D", ms=size + 1.5, **ALONE)
+            handles += axes.plot(marked, y, "D", ms=size + 1.5, clip_on=False, **ALONE)
         at = np.mean(mean) if pooled is None or name not in pooled else pooled[name]
         label = "mean of the groups" if pooled is None else "pooled mean"
         handles.append(axes.axvline(at, color="0.45", ls="--", lw=1, label=label, zorder=0))
@@ -72,12 +72,19 @@ def plot_groups(tree, *, top=CATEGORIES):
         axes.set_yticks(y[::every], [wrapped(label, 24) if line > 0.19 else label[:24] for label in cells[::every]])
     for axes in figure.axes[len(panels) :]:
         axes.remove()
+    for axes in figure.axes[: len(panels) : columns]:
+        axes.set_ylabel(wrapped(", ".join(keys_of(summary)), 40), fontsize=LABEL)
     decided = who_decides(tree)
     for axes in figure.axes[-columns:]:  # a label of the whole figure would lie under its legend
         axes.set_xlabel("share of people" + (f"\n({wrapped(decided, 26)})" if decided else ""), fontsize=LABEL)
     figure.suptitle(wrapped(tree.attrs["title"] or tree.attrs["collection"], 42), fontsize=TITLE)
     figure.legend(handles=handles, loc="outside lower center", ncols=1, fontsize=SMALL, frameon=False)
     return figure
+
+
+def keys_of(summary) -> list[str]:
+    """Return the names of the grouping columns, which the labels of groups list the values of."""
+    return [str(name) for name, held in summary.coords.items() if name != "cell" and held.dims == ("cell",)]
 
 
 def drawn(tree, top=CATEGORIES) -> list[str]:

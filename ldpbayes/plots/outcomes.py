@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, PALETTE, SMALL, TITLE, WIDTH, _new_figure, _style, wrapped
+from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, _style, legend_below, wrapped
 
 #: Combinations of open covariates that have a panel, those with most records first, and rows of a forest.
 PANELS, ROWS = 4, 36
@@ -216,7 +216,4 @@ def _finish(figure, title, second, found):
     left = f", {min(PANELS, len(found.cells))} of {len(found.cells)} combinations" if len(found.cells) > PANELS else ""
     figure.suptitle(f"{wrapped(title, 42)}\n{wrapped(second + left, 46)}", fontsize=TITLE)
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    columns = 2 if len(labels) < 5 else 3
-    figure.legend(
-        handles[: len(PALETTE) * 2], labels, loc="outside lower center", ncols=columns, fontsize=SMALL, frameon=False
-    )
+    legend_below(figure, handles, labels, most=2 if len(labels) < 5 else 3)

@@ -4,7 +4,8 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.plots.base import BLACK, BLUE, LABEL, SMALL, TITLE, WIDTH, _new_figure, wrapped
+from ldpbayes.plots.base import BLACK, BLUE, LABEL, SMALL, TITLE, WIDTH, _new_figure, legend_below, wrapped
+from ldpbayes.plots.groups import keys_of
 
 #: Counts with more entries are drawn as distances from their expectation, without names.
 NAMED = 24
@@ -83,7 +84,7 @@ def _drawn(collection, chosen, rng, title, word):
         axes.tick_params(labelsize=SMALL)
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(wrapped(title, 42), fontsize=TITLE)
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+    legend_below(figure, handles, most=2)
     return figure
 
 
@@ -186,11 +187,12 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
     axes.set_xlim(-reach, reach)
     axes.set_ylim(-0.8, len(found) - 0.2)
     axes.set_yticks(range(len(found))[::-1], [wrapped(label, 24) for _, label, _ in found])
-    axes.set_xlabel("(observed − predicted)/sd", fontsize=LABEL)
+    axes.set_xlabel("(observed − predicted)/predictive sd", fontsize=LABEL)
     axes.tick_params(labelsize=SMALL)
     axes.spines[["top", "right"]].set_visible(False)
-    title = "Counts of the reports that came in, from what the posterior predicts"
+    axes.set_ylabel(wrapped(", ".join(keys_of(tree["summary"])), 40), fontsize=LABEL)
+    title = "How far the counts of reports are from what the posterior predicts"
     title += f" ({len(found)} of {total:,} groups)" if len(found) < total else ""
     figure.suptitle(wrapped(title, 42), fontsize=TITLE)
-    figure.legend(handles=[band, *dots], loc="outside lower center", ncols=1, fontsize=SMALL, frameon=False)
+    legend_below(figure, [band, *dots])
     return figure

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, _style, wrapped
+from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, _style, legend_below, wrapped
 
 #: Rows of a figure; the first of them are drawn.
 ROWS = 40
@@ -41,7 +41,7 @@ def plot_coefficients(fitted, *, intercept=False):
     more = f" (the first {len(shown)} of {len(kept)} terms)" if len(shown) < len(kept) else ""
     figure.suptitle(wrapped(title + more, 50), fontsize=TITLE)
     if len(categories) > 1:
-        figure.legend(loc="outside lower center", ncols=3, fontsize=SMALL, frameon=False)
+        legend_below(figure)
     return figure
 
 
@@ -84,7 +84,7 @@ def plot_predictions(predicted, *, title="Predicted shares"):
     more = f" (the first {len(shown)} of {rows:,} rows)" if len(shown) < rows else ""
     figure.suptitle(wrapped(title + more, 50), fontsize=TITLE)
     if len(order) > 1:
-        figure.legend(loc="outside lower center", ncols=3, fontsize=SMALL, frameon=False)
+        legend_below(figure)
     return figure
 
 

@@ -2,7 +2,7 @@
 
 import math
 
-from ldpbayes.plots.base import BLUE, LABEL, RED, SMALL, TITLE, WIDTH, _new_figure, wrapped
+from ldpbayes.plots.base import BLUE, LABEL, RED, SMALL, TITLE, WIDTH, _new_figure, legend_below, wrapped
 
 
 def plot_sensitivity(curve):
@@ -35,5 +35,5 @@ def plot_sensitivity(curve):
     axes.tick_params(labelsize=SMALL)
     axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(wrapped(curve.question, 60), fontsize=TITLE)
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+    legend_below(figure, handles, most=2)
     return figure

@@ -32,8 +32,8 @@ PROTOCOLS = {
 }
 #: What the error is, by kind.
 KINDS = {
-    "l2": "expected sum over the categories of the squared error",
-    "l1": "expected sum over the categories of the absolute error",
+    "l2": "expected sum of squared errors over the categories",
+    "l1": "expected sum of absolute errors over the categories",
     "max": "error that no category exceeds with probability ci_prob",
     "half_width": "half-width of the widest category's interval at ci_prob",
 }

@@ -32,7 +32,7 @@ def test_page_of_a_posterior(nigeria):
     row = dict(zip([column.key for column in table.columns], table.rows[1], strict=True))
     assert row["term"] == "female" and row["odds_ratio"] == pytest.approx(0.55, abs=0.03)
     assert row["odds_interval"][0] == pytest.approx(np.exp(row["interval"][0]), rel=1e-9)
-    assert "yes is less likely with female" in page.summary
+    assert "the odds of yes against no fall with female" in page.summary
     text = str(page)
     assert "20 distinct rows" in text and "N(0, 2.5²)" in text
     for renderer in ("html", "markdown", "latex", "csv", "json"):

@@ -18,6 +18,8 @@ GROUP_ROWS = 200
 COPIED_ROWS = 5000
 #: Longer words are broken anywhere.
 LONGEST_WORD = 20
+#: Texts up to this length stay on one line.
+SHORT = 14
 #: Colours have a contrast of at least 4.5 to 1 with their background, by day and by night.
 _STYLE = """
 .ldp { --paper: #fff; --ink: #1a1a1a; --soft: #555; --line: #8a8a8a; --pale: #f3f5f7; --warn: #a3211a; --warn-back: #fdeceb;
@@ -31,6 +33,7 @@ _STYLE = """
 .ldp .text { text-align: left; }
 .ldp td.text, .ldp th.text { white-space: normal; max-width: 24rem; overflow-wrap: break-word; }
 .ldp td.text { min-width: 8rem; }
+.ldp td.short, .ldp th.short { white-space: nowrap; min-width: 0; overflow-wrap: normal; }
 .ldp td.long, .ldp th.long { min-width: 7rem; overflow-wrap: anywhere; }
 .ldp thead th { border-bottom: 2px solid; vertical-align: bottom; }
 .ldp tbody th { font-weight: 400; }
@@ -194,6 +197,8 @@ def _section(table, page):
         body = _table(table, page.title, caption=False) + _note_of(table)
         if len(every.rows) > len(table.rows):
             body += _folded(f"All {len(every.rows):,} rows", _table(every, page.title, caption=False))
+    if every.meanings():
+        body += _folded("What the columns are", _definitions(every.meanings()))
     if 0 < len(every.rows) <= COPIED_ROWS:
         plain = CSV().render(Page("", (every,)))
         label = "The table as CSV, with every digit, to copy (one click selects all of it)"
@@ -257,6 +262,8 @@ def _table(table, title, caption=True):
 def _class(column, text=""):
     if not column.is_left:
         return ""
+    if 0 < len(text) <= SHORT:
+        return ' class="text short"'
     longest = max((len(word) for word in re.split(r"[\s_]", text)), default=0)
     return ' class="text long"' if longest > LONGEST_WORD else ' class="text"'
 

@@ -36,13 +36,14 @@ _PATTERN = re.compile("|".join(map(re.escape, _SPECIAL)))
 
 @dataclass(frozen=True)
 class LaTeX(AbstractRenderer):
-    """One table environment for each table (needs ``\\usepackage{booktabs}``), the notes as paragraphs below.
+    """One table environment for each table, no wider than a line, and the notes as paragraphs below.
+
+    The document needs ``\\usepackage{booktabs, graphicx}``.
 
     Parameters
     ----------
     links : tuple of str
-        Path of the picture of each figure, relative to the page (needs ``\\usepackage{graphicx}``); figures without one are
-        left out.
+        Path of the picture of each figure, relative to the page; figures without one are left out.
     """
 
     name: ClassVar[str] = "latex"
@@ -88,21 +89,23 @@ def _figure(figure, link):
 
 def _table(table, title):
     sides = "".join("l" if column.is_left else "r" for column in table.columns)
-    lines = [" & ".join(escape(column.heading) for column in table.columns)]
+    lines = [" & ".join(escape(column.full_heading) for column in table.columns)]
     rows = [" & ".join(map(escape, row)) for row in table.texts()]
-    note = [f"\\\\[2pt] {{\\small {escape(table.note)}}}"] if table.note else []
+    below = [table.note, " ".join(f"{name}: {text}" for name, text in table.meanings().items())]
+    note = [rf"\par\vspace{{2pt}}{{\small {escape(text)}}}" for text in below if text]
     return "\n".join(
         [
             r"\begin{table}",
             r"  \centering",
             f"  \\caption{{{escape(title)}}}",
+            r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
             f"  \\begin{{tabular}}{{{sides}}}",
             r"    \toprule",
             *(f"    {line} \\\\" for line in lines),
             r"    \midrule",
             *(f"    {row} \\\\" for row in rows),
             r"    \bottomrule",
-            r"  \end{tabular}",
+            r"  \end{tabular}}",
             *note,
             r"\end{table}",
         ]

@@ -43,6 +43,7 @@ class Markdown(AbstractRenderer):
             parts.append(_table(table))
             if table.note:
                 parts.append(escape(table.note))
+            parts += _list(table.meanings())
             every = table.complete()
             if len(every.rows) > len(table.rows):
                 parts.append(f"<details><summary>All {len(every.rows):,} rows</summary>")
