@@ -404,7 +404,7 @@ def test_frames_of_category_labels_and_of_numbers(make):
 def test_malformed_frames(make, columns, settings, problem):
     with pytest.raises(DataError) as caught:
         read_frame(make(columns), designs.warner(0.7), **settings)
-    assert problem in str(caught.value)
+    assert problem in str(caught.value).replace("row 2: ", "")  # frames whose rows have an order name the row
 
 
 @pytest.mark.parametrize("make", FRAMES)

@@ -6,6 +6,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pandas
@@ -317,6 +318,59 @@ def test_other_files_are_no_summaries(tmp_path):
         lb.read_summaries(tmp_path / "a.parquet")
 
 
+ONE_REPORT = bytes([1, 0, 0, 0, 3, 0, 0, 0, 128, 0, 0])
+DAMAGED_SUMMARIES = {
+    "no reports": ({"n_reports": 0.0}, "'n_reports': must hold numbers above 0"),
+    "fewer than none": ({"n_reports": -5.0}, "'n_reports': must hold numbers above 0"),
+    "negative pilot": ({"pilot": [1.05, *[0.0] * 18, -0.05]}, "'pilot': must hold probabilities that add up to one"),
+    "pilot of another sum": ({"pilot": [0.5] * 20}, "'pilot': must hold probabilities that add up to one"),
+    "negative spread": ({"spread": [-1.0] * 20}, "'spread': must hold no negative numbers"),
+    "negative supports": ({"supports": [-1.0] * 20}, "'supports': must hold no negative numbers"),
+    "infinite": ({"cross": [np.inf] * 20}, "'cross': must hold 20 finite numbers a cell"),
+    "sample alone": ({"sample_level": 3}, "'sample_reports': holds a sample that was cut off"),
+    "sample without keys": (
+        {"sample_level": 3, "sample_keys": None, "sample_reports": ONE_REPORT},
+        "'sample_keys': must hold 1 whole",
+    ),
+    "reports without counts": ({"reports": ONE_REPORT}, "'counts': must hold 1 whole numbers"),
+    "other counts": ({"reports": ONE_REPORT, "counts": [7]}, r"counts add up to 7, but n_reports says \d+\.0"),
+    "reports of another protocol": ({"reports": ONE_REPORT[:-1] + b"\1"}, "parquet: a report has bits set beyond its 20"),
+}
+
+
+@pytest.fixture(scope="module")
+def summaries():
+    """Return a table of summaries."""
+    protocol = PROTOCOLS["oue"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "s.parquet"
+        lb.scan(table_of(protocol), protocol, by="country")().to_parquet(path)
+        return pq.read_table(path)
+
+
+@pytest.mark.parametrize("name", DAMAGED_SUMMARIES)
+def test_damaged_summaries_are_one_sentence(name, summaries, tmp_path):
+    changes, sentence = DAMAGED_SUMMARIES[name]
+    table = summaries
+    for column, value in changes.items():
+        kind = table.schema.field(column)
+        entries = pa.array([value] * len(table), kind.type)
+        table = table.set_column(table.schema.get_field_index(column), kind, entries)
+    pq.write_table(table, tmp_path / "s.parquet")
+    with pytest.raises(lb.DataError, match=sentence) as caught:
+        lb.read_summaries(tmp_path / "s.parquet")
+    assert "s.parquet" in str(caught.value)
+
+
+def test_files_of_summaries_have_the_ending_by_which_they_are_found(tmp_path):
+    found = lb.scan(grr_table(), GRR(5, 1.0), by="country")()
+    for path, sentence in (("s.csv", "path must end in .parquet"), (None, "path must be the name of a file")):
+        with pytest.raises(lb.ArgumentError, match=sentence):
+            found.to_parquet(path if path is None else tmp_path / path)
+    with pytest.raises(lb.ArgumentError, match="path must be the name of a file"):
+        lb.read_summaries(None)
+
+
 # ---- protocols that travel with the reports ------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["grr", "oue"])
 def test_the_protocol_is_read_from_the_reports(name, tmp_path):
@@ -490,13 +544,13 @@ def test_bad_bits_name_their_row(tmp_path):
     reports = protocol.privatize(np.zeros(40, dtype=int), np.random.default_rng(0))
     reports[31, -1] |= 1
     path = written(tmp_path, pa.table({"report": packed(reports)}), row_group_size=7) / "0.parquet"
-    with pytest.raises(lb.DataError, match=r"0.parquet, field 'report': row 32: report \d+ has bits set beyond its 20"):
+    with pytest.raises(lb.DataError, match=r"0.parquet, field 'report': row 32: a report has bits set beyond its 20"):
         lb.scan(path, protocol)()
     short = pa.table({"report": pa.array([bytes(3), bytes(2)], pa.binary())})
-    with pytest.raises(lb.DataError, match=r"field 'report': row 2: report 1 has 2 bytes, it must have 3"):
+    with pytest.raises(lb.DataError, match=r"field 'report': row 2: a report has 2 bytes, it must have 3"):
         lb.scan(short, protocol)()
     size = SUMMED["subset"].size
-    with pytest.raises(lb.DataError, match=rf"row 1: report 0 has 0 members, it must have {size}"):
+    with pytest.raises(lb.DataError, match=rf"row 1: a report has 0 members, it must have {size}"):
         lb.scan(pa.table({"report": [bytes(4)]}), SUMMED["subset"])()
 
 

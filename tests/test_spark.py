@@ -152,7 +152,7 @@ def test_a_bad_row_of_a_frame_is_one_sentence(session):
     table = pa.table({"report": [bytes(3)] * 5 + [bytes(2)], "country": ["NL"] * 6})
     frame = session.createDataFrame(table).coalesce(1)
     with pytest.raises(
-        lb.DataError, match=r"partition 0 of the Spark data frame, field 'report': row 6: report 5 has 2 bytes"
+        lb.DataError, match=r"partition 0 of the Spark data frame, field 'report': row 6: a report has 2 bytes"
     ):
         lb.scan(frame, protocol)()
     with pytest.raises(lb.DataError, match=r"^field 'report': report . is outside 0..4"):

@@ -177,7 +177,7 @@ def check(reports, n_categories):
     if array.shape[1] == n_categories:
         if array.dtype != bool and not np.issubdtype(array.dtype, np.integer):
             raise DataError(f"reports must be zeros and ones, got {array.dtype}")
-        _first_bad((array != 0) & (array != 1), "report {} has an entry that is neither 0 nor 1")
+        _first_bad((array != 0) & (array != 1), "a report has an entry that is neither 0 nor 1")
         return np.packbits(array.astype(bool), axis=1)
     if array.dtype != np.uint8:
         raise DataError(f"packed reports must be bytes (uint8), got {array.dtype}")
@@ -188,7 +188,7 @@ def check_packed(array, n_categories):
     """Return (m, ⌈a/8⌉) bytes, contiguous, or raise a DataError where a padding bit is set."""
     n_bytes = width(n_categories)
     padding = np.uint8((1 << (8 * n_bytes - n_categories)) - 1)
-    _first_bad((array[:, -1:] & padding) != 0, f"report {{}} has bits set beyond its {n_categories} categories")
+    _first_bad((array[:, -1:] & padding) != 0, f"a report has bits set beyond its {n_categories} categories")
     return np.ascontiguousarray(array)
 
 
@@ -197,7 +197,7 @@ def check_size(bits, size):
     found = sizes(bits)
     bad = np.flatnonzero(found != size)
     if bad.size:
-        raise DataError(f"report {bad[0]} has {found[bad[0]]} members, it must have {size}", line=int(bad[0]))
+        raise DataError(f"a report has {found[bad[0]]} members, it must have {size}", line=int(bad[0]))
 
 
 def parse(column, labels):
@@ -358,7 +358,7 @@ def _from_bytes(column, a):
     bad = np.flatnonzero(column.lengths != width(a))
     if bad.size:
         i = int(bad[0])
-        raise DataError(f"report {i} has {column.lengths[i]} bytes, it must have {width(a)} for {a} categories", line=i)
+        raise DataError(f"a report has {column.lengths[i]} bytes, it must have {width(a)} for {a} categories", line=i)
     packed = column.values.reshape(-1, width(a))
     return check_packed(packed, a)
 
@@ -370,7 +370,7 @@ def _from_lists(column, positions, a):
         bad = np.flatnonzero(lengths != a)
         if bad.size:
             i = int(bad[0])
-            raise DataError(f"report {i} has {lengths[i]} booleans, it must have one per category, {a}", line=i)
+            raise DataError(f"a report has {lengths[i]} booleans, it must have one per category, {a}", line=i)
         return np.packbits(values.reshape(-1, a), axis=1)
     if isinstance(values, np.ndarray):
         if _is_indicator(lengths, values, a):
@@ -383,11 +383,12 @@ def _from_lists(column, positions, a):
     if bad.size:
         i = int(bad[0])
         line = int(np.repeat(np.arange(len(lengths)), lengths)[i])
-        raise DataError(f"unknown category {shown(str(values[i]))} in report {line}; a list holds members", line=line)
+        raise DataError(f"unknown category {shown(str(values[i]))} in a report; a list holds members", line=line)
     packed = _pack(lengths, found, a)
     bad = np.flatnonzero(sizes(packed) != lengths)
     if bad.size:
-        raise DataError(f"report {bad[0]} names a category twice", line=int(bad[0]))
+        hint = f"; zeros and ones must be {a} in every report" if isinstance(values, np.ndarray) else ""
+        raise DataError(f"a report names a category twice{hint}", line=int(bad[0]))
     return packed
 
 
@@ -421,4 +422,4 @@ def _place(categories):
 def _first_bad(bad, message):
     rows = np.flatnonzero(bad.any(axis=1))
     if rows.size:
-        raise DataError(message.format(rows[0]), line=int(rows[0]))
+        raise DataError(message, line=int(rows[0]))

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ldpbayes import files
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Tally
 from ldpbayes.collections.tally import places
@@ -31,12 +32,18 @@ class Groups:
         The cell of the grouping columns behind each entry; None without them.
     line : callable
         From the position of an entry to the line of the file where it came first, or to None where there are no lines.
+    row : callable
+        The same for tables that have rows and no lines, counted from one.
+    source : str or None
+        The file, where the source has several.
     """
 
     columns: tuple
     counts: np.ndarray
     keys: list | None = None
     line: Callable[[int], int | None] = lambda i: None
+    row: Callable[[int], int | None] = lambda i: None
+    source: str | None = None
 
 
 class AbstractSource(abc.ABC):
@@ -93,7 +100,7 @@ READERS: dict[str, Callable[[pathlib.Path], AbstractSource]] = {}
 
 def open_table(path) -> AbstractSource:
     """Return the source that reads a file, by its suffix; files of other suffixes are read as CSV."""
-    path = pathlib.Path(path)
+    path = files.as_path(path)
     return READERS.get(path.suffix.lower(), READERS[".csv"])(path)
 
 
@@ -263,14 +270,24 @@ class _Reading:
         try:
             reports = protocol.parse_reports(columns, self.labels)
         except DataError as err:
-            line = None if err.line is None else groups.line(err.line if here is None else int(here[err.line]))
             fields = dict(zip(protocol.report_fields, report, strict=True))
-            raise DataError(err.message, line=line, field=fields.get(err.field, report[0])) from None
+            err = DataError(err.message, line=err.line, field=fields.get(err.field, report[0]))
+            raise located(err, groups, here) from None
         if keys is None:
             self.found[channel].setdefault((), []).append((reports, counts))
             return
         for key, at in _positions(keys):
             self.found[channel].setdefault(key, []).append((reports[at], counts[at]))
+
+
+def located(err: DataError, groups: Groups, here: np.ndarray | None = None) -> DataError:
+    """Return the error of an entry of groups, or of those at ``here``, with the file and the line or row where it came."""
+    line = row = None
+    if err.line is not None:
+        position = err.line if here is None else int(here[err.line])
+        line, row = groups.line(position), groups.row(position)
+    message = err.message if row is None else f"row {row:,}: {err.message}"
+    return DataError(message, source=groups.source, line=line, field=err.field)
 
 
 def _place(level, cell):

@@ -345,6 +345,8 @@ def _stated_protocol(path, categories, channel, field):
         raise DataError("needs 'protocol'", source=path, field=field)
     try:
         parameters = _numbers(_typed(channel, "parameters", dict, path, field, default={}))
+        if varies and "epsilon" in parameters:
+            raise ArgumentError("epsilon must not be among the parameters where a column holds it.")
         if varies:
             return lambda level: make_protocol(name, categories, parameters | {"epsilon": level})
         return make_protocol(name, categories, parameters)

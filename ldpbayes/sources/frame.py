@@ -1,6 +1,7 @@
 """Data frames as sources of reports: pandas, Polars, PyArrow, DuckDB and anything else that narwhals reads."""
 
 import datetime
+import functools
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
-from ldpbayes.sources.base import AbstractSource, Groups, foreign, optional
+from ldpbayes.sources.base import AbstractSource, Groups, foreign, located, optional
 from ldpbayes.sources.channels import labels_of, names_of, read_table
 
 _SCALARS = (str, int, float, np.integer, np.floating, datetime.date)
@@ -49,8 +50,8 @@ class FrameSource(AbstractSource):
         where = where or {}
         with foreign("the frame cannot be read"):
             schema = self._schema([*columns, *by, *([count] if count else []), *where])
-            if count and not schema[count].is_integer():
-                raise DataError(f"counts must be whole numbers, got a column of {schema[count]}", field=count)
+            if count and not _is_whole(nw, schema[count]):
+                raise DataError(f"counts must be whole numbers, got a column of {schema[count]}; cast it", field=count)
             frame = self.frame
             for key, value in where.items():
                 frame = frame.filter(_matches(nw, key, value, schema[key]))
@@ -63,15 +64,48 @@ class FrameSource(AbstractSource):
                 # A sum of fewer than 2^22 counts up to 10^12 fits in 64 bits; more rows are added up below, by parts.
                 chosen.append(column.cast(nw.Int64).alias("count") if schema[count] != nw.UInt64 else column.alias("count"))
             frame = frame.select(*chosen)
-            if all(_groupable(nw, schema[column]) for column in [*columns, *by]):
+            grouped = all(_groupable(nw, schema[column]) for column in [*columns, *by])
+            if grouped:
                 groups, counts = _grouped(nw, frame, [*report, *keys], count)
             else:
                 groups, counts = _ungrouped(nw, frame, count)
             if not len(groups):
                 return
-            cells = tuple(_column(nw, groups[new], old, labelled) for new, old in zip(report, columns, strict=True))
+            find = functools.partial(self._row, dict(zip(columns, report, strict=True)), where, groups if grouped else None)
+            try:
+                cells = tuple(_column(nw, groups[new], old, labelled) for new, old in zip(report, columns, strict=True))
+            except DataError as err:
+                raise located(err, Groups((), counts, row=find)) from err.__cause__
             names = [_keys(groups[new], old) for new, old in zip(keys, by, strict=True)]
-        yield Groups(cells, counts, list(zip(*names, strict=True)) if by else None)
+        yield Groups(cells, counts, list(zip(*names, strict=True)) if by else None, row=find)
+
+    def _row(self, names, where, groups, position):
+        """Return the first row of an eager frame, counted from one, that holds an entry of groups; else None.
+
+        Parameters
+        ----------
+        names : dict
+            From the frame's columns to those of groups.
+        where : mapping
+        groups : narwhals DataFrame or None
+            None where the entries are the rows that match ``where``.
+        position : int
+        """
+        import narwhals as nw
+
+        if isinstance(self.frame, nw.LazyFrame):  # rows have no order, or are not at hand
+            return None
+        try:
+            schema, number = dict(self.frame.collect_schema()), "row of the frame"
+            frame = self.frame.with_row_index(number)
+            for key, value in where.items():
+                frame = frame.filter(_matches(nw, key, value, schema[key]))
+            for old, new in names.items() if groups is not None else ():
+                cell = groups[new][position]
+                frame = frame.filter(nw.col(old) == cell if cell == cell and cell is not None else nw.col(old).is_null())
+            return int(frame[number][position if groups is None else 0]) + 1
+        except Exception:  # this only helps the reader of an error
+            return None
 
     def names(self):
         with foreign("the frame cannot be read"):
@@ -215,6 +249,11 @@ def _matches(nw, column, value, dtype):
     return nw.col(column).cast(nw.String) == str(value)
 
 
+def _is_whole(nw, dtype):
+    """Return whether a type holds whole numbers alone, as the decimals without places that warehouses make of them do."""
+    return dtype.is_integer() or (dtype == nw.Decimal and "scale=0)" in str(dtype))
+
+
 def _groupable(nw, dtype):
     return dtype.is_numeric() or dtype in (nw.String, nw.Boolean, nw.Categorical, nw.Enum, nw.Date)
 
@@ -267,7 +306,7 @@ def _collected(nw, frame):
 def _column(nw, series, name, labelled):
     """Return a report column as parse_reports takes it."""
     if series.null_count():
-        raise DataError("holds missing reports", field=name)
+        raise DataError("holds missing reports", line=int(series.is_null().arg_true()[0]), field=name)
     dtype = series.dtype
     if dtype == nw.Boolean:
         return Integers(series.to_numpy().astype(np.int64), labelled, boolean=True)
@@ -277,10 +316,13 @@ def _column(nw, series, name, labelled):
         return Integers(series.to_numpy().astype(np.int64), labelled)
     if dtype == nw.String:
         return series.to_list()
+    if dtype == nw.Decimal:
+        return _from_arrow(series, name, labelled)
     if _groupable(nw, dtype):
         values = series.to_list()
-        if any(value != value for value in values):
-            raise DataError("holds missing reports", field=name)
+        missing = [i for i, value in enumerate(values) if value is None or value != value]
+        if missing:  # also where the null is an entry of a dictionary
+            raise DataError("holds missing reports", line=missing[0], field=name)
         if values and all(isinstance(value, (int, np.integer)) for value in values):  # a dictionary of numbers
             return Integers(np.array(values, dtype=np.int64), labelled)
         if any(isinstance(value, bytes) for value in values):  # a dictionary of bytes
@@ -340,6 +382,9 @@ def arrow_column(array, name, labelled):
         if values.dtype == np.uint64 and values.size and values.max() >= 2**63:
             raise DataError(f"holds whole numbers above 2**63, got {values.max()}", field=name)
         return Integers(values.astype(np.int64), labelled)
+    if pa.types.is_decimal(kind) and kind.scale == 0:  # what warehouses make of whole numbers
+        with foreign("holds whole numbers above 2**63"):
+            return Integers(array.cast(pa.int64()).to_numpy(zero_copy_only=False), labelled)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return array.to_pylist()
     if pa.types.is_date(kind):

@@ -1,16 +1,22 @@
 """Parquet files, read in batches of rows: only the columns in use, and only distinct reports leave a batch."""
 
+import dataclasses
 import functools
 import glob
+import os
 import pathlib
 from typing import ClassVar
+from urllib.parse import unquote
+
+import numpy as np
 
 from ldpbayes import files
 from ldpbayes.errors import DataError, listed, shown
-from ldpbayes.sources.base import AbstractSource, foreign, optional
+from ldpbayes.sources.base import AbstractSource, foreign, is_whole, optional
 from ldpbayes.sources.frame import FrameSource
 
 _BATCH = 2**20  # rows that are in memory together
+_MISSING = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows whose entry is missing
 
 
 class ParquetSource(AbstractSource):
@@ -31,20 +37,28 @@ class ParquetSource(AbstractSource):
         dataset = optional("pyarrow.dataset", "Reading Parquet")
         where = where or {}
         used = list(dict.fromkeys([*columns, *by, *([count] if count else []), *where]))
-        alike: dict[tuple, list[str]] = {}  # files whose columns have other types are read by themselves
+        folders = columns_of_folders(self._schemas, used)
+        settings = {"count": count, "where": where, "by": by, "labelled": labelled}
         for file, schema in self._schemas.items():
-            if self._lacks_rows(file, schema, used, where):
+            own = {name: value for name, value in folders.get(file, {}).items() if name not in schema.names}
+            held = [name for name in used if name not in own]
+            if self._lacks_rows(file, schema, held, where):
                 continue
-            for column in used:
+            for column in held:
                 if schema.names.count(column) != 1:
                     problem = "has two columns" if column in schema.names else "has no column"
                     raise DataError(f"{problem} {shown(column)}; it has {listed(schema.names) or 'none'}", source=file)
-            alike.setdefault(tuple(str(schema.field(column).type) for column in used), []).append(file)
-        with foreign("is not a readable Parquet file", self.path):
-            for paths in alike.values():
-                table = dataset.dataset(paths, format="parquet")
-                for part in _parts(pyarrow, table.to_batches(columns=used, batch_size=_BATCH, batch_readahead=2)):
-                    yield from FrameSource(part).distinct(columns, count=count, where=where, by=by, labelled=labelled)
+            with foreign("is not a readable Parquet file", file):
+                table, first = dataset.dataset(file, format="parquet"), 0
+                for part in _parts(pyarrow, table.to_batches(columns=held, batch_size=_BATCH, batch_readahead=2)):
+                    frame = FrameSource(with_folders(part, own.items()))
+                    try:
+                        for groups in frame.distinct(columns, **settings):
+                            row = functools.partial(_row, groups.row, first)
+                            yield dataclasses.replace(groups, row=row, source=file)
+                    except DataError as err:
+                        raise err.at(source=file) from err.__cause__
+                    first += len(part)
 
     def _lacks_rows(self, file, schema, used, where):
         """Return whether a file that lacks a column has no row that is asked for, as files of another protocol."""
@@ -56,7 +70,8 @@ class ParquetSource(AbstractSource):
         return not any(True for _ in rows.distinct(list(where), where=where))
 
     def names(self):
-        return list(dict.fromkeys(name for schema in self._schemas.values() for name in schema.names))
+        held = [name for schema in self._schemas.values() for name in schema.names]
+        return list(dict.fromkeys([*held, *(name for own in columns_of_folders(self._schemas).values() for name in own)]))
 
     def metadata(self):
         found = [schema.metadata or {} for schema in self._schemas.values()]
@@ -73,10 +88,55 @@ class ParquetSource(AbstractSource):
     def _files(self):
         """Return the files, each of which is a regular one that can be opened."""
         found = sorted(glob.glob(str(self.path))) if glob.has_magic(str(self.path)) and not self.path.exists() else []
-        found = found or [str(self.path)]
-        for file in found:
+        named = {}
+        for file in found or [str(self.path)]:
             files.open_input(file).close()
-        return found
+            named.setdefault(os.path.realpath(file), file)
+        return list(named.values())  # a file that has two names, such as a link, is read once
+
+
+def columns_of_folders(paths, columns=None):
+    """Return the columns that names of folders such as ``country=NL`` hold, in a dict for every file.
+
+    A column whose entries are whole numbers in all files holds numbers, another texts.
+
+    Parameters
+    ----------
+    paths : iterable of str
+    columns : sequence of str, optional
+        Those that are asked for; all of them by default.
+    """
+    found = {path: {} for path in paths}
+    for path, own in found.items():
+        for part in pathlib.Path(path).parts[:-1]:
+            name, equals, text = part.partition("=")
+            if equals and name and (columns is None or unquote(name) in columns):
+                own[unquote(name)] = unquote(text)
+    for name in {name for own in found.values() for name in own}:
+        texts = [own[name] for own in found.values() if name in own]
+        if texts and all(is_whole(text) and str(int(text)) == text for text in texts):
+            for own in found.values():
+                own.update({name: int(own[name])} if name in own else {})
+    return found
+
+
+def with_folders(table, folders):
+    """Return an Arrow table with the columns, pairs of a name and the entry of all rows, that folders hold."""
+    pyarrow = optional("pyarrow", "Reading Parquet")
+    for name, value in folders:
+        if value == _MISSING:
+            raise DataError("holds missing values", field=name)
+        entry = pyarrow.array([value])
+        codes = pyarrow.array(np.zeros(len(table), dtype=np.int32))
+        column = pyarrow.DictionaryArray.from_arrays(codes, entry) if isinstance(value, str) else entry.take(codes)
+        table = table.append_column(name, column)
+    return table
+
+
+def _row(row, first, position):
+    """Return the row of a file, where that of its part is known."""
+    found = row(position)
+    return None if found is None else first + found
 
 
 def _parts(pyarrow, batches):

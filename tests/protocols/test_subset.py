@@ -86,8 +86,8 @@ def test_impossible_sizes_are_refused(size):
 @pytest.mark.parametrize(
     ("reports", "problem"),
     [
-        (np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]), "report 1 has 3 members, it must have 2"),
-        (np.array([[0, 0, 0, 0, 0]]), "report 0 has 0 members"),
+        (np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]), "a report has 3 members, it must have 2"),
+        (np.array([[0, 0, 0, 0, 0]]), "a report has 0 members"),
         (np.array([[0b11000001]], dtype=np.uint8), "beyond its 5 categories"),
         (np.array([[1, 1, 0, 0]]), "shape"),
     ],

@@ -65,7 +65,7 @@ def check_packed(packed, n_bits):
     padding = np.uint8((1 << (8 * packed.shape[1] - n_bits)) - 1)
     bad = np.flatnonzero(packed[:, -1] & padding)
     if bad.size:
-        raise DataError(f"report {bad[0]} has bits set beyond its {n_bits} bits", line=int(bad[0]), field="bits")
+        raise DataError(f"a report has bits set beyond its {n_bits} bits", line=int(bad[0]), field="bits")
     return packed
 
 

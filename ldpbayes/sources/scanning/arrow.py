@@ -9,6 +9,7 @@ import sys
 from ldpbayes.errors import ArgumentError
 from ldpbayes.sources.base import foreign, optional
 from ldpbayes.sources.parameters import COLUMN, METADATA
+from ldpbayes.sources.scanning.columns import check_column
 from ldpbayes.sources.scanning.tables import BATCH, AbstractTable, BatchPiece
 
 
@@ -69,6 +70,8 @@ class ArrowTable(AbstractTable):
                 "A RecordBatchReader can be read once, and these reports need two passes; give the dataset, the table "
                 "or the files that it reads."
             )
+        for name in columns:
+            check_column(self._schema.names, name)
         self._read = True
         return joined(self._open(columns))
 

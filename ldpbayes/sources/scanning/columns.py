@@ -24,10 +24,7 @@ def column(batch, name):
         Where the column is missing, or an entry of it, with its row as ``line``.
     """
     pa = optional("pyarrow", "Scanning reports")
-    names = batch.schema.names
-    if names.count(name) != 1:
-        problem = "has two columns" if name in names else "has no column"
-        raise DataError(f"{problem} {shown(name)}; it has {listed(names) or 'none'}")
+    check_column(batch.schema.names, name)
     array = batch.column(name)
     if isinstance(array, pa.ChunkedArray):
         array = _whole(pa, array)
@@ -35,6 +32,13 @@ def column(batch, name):
         row = int(np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False))[0])
         raise DataError("holds missing values", line=row, field=name)
     return array
+
+
+def check_column(names, name):
+    """Raise a DataError unless a column is there once."""
+    if names.count(name) != 1:
+        problem = "has two columns" if name in names else "has no column"
+        raise DataError(f"{problem} {shown(name)}; it has {listed(names) or 'none'}")
 
 
 def _whole(pa, chunked):
@@ -65,6 +69,8 @@ def encoded(array, name):
             # Where the values are small their type holds the codes too.
             codes = values if low == 0 else values.astype(np.int64) - low
             return codes, pa.array(np.arange(low, high + 1), type=kind)
+    if pa.types.is_nested(kind):
+        raise DataError(f"holds {kind}, which is not read; use texts, numbers, bytes or lists", field=name)
     if not pa.types.is_dictionary(kind):
         array = array.dictionary_encode()
     if array.dictionary.null_count:

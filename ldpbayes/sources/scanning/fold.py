@@ -126,6 +126,8 @@ class Fold:
 
     def counted(self, table: Any) -> Partial:
         """Return the total of an Arrow table of distinct rows with the column ``COUNT`` of how often each came."""
+        if not table.num_rows:
+            return self.nothing()
         self._check_protocol(table)
         weights = columns.column(table, COUNT).to_numpy().astype(np.int64)
         try:

@@ -31,6 +31,8 @@ class FrameTable(AbstractTable):
             return cls(narwhals.from_native(source))
         except TypeError:
             return None
+        except narwhals.exceptions.DuplicateError as err:
+            raise DataError("the frame has two columns of the same name; rename one") from err
         except narwhals.exceptions.NarwhalsError as err:
             raise DataError(f"the frame cannot be read: {str(err).splitlines()[0]}") from err
 

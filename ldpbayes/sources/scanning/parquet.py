@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpbayes import files
-from ldpbayes.errors import DataError, listed, shown
+from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.sources.base import foreign, optional
 from ldpbayes.sources.parameters import COLUMN, METADATA
+from ldpbayes.sources.parquet import columns_of_folders, with_folders
 from ldpbayes.sources.scanning.tables import BATCH, AbstractPiece, AbstractTable
 
 _SUFFIXES = (".parquet", ".pq")
@@ -32,21 +33,24 @@ class RowGroups(AbstractPiece):
         The file.
     groups : tuple of int
     first_row, n_rows : int
+    folders : tuple of (str, text or int)
+        Columns that the names of the file's folders hold.
     """
 
     source: str
     groups: tuple[int, ...]
     first_row: int
     n_rows: int
+    folders: tuple[tuple[str, str | int], ...] = ()
 
     def batches(self, columns):
         pa = optional("pyarrow", "Reading Parquet")
         with foreign("is not a readable Parquet file", self.source):
             with _opened(self.source, columns) as file:
-                used = list(dict.fromkeys(columns))
+                used = [name for name in dict.fromkeys(columns) if name not in dict(self.folders)]
                 for groups in _together(file, self.groups):
                     for batch in file.iter_batches(BATCH, row_groups=groups, columns=used, use_threads=False):
-                        yield pa.Table.from_batches([batch])
+                        yield with_folders(pa.Table.from_batches([batch]), self.folders)
 
     def origin(self):
         return os.path.abspath(self.source)
@@ -63,9 +67,11 @@ class ParquetTable(AbstractTable):
     identified: ClassVar[bool] = True
 
     def __init__(self, paths: list[str]) -> None:
-        self.paths = paths
-        self._parts: list[tuple[str, list[int]]] = []
+        named: dict[str, str] = {}
         for path in paths:
+            named.setdefault(os.path.realpath(path), path)
+        self.paths = list(named.values())  # a file that has two names, such as a link, is read once
+        for path in self.paths:
             files.open_input(path).close()
 
     @classmethod
@@ -73,16 +79,18 @@ class ParquetTable(AbstractTable):
         if isinstance(source, (str, os.PathLike)):
             return cls(_matching(source))
         if isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, os.PathLike)) for one in source):
-            return cls(list(dict.fromkeys(path for one in source for path in _matching(one))))
+            return cls([path for one in source for path in _matching(one)])
         return None
 
     def pieces(self, columns):
         found, kinds = [], {}
+        folders = columns_of_folders(self.paths, columns)
         for path in self.paths:
             with foreign("is not a readable Parquet file", path), _opened(path, columns) as file:
-                self._check(file.schema_arrow, path, columns, kinds)
+                own = {name: value for name, value in folders.get(path, {}).items() if name not in file.schema_arrow.names}
+                self._check(file.schema_arrow, path, [name for name in columns if name not in own], kinds)
                 rows = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-            found += _runs(path, rows)
+            found += _runs(path, rows, tuple(own.items()))
         self.n_rows = sum(piece.n_rows for piece in found)
         return found
 
@@ -119,9 +127,13 @@ class ParquetTable(AbstractTable):
 def _matching(source):
     """Return the files that a path, a folder or a pattern stands for."""
     text = os.fsdecode(source)
+    if not text:
+        raise ArgumentError("source must name files, got an empty name.")
     path = pathlib.Path(text)
     if path.is_dir():
-        found = sorted(str(file) for file in path.rglob("*") if file.suffix.lower() in _SUFFIXES)
+        tables = (file for file in path.rglob("*") if file.suffix.lower() in _SUFFIXES)
+        # As Spark and Arrow have it: what programs leave in a folder of tables has names that begin with these.
+        found = sorted(str(file) for file in tables if not any(part[0] in "._" for part in file.relative_to(path).parts))
         if not found:
             raise DataError("holds no Parquet file (.parquet, .pq)", source=text)
         return found
@@ -187,15 +199,15 @@ def _kind(kind):
     return str(kind)
 
 
-def _runs(path, rows):
+def _runs(path, rows, folders=()):
     """Return the pieces of a file: runs of row groups of about _PIECE rows."""
     out, held, first, n = [], [], 0, 0
     for i, size in enumerate(rows):
         if held and n + size > _PIECE:
-            out.append(RowGroups(path, tuple(held), first, n))
+            out.append(RowGroups(path, tuple(held), first, n, folders))
             held, first, n = [], first + n, 0
         held.append(i)
         n += size
     if n:
-        out.append(RowGroups(path, tuple(held), first, n))
+        out.append(RowGroups(path, tuple(held), first, n, folders))
     return out

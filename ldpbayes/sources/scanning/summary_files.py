@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ldpbayes import files
+from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.errors import DataError, LDPBayesError, listed, shown
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.likelihoods import Summary
 from ldpbayes.sources.base import foreign, optional
 from ldpbayes.sources.parameters import parse_protocol, protocol_text
@@ -35,6 +36,9 @@ _BY = b"ldpbayes.by"
 
 def write(found: Found, path: Any) -> None:
     """Write the cells of a scan, one row each; see ``Found.to_parquet``."""
+    path = files.as_path(path)
+    if path.suffix.lower() not in (".parquet", ".pq"):
+        raise ArgumentError(f"path must end in .parquet, got {shown(str(path))}.")
     pa = optional("pyarrow", "Writing Parquet")
     parquet = optional("pyarrow.parquet", "Writing Parquet")
     taken = [name for name in found.by if name in COLUMNS]
@@ -100,13 +104,14 @@ def read_summaries(path: Any) -> Found:
         Where the file is not one of summaries, or its rows do not fit each other.
     """
     parquet = optional("pyarrow.parquet", "Reading Parquet")
+    path = files.as_path(path)
     files.open_input(path).close()
     with foreign("is not a readable Parquet file", path):
         table = parquet.ParquetFile(path).read()
     try:
         return _found(table)
     except DataError as err:
-        raise err.at(source=path) from err
+        raise DataError(err.message, source=path, field=err.field) from err
     except LDPBayesError as err:
         raise DataError(str(err).rstrip("."), source=path) from err
 
@@ -121,7 +126,8 @@ def _found(table):
     by = [name for name in table.schema.names if name not in COLUMNS]
     if _BY in metadata:
         by = [name for name in metadata[_BY].decode().split("\n") if name in by]
-    rows = table.to_pylist()
+    with foreign("is not a readable Parquet file"):
+        rows = table.to_pylist()
     if not rows:
         raise DataError("has no rows")
     texts = {row["protocol"] for row in rows}
@@ -139,14 +145,19 @@ def _found(table):
             raise DataError(f"holds the cell {', '.join(map(str, key))} twice")
         if row["reports"] is not None:
             reports = protocol.check_reports(_from_bytes(row["reports"]))
-            counts = np.array(row["counts"], dtype=np.int64)
+            counts = _numbers(row, "counts", np.int64, len(reports))
             tally = Tally(protocol, reports, counts, categories=labels)
+            if tally.n_reports != row["n_reports"]:
+                raise DataError(f"counts add up to {tally.n_reports}, but n_reports says {shown(row['n_reports'])}")
             cells[key] = Collection(labels, (tally,), id=", ".join(map(str, key)))
         else:
             cells[key] = _summary(row, protocol.n_categories)
         if row["sample_level"] is not None:
+            if row["sample_reports"] is None or not 0 <= row["sample_level"] <= 64:
+                raise DataError("holds a sample that was cut off", field="sample_reports")
             reports = protocol.check_reports(_from_bytes(row["sample_reports"]))
-            samples[key] = ReportSample(row["sample_level"], np.array(row["sample_keys"], dtype=np.uint64), reports)
+            keys = _numbers(row, "sample_keys", np.uint64, len(reports))
+            samples[key] = ReportSample(row["sample_level"], keys, reports)
     return Found(cells, by or None, None, labels, protocol=protocol, samples=samples)
 
 
@@ -157,11 +168,26 @@ def _summary(row, a):
             raise DataError("holds missing values", field=name)
         if vector is not None and (vector.shape != (a,) or not np.isfinite(vector).all()):
             raise DataError(f"must hold {a} finite numbers a cell", field=name)
+        if vector is not None and name in ("spread", "supports") and (vector < 0).any():
+            raise DataError("must hold no negative numbers", field=name)
+    pilot = vectors["pilot"]
+    if (pilot < 0).any() or abs(pilot.sum() - 1) > 1e-6:
+        raise DataError("must hold probabilities that add up to one", field="pilot")
     numbers = {name: row[name] for name in ("n_reports", "value", "log_constant")}
     for name, value in numbers.items():
         if value is None or not np.isfinite(value):
             raise DataError("must hold finite numbers", field=name)
+    if not 0 < row["n_reports"] <= MAX_COUNT:
+        raise DataError(f"must hold numbers above 0, at most 10**12, got {row['n_reports']:g}", field="n_reports")
     return Summary(**numbers, **vectors)
+
+
+def _numbers(row, name, dtype, size):
+    """Return a column of whole numbers, one for each of a cell's reports."""
+    held = row[name]
+    if held is None or None in held or len(held) != size:
+        raise DataError(f"must hold {size:,} whole numbers", field=name)
+    return np.array(held, dtype=dtype)
 
 
 def _of_summary(cell):

@@ -1,0 +1,274 @@
+"""One set of reports through every door gives the same tally, and a bad entry is refused where it stands."""
+
+import decimal
+import pathlib
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+
+import ldpbayes as lb
+from ldpbayes import DataError, Tally
+from ldpbayes.protocols import GRR, UnaryEncoding
+
+LABELS = ["red", "green", "blue"]
+FRAMES = {
+    "arrow": lambda table, folder: table,
+    "pandas": lambda table, folder: table.to_pandas(),
+    "pandas of arrow": lambda table, folder: table.to_pandas(types_mapper=pd.ArrowDtype),
+    "polars": lambda table, folder: pl.from_arrow(table),
+    "lazy polars": lambda table, folder: pl.from_arrow(table).lazy(),
+    "duckdb": lambda table, folder: duckdb.from_arrow(table),
+}
+SCANNED = FRAMES | {
+    "dataset": lambda table, folder: pa.dataset.dataset(parquet(table, folder)),
+    "reader": lambda table, folder: table.to_reader(),
+    "parquet": lambda table, folder: parquet(table, folder),
+    "folder": lambda table, folder: parquet(table, folder).parent,
+}
+
+
+def parquet(table, folder, name="x.parquet"):
+    path = folder / name
+    pq.write_table(table, path, row_group_size=40)
+    return path
+
+
+def decimals(values):
+    """Return whole numbers as warehouses have them."""
+    return pa.array(values).cast(pa.decimal128(38, 0))
+
+
+def columns():
+    """Return {what a column holds: (protocol, column, arguments)}, all of the same reports as ``expected`` has."""
+    rng = np.random.default_rng(4)
+    codes = rng.integers(0, 3, 100)
+    text = [LABELS[i] for i in codes]
+    named = {"categories": LABELS}
+    found = {
+        "labels": (GRR(3, 1.0), pa.array(text), named),
+        "dictionary": (GRR(3, 1.0), pa.array(text).dictionary_encode(), named),
+        "blanks": (GRR(3, 1.0), pa.array([f" {label} " for label in text]), named),
+        "numbers": (GRR(3, 1.0), pa.array(codes), {}),
+        "decimals": (GRR(3, 1.0), decimals(codes), {}),
+        "numbers that are labels": (GRR(3, 1.0), pa.array(codes + 1), {"categories": ["1", "2", "3"]}),
+        "decimals that are labels": (
+            GRR(3, 1.0),
+            decimals(codes + 1),
+            {"categories": list("123")},
+        ),
+    }
+    protocol = UnaryEncoding.optimized(10, 1.0)
+    reports = protocol.privatize(rng.integers(0, 10, 100), rng)
+    bits = np.unpackbits(reports, axis=1)[:, :10]
+    found |= {
+        "packed bits": (protocol, pa.array(list(map(bytes, reports)), pa.binary(2)), {}),
+        "booleans": (protocol, pa.array(bits.astype(bool).tolist()), {}),
+        "zeros and ones": (protocol, pa.array(bits.tolist()), {}),
+        "members": (protocol, pa.array([np.flatnonzero(row).tolist() for row in bits]), {}),
+        "text of bits": (protocol, pa.array(["".join(map(str, row)) for row in bits]), {}),
+    }
+    expected = {GRR(3, 1.0): Tally(GRR(3, 1.0), codes), protocol: Tally(protocol, reports)}
+    return {name: (*case, expected[case[0]]) for name, case in found.items()}
+
+
+COLUMNS = columns()
+
+
+def same(tally, expected):
+    return np.array_equal(tally.reports, expected.reports) and np.array_equal(tally.counts, expected.counts)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_door_gives_the_same_tally(name, tmp_path):
+    protocol, column, arguments, expected = COLUMNS[name]
+    table = pa.table({"report": column})
+    for door, frame in FRAMES.items():
+        assert same(lb.read_frame(frame(table, tmp_path), protocol, **arguments), expected), door
+    assert same(lb.read_reports(parquet(table, tmp_path), protocol, **arguments), expected)
+    if not pa.types.is_nested(column.type) and not pa.types.is_fixed_size_binary(column.type):
+        pl.from_arrow(table).write_csv(tmp_path / "x.csv")
+        assert same(lb.read_reports(tmp_path / "x.csv", protocol, **arguments), expected)
+    for door, frame in SCANNED.items():
+        found = lb.scan(frame(table, tmp_path), protocol, **arguments)()
+        assert same(found["all",].tallies[0], expected), door
+
+
+@pytest.mark.parametrize("count", [pa.int64(), pa.uint8(), pa.decimal128(38, 0)], ids=str)
+def test_every_door_takes_whole_numbers_as_counts(count, tmp_path):
+    table = pa.table({"report": ["0", "1", "2"], "n": pa.array([3, 0, 5]).cast(count)})
+    expected = Tally(GRR(3, 1.0), [0, 1, 2], [3, 0, 5])
+    for door in ("arrow", "pandas of arrow", "polars", "lazy polars", "duckdb"):
+        assert same(lb.read_frame(FRAMES[door](table, tmp_path), GRR(3, 1.0), count="n"), expected), door
+    assert same(lb.read_reports(parquet(table, tmp_path), GRR(3, 1.0), count="n"), expected)
+    summed = duckdb.sql("select r as report, sum(n) as n from (values (0, 1), (0, 2), (1, 0), (2, 5)) t(r, n) group by r")
+    assert same(lb.read_frame(summed, GRR(3, 1.0), count="n"), expected)
+
+
+def test_bad_reports_are_refused_with_their_file_and_row(tmp_path):
+    protocol = GRR(3, 1.0)
+    good, bad = [0, 1, 2] * 40, [0, 1, 2] * 40
+    bad[100] = 7
+    for name, values in (("a", good), ("b", bad)):
+        parquet(pa.table({"report": values, "g": [1, 2] * 60}), tmp_path, f"{name}.parquet")
+    where = r"b\.parquet, field 'report': row 101: report 7 is outside 0\.\.2"
+    for read in (
+        lambda: lb.read_reports(tmp_path / "*.parquet", protocol),
+        lambda: lb.read_reports(tmp_path / "*.parquet", protocol, by="g"),
+        lambda: lb.scan(tmp_path, protocol)(),
+    ):
+        with pytest.raises(DataError, match=where):
+            read()
+    for door in ("arrow", "pandas", "polars"):
+        with pytest.raises(DataError, match=r"^field 'report': row 101: report 7 is outside"):
+            lb.read_frame(FRAMES[door](pa.table({"report": bad}), tmp_path), protocol)
+    for door in ("duckdb", "lazy polars"):  # their rows have no order
+        with pytest.raises(DataError, match=r"^field 'report': report 7 is outside"):
+            lb.read_frame(FRAMES[door](pa.table({"report": bad}), tmp_path), protocol)
+    parquet(pa.table({"report": [0, 1, None], "g": [1, 1, 1]}), tmp_path, "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet, field 'report': row 3: holds missing reports"):
+        lb.read_reports(tmp_path / "*.parquet", protocol)
+    with pytest.raises(DataError, match=r"^field 'report': row 3: holds missing reports"):
+        lb.read_frame(pd.DataFrame({"report": ["0", "1", None]}), protocol)
+
+
+def test_rows_of_a_condition_are_those_of_the_file(tmp_path):
+    table = pa.table({"report": ["yes", "no", "no", "maybe"], "g": ["b", "a", "b", "a"]})
+    parquet(table, tmp_path)
+    (tmp_path / "c.toml").write_text(
+        'categories = ["no", "yes"]\n[[channels]]\nprotocol = "warner"\nfile = "x.parquet"\nreport = "report"\n'
+        'parameters = { p = 0.7 }\nwhere = { g = "a" }\n'
+    )
+    with pytest.raises(DataError, match=r"x\.parquet, field 'report': row 4: unknown report 'maybe'"):
+        lb.read_collection(tmp_path / "c.toml")
+
+
+def test_a_row_in_a_message_is_not_contradicted_by_a_position():
+    protocol = UnaryEncoding.optimized(10, 1.0)
+    reports = [bytes(2)] * 150 + [bytes(3)]
+    with pytest.raises(DataError, match=r"row 151: a report has 3 bytes, it must have 2 for 10 categories"):
+        lb.scan(pa.table({"report": [b"\x80\x00", *reports]}).slice(1), protocol)()
+
+
+def test_a_missing_entry_in_a_dictionary_is_no_label():
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), pa.array(["no", "None", None]))
+    for read in (lb.read_frame, lambda *args, **named: lb.scan(*args, **named)()):
+        with pytest.raises(DataError, match="row 3: holds missing"):
+            read(pa.table({"report": column}), GRR(2, 1.0), categories=["no", "None"])
+
+
+@pytest.mark.parametrize("name", SCANNED)
+def test_an_empty_source_and_a_missing_column_are_refused_alike(name, tmp_path):
+    empty = pa.table({"report": pa.array([], pa.int64())})
+    with pytest.raises(DataError, match="the source has no rows"):
+        lb.scan(SCANNED[name](empty, tmp_path), GRR(3, 1.0))()
+    with pytest.raises(DataError, match="has no column 'answer'; it has report"):
+        lb.scan(SCANNED[name](empty, tmp_path), GRR(3, 1.0), "answer")()
+
+
+def test_what_no_report_is_is_refused_in_one_sentence():
+    for frame in (duckdb.sql("select {'a': 1} as report"), pa.table({"report": [{"a": 1}]})):
+        with pytest.raises(DataError, match=r"field 'report': holds struct<a: int\d+>, which is not read"):
+            lb.scan(frame, GRR(3, 1.0))()
+    frame = pd.DataFrame([[0, 1]], columns=["report", "report"])
+    with pytest.raises(DataError, match="the frame has two columns of the same name"):
+        lb.scan(frame, GRR(3, 1.0))
+    objects = pd.DataFrame({"report": [decimal.Decimal(2), decimal.Decimal(0)]})
+    assert lb.read_frame(objects, GRR(3, 1.0)).reports.tolist() == [0, 2]
+    for path in (None, 3, ["a.csv"]):
+        with pytest.raises(lb.ArgumentError, match="path must be the name of a file"):
+            lb.read_reports(path, GRR(3, 1.0))
+
+
+# ---- folders ---------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def partitioned(tmp_path):
+    """Return a folder of reports by country and day, as warehouses write it."""
+    rng = np.random.default_rng(1)
+    table = pa.table(
+        {
+            "report": rng.integers(0, 3, 60),
+            "country": np.array(["NL", "Côte d'Ivoire"])[rng.integers(0, 2, 60)],
+            "day": rng.integers(1, 4, 60),
+        }
+    )
+    kinds = pa.schema([("country", pa.string()), ("day", pa.int64())])
+    pa.dataset.write_dataset(
+        table, tmp_path / "t", format="parquet", partitioning=pa.dataset.partitioning(kinds, flavor="hive")
+    )
+    return table, tmp_path / "t"
+
+
+def test_names_of_folders_are_columns(partitioned):
+    table, folder = partitioned
+    protocol, by = GRR(3, 1.0), ["country", "day"]
+    expected = lb.scan(table, protocol, by=by)()
+    (folder / "_temporary").mkdir()
+    copied = next(folder.rglob("*.parquet"))
+    for name in ("_temporary/x.parquet", ".x.parquet"):  # what a writer that was killed leaves
+        (folder / name).write_bytes(copied.read_bytes())
+    for found in (
+        lb.scan(folder, protocol, by=by)(),
+        lb.read_reports(folder / "*" / "*" / "*.parquet", protocol, by=by),
+    ):
+        assert list(found) == list(expected)
+        assert all(same(found[key].tallies[0], expected[key].tallies[0]) for key in expected)
+    assert lb.scan(folder, protocol)()["all",].n_reports == 60
+    levels = lb.read_reports(folder / "*" / "*" / "*.parquet", "grr", categories=list("012"), epsilon="day")
+    assert [tally.protocol.epsilon for tally in levels.tallies] == [1.0, 2.0, 3.0]
+
+
+def test_a_file_with_two_names_is_read_once(partitioned):
+    _, folder = partitioned
+    path = next(pathlib.Path(folder).rglob("*.parquet"))
+    (path.parent / "link.parquet").symlink_to(path)
+    n = lb.read_reports(path, GRR(3, 1.0)).n_reports
+    assert lb.read_reports(path.parent / "*.parquet", GRR(3, 1.0)).n_reports == n
+    alias = path.parent / ".." / path.parent.name / path.name
+    assert lb.scan([path, alias, path.parent / "link.parquet"], GRR(3, 1.0))()["all",].n_reports == n
+    with pytest.raises(lb.ArgumentError, match="source must name files, got an empty name"):
+        lb.scan("", GRR(3, 1.0))
+
+
+def test_a_folder_of_missing_entries_is_refused(tmp_path):
+    (tmp_path / "day=__HIVE_DEFAULT_PARTITION__").mkdir()
+    path = parquet(pa.table({"report": [0, 1]}), tmp_path / "day=__HIVE_DEFAULT_PARTITION__")
+    for read in (lambda: lb.scan(path, GRR(3, 1.0), by="day")(), lambda: lb.read_reports(path, GRR(3, 1.0), by="day")):
+        with pytest.raises(DataError, match="field 'day': holds missing values"):
+            read()
+
+
+# ---- samples of a finite population --------------------------------------------------------------------------------------
+def test_the_size_of_the_population_alone_is_read_by_every_door(tmp_path):
+    from ldpbayes.protocols.designs import warner
+
+    table = pa.table({"answer": ["yes", "no"], "n": [80, 100]})
+    pl.from_arrow(table).write_csv(tmp_path / "x.csv")
+    (tmp_path / "c.toml").write_text(
+        'categories = ["no", "yes"]\npopulation = 200\n[[channels]]\nprotocol = "warner"\nfile = "x.csv"\n'
+        'report = "answer"\ncount = "n"\nparameters = { p = 0.7 }\n'
+    )
+    arguments = {"count": "n", "categories": ["no", "yes"], "population": 200}
+    expected = lb.Collection.from_sample(["no", "yes"], warner(0.7), [1] * 80 + [0] * 100, population=200)
+    for found in (
+        lb.read_collection(tmp_path / "c.toml"),
+        lb.read_frame(table, warner(0.7), "answer", **arguments),
+        lb.read_reports(tmp_path / "x.csv", warner(0.7), "answer", **arguments),
+    ):
+        assert found.survey.n == 180 and found.survey.population == 200
+        assert np.allclose(found.rows.counts, expected.rows.counts)
+
+
+def test_epsilon_beside_its_column_is_refused(tmp_path):
+    (tmp_path / "x.csv").write_text("report,eps\n0,1\n1,2\n")
+    (tmp_path / "c.toml").write_text(
+        'categories = ["0", "1"]\n[[channels]]\nprotocol = "grr"\nfile = "x.csv"\nepsilon = "eps"\n'
+        "parameters = { epsilon = 1 }\n"
+    )
+    with pytest.raises(DataError, match="epsilon must not be among the parameters where a column holds it"):
+        lb.read_collection(tmp_path / "c.toml")
