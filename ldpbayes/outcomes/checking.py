@@ -19,7 +19,7 @@ class Check:
     Attributes
     ----------
     discrepancy : (cells, k) array
-        (posterior mean share − recipe's share) / posterior sd.
+        (posterior mean share − recipe's share within [0, 1]) / posterior sd.
     allowed : (cells, k) array
         What a sound model may have.
     ratio : (cells, k) array
@@ -50,6 +50,9 @@ def check_shares(shares: Sequence[np.ndarray], recipe: Sequence[np.ndarray], var
     of an efficient and another unbiased estimate has the difference of their variances (Hausman, 1978). Allowed is
     √(MOST² + z² (variance of the recipe / posterior variance − 1)), with z for one false warning in a hundred.
 
+    A posterior share is never negative, the recipe's may be. So the recipe's share and variance are those of its normal law
+    cut to [0, 1], which are the same where 0 and 1 are far.
+
     Parameters
     ----------
     shares : sequence of (S, k) arrays
@@ -58,9 +61,37 @@ def check_shares(shares: Sequence[np.ndarray], recipe: Sequence[np.ndarray], var
     """
     mean = np.stack([one.mean(axis=0) for one in shares])
     posterior = np.maximum(np.stack([one.var(axis=0, ddof=1) for one in shares]), 1e-24)
-    apart = mean - np.stack(recipe)
+    whole, own = within(np.stack(recipe), np.maximum(np.stack(variance), 1e-24))
+    apart = mean - whole
     apart = np.where(np.abs(apart) < 1e-9, 0.0, apart / np.sqrt(posterior))
     z = ndtri(1 - 0.005 / apart.size)
-    own = np.maximum(np.stack(variance), 1e-24)
     more = np.maximum(own / posterior - 1, 0.0)
     return Check(apart, np.sqrt(MOST**2 + z**2 * np.minimum(more, MORE)), np.sqrt(posterior / own))
+
+
+def within(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (means, variances) of normal laws cut to [0, 1].
+
+    Parameters
+    ----------
+    mean, variance : arrays of one shape
+        Of the whole laws.
+
+    Examples
+    --------
+    >>> mean, variance = within(np.array([0.5, -0.1]), np.array([1e-4, 1e-2]))
+    >>> mean.round(3).tolist(), np.sqrt(variance).round(3).tolist()
+    ([0.5, 0.053], [0.01, 0.045])
+    """
+    sd = np.sqrt(variance)
+    centre = np.clip(mean, 0.0, 1.0)
+    reach = 12 * sd / np.maximum(np.abs(mean - centre) / sd / 3, 1.0)  # the law falls off like an exponential far out
+    low, high = np.maximum(centre - reach, 0.0), np.minimum(centre + reach, 1.0)
+    points = low[..., None] + (high - low)[..., None] * np.linspace(0, 1, 2001)
+    log_density = -0.5 * ((points - mean[..., None]) / sd[..., None]) ** 2
+    weight = np.exp(log_density - log_density.max(axis=-1, keepdims=True))
+    weight[..., [0, -1]] /= 2
+    weight /= weight.sum(axis=-1, keepdims=True)
+    found = (weight * points).sum(axis=-1)
+    spread = (weight * (points - found[..., None]) ** 2).sum(axis=-1)
+    return found, np.maximum(spread, 1e-24)

@@ -157,6 +157,8 @@ def analyse(
         )
     if records.levels is not None and len(records.levels) < 2:
         raise DataError(f"has one category only, {records.levels[0]}: there is nothing to compare", field=name)
+    if records.levels is not None and "share" in records.levels:
+        raise DataError("has the category 'share', which tables of answers call the groups' shares; rename it", field=name)
     if bins is not None and bins > records.n:
         raise ArgumentError(f"bins must be at most the number of records ({records.n:,}), got {bins:,}.")
     if method in ("recipe",) and records.decode is None:
@@ -434,8 +436,23 @@ def _check(found: _Found, records: Records, held: list[np.ndarray], recipes: lis
         if target == "frequency":  # the records themselves are given
             variance = variance - np.clip(share * (1 - share), 0, None) * square.sum()
         shares.append(share)
-        variances.append(variance)
+        variances.append(np.maximum(variance, _expected_variance(records, share, square, target)))
     return check_shares([one.shares() for one in found.measures], shares, variances)
+
+
+def _expected_variance(records: Records, share: np.ndarray, square: np.ndarray, target: str) -> np.ndarray | float:
+    """Return the variance that the channels give the recipe's shares at the possible shares nearest to them.
+
+    Few reports, or equal ones, vary less than their channel does. Half a record more in each group keeps a share off 0.
+    """
+    if records.channel is None:
+        return 0.0
+    n, k = 1 / square.sum(), len(share)
+    near = np.clip(share, 0.0, 1.0)
+    near = (n * near / near.sum() + 0.5) / (n + 0.5 * k)
+    weight = np.bincount(records.channel, square, len(records.decoders))
+    used = np.flatnonzero(weight)
+    return weight[used] @ np.array([records.decoders[i].variance(near, 1, target) for i in used])
 
 
 def _levels(quantiles: Sequence[float]) -> tuple[float, ...]:

@@ -101,8 +101,9 @@ class Measure:
         return self._cumulative[:, -1]
 
     def shares(self) -> np.ndarray:
-        """Return the share of each group, (S, k)."""
-        return self.total / self.total.sum(axis=1, keepdims=True)
+        """Return the share of each group, (S, k); nan where no group has any mass."""
+        with np.errstate(invalid="ignore"):
+            return self.total / self.total.sum(axis=1, keepdims=True)
 
     def mean(self) -> np.ndarray:
         """Return the mean value in each group, (S, k); nan for a group of mass 0."""

@@ -1,7 +1,7 @@
 """Records of a private answer beside an open measurement: from a frame to values, distinct likelihood rows and cells."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from ldpbayes.sources.frame import FrameSource
 
 #: Distinct likelihood rows × groups, at most.
 MAX_ENTRIES = 2**24
+#: Largest size of an open value.
+LARGEST = 1e150
 #: Name of a column that keeps the order of distinct reports.
 _NUMBER = "number of the distinct report"
 
@@ -48,6 +50,10 @@ class Records:
     precision : (J,) array or None
         Weight of a report in the most precise unbiased shares, the inverse of the variance of its channel's weights; ones
         where it is left out.
+    channel : (J,) int array or None
+        The channel of each likelihood row.
+    decoders : tuple of AbstractDecoder
+        Of the channels; empty where they are left out.
     """
 
     value: np.ndarray
@@ -62,6 +68,8 @@ class Records:
     groups: tuple[str, ...]
     n_channels: int
     precision: np.ndarray | None = None
+    channel: np.ndarray | None = None
+    decoders: tuple = ()
 
     @property
     def n(self) -> int:
@@ -71,20 +79,8 @@ class Records:
     def take(self, chosen: np.ndarray) -> "Records":
         """Return some of the records."""
         weight = None if self.weight is None else self.weight[chosen]
-        return Records(
-            self.value[chosen],
-            self.levels,
-            self.kind[chosen],
-            self.table,
-            self.decode,
-            weight,
-            self.cell[chosen],
-            self.cells,
-            self.by,
-            self.groups,
-            self.n_channels,
-            self.precision,
-        )
+        parts = {"value": self.value[chosen], "kind": self.kind[chosen], "weight": weight, "cell": self.cell[chosen]}
+        return replace(self, **parts)
 
 
 def read_records(
@@ -138,6 +134,11 @@ def read_records(
             raise DataError(f"the frame has no column {shown(name)} for {what}; it has {listed(names) or 'none'}")
     if not len(table):
         raise DataError("the frame has no rows")
+    for name in covariates:
+        if name == value or name in (columns or ()) or covariates.count(name) > 1:
+            raise ArgumentError(
+                f"by must name open covariates, each once and other than the value and the report, got {shown(name)}."
+            )
     labels = labels_of(categories)
     if rate is not None and labels is None and protocol is None:
         labels = _reported(table, columns, names)
@@ -155,8 +156,21 @@ def read_records(
         texts = [str(entry).strip() for entry in table[column].to_numpy()[distinct].tolist()]
         place = np.array([places[text] for text in texts], dtype=np.int64)[code]
     named = categories is not None or rate is not None
-    kind, rows, decode, precision = _kinds(table, columns, channels, place, labels, named)
-    own = (kind, rows, decode, weight, cell, cells, covariates, tuple(labels), len(channels.protocols), precision)
+    kind, rows, decode, precision, of, decoders = _kinds(table, columns, channels, place, labels, named)
+    own = (
+        kind,
+        rows,
+        decode,
+        weight,
+        cell,
+        cells,
+        covariates,
+        tuple(labels),
+        len(channels.protocols),
+        precision,
+        of,
+        decoders,
+    )
     records = Records(values, levels, *own)
     if weight is not None and (weight == 0).any():
         records = records.take(weight > 0)
@@ -199,6 +213,8 @@ def _values(series, name):
             raise DataError("holds missing values; leave those rows out", field=name)
         if not np.isfinite(values).all():
             raise DataError("must hold finite numbers", field=name)
+        if np.abs(values).max() > LARGEST:  # squares of larger ones are no longer finite
+            raise DataError(f"must hold numbers of at most {LARGEST:g} in size", field=name)
         return values, None
     if str(series.dtype).split("(")[0] not in ("String", "Boolean", "Categorical", "Enum", "Object"):
         raise DataError(f"must hold numbers, or texts for an open category, got {series.dtype}", field=name)
@@ -263,7 +279,7 @@ def _codes(series, name):
 
 
 def _kinds(table, columns, channels, place, labels, named):
-    """Return (kind of each row, likelihood rows, unbiased weights or None, their precision or None)."""
+    """Return (kind of each row, likelihood rows, unbiased weights, their precision, channels, decoders); None without."""
     code = place
     for name in columns:
         if table[name].null_count():
@@ -275,6 +291,7 @@ def _kinds(table, columns, channels, place, labels, named):
     rows = np.zeros((len(first), len(labels)))
     decode: np.ndarray | None = np.zeros_like(rows)
     precision, often = np.ones(len(first)), np.bincount(code).astype(float)
+    decoders = tuple(protocol.decoder() for protocol in channels.protocols)
     if rows.size > MAX_ENTRIES:
         raise InfeasibleError(
             f"The reports have {len(first):,} × {len(labels):,} likelihood entries, more than {MAX_ENTRIES:,}; use a "
@@ -291,7 +308,7 @@ def _kinds(table, columns, channels, place, labels, named):
             raise InfeasibleError("Groups need whole reports; these reports are taken apart into bits.")
         dense = likelihood.dense()
         rows[chosen] = dense / dense.max(axis=1, keepdims=True)
-        decoder = protocol.decoder()
+        decoder = decoders[i]
         if decoder is None or decoder.rank < len(labels):
             decode = None
         elif decode is not None:
@@ -303,8 +320,8 @@ def _kinds(table, columns, channels, place, labels, named):
     whole = rows if decode is None else np.hstack([rows, decode])
     _, where, own = np.unique(whole.round(12), axis=0, return_index=True, return_inverse=True)
     if decode is None:
-        return np.ravel(own)[code], rows[where], None, None
-    return np.ravel(own)[code], rows[where], decode[where], precision[where]
+        return np.ravel(own)[code], rows[where], None, None, None, ()
+    return np.ravel(own)[code], rows[where], decode[where], precision[where], level[where], decoders
 
 
 def _parsed(part, protocol, columns, labels, named):

@@ -15,6 +15,10 @@ from ldpbayes.outcomes.smoothing import LEAST_EFFECTIVE, MAX_R_HAT
 
 #: What differences can be asked of.
 QUANTITIES = ("share", "mean", "quantile", "cdf")
+#: Names of dims and columns in tables of answers.
+COLUMNS = frozenset(
+    "cell group quantity quantile outcome z versus mean sd lower upper mcse probability recipe target method".split()
+)
 #: From this share of the reports' own error on the data are said to decide.
 MOSTLY_DATA = 0.7
 
@@ -267,10 +271,23 @@ class PrivateGroups:
         return f"The data decide together with the prior, by which curves are smooth: {beside}"
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """What tables call the open covariates: their names, or "by_group" for a covariate "group" and so on."""
+        return tuple(f"by_{name}" if name in COLUMNS else name for name in self.by)
+
+    @property
+    def edges(self) -> tuple[str, ...]:
+        """Groups that the recipe's bootstrap leaves empty too often for its interval of the share to hold."""
+        if self.method != "recipe":
+            return ()
+        empty = (self.draws("share") <= 0).mean(axis=0).max(axis=0)
+        return tuple(group for group, share in zip(self.groups, empty, strict=True) if share > (1 - self.ci_prob) / 2)
+
+    @property
     def trusted(self) -> bool:
         """Whether the draws are good, and the curves agree with the recipe or were replaced by it."""
         if self.method == "recipe":
-            return True
+            return not self.edges
         chains = self.sampling != "mcmc" or (self.r_hat < MAX_R_HAT and self.effective_draws >= LEAST_EFFECTIVE)
         return chains and (self.check is None or self.check.good)
 
@@ -278,7 +295,10 @@ class PrivateGroups:
     def outcome(self) -> str:
         """The verdict: how the draws were made, and whether to trust them."""
         if self.method == "recipe":
-            return self.reason
+            if not self.edges:
+                return self.reason
+            empty = f"Many of its draws have nobody in {listed(self.edges)}: intervals that end at 0 or 1 are too short."
+            return f"Do not trust these groups yet: {self.reason} {empty}"
         if self.sampling == "mcmc":
             drawn = f"Chains with R-hat {self.r_hat:.3f} and {self.effective_draws:.0f} effective draws."
         else:
@@ -292,9 +312,8 @@ class PrivateGroups:
         coords: dict[str, Any] = {**extra, "group": list(self.groups)}
         if self.by:
             coords["cell"] = [", ".join(map(str, key)) for key in self.cells]
-            for i, name in enumerate(self.by):
-                if name not in dims:
-                    coords[name] = ("cell", [str(key[i]) for key in self.cells])
+            for i, name in enumerate(self.columns):
+                coords[name] = ("cell", [str(key[i]) for key in self.cells])
         else:
             draws, dims = draws[:, 0], dims[1:]
         tails = [(1 - prob) / 2, (1 + prob) / 2]

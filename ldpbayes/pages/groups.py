@@ -79,7 +79,7 @@ def long_rows(found: PrivateGroups) -> list[dict]:
     for table, versus in _tables(found):
         for cell in range(len(found.cells)):
             own = table.isel(cell=cell) if found.by else table
-            covariates = dict(zip(found.by, found.cells[cell], strict=True))
+            covariates = dict(zip(found.columns, found.cells[cell], strict=True))
             for group in map(str, own["group"].values):
                 for quantity in map(str, own["quantity"].values):
                     one = own.sel(group=group, quantity=quantity)
@@ -207,7 +207,10 @@ def _headed(found, unit):
 
 
 def _key_columns(found):
-    return (*[Column(name, name, "text") for name in found.by], Column("group", "group", "text"))
+    return (
+        *[Column(key, name, "text") for key, name in zip(found.columns, found.by, strict=True)],
+        Column("group", "group", "text"),
+    )
 
 
 def _key(found, cell):

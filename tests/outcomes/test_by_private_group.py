@@ -11,6 +11,7 @@ import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.outcomes.fitting import analyse
 from ldpbayes.outcomes.records import read_records
+from ldpbayes.pages.groups import long_rows
 from ldpbayes.protocols import GRR, Channel, LocalHashing, UnaryEncoding
 
 EPSILON = 1.1
@@ -230,7 +231,60 @@ def test_the_recipe_s_bootstrap_is_monotone_and_near_the_truth():
     assert abs(float(forced.mean()["mean"][1]) - z[x == 1].mean()) < 5 * float(forced.mean()["sd"][1])
 
 
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
+def test_a_rare_group_stays_with_the_smooth_curves():
+    """The recipe's share is negative: no evidence against curves whose shares cannot be. It used to take over."""
+    rng = np.random.default_rng(32)
+    x = (rng.random(500) < 0.02).astype(int)
+    frame = pyarrow.table({"z": rng.lognormal(0.7 * x, 0.6), "report": GRR(2, EPSILON).privatize(x, rng)})
+    answer = lb.by_private_group(frame, "z", protocol=GRR(2, EPSILON), draws=100, random_seed=1)
+    share = answer.shares().sel(group="1")
+    assert answer.recipe[0]["share"][1] < -0.05 and answer.method == "smooth"
+    assert float(share["lower"]) < 0.02 < float(share["upper"]) < 0.15
+    forced = analyse(read_records(frame, "z", protocol=GRR(2, EPSILON)), method="recipe", draws=100)
+    assert forced.edges == ("1",) and not forced.trusted and "nobody in 1" in forced.outcome
+
+
+def test_one_record_in_a_cell_is_not_certain_of_its_group():
+    """Its share used to be 1, from 1 to 1, and all other cells were given the recipe."""
+    frame, _, _ = table(800, site=np.where(np.arange(800) < 1, "u", "v"))
+    answer = lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), by="site", draws=100, random_seed=1)
+    alone = answer.shares().isel(cell=0)
+    assert answer.method == "smooth" and (alone["lower"] < 0.1).all() and (alone["upper"] > 0.9).all()
+
+
+def test_frames_of_all_kinds_and_a_column_of_levels_give_the_same_answer():
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    x, z = people(300, 61)
+    rng = np.random.default_rng(62)
+    epsilon = rng.choice([1.0, 3.0], 300)
+    report = np.where(epsilon == 1, *(GRR(2, level).privatize(x, rng) for level in (1.0, 3.0)))
+    arrow = pyarrow.table({"z": z, "answer": np.array(["no", "yes"])[report], "eps": epsilon, "w": rng.random(300)})
+    frames = [arrow, arrow.to_pandas(), polars.from_arrow(arrow), polars.from_arrow(arrow).lazy(), duckdb.from_arrow(arrow)]
+    ask = {"categories": ["no", "yes"], "epsilon": "eps", "weights": "w", "draws": 100, "random_seed": 1}
+    answers = [lb.by_private_group(frame, "z", "answer", "grr", **ask).draws("mean") for frame in frames]
+    for answer in answers[1:]:
+        np.testing.assert_array_equal(answer, answers[0])
+    first = arrow.filter(epsilon == 1.0).drop_columns(["eps"])  # a column of one level is that protocol
+    one = lb.by_private_group(arrow.filter(epsilon == 1.0), "z", "answer", "grr", **ask)
+    same = lb.by_private_group(first, "z", "answer", GRR(2, 1.0), **(ask | {"epsilon": None}))
+    np.testing.assert_array_equal(one.draws("mean"), same.draws("mean"))
+
+
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
+def test_covariates_may_be_called_like_columns_of_answers():
+    frame, _, _ = table(200, group=np.arange(200) % 2, mean=np.full(200, "m"))
+    answer = lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), by=["group", "mean"], draws=100, random_seed=1)
+    assert answer.summary()["by_group"].values.tolist() == ["0", "1"]
+    row = long_rows(answer)[0]
+    assert (row["by_group"], row["by_mean"], row["group"]) == (0, "m", "0") and isinstance(row["mean"], float)
+    for by in ("duration", "report", ["group", "group"]):
+        with pytest.raises(ArgumentError, match="by must name open covariates"):
+            lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), by=by)
+
+
 BAD = {
+    "too large": ({"duration": [1.0, -1e200, 2.0, 3.0]}, DataError, r"at most 1e\+150 in size"),
     "no column": ({"value": "speed"}, DataError, "no column 'speed' for value"),
     "no report": ({"report": "answer"}, DataError, "no column 'answer' for report"),
     "missing value": ({"duration": [1.0, None, 2.0, 3.0]}, DataError, "missing values"),
