@@ -134,11 +134,6 @@ def read_records(
             raise DataError(f"the frame has no column {shown(name)} for {what}; it has {listed(names) or 'none'}")
     if not len(table):
         raise DataError("the frame has no rows")
-    for name in covariates:
-        if name == value or name in (columns or ()) or covariates.count(name) > 1:
-            raise ArgumentError(
-                f"by must name open covariates, each once and other than the value and the report, got {shown(name)}."
-            )
     labels = labels_of(categories)
     if rate is not None and labels is None and protocol is None:
         labels = _reported(table, columns, names)
@@ -146,6 +141,11 @@ def read_records(
     first = channels.protocols[0]
     labels = channels.categories or tuple(str(x) for x in range(first.n_categories))
     columns = _columns(channels.protocols, columns, names)
+    for name in covariates:
+        if name == value or name in columns or covariates.count(name) > 1:
+            raise ArgumentError(
+                f"by must name open covariates, each once and other than the value and the report, got {shown(name)}."
+            )
     values, levels = _values(table[value], value)
     weight = None if weights is None else _weights(table[weights], weights)
     cell, cells = _cells(table, covariates)
