@@ -52,6 +52,8 @@ METHODS = {cls.name: cls for cls in sorted(AbstractPosterior.__subclasses__(), k
 MAX_OF_CELLS = 1e8
 #: The method of summaries, which ``auto`` takes for these and for nothing else.
 SUMMARY = "summary"
+#: Methods that go with draws=0.
+UNDRAWN = ("auto", "exact", "mixture", SUMMARY)
 #: ``auto`` prefers an exact method only where its predicted time stays below this many seconds.
 PATIENCE = 10.0
 #: Simulated tables for the test of fit where reports are sparse: a fit should not wait for more.
@@ -379,13 +381,16 @@ def fit(
         return tree
     random_seed, ci_prob = seed(random_seed), level(ci_prob)
     run = {"random_seed": random_seed, "ci_prob": ci_prob, "progressbar": progressbar}
-    if _undrawn(collection, method, draws, chains):
+    if _undrawn(collection, method, draws, chains, exclude):
         why = ""
         refuse_long(collection)
         if _by_rule(prior):
             rule = _rule_for(collection.n_categories, collection.n_laws, collection.survey is not None, method)
             prior, why = rule.prior, rule.sentence
-        return _with_reason(fit_one(Problem.of(collection, prior), run, {"draws": draws, "chains": chains}), why, collection)
+        tree = fit_one(Problem.of(collection, prior), run, {"draws": draws, "chains": chains}, method)
+        if collection.derived:
+            tree.attrs["reason"] += " Derived quantities need draws and are left out."
+        return _with_reason(tree, why, collection)
     settings = {"draws": 1000 if draws is None else draws, "chains": 4 if chains is None else chains}
     collection, why = named(collection), ""
     if _by_rule(prior) and method == "auto":
@@ -433,15 +438,17 @@ def _with_reason(tree, why, collection):
     return tree
 
 
-def _undrawn(collection, method, draws, chains):
+def _undrawn(collection, method, draws, chains, exclude):
     """Return whether a fit of one collection makes moments and intervals alone: asked to, or for its size.
 
     Draws that were asked for are made or refused.
     """
     held = collection.survey is None and not collection.n_laws
     if draws == 0:
-        if method not in ("auto", "exact", SUMMARY):
-            raise ArgumentError(f"draws=0 goes with the methods auto, exact and summary; {method!r} makes draws.")
+        if method not in UNDRAWN:
+            raise ArgumentError(f"draws=0 goes with the methods {listed(UNDRAWN)}; {method!r} makes draws.")
+        if _names(exclude):
+            raise ArgumentError(f"exclude must be empty with draws=0, got {exclude!r}.")
         if not held:
             raise InfeasibleError("Moments without draws need respondents who follow the device, and no sampling weights.")
         return True
@@ -617,6 +624,9 @@ def _fit_mixed(cells, prior, settings, run):
     posterior = tree["posterior"].to_dataset()
     posterior[name] = posterior[name].isel(cell=0, drop=True)
     tree["posterior"] = xr.DataTree(posterior)
+    summary = tree["summary"].to_dataset()
+    one = {key: values.isel(cell=0, drop=True) for key, values in summary.data_vars.items() if "parameter" in values.dims}
+    tree["summary"] = xr.DataTree(summary.assign(one))
     tree.attrs |= facts | {"prior": f"{prior.describe()}, one {name} for all cells"}
     tree.attrs["reason"] = (
         f"All cells share one {name}: conjugate posteriors at its nodes, weighed by the evidence of all cells."

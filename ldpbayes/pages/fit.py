@@ -63,7 +63,7 @@ def of_fit(tree, *, top: int = TOP, collection=None, command: str = "") -> Page:
     title = tree.attrs["title"] or tree.attrs["collection"]
     summary = tree["summary"]
     derived = _derived_table(tree, top) if "quantity" in summary.coords else None
-    parameters = _parameter_table(summary) if "parameter" in summary.coords else None
+    parameters = _parameter_table(tree, top) if "parameter" in summary.coords else None
     tables = [_category_table(tree, title, top), *filter(None, (derived, parameters)), *_unknown_tables(tree, top)]
     tables += [_spent_table(tree)] if "epsilon_spent" in tree.attrs else []
     return Page(
@@ -302,24 +302,35 @@ def _unknown_table(tree, name):
     return tables[name]
 
 
-def _parameter_table(summary):
-    """Return the table of the other unknowns of a model of one's own, such as the scale of a prior."""
+def _parameter_table(tree, top):
+    """Return the table of what a prior learns, such as its concentration or the scale of its steps."""
+    summary = tree["summary"].to_dataset()
     spec, level = ".4g", f"{summary.attrs['ci_prob'] * 100:g} % interval"
-    columns = (
-        Column("parameter", "parameter", "text"),
+    each = "cell" in summary["parameter_mean"].dims
+    columns = [*(_key_columns(summary) if each else ()), Column("parameter", "parameter", "text")]
+    columns += [
         Column("mean", "mean", spec=spec),
         Column("sd", "sd", spec=spec),
         Column("interval", level, "interval", spec),
-        Column("r_hat", "R-hat", spec=".3f", priority=1, means=_R_HAT),
-        Column("ess_bulk", "effective draws", spec=",.0f", priority=2, means=_EFFECTIVE),
-    )
-    rows = []
-    for i, name in enumerate(summary["parameter"].values):
-        mean, sd, low, high, r_hat, ess = (
-            float(summary[f"parameter_{key}"].values[i]) for key in ("mean", "sd", "lower", "upper", "r_hat", "ess_bulk")
-        )
-        rows.append((str(name), mean, sd, (low, high), r_hat, ess))
-    return Table("Other unknowns of the model", columns, tuple(rows))
+    ]
+    if np.isfinite(summary["parameter_r_hat"].values).any():
+        columns += [
+            Column("r_hat", "R-hat", spec=".3f", priority=1, means=_R_HAT),
+            Column("ess_bulk", "effective draws", spec=",.0f", priority=2, means=_EFFECTIVE),
+        ]
+    names, rows = [str(name) for name in summary["parameter"].values], []
+    places = _shown_cells(summary, len(names), top) if each else [None]
+    for c in places:
+        here = summary if c is None else summary.isel(cell=c)
+        statistics, keys = (*_KEYS[:4], "r_hat", "ess_bulk"), _keys(here) if each else []
+        mean, sd, low, high, *more = (here[f"parameter_{key}"].values.tolist() for key in statistics)
+        values = [names, mean, sd, list(zip(low, high, strict=True)), *more][: len(columns) - len(keys)]
+        rows += [(*keys, *row) for row in zip(*values, strict=True)]
+    title = "Hyperparameters of the prior" if "cell" not in summary.dims or each else "Other unknowns of the model"
+    cut = each and len(places) < summary.sizes["cell"]
+    whole = functools.partial(_parameter_table, tree, sys.maxsize) if cut else None
+    note = _left_out([], summary, places) if each else ""
+    return Table(title, tuple(columns), tuple(rows), note, len(_by(summary)) if each else 0, whole)
 
 
 def _notes(tree):

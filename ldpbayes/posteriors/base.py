@@ -52,6 +52,12 @@ class Problem:
     def of(cls, collection, prior):
         """Return the problem of a collection under a prior, or what as_prior makes one of."""
         prior = prior_for(prior, collection)
+        taken = [item.name for item in collection.derived if item.name in prior.hyperparameter_names]
+        if taken:
+            raise ArgumentError(
+                f"the derived quantity {taken[0]!r} has the name of a hyperparameter of the prior ({prior.describe()}); "
+                "give it another name, or choose another prior."
+            )
         collection = scaled(collection)
         return cls(collection.likelihood, prior, collection.n_reports, collection.n_categories, collection)
 

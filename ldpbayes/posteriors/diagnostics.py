@@ -70,8 +70,9 @@ def summarise(tree, ci_prob, effective=None, known=None):
     Variables have dims (target, [cell,] category) with targets distribution and frequency: mean, sd, lower, upper
     (equal-tailed interval at ci_prob), mcse (Monte Carlo standard error of the mean, 0 where the mean is exact), ess_bulk,
     ess_tail and r_hat (nan where the draws are independent; all are nan for a frequency that has no draws). Derived
-    quantities have the same variables under ``derived_…``, dims [cell,] quantity; of cells, other numbers per draw under
-    ``parameter_…``, and each array of unknowns of the prior under its name: ``effect_mean``, dims cell, category.
+    quantities have the same variables under ``derived_…``, dims [cell,] quantity; hyperparameters of the prior, and of cells
+    every number per draw, under ``parameter_…``; each array of unknowns of the prior under its name: ``effect_mean``, dims
+    cell, category. A mean and ends of a hyperparameter that the engine knows are in the attrs, and those are shown.
 
     Parameters
     ----------
@@ -123,14 +124,20 @@ def summarise(tree, ci_prob, effective=None, known=None):
     arrays = unknown_arrays(posterior)
     names = [name for name in posterior.data_vars if name not in ("distribution", "frequency", *arrays)]
     scalars = [name for name in names if posterior[name].ndim == 2]
+    unknowns = [name for name in scalars if len(dims) > 1 or posterior[name].attrs.get("of") == "prior"]
     for dim, prefix, chosen in (
-        ("quantity", "derived", scalars if len(dims) == 1 else [name for name in names if name not in scalars]),
-        ("parameter", "parameter", scalars if len(dims) > 1 else []),
+        ("quantity", "derived", [name for name in names if name not in (unknowns if len(dims) == 1 else scalars)]),
+        ("parameter", "parameter", unknowns),
     ):
         if chosen:
             draws = np.stack([posterior[name].values for name in chosen], axis=-1)
             own = () if prefix == "parameter" else dims[:-1]
             derived = summary_of(draws, prefix, draws.shape[2:], chosen)
+            if prefix == "parameter":
+                for key in ("mean", "sd", "lower", "upper"):
+                    derived[key] = np.array(
+                        [tree.attrs.get(f"{name}_{key}", value) for name, value in zip(chosen, derived[key], strict=True)]
+                    )
             data |= {f"{prefix}_{key}": ((*own, dim), value) for key, value in derived.items()}
             coords[dim] = chosen
     for name in arrays:

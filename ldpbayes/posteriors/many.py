@@ -14,7 +14,7 @@ from ldpbayes.posteriors.conditioned_product.batched import Batch, batch, saddle
 from ldpbayes.posteriors.exact import moments_of, padded, singling
 from ldpbayes.posteriors.expansion import Expansion, accuracy, of_rows, refusal
 from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.mixing import mixed_moments, server_of
+from ldpbayes.posteriors.mixing import integrals_of, mixed_ends, mixed_moments, server_of
 from ldpbayes.posteriors.mixture import ends_of, facts_of, nodes_of
 from ldpbayes.posteriors.surrogate import GaussianFactors
 from ldpbayes.priors.base import Nodes
@@ -245,7 +245,9 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
         none, quiet = np.empty((0, len(cells), 0)), np.zeros((2, len(cells)), dtype=bool)
         found = Batch(entries["distribution_mean"], entries["distribution_sd"] ** 2, entries["log_evidence"], none, *quiet)
         alone, rough, name = 0, 0, mixture.parameter
-        more = {f"{name}_mean": float(nodes.weights @ nodes.values), f"{name}_nodes": nodes.values.size}
+        mean = float(nodes.weights @ nodes.values)
+        more = {f"{name}_mean": mean, f"{name}_sd": math.sqrt(float(nodes.weights @ (nodes.values - mean) ** 2))}
+        more[f"{name}_nodes"] = nodes.values.size
         more |= dict(zip((f"{name}_lower", f"{name}_upper"), map(float, mixture.quantile(nodes, levels)), strict=True))
         more |= {"log_evidence": float(nodes.log_evidence), "prior": f"{described}, one {name} for all cells"}
     else:
@@ -320,41 +322,45 @@ def refuse_long(collection):
         )
 
 
-def _mixed_one(problem, levels, watch):
-    """Return (entries of ``exact``, attrs, what was checked) of one collection under a mixture of Dirichlet priors."""
-    from ldpbayes.result.moments import beta_ends
+def _mixed_one(problem, levels, asked):
+    """Return (entries of ``exact``, attrs, what was checked) of one collection under a mixture of Dirichlet priors.
 
+    Raises
+    ------
+    InfeasibleError
+        Where expansions may be off by more than a tenth of a posterior sd.
+    """
     mixture, server = problem.prior.mixture(), server_of(problem, 2)
     nodes, factor = nodes_of(mixture, server, problem.n_categories)
     entries = mixed_moments(nodes, *server.moments(nodes.priors), problem.n_users)
+    facts, text = facts_of(mixture, nodes, factor), ""
+    if not server.exact:
+        middle = mixture.at(float(np.exp(nodes.weights @ np.log(nodes.values)))).concentrations()
+        own = Expansion(problem.likelihood, middle) if problem.rows is None else None
+        own, found = (own, own.accuracy) if own is not None else of_rows(problem.rows, middle)
+        if found.problem:
+            raise InfeasibleError(_too_far(problem, own.summary, found, asked))
+        facts, text = facts | found.facts(), f" {found.sentence}"
+    kind = "Exact" if server.exact else "Expansions, of second order in the saddle point,"
+    text = f"{kind} at {nodes.values.size} values of the hyperparameter; no draws were made.{text}"
     centre, sd = entries["distribution_mean"], entries["distribution_sd"]
-    parts, inside = [], []
-    for weight, prior in zip(nodes.weights, watch.track(nodes.priors, "Intervals at the nodes"), strict=True):
-        if weight > 1e-6:
-            found = server.ends(prior, levels)
-            parts.append((weight, found))
-            inside.append((weight, server.moments([prior])[1][0]))
-    if all(found is not None for _, found in parts):
-        total = sum(weight for weight, _ in parts)
-        wider = sd / np.sqrt(sum(weight * one for weight, one in inside) / total)
-        ends = sum(weight * found for weight, found in parts) / total
-        ends = np.clip(centre + wider * (ends - centre), 0.0, 1.0)
-        kind = "Exact" if server.exact else "Expansions, of second order in the saddle point,"
-        text = f"{kind} at {nodes.values.size} values of the hyperparameter; no draws were made."
-    else:
-        ends = beta_ends(centre, sd, levels)
-        text = (
-            f"Expansions at {nodes.values.size} values of the hyperparameter, of second order in the saddle point; "
-            "intervals are those of beta distributions with these means and sds. No draws were made."
-        )
+    ends = mixed_ends(nodes, server, centre, sd, levels)
     entries |= {"distribution_lower": ends[0], "distribution_upper": ends[1], "log_evidence": np.array(nodes.log_evidence)}
-    facts = facts_of(mixture, nodes, factor)
     low, high = ends_of(mixture, nodes, levels[1] - levels[0])
-    facts |= {f"{mixture.parameter}_lower": low, f"{mixture.parameter}_upper": high}
-    return entries, facts, text
+    return entries, facts | {f"{mixture.parameter}_lower": low, f"{mixture.parameter}_upper": high}, text
 
 
-def fit_one(problem, run: dict, settings: dict):
+def _too_far(problem, summary, found, asked):
+    """Return the sentence that refuses moments without draws, where they were asked for or come from the size."""
+    if problem.rows is None or not asked:
+        return refusal(summary, found)
+    return (
+        f"Moments without draws come here from an expansion of the log-likelihood of {problem.n_users:,} reports, which is "
+        f"not accurate enough: {found.problem}. Leave out draws=0: draws are weighted by the likelihood itself."
+    )
+
+
+def fit_one(problem, run: dict, settings: dict, method: str = "auto"):
     """Return the result of one collection without draws: of separable reports exact, of others by their expansion.
 
     Parameters
@@ -362,6 +368,8 @@ def fit_one(problem, run: dict, settings: dict):
     problem : Problem
     run, settings : dict
         As for fit_cells.
+    method : str
+        "auto", or the method that was asked for.
 
     Returns
     -------
@@ -370,7 +378,7 @@ def fit_one(problem, run: dict, settings: dict):
     Raises
     ------
     InfeasibleError
-        Where the prior is no Dirichlet, or the expansion may be off.
+        Where the prior is no Dirichlet, the method does not apply, or the expansion may be off.
     """
     from ldpbayes.result.moments import build_moments
 
@@ -381,15 +389,23 @@ def fit_one(problem, run: dict, settings: dict):
             f"Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is "
             f"{problem.prior.describe()}."
         )
-    form, facts, entries = problem.separable, {}, None
+    form, facts, entries, asked = problem.separable, {}, None, method
+    if asked == "exact" and alpha is None:
+        raise InfeasibleError(f"The method exact needs a Dirichlet prior; this one is {problem.prior.describe()}.")
+    if asked == "exact":
+        singling(form)
+    if asked == "mixture" and alpha is not None:
+        raise InfeasibleError("The method mixture is for priors that mix Dirichlet priors, such as learnt.")
     if alpha is None:
-        entries, facts, checked = _mixed_one(problem, levels, Watch(run["progressbar"]))
+        entries, facts, checked = _mixed_one(problem, levels, settings.get("draws") == 0)
         method = "mixture"
-    elif form is not None and (form.slope >= 0).all():
+    elif asked != "summary" and form is not None and (form.slope >= 0).all():
         found, method = moments_of(form, alpha, problem.n_users), "exact"
         mean, variance, log_evidence = found.mean, found.variance, found.log_evidence
         lower, upper = found.interval(ci_prob)
         checked = "Moments, intervals and evidence are integrals; no draws were made."
+    elif asked != "summary" and (integrals := integrals_of(problem, levels)) is not None:
+        (entries, facts, checked), method = integrals, "quadrature"
     else:
         if problem.n_categories > MAX_FACTORS:
             raise InfeasibleError(
@@ -403,7 +419,7 @@ def fit_one(problem, run: dict, settings: dict):
         else:
             own, found = of_rows(problem.rows, alpha)
         if found.problem:
-            raise InfeasibleError(refusal(own.summary, found))
+            raise InfeasibleError(_too_far(problem, own.summary, found, settings.get("draws") == 0))
         engine, log_scale = own.exact() if problem.n_categories <= MAX_LINE else (None, own.log_scale)
         if engine is not None:
             mean, variance, log_evidence = engine.mean, engine.variance, engine.log_evidence

@@ -13,12 +13,14 @@ from ldpbayes.posteriors.conditioned_product import ConditionedProduct, TiltedFa
 from ldpbayes.posteriors.conditioned_product.batched import saddle_quantiles
 from ldpbayes.posteriors.exact import Exact, moments_given, separable_family
 from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.posteriors.quadrature import MAX_GROUPS, START_SECONDS, Quadrature
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.base import Nodes
 
-#: Quadrature is used for a mixture where one fit of it takes less than this many seconds; some thirty are made.
-QUICK = 0.1
+#: Quadrature is used for a mixture where the integrals of one fit take less than this many seconds; some thirty are made.
+QUICK = 0.15
+#: Quadrature is used for one Dirichlet prior without draws where it would take less than so many seconds.
+PATIENT = 10.0
 #: From so many entries of the rows on, the first pilot comes from the support counts.
 LARGE = 1e9
 #: Draws of a node with the true likelihood correct its weight from this number on.
@@ -30,6 +32,8 @@ KEPT = 10
 #: The common pilot of all nodes is settled when the mixture's mean is within so many posterior sd of it, or after so many
 #: rounds.
 SETTLED, ROUNDS = 0.1, 4
+#: Quantiles are sought from e^−LONGEST on, in at most so many steps, until the level is met to this share of the tail.
+LONGEST, STEPS, CLOSE = 690.0, 60, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +92,9 @@ class Separable:
         found = [self._found(prior) for prior in priors]
         return np.array([one.mean for one in found]), np.array([one.variance for one in found])
 
-    def ends(self, prior, levels):
-        """Return quantiles of every P_x under one prior, shape (levels, a)."""
-        return self._found(prior).engine.quantile(levels)
+    def cdf(self, prior, value):
+        """Return P(P_x ≤ value_x) of every category under one prior, shape (a,)."""
+        return self._found(prior).engine.cdf(value)
 
     def draws(self, nodes, counts, rng, watch):
         parts = []
@@ -146,57 +150,60 @@ class Few:
     rough, exact = None, True
 
     def __init__(self, problem, size):
-        self.problem = problem
-        self.engine = Quadrature(draws=2, chains=1)
-        plan = self.engine.plan(problem_of(problem, Dirichlet.jeffreys(problem.n_categories)))
+        self.problem, self._engine, self._known = problem, Quadrature(draws=2, chains=1), {}
+        plan = self._engine.plan(problem_of(problem, Dirichlet.jeffreys(problem.n_categories)))
         if not plan.feasible:
             raise InfeasibleError(plan.reason)
-        if plan.seconds > QUICK:
-            raise InfeasibleError(f"Quadrature at every node would take {30 * plan.seconds:.2g} s.")
-        self.reason, self.seconds = plan.reason, 30 * plan.seconds
+        seconds = plan.seconds - START_SECONDS
+        if seconds > QUICK:
+            raise InfeasibleError(f"Quadrature at every node would take {30 * seconds:.2g} s.")
+        self.reason, self.seconds = plan.reason, START_SECONDS + 30 * seconds
 
     def settle(self, mixture):
         """Return None: exact evidence needs no pilot."""
 
-    def _run(self, prior, engine, rng, watch):
-        plan = engine.plan(problem_of(self.problem, prior))
-        return engine.run(plan, rng, watch)
-
-    def _exact(self, prior):
-        return self._run(prior, self.engine, np.random.default_rng(0), Watch()).exact
+    def _found(self, prior):
+        """Return the Integrals under one prior."""
+        total = float(prior.concentrations().sum())
+        if total not in self._known:
+            plan = self._engine.plan(problem_of(self.problem, prior))
+            self._known[total] = self._engine.integrals(plan, Watch())
+        return self._known[total]
 
     def log_evidence(self, prior):
-        return self._exact(prior)["log_evidence"]
+        """Return the log-evidence."""
+        return self._found(prior).entries["log_evidence"]
 
     def moments(self, priors):
         """Return (means, variances) of P given each of the priors, two (k, a) arrays."""
-        found = [self._exact(prior) for prior in priors]
+        found = [self._found(prior).entries for prior in priors]
         return (
             np.array([one["distribution_mean"] for one in found]),
             np.array([one["distribution_sd"] ** 2 for one in found]),
         )
 
-    def ends(self, prior, levels):
-        """Return None: quantiles are made for one level at a time."""
+    def cdf(self, prior, value):
+        """Return P(P_x ≤ value_x) of every category under one prior, shape (a,)."""
+        return self._found(prior).cdf(value)
 
     def draws(self, nodes, counts, rng, watch):
-        found = []
-        for prior, count in zip(nodes.priors, counts, strict=True):
-            engine = Quadrature(draws=max(int(count), 2), chains=1)
-            found.append((self._run(prior, engine, rng, watch), int(count)))
-        a = self.problem.n_categories
-        moments = np.array([(one.exact["distribution_mean"], one.exact["distribution_sd"] ** 2) for one, _ in found])
+        parts = [
+            self.node_draws(prior, int(count), rng, watch).distribution
+            for prior, count in zip(nodes.priors, counts, strict=True)
+        ]
+        detail = self._found(nodes.priors[int(counts.argmax())]).sentence
         return Drawn(
-            np.concatenate([one.distribution.reshape(-1, a)[:count] for one, count in found]),
+            np.concatenate(parts),
             np.repeat(np.arange(counts.size), counts),
-            mixed_moments(nodes, moments[:, 0], moments[:, 1], self.problem.n_users),
+            mixed_moments(nodes, *self.moments(nodes.priors), self.problem.n_users),
             {},
-            detail=f"Quadrature at {counts.size} values of the hyperparameter; {found[counts.argmax()][0].detail}",
+            detail=f"Quadrature at {counts.size} values of the hyperparameter; {detail}",
         )
 
     def node_draws(self, prior, count, rng, watch):
         """Return the NodeDraws under one prior."""
-        found = self._run(prior, Quadrature(draws=max(count, 2), chains=1), rng, watch)
+        engine = Quadrature(draws=max(count, 2), chains=1)
+        found = engine.run(engine.plan(problem_of(self.problem, prior)), rng, watch)
         return NodeDraws(found.distribution.reshape(-1, self.problem.n_categories)[:count], count)
 
 
@@ -414,6 +421,81 @@ def mixed_moments(nodes, means, variances, n):
         out[f"{name}_mean"] = centre
         out[f"{name}_sd"] = np.sqrt(weights @ (sd**2 + (mean - centre) ** 2))
     return out
+
+
+def integrals_of(problem, levels):
+    """Return what quadrature says of a Dirichlet prior: (entries of ``exact``, attrs, what was checked), without draws.
+
+    None where it does not apply, or would take long.
+
+    Parameters
+    ----------
+    problem : Problem
+    levels : pair of float
+        Of the ends of the intervals.
+    """
+    engine = Quadrature(draws=2, chains=1)
+    if problem.rows is None or problem.n_categories > MAX_GROUPS:
+        return None
+    plan = engine.plan(problem)
+    if not plan.feasible or plan.seconds > PATIENT:
+        return None
+    found = engine.integrals(plan, Watch())
+    entries = {name: value for name, value in found.entries.items() if name != "distribution_cov"}
+    entries |= found.intervals(levels[1] - levels[0])
+    entries["log_evidence"] = np.array(entries["log_evidence"])
+    return entries, {"quadrature_error": found.error}, f"{found.sentence} No draws were made."
+
+
+def mixed_ends(nodes, server, centre, sd, levels):
+    """Return quantiles of every P_x over nodes, an array of shape (a,) a level.
+
+    Where the nodes' distribution functions are known, those of their mixture: F(x) = Σ_k w_k F_k(x) is inverted on the
+    scale of log x by the Illinois rule. Elsewhere averages of the nodes' quantiles, moved so that the interval is as much
+    wider than theirs as the sd is.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    server : one of the servers
+    centre, sd : (a,) arrays
+        Mean and sd of P over the nodes.
+    levels : sequence of float
+    """
+    keep = nodes.weights > 1e-7
+    weights = nodes.weights[keep] / nodes.weights[keep].sum()
+    priors = [prior for prior, kept in zip(nodes.priors, keep, strict=True) if kept]
+    if server.exact:
+        return [_inverted(server, weights, priors, level, centre) for level in levels]
+    inside = weights @ server.moments(priors)[1]
+    ends = np.tensordot(weights, np.array([server.ends(prior, levels) for prior in priors]), 1)
+    return list(np.clip(centre + sd / np.sqrt(inside) * (ends - centre), 0.0, 1.0))
+
+
+def _inverted(server, weights, priors, level, centre):
+    """Return where Σ_k w_k F_k(x) reaches a level, shape (a,)."""
+
+    def off(y):
+        value = np.exp(y)
+        return sum(weight * server.cdf(prior, value) for weight, prior in zip(weights, priors, strict=True)) - level
+
+    low, high = np.full(centre.size, -LONGEST), np.full(centre.size, -1e-15)
+    below, above = np.full(centre.size, -level), np.full(centre.size, 1 - level)
+    y, side = np.log(centre), np.zeros(centre.size)
+    for step in range(STEPS):
+        found = off(y)
+        up = found < 0
+        # Illinois: an end that stays twice counts half, so that the other one moves, too.
+        below = np.where(up, found, np.where(side < 0, 0.5 * below, below))
+        above = np.where(~up, found, np.where(side > 0, 0.5 * above, above))
+        low, high = np.where(up, y, low), np.where(up, high, y)
+        side = np.where(up, 1.0, -1.0)
+        if (np.abs(found) < CLOSE * min(level, 1 - level)).all() or (high - low < CLOSE).all():
+            break
+        middle, secant = 0.5 * (low + high), low - below * (high - low) / (above - below)
+        # Far out F is a power of x: halving the logarithm is slow, and so is a secant over a long span.
+        y = np.where((high - low > 1) & (step % 2 == 0) | ~np.isfinite(secant), middle, np.clip(secant, low, high))
+    return np.exp(y)
 
 
 def server_of(problem, size):

@@ -1,5 +1,6 @@
 """Priors that are one-parameter mixtures of Dirichlet priors: conjugate answers, mixed by what the reports say of each."""
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -146,8 +147,10 @@ class Mixture(AbstractPosterior):
 
 def facts_of(mixture, nodes, factor):
     """Return the attrs about the hyperparameter that every result under a mixture has."""
+    mean = float(nodes.weights @ nodes.values)
     return {
-        f"{mixture.parameter}_mean": float(nodes.weights @ nodes.values),
+        f"{mixture.parameter}_mean": mean,
+        f"{mixture.parameter}_sd": math.sqrt(float(nodes.weights @ (nodes.values - mean) ** 2)),
         f"{mixture.parameter}_nodes": nodes.values.size,
         "prior_weight": float(nodes.weights @ [prior.total for prior in nodes.priors]),
         "log_bayes_factor_jeffreys": float(factor),

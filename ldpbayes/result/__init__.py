@@ -113,6 +113,8 @@ def build(
         coords={"category": categories},
         dims={"distribution": dims} | ({} if frequencies is None else {"frequency": dims}),
     )
+    for name in hyperparameters or {}:
+        tree["posterior"][name].attrs["of"] = "prior"
     for name in exact or {}:
         if name not in EXACT:
             raise ArgumentError(f"exact must hold only {', '.join(EXACT)}, got {name!r}.")

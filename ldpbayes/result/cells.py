@@ -84,6 +84,8 @@ def stack(cells: Cells, trees: list[xr.DataTree], settings: dict) -> xr.DataTree
     cut = {"chain": slice(chains), "draw": slice(draws)}
     for group in ("posterior", "sample_stats"):
         _join(tree, group, [part[group].isel(cut) if group in part.children else None for part in trees], coords)
+    for values in tree["posterior"].data_vars.values():
+        values.attrs.pop("of", None)  # hyperparameters of each cell, which the summaries of the cells have
     exact = [part["exact"].to_dataset() if "exact" in part.children else None for part in trees]
     size = trees[0]["posterior"].sizes["category"]
     if len(cells) * size**2 > MAX_COVARIANCES:

@@ -35,7 +35,7 @@ def among_compliers(tree: xr.DataTree, collection: Collection) -> xr.DataTree:
         if name in ("distribution", "frequency"):
             variables[name] = (values.dims, conditioned(values.values, a))
         else:
-            variables[name] = (values.dims, values.values)
+            variables[name] = (values.dims, values.values, values.attrs)
     coords = {name: values for name, values in posterior.coords.items() if "category" not in values.dims}
     out = xr.DataTree()
     out["posterior"] = xr.DataTree(xr.Dataset(variables, coords | {"category": labels}, posterior.attrs))

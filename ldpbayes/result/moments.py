@@ -57,7 +57,17 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
     summary["mcse"] = (("target", *dims), np.zeros((2, *blank.shape)))
     summary |= {key: (("target", *dims), np.stack([blank, blank])) for key in ("ess_bulk", "ess_tail", "r_hat")}
     marks = {"ci_prob": ci_prob, "ci_kind": "eti"}
-    tree["summary"] = xr.DataTree(xr.Dataset(summary, coords | {"target": ["distribution", "frequency"]}, marks))
+    named = {"target": ["distribution", "frequency"]}
+    learnt = [name for name in prior.hyperparameter_names if f"{name}_mean" in attrs]
+    if learnt:
+        named["parameter"] = learnt
+        for key in ("mean", "sd", "lower", "upper", "mcse", "ess_bulk", "ess_tail", "r_hat"):
+            blank_of = 0.0 if key == "mcse" else np.nan
+            summary[f"parameter_{key}"] = (
+                ("parameter",),
+                np.array([attrs.get(f"{name}_{key}", blank_of) for name in learnt]),
+            )
+    tree["summary"] = xr.DataTree(xr.Dataset(summary, coords | named, marks))
     if many:
         observed = observed_of_cells(data) if len(data) <= MAX_OBSERVED else xr.Dataset()
         constants = constant_data(data)

@@ -103,6 +103,16 @@ class ConditionedProduct:
         out = out[:, self.group]
         return out if np.ndim(q) else out[0]
 
+    def cdf(self, value):
+        """Return P(g_x ≤ value_x) of every category, shape (a,); categories with the same factor have the same value."""
+        value = np.asarray(value, dtype=float)
+        first = np.zeros(self.family.alpha.size)
+        first[self.group] = value
+        out = np.empty(first.size)
+        for index, margin in self._margins:
+            out[index] = margin.cdf(first[index])
+        return out[self.group]
+
     def subset(self, member):
         """Return the Margin of Σ_{x in B} g_x for a boolean (a,) array with some, not all, true."""
         member = np.asarray(member, dtype=bool)

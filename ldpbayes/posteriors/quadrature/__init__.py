@@ -4,6 +4,6 @@ target.py finds where the likelihood is; rules.py makes the product rule; integr
 moments, quantiles and draws; engine.py chooses the number of nodes.
 """
 
-from ldpbayes.posteriors.quadrature.engine import Quadrature
+from ldpbayes.posteriors.quadrature.engine import MAX_GROUPS, START_SECONDS, Quadrature
 
-__all__ = ["Quadrature"]
+__all__ = ["MAX_GROUPS", "START_SECONDS", "Quadrature"]

@@ -6,7 +6,8 @@ number of nodes does not grow with the number of reports, and the mass left out 
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.quadrature.draws import draw
-from ldpbayes.posteriors.quadrature.integrals import integrate, interval_ends
+from ldpbayes.posteriors.quadrature.integrals import Moments, integrate, interval_ends, margins_of
 from ldpbayes.posteriors.quadrature.rules import FIRST_STICK, exact_nodes
 from ldpbayes.posteriors.quadrature.target import Target
 
@@ -29,6 +30,55 @@ MAX_LEFT_OUT, WIDENING = 1e-9, 23
 FIRST_NODES, USUAL_NODES = 28, 35
 #: Measured on one core: seconds per node, per node and row, and to start and draw.
 NODE_SECONDS, ROW_SECONDS, START_SECONDS = 1.2e-7, 1e-8, 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Integrals:
+    """What the rule says of one posterior: moments of P and F, evidence, and margins where they are asked for."""
+
+    merged: Any
+    target: Target
+    nodes: int
+    moments: Moments
+    error: float
+    watch: Any
+
+    @cached_property
+    def entries(self) -> dict:
+        """Entries of result.EXACT."""
+        merged = self.merged
+        mean, cov = merged.expand(self.moments.mean, self.moments.cov)
+        sd = np.sqrt(np.diag(cov))
+        frequency_mean, frequency_sd = frequency_moments(mean, sd**2, merged.member_alpha, merged.n_reports)
+        return {
+            "distribution_mean": mean,
+            "distribution_sd": sd,
+            "distribution_cov": cov,
+            "frequency_mean": frequency_mean,
+            "frequency_sd": frequency_sd,
+            "log_evidence": self.moments.log_evidence + merged.log_constant,
+        }
+
+    @property
+    def sentence(self) -> str:
+        """What was checked."""
+        coarse = math.ceil(COARSER * self.nodes)
+        return f"Integrals with {self.nodes} and {coarse} nodes per dimension agree to {self.error:.1e} posterior sd."
+
+    @cached_property
+    def _margins(self):
+        return margins_of(self.merged, self.target, self.nodes, self.moments, self.watch)
+
+    def intervals(self, ci_prob):
+        """Return the ends of the equal-tailed intervals, as entries of result.EXACT."""
+        ends = interval_ends(self.merged, self._margins, (1 - ci_prob) / 2)
+        return dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
+
+    def cdf(self, value):
+        """Return P(P_x ≤ value_x) of every category, shape (a,)."""
+        first, kind = self.merged.margins()
+        found = [self._margins[x][0](value[x]) for x in first]
+        return np.array(found)[kind]
 
 
 @dataclass(frozen=True)
@@ -76,39 +126,33 @@ class Quadrature(AbstractPosterior):
             )
         return self._plan(problem.merged)
 
+    def integrals(self, plan, watch):
+        """Return the Integrals of a plan: moments, evidence and margins without draws.
+
+        Raises
+        ------
+        ConvergenceError
+            Where the rule that the tolerance needs would take too long.
+        """
+        return Integrals(plan.state, *self._resolve(plan.state, watch), watch)
+
     def run(self, plan, rng, watch):
-        merged = plan.state
-        target, nodes, moments, error = self._resolve(merged, watch)
-        mean, cov = merged.expand(moments.mean, moments.cov)
-        sd = np.sqrt(np.diag(cov))
-        frequency_mean, frequency_sd = frequency_moments(mean, sd**2, merged.member_alpha, merged.n_reports)
-        groups = draw(target, math.ceil(COARSER * nodes), self.chains * self.draws, rng, watch)
+        found = self.integrals(plan, watch)
+        merged, nodes, error = found.merged, found.nodes, found.error
+        groups = draw(found.target, math.ceil(COARSER * nodes), self.chains * self.draws, rng, watch)
         distribution, tallies = merged.split(groups, merged.allocate(groups, rng), rng)
-
-        def intervals(ci_prob):
-            ends = interval_ends(merged, target, nodes, moments, (1 - ci_prob) / 2, watch)
-            return dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
-
         shape = (self.chains, self.draws, -1)
         return Sample(
             distribution.reshape(shape),
             tallies.reshape(shape),
-            detail=f"Integrals with {nodes} and {math.ceil(COARSER * nodes)} nodes per dimension agree to {error:.1e} "
-            "posterior sd.",
-            exact={
-                "distribution_mean": mean,
-                "distribution_sd": sd,
-                "distribution_cov": cov,
-                "frequency_mean": frequency_mean,
-                "frequency_sd": frequency_sd,
-                "log_evidence": moments.log_evidence + merged.log_constant,
-            },
-            intervals=intervals,
+            detail=found.sentence,
+            exact=found.entries,
+            intervals=found.intervals,
             facts={
                 "n_groups": merged.n_groups,
                 "nodes_per_stick": nodes,
                 "quadrature_error": error,
-                "mass_left_out": moments.left_out,
+                "mass_left_out": found.moments.left_out,
             },
         )
 

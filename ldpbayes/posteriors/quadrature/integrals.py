@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy import special
@@ -56,23 +57,31 @@ def integrate(target, nodes, watch):
     return Moments(log_evidence, target.centre + shift, cov, left_out, Margin.of(target, density / total))
 
 
-def interval_ends(merged, target, nodes, moments, tail, watch):
-    """Return the equal-tailed interval ends of every category, shape (a,) each."""
-    first, kind = merged.margins()
-    ends = np.empty((len(first), 2))
-    margins = {0: moments.margin}
-    for i, x in enumerate(first):
+def margins_of(merged, target, nodes, moments, watch):
+    """Return {category: (distribution function, quantile function)} of P_x, for the first category of every kind."""
+    out, margins = {}, {0: moments.margin}
+    for x in merged.margins()[0]:
         g, alpha = merged.groups[x], merged.member_alpha[x]
         rest = merged.alpha[g] - alpha
-        alone = (merged.groups == g).sum() == 1
         if merged.n_groups == 1:
-            ends[i] = special.betaincinv(alpha, rest, [tail, 1 - tail])
+            out[x] = partial(special.betainc, alpha, rest), partial(special.betaincinv, alpha, rest)
             continue
         if g not in margins:
             order = np.r_[g, np.delete(np.arange(merged.n_groups), g)]
             margins[g] = integrate(target.ordered(order), nodes, watch).margin
         margin = margins[g]
-        ends[i] = [
-            margin.quantile(level) if alone else margin.share_quantile(level, alpha, rest) for level in (tail, 1 - tail)
-        ]
+        if (merged.groups == g).sum() == 1:
+            out[x] = margin.cdf, margin.quantile
+        else:
+            out[x] = (
+                partial(margin.share_cdf, alpha=alpha, rest=rest),
+                partial(margin.share_quantile, alpha=alpha, rest=rest),
+            )
+    return out
+
+
+def interval_ends(merged, margins, tail):
+    """Return the equal-tailed interval ends of every category, shape (a,) each."""
+    first, kind = merged.margins()
+    ends = np.array([[margins[x][1](level) for level in (tail, 1 - tail)] for x in first])
     return ends[kind, 0], ends[kind, 1]

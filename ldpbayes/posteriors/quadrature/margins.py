@@ -64,17 +64,22 @@ class Margin:
             t = quantile(lambda t: (1 - level) - self.above(t))
         return self.start + self.width * t
 
-    def share_quantile(self, level, alpha, rest):
-        """Return the quantile of P_x u with u ~ Beta(alpha, rest) independent: a category that shares its group."""
+    def cdf(self, value):
+        """Return the probability that P_x is at most a value."""
+        t = min(max((value - self.start) / self.width, 0.0), 1.0)
+        return float(self.below(t))
+
+    def share_cdf(self, value, alpha, rest):
+        """Return P(P_x u ≤ value) with u ~ Beta(alpha, rest) independent: a category that shares its group."""
         x, w = jacobi(200, 1.0, self.high)
         powers = sum(x**k for k in range(6))  # 1 − x⁶ = (1 − x) powers: the upper end stays in the weight
+        t0 = min(max((value - self.start) / self.width, 0.0), 1.0)
+        t = t0 + (1 - t0) * x**6  # the sixth power smooths the edge at P_x = value
+        jacobian = 6 * x**5 * (1 - t0) ** self.high * powers ** (self.high - 1)
+        inside = special.betainc(alpha, rest, np.minimum(1.0, value / (self.start + self.width * t)))
+        part = float(w @ (jacobian * t ** (self.low - 1) * self.density(t) * inside))
+        return part + (self.below(t0) if t0 > 0 else 0.0)
 
-        def below(c):
-            t0 = min(max((c - self.start) / self.width, 0.0), 1.0)
-            t = t0 + (1 - t0) * x**6  # the sixth power smooths the edge at P_x = c
-            jacobian = 6 * x**5 * (1 - t0) ** self.high * powers ** (self.high - 1)
-            inside = special.betainc(alpha, rest, np.minimum(1.0, c / (self.start + self.width * t)))
-            part = float(w @ (jacobian * t ** (self.low - 1) * self.density(t) * inside))
-            return part + (self.below(t0) if t0 > 0 else 0.0) - level
-
-        return quantile(below, self.start + self.width)
+    def share_quantile(self, level, alpha, rest):
+        """Return the quantile of P_x u of share_cdf."""
+        return quantile(lambda value: self.share_cdf(value, alpha, rest) - level, self.start + self.width)
