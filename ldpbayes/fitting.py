@@ -551,6 +551,8 @@ def _fit_cells(cells, prior, settings, run):
         tree = _fit_together(cells, prior, settings, run)
         if weighted:
             tree.attrs["pseudo"] = f"Pseudo-posterior: every cell has weights that add up to n / deff. {NO_USERS}"
+            for name in ("log_evidence", "log_evidence_error"):
+                tree.attrs.pop(name, None)
         return tree
     asked = settings["method"] if isinstance(settings["method"], str) else settings["method"].name
     if len(cells) > 1 and not cells.n_laws and prior.mixture() is not None and asked in ("auto", "mixture"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import CASES
 from commands import run
+from scipy.stats import beta
 
 from ldpbayes import (
     GRR,
@@ -280,3 +281,25 @@ def test_command_line(tmp_path, capsys):
     for wrong in (["--noncompliance", "no"], ["--noncompliance-prior", "2,18"], ["--noncompliance", "x=nobody"]):
         status, out, err = run(capsys, *command, *wrong)
         assert status == 2 and not out and err.count("\n") == 1
+
+
+def test_posterior_and_evidence_are_those_of_a_grid():
+    """Two Warner designs of 50 each, no-sayers: the logit of a share that may be 0 has a long tail; draws must reach it."""
+    protocols, counts = (designs.warner(0.75), designs.warner(0.25)), ([30, 20], [18, 32])
+    tallies = [Tally(one, [0, 1], seen, name) for one, seen, name in zip(protocols, counts, "ab", strict=True)]
+    collection = Collection(["no", "yes"], tallies).with_noncompliers({"no-sayer": "no"})
+    tree = fit(collection, random_seed=1, estimates=False)
+    level = (np.arange(800) + 0.5) / 800
+    share, gamma = beta(0.5, 0.5).ppf(level)[:, None], beta(1, 9).ppf(level)  # cells of equal prior mass
+    log_density = np.zeros((800, 800))
+    for one, (no, yes) in zip(protocols, counts, strict=True):
+        said = (1 - gamma) * (one.matrix[1, 0] * (1 - share) + one.matrix[1, 1] * share)
+        log_density += no * np.log1p(-said) + yes * np.log(said)
+    mass = np.exp(log_density - log_density.max())
+    evidence = log_density.max() + np.log(mass.mean())
+    of_share = mass.sum(axis=1) / mass.sum()
+    low, high = np.interp([0.025, 0.975], np.cumsum(of_share), share[:, 0])
+    found = tree["summary"].sel(target="distribution", category="yes")
+    assert tree.attrs["k_hat"] < 0.5 and tree.attrs["log_evidence"] == pytest.approx(evidence, abs=0.03)
+    assert float(found["mean"]) == pytest.approx(of_share @ share[:, 0], abs=4 * float(found["mcse"]))
+    assert float(found["lower"]) == pytest.approx(low, abs=0.012) and float(found["upper"]) == pytest.approx(high, abs=0.02)

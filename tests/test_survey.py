@@ -312,6 +312,8 @@ def test_a_prior_over_weighted_cells_never_counts_them_as_whole_reports():
     cells = Cells({"a": collection, "b": other}, by="region")
     tree = fit(cells, "hierarchical", random_seed=1, draws=250)
     assert tree.attrs["method"] != "nuts" and tree.attrs["pseudo"].startswith("Pseudo-posterior")
+    days = fit(cells, "days", method="laplace", random_seed=1, draws=250)  # knows its evidence, which weights do not have
+    assert "evidence have no meaning" in days.attrs["pseudo"] and "log_evidence" not in days.attrs
     with pytest.raises(InfeasibleError):
         fit(cells, "hierarchical", random_seed=1, exclude=[name for name in JOINT if name != "nuts"])
     with pytest.raises(ArgumentError, match="cannot be pooled"):

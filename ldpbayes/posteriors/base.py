@@ -402,7 +402,8 @@ class Answer:
             named = ", ".join(map(repr, undefined))
             sentence = f"the derived quantity {named} is 0/0 in some draws, which give its categories no share at all"
             tree.attrs |= verdict.adding(sentence).to_attrs() | {"undefined": named}
-        effective = None if sample.weighted is None else _effective(*sample.weighted, problem.collection, share)
+        drawn = sample.distribution.shape[0] * sample.distribution.shape[1]
+        effective = None if sample.weighted is None else _effective(*sample.weighted, problem.collection, share, drawn)
         return diagnostics.summarise(tree, self.asked["ci_prob"], effective)
 
     def _frequencies(self):
@@ -447,18 +448,19 @@ def _moments(values, weight):
     return mean, weight @ (values - mean) ** 2
 
 
-def _effective(values, weight, collection, share):
+def _effective(values, weight, collection, share, drawn):
     """Return how many independent draws weighted ones are worth for each quantity, by the name of its variable.
 
     The variance of Σ w x is Σ w² (x − μ)² (delta method): weights that go with a quantity make its error larger than 1/Σw²
-    says. F follows P. ``share`` of the draws was kept.
+    says. F follows P. ``share`` of the draws was kept, and no more than were drawn from more of them are independent.
     """
     quantities = {item.name: item.evaluate(values, collection.categories)[:, None] for item in collection.derived}
     out = {}
     for name, x in {"distribution": values, **quantities}.items():
         mean, variance = _moments(x, weight)
         error = weight**2 @ (x - mean) ** 2
-        out[name] = share * np.divide(variance, error, out=np.full(error.size, float(len(x))), where=error > 0)
+        worth = np.divide(variance, error, out=np.full(error.size, float(len(x))), where=error > 0)
+        out[name] = share * (np.minimum(worth, drawn) if len(x) > drawn else worth)
     return out | {"frequency": out["distribution"]}
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Status
-from ldpbayes.posteriors.proposals import StudentT
+from ldpbayes.posteriors.proposals import MAX_DEFENDED, Defensive, StudentT
 from ldpbayes.posteriors.surrogate import resample, weigh
 
 #: More unknowns than this are left to NUTS: their Hessian is a dense matrix, and weights over so many seldom hold.
@@ -20,6 +20,9 @@ MAX_STEPS, LONGEST = 200, 4.0
 DIFFERENCE = 1e-5
 #: Proposals are fitted anew to weighted draws at most this often where their weights are not accepted.
 MAX_REFITS = 3
+#: Proposals for each draw that is kept, where all of them evaluate at most so many entries of the rows: few fall into a tail
+#: that is heavier than theirs, as that of a logit whose share may be 0.
+PROPOSALS, MAX_EVALUATED = 8, 4e7
 #: Seconds: one evaluation of a prior's gradient, and one entry of the likelihood's rows in one evaluation.
 EVALUATION, ENTRY = 4e-5, 1.5e-9
 
@@ -128,7 +131,7 @@ def weighted_draws(target, proposal, size, rng, watch=None):
     Parameters
     ----------
     target : Target
-    proposal : StudentT
+    proposal : StudentT or Defensive
     size : int
     rng : numpy.random.Generator
     watch : Watch, optional
@@ -145,7 +148,7 @@ def weighted_draws(target, proposal, size, rng, watch=None):
             best = z, p, found
         if not found.problem:
             return z, p, found
-        proposal = StudentT.fitted(z, found.weight)
+        proposal = proposal.refitted(z, found.weight)
         if proposal is None:
             break
     return best
@@ -155,14 +158,16 @@ def weighted_draws(target, proposal, size, rng, watch=None):
 class Laplace(AbstractPosterior):
     """Importance sampling about the mode of the unconstrained unknowns; any prior, any protocol, without PyMC.
 
-    Newton's method finds the mode of prior × likelihood in the prior's unknowns; draws of a multivariate t distribution
-    with the Hessian's shape are weighted by the true density, the weights Pareto-smoothed, and the draws resampled. The
-    weights are accepted by the rule of the surrogate: Pareto k-hat below 0.7 and an effective sample of a quarter.
+    Newton's method finds the mode of prior × likelihood in the prior's unknowns. Draws of a multivariate t distribution with
+    the Hessian's shape, of few unknowns some with wider scales, are weighted by the true density, the weights
+    Pareto-smoothed, and the draws resampled. The weights are accepted by the rule of the surrogate: Pareto k-hat below 0.7
+    and an effective sample of a quarter.
 
     Parameters
     ----------
     draws, chains : int
-        Draws kept, shaped like chains; as many proposals are weighted and resampled.
+        Draws kept, shaped like chains; they are resampled from as many weighted proposals, or from eight times as many where
+        the reports are few kinds.
 
     Notes
     -----
@@ -171,7 +176,8 @@ class Laplace(AbstractPosterior):
 
     References
     ----------
-    Geweke 1989, Econometrica 57, on multivariate t proposals; Vehtari et al. 2024, JMLR 25, on Pareto smoothing.
+    Geweke 1989, Econometrica 57, on multivariate t proposals; Hesterberg 1995, Technometrics 37, on mixtures of them;
+    Vehtari et al. 2024, JMLR 25, on Pareto smoothing.
     """
 
     draws: int = 1000
@@ -197,13 +203,18 @@ class Laplace(AbstractPosterior):
         problem = plan.state
         target = Target(problem.prior, (problem.likelihood,))
         mode = find_mode(target, np.zeros(problem.prior.n_unknowns), watch)
-        z, p, found = weighted_draws(target, StudentT.at_mode(*mode), self.draws * self.chains, rng, watch)
-        chosen = rng.permutation(resample(found.weight, rng))
+        size = self.draws * self.chains
+        entries = problem.n_categories * (1 if problem.rows is None else 1 + problem.rows.n_rows)
+        proposed = size * max(1, min(PROPOSALS, int(MAX_EVALUATED / (size * entries))))
+        narrow = StudentT.at_mode(*mode)
+        proposal = narrow if narrow.centre.size > MAX_DEFENDED else Defensive(narrow)
+        z, p, found = weighted_draws(target, proposal, proposed, rng, watch)
+        chosen = rng.permutation(resample(found.weight, rng, size))
         split = (self.chains, self.draws)
         hyper = problem.prior.hyperparameters(z[chosen])
         return Sample(
             p[chosen].reshape(*split, *problem.prior.shape),
-            effective=found.effective_sample,
+            effective=min(found.effective_sample, size),
             status=Status.NOT_TRUSTED if found.problem else Status.ACCEPTED,
             detail=found.problem or found.checked,
             weighted=(p, found.weight),

@@ -380,8 +380,8 @@ def weigh(distribution, log_ratio, expansions=0):
     )
 
 
-def resample(weight, rng):
-    """Return indices of as many equally weighted draws, by systematic resampling (least added noise)."""
-    size = weight.size
+def resample(weight, rng, size=None):
+    """Return indices of equally weighted draws, by default as many, by systematic resampling (least added noise)."""
+    size = weight.size if size is None else size
     positions = (rng.random() + np.arange(size)) / size
-    return np.minimum(np.searchsorted(np.cumsum(weight), positions), size - 1)
+    return np.minimum(np.searchsorted(np.cumsum(weight), positions), weight.size - 1)
