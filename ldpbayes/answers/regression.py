@@ -55,7 +55,8 @@ class Fitted:
             first, _ = self.design.patterns
             return self.design.frame.iloc[first].reset_index(drop=True), self.sizes
         table = to_pandas(data)
-        found, _ = clean(table, names, extra=[] if count is None else [count])
+        extra = [] if count is None else [count]
+        found, _ = clean(table, names, extra=extra, remedy="fill it in, or leave such rows out")
         if not names:
             found = found.reindex(range(len(table)))
         if count is None:
@@ -228,7 +229,7 @@ def comparisons(
         moved = number and len(seen) > 2
         chosen = [] if moved else [value.item() if isinstance(value, np.generic) else value for value in seen]
     else:
-        moved, chosen = False, list(values) if not isinstance(values, (str, bytes)) else [values]
+        moved, chosen = False, [values] if np.ndim(values) == 0 else list(values)
         if len(chosen) < 2:
             raise ArgumentError(f"values must be at least two values to compare, got {shown(values)}.")
     coefficients, step = fitted.draws(len(frame) * max(len(chosen), 2))
@@ -266,7 +267,7 @@ def slopes(tree: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float
     Raises
     ------
     ArgumentError
-        If tree is no posterior of regress, or the variable is no number of its formula.
+        If tree is no posterior of regress, or the variable is no number of its formula or makes the shares jump.
     """
     fitted = Fitted(tree)
     _known(fitted, variable)
@@ -277,8 +278,17 @@ def slopes(tree: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float
     coefficients, step = fitted.draws(2 * len(frame))
     h = STEP * (float(own.std(ddof=0)) or 1.0)
     values = frame[variable].to_numpy(dtype=float)
-    up, down = (fitted.mean(frame.assign(**{variable: values + d}), weight, coefficients) for d in (h, -h))
-    draws = (up - down) / (2 * h)
+
+    def slope(of: NDArray, by: float) -> NDArray:
+        up, down = (fitted.mean(frame.assign(**{variable: values + d}), weight, of) for d in (by, -by))
+        return (up - down) / (2 * by)
+
+    whole, part = (slope(coefficients[:1], size) for size in (h, h / 4))
+    if np.abs(whole - part).max() > 0.1 * np.abs(part).max() + 1e-9 / h:
+        raise ArgumentError(
+            f"variable must move the shares smoothly, but they jump with {variable!r}; comparisons takes it."
+        )
+    draws = slope(coefficients, h)
     parts = fitted.summary(draws, step, ci_prob) | {"probability": (draws > 0).mean(axis=0)}
     return fitted.dataset(parts, (), {"variable": variable}, ci_prob)
 
@@ -338,6 +348,8 @@ def poststratify_table(
     if by is None:
         draws = fitted.mean(frame, sizes, coefficients)
         return fitted.dataset(fitted.summary(draws, step, ci_prob), (), {}, ci_prob)
+    if not isinstance(by, str):
+        raise ArgumentError(f"by must name one column of the table, got {shown(by)}.")
     whole = to_pandas(table)
     if by not in whole.columns:
         raise DataError(f"the table has no column {shown(by)}; it has {listed(map(str, whole.columns))}")
@@ -372,7 +384,11 @@ def _with(frame: Any, variable: str, value: Any, own: Any) -> Any:
             number = float(value)
         except (TypeError, ValueError):
             raise ArgumentError(f"values must be numbers like those of {variable!r}, got {shown(value)}.") from None
+        if not np.isfinite(number):
+            raise ArgumentError(f"values must be finite, got {shown(value)}.")
         return frame.assign(**{variable: int(number) if own.dtype.kind != "f" and number.is_integer() else number})
     if own.dtype.kind == "b":
+        if not isinstance(value, (bool, np.bool_)) and (isinstance(value, str) or value not in (0, 1)):
+            raise ArgumentError(f"values must be True or False like those of {variable!r}, got {shown(value)}.")
         return frame.assign(**{variable: bool(value)})
     return frame.assign(**{variable: str(value)})

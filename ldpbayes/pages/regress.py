@@ -53,16 +53,17 @@ def of_regression(tree, *, top: int = TOP, collection=None, command: str = "") -
     )
 
 
-def of_maximum(found: Maximum, *, ci_prob: float = 0.95, command: str = "") -> Page:
+def of_maximum(found: Maximum, *, ci_prob: float | None = None, command: str = "") -> Page:
     """Return the Page of maximum-likelihood estimates.
 
     Parameters
     ----------
     found : Maximum
-    ci_prob : float
-        Of the intervals.
+    ci_prob : float, optional
+        Of the intervals; by default that of regress.
     command : str
     """
+    ci_prob = found.ci_prob if ci_prob is None else ci_prob
     summary = found.summary(ci_prob)
     several = summary.sizes["category"] > 1
     level = f"{ci_prob * 100:g} % interval"
@@ -93,11 +94,7 @@ def of_maximum(found: Maximum, *, ci_prob: float = 0.95, command: str = "") -> P
     title = _coefficients_of(found.reference, [str(c) for c in summary["category"].values])
     notes = (
         Note(Kind.METHOD, found.outcome),
-        Note(
-            Kind.ESTIMATE,
-            f"Log-likelihood {found.log_likelihood:.4f}, deviance {found.deviance:.3f}, AIC {found.aic:.3f}, "
-            f"BIC {found.bic:.3f}.",
-        ),
+        Note(Kind.ESTIMATE, found.fit),
     )
 
     def draw():
@@ -117,6 +114,7 @@ def of_maximum(found: Maximum, *, ci_prob: float = 0.95, command: str = "") -> P
         "standard_errors": found.standard_errors.values,
         "log_likelihood": found.log_likelihood,
         "deviance": found.deviance,
+        "weighted": found.weighted,
     }
     return Page(
         found.formula,

@@ -91,9 +91,9 @@ def plot_predictions(predicted, *, title="Predicted shares"):
 def _coefficients(fitted):
     """Return (mean, lower, upper) without the reference category, its name, a title and the level of the intervals."""
     try:
-        found = fitted.summary(0.95)
+        found = fitted.summary()
         parts = [found[key] for key in ("mean", "lower", "upper")]
-        return *parts, fitted.reference, fitted.formula, "95 %"
+        return *parts, fitted.reference, fitted.formula, f"{fitted.ci_prob * 100:g} %"
     except (AttributeError, TypeError):
         pass  # a result; only maximum likelihood makes its own summary
     if "regression" not in fitted.attrs:

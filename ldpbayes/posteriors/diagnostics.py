@@ -170,7 +170,7 @@ def verdict(tree):
         # nan, which no threshold accepts, where too few draws or none that vary leave nothing to diagnose.
         names = ["", *(f"{name}_" for name in unknown_arrays(tree["posterior"]))]
         if any(values.attrs.get("of") == "prior" and values.ndim == 2 for values in tree["posterior"].data_vars.values()):
-            names += [f"{kind}_" for kind in ("parameter",) if f"{kind}_r_hat" in summary]
+            names += [f"{kind}_" for kind in ("parameter", "derived") if f"{kind}_r_hat" in summary][:1]
         r_hat, ess = np.nan, np.nan
         for name in names:
             r_hat = float(np.fmax(r_hat, np.fmax.reduce(summary[f"{name}r_hat"].values, axis=None)))

@@ -36,15 +36,25 @@ class Effects:
     levels : tuple of str
         The groups.
     matrix : (cells, levels) array
-        The column that varies, in the group of each cell; zero elsewhere.
+        The column that varies, in units of ``unit``, in the group of each cell; zero elsewhere.
     scale : float
-        Of the half-normal prior of the sd between groups.
+        Of the half-normal prior of the sd between groups, for a change of the column by ``unit``.
+    unit : float
+        Effects and their sd are reported for a change of the column by one.
+    centre : float
+        What was taken off the column, in its own units, because of ``intercept``.
+    intercept : int, optional
+        Position among the effects of the varying intercept of the same groups: its effects are reported for a column of 0,
+        its sd for a column of ``centre``.
     """
 
     name: str
     levels: tuple[str, ...]
     matrix: np.ndarray
     scale: float = BETWEEN
+    unit: float = 1.0
+    centre: float = 0.0
+    intercept: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +110,7 @@ class Regression(AbstractPrior):
             if np.shape(effect.matrix) != (len(design), len(effect.levels)):
                 raise ArgumentError(f"the effects {effect.name} must have a row per cell and a column per group.")
             checks.positive(effect.scale, "scale")
+            checks.positive(effect.unit, "unit")
         for name, value in {"design": design, "terms": terms, "sizes": sizes, "reference": reference}.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "effects", tuple(self.effects))
@@ -266,7 +277,9 @@ class Regression(AbstractPrior):
             same = np.ptp(slopes) == 0
             sizes = f"{slopes[0]:.3g}" if same else f"{slopes.min():.3g}² to {slopes.max():.3g}"
             parts.append(f"coefficients N(0, {sizes}²) for one sd of the column")
-        parts += [f"sd of {effect.name} half-normal({effect.scale:g})" for effect in self.effects]
+        for effect in self.effects:
+            of = "" if effect.unit == 1 else " for one sd of the column"
+            parts.append(f"sd of {effect.name} half-normal({effect.scale:g}){of}")
         return f"regression, {', '.join(parts)}"
 
     def to_dict(self) -> dict[str, np.ndarray]:
@@ -286,10 +299,17 @@ class Regression(AbstractPrior):
 
     def group_effects(self, z: np.ndarray, i: int) -> np.ndarray:
         """Return the effects of the groups of factor i, log odds against the reference category, shape (k, groups, a)."""
+        found = self._own_effects(z, i)
+        for j, effect in enumerate(self.effects):
+            if effect.intercept == i:
+                found = found - effect.centre * self._own_effects(z, j)
+        return found
+
+    def _own_effects(self, z, i):
         z, free = np.asarray(z, dtype=float), self.n_categories - 1
         (at, start), m = self.places[i], len(self.effects[i].levels)
         own = z[..., start : start + m * free].reshape(*z.shape[:-1], m, free) @ self.basis.T
-        own = np.exp(z[..., at])[..., None, None] / math.sqrt(2) * own
+        own = np.exp(z[..., at])[..., None, None] / (math.sqrt(2) * self.effects[i].unit) * own
         return own - own[..., self.reference : self.reference + 1]
 
     def coefficient_sd(self) -> np.ndarray:
@@ -318,7 +338,7 @@ class Regression(AbstractPrior):
         """
         found: dict[str, tuple[tuple[str, ...], np.ndarray]] = {"coefficients": (("term", "category"), self.coefficients(z))}
         for i, effect in enumerate(self.effects):
-            found[f"{effect.name}_sigma"] = ((), np.exp(np.asarray(z)[..., self.places[i][0]]))
+            found[f"{effect.name}_sigma"] = ((), np.exp(np.asarray(z)[..., self.places[i][0]]) / effect.unit)
             found[effect.name] = ((f"{effect.name}_level", "category"), self.group_effects(z, i))
         return found
 

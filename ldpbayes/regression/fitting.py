@@ -82,7 +82,8 @@ def regress(
         The category that coefficients are log odds against; the first by default. It does not change the model.
     prior : float or mapping of term to float, optional
         Standard deviations of the coefficients: log odds between two categories for one sd of the column, by default 2.5,
-        and π for the intercept; a mapping names terms, and factors of effects (their half-normal scale, 1 by default).
+        and π for the intercept; a mapping names terms, and factors of effects (their half-normal scale: by default 1 for
+        the log odds of one sd of the column that varies). Maximum likelihood has none.
     method : {"auto", "laplace", "nuts", "mle"}
         ``auto`` weighs draws about the mode, and takes NUTS where their weights cannot be trusted; ``mle`` is maximum
         likelihood.
@@ -116,6 +117,8 @@ def regress(
     """
     checks.choice(method, "method", METHODS)
     checks.choice(missing, "missing", ("refuse", "drop"))
+    if method == "mle" and prior is not None:
+        raise ArgumentError("prior must be left out with method='mle', which has none.")
     parsed = Formula.parse(formula)
     draws, chains = (checks.integer(v, n, minimum=1) for v, n in ((draws, "draws"), (chains, "chains")))
     random_seed, ci_prob = seed(random_seed), level(ci_prob)
@@ -136,7 +139,7 @@ def regress(
     )
     model = Model.of(columns, reports, reference, prior)
     if method == "mle":
-        return _maximum(model)
+        return _maximum(model, ci_prob)
     reports.pooled.warn_if_unidentified()
     checks.draws_size(draws, chains, model.prior.n_unknowns)
     run = {"asked": draws * chains, "draws": draws, "chains": chains, "random_seed": random_seed, "ci_prob": ci_prob}
@@ -181,9 +184,7 @@ class Model:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
         names = {group.name: None for group in design.columns.groups}
         scale, between = _scales(prior, design, names)
-        effects = tuple(
-            Effects(group.name, group.levels, group.matrix(first), between[group.name]) for group in design.columns.groups
-        )
+        effects = tuple(_effects(design.columns.groups, first, reports.count, between))
         regression = Regression(
             design.columns.common[first],
             design.terms,
@@ -208,18 +209,44 @@ def _read(formula, frame, protocol, report, missing, columns):
         given = [name for name, value in (("protocol", protocol), ("report", report), *columns.items()) if value is not None]
         if given:
             raise ArgumentError(f"{given[0]} must be left out for Cells, which bring their reports along.")
+        if any(cell.survey is not None for cell in frame.collections()):
+            raise ArgumentError(
+                "Cells with sampling weights have no regression; give the frame itself, with weights=, strata= and cluster=."
+            )
         table = to_pandas(frame.key_columns() | (frame.covariates or {}))
         reports, owner = reports_of_cells(frame)
         clean_, kept = clean(table.iloc[owner].reset_index(drop=True), formula.variables, missing=missing)
         if not kept.all():
             reports = replace(reports, code=reports.code[kept], count=reports.count[kept], weight=reports.weight[kept])
         return Design(formula, clean_), reports
+    table = to_pandas(frame)
     if protocol is None:
         raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
-    table = to_pandas(frame)
     clean_, kept = clean(table, formula.variables, missing=missing)
     reports = read_reports(table, kept, protocol, report, answer=formula.answer, **columns)
     return Design(formula, clean_), reports
+
+
+def _effects(groups, first, counts, scales):
+    """Yield the Effects of each factor: the column that varies is divided by its sd over people.
+
+    Beside a varying intercept it is centred as well, so that its location has no influence; each group has the same effects.
+    """
+    names = [group.name for group in groups]
+    for group in groups:
+        centre = float(np.average(group.value, weights=counts))
+        unit = float(np.sqrt(np.average((group.value - centre) ** 2, weights=counts)))
+        if not unit > 1e-12 * (1 + abs(centre)):  # an intercept, or a constant
+            yield Effects(group.name, group.levels, group.matrix(first), scales[group.name])
+            continue
+        beside = f"1|{group.name.partition('|')[2]}"
+        if beside not in names:
+            yield Effects(group.name, group.levels, group.matrix(first) / unit, scales[group.name], unit)
+            continue
+        at = names.index(beside)
+        # A row where the column is 0 has lost its group.
+        matrix = replace(groups[at], value=(group.value - centre) / unit).matrix(first)
+        yield Effects(group.name, group.levels, matrix, scales[group.name], unit, centre, at)
 
 
 def _scales(prior, design, effects):
@@ -245,7 +272,7 @@ def _scales(prior, design, effects):
 
 
 # ---- maximum likelihood --------------------------------------------------------------------------------------------------
-def _maximum(model):
+def _maximum(model, ci_prob):
     """Return the Maximum of a model."""
     import xarray as xr
 
@@ -267,7 +294,8 @@ def _maximum(model):
     coords = {"term": list(terms), "category": list(labels)}
     value = target.value_and_gradient(z)[0] + target.entries.constant
     n = int(reports.count.sum())
-    said = f"Maximum likelihood of {n:,} reports in {target.entries.n_cells:,} cells; standard errors from " + (
+    cells = f"{target.entries.n_cells:,} cell{'s' if target.entries.n_cells > 1 else ''}"
+    said = f"Maximum likelihood of {n:,} reports in {cells}; standard errors from " + (
         "the variance of the weighted scores." if weighted else "the observed information."
     )
     return maximum.Maximum(
@@ -282,6 +310,7 @@ def _maximum(model):
         n,
         said,
         weighted,
+        ci_prob,
     )
 
 
@@ -341,6 +370,8 @@ class Draws:
     independent : bool
     facts : dict
     stats : dict of (chains, draws) arrays
+    known : dict, optional
+        Monte Carlo errors of weighted draws, by the name of the variable.
     """
 
     z: np.ndarray
@@ -352,14 +383,20 @@ class Draws:
     independent: bool
     facts: dict
     stats: dict
+    known: dict | None = None
 
 
 def _about_the_mode(model, found, run, rng, watch):
     """Return Draws of a multivariate t about the mode, weighted by the posterior density and resampled."""
     drawn = weighted(model.target, found, run["draws"] * run["chains"], rng, watch)
     chosen = drawn.chosen(rng)
+    named = {"distribution": drawn.shares / drawn.shares.sum(axis=1, keepdims=True)}
+    named |= {name: values for name, (_, values) in model.prior.variables(drawn.z).items()}
+    known = {name: drawn.errors(values) for name, values in named.items()}
+    worth = min(float(np.min(part["ess_bulk"], where=part["mcse"] > 0, initial=np.inf)) for part in known.values())
     facts = {
-        "effective_draws": drawn.effective,
+        "effective_draws": min(worth, drawn.effective),
+        "weights_effective": drawn.found.effective_sample,
         "k_hat": drawn.found.k_hat,
         "shift_by_weights": drawn.found.shift,
         "log_evidence": drawn.found.log_evidence,
@@ -375,6 +412,7 @@ def _about_the_mode(model, found, run, rng, watch):
         True,
         facts,
         {},
+        known,
     )
 
 
@@ -407,7 +445,7 @@ def _stretched(model, answer, mode, variance):
     map_ = inverse @ (vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T) @ inverse
     centre = answer.z.mean(axis=0)
     z = centre + (answer.z - centre) @ map_
-    return replace(answer, z=z, shares=model.target.likelihoods(z)[1])
+    return replace(answer, z=z, shares=model.target.likelihoods(z)[1], known=None)
 
 
 def _design_effect(model, z):
@@ -498,7 +536,7 @@ def _tree(model, answer, run, facts):
             + ("" if prior.effects else ", and the draws have the linearised covariance of the coefficients")
             + ". The respondents' own frequencies have no meaning under weights."
         )
-    diagnostics.summarise(tree, run["ci_prob"])
+    diagnostics.summarise(tree, run["ci_prob"], known=answer.known)
     _add_frequency(tree, model, answer)
     tree.attrs["prior_decides"] = _undecided(tree, model)
     result.validate(tree)
@@ -527,15 +565,27 @@ def _patterns(model):
 
 
 def _add_frequency(tree, model, answer):
-    """Write the mean of F, E[T | reports]/n, into the summary; its draws would cost one allocation for every row."""
+    """Write the mean of F, E[T | reports]/n, into the summary; its draws would cost one allocation for every row.
+
+    F is averaged over some of the draws; its regression on P, whose mean is known from all of them, takes most of the error.
+    """
     if model.reports.weighted:
         return  # F has no meaning under weights
-    chosen = np.unique(np.linspace(0, len(answer.z) - 1, AVERAGED).astype(int))
-    expected = model.target.likelihoods(answer.z[chosen], tallies=True)[2].mean(axis=0)
-    summary = tree["summary"].to_dataset()
-    summary["mean"].loc[{"target": "frequency"}] = expected / expected.sum()
     import xarray as xr
 
+    chosen = np.unique(np.linspace(0, len(answer.z) - 1, AVERAGED).astype(int))
+    expected = model.target.likelihoods(answer.z[chosen], tallies=True)[2]
+    f, p = (part / part.sum(axis=1, keepdims=True) for part in (expected, answer.shares[chosen]))
+    offset = p - p.mean(axis=0)
+    slope = (offset * f).sum(axis=0) / np.maximum((offset**2).sum(axis=0), 1e-300)
+    summary = tree["summary"].to_dataset()
+    known = summary.sel(target="distribution")
+    mean = f.mean(axis=0) + slope * (known["mean"].values - p.mean(axis=0))
+    share = np.minimum(known["ess_bulk"].values / len(answer.z), 1.0)
+    rest = (f - f.mean(axis=0) - slope * offset).var(axis=0) / (len(chosen) * share)
+    at = {"target": "frequency"}
+    summary["mean"].loc[at] = mean / mean.sum()
+    summary["mcse"].loc[at] = np.sqrt(rest + (slope * known["mcse"].values) ** 2)
     tree["summary"] = xr.DataTree(summary)
 
 

@@ -1,6 +1,7 @@
 """Formulas: from a data frame to the design matrix, its distinct rows, and the same columns for new data."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,8 @@ from ldpbayes.sources.base import optional
 
 #: A design with more entries than this is refused: it would not fit in memory several times over.
 MAX_ENTRIES = 2**27
+#: Functions that formulas may use without naming NumPy, as in R.
+FUNCTIONS = {"np": np} | {name: getattr(np, name) for name in ("log", "log2", "log10", "log1p", "exp", "sqrt", "abs")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +57,19 @@ class Formula:
                 'formula must name the private answer, a "~" and the terms, such as "answer ~ age + C(sex)", got '
                 f"{shown(text)}."
             )
+        if re.search(r"(?<![\w.`])offset\s*\(", right):
+            raise ArgumentError(
+                "formula must not have an offset: every term has coefficients to estimate, one per category but the "
+                f"reference, got {shown(text)}."
+            )
         try:
             description = formulae.model_description(right)
             names = sorted(name for name in description.var_names if name)
         except Exception as err:  # the formula library's parser raises errors of many kinds
-            raise ArgumentError(f"formula cannot be read ({_first(err)}), got {shown(text)}.") from err
+            hint = ""
+            if re.search(r"levels\s*=", right):
+                hint = " Levels are sorted, or in the order of an ordered Categorical; T(x, 'b') takes 'b' as the base."
+            raise ArgumentError(f"formula cannot be read ({_first(err)}), got {shown(text)}.{hint}") from err
         if answer in names:
             raise ArgumentError(f"formula must not have the private answer {answer!r} on its right side.")
         return cls(text.strip(), answer, right, tuple(names))
@@ -123,7 +134,12 @@ class Design:
                     f"has one level ({shown(str(frame[name].iloc[0]))}), so it explains nothing; leave it out", field=name
                 )
         try:
-            self._matrices = formulae.design_matrices(formula.right, _some(frame), "error", extra_namespace={"np": np})
+            self._matrices = formulae.design_matrices(formula.right, _some(frame), "error", extra_namespace=FUNCTIONS)
+        except KeyError as err:
+            raise DataError(
+                f"the terms {shown(formula.right)} use the function {err}, which is not known; those of NumPy are written "
+                "np.log(x)"
+            ) from err
         except Exception as err:
             raise DataError(f"the terms {shown(formula.right)} cannot be computed: {_first(err)}") from err
         common, group = self._matrices.common, self._matrices.group
@@ -160,8 +176,9 @@ class Design:
         Raises
         ------
         DataError
-            On levels that the fit has not seen, and on terms that cannot be computed.
+            On levels that the fit has not seen, on columns of another type, and on terms that cannot be computed.
         """
+        frame = self._aligned(frame)
         try:
             common = self._matrices.common.evaluate_new_data(_some(frame))
             group = self._matrices.group
@@ -174,6 +191,33 @@ class Design:
         except Exception as err:
             raise DataError(f"the terms cannot be computed for these data: {_first(err)}") from err
         return self._columns(common, group)
+
+    def _aligned(self, frame):
+        """Return new data with every column in the type that it had in the fit."""
+        import pandas as pd
+
+        out = {}
+        for name in self.formula.variables:
+            own, values = self.frame[name], frame[name]
+            kind = own.dtype.kind
+            if str(own.dtype) == "category":
+                levels = list(own.cat.categories)
+                if not values.astype(str).isin(levels).all():
+                    raise DataError(self._unknown(frame))
+                values = pd.Categorical(values.astype(str), levels, ordered=True)
+            elif kind == "b":
+                if values.dtype.kind != "b" and not values.isin([0, 1]).all():
+                    raise DataError("must hold True or False, as in the fit", field=name)
+                values = values.astype(bool)
+            elif kind in "iuf":
+                if values.dtype.kind not in "biuf":
+                    raise DataError("must hold numbers, as in the fit", field=name)
+                whole = kind != "f" and values.dtype.kind == "f" and (values == values.round()).all()
+                values = values.astype(np.int64 if whole or values.dtype.kind == "b" else values.dtype)
+            else:
+                values = values.astype(str).astype(object)
+            out[name] = values
+        return pd.DataFrame(out, index=range(len(frame)))
 
     def _unknown(self, frame):
         """Return the sentence about the first unknown level."""
@@ -240,7 +284,12 @@ class Design:
 
 
 def clean(
-    table: Any, variables: Sequence[str], *, missing: str = "refuse", extra: Sequence[str] = ()
+    table: Any,
+    variables: Sequence[str],
+    *,
+    missing: str = "refuse",
+    extra: Sequence[str] = (),
+    remedy: str = "fill it in, or drop them with missing='drop'",
 ) -> tuple[Any, np.ndarray]:
     """Return (pandas frame of the variables in plain types, which rows are kept).
 
@@ -252,6 +301,8 @@ def clean(
         What becomes of rows where a variable is missing.
     extra : sequence of str
         Other columns that must exist.
+    remedy : str
+        What to do about missing values, for the error.
 
     Raises
     ------
@@ -270,7 +321,7 @@ def clean(
         gone = values.isna().to_numpy()
         if gone.any() and missing == "refuse":
             raise DataError(
-                f"is missing in {int(gone.sum()):,} of {len(table):,} rows; fill it in, or drop them with missing='drop'",
+                f"is missing in {int(gone.sum()):,} of {len(table):,} rows; {remedy}",
                 field=name,
             )
         kept &= ~gone
@@ -316,7 +367,7 @@ def to_pandas(frame: Any) -> Any:
         table = frame
     elif isinstance(frame, Mapping):
         try:
-            table = pandas.DataFrame(dict(frame))
+            table = pandas.DataFrame({name: [value] if np.isscalar(value) else value for name, value in frame.items()})
         except ValueError as err:
             raise DataError(f"the columns do not make a table: {_first(err)}") from err
     else:

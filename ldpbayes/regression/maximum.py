@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError, InfeasibleError, listed
 from ldpbayes.posteriors.laplace import find_mode
 from ldpbayes.regression.target import Target
@@ -19,7 +20,7 @@ UNBOUNDED = 100.0
 SECOND_START = 10**6
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Maximum:
     """Maximum-likelihood estimates of a regression.
 
@@ -40,6 +41,11 @@ class Maximum:
         −2 log-likelihood.
     n_reports : int
     outcome : str
+    weighted : bool
+        Whether the sample is no simple random one: ``log_likelihood`` and ``deviance`` are those of a weighted
+        pseudo-likelihood, and there is no information criterion.
+    ci_prob : float
+        Of the intervals of summary().
     """
 
     formula: str
@@ -53,6 +59,27 @@ class Maximum:
     n_reports: int
     outcome: str
     weighted: bool = False
+    ci_prob: float = 0.95
+
+    def __repr__(self) -> str:
+        found = self.summary()
+        level, half = f"{self.ci_prob * 100:g} %", max(8, *(len(name) for name in self.terms))
+        lines = [f"{self.formula}: log odds against {self.reference}"]
+        for category in found["category"].values:
+            lines.append(f"{category!s:<{half}} {'estimate':>10} {'s.e.':>9} {'lower ' + level:>12} {'upper ' + level:>12}")
+            part = found.sel(category=category)
+            for k, name in enumerate(self.terms):
+                mean, sd, low, high = (float(part[key].values[k]) for key in ("mean", "sd", "lower", "upper"))
+                lines.append(f"  {name:<{half - 2}} {mean:>10.5g} {sd:>9.4g} {low:>12.5g} {high:>12.5g}")
+        return "\n".join([*lines, self.outcome, self.fit])
+
+    @property
+    def fit(self) -> str:
+        """The log-likelihood and what follows from it, in one sentence."""
+        if self.weighted:
+            return f"Weighted log-pseudo-likelihood {self.log_likelihood:.4f}; it has no information criterion."
+        criteria = f"AIC {self.aic:.3f}, BIC {self.bic:.3f}"
+        return f"Log-likelihood {self.log_likelihood:.4f}, deviance {self.deviance:.3f}, {criteria}."
 
     @property
     def deviance(self) -> float:
@@ -65,24 +92,26 @@ class Maximum:
 
     @property
     def aic(self) -> float:
-        """Akaike's information criterion."""
-        return self.deviance + 2 * self.n_parameters
+        """Akaike's information criterion; nan under weights, strata or clusters, where there is no likelihood."""
+        return float("nan") if self.weighted else self.deviance + 2 * self.n_parameters
 
     @property
     def bic(self) -> float:
-        """Schwarz's information criterion, with the number of reports."""
-        return self.deviance + self.n_parameters * float(np.log(self.n_reports))
+        """Schwarz's information criterion, with the number of reports; nan under weights, strata or clusters."""
+        return float("nan") if self.weighted else self.deviance + self.n_parameters * float(np.log(self.n_reports))
 
-    def summary(self, ci_prob: float = 0.95) -> Any:
+    def summary(self, ci_prob: float | None = None) -> Any:
         """Return estimate, standard_error, lower, upper, odds_ratio and its ends as a Dataset (term, category).
 
         Parameters
         ----------
-        ci_prob : float
-            Of the intervals, by the normal approximation.
+        ci_prob : float, optional
+            Of the intervals, by the normal approximation; by default that of regress.
         """
         import xarray as xr
         from scipy.special import ndtri
+
+        ci_prob = self.ci_prob if ci_prob is None else checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
 
         half = ndtri((1 + ci_prob) / 2) * self.standard_errors
         low, high = self.coefficients - half, self.coefficients + half

@@ -88,6 +88,25 @@ class Draws:
             f"effective of {len(self.z)} proposals; they moved no mean by more than {self.found.shift:.2f} posterior sd."
         )
 
+    def errors(self, values: np.ndarray) -> dict[str, np.ndarray]:
+        """Return mcse, ess_bulk and ess_tail of the mean of the kept draws of a quantity.
+
+        The weighted mean has variance Σ w² (x − μ)² (delta method): weights that go with a quantity make its error larger
+        than Σ w² says. The kept draws add Σ f (1 − f) (x − μ)²/S², f the fractional part of S w: proposal j is kept ⌊S w⌋
+        times or once more.
+
+        Parameters
+        ----------
+        values : (N, …) array
+            Of every proposal.
+        """
+        weight, part = self.found.weight, np.modf(self.kept * self.found.weight)[0]
+        square = (values - np.tensordot(weight, values, 1)) ** 2
+        variance = np.tensordot(weight, square, 1)
+        error = np.tensordot(weight**2 + part * (1 - part) / self.kept**2, square, 1)
+        worth = np.divide(variance, error, out=np.full(np.shape(variance), float(self.kept)), where=error > 0)
+        return {"mcse": np.sqrt(error), "ess_bulk": worth, "ess_tail": worth}
+
     def chosen(self, rng: np.random.Generator) -> np.ndarray:
         """Return the positions of equally weighted draws, by systematic resampling, in random order."""
         at = (rng.random() + np.arange(self.kept)) / self.kept

@@ -39,8 +39,8 @@ class Reports:
         Survey weight of each row; ones without.
     pooled : Collection
         All reports together, over all covariates.
-    strata, cluster : (n,) int arrays, optional
-        By whom each row was sampled.
+    strata, cluster : (n,) arrays of str, optional
+        Labels of the stratum and of the cluster from which each row was sampled.
     """
 
     table: np.ndarray
@@ -368,13 +368,12 @@ def _weights(table, weights, counts):
 
 
 def _groups(table, name):
-    """Return the number of the group of each row, by a column; None without one."""
+    """Return the label of the group of each row, by a column; None without one."""
     if name is None:
         return None
-    code = table[name].astype("category").cat.codes.to_numpy().astype(np.int64)
-    if (code < 0).any():
+    if table[name].isna().any():
         raise DataError("holds missing values", field=name)
-    return code
+    return table[name].astype(str).to_numpy(dtype=object)
 
 
 def _labels(categories, protocol):

@@ -1,0 +1,188 @@
+"""What users do to regressions that no other file here does: odd formulas, odd tables, odd questions; and honest errors."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import ldpbayes as lb
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.posteriors import diagnostics
+from ldpbayes.posteriors.surrogate import weigh
+from ldpbayes.priors.regression import Effects, Regression
+from ldpbayes.protocols.designs import forced_response
+from ldpbayes.regression import proposal
+
+DIE = forced_response(2 / 3, (1, 1))
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """Three hundred respondents of a forced-response survey."""
+    rng = np.random.default_rng(0)
+    n = 300
+    table = pd.DataFrame({"age": rng.integers(18, 80, n), "sex": rng.choice(["f", "m"], n), "kids": rng.integers(0, 3, n)})
+    table["home"], table["w"] = rng.random(n) < 0.4, rng.uniform(0.5, 2, n)
+    table["size"] = pd.Categorical(rng.choice(list("SML"), n), list("SML"), ordered=True)
+    table["county"] = rng.choice(list("abcd"), n)
+    value = (rng.random(n) < 1 / (1 + np.exp(1 - 0.03 * (table["age"] - 50)))).astype(int)
+    table["report"] = np.array(["no", "yes"])[DIE.privatize(value, rng)]
+    return table
+
+
+def asked(frame, formula, **more):
+    return lb.regress(formula, frame, DIE, **({"categories": ["no", "yes"], "random_seed": 1, "draws": 50} | more))
+
+
+@pytest.fixture(scope="module")
+def found(frame):
+    return asked(frame, "smokes ~ age * sex + C(kids) + home + size")
+
+
+# ---- formulas ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("right", ["offset(age)", "sex + offset(age)", "age + offset( w )"])
+def test_an_offset_is_refused_and_not_taken_for_a_term(frame, right):
+    with pytest.raises(ArgumentError, match="must not have an offset"):
+        asked(frame, f"smokes ~ {right}", method="mle")
+
+
+def test_functions_have_their_names_in_r(frame):
+    plain, dotted = (asked(frame, f"smokes ~ {name}(age)", method="mle") for name in ("log", "np.log"))
+    np.testing.assert_array_equal(plain.coefficients, dotted.coefficients)
+    with pytest.raises(DataError, match="the function 'cube', which is not known"):
+        asked(frame, "smokes ~ cube(age)")
+    with pytest.raises(ArgumentError, match="ordered Categorical"):
+        asked(frame, "smokes ~ C(sex, levels=['m', 'f'])")
+
+
+# ---- maximum likelihood --------------------------------------------------------------------------------------------------
+def test_maximum_likelihood_takes_no_prior_and_keeps_the_level_of_intervals(frame):
+    with pytest.raises(ArgumentError, match="prior must be left out"):
+        asked(frame, "smokes ~ age", method="mle", prior=1.0)
+    narrow, wide = (asked(frame, "smokes ~ age", method="mle", ci_prob=level).summary() for level in (0.5, 0.95))
+    assert narrow.attrs["ci_prob"] == 0.5
+    assert ((wide["upper"] - wide["lower"]) > 2.5 * (narrow["upper"] - narrow["lower"])).all()
+
+
+def test_a_maximum_prints_as_a_table_and_has_no_criterion_under_weights(frame):
+    plain, weighted = (asked(frame, "smokes ~ age", method="mle", weights=w) for w in (None, "w"))
+    assert "estimate" in repr(plain) and f"{float(plain.coefficients[1, 1]):.5g}" in repr(plain) and "AIC" in repr(plain)
+    assert np.isnan([weighted.aic, weighted.bic]).all() and "pseudo" in repr(weighted) and "AIC" not in repr(weighted)
+    assert "1 cell;" in asked(frame, "smokes ~ 1", method="mle").outcome
+
+
+def test_a_stratum_is_named_as_in_the_table(frame):
+    with pytest.raises(DataError, match="stratum 'north' has a single respondent"):
+        asked(frame.assign(area=np.where(frame.index == 3, "north", "south")), "smokes ~ age", strata="area", method="mle")
+
+
+def test_cells_with_sampling_weights_are_referred_to_the_frame(frame):
+    cells = lb.read_frame(frame, DIE, "report", by="sex", categories=["no", "yes"], weight="w")
+    with pytest.raises(ArgumentError, match="give the frame itself, with weights="):
+        lb.regress("smokes ~ sex", cells)
+    with pytest.raises(ArgumentError, match=r"data frame .* got Collection"):
+        lb.regress("smokes ~ 1", lb.load_example("nigeria"))
+
+
+# ---- questions -----------------------------------------------------------------------------------------------------------
+ROW = {"age": 30, "sex": "f", "kids": 1, "home": True, "size": "M"}
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"age": "30"}, "age.*must hold numbers, as in the fit"),
+        ({"kids": "1"}, "kids.*must hold numbers"),
+        ({"home": "True"}, "home.*must hold True or False"),
+        ({"size": "XL"}, "size has the level 'XL'"),
+        ({"age": np.nan}, "age.*leave such rows out"),
+    ],
+)
+def test_new_data_of_another_type_are_refused(found, change, match):
+    with pytest.raises(DataError, match=match):
+        lb.predictions(found, {name: [value] for name, value in (ROW | change).items()})
+
+
+def test_new_data_may_write_the_same_values_otherwise(found):
+    expected = lb.predictions(found, pd.DataFrame([ROW]))["mean"]
+    others = [ROW, {name: [value] for name, value in (ROW | {"home": 1, "kids": 1.0, "age": 30.0}).items()}]
+    others.append(pd.DataFrame([ROW]).assign(size=pd.Categorical(["M"], list("LMS"), ordered=True)))
+    for data in others:
+        np.testing.assert_allclose(lb.predictions(found, data)["mean"], expected, atol=1e-14)
+
+
+def test_questions_that_have_no_answer_are_one_sentence(found, frame):
+    for values, match in ((["False", "True"], "True or False"), (3, "at least two"), ([0, 2], "True or False")):
+        with pytest.raises(ArgumentError, match=match):
+            lb.comparisons(found, "home", values)
+    with pytest.raises(ArgumentError, match="must be finite"):
+        lb.comparisons(found, "age", [20, np.inf])
+    with pytest.raises(ArgumentError, match="by must name one column"):
+        lb.poststratify(found, frame.assign(N=1), count="N", by=["sex", "home"])
+    step = asked(frame, "smokes ~ age + C(kids > 1)")
+    with pytest.raises(ArgumentError, match="they jump with 'kids'"):
+        lb.slopes(step, "kids")
+    assert np.isfinite(lb.slopes(step, "age")["mean"]).all()
+
+
+# ---- errors --------------------------------------------------------------------------------------------------------------
+def test_monte_carlo_errors_count_weights_and_resampling():
+    """Means of kept draws scatter as stated, here about N(0.8, 1) from N(0, 1); 1/√Σw² states less."""
+    rng, scatter, stated, naive = np.random.default_rng(5), [], [], []
+    for _ in range(200):
+        z = rng.standard_normal((300, 1))
+        weights = weigh(z, 0.8 * z[:, 0])
+        draws = proposal.Draws(z, z, weights, 300)
+        scatter.append(float(z[draws.chosen(rng)].mean()) - 0.8)
+        stated.append(float(draws.errors(z)["mcse"][0]))
+        naive.append(1 / np.sqrt(weights.effective_sample))
+    ratio = np.sqrt(np.mean(np.square(scatter)) / np.mean(np.square(stated)))
+    assert 0.85 < ratio < 1.15 and np.mean(stated) > 1.15 * np.mean(naive)
+
+
+# ---- effects of groups ---------------------------------------------------------------------------------------------------
+def test_varying_slopes_depend_on_neither_unit_nor_origin_of_their_column(frame):
+    from ldpbayes.regression.fitting import Model
+    from ldpbayes.regression.formula import Design, Formula
+    from ldpbayes.regression.reports import read_reports
+
+    def model(table):
+        parsed = Formula.parse("smokes ~ age + (age | county)")
+        reports = read_reports(table, np.ones(len(table), bool), DIE, None, answer="smokes", categories=["no", "yes"])
+        return Model.of(Design(parsed, table[["age", "county"]]), reports, None, None)
+
+    plain, moved = model(frame), model(frame.assign(age=2000 + 365.0 * frame["age"]))
+    z = np.random.default_rng(1).standard_normal((3, plain.prior.n_unknowns))
+    np.testing.assert_allclose(plain.target.log_density(z)[0], moved.target.log_density(z)[0], rtol=1e-9)
+    first, second = plain.prior.variables(z), moved.prior.variables(z)
+    np.testing.assert_allclose(first["age|county_sigma"][1], 365 * second["age|county_sigma"][1])
+    at, there = first["1|county"][1] + 40 * first["age|county"][1], 2000 + 365 * 40
+    np.testing.assert_allclose(at, second["1|county"][1] + there * second["age|county"][1], atol=1e-8)
+
+
+def test_effects_without_units_are_as_they_were():
+    x = np.column_stack([np.ones(4), np.arange(4.0)])
+    groups = np.repeat(np.eye(2), 2, axis=0)
+    prior = Regression(x, effects=[Effects("1|g", ("u", "v"), groups), Effects("x|g", ("u", "v"), groups * x[:, 1:])])
+    z = np.random.default_rng(0).standard_normal((2, prior.n_unknowns))
+    named = prior.variables(z)
+    index = [0, 0, 1, 1]
+    eta = named["coefficients"][1].swapaxes(1, 2) @ x.T
+    eta = eta.swapaxes(1, 2) + named["1|g"][1][:, index] + named["x|g"][1][:, index] * x[:, 1:]
+    logits = prior.logits_of(z)
+    np.testing.assert_allclose(eta, logits - logits[..., :1], atol=1e-12)
+
+
+def test_the_spread_between_groups_is_diagnosed():
+    """σ mixes worst; chains that disagree about it alone cannot be trusted."""
+    rng = np.random.default_rng(2)
+    p, sd = rng.dirichlet([2, 2], (4, 500)), np.exp(rng.standard_normal((4, 500)))
+    for stuck in (False, True):
+        values = {
+            "distribution": (("chain", "draw", "category"), p),
+            "1|g_sigma": (("chain", "draw"), sd + 3.0 * stuck * np.arange(4)[:, None], {"of": "prior"}),
+        }
+        tree = xr.DataTree.from_dict({"posterior": xr.Dataset(values, {"category": ["no", "yes"]})})
+        tree.attrs["sampling"] = "mcmc"
+        assert bool(diagnostics.summarise(tree, 0.95).attrs["converged"]) != stuck
+        assert ("R-hat" in tree.attrs["problems"]) == stuck
