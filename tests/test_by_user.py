@@ -59,7 +59,7 @@ def test_reports_of_other_protocols_are_fresh_and_cells_have_their_own_lengths(t
 @pytest.mark.parametrize(
     "change, settings, message",
     [
-        ({"user": ["u2", "u1", "", "u3", "u2"]}, {}, "has a row without a user"),
+        ({"user": ["u2", "u1", "", "u3", "u2"]}, {}, r"line 4, field 'user': holds missing values"),
         ({"report": ["a", "b", "a", "z", "b"]}, {}, "unknown report 'z'"),
         ({"day": ["x", "y", "y", "x", "x"]}, {"by": "day"}, "user 'u2' has reports in two cells, 'x' and 'y'"),
         ({}, {"protocol": MemoizedGRR(3, 2.0, 1.0, 2)}, "user 'u2' has 3 reports, more than the 2 that times allows"),

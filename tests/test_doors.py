@@ -1,5 +1,6 @@
 """One set of reports through every door gives the same tally, and a bad entry is refused where it stands."""
 
+import datetime
 import decimal
 import pathlib
 
@@ -15,6 +16,7 @@ import pytest
 import ldpbayes as lb
 from ldpbayes import DataError, Tally
 from ldpbayes.protocols import GRR, UnaryEncoding
+from ldpbayes.sources.scanning import Partial
 
 LABELS = ["red", "green", "blue"]
 FRAMES = {
@@ -131,9 +133,9 @@ def test_bad_reports_are_refused_with_their_file_and_row(tmp_path):
         with pytest.raises(DataError, match=r"^field 'report': report 7 is outside"):
             lb.read_frame(FRAMES[door](pa.table({"report": bad}), tmp_path), protocol)
     parquet(pa.table({"report": [0, 1, None], "g": [1, 1, 1]}), tmp_path, "b.parquet")
-    with pytest.raises(DataError, match=r"b\.parquet, field 'report': row 3: holds missing reports"):
+    with pytest.raises(DataError, match=r"b\.parquet, field 'report': row 3: holds missing values"):
         lb.read_reports(tmp_path / "*.parquet", protocol)
-    with pytest.raises(DataError, match=r"^field 'report': row 3: holds missing reports"):
+    with pytest.raises(DataError, match=r"^field 'report': row 3: holds missing values"):
         lb.read_frame(pd.DataFrame({"report": ["0", "1", None]}), protocol)
 
 
@@ -183,6 +185,57 @@ def test_what_no_report_is_is_refused_in_one_sentence():
     for path in (None, 3, ["a.csv"]):
         with pytest.raises(lb.ArgumentError, match="path must be the name of a file"):
             lb.read_reports(path, GRR(3, 1.0))
+
+
+# ---- keys of cells ---------------------------------------------------------------------------------------------------
+KEYS = {
+    "numbers": pa.array([10.0, 2.0, 2.5, 2.0]),
+    "decimals": pa.array(list(map(decimal.Decimal, ("10.00", "2.00", "2.50", "2.00")))),
+    "texts with zeros": pa.array(["1", "01", "2", "01"]),
+    "dates": pa.array([datetime.date(2020, 1, day) for day in (10, 2, 3, 2)]),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_every_door_gives_the_same_cells_in_the_same_order(name, tmp_path):
+    table, protocol = pa.table({"report": [0, 1, 2, 0], "g": KEYS[name]}), GRR(3, 1.0)
+    keys = sorted(set(KEYS[name].to_pylist()), key=lambda key: (int(key), key) if isinstance(key, str) else key)
+    for door, frame in FRAMES.items():
+        assert list(lb.read_frame(frame(table, tmp_path), protocol, by="g")) == [(key,) for key in keys], door
+    for door, frame in SCANNED.items():
+        assert list(lb.scan(frame(table, tmp_path), protocol, by="g")()) == [(key,) for key in keys], door
+    path = parquet(table, tmp_path)
+    assert list(lb.read_reports(path, protocol, by="g")) == [(key,) for key in keys]
+    first = lb.scan(path, protocol, by="g").partial(table)
+    assert Partial.from_bytes(first.to_bytes()).keys == first.keys  # as a checkpoint holds it
+
+
+@pytest.mark.parametrize("key", [datetime.time(12), datetime.timedelta(1), b"x", [1], {"a": 1}], ids=str)
+def test_other_keys_are_refused_by_every_door(key, tmp_path):
+    table = pa.table({"report": [0], "g": [key]})
+    for read in (
+        lambda: lb.read_frame(table, GRR(3, 1.0), by="g"),
+        lambda: lb.scan(table, GRR(3, 1.0), by="g")(),
+        lambda: lb.scan(duckdb.from_arrow(table), GRR(3, 1.0), by="g")(),
+    ):
+        with pytest.raises(DataError, match=r"field 'g': (must hold texts, numbers or dates, got|holds struct)"):
+            read()
+
+
+def test_an_empty_key_of_a_csv_file_is_missing(tmp_path):
+    (tmp_path / "x.csv").write_text("report,g\n0,x\n1,\n")
+    with pytest.raises(DataError, match=r"x\.csv, line 3, field 'g': holds missing values"):
+        lb.read_reports(tmp_path / "x.csv", GRR(3, 1.0), by="g")
+
+
+def test_levels_are_read_from_decimals_and_tables_of_several_protocols_joined():
+    table = pa.table({"report": [0, 1, 2], "eps": list(map(decimal.Decimal, ("1.50", "2.00", "1.50")))})
+    found = lb.read_frame(table, GRR(3, 1.0), epsilon="eps")
+    assert [(tally.protocol.epsilon, tally.n_reports) for tally in found.tallies] == [(1.5, 2), (2.0, 1)]
+    written = [lb.write_reports(None, [0, 1], GRR(3, level)).replace_schema_metadata(None) for level in (1.0, 2.0)]
+    assert [tally.protocol.epsilon for tally in lb.read_frame(pa.concat_tables(written)).tallies] == [1.0, 2.0]
+    with pytest.raises(DataError, match=r"^field 'protocol': states GRR.* beside GRR"):  # rows of a GROUP BY have no number
+        lb.scan(pl.from_arrow(pa.concat_tables(written)))()
 
 
 # ---- folders ---------------------------------------------------------------------------------------------------------

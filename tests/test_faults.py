@@ -380,7 +380,7 @@ def test_streams_of_few_characters():
     [
         (MemoryError(), 2, "needs more memory than there is"),
         (OSError(errno.EIO, "Input/output error", "x.csv"), 2, "x.csv: Input/output error"),
-        (KeyboardInterrupt(), 130, "interrupted; no file was changed"),
+        (KeyboardInterrupt(), 130, "interrupted; no file was left incomplete"),
     ],
 )
 def test_faults_in_the_middle_of_a_command(monkeypatch, capsys, tmp_path, fault, status, words):

@@ -394,7 +394,7 @@ def test_frames_of_category_labels_and_of_numbers(make):
         ({"report": ["yes", "maybe"]}, {}, "field 'report': unknown report 'maybe'; it must be one of no, yes"),
         ({"report": [0, 2]}, {}, "report 2 is outside 0..1"),
         ({"report": [0, -1]}, {}, "report -1 is outside 0..1"),
-        ({"report": ["yes", None]}, {}, "field 'report': holds missing reports"),
+        ({"report": ["yes", None]}, {}, "field 'report': holds missing values"),
         ({"report": ANSWERS, "n": [1, 1, 1, 1, -1]}, {"count": "n"}, "field 'n': counts must be non-negative"),
         ({"report": ANSWERS, "n": [1, None, 1, 1, 1]}, {"count": "n"}, "field 'n': counts must be "),
         ({"report": ANSWERS, "n": [1.0, 1.5, 1, 1, 1]}, {"count": "n"}, "field 'n': counts must be whole numbers"),

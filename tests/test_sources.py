@@ -111,7 +111,7 @@ def test_arrow_types_of_sets(tmp_path, column):
         ([[True, False, None]], "holds lists with missing items"),
         ([True, False], "holds booleans; a set is a text of 3 zeros and ones, a list of members, or packed bytes"),
         ([1, 0], "holds whole numbers; a set is a text of"),
-        (["100", None], "holds missing reports"),
+        (["100", None], "holds missing values"),
         (["0b10"], "report '0b10' must have 3 zeros and ones"),
         (["0x6"], "report '0x6' is not hexadecimal"),
         (["0x6100"], "report '0x6100' has 2 bytes, it must have 1"),
@@ -269,7 +269,7 @@ def test_mend_23_frames_end_in_sentences():
     warner = designs.warner(0.7)
     rows = [["yes", "a"], ["no", "b"]]
     nullable = pandas.array([0, None, 1], dtype="Int64")
-    assert "field 'report': holds missing reports" in sentence(read_frame, pandas.DataFrame({"report": nullable}), warner)
+    assert "field 'report': holds missing values" in sentence(read_frame, pandas.DataFrame({"report": nullable}), warner)
     counted = pandas.DataFrame({"report": ["yes"] * 3, "n": nullable})
     assert "none may be missing" in sentence(read_frame, counted, warner, count="n")
     assert "two columns of the same name" in sentence(read_frame, pandas.DataFrame(rows, columns=["report"] * 2), warner)

@@ -75,7 +75,7 @@ def main(arguments=None):
         except LDPBayesError as error:
             _stop(str(error))
         except (_Interrupted, KeyboardInterrupt):
-            printing.complain("ldpbayes: interrupted; no file was changed.", style=None)
+            printing.complain("ldpbayes: interrupted; no file was left incomplete.", style=None)
             raise SystemExit(130) from None
         except MemoryError:
             _stop("the computation needs more memory than there is; fewer draws or categories need less.")

@@ -7,7 +7,7 @@ import typer
 
 from ldpbayes import files
 from ldpbayes.cli import options
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.renderers.terminal import out
 
@@ -58,7 +58,9 @@ def command(
     target = file if output is None else output
     if target is None or (file is not None and output is not None):
         raise ArgumentError("output must be given once: simulate OUT.toml, or simulate --output OUT.parquet.")
-    files.check_output(target)
+    if not is_parquet(target) and target.suffix != ".toml":
+        raise ArgumentError(f"output must end in .toml or .parquet, got {shown(str(target))}.")
+    files.check_outputs(target, None if is_parquet(target) else target.with_suffix(".csv"))
     truth = make_population(population, categories, random_seed=seed)
     mechanism = make_protocol(protocol, truth.categories, options.parameters(parameter))
     if users is None and truth.counts is None:

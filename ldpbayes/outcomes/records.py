@@ -184,7 +184,7 @@ def _reported(table, columns, names):
         raise DataError(f"the frame has no column {shown(column)} for report; it has {listed(names) or 'none'}")
     series = table[column]
     if series.null_count():
-        raise DataError("holds missing reports", field=column)
+        raise DataError("holds missing values", field=column)
     found = sorted({str(entry).strip() for entry in series.unique().to_list()})
     if len(found) < 2:
         raise DataError(f"holds one report only, {listed(found)}; name the categories", field=column)
@@ -283,7 +283,7 @@ def _kinds(table, columns, channels, place, labels, named):
     code = place
     for name in columns:
         if table[name].null_count():
-            raise DataError("holds missing reports", field=name)
+            raise DataError("holds missing values", field=name)
         own, _ = _codes(table[name], name)
         pair = code * (int(own.max()) + 1) + own
         _, first, code = np.unique(pair, return_index=True, return_inverse=True)

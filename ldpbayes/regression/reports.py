@@ -313,7 +313,7 @@ def _codes(part):
     for name in part.columns:
         values = part[name]
         if values.isna().any():
-            raise DataError("holds missing reports", field=name)
+            raise DataError("holds missing values", field=name)
         try:
             hash(values.iloc[0])
             columns.append(values.to_numpy() if values.dtype.kind in "biuf" else values.astype(object).to_numpy())

@@ -1,6 +1,7 @@
 """The interface of a source, the readers by suffix, and the one way from the cells of a source to tallies."""
 
 import abc
+import decimal
 import importlib
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -309,12 +310,15 @@ def _positions(keys):
 
 
 def sorted_keys(keys):
-    """Return keys in order: whole numbers by their value, also where they are texts, before all else by its text."""
+    """Return keys in order: numbers by their value, whole ones also where they are texts, before all else by its text."""
 
-    def rank(key):
-        return [(0, int(text), "") if is_whole(text) else (1, 0, text) for text in map(str, key)]
+    def rank(part):
+        text = str(part)
+        if isinstance(part, (float, decimal.Decimal)):
+            return 0, part, text
+        return (0, int(text), text) if is_whole(text) else (1, 0, text)
 
-    return sorted(keys, key=rank)
+    return sorted(keys, key=lambda key: [rank(part) for part in key])
 
 
 def is_whole(text):

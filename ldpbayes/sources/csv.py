@@ -40,6 +40,9 @@ class CsvSource(AbstractSource):
         for lines, cells in read_table(self.path, names, where):
             counts = parse_counts(cells[-1], lines, count) if count else None
             keys = [[text.strip() for text in column] for column in cells[len(columns) : len(columns) + len(by)]]
+            for name, column in zip(by, keys, strict=True):
+                if "" in column:
+                    raise DataError("holds missing values", source=self.path, line=lines[column.index("")], field=name)
             yield _group(cells[: len(columns)], keys, counts, lines)
 
     def names(self):

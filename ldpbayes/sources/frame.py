@@ -1,6 +1,7 @@
 """Data frames as sources of reports: pandas, Polars, PyArrow, DuckDB and anything else that narwhals reads."""
 
 import datetime
+import decimal
 import functools
 
 import numpy as np
@@ -12,7 +13,7 @@ from ldpbayes.protocols.columns import Bytes, Integers, Lists
 from ldpbayes.sources.base import AbstractSource, Groups, foreign, located, optional
 from ldpbayes.sources.channels import labels_of, names_of, read_table
 
-_SCALARS = (str, int, float, np.integer, np.floating, datetime.date)
+_SCALARS = (str, int, float, np.integer, np.floating, decimal.Decimal, datetime.date)
 
 
 class FrameSource(AbstractSource):
@@ -30,6 +31,8 @@ class FrameSource(AbstractSource):
         narwhals = optional("narwhals", "Reading a data frame")
         try:
             self.frame = narwhals.from_native(frame)
+            if self._is_arrow():  # its chunks may have dictionaries that differ
+                self.frame = narwhals.from_native(self.frame.to_native().unify_dictionaries())
         except narwhals.exceptions.DuplicateError as err:
             raise DataError("the frame has two columns of the same name; rename one") from err
         except TypeError as err:
@@ -112,15 +115,13 @@ class FrameSource(AbstractSource):
             return [name for name in self.frame.collect_schema() if isinstance(name, str)]
 
     def metadata(self):
-        native = self.frame.to_native()
-        if type(native).__module__.split(".")[0] != "pyarrow":
+        if not self._is_arrow():
             return ()
-        return [
-            {
-                key.decode(errors="replace"): text.decode(errors="replace")
-                for key, text in (native.schema.metadata or {}).items()
-            }
-        ]
+        held = self.frame.to_native().schema.metadata or {}
+        return [{key.decode(errors="replace"): text.decode(errors="replace") for key, text in held.items()}]
+
+    def _is_arrow(self):
+        return type(self.frame.to_native()).__module__.split(".")[0] == "pyarrow"
 
     def _schema(self, used):
         """Return the data type of every column in use."""
@@ -306,7 +307,7 @@ def _collected(nw, frame):
 def _column(nw, series, name, labelled):
     """Return a report column as parse_reports takes it."""
     if series.null_count():
-        raise DataError("holds missing reports", line=int(series.is_null().arg_true()[0]), field=name)
+        raise DataError("holds missing values", line=int(series.is_null().arg_true()[0]), field=name)
     dtype = series.dtype
     if dtype == nw.Boolean:
         return Integers(series.to_numpy().astype(np.int64), labelled, boolean=True)
@@ -316,13 +317,13 @@ def _column(nw, series, name, labelled):
         return Integers(series.to_numpy().astype(np.int64), labelled)
     if dtype == nw.String:
         return series.to_list()
-    if dtype == nw.Decimal:
+    if dtype == nw.Decimal and _is_whole(nw, dtype):
         return _from_arrow(series, name, labelled)
     if _groupable(nw, dtype):
         values = series.to_list()
         missing = [i for i, value in enumerate(values) if value is None or value != value]
         if missing:  # also where the null is an entry of a dictionary
-            raise DataError("holds missing reports", line=missing[0], field=name)
+            raise DataError("holds missing values", line=missing[0], field=name)
         if values and all(isinstance(value, (int, np.integer)) for value in values):  # a dictionary of numbers
             return Integers(np.array(values, dtype=np.int64), labelled)
         if any(isinstance(value, bytes) for value in values):  # a dictionary of bytes
@@ -364,7 +365,7 @@ def arrow_column(array, name, labelled):
         array = array.dictionary_decode()
         kind = array.type
     if array.null_count:
-        raise DataError("holds missing reports", field=name)
+        raise DataError("holds missing values", field=name)
     if pa.types.is_fixed_size_binary(kind):
         size, start = kind.byte_width, array.offset * kind.byte_width
         data = np.frombuffer(array.buffers()[1], dtype=np.uint8, count=len(array) * size, offset=start)

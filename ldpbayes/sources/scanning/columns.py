@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import decimal
 import math
 
@@ -264,10 +265,10 @@ def _at_column(err, protocol, names):
 
 def _key(value, name):
     """Return a cell of a grouping column as a plain value."""
-    if isinstance(value, decimal.Decimal) and value == value.to_integral_value():
-        return int(value)
-    if isinstance(value, bytes):
-        raise DataError("must hold texts, numbers or dates, got bytes", field=name)
     if value is None or value != value:
         raise DataError("holds missing values", field=name)
+    if isinstance(value, decimal.Decimal) and value == value.to_integral_value():
+        return int(value)
+    if not isinstance(value, (str, int, float, decimal.Decimal, datetime.date)):
+        raise DataError(f"must hold texts, numbers or dates, got {shown(value)}", field=name)
     return value

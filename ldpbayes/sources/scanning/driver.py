@@ -181,7 +181,7 @@ class Scan:
 
     def _marks(self) -> list[str]:
         fold = self.fold
-        settings = (fold.report, fold.by, fold.pilot_by, fold.sample, fold.seed, fold.keep, fold.spread)
+        settings = (fold.report, fold.by, fold.pilot_by, fold.sample, fold.seed, fold.keep, fold.spread, fold.labelled)
         return [protocol_text(fold.protocol, fold.categories), repr(settings)]
 
 

@@ -128,9 +128,9 @@ class Fold:
         """Return the total of an Arrow table of distinct rows with the column ``COUNT`` of how often each came."""
         if not table.num_rows:
             return self.nothing()
-        self._check_protocol(table)
         weights = columns.column(table, COUNT).to_numpy().astype(np.int64)
         try:
+            self._check_protocol(table)
             return self._tallied(table, weights)
         except DataError as err:  # rows of a GROUP BY are no rows of the source
             raise DataError(err.message, source=err.source, field=err.field) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import io
 import json
 from collections.abc import Callable, Mapping
@@ -257,18 +258,21 @@ def _spread(values, moved, n):
     return out
 
 
-_TYPES = {"date": datetime.date, "datetime": datetime.datetime}
+_READ = {"date": datetime.date.fromisoformat, "datetime": datetime.datetime.fromisoformat, "decimal": decimal.Decimal}
 
 
 def _plain(part):
-    for name in ("datetime", "date"):
-        if isinstance(part, _TYPES[name]):
-            return {name: part.isoformat()}
+    """Return an entry of a key as JSON holds it."""
+    if isinstance(part, decimal.Decimal):
+        return {"decimal": str(part)}
+    for kind in (datetime.datetime, datetime.date):
+        if isinstance(part, kind):
+            return {kind.__name__: part.isoformat()}
     return part
 
 
 def _back(part):
     if isinstance(part, dict):
         ((name, text),) = part.items()
-        return _TYPES[name].fromisoformat(text)
+        return _READ[name](text)
     return part
