@@ -109,6 +109,8 @@ def associate(
             raise ArgumentError("reports must name the columns of a frame; a collection has its protocols and labels.")
         attributes = attributes_in(collection, names, separator)
     else:
+        if names is not None:
+            raise ArgumentError("names must be left out with a frame: reports names the attributes.")
         collection, attributes = _from_frame(data, reports, protocols, categories, count, separator)
     sizes = tuple(map(len, attributes.values()))
     loglinear = isinstance(prior, str) and prior == "loglinear"

@@ -217,6 +217,11 @@ def test_settings_that_do_not_go_together_are_refused(pair):
         lb.associate(collection, prior=lb.LogLinear((3, 2)))
     with pytest.raises(ArgumentError, match="names of attributes must be other than mean"):
         lb.associate(collection, names=["mean", "job"])
+    frame = pyarrow.table({"q1": ["no"], "q2": ["no"]})
+    with pytest.raises(ArgumentError, match="names must be left out with a frame"):
+        lb.associate(frame, {"a": "q1", "b": "q2"}, {"a": warner(0.8), "b": warner(0.8)}, names=["c", "d"])
+    alone = lb.associate(collection, order=1, draws=100, random_seed=1)
+    assert of_association(alone).summary.startswith("The prior has no interactions")
     with pytest.raises(ArgumentError, match="twice"):
         lb.answers.independence(pair, "doping", "doping")
 

@@ -235,3 +235,8 @@ def test_command_line(capsys):
         assert status == 2 and not out and err.count("\n") == 1
     status, out, err = run(capsys, "check", "example:nigeria", "--conclusion", "yes > 0.2")
     assert status == 2 and "goes with fake-share" in err
+    status, out, err = run(capsys, "check", "example:wada", "--fake-share", "0.05")
+    assert status == 2 and "channel must name one of A, B" in err
+    status, out, _ = run(capsys, "check", "example:wada", "--fake-share", "0.05", "--channel", "B", "--json")
+    hull = contamination_hull(lb.load_example("wada"), share=0.05, channel="B")
+    assert json.loads(out)["contamination"]["low"] == hull.low.tolist() and status in (0, 1)

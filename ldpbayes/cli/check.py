@@ -28,6 +28,9 @@ Conclusion = Annotated[
         "the share of fakes that turns it."
     ),
 ]
+ChannelName = Annotated[
+    str | None, typer.Option(help="The channel whose reports --fake-share is about, for a collection with several.")
+]
 
 
 def command(
@@ -39,6 +42,7 @@ def command(
     fakes: Fakes = False,
     fake_share: FakeShare = None,
     conclusion: Conclusion = None,
+    channel: ChannelName = None,
     page: options.PagePath = None,
     as_json: options.AsJSON = False,
 ):
@@ -51,6 +55,8 @@ def command(
       ldpbayes check example:nigeria --fakes
 
       ldpbayes check example:nigeria --fake-share 0.01,0.05
+
+      ldpbayes check example:wada --fake-share 0.05 --channel A
 
       ldpbayes check my_survey.toml --page check.html
 
@@ -67,7 +73,7 @@ def command(
     collection = options.read(file, by)
     title, line = collection.title or collection.id, options.command_line()
     table = options.fakes_table(collection) if fakes else None
-    hull = options.contamination(collection, fake_share, conclusion)
+    hull = options.contamination(collection, fake_share, conclusion, channel)
     found = check(collection, level=level)
     if isinstance(collection, Cells):
         content = of_check_of_cells(found, title=title, command=line)

@@ -193,14 +193,15 @@ def fakes_table(collection):
     return table
 
 
-def contamination(collection, shares, question):
+def contamination(collection, shares, question, channel=None):
     """Return the range of estimates under shares of fakes that a text such as 0.01,0.05 states; None where it is None."""
     from ldpbayes.answers import contamination_hull
     from ldpbayes.collections import Collection
 
     if shares is None:
-        if question is not None:
-            raise ArgumentError("conclusion goes with fake-share, which states how many reports may be fake.")
+        for name, given in (("conclusion", question), ("channel", channel)):
+            if given is not None:
+                raise ArgumentError(f"{name} goes with fake-share, which states how many reports may be fake.")
         return None
     if not isinstance(collection, Collection):
         raise ArgumentError("fake-share goes with one collection only; leave out by.")
@@ -208,7 +209,7 @@ def contamination(collection, shares, question):
         stated = [float(part) for part in shares.split(",")]
     except ValueError:
         raise ArgumentError(f"fake-share must be numbers separated by commas, got {shown(shares)}.") from None
-    return contamination_hull(collection, question, share=stated)
+    return contamination_hull(collection, question, share=stated, channel=channel)
 
 
 def parameters(pairs):

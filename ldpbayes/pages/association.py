@@ -11,6 +11,8 @@ from ldpbayes.pages.prose import as_sentences
 TOP = 6
 #: A Bayes factor beyond this many to one is called strong.
 STRONG = 10.0
+#: A Cramér's V below this is 0 but for rounding.
+NOTHING = 1e-12
 
 
 def of_association(tree, *, top: int = TOP, collection=None, command: str = "") -> Page:
@@ -204,6 +206,8 @@ def _notes(tree):
 def _summary(tree, ordered):
     strongest = ordered[0]
     low, high = strongest["cramers_v_interval"]
+    if high < NOTHING:
+        return "The prior has no interactions: it holds all attributes to be independent, whatever the reports say."
     text = (
         f"The strongest association is that of {strongest['first']} and {strongest['second']}: Cramér's V "
         f"{strongest['cramers_v']:.2f} ({low:.2f} to {high:.2f})."

@@ -60,7 +60,7 @@ def read_users(source, protocols, report=None, *, user, by=(), categories=None, 
         tied = whole is not None and whole.memoized
         for key, held in parts.items():
             *cell, who = key
-            if who is None or who == "" or who != who:
+            if who is None or who != who or (isinstance(who, str) and not who.strip()):
                 raise DataError("has a row without a user", field=user)
             channel, other = seen.setdefault(who, (name, cell))
             if channel != name:

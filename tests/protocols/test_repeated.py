@@ -287,6 +287,8 @@ def test_tallies_of_users_add_up_with_their_lengths():
         (MemoizedGRR(A, 2.0, 1.5), [0, 3], ["x", "x"], r"report 3 is outside 0\.\.2"),
         (MemoizedGRR(A, 2.0, 1.5), [0, 1], ["x", None], "a report has no user"),
         (MemoizedGRR(A, 2.0, 1.5), [0, 1], [1.0, math.nan], "a report has no user"),
+        (MemoizedGRR(A, 2.0, 1.5), [0, 1], ["x", " "], "a report has no user"),
+        (MemoizedGRR(A, 2.0, 1.5), [0, 1], np.array(["2026-11-22", "NaT"], dtype="datetime64[D]"), "a report has no user"),
         (LOLOHA(A, 2.0, 1.5, 2), [[4, 0], [5, 0]], ["x", "x"], "user 'x' has reports under two seeds, 5 and 4"),
         (DBitFlip(A, 2.0, 3, 1), [[1, 1, 0, 0], [1, 0, 1, 0]], ["x", "x"], "user 'x' has reports on different buckets"),
         (DBitFlip(A, 2.0, 3, 1), [[1, 1, 0, 0], [1, 2, 0, 0]], ["x", "x"], "user 'x' has a memoized bit that changes"),

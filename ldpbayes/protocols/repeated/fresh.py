@@ -364,6 +364,11 @@ def histories_of(protocol, reports, user):
     return held, held.gather(reports, codes, names)
 
 
+def _is_no_name(name):
+    """Return whether an entry of a column of users is missing: None, nan, or a blank text."""
+    return name is None or name != name or (isinstance(name, (str, bytes)) and not name.strip())
+
+
 def users_of(user, n_reports):
     """Return (names, position in names of every report's user), or refuse a missing user and a wrong number of them."""
     array = np.asarray(user)
@@ -371,8 +376,10 @@ def users_of(user, n_reports):
         raise ArgumentError(f"user must be one name for each of {n_reports} reports, got shape {array.shape}.")
     if array.dtype.kind in "fc":
         missing = np.isnan(array)
+    elif array.dtype.kind in "mM":
+        missing = np.isnat(array)
     elif array.dtype.kind in "OUS":
-        missing = np.array([name is None or name != name or name in ("", b"") for name in array.tolist()], dtype=bool)
+        missing = np.array([_is_no_name(name) for name in array.tolist()], dtype=bool)
     else:
         missing = np.zeros(len(array), dtype=bool)
     if missing.any():
