@@ -260,6 +260,10 @@ class StackedRows(Rows):
         return zip(self.parts, np.split(r, self._splits), strict=True)
 
 
+#: Weights of so many entries of the rows, or of the rows once, are written out together.
+MAX_BLOCK = 2**17
+
+
 class DenseSampler(AbstractSampler):
     """One multinomial a row over its written-out weights.
 
@@ -276,11 +280,18 @@ class DenseSampler(AbstractSampler):
         self._rows, self._floor, self.n_reports = rows, floor, rows.n_reports
 
     def signal(self, p, rng):
-        dense = self._rows.dense()
+        return self._signals(p[None], rng)[0]
+
+    def _signals(self, draws, rng):
+        dense, counts = self._rows.dense(), self._rows.counts.astype(np.int64)
         floor = dense.min(axis=1, keepdims=True) if self._floor is None else np.full((len(dense), 1), self._floor)
-        weights = np.concatenate([(dense - floor) * p, floor * p.sum()], axis=1)
-        weights /= weights.sum(axis=1, keepdims=True)
-        return rng.multinomial(self._rows.counts.astype(np.int64), weights).sum(axis=0)[:-1]
+        step, out = max(1, MAX_BLOCK // dense.size), np.empty(draws.shape, dtype=np.int64)
+        for start in range(0, len(draws), step):
+            p = draws[start : start + step, None]
+            weights = np.concatenate([(dense - floor) * p, floor * p.sum(axis=-1, keepdims=True)], axis=-1)
+            weights /= weights.sum(axis=-1, keepdims=True)
+            out[start : start + step] = rng.multinomial(counts, weights).sum(axis=1)[:, :-1]
+        return out
 
     @property
     def seconds(self):

@@ -549,7 +549,7 @@ class SupportSampler(AbstractSampler):
     def _signals(self, draws, rng):
         rows = self._rows
         if rows.counts.sum() > 8 * rows.n_rows:  # rows stand for many users each, and are one multinomial each
-            return super()._signals(draws, rng)
+            return DenseSampler(rows, floor=1.0)._signals(draws, rng) if rows.is_small else super()._signals(draws, rng)
         shares = np.ascontiguousarray(draws / draws.sum(axis=1, keepdims=True))
         return _kernels().signals(rows.bits, rows.counts.astype(np.int64), rows.beta, shares, rng)
 

@@ -25,6 +25,8 @@ MAX_K_HAT = 0.7
 MIN_EFFICIENCY = 0.25
 #: Fewer draws than this have no tail to fit: their weights are not smoothed, and not trusted.
 LEAST_WEIGHED = 25
+#: Log weights within this range are equal: the surrogate is the posterior, as where there are no reports.
+EQUAL = 1e-9
 #: Draws whose likelihood is computed together: enough that a pass over the rows costs little, few enough to interrupt.
 BLOCK = 500
 #: The expansion point is settled when the mean moves by less than this many posterior sd.
@@ -354,7 +356,9 @@ def weigh(distribution, log_ratio, expansions=0):
 
     size = log_ratio.size
     smoothed, k_hat = log_ratio - logsumexp(log_ratio), math.inf
-    if size >= LEAST_WEIGHED:
+    if size >= LEAST_WEIGHED and np.ptp(log_ratio) < EQUAL:
+        k_hat = 0.0  # equal weights have no tail
+    elif size >= LEAST_WEIGHED:
         try:
             with np.errstate(all="ignore"):  # hopeless weights overflow in its tail fit
                 fitted, k = array_stats.psislw(-log_ratio)  # it takes the logs of the inverse weights

@@ -27,7 +27,7 @@ from ldpbayes.posteriors.diagnostics import mcse_of_mean
 from ldpbayes.posteriors.joint import Joint, Rotating, Whitened, hmc, moments
 from ldpbayes.posteriors.joint import _kernels as joint_kernels
 from ldpbayes.posteriors.joint import sampled as joint
-from ldpbayes.posteriors.joint.forms import Forms
+from ldpbayes.posteriors.joint.forms import Forms, entries
 from ldpbayes.posteriors.joint.whitening import AbstractCoordinates, whitened
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -234,13 +234,27 @@ def test_few_reports_at_high_epsilon_refuse_summaries_and_keep_rows():
     assert run(cells, Hierarchical(), draws=20, chains=1).facts["form"] == "reports"
 
 
-def test_beyond_many_cells_each_has_its_own_weights(monkeypatch):
-    cells, _ = unary_groups([400] * 6)
-    monkeypatch.setattr(joint, "MAX_JOINT", 5)
-    # k-hat of 2,000 draws has an error of 0.1, and the largest of six cells passes 0.7 by chance; of 8,000 it is below 0.55.
-    sample = run(cells, Hierarchical(), form="summary", draws=2000)
-    assert not sample.rejected and sample.detail.startswith("In every cell") and sample.facts["weights"]
-    (one, error), (other, others) = settled(sample), settled(run(cells, Hierarchical(), seed=2, form="rows", chains=2))
+@pytest.mark.parametrize("most", [2, 600])
+def test_only_the_cells_whose_weights_are_rejected_enter_with_their_reports(monkeypatch, most):
+    sizes = [400] * 8
+    sizes[3] = sizes[5] = 20
+    made = [unary_groups(sizes, a=3, epsilon=epsilon, sd=2.0)[0] for epsilon in (1.0, 6.0)]
+    cells = Cells({key: made[size == 20][key] for key, size in zip(made[0], sizes, strict=True)})
+    problem, found = Joint(cells, Hierarchical().on(cells)), []
+    monkeypatch.setattr(joint, "MAX_JOINT", most)
+    monkeypatch.setattr(joint, "FEW_ENTRIES", 150)
+    for engine in (Rotating(draws=1000), Rotating(draws=1000, form="rows")):
+        found.append(engine.run(engine.plan(problem), np.random.default_rng(1), Watch()))
+    sample, rows = found
+    assert 150 < entries(cells.likelihoods)
+    assert not sample.rejected and sample.facts["form"] == "summaries" and 1 <= sample.facts["cells_on_rows"] <= 6
+    assert f"{sample.facts['cells_on_rows']} of the 8 cells entered with their reports as they are." in sample.detail
+    eta = np.log(sample.distribution) - np.log(sample.variables["pooled"][1])[:, :, None]
+    if most > 2:  # else cells have weights of their own, and what they share has none
+        effect = sample.variables["effect"][1]
+        np.testing.assert_allclose(effect, eta - eta.mean(axis=-1, keepdims=True), atol=1e-8)
+    assert sample.detail.startswith("In every cell: Weights") == ("weights" in sample.facts) == (most == 2)
+    (one, error), (other, others) = settled(sample), settled(rows)
     assert (np.abs(one - other) / np.hypot(error, others)).max() < 4.5
 
 

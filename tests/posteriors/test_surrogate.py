@@ -119,7 +119,15 @@ def test_seed_reproduces():
     assert np.array_equal(first["posterior"]["frequency"], second["posterior"]["frequency"])
 
 
-@pytest.mark.parametrize("scale", [0.0, 10.0, 1e3, 1e6])
+@pytest.mark.parametrize("scale", [0.0, 1e-16, 1e-12])
+def test_equal_weights_are_trusted(scale):
+    """Where the surrogate is the posterior, as in a cell with next to no reports, rounding alone moves the weights."""
+    rng = np.random.default_rng(0)
+    found = weigh(rng.dirichlet(np.ones(4), 2000), scale * rng.standard_normal(2000))
+    assert found.k_hat == 0 and not found.problem and found.effective_sample == pytest.approx(2000)
+
+
+@pytest.mark.parametrize("scale", [10.0, 1e3, 1e6])
 def test_weights_beyond_hope_are_rejected_in_silence(scale):
     """Weights with no tail to fit, or that overflow in its fit, make neither a warning nor a nan."""
     rng = np.random.default_rng(0)

@@ -22,6 +22,9 @@ MAX_ENTRIES = 2**25
 FIRST_SPREAD = 0.3
 #: The log of a joint weight varies more with every cell: beyond so many, each cell has its own weights.
 MAX_JOINT = 600
+#: Rounds in which cells whose weights are rejected enter with their rows instead; a joint weight may keep this variance of
+#: its log from the cells that stay summaries.
+ROUNDS, LEFT = 3, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +107,9 @@ class AbstractSampled(AbstractJoint):
 
     Separable reports and few distinct ones enter as they are. Other cells are expanded at their pooled mean p̄ with
     variances (0.3 p̄)², and again at the means and variances of two rough posteriors; the draws are weighted by full
-    likelihood over summary. Beyond MAX_JOINT cells every cell has its own weights. Where these are rejected, the rows are
-    sampled.
+    likelihood over summary. Beyond MAX_JOINT cells every cell has its own weights. Where weights are rejected, the cells
+    whose summaries are to blame enter with their rows, and all cells are sampled again; where that does not help, with all
+    rows.
     """
 
     form: str
@@ -137,7 +141,7 @@ class AbstractSampled(AbstractJoint):
         problem, rows, size = plan.state
         if rows:
             return self._on_rows(problem, rng, watch, {})
-        sample = self._on_summaries(problem, rng, watch)
+        sample = self._on_summaries(problem, rng, watch, size)
         weighted = "k_hat" in sample.facts  # else the sampler itself gave up
         if not (sample.rejected and weighted) or size > MAX_ENTRIES or self.form == "summary" or watch.interrupted:
             return sample
@@ -151,7 +155,7 @@ class AbstractSampled(AbstractJoint):
         z, stats, more, trouble = self._last(target, pilot, rng, watch)
         return _doubted(self._sample(problem, z, stats, facts | more | {"form": "reports"}), trouble)
 
-    def _on_summaries(self, problem, rng, watch):
+    def _on_summaries(self, problem, rng, watch, size):
         prior, likelihoods = problem.prior, problem.likelihoods
         centre = pooled_mean(likelihoods)
         shape = (len(likelihoods), centre.size)
@@ -164,17 +168,30 @@ class AbstractSampled(AbstractJoint):
             p = prior.to_simplex(z)
             pilots, spreads = p.mean(axis=0), p.var(axis=0)
             pilots = pilots / pilots.sum(axis=1, keepdims=True)
-        summaries = expand(likelihoods, pilots, spreads)
-        target = Target(prior, Forms.of(likelihoods, summaries), len(problem.cells))
-        z, stats, more, trouble = self._last(target, z, rng, watch)
-        if trouble:
-            return _doubted(self._sample(problem, z, stats, more | {"form": "summaries"}), trouble)
-        return self._weighted(problem, z, stats, more, summaries, rng)
+        summaries, kept = expand(likelihoods, pilots, spreads), set()
+        rounds = 0
+        while True:
+            target = Target(prior, Forms.of(likelihoods, summaries), len(problem.cells))
+            z, stats, facts, trouble = self._last(target, z, rng, watch)
+            facts = facts | {"form": "summaries"} | ({"cells_on_rows": len(kept)} if kept else {})
+            if trouble:
+                return _doubted(self._sample(problem, z, stats, facts), trouble)
+            sample, blamed = self._weighted(problem, z, stats, facts, summaries, rng)
+            held = entries([likelihoods[c] for c in blamed | kept])
+            if kept and not sample.rejected:
+                sample = replace(sample, detail=f"{sample.detail} {_entered(len(kept), len(likelihoods))}")
+            rounds += 1
+            again = blamed and rounds < ROUNDS and held <= max(FEW_ENTRIES, size / 4)
+            if not (sample.rejected and again) or self.form == "summary" or watch.interrupted:
+                return sample
+            kept |= blamed
+            summaries = [None if c in blamed else one for c, one in enumerate(summaries)]
+            z = z.reshape(-1, z.shape[-1])
 
-    def _weighted(self, problem, z, stats, more, summaries, rng):
-        """Return the Sample of draws on summaries, resampled within each chain by their weights."""
+    def _weighted(self, problem, z, stats, facts, summaries, rng):
+        """Return (the Sample of draws on summaries, resampled within each chain by their weights, cells to blame)."""
         chains, length = z.shape[:2]
-        whole = self._sample(problem, z, stats, more | {"form": "summaries"})
+        whole = self._sample(problem, z, stats, facts)
         p = whole.distribution.reshape(chains * length, *problem.prior.shape)
         logs = log_weights(problem.likelihoods, summaries, p)
         places = [c for c, one in enumerate(summaries) if one is not None]
@@ -185,7 +202,7 @@ class AbstractSampled(AbstractJoint):
         pick = np.arange(chains)[:, None], _within_chains(weight, rng)
         variables = {name: (dims, values[pick]) for name, (dims, values) in whole.variables.items()}
         values = {"distribution": whole.distribution} | {name: v for name, (_, v) in whole.variables.items()}
-        return replace(
+        sample = replace(
             whole,
             distribution=whole.distribution[pick],
             variables=variables,
@@ -196,6 +213,7 @@ class AbstractSampled(AbstractJoint):
             facts=dict(whole.facts)
             | {"k_hat": found.k_hat, "shift_by_weights": found.shift, "weights_effective": found.effective_sample},
         )
+        return sample, _widest(logs, places)
 
     def _sample(self, problem, z, stats, facts):
         chains, length = z.shape[:2]
@@ -232,16 +250,35 @@ def _status(problem):
     return Status.NOT_TRUSTED if problem else Status.ACCEPTED
 
 
+def _widest(logs, places):
+    """Return the fewest cells without which the log of the joint weight has a variance of at most LEFT."""
+    variance = logs.var(axis=0)
+    order = np.argsort(-variance)
+    left = variance.sum() - np.cumsum(variance[order])
+    return {places[k] for k in order[: int(np.argmax(left <= LEFT)) + 1]} if variance.sum() > LEFT else set()
+
+
+def _entered(kept, cells):
+    """Return the sentence about the cells that entered with their reports."""
+    return f"{kept} of the {cells} cells entered with their reports as they are."
+
+
 def _each_cell(whole, p, logs, places, rng):
-    """Return the Sample with the draws of every cell resampled by its own weights; other unknowns stay as they are."""
-    draws = whole.distribution.copy()
+    """Return (the Sample with the draws of every cell resampled by its own weights, the cells whose weights are rejected).
+
+    What the prior knows of a cell, such as its effect, goes with its draws; unknowns that cells share stay as they are.
+    """
+    draws, variables = whole.distribution.copy(), {name: (dims, v.copy()) for name, (dims, v) in whole.variables.items()}
     chains, length = draws.shape[:2]
     each = [surrogate.weigh(p[:, c], logs[:, k]) for k, c in enumerate(places)]
     for c, found in zip(places, each, strict=True):
-        chosen = _within_chains(found.weight.reshape(chains, length), rng)
-        draws[:, :, c] = whole.distribution[np.arange(chains)[:, None], chosen, c]
-    rejected = [found for found in each if found.problem]
-    worst = max(rejected or each, key=lambda found: found.k_hat)
+        pick = np.arange(chains)[:, None], _within_chains(found.weight.reshape(chains, length), rng)
+        draws[:, :, c] = whole.distribution[(*pick, c)]
+        for dims, values in variables.values():
+            if dims[:1] == ("cell",):
+                values[:, :, c] = values[(*pick, c)]
+    rejected = {c: found for c, found in zip(places, each, strict=True) if found.problem}
+    worst = max(rejected.values() or each, key=lambda found: found.k_hat)
     facts = {
         "k_hat": worst.k_hat,
         "shift_by_weights": max(found.shift for found in each),
@@ -249,7 +286,8 @@ def _each_cell(whole, p, logs, places, rng):
         "weights": "each cell has its own",
     }
     detail = f"in {len(rejected)} of {len(each)} cells {worst.problem}" if rejected else f"In every cell: {worst.checked}"
-    return replace(whole, distribution=draws, status=_status(bool(rejected)), detail=detail, facts=dict(whole.facts) | facts)
+    found = {"distribution": draws, "variables": variables, "status": _status(bool(rejected)), "detail": detail}
+    return replace(whole, facts=dict(whole.facts) | facts, **found), set(rejected)
 
 
 def of_chains(values, weight):
