@@ -4,14 +4,17 @@ import inspect
 import pathlib
 import pickle
 import re
+import shlex
 import sys
 import types
 import warnings
 
 import numpy as np
 import pytest
+import typer
 
 import ldpbayes as lb
+from ldpbayes.cli import app, options
 
 ROOT = pathlib.Path(__file__).parents[1]
 FOLDERS = [ROOT / "docs", *(ROOT / "docs" / name for name in ("howto", "theory", "reference"))]
@@ -86,3 +89,33 @@ def test_the_reference_names_everything_public():
     listed = set(re.findall(r"^   ([\w.]+)$", text, re.M))
     public = {name for name in lb.__all__ if not inspect.ismodule(getattr(lb, name))}
     assert public | {f"plots.{name}" for name in dir(lb.plots) if name.startswith("plot_")} <= listed
+
+
+SHELL = typer.main.get_command(app)
+#: Commands on the pages, and those that --help shows, where a long one goes on after a line break.
+PRINTED = [
+    line for path in sorted((ROOT / "docs").glob("*/*.md")) for line in re.findall(r"^ldpbayes .*", path.read_text(), re.M)
+]
+SHOWN = [
+    " ".join(line.split())
+    for command in SHELL.commands.values()
+    for line in re.split(r"\n\s*\n", command.help)
+    if line.strip().startswith("ldpbayes ")
+]
+
+
+@pytest.mark.parametrize("line", sorted({*PRINTED, *SHOWN}))
+def test_commands_that_readers_see_are_understood(line):
+    """Every option exists and takes its value, and a protocol has all its parameters."""
+    name, *arguments = shlex.split(line, comments=True)[1:]
+    with SHELL.commands[name].make_context(name, arguments) as context:
+        given = context.params
+    labels = given.get("categories")
+    protocols = given.get("protocol") if name != "plan" else None
+    if protocols and not given.get("epsilon") and labels:
+        labels = list(map(str, range(int(labels)))) if str(labels).isdigit() else labels.split(",")
+        assert lb.make_protocol(protocols, labels, options.parameters(given["parameter"])).n_categories == len(labels)
+
+
+def test_help_shows_examples():
+    assert len(SHOWN) >= 40 and len(PRINTED) >= 10

@@ -88,7 +88,7 @@ def command(
       ldpbayes groups survey.csv --value income --report answer --protocol grr -p epsilon=1.1 --categories no,yes
       --weights w --target distribution
 
-      ldpbayes groups survey.csv --value vote --report answer --protocol forced_response -p truth=2/3 --categories no,yes
+      ldpbayes groups survey.csv --value vote --report answer --protocol warner -p p=0.7 --categories no,yes
     """
     from ldpbayes.outcomes import by_private_group
 

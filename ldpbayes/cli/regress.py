@@ -67,11 +67,11 @@ def command(
 
       ldpbayes regress example:nigeria_cells "connected ~ female + married + age_group"
 
-      ldpbayes regress survey.csv "smokes ~ age" --protocol forced_response -p truth=2/3 --categories no,yes --method mle
+      ldpbayes regress survey.csv "smokes ~ age" --protocol warner -p p=0.7 --categories no,yes --method mle
 
       ldpbayes regress phones.parquet "browser ~ C(country)" --protocol grr -p epsilon=1 --categories a,b,c --report sent
 
-      ldpbayes regress survey.csv "smokes ~ age" --protocol forced_response -p truth=2/3 --categories no,yes --weight w
+      ldpbayes regress survey.csv "smokes ~ age" --protocol warner -p p=0.7 --categories no,yes --weight w
       --strata region --cluster village
 
       ldpbayes regress my_survey.toml "answer ~ age + (1 | county)" --page regression.html

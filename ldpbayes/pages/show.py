@@ -41,6 +41,10 @@ def show(result, **settings) -> Page:
         from ldpbayes.pages.regress import of_regression
 
         return of_regression(result, **settings)
+    if "attributes" in result.attrs:
+        from ldpbayes.pages.association import of_association
+
+        return of_association(result, **settings)
     from ldpbayes.pages.fit import of_fit
 
     return of_fit(result, **settings)
