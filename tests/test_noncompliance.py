@@ -23,6 +23,8 @@ from ldpbayes import (
     write_collection,
 )
 from ldpbayes.estimators.mle import maximise
+from ldpbayes.fitting import point_estimates
+from ldpbayes.pages.about import about
 from ldpbayes.priors import Compliance, Dirichlet, prior_for
 from ldpbayes.protocols import HadamardResponse, LocalHashing, UnaryEncoding, designs
 from ldpbayes.protocols.noncompliance import Always
@@ -303,3 +305,39 @@ def test_posterior_and_evidence_are_those_of_a_grid():
     assert tree.attrs["k_hat"] < 0.5 and tree.attrs["log_evidence"] == pytest.approx(evidence, abs=0.03)
     assert float(found["mean"]) == pytest.approx(of_share @ share[:, 0], abs=4 * float(found["mcse"]))
     assert float(found["lower"]) == pytest.approx(low, abs=0.012) and float(found["upper"]) == pytest.approx(high, abs=0.02)
+
+
+def direct_and_crosswise(direct=(89, 7), crosswise=(198, 112)):
+    """Return a survey of one question asked openly and by the crosswise model."""
+    parts = (designs.direct(), direct, "direct"), (designs.crosswise(0.75), crosswise, "crosswise")
+    return Collection(["no", "yes"], [Tally(one, [0, 1], seen, name) for one, seen, name in parts])
+
+
+def test_a_law_for_each_channel_is_checked_and_named(tmp_path, capsys):
+    survey = direct_and_crosswise()
+    with pytest.raises(ArgumentError, match=r"Channel 'crosswise'.*such as 'always different', got 'no'"):
+        survey.with_noncompliers({"denier": "no"})
+    laws = {"denier": {"direct": "no", "crosswise": "different"}}
+    with pytest.raises(ArgumentError, match=r"channels of the collection \(direct, crosswise\), got 'open'"):
+        survey.with_noncompliers({"denier": laws["denier"] | {"open": "no"}})
+    design = about(survey.with_noncompliers(laws))["Design"]
+    assert "(always no)" in design and "(always different)" in design
+    halves = Cells({"a": survey, "b": Collection(["no", "yes"], survey.tallies[:1])}, by="half")
+    assert halves.with_noncompliers(laws).n_laws == 1  # one cell has only one of the channels
+    write_collection(survey, tmp_path / "x.toml")
+    for text in ("1", "a,b", "1,2,3", "0,1", "1,inf"):
+        status, _, err = run(
+            capsys, "fit", tmp_path / "x.toml", "--noncompliance", "r=uniform", "--noncompliance-prior", text
+        )
+        assert status == 2 and "noncompliance-prior must be two numbers above 0" in err
+
+
+def test_what_lies_on_the_boundary_has_no_standard_error():
+    """γ = 0 at the maximum, and a share of the compliers that is 0: not 0 with an error of 0."""
+    found = point_estimates(
+        direct_and_crosswise().with_noncompliers({"denier": {"direct": "no", "crosswise": "different"}})
+    )[0]
+    assert found.derived[0] == 0 and np.isnan(found.derived_error[0]) and (found.standard_error > 0).all()
+    liars = {"liar": {"direct": "no", "crosswise": "uniform"}}
+    nobody = point_estimates(direct_and_crosswise((99, 0), (210, 90)).with_noncompliers(liars))[0]
+    assert nobody.distribution[1] == 0 and np.isnan(nobody.standard_error).all()

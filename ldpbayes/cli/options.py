@@ -2,6 +2,7 @@
 
 import contextvars
 import enum
+import math
 import pathlib
 import secrets
 import shlex
@@ -144,7 +145,7 @@ def prior(text):
 
 def noncompliant(collection, belief, pairs, beta):
     """Return (collection, prior) with the respondents who ignore the device that name=law texts and b,c state."""
-    from ldpbayes.priors import DEFAULT, Compliance, parse_prior
+    from ldpbayes.priors import DEFAULT, Compliance
 
     belief = "jeffreys" if belief == DEFAULT and beta is not None else belief
     laws = named_laws(pairs)
@@ -152,10 +153,15 @@ def noncompliant(collection, belief, pairs, beta):
         collection = collection.with_noncompliers(laws)
     if beta is None:
         return collection, belief
-    numbers = parse_prior(beta)
     if not collection.n_laws:
         raise ArgumentError("noncompliance-prior needs respondents who ignore the device; state them with --noncompliance.")
-    return collection, Compliance(belief, tuple(numbers) if isinstance(numbers, list) else numbers)
+    try:
+        b, c = (float(part) for part in beta.split(","))
+    except ValueError:
+        b = c = math.nan
+    if not (0 < b < math.inf and 0 < c < math.inf):
+        raise ArgumentError(f"noncompliance-prior must be two numbers above 0, the b,c of a Beta prior, got {shown(beta)}.")
+    return collection, Compliance(belief, (b, c))
 
 
 def named_laws(pairs):

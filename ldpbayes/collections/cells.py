@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbayes.collections.collection import Collection
+from ldpbayes.collections.noncompliance import with_noncompliers
 from ldpbayes.collections.summarized import Summarized
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, RankDeficientWarning
@@ -250,7 +251,8 @@ class Cells(Mapping):
         """
         if any(isinstance(cell, Summary) for cell in self.values()):
             raise ArgumentError("cells that are summaries have no reports, so that a law cannot be added to them.")
-        found = {key: cell.with_noncompliers(laws) for key, cell in self.items()}
+        names = list(self.channels())
+        found = {key: with_noncompliers(cell, laws, names) for key, cell in self.items()}
         return Cells(found, self.by, self.covariates, id=self.id, title=self.title)
 
     @property

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ldpbayes.collections.tally import Tally
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.noncompliance import Noncompliance, as_law
 
@@ -53,8 +53,11 @@ class Identification:
     sentence: str
 
 
-def with_noncompliers(collection: Collection, laws: Mapping) -> Collection:
-    """Return the collection over its categories and one more for each law; see Collection.with_noncompliers."""
+def with_noncompliers(collection: Collection, laws: Mapping, channels: Iterable[str] | None = None) -> Collection:
+    """Return the collection over its categories and one more for each law; see Collection.with_noncompliers.
+
+    ``channels`` are the names that a law may be stated for, where the collection is a cell that may lack some of them.
+    """
     if not isinstance(laws, Mapping) or not laws:
         raise ArgumentError(
             f'laws must be a mapping such as {{"no-sayer": "no"}} from names to laws of reports, got {shown(laws)}.'
@@ -64,10 +67,19 @@ def with_noncompliers(collection: Collection, laws: Mapping) -> Collection:
     for name in laws:
         if not isinstance(name, str) or not name or name in collection.categories:
             raise ArgumentError(f"laws must have names that are no category, got {shown(name)}.")
-    tallies = []
+    tallies, known = [], [tally.name for tally in collection.tallies] if channels is None else list(channels)
+    for law in laws.values():
+        for channel in law if _by_channel(law) else ():
+            if channel not in known:
+                raise ArgumentError(f"laws must name channels of the collection ({listed(known)}), got {shown(channel)}.")
     for tally in collection.tallies:
         stated = [_of_channel(law, tally.name) for law in laws.values()]
-        found = tuple(as_law(law, tally.protocol, collection.categories) for law in stated)
+        try:
+            found = tuple(as_law(law, tally.protocol, collection.categories) for law in stated)
+        except ArgumentError as err:
+            if len(known) < 2:
+                raise
+            raise ArgumentError(f"Channel {shown(tally.name)}: {err} Each channel may have a law of its own.") from err
         tallies.append(Tally.trusted(Noncompliance(tally.protocol, found), tally.reports, tally.counts, tally.name))
     return replace(
         collection,
@@ -77,9 +89,14 @@ def with_noncompliers(collection: Collection, laws: Mapping) -> Collection:
     )
 
 
+def _by_channel(law: object) -> bool:
+    """Return whether a mapping states one law for each channel."""
+    return isinstance(law, Mapping) and set(law) != {"law", "targets"}
+
+
 def _of_channel(law: object, channel: str) -> object:
     """Return the law of one channel, where a mapping states one for each; {"law": …, "targets": …} is itself a law."""
-    if not isinstance(law, Mapping) or set(law) == {"law", "targets"}:
+    if not _by_channel(law):
         return law
     if channel not in law:
         raise ArgumentError(f"laws must name a law for every channel, got none for {shown(channel)}.")

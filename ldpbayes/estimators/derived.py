@@ -28,7 +28,8 @@ def with_derived(estimate: Estimate, collection, quantities=None) -> Estimate:
     -------
     Estimate
         With ``derived`` and ``derived_error``, one entry per quantity. Errors are nan for estimators other than the MLE,
-        for quantities that the reports do not identify, and where the covariance would take too long.
+        for quantities that the reports do not identify or that are 0 or 1 at the maximum, and where the covariance would
+        take too long.
     """
     quantities = collection.derived if quantities is None else quantities
     if not quantities:
@@ -44,6 +45,9 @@ def with_derived(estimate: Estimate, collection, quantities=None) -> Estimate:
         covariance[p == 0, :] = covariance[:, p == 0] = 0.0
         gradients = [_gradient(item, value, p, collection) for item, value in zip(quantities, values, strict=True)]
         errors = np.array([_error(gradient, covariance) for gradient in gradients])
+        # On the boundary nothing of the quantity is estimated; a category at zero has no standard error either.
+        whole = [set(item.of) == set(item.given or collection.categories) for item in quantities]
+        errors[((values <= 0) | (values >= 1)) & ~np.array(whole)] = np.nan
     return replace(estimate, derived=values, derived_error=errors)
 
 

@@ -4,6 +4,7 @@ import hashlib
 import math
 import platform
 import re
+import textwrap
 from collections.abc import Mapping
 
 import numpy as np
@@ -40,7 +41,8 @@ def about(collection: Collection | Cells) -> dict[str, str]:
     found = {"Question": first.question if first else "", "Answers": _answers(_answered(collection))}
     channels = {tally.name: tally.protocol for cell in held for tally in cell.tallies}
     users = {name: sum(t.n_reports for cell in held for t in cell.tallies if t.name == name) for name in channels}
-    found["Design"] = " ".join(_channel(name, one, users[name], len(channels)) for name, one in channels.items())
+    labels = _answered(collection)
+    found["Design"] = " ".join(_channel(name, one, users[name], len(channels), labels) for name, one in channels.items())
     if isinstance(collection, Cells):
         sizes = np.asarray(collection.sizes)
         per = f"{sizes.min():,} to {sizes.max():,} reports" if sizes.min() < sizes.max() else number_of(sizes[0], "report")
@@ -66,15 +68,17 @@ def _answers(categories):
     return f"{len(categories):,} categories, from {categories[0]} to {categories[-1]}."
 
 
-def _channel(name, protocol, users, total):
+def _channel(name, protocol, users, total, labels):
     """Return one channel in words: protocol, parameters, ε and what ε means."""
     from ldpbayes.protocols import describe_protocols
 
     wrapped = protocol.noncompliance()
     if wrapped is not None:
-        laws = ", ".join(_value(law.setting()) for law in wrapped.laws)
+        laws = "; ".join(
+            textwrap.shorten(law.words(wrapped.compliers, labels), 60, placeholder=" …") for law in wrapped.laws
+        )
         other = f" Respondents who ignore the device report by another law ({laws}); nothing of their answers is sent."
-        return _channel(name, wrapped.compliers, users, total) + other
+        return _channel(name, wrapped.compliers, users, total, labels) + other
     known = {entry.name: entry.summary for entry in describe_protocols()}
     parts = [f"{key} = {_value(value)}" for key, value in protocol.parameters().items() if key != "epsilon"]
     start = f"Channel {name}: " if total > 1 else ""

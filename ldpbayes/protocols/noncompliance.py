@@ -61,10 +61,7 @@ def as_law(value, protocol: AbstractProtocol, labels) -> AbstractLaw:
             found = _report(value.removeprefix("always "), protocol, labels)
         if found is None:
             words = ", ".join((*WORDS, *(f"{word}: LABEL" for word in ATTACKS)))
-            raise ArgumentError(
-                f"law must be one of {words}, or a report of {protocol.design} such as 'always {labels[0]}', got "
-                f"{shown(value)}."
-            )
+            raise ArgumentError(f"law must be one of {words}, or {_example(protocol, labels)}, got {shown(value)}.")
         return Always(_plain(found))
     try:
         array = np.asarray(value)
@@ -75,6 +72,14 @@ def as_law(value, protocol: AbstractProtocol, labels) -> AbstractLaw:
     except (DataError, TypeError, ValueError, OverflowError):
         raise ArgumentError(f"law must be a text or a report of {protocol.design}, got {shown(value)}.") from None
     return law
+
+
+def _example(protocol, labels):
+    """Return what a text may name of a protocol's reports, with the first of them where they can be listed."""
+    what = f"a report of {protocol.design}"
+    if len(protocol.report_fields) != 1 or protocol.n_outputs is None or protocol.n_outputs > MAX_LISTED:
+        return f"{what} as its tables have it"
+    return f"{what} such as 'always {protocol.format_reports(protocol.all_reports()[:1], labels)[0][0]}'"
 
 
 def _worded(word, protocol):

@@ -41,6 +41,10 @@ class AbstractLaw(abc.ABC):
     def setting(self):
         """Return what a collection file states."""
 
+    def words(self, protocol, labels) -> str:
+        """Return the law in words, with the labels of the protocol's categories."""
+        return str(self.setting())
+
     def placed(self, protocol, labels) -> "AbstractLaw":
         """Return this law for the reports of a protocol over these labels, or raise an ArgumentError."""
         return self
@@ -80,6 +84,9 @@ class Always(AbstractLaw):
 
     def setting(self):
         return self.report if isinstance(self.report, int) else list(self.report)
+
+    def words(self, protocol, labels):
+        return "always " + ", ".join(str(column[0]) for column in protocol.format_reports(self._one(protocol), labels))
 
 
 @dataclass(frozen=True)
@@ -167,6 +174,10 @@ class AbstractAttack(AbstractLaw):
 
     def setting(self):
         return {"law": self.word, "targets": list(self.targets)}
+
+    def words(self, protocol, labels):
+        named = (target if isinstance(target, str) else labels[target] for target in self.targets)
+        return f"{self.word}: {', '.join(named)}"
 
 
 @dataclass(frozen=True)
