@@ -23,6 +23,8 @@ MAX_TOML_MEMORY = 400 * 2**20
 MAX_DOTS = 8
 MAX_NESTING = 16
 
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
 #: Files that the running command has read, as (device, inode); None outside ``keeping_inputs``.
 _inputs = contextvars.ContextVar("inputs", default=None)
 
@@ -274,7 +276,7 @@ def open_input(path):
     except ValueError:
         raise DataError("cannot be read (a name cannot hold a NUL character)", source=path) from None
     except OSError as err:
-        raise DataError(f"cannot be read ({_reason(err)})", source=path) from err
+        raise DataError(f"cannot be read ({_reason(err)}){elsewhere(path)}", source=path) from err
     if not stat.S_ISREG(mode):
         raise DataError(f"cannot be read ({'Is a directory' if stat.S_ISDIR(mode) else 'not a regular file'})", source=path)
     try:
@@ -285,6 +287,13 @@ def open_input(path):
     if _inputs.get() is not None:
         _inputs.get().add((found.st_dev, found.st_ino))
     return handle
+
+
+def elsewhere(path):
+    """Return what to do with an address such as s3://bucket/reports.parquet, or an empty text where a path is none."""
+    if not _ADDRESS.match(os.fsdecode(path)):
+        return ""
+    return "; only files of this machine are read: copy it here, or give scan a pyarrow dataset that reads it"
 
 
 def read_text(path, limit=None):

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import gzip
 import pathlib
 
 import duckdb
@@ -185,6 +186,37 @@ def test_what_no_report_is_is_refused_in_one_sentence():
     for path in (None, 3, ["a.csv"]):
         with pytest.raises(lb.ArgumentError, match="path must be the name of a file"):
             lb.read_reports(path, GRR(3, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (gzip.compress(b"report\n0\n"), r"x\.csv: is compressed; unpack it first"),
+        ("report\n0\n".encode("utf-16"), r"x\.csv: is UTF-16 text; write it as UTF-8"),
+        (b"PK\3\4 of a workbook", r"x\.csv: is a workbook or an archive"),
+        (b"PAR1 and so on", r"x\.csv: is a Parquet file; its name must end in \.parquet"),
+        (b"", r"x\.csv, line 1: has no column 'report'; it has none"),
+    ],
+    ids=["gzip", "UTF-16", "workbook", "Parquet", "empty"],
+)
+def test_files_of_other_kinds_are_named(content, sentence, tmp_path):
+    (tmp_path / "x.csv").write_bytes(content)
+    with pytest.raises(DataError, match=sentence):
+        lb.read_reports(tmp_path / "x.csv", GRR(3, 1.0))
+
+
+@pytest.mark.parametrize(
+    "read", [lb.read_reports, lb.scan, lb.read_summaries, lb.read_collection], ids=lambda read: read.__name__
+)
+def test_addresses_are_no_files(read):
+    with pytest.raises(DataError, match="only files of this machine are read: copy it here, or give scan a pyarrow dataset"):
+        read("s3://bucket/x.parquet")
+
+
+def test_a_missing_number_is_not_written_as_a_key(tmp_path):
+    with pytest.raises(DataError, match="field 'country': has missing entries"):
+        lb.write_reports(tmp_path / "x.parquet", [0, 1], GRR(3, 1.0), country=[1.0, np.nan])
+    assert not list(tmp_path.iterdir())
 
 
 # ---- keys of cells ---------------------------------------------------------------------------------------------------

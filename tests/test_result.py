@@ -248,6 +248,13 @@ def test_a_file_that_keeps_hdf5_busy_for_ever_is_refused(sealed, tmp_path, monke
         load(tmp_path / "r.nc")
 
 
+def test_what_is_no_result_is_not_saved(tmp_path):
+    for tree, words in ((None, "got NoneType"), (xr.DataTree(), "got DataTree; result has no group 'posterior'")):
+        with pytest.raises(ArgumentError, match=f"tree must be a result, {words}"):
+            save(tree, tmp_path / "x.nc")
+    assert not (tmp_path / "x.nc").exists()
+
+
 def test_what_is_no_netcdf_is_one_sentence(tmp_path):
     for content in (b"", b"not a file of this kind", io.BytesIO(np.arange(9).tobytes()).getvalue()):
         (tmp_path / "x.nc").write_bytes(content)

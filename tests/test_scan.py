@@ -362,6 +362,24 @@ def test_damaged_summaries_are_one_sentence(name, summaries, tmp_path):
     assert "s.parquet" in str(caught.value)
 
 
+def test_changed_bytes_of_summaries_are_refused_or_change_nothing(tmp_path):
+    found, path, rng = (
+        lb.scan(table_of(PROTOCOLS["oue"]), PROTOCOLS["oue"])(),
+        tmp_path / "s.parquet",
+        np.random.default_rng(5),
+    )
+    found.to_parquet(path)
+    raw, refused = path.read_bytes(), 0
+    for place in rng.integers(0, len(raw), size=80).tolist():
+        path.write_bytes(raw[:place] + bytes([raw[place] ^ 1 << rng.integers(8)]) + raw[place + 1 :])
+        try:
+            assert lb.read_summaries(path) == found
+        except lb.DataError as err:
+            refused += 1
+            assert "s.parquet" in str(err)
+    assert refused > 40
+
+
 def test_files_of_summaries_have_the_ending_by_which_they_are_found(tmp_path):
     found = lb.scan(grr_table(), GRR(5, 1.0), by="country")()
     for path, sentence in (("s.csv", "path must end in .parquet"), (None, "path must be the name of a file")):

@@ -13,7 +13,7 @@ import sys
 import xarray as xr
 
 from ldpbayes import files
-from ldpbayes.errors import DataError, shown
+from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.result.validation import validate
 
 #: What stands between a NetCDF file and the SHA-256 of all its bytes. HDF5 ignores what follows the end of its file.
@@ -38,11 +38,18 @@ def save(tree, path):
 
     Raises
     ------
+    ArgumentError
+        Where the tree is no result, which ``load`` would refuse.
     DataError
         Where the file cannot be written.
     """
     path = files.as_path(path)
     files.check_output(path)
+    try:
+        validate(tree)
+    except (AttributeError, DataError) as err:
+        said = f"; {err}" if type(err) is DataError else ""
+        raise ArgumentError(f"tree must be a result, got {type(tree).__name__}{said}.") from None
     finished = io.BytesIO()
     try:
         tree.to_netcdf(finished, engine="h5netcdf")

@@ -18,6 +18,15 @@ from ldpbayes.sources.base import AbstractSource, Groups
 _CHUNK = 2**16  # rows of a CSV file that are in memory together
 _LOOK = 2**10  # rows of a chunk that are looked at before it is grouped
 
+#: How files of other kinds begin, and what to do with them.
+_OTHERS = {
+    b"\x1f\x8b": "compressed; unpack it first",
+    b"PK\x03\x04": "a workbook or an archive; write it as CSV first",
+    b"PAR1": "a Parquet file; its name must end in .parquet",
+    b"\xff\xfe": "UTF-16 text; write it as UTF-8",
+    b"\xfe\xff": "UTF-16 text; write it as UTF-8",
+}
+
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _BREAK = re.compile(r"\r\n|\r|\n")
 
@@ -46,7 +55,7 @@ class CsvSource(AbstractSource):
             yield _group(cells[: len(columns)], keys, counts, lines)
 
     def names(self):
-        with _foreign(self.path), io.TextIOWrapper(files.open_input(self.path), encoding="utf-8-sig", newline="") as handle:
+        with _foreign(self.path), _opened(self.path) as handle:
             return [cell.strip() for cell in next(csv.reader(handle, strict=True), [])]
 
 
@@ -78,7 +87,7 @@ def read_table(source, columns, where=None):
     where = where or {}
     reader = None
     with _foreign(source, lambda: reader.line_num if reader is not None else 0):
-        with io.TextIOWrapper(files.open_input(source), encoding="utf-8-sig", newline="") as handle:
+        with _opened(source) as handle:
             reader = csv.reader(handle, strict=True)
             header = [cell.strip() for cell in next(reader, [])]
             _check_header(header, [*columns, *where])
@@ -87,6 +96,17 @@ def read_table(source, columns, where=None):
             for lines, rows in _chunks(reader, len(header), wanted):
                 table = list(zip(*rows, strict=True))
                 yield lines, [table[i] for i in positions]
+
+
+def _opened(path):
+    """Return the open text of a CSV file; what begins as a file of another kind is refused by its name."""
+    handle = files.open_input(path)
+    start = handle.peek(4)[:4]
+    for known, kind in _OTHERS.items():
+        if start.startswith(known):
+            handle.close()
+            raise DataError(f"is {kind}")
+    return io.TextIOWrapper(handle, encoding="utf-8-sig", newline="")
 
 
 @contextlib.contextmanager

@@ -217,7 +217,7 @@ class _Layout:
         column = column.combine_chunks() if isinstance(column, arrow.ChunkedArray) else column
         if len(column) != m:
             raise ArgumentError(f"column {shown(name)} must have one entry per report ({m:,}), got {len(column):,}.")
-        if column.null_count:
+        if column.null_count or (types.is_floating(column.type) and np.isnan(column.to_numpy(zero_copy_only=False)).any()):
             raise DataError("has missing entries", field=name)
         column = _microseconds(arrow, column)
         text = types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type)

@@ -140,7 +140,7 @@ def _matching(source):
     if glob.has_magic(text) and not path.exists():
         found = sorted(glob.glob(text, recursive=True))
         if not found:
-            raise DataError("matches no file", source=text)
+            raise DataError(f"matches no file{files.elsewhere(text)}", source=text)
         return found
     return [text]
 

@@ -71,7 +71,7 @@ def write(found: Found, path: Any) -> None:
     columns = keys | {name: pa.array(rows[name], type=kind) for name, kind in types.items()}
     table = pa.table(columns).replace_schema_metadata({_BY: "\n".join(found.by)})
     with files.replacing(path) as temporary:
-        parquet.write_table(table, temporary, compression="zstd")
+        parquet.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
 def is_summaries(path: Any) -> bool:
@@ -107,7 +107,7 @@ def read_summaries(path: Any) -> Found:
     path = files.as_path(path)
     files.open_input(path).close()
     with foreign("is not a readable Parquet file", path):
-        table = parquet.ParquetFile(path).read()
+        table = parquet.ParquetFile(path, page_checksum_verification=True).read()
     try:
         return _found(table)
     except DataError as err:
