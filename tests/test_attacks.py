@@ -156,6 +156,7 @@ def test_bad_attacks_are_one_sentence():
         ("maximal gain:", "at least one category"),
         ({"law": "theft", "targets": ["a"]}, "law must be a text, a report, or"),
         (MaximalGain((7,)), "targets must be among"),
+        (lb.attack("copies", report=9), "report must be one of grr: .*outside"),
     ):
         with pytest.raises(ArgumentError, match=words):
             plain.with_noncompliers({"fake": law})
@@ -169,6 +170,15 @@ def test_bad_attacks_are_one_sentence():
         lb.attack("copies")
     with pytest.raises(ArgumentError, match="kind must be"):
         lb.attack("theft")
+    assert lb.attack("input", 2) == lb.attack("input", [2])
+    for settings, words in (
+        ({"kind": "input", "targets": [1.5]}, "targets must be labels"),
+        ({"kind": "copies", "report": "a"}, "report must be an integer"),
+        ({"kind": "copies", "report": 1.5}, "report must be an integer"),
+        ({"kind": "copies", "report": [0, -1]}, "report must be an integer"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            lb.attack(**settings)
     rappor = Rappor.one_time(3, 1.0, 6, 3, 2, candidates=tuple("abc"))
     tally = Tally(rappor, *rappor.simulate([5, 5, 5], np.random.default_rng(1)))
     with pytest.raises(ArgumentError, match="reports that support categories"):

@@ -22,8 +22,8 @@ LABELS = tuple("abcdefghijklmnopqrstuvwxyz")
 
 #: Protocols whose estimate is not known as a mean over the reports.
 WITHOUT = (
-    *("rappor", "stochastic", "attributes", "smp", "rs-fd", "cheater"),
-    *("memoized", "loloha", "d-bit-flip", "repeated"),
+    *("rappor", "stochastic", "smp", "rs-fd", "cheater"),
+    *("memoized-rappor", "d-bit-flip", "repeated"),
 )
 
 
@@ -197,7 +197,7 @@ def test_bad_questions_are_one_sentence():
     for share in (-0.01, 0.5, float("nan"), "x", []):
         with pytest.raises(ArgumentError, match="share must"):
             contamination_hull(tally, share=share)
-    for question in ("z", "a > z", "a > a", "z > 0.1", ["a", "z"], ["a", "a"], [], list("abc"), "a > 1.5", "a > 0,5"):
+    for question in ("z", "a > z", "a > a", "z > 0.1", ["a", "z"], ["a", "a"], [], list("abc"), "a > 1.5", "a > 0,5", 3):
         with pytest.raises(ArgumentError, match=r"question must|threshold"):
             contamination_hull(tally, question)
     with pytest.raises(ArgumentError, match="prior goes with a question"):

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -251,6 +251,8 @@ def _asked(question: str | Sequence[str], labels: tuple[str, ...]) -> tuple[str,
     """Return (name, weights, threshold or nan, whether the conclusion says above) of a question."""
     weights = np.zeros(len(labels))
     if not isinstance(question, str):
+        if not isinstance(question, Iterable):
+            raise ArgumentError(f"question must be a text or a list of categories, got {shown(question)}.")
         parts = list(question)
         if not parts or len(set(parts)) != len(parts) or len(parts) == len(labels):
             raise ArgumentError(f"question must name some of the categories, each once, got {shown(parts)}.")
@@ -324,6 +326,11 @@ class _Ends:
             return cls(scores, counts, bounds, tail, (held, g, h))
         decoder, rows = tally.protocol.decoder(), tally.rows
         found = None if decoder is None else decoder.scores(rows, weights)
+        if found is None and not tally.protocol.has_full_rank():
+            raise InfeasibleError(
+                f"The reports of {tally.protocol.design} do not identify every category. There is no unbiased estimate as a "
+                "mean over the reports, and no range of it under fakes."
+            )
         if found is None:
             raise InfeasibleError(
                 f"The estimate from reports of {tally.protocol.design} is not known as a mean over the reports, so no range "

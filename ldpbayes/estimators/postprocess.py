@@ -3,10 +3,12 @@
 If no entry is positive, the Euclidean projection is returned instead of zeros.
 """
 
+import math
+
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.estimators.base import estimate_array, project
 
 
@@ -237,10 +239,15 @@ def ldp_recover(estimate, rates, share, *, targets=None, support=1.0):
     """
     estimate, a = estimate_array(estimate), np.size(estimate)
     share = checks.probability(share, "share", open_high=True)
+    if np.shape(rates) != (2,):
+        raise ArgumentError(f"rates must be two numbers, g and h, got {shown(rates)}.")
     g, h = (checks.probability(rate, "rates") for rate in rates)
     if not h < g:
         raise ArgumentError(f"rates must be g and h with h below g, got {g!r} and {h!r}.")
-    supports = np.asarray(support, dtype=float)
+    try:
+        supports = np.asarray(support, dtype=float)
+    except (TypeError, ValueError):
+        supports = np.array(math.nan)
     if supports.shape not in ((), (a,)) or not (np.isfinite(supports) & (supports >= 0) & (supports <= a)).all():
         raise ArgumentError(f"support must be a number from 0 to {a}, or one probability for each category.")
     if targets is not None and supports.ndim:

@@ -325,13 +325,20 @@ class KroneckerDecoder(AbstractDecoder):
 
     def oracle(self, rows):
         self._require()
+        return rows._backward(self._scores(rows), rows.counts) / rows.n_reports
+
+    def scores(self, rows, weights):
+        return None if self.rank < self.n_categories else rows._forward(self._scores(rows), np.asarray(weights, dtype=float))
+
+    def _scores(self, rows):
+        """Return what every distinct report of each attribute adds to the estimates of its levels."""
         scores = []
         for one, factor in zip(self._inverses, rows.factors, strict=True):
             # Row y adds M_y = (Qᵀ D⁻¹ Q)⁻¹ Q_y / mean(Q_y), in which the row's scale cancels.
             _, _, upper = one._factors
             right = factor / factor.mean(axis=1, keepdims=True)
             scores.append(np.linalg.solve(upper, np.linalg.solve(upper.T, right.T)).T)
-        return rows._backward(scores, rows.counts) / rows.n_reports
+        return scores
 
     def variance(self, p, n, target="frequency"):
         # E[M_y²] = ⊗ (M^k∘M^k) Q^k p, of which given the users E[M_y | x]² = [x' = x] varies not.

@@ -62,6 +62,13 @@ class Always(AbstractLaw):
 
     report: int | tuple[int, ...]
 
+    def placed(self, protocol, labels):
+        try:
+            self._one(protocol)
+        except (DataError, OverflowError) as err:
+            raise ArgumentError(f"report must be one of {protocol.design}: {err}.") from None
+        return self
+
     def _one(self, protocol):
         try:
             return protocol.check_reports(np.array([self.report], dtype=np.int64))
@@ -315,7 +322,12 @@ def attack(
     if (report is not None) != (kind == "copies"):
         raise ArgumentError("report must be given with 'copies', and with no other kind.")
     if targets is not None:
-        return ATTACKS[kind]((targets,) if isinstance(targets, str) else tuple(targets))
+        named = [targets] if isinstance(targets, str) or np.ndim(targets) == 0 else list(targets)
+        if not all(isinstance(target, (str, int, np.integer)) and not isinstance(target, bool) for target in named):
+            raise ArgumentError(f"targets must be labels of categories or their positions, got {shown(targets)}.")
+        return ATTACKS[kind](tuple(named))
     if report is not None:
-        return Always(tuple(int(entry) for entry in report) if isinstance(report, (Sequence, np.ndarray)) else int(report))
+        if not isinstance(report, (Sequence, np.ndarray)) or isinstance(report, (str, bytes)):
+            return Always(checks.integer(report, "report", 0))
+        return Always(tuple(checks.integer(entry, "report", 0) for entry in report))
     return kind

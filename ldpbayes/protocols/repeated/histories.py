@@ -395,6 +395,12 @@ class MeanDecoder(AbstractDecoder):
         g, h = self.rates.first(self.rates.true), self.rates.first(self.rates.other)
         return (rows.support_counts() / rows.n_reports - h) / (g - h)
 
+    def scores(self, rows, weights):
+        if rows.supports is None:
+            return None
+        g, h = self.rates.first(self.rates.true), self.rates.first(self.rates.other)
+        return (rows.supports @ weights - h * weights.sum()) / (g - h)
+
     def variance(self, p, n, target="frequency"):
         """Return [p V_true + (1 − p) V_other (+ (g − h)² p (1 − p) for P)] / (n (g − h)²)."""
         p = self._checked(p, target)
