@@ -30,6 +30,8 @@ REACH, LOOKS, NODES = 4.5, 10, 9
 DRAWN = 128
 #: Error of an evidence by the saddle point of exact factors: larger where categories are few and α is small.
 SADDLE = 0.01
+#: Errors of log Bayes factors from this size on stand beside them in the sentence.
+TOLD = 0.05
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,16 @@ class BayesFactors:
                 out[f"log_bayes_factor_{name}_error"] = math.hypot(self.error[name], self.error[REFERENCE])
         return out | {"bayes_factors": self.sentence()}
 
+    def _margin(self, name):
+        """Return the error of a factor in words, where two decimals do not hide it."""
+        error = math.hypot(self.error[name], self.error[REFERENCE])
+        return f" ± {error:.2f}" if error >= TOLD else ""
+
     def sentence(self) -> str:
         """Return the factors and what was left out, for people; empty where there is nothing to compare."""
         label = {"own": "the prior used"}
         parts = [
-            f"{label.get(name, name)} {self.between(name, REFERENCE):+.2f}"
+            f"{label.get(name, name)} {self.between(name, REFERENCE):+.2f}{self._margin(name)}"
             for name in self.log_evidence
             if name != REFERENCE and REFERENCE in self.log_evidence
         ]

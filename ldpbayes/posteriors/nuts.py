@@ -105,7 +105,8 @@ class NUTS(AbstractPosterior):
         hyper = {name: tree["posterior"][name].values[chains, :length] for name in names}
         facts, mended = {"sampler": self.sampler}, {}
         if self.likelihood == "surrogate":
-            draws, statistics, more, mended = _mend(model, problem.rows, draws, statistics, rng)
+            draws, pick, more, mended = _mend(model, problem.rows, draws, rng)
+            statistics, hyper = ({name: values[pick] for name, values in part.items()} for part in (statistics, hyper))
             facts |= more
         kept = {"stats": statistics, "facts": facts, "hyperparameters": hyper, "interleaved": True}
         return Sample(draws, independent=False, **kept, **mended)
@@ -149,8 +150,8 @@ def _model(collection, prior, likelihood):
     return build_model(collection, prior, likelihood=likelihood)
 
 
-def _mend(model, rows, draws, statistics, rng):
-    """Return (draws, statistics, attrs, status and detail) resampled chain by chain by likelihood over surrogate."""
+def _mend(model, rows, draws, rng):
+    """Return (draws, their places, attrs, status and detail), resampled chain by chain by likelihood over surrogate."""
     flat = draws.reshape(-1, draws.shape[-1])
     terms = {
         key: sum(model[f"{variable.name}_{key}"].get_value() for variable in model.observed_RVs)
@@ -164,7 +165,7 @@ def _mend(model, rows, draws, statistics, rng):
     mended = {"detail": found.problem or found.checked}
     mended["status"] = Status.NOT_TRUSTED if found.problem else Status.ACCEPTED
     pick = np.arange(len(draws))[:, None], chosen
-    return draws[pick], {name: values[pick] for name, values in statistics.items()}, attrs, mended
+    return draws[pick], pick, attrs, mended
 
 
 def _compile(model):
@@ -172,19 +173,34 @@ def _compile(model):
     import nutpie
 
     data = {variable.name: variable.get_value() for variable in model.data_vars}
-    kept = [variable.name for variable in model.deterministics]
-    latent = [(variable.name, type(variable.owner.op).__name__) for variable in model.free_RVs]
-    key = (
-        len(model.coords["category"]),
-        *kept,
-        *latent,
-        *sorted((name, value.ndim, value.dtype.str) for name, value in data.items()),
-    )
+    kept, key = [variable.name for variable in model.deterministics], _structure(model)
     if key not in _compiled:
         _compiled[key] = nutpie.compile_pymc_model(model, var_names=kept)
     compiled = _compiled[key]
     known = {variable.name for variable in compiled.shared_var_keys}
     return compiled.with_data(**{name: value for name, value in data.items() if name in known})
+
+
+def _structure(model):
+    """Return what two models must share for one compiled function: variables, dimensions, and every constant.
+
+    Concentrations and reports are data and may differ. The settings of other priors, such as the degrees of freedom of
+    steps, are constants of the graph.
+    """
+    from pytensor.graph.basic import Constant
+    from pytensor.graph.traversal import graph_inputs
+
+    data = [(variable.name, variable.ndim, str(variable.dtype)) for variable in model.data_vars]
+    latent = [(variable.name, type(variable.owner.op).__name__) for variable in model.free_RVs]
+    inputs = graph_inputs([*model.free_RVs, *model.observed_RVs, *model.deterministics, *model.potentials])
+    constants = [np.asarray(one.data) for one in inputs if isinstance(one, Constant)]
+    return (
+        len(model.coords["category"]),
+        *(variable.name for variable in model.deterministics),
+        *latent,
+        *sorted(data),
+        *((one.dtype.str, one.shape, one.tobytes()) for one in constants),
+    )
 
 
 def _entries(rows):

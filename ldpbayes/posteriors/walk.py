@@ -20,6 +20,8 @@ PILOTS, PILOT_RUN = 2, (1, 150, 150, 1)
 LENGTH, ACCEPT = 1.5, 0.8
 #: The evidence's powers of the likelihood, and the draws and tuning at each.
 STONES, DRAWS, TUNE = 12, 200, 100
+#: Parts of the draws, one after the other, whose spread is the error of the evidence.
+BLOCKS = 8
 #: Seconds an iteration takes, and its parts per category and per entry of dense rows.
 ITERATION, PER_CATEGORY, PER_ENTRY = 1e-5, 8e-7, 2e-8
 
@@ -266,7 +268,7 @@ def log_evidence(problem, rng, *, draws=DRAWS, stones=STONES):
     """Return (log P(Y) under a random-walk prior, its standard error), by bridges between powers of the likelihood.
 
     Chains run on prior × likelihood^β at β = (k/K)⁴, k = 0 … K, each started where the last one ended. The ratio of the
-    constants of two neighbours is the optimal bridge between their draws; four parts of the draws give the error. Where
+    constants of two neighbours is the optimal bridge between their draws; BLOCKS blocks of the draws give the error. Where
     the likelihood was expanded, a few weighted draws at β = 1 mend it.
 
     Parameters
@@ -300,8 +302,10 @@ def log_evidence(problem, rng, *, draws=DRAWS, stones=STONES):
         gap = problem.rows.log_likelihood(some.T) - (some @ form.first - 0.5 * some**2 @ form.second)
         weight = np.exp(gap - gap.max())
         constant, error = gap.max() + math.log(weight.mean()), weight.std() / weight.mean() / math.sqrt(len(some))
-    parts = [_bridged(powers, values[:, k::4]) for k in range(4)]
-    return float(_bridged(powers, values) + constant), float(np.hypot(np.std(parts, ddof=1) / 2, error))
+    # Draws of a chain resemble their neighbours: blocks in a row show that, every fourth draw would hide it.
+    parts = [_bridged(powers, block) for block in np.array_split(values, BLOCKS, axis=1)]
+    spread = float(np.std(parts, ddof=1)) / math.sqrt(BLOCKS)
+    return float(_bridged(powers, values) + constant), math.hypot(spread, error)
 
 
 def _bridged(powers, values):

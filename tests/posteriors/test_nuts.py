@@ -10,7 +10,7 @@ import pytest
 from arviz_stats.base import array_stats
 from scipy import special, stats
 
-from ldpbayes import NUTS, ArgumentError, Dirichlet, Exact, InfeasibleError
+from ldpbayes import GRR, NUTS, ArgumentError, Collection, Dirichlet, Exact, InfeasibleError, Learnt, Smooth, Tally
 from ldpbayes.posteriors import chains, nuts
 from ldpbayes.posteriors.frequency import frequency_moments
 
@@ -203,3 +203,20 @@ def test_asking_for_feasibility_loads_no_pymc():
         "assert not {'pymc', 'nutpie', 'pytensor'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        (Learnt(n_categories=3), Learnt(median=5.0, n_categories=3)),
+        (Smooth(n_categories=3), Smooth(rate=100.0, local=0.01, n_categories=3)),
+        (Smooth(n_categories=3), Smooth(degrees=1.0, n_categories=3)),
+    ],
+)
+def test_a_compiled_model_is_not_used_under_another_prior(one, other):
+    """Settings of priors are constants of the graph: the draws of the second fit were once those under the first prior."""
+    collection = Collection(["a", "b", "c"], Tally(GRR(3, 1.0), [0, 1, 2], [30, 20, 10]))
+    more = Collection(["a", "b", "c"], Tally(GRR(3, 1.0), [0, 1, 2], [3, 2, 50]))
+    models = [nuts._model(data, prior, "full") for data, prior in ((collection, one), (more, one), (more, other))]
+    keys = [nuts._structure(model) for model in models]
+    assert keys[0] == keys[1] != keys[2]
