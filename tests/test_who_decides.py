@@ -125,6 +125,15 @@ def test_respondents_who_ignore_the_device():
     assert tree.attrs["prior_decides"] == 1 and "± 1.96 standard errors" in tree.attrs["decides"]
 
 
+def test_empty_categories_do_not_hide_that_the_reports_decide():
+    """Nearly open answers: 20 empty categories have credible intervals that are far too narrow, and nothing is at stake."""
+    counts = [1000] * 5 + [0] * 20
+    open_answers = Collection([f"c{x}" for x in range(25)], Tally(GRR(25, 20.0), range(25), counts))
+    tree = fit(open_answers, random_seed=1, draws=50)
+    assert tree.attrs["prior"].startswith("learnt") and tree.attrs["narrow_share"] == 0.8
+    assert tree.attrs["prior_decides"] == 0 and not tree.attrs["decides"]
+
+
 @pytest.mark.parametrize("n, decides", [(30, True), (30_000, False)])
 def test_one_collection_still_says_it(n, decides):
     tree = fit(reports_of(GRR(5, 1.0), np.full(5, 0.2), n), 20.0, random_seed=1, draws=250)

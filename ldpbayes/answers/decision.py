@@ -59,10 +59,12 @@ class Decision(TypedDict):
 def decision(tree: xr.DataTree, collection: Collection, log_bayes_factor: float = math.nan) -> Decision:
     """Return whether the prior decides the answer, and what would let the reports decide.
 
-    The prior decides where most credible intervals are less than half as wide as the confidence intervals, which hold for
-    every population; where it weighs more answers than the reports are worth; or where the reports favour a learnt prior
-    by a log Bayes factor above 3. Credible intervals of variance 1/(1/s² + 1/v), s² the prior's and v the reports' variance,
-    are half as wide at v = 3s²: with ρ the median ratio of the widths, n (1/ρ² − 1)/3 reports would be enough.
+    The prior decides where most credible intervals, and all of them together, are less than half as wide as the confidence
+    intervals, which hold for every population: many empty categories at a high level have very narrow intervals of both
+    kinds, and the reports decide all other shares. It decides where it weighs more answers than the reports are worth, or
+    where the reports favour a learnt prior by a log Bayes factor above 3. Credible intervals of variance 1/(1/s² + 1/v), s²
+    the prior's and v the reports' variance, are half as wide at v = 3s²: with ρ the median ratio of the widths,
+    n (1/ρ² − 1)/3 reports would be enough.
 
     There are no such confidence intervals under sampling weights, where those of the weighted likelihood take their place,
     nor where some respondents ignore the device, where the estimate and its standard errors do. Where the reports do not
@@ -83,19 +85,20 @@ def decision(tree: xr.DataTree, collection: Collection, log_bayes_factor: float 
         prior_decides, narrow_share, ``decides``, the sentence, and ``decides_note``.
     """
     reasons, share, ratio = [], math.nan, math.nan
-    ratios, words = _ratios(tree, [collection])
+    ratios, whole, words = _ratios(tree, [collection])
     known = np.isfinite(ratios)
     if known.any():
         narrow = int((ratios[known] < NARROW).sum())
         share, ratio = narrow / known.sum(), float(np.median(ratios[known]))
-        if 2 * narrow > known.sum():
+        if 2 * narrow > known.sum() and whole < NARROW:
             reasons.append(
                 f"the credible intervals of {narrow:,} of {int(known.sum()):,} categories are less than half as wide as "
                 f"{words}"
             )
     weight, worth = tree.attrs.get("prior_weight", math.nan), tree.attrs.get("effective_open_answers", math.nan)
     if weight > max(worth, 1.0):
-        reasons.append(f"it carries as much weight as {weight:,.0f} answers, the reports as much as {worth:,.0f}")
+        reports = f"{worth:,.0f}" if worth >= 1 else "less than one"
+        reasons.append(f"it carries as much weight as {weight:,.0f} answers, the reports as much as {reports}")
     if collection.n_laws and not collection.noncompliance().identified:
         reasons.append(
             "no number of reports identifies the share γ of respondents who ignore the device, so that γ, and P with it, "
@@ -148,12 +151,12 @@ def decision_of_cells(tree: xr.DataTree, cells: Cells) -> Decision:
             return {"prior_decides": int(chosen.sum()), "narrow_share": share, "decides": sentence, "decides_note": ""}
         note = str(notes[0]) if notes.size and all(notes) else ""
         return {"prior_decides": 0, "narrow_share": share, "decides": "", "decides_note": note}
-    ratios, words = _ratios(tree, list(cells.values()))
+    ratios, whole, words = _ratios(tree, list(cells.values()))
     known = np.isfinite(ratios)
     if not known.any():
         return {"prior_decides": 0, "narrow_share": math.nan, "decides": "", "decides_note": UNKNOWN_OF_CELLS}
     narrow = (known & (ratios < NARROW)).sum(axis=1)
-    chosen, share = 2 * narrow > known.sum(axis=1), float((ratios[known] < NARROW).mean())
+    chosen, share = (2 * narrow > known.sum(axis=1)) & (whole < NARROW), float((ratios[known] < NARROW).mean())
     if not chosen.any():
         return {"prior_decides": 0, "narrow_share": share, "decides": "", "decides_note": ""}
     sentence = (
@@ -191,10 +194,11 @@ def _joined(reasons: list[str]) -> str:
     return f"{START}{'; '.join(reasons)}."
 
 
-def _ratios(tree: xr.DataTree, collections: Sequence[Any]) -> tuple[np.ndarray, str]:
-    """Return (widths of the credible intervals of P over those by the reports alone, nan where unknown; what these are).
+def _ratios(tree: xr.DataTree, collections: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return the widths of the credible intervals of P over those by the reports alone, and what these are.
 
-    Of shape ([cells,] categories); ``collections`` are those of the cells.
+    First those of shape ([cells,] categories), nan where unknown; then those of the sums over the categories where both are
+    known, of shape ([cells]). ``collections`` are those of the cells.
     """
     summary = tree["summary"].to_dataset().sel(target="distribution")
     dims = [name for name in ("cell", "category") if name in summary["mean"].dims]
@@ -217,8 +221,12 @@ def _ratios(tree: xr.DataTree, collections: Sequence[Any]) -> tuple[np.ndarray, 
         other = np.clip(value + reach * error, 0, 1) - np.clip(value - reach * error, 0, 1)
         words = f"the maximum-likelihood estimate ± {reach:.3g} standard errors"
     else:
-        return np.full(width.shape, math.nan), ""
-    return np.divide(width, other, out=np.full(width.shape, math.nan), where=np.isfinite(other) & (other > 0)), words
+        return np.full(width.shape, math.nan), np.full(width.shape[:-1], math.nan), ""
+    known = np.isfinite(other) & (other > 0)
+    ratios = np.divide(width, other, out=np.full(width.shape, math.nan), where=known)
+    sums = [np.where(known, part, 0.0).sum(axis=-1) for part in (width, other)]
+    whole = np.divide(*sums, out=np.full(width.shape[:-1], math.nan), where=sums[1] > 0)
+    return ratios, whole, words
 
 
 def _advice(collection: Collection, ratio: float, outweighed: float) -> str:

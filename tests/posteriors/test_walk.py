@@ -92,6 +92,13 @@ def test_the_evidence_agrees_with_the_priors_draws():
     assert error < 0.15 and abs(found - exact) < 4 * error + 0.01
 
 
+def test_the_error_of_the_evidence_is_that_of_repetitions():
+    """Every fourth draw of a chain, in place of blocks, gave half the spread of repetitions."""
+    problem = Problem.of(collection_of(UnaryEncoding.optimized(5, 1.0), [4, 3, 2, 1, 0], 200, 1), "smooth")
+    found = np.array([walk.log_evidence(problem, np.random.default_rng(seed)) for seed in range(12)])
+    assert 0.65 < np.sqrt((found[:, 1] ** 2).mean()) / found[:, 0].std(ddof=1) < 2
+
+
 def test_an_ordered_collection_says_what_smooth_is_worth(tmp_path):
     p = np.exp(-0.5 * ((np.arange(30) - 10) / 5.0) ** 2)
     collection = replace(collection_of(GRR(30, 2.0), p, 4000, 6), ordered=True)
