@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
-from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.protocols.base import (
     AbstractProtocol,
@@ -114,6 +114,12 @@ class Channel(AbstractProtocol):
         return count_labels(reports, self.n_outputs)
 
     def parse_reports(self, columns, categories):
+        if self.design != "channel" and set(categories) == set(self.answers) and tuple(categories) != self.answers:
+            # A plain matrix may have its rows in any order; the rows of a design belong to its categories.
+            raise ArgumentError(
+                f"categories must be in the order of the answers of {self.design} ({listed(self.answers)}), "
+                f"got {listed(categories)}."
+            )
         return parse_labels(columns[0], self.answers)
 
     def format_reports(self, reports, categories):

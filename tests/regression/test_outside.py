@@ -78,7 +78,7 @@ def test_a_stratum_is_named_as_in_the_table(frame):
 
 def test_cells_with_sampling_weights_are_referred_to_the_frame(frame):
     cells = lb.read_frame(frame, DIE, "report", by="sex", categories=["no", "yes"], weight="w")
-    with pytest.raises(ArgumentError, match="give the frame itself, with weights="):
+    with pytest.raises(ArgumentError, match="give their table"):
         lb.regress("smokes ~ sex", cells)
     with pytest.raises(ArgumentError, match=r"data frame .* got Collection"):
         lb.regress("smokes ~ 1", lb.load_example("nigeria"))
@@ -186,3 +186,29 @@ def test_the_spread_between_groups_is_diagnosed():
         tree.attrs["sampling"] = "mcmc"
         assert bool(diagnostics.summarise(tree, 0.95).attrs["converged"]) != stuck
         assert ("R-hat" in tree.attrs["problems"]) == stuck
+
+
+def test_categories_in_another_order_than_the_designs_answers_are_refused(frame):
+    """The first category is that of the answer "no": under exchanged labels no and yes would change places in silence."""
+    with pytest.raises(ArgumentError, match="in the order of the answers of forced_response \\(no, yes\\), got yes, no"):
+        asked(frame, "smokes ~ age", categories=["yes", "no"], method="mle")
+    with pytest.raises(ArgumentError, match="in the order of the answers"):
+        lb.read_frame(frame, DIE, "report", categories=["yes", "no"])
+    turned = lb.Channel(DIE.channel()[::-1], answers=("yes", "no"))  # rows of a plain matrix may stand in any order
+    first, second = (
+        lb.regress("smokes ~ age", frame, protocol, categories=["no", "yes"], method="mle") for protocol in (DIE, turned)
+    )
+    np.testing.assert_allclose(first.coefficients, second.coefficients, atol=1e-9)
+
+
+def test_columns_with_numbers_for_names_and_sparse_columns(frame):
+    expected = asked(frame, "smokes ~ age + kids", method="mle").coefficients
+    other = frame.assign(kids=pd.arrays.SparseArray(frame["kids"])).rename(columns={"age": 0})
+    np.testing.assert_allclose(asked(other, "smokes ~ `0` + kids", method="mle").coefficients, expected, atol=1e-12)
+
+
+def test_the_first_sentences_make_no_claim_about_terms_that_interact(found):
+    from ldpbayes.pages.regress import of_regression
+
+    said = of_regression(found).summary
+    assert "with age." not in said and "with age;" not in said and "with sex[m];" not in said
