@@ -259,8 +259,13 @@ def _summary(tree):
     from ldpbayes.pages.summary import summary_of_fit
 
     summary, reference = tree["summary"].to_dataset(), tree.attrs["reference"]
-    clear = []
-    for term in [str(name) for name in summary["term"].values if str(name) != "Intercept"]:
+    terms = [str(name) for name in summary["term"].values if str(name) != "Intercept"]
+    parts = {part for name in terms if ":" in name for part in name.split(":")}
+    clear, interacting = [], False
+    for term in terms:
+        if term in parts:  # it holds only where the others of its interactions are 0
+            interacting = True
+            continue
         for category in [str(name) for name in summary["category"].values if str(name) != reference]:
             at = {"term": term, "category": category}
             low, high = (float(summary[f"coefficients_{end}"].sel(at)) for end in ("lower", "upper"))
@@ -270,6 +275,8 @@ def _summary(tree):
                     f"{'rise' if low > 0 else 'fall'} with {term}"
                 )
     level = f"{summary.attrs['ci_prob'] * 100:g} %"
+    if not clear and interacting:
+        return f"{summary_of_fit(tree)} Terms interact: comparisons and slopes average over people what a term does."
     if not clear:
         return f"{summary_of_fit(tree)} No coefficient has a {level} interval that excludes zero."
     more = f", and {len(clear) - 4} further coefficients differ from zero" if len(clear) > 4 else ""

@@ -211,7 +211,7 @@ def _read(formula, frame, protocol, report, missing, columns):
             raise ArgumentError(f"{given[0]} must be left out for Cells, which bring their reports along.")
         if any(cell.survey is not None for cell in frame.collections()):
             raise ArgumentError(
-                "Cells with sampling weights have no regression; give the frame itself, with weights=, strata= and cluster=."
+                "Cells with sampling weights have no regression; give their table, with its columns of weights and strata."
             )
         table = to_pandas(frame.key_columns() | (frame.covariates or {}))
         reports, owner = reports_of_cells(frame)

@@ -332,6 +332,9 @@ def clean(
     for name, values in found.items():
         values = values[kept]
         kind = str(values.dtype).lower()
+        if kind.startswith("sparse"):
+            values = values.sparse.to_dense()
+            kind = str(values.dtype).lower()
         if kind.startswith(("datetime", "timedelta", "period")):
             raise DataError("holds times; turn them into numbers, such as years, or into texts for a factor", field=name)
         if kind == "category":
@@ -378,9 +381,9 @@ def to_pandas(frame: Any) -> Any:
             table = eager.to_pandas()
         except ImportError as err:
             raise ArgumentError("Converting this frame needs pyarrow: pip install 'ldpbayes[frames]'.") from err
-    if table.columns.duplicated().any():
+    if len(set(map(str, table.columns))) < len(table.columns):
         raise DataError("the frame has two columns of the same name; rename one")
-    return table.reset_index(drop=True)
+    return table.rename(columns=str).reset_index(drop=True)
 
 
 def distinct_rows(columns: Sequence[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
