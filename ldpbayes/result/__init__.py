@@ -1,6 +1,7 @@
 """The one result: an xarray DataTree with a fixed schema; build, validate, save and load it.
 
-Groups: ``posterior`` (distribution, frequency and derived quantities; dims chain, draw, [cell,] category), ``exact``
+Groups: ``posterior`` (distribution, frequency, derived quantities and hyperparameters; dims chain, draw, [cell,] category;
+what a prior learns has the attribute ``of`` "prior" and stands in the summary under ``parameter_…``), ``exact``
 (moments, interval ends and log-evidence known without draws), ``estimate`` (point estimates and standard errors),
 ``confidence`` (confidence intervals, which hold for every distribution),
 ``summary`` (what is printed), ``observed_data``, ``constant_data`` and ``sample_stats``.
