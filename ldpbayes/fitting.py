@@ -628,6 +628,8 @@ def _fit_mixed(cells, prior, settings, run):
     tree["posterior"] = xr.DataTree(posterior)
     summary = tree["summary"].to_dataset()
     one = {key: values.isel(cell=0, drop=True) for key, values in summary.data_vars.items() if "parameter" in values.dims}
+    for key in ("mean", "sd", "lower", "upper"):
+        one[f"parameter_{key}"] = xr.full_like(one[f"parameter_{key}"], facts[f"{name}_{key}"])
     tree["summary"] = xr.DataTree(summary.assign(one))
     tree.attrs |= facts | {"prior": f"{prior.describe()}, one {name} for all cells"}
     tree.attrs["reason"] = (

@@ -57,7 +57,7 @@ def test_cells_that_share_a_hyperparameter_have_it_once():
     cells = Cells({"x": collected("first two"), "y": collected("first two")})
     tree = fit(cells, "learnt", random_seed=1, draws=100)
     page = of_fit(tree, collection=cells)
-    assert [row[:1] for row in page.tables[2].rows] == [("alpha",)]
+    assert [row[:2] for row in page.tables[2].rows] == [("alpha", tree.attrs["alpha_mean"])]
     assert list(json.loads(page.render("json"))["derived"]) == ["first two"]
 
 
