@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
+from commands import run
 
 import ldpbayes as lb
 from ldpbayes import DataError, Tally
@@ -300,12 +301,26 @@ def test_names_of_folders_are_columns(partitioned):
     for found in (
         lb.scan(folder, protocol, by=by)(),
         lb.read_reports(folder / "*" / "*" / "*.parquet", protocol, by=by),
+        lb.read_reports(folder, protocol, by=by),
     ):
         assert list(found) == list(expected)
         assert all(same(found[key].tallies[0], expected[key].tallies[0]) for key in expected)
     assert lb.scan(folder, protocol)()["all",].n_reports == 60
     levels = lb.read_reports(folder / "*" / "*" / "*.parquet", "grr", categories=list("012"), epsilon="day")
     assert [tally.protocol.epsilon for tally in levels.tallies] == [1.0, 2.0, 3.0]
+
+
+def test_a_folder_is_fitted_from_the_command_line(tmp_path, capsys):
+    (tmp_path / "reports.parquet" / "country=NL").mkdir(parents=True)
+    path = tmp_path / "reports.parquet" / "country=NL" / "1.parquet"
+    lb.write_reports(path, [0, 1, 2, 0], GRR(3, 1.0))
+    status, out, err = run(capsys, "fit", str(tmp_path / "reports.parquet"), "--by", "country", "--json", "--seed", "1")
+    assert not status and '"NL"' in out, err
+    status, out, err = run(capsys, "fit", str(tmp_path))
+    assert not status and "4 reports" in out
+    path.unlink()
+    status, out, err = run(capsys, "fit", str(tmp_path))
+    assert status == 2 and "holds no Parquet file (.parquet, .pq)" in " ".join(err.split())
 
 
 def test_a_file_with_two_names_is_read_once(partitioned):

@@ -3,6 +3,7 @@
 import contextvars
 import enum
 import math
+import os
 import pathlib
 import secrets
 import shlex
@@ -23,7 +24,8 @@ File = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="Collection file (.toml), a Parquet or CSV file of reports that states its protocol in a column, a file that "
+        help="Collection file (.toml), a Parquet or CSV file of reports (or a folder of Parquet files) that states its "
+        "protocol in a column, a file that "
         "[bold]scan[/bold] wrote, or a shipped collection such as example:nigeria.",
     ),
 ]
@@ -102,7 +104,7 @@ def read(file, by=None, **sample):
             raise ArgumentError("weights must be left out, and so must by-user: a file of summaries has no respondents.")
         found = read_summaries(file)
         return found.added(by) if by else found
-    if pathlib.Path(file).suffix.lower() in READERS:  # a table of reports that states its protocol
+    if os.path.isdir(file) or pathlib.Path(file).suffix.lower() in READERS:  # reports that state their protocol
         return read_stated(file, by=by, **sample)
     return read_collection(file, by=by, **sample)
 

@@ -3,6 +3,7 @@
 import abc
 import decimal
 import importlib
+import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -100,9 +101,9 @@ READERS: dict[str, Callable[[pathlib.Path], AbstractSource]] = {}
 
 
 def open_table(path) -> AbstractSource:
-    """Return the source that reads a file, by its suffix; files of other suffixes are read as CSV."""
+    """Return the source that reads a file, by its suffix; others are read as CSV, and folders as those of Parquet files."""
     path = files.as_path(path)
-    return READERS.get(path.suffix.lower(), READERS[".csv"])(path)
+    return READERS.get(".parquet" if os.path.isdir(path) else path.suffix.lower(), READERS[".csv"])(path)
 
 
 def read_tallies(

@@ -223,7 +223,8 @@ def read_reports(
     Parameters
     ----------
     path : path-like
-        A Parquet file, a pattern such as ``reports/*.parquet``, or a CSV file.
+        A Parquet file, a pattern such as ``reports/*.parquet``, a folder of Parquet files, or a CSV file. Names of folders
+        such as ``country=NL`` are columns.
     protocol, report, count, categories, name, by, weight, strata, cluster, population, epsilon, rate, by_user
         As for ``read_frame``.
 

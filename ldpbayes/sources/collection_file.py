@@ -290,7 +290,7 @@ def _read_channel(path, categories, channel, position, by, sample=None):
     name = _typed(channel, "name", str, path, "channels", default="all" if position == 0 else f"channel {position + 1}")
     field = f"channels.{name}"
     _known(channel, _CHANNEL_KEYS, path, field)
-    if not isinstance(channel.get("file"), str):
+    if not isinstance(channel.get("file"), str) or not channel["file"]:
         raise DataError("needs 'file'", source=path, field=field)
     protocol = _stated_protocol(path, categories, channel, field)
     user = check_user(_typed(channel, "by_user", str, path, field))

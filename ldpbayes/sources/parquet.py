@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from ldpbayes import files
-from ldpbayes.errors import DataError, listed, shown
+from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.sources.base import AbstractSource, foreign, is_whole, optional
 from ldpbayes.sources.frame import FrameSource
 
@@ -20,7 +20,7 @@ _MISSING = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows whose entry is mis
 
 
 class ParquetSource(AbstractSource):
-    """One Parquet file, or all that a pattern such as ``reports/*.parquet`` matches.
+    """One Parquet file, all that a pattern such as ``reports/*.parquet`` matches, or all in a folder.
 
     Parameters
     ----------
@@ -87,12 +87,47 @@ class ParquetSource(AbstractSource):
 
     def _files(self):
         """Return the files, each of which is a regular one that can be opened."""
-        found = sorted(glob.glob(str(self.path))) if glob.has_magic(str(self.path)) and not self.path.exists() else []
-        named = {}
-        for file in found or [str(self.path)]:
+        found = matching([self.path])
+        for file in found:
             files.open_input(file).close()
-            named.setdefault(os.path.realpath(file), file)
-        return list(named.values())  # a file that has two names, such as a link, is read once
+        return found
+
+
+def matching(sources):
+    """Return the files that paths, folders and patterns stand for; a file that has two names, such as a link, comes once.
+
+    Parameters
+    ----------
+    sources : iterable of path-like
+
+    Raises
+    ------
+    ArgumentError, DataError
+        On an empty name, a folder without Parquet files, or a pattern that matches none.
+    """
+    named = {}
+    for path in (path for source in sources for path in _matching(os.fsdecode(source))):
+        named.setdefault(os.path.realpath(path), path)
+    return list(named.values())
+
+
+def _matching(text):
+    if not text:
+        raise ArgumentError("source must name files, got an empty name.")
+    if os.path.isdir(text):
+        path = pathlib.Path(text)
+        tables = (file for file in path.rglob("*") if file.suffix.lower() in ParquetSource.suffixes and not file.is_dir())
+        # As Spark and Arrow have it: what programs leave in a folder of tables has names that begin with these.
+        found = sorted(str(file) for file in tables if not any(part[0] in "._" for part in file.relative_to(path).parts))
+        if not found:
+            raise DataError("holds no Parquet file (.parquet, .pq)", source=text)
+        return found
+    if glob.has_magic(text) and not os.path.exists(text):
+        found = sorted(glob.glob(text, recursive=True))
+        if not found:
+            raise DataError(f"matches no file{files.elsewhere(text)}", source=text)
+        return found
+    return [text]
 
 
 def columns_of_folders(paths, columns=None):

@@ -211,7 +211,8 @@ def scan(
     Parameters
     ----------
     source : path, list of paths, Arrow table, dataset or reader, DuckDB relation or data frame
-        Parquet files may be a pattern such as ``"reports/*.parquet"`` or a folder. Spark's data frames are counted and added
+        Parquet files may be a pattern such as ``"reports/*.parquet"`` or a folder, and names of folders such as
+        ``country=NL`` are columns. Spark's data frames are counted and added
         up by its workers.
     protocol : AbstractProtocol, optional
         May be left out where the reports state it, as ``write_reports`` makes them.

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import functools
-import glob
 import os
-import pathlib
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpbayes import files
-from ldpbayes.errors import ArgumentError, DataError, listed, shown
+from ldpbayes.errors import DataError, listed, shown
 from ldpbayes.sources.base import foreign, optional
 from ldpbayes.sources.parameters import COLUMN, METADATA
-from ldpbayes.sources.parquet import columns_of_folders, with_folders
+from ldpbayes.sources.parquet import columns_of_folders, matching, with_folders
 from ldpbayes.sources.scanning.tables import BATCH, AbstractPiece, AbstractTable
 
-_SUFFIXES = (".parquet", ".pq")
 #: Rows of one piece: what is read between two notes in a checkpoint.
 _PIECE = 2**22
 #: Bytes that are read in one go.
@@ -67,19 +64,16 @@ class ParquetTable(AbstractTable):
     identified: ClassVar[bool] = True
 
     def __init__(self, paths: list[str]) -> None:
-        named: dict[str, str] = {}
+        self.paths = paths
         for path in paths:
-            named.setdefault(os.path.realpath(path), path)
-        self.paths = list(named.values())  # a file that has two names, such as a link, is read once
-        for path in self.paths:
             files.open_input(path).close()
 
     @classmethod
     def opened(cls, source):
         if isinstance(source, (str, os.PathLike)):
-            return cls(_matching(source))
+            return cls(matching([source]))
         if isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, os.PathLike)) for one in source):
-            return cls([path for one in source for path in _matching(one)])
+            return cls(matching(source))
         return None
 
     def pieces(self, columns):
@@ -122,27 +116,6 @@ class ParquetTable(AbstractTable):
             first, expected = kinds.setdefault(name, (path, kind))
             if kind != expected:
                 raise DataError(f"holds {kind}, but {expected} in {first}; write all files alike", source=path, field=name)
-
-
-def _matching(source):
-    """Return the files that a path, a folder or a pattern stands for."""
-    text = os.fsdecode(source)
-    if not text:
-        raise ArgumentError("source must name files, got an empty name.")
-    path = pathlib.Path(text)
-    if path.is_dir():
-        tables = (file for file in path.rglob("*") if file.suffix.lower() in _SUFFIXES)
-        # As Spark and Arrow have it: what programs leave in a folder of tables has names that begin with these.
-        found = sorted(str(file) for file in tables if not any(part[0] in "._" for part in file.relative_to(path).parts))
-        if not found:
-            raise DataError("holds no Parquet file (.parquet, .pq)", source=text)
-        return found
-    if glob.has_magic(text) and not path.exists():
-        found = sorted(glob.glob(text, recursive=True))
-        if not found:
-            raise DataError(f"matches no file{files.elsewhere(text)}", source=text)
-        return found
-    return [text]
 
 
 def _opened(path, columns):
