@@ -64,7 +64,9 @@ def command(
             "can give; may be repeated."
         ),
     ] = None,
-    gamma: Annotated[float, typer.Option(help="Share of those who ignore the device, for --noncompliance.")] = 0.1,
+    gamma: Annotated[
+        float | None, typer.Option(help="Share of those who ignore the device, for --noncompliance; 0.1 by default.")
+    ] = None,
     plot: Annotated[pathlib.Path | None, typer.Option(help="Write the error against ε (or n) as a picture.")] = None,
     page: options.PagePath = None,
     as_json: options.AsJSON = False,
@@ -107,9 +109,11 @@ def command(
     if power is not None:
         kind, error = "half_width", _error_for(power, delta, groups, error, kind, ci)
     laws = options.named_laws(noncompliance)
+    if gamma is not None and not laws:
+        raise ArgumentError("gamma goes with noncompliance, which states how those report who ignore the device.")
     assumptions = {"kind": kind, "p": _assumed(p), "target": target, "estimator": estimator, "ci_prob": ci}
     known = {"n_categories": categories, "epsilon": epsilon, "n": users, "error": error}
-    asked = {"groups": groups, "delta": delta, "fakes": fakes, "laws": laws, "gamma": gamma}
+    asked = {"groups": groups, "delta": delta, "fakes": fakes, "laws": laws, "gamma": 0.1 if gamma is None else gamma}
     if categories is None and not isinstance(assumptions["p"], str):
         if None in (epsilon, users, error):
             known["n_categories"] = categories = len(assumptions["p"])

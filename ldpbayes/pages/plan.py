@@ -97,8 +97,9 @@ def of_plan(
     # Only some kinds have a least error, and the rest is there where it was asked for.
     blank = {name for name in ("bound", *_ASKED) if all(math.isnan(getattr(plan, name)) for plan in plans)}
     kept = [i for i, column in enumerate(columns) if column.key not in blank]
+    drawn = " and reports that cannot be listed, for the sd of γ" if any(plan.gamma_sd > 0 for plan in plans) else ""
     notes = [
-        Note(Kind.METHOD, "Users are rounded up. Nothing was simulated, except averages over a prior."),
+        Note(Kind.METHOD, f"Users are rounded up. Nothing was simulated, except averages over a prior{drawn}."),
     ]
     notes += _prospects(plans, groups, delta, fakes)
     notes += _pools(plans)
@@ -144,6 +145,9 @@ def _prospects(plans, groups, delta, fakes):
             f"No number of reports through {', '.join(hidden)} tells how many ignore the device. A second channel with "
             "another ε, or asking some of the respondents directly, may tell it.",
         )
+    without = [plan.protocol for plan in feasible if math.isnan(plan.gamma_sd)]
+    if 0 < len(without) < len(feasible):
+        yield Note(Kind.WARNING, f"The law of those who ignore the device is stated by no report of {', '.join(without)}.")
 
 
 def _pools(plans):

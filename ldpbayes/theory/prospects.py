@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from ldpbayes import checks
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.collections.noncompliance import identification
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesError
 from ldpbayes.protocols import AbstractProtocol, make_protocol
 from ldpbayes.protocols.base import MAX_LISTED
 from ldpbayes.theory import planning
@@ -61,13 +61,20 @@ def with_prospects(
     Returns
     -------
     list of Plan
-        In the same order; plans that do not reach their target are left as they are.
+        In the same order; plans that do not reach their target are left as they are, and the sd of γ of protocols that have
+        no reports as the laws state them is nan.
+
+    Raises
+    ------
+    ArgumentError, InfeasibleError
+        Where no protocol has such reports.
     """
     makers = planning.PROTOCOLS if makers is None else makers
     if delta is not None and groups is None:
         groups = 2
     ci_prob = assumed.get("ci_prob", 0.95)
-    out = []
+    out: list = []
+    unknown: list[LDPBayesError] = []
     for one in plans:
         found = {}
         protocol = makers[one.protocol](one.n_categories, one.epsilon) if one.feasible else None
@@ -83,8 +90,14 @@ def with_prospects(
         if protocol is not None and laws:
             p = assumed.get("p", "uniform")
             p = None if isinstance(p, str) else p
-            found["gamma_sd"] = noncompliance(_parts(one.protocol, protocol), one.n, laws, gamma=gamma, p=p).sd
+            checks.probability(gamma, "gamma", open_low=True, open_high=True)
+            try:
+                found["gamma_sd"] = noncompliance(_parts(one.protocol, protocol), one.n, laws, gamma=gamma, p=p).sd
+            except (ArgumentError, InfeasibleError) as err:  # not every protocol has such reports
+                unknown.append(err)
         out.append(dataclasses.replace(one, **found))
+    if unknown and len(unknown) == sum(one.feasible for one in out):
+        raise unknown[0]
     return out
 
 

@@ -87,6 +87,15 @@ NEEDED = {
 }
 
 
+def test_protocols_without_such_a_report_are_ranked_all_the_same(capsys):
+    """Somebody who always says 0 has no report in local hashing, and GRR at one level never identifies them."""
+    asked = "plan", "--categories", 5, "--epsilon", 1, "--users", 1e4, "--noncompliance", "no-sayer=0"
+    status, out, _ = run(capsys, *asked, "--protocol", "grr", "--protocol", "oue", "--protocol", "olh")
+    assert status == 0 and "stated by no report of olh." in out and "through grr tells how many" in out
+    status, _, err = run(capsys, *asked, "--protocol", "olh")
+    assert status == 2 and "law must be" in err
+
+
 @pytest.mark.parametrize("alias", sorted(ALIASES))
 def test_every_alias_is_planned_as_what_it_stands_for(capsys, alias):
     settings = NEEDED.get(alias, {"epsilon": 1.0})
@@ -136,6 +145,7 @@ BASE = ["--categories", 4, "--epsilon", 1]
         ([*BASE, "--users", 100, "--noncompliance", "no"], "name=law"),
         ([*BASE, "--users", 100, "--noncompliance", "liar=never"], "law must be"),
         ([*BASE, "--users", 100, "--noncompliance", "liar=0", "--gamma", 2], "gamma must be"),
+        ([*BASE, "--users", 100, "--gamma", 0.2], "gamma goes with noncompliance"),
         ([*BASE, "--users", 100, "--p", "0.5,0.6"], "p must"),
         ([*BASE, "--users", 100, "--p", "0.5,x"], "p must be shares"),
         (["--protocol", "warner", "--protocol", "grr", "--users", 100], "designs that fix epsilon"),
