@@ -239,7 +239,7 @@ class Collection:
         n = len(canonical)
         columns = {}
         for name, values in (("weights", weights), ("strata", strata), ("clusters", clusters)):
-            column = None if values is None else np.asarray(values, dtype=float if name == "weights" else object)
+            column = None if values is None else np.asarray(values, dtype=object)
             if column is not None and column.shape != (n,):
                 raise ArgumentError(f"{name} must have one entry for each of the {n} reports, got shape {column.shape}.")
             columns[name] = column

@@ -18,6 +18,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, noise_of
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Status, Watch
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
+from ldpbayes.posteriors.proposals import MAX_DEFENDED
 
 #: The weights are trusted below this Pareto k̂ …
 MAX_K_HAT = 0.7
@@ -193,6 +194,7 @@ class Surrogate(AbstractPosterior):
     max_expansions: int = 12
     name: ClassVar[str] = "surrogate"
     order: ClassVar[float] = 11
+    needs: ClassVar[tuple[str, ...]] = ("rows",)
 
     def __post_init__(self):
         super().__post_init__()
@@ -200,6 +202,8 @@ class Surrogate(AbstractPosterior):
 
     def prepare(self, problem):
         a = problem.n_categories
+        if problem.alpha is None and (problem.prior.tilted() is None or problem.prior.n_unknowns <= MAX_DEFENDED):
+            return Refusal(f"The method surrogate needs a Dirichlet prior; this one is {problem.prior.describe()}.")
         if a < 3:
             return Refusal("The surrogate needs three categories.")
         seconds = 0.2 + 2e-4 * a + problem.rows.n_rows * a * (self.draws * self.chains * 2.5e-11 + 1e-8)
@@ -241,12 +245,16 @@ class Surrogate(AbstractPosterior):
         return self._weighted(problem, checks.generator(random_seed, "random_seed"), Watch(progressbar))
 
     def _weighted(self, problem, rng, watch):
-        alpha = problem.alpha
+        alpha, tilt = problem.alpha, None
+        if alpha is None:
+            alpha, tilt = problem.prior.tilted()
         engine, expansions = expand(problem.rows, alpha, self.max_expansions, watch=watch)
         distribution, log_surrogate = proposals(engine, self.draws * self.chains, rng)
         log_likelihood = log_likelihood_of(problem.rows, distribution, watch)
         kept, size = log_likelihood.size, len(distribution)
         log_ratio = log_likelihood - log_surrogate[:kept]
+        if tilt is not None:
+            log_ratio += tilt(distribution[:kept])
         return replace(weigh(distribution[:kept], log_ratio, expansions), interrupted=kept < size)
 
 

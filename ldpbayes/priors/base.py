@@ -298,6 +298,13 @@ class AbstractPrior(abc.ABC):
         """Return α where P is Dirichlet(α), the conjugate prior, else None."""
         return None
 
+    def tilted(self) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]] | None:
+        """Return (concentrations of a Dirichlet, log of this prior's density over its at p (k, a)), or None.
+
+        For priors that differ from a Dirichlet by a factor which the weights of draws can carry.
+        """
+        return None
+
     def mixture(self) -> AbstractMixture | None:
         """Return the mixture of Dirichlet priors that this prior is, where it has one mixing parameter, else None."""
         return None

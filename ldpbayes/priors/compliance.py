@@ -1,11 +1,13 @@
 """Respondents who ignore the device: a Beta prior of their share, independent of the compliers' distribution."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import betaln
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
@@ -152,6 +154,19 @@ class Compliance(AbstractPrior):
     def weight(self) -> float:
         alpha = self.concentrations()
         return float("nan") if alpha is None else float(alpha.sum())
+
+    def tilted(self) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]] | None:
+        alpha, (b, c) = self._inner.concentrations(), self.gamma
+        if alpha is None:
+            return None
+        total, laws = float(alpha.sum()), np.full(self.n_laws, b / self.n_laws)
+
+        def log_ratio(p: np.ndarray) -> np.ndarray:
+            """Return log Beta(γ; b, c) − log Beta(γ; b, Σα)."""
+            with np.errstate(divide="ignore"):
+                return (c - total) * np.log(p[:, : alpha.size].sum(axis=1)) + betaln(b, total) - betaln(b, c)
+
+        return np.concatenate([alpha, laws]), log_ratio
 
     def concentrations(self) -> np.ndarray | None:
         alpha = self._inner.concentrations()
