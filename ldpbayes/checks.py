@@ -1,5 +1,6 @@
 """Validators: each returns the cleaned value or raises an ArgumentError that states the rule, the value and the remedy."""
 
+import difflib
 import math
 import numbers
 from collections.abc import Collection
@@ -187,7 +188,9 @@ def choice[T](value: T, name: str, options: Collection) -> T:
         If the value breaks the rule; the message names it, the value and the rule.
     """
     if value not in options:
-        raise ArgumentError(f"{name} must be one of {listed(options, most=40)}, got {shown(value)}.")
+        near = difflib.get_close_matches(value, [str(one) for one in options], 1) if isinstance(value, str) else []
+        hint = f"; did you mean {near[0]}?" if near else "."
+        raise ArgumentError(f"{name} must be one of {listed(options, most=40)}, got {shown(value)}{hint}")
     return value
 
 

@@ -126,7 +126,7 @@ def test_bad_collections_get_one_sentence(capsys, tmp_path, toml, table, words):
         (["fit", NIGERIA, "--prior", "jefferys"], "prior must be one of jeffreys, flat"),
         (["fit", NIGERIA, "--prior", "-1"], "prior must be a finite number above 0"),
         (["fit", NIGERIA, "--prior", "nan"], "prior must be a finite number above 0"),
-        (["fit", NIGERIA, "--ci", "1"], "ci_prob must be a probability in (0, 1)"),
+        (["fit", NIGERIA, "--ci", "1"], "--ci must be a probability in (0, 1)"),
         (["fit", NIGERIA, "--method", "magic"], "magic"),
         (["fit", "data/rr_minarets.toml", "--method", "exact"], "single out one category"),
         (["fit", NIGERIA, "--plot", "x.txt"], "plot must end in"),
@@ -148,3 +148,20 @@ def test_a_csv_page_has_every_category(capsys, tmp_path):
         lines = [line for line in csv.DictReader(file) if line["category"]]
     assert [line["category"] for line in lines] == [f"c{x:02d}" for x in range(60)]
     assert all(line["distribution_confidence_lower"] for line in lines)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("fit", "example:nigeria", "--ci", 95), "--ci must be a probability in (0, 1), got 95.0."),
+        (("check", "example:nigeria", "--fake-share", 5), "--fake-share must be"),
+        (("plan", "--categories", 16, "--epsilon", 1), "determine the fourth; --users, --error are missing."),
+        (("plan", "--protocol", "warner", "-p", "p=0.5", "--users", 100), "ldpbayes: p must be different from 0.5"),
+        (("simulate", "x.toml", "-p", "epsilon=1"), "--categories must be given for the population zipf."),
+        (("study", "rosk"), "; did you mean risk?"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_complaints_name_the_option(capsys, arguments, words):
+    status, _, problems = run(capsys, *arguments)
+    assert status == 2 and words in problems and len(problems.splitlines()) == 1

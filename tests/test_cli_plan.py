@@ -111,7 +111,7 @@ def test_plan_of_a_design_draws(capsys, tmp_path):
             ["--protocol", "stochastic_lie_detector", "-p", "p=0.2", "--categories", 3, "--error", 0.1],
             "No number of reports",
         ),
-        (["--categories", 16], "exactly one"),
+        (["--categories", 16], "--epsilon, --users, --error are missing"),
         (["--categories", 16, "--epsilon", 0, "--error", 0.1], "epsilon must be"),
         (["--categories", 16, "--epsilon", 1, "--error", -1], "error"),
         (["--categories", 16, "--epsilon", 1, "--error", 0.1, "--kind", "l3"], "kind must be one of"),
@@ -140,7 +140,7 @@ def test_simulate_then_fit(capsys, tmp_path):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["--population", "zipf", "--users", 10, "-p", "epsilon=1"], "n_categories"),
+        (["--population", "zipf", "--users", 10, "-p", "epsilon=1"], "--categories must be given"),
         (["--categories", 5, "-p", "epsilon=1"], "users must be given"),
         (["--categories", 5, "--users", 10], "needs the parameter 'epsilon'"),
         (["--categories", 5, "--users", 10, "-p", "epsilon"], "name=value"),

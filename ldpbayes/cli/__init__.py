@@ -73,7 +73,7 @@ def main(arguments=None):
         try:
             _run(arguments)
         except LDPBayesError as error:
-            _stop(str(error))
+            _stop(_by_option(str(error)))
         except (_Interrupted, KeyboardInterrupt):
             printing.complain("ldpbayes: interrupted; no file was left incomplete.", style=None)
             raise SystemExit(130) from None
@@ -82,6 +82,32 @@ def main(arguments=None):
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             _stop(f"{place}{error.strerror or error}")
+
+
+#: Options whose names differ from those of the arguments that they set.
+_OPTIONS = {
+    "ci_prob": "ci",
+    "n_categories": "categories",
+    "n": "users",
+    "protocols": "protocol",
+    "question": "conclusion",
+    "random_seed": "seed",
+    "share": "fake-share",
+}
+#: Options that are not the argument or parameter of that name.
+_OTHERS = {("plan", "p"), ("groups", "epsilon")}
+
+
+def _by_option(sentence):
+    """Return a sentence about an argument under the name of the option that sets it: "--ci must be …" for ci_prob."""
+    name = next((word for word in options.given.get() if not word.startswith("-")), "")
+    command = typer.main.get_command(app).commands.get(name)
+    found = re.match(r"[a-z][\w-]*(?= (must|goes|needs|follows|stands) )", sentence)
+    if command is None or found is None or (name, found[0]) in _OTHERS:
+        return sentence
+    option = "--" + _OPTIONS.get(found[0], found[0]).replace("_", "-")
+    known = {text for parameter in command.params for text in parameter.opts}
+    return option + sentence[found.end() :] if option in known else sentence
 
 
 def _run(arguments):

@@ -32,7 +32,7 @@ def command(
         int | None,
         typer.Option(help="Most attributes that interact in the loglinear prior (3 by default); 1 is independence.", min=1),
     ] = None,
-    separator: Annotated[str, typer.Option(help="Stands between the levels in the labels of the cells.")] = "/",
+    separator: Annotated[str, typer.Option(help="What separates the levels in the labels of the cells.")] = "/",
     ci: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
     draws: options.Draws = 1000,
     seed: options.Seed = None,

@@ -26,7 +26,7 @@ def command(
     draws: Annotated[
         int | None,
         typer.Option(
-            help="Draws per chain (four chains), 1000 by default; with 0 moments and intervals alone are made.", min=0
+            help="Draws per chain (four chains), 1000 by default; 0 gives moments and intervals without draws.", min=0
         ),
     ] = None,
     seed: options.Seed = None,
@@ -37,7 +37,7 @@ def command(
     top: Annotated[
         int,
         typer.Option(
-            help="Number of categories to print and plot: those with the largest posterior means. With [bold]by[/bold], "
+            help="Number of categories to print and plot: those with the largest posterior means. With [bold]--by[/bold], "
             "number of rows of a table.",
             min=1,
         ),

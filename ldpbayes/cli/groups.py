@@ -57,7 +57,7 @@ def command(
         int | None, typer.Option(help="Number of bins; by default 100 to 200, by the number of records.")
     ] = None,
     unit: Annotated[
-        str | None, typer.Option(help="Of the value, for tables and figures; ms for navigation timings.")
+        str | None, typer.Option(help="Unit of the value in tables and figures; ms for navigation timings.")
     ] = None,
     ci: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
     draws: Annotated[int, typer.Option(help="Draws.", min=1)] = 2000,
@@ -70,7 +70,7 @@ def command(
 ):
     """Compare an open value, such as a duration, between groups that are known through privatised reports only.
 
-    Every record has an open value and a report of a private answer. Printed are share, mean and quantiles of each group,
+    Every record has an open value and a report of a private answer. Prints share, mean and quantiles of each group,
     and differences between groups, with intervals. No record gets a negative weight, and distribution functions are
     monotone. The reweighting recipe's numbers stand beside the estimates.
 

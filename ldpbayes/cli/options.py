@@ -33,8 +33,8 @@ Prior = Annotated[
     str,
     typer.Option(
         help="Prior of P: [bold]jeffreys[/bold], [bold]flat[/bold], a concentration such as 0.5, or one for each category, "
-        "such as 0.5,1,2; of the cells that [bold]by[/bold] makes, [bold]hierarchical[/bold] pools groups partially and "
-        "[bold]days[/bold] lets them walk in their order."
+        "such as 0.5,1,2. With [bold]--by[/bold] also [bold]hierarchical[/bold] (groups vary about a common distribution) "
+        "and [bold]days[/bold] (each day is near the one before)."
     ),
 ]
 FitPrior = Annotated[
@@ -43,7 +43,8 @@ FitPrior = Annotated[
         help="Prior of P: [bold]default[/bold] (learnt from 20 categories on, else Jeffreys'; the output says which and "
         "why), [bold]jeffreys[/bold], [bold]flat[/bold], [bold]learnt[/bold] (a Dirichlet whose concentration the reports "
         "decide), [bold]smooth[/bold] (ordered categories), a concentration such as 0.5, or one for each category, such as "
-        "0.5,1,2."
+        "0.5,1,2. With [bold]--by[/bold] also [bold]hierarchical[/bold] (groups vary about a common distribution) and "
+        "[bold]days[/bold] (each day is near the one before)."
     ),
 ]
 Seed = Annotated[
@@ -194,7 +195,7 @@ def fakes_table(collection):
     from ldpbayes.pages.check import fakes_table as table_of
 
     if not isinstance(collection, Collection):
-        raise ArgumentError("fakes goes with one collection only; leave out by.")
+        raise ArgumentError("fakes needs a single collection; leave out --by.")
     table = table_of(collection)
     if table is None:
         raise InfeasibleError("The number of fabricated reports is not known for this design.")
@@ -212,7 +213,7 @@ def contamination(collection, shares, question, channel=None):
                 raise ArgumentError(f"{name} goes with fake-share, which states how many reports may be fake.")
         return None
     if not isinstance(collection, Collection):
-        raise ArgumentError("fake-share goes with one collection only; leave out by.")
+        raise ArgumentError("fake-share needs a single collection; leave out --by.")
     try:
         stated = [float(part) for part in shares.split(",")]
     except ValueError:

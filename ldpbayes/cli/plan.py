@@ -10,6 +10,8 @@ from ldpbayes import files
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, shown
 
+#: Options of which three determine the fourth, and the arguments that they set.
+_FOUR = {"categories": "n_categories", "epsilon": "epsilon", "users": "n", "error": "error"}
 #: Points of a plotted curve.
 POINTS = 25
 
@@ -123,6 +125,11 @@ def command(
     if settings and len(protocol or ()) != 1:
         raise ArgumentError(f"parameter needs exactly one --protocol that takes it, got {len(protocol or ())}.")
     makers = None
+    if not protocol or planning.has_free_epsilon(protocol[0], settings):
+        missing = [f"--{name}" for name, key in _FOUR.items() if known[key] is None]
+        if len(missing) != 1:
+            more = f"{', '.join(missing)} are missing" if missing else "all four were given"
+            raise ArgumentError(f"Three of {', '.join(f'--{name}' for name in _FOUR)} determine the fourth; {more}.")
     fixed = [name for name in protocol or () if not planning.has_free_epsilon(name, settings)]
     if fixed and len(fixed) < len(protocol or ()):
         raise ArgumentError(f"protocol must name designs that fix epsilon ({', '.join(fixed)}) or protocols that take it.")

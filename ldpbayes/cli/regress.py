@@ -24,21 +24,21 @@ def command(
     ],
     formula: Annotated[str, typer.Argument(metavar="FORMULA", help='Such as "answer ~ age + C(sex) + (1 | county)".')],
     protocol: Annotated[
-        str | None, typer.Option(help="Of a table: a name of [bold]ldpbayes protocols[/bold]; parameters by -p.")
+        str | None, typer.Option(help="For a table: a name of [bold]ldpbayes protocols[/bold]; parameters by -p.")
     ] = None,
     parameter: options.Parameters = None,
     categories: Annotated[
-        str | None, typer.Option(help="Of a table: labels of the private answer in order, such as no,yes.")
+        str | None, typer.Option(help="For a table: labels of the private answer in order, such as no,yes.")
     ] = None,
     report: Annotated[
-        list[str] | None, typer.Option(help="Of a table: the column of the reports; repeat it for several.")
+        list[str] | None, typer.Option(help="For a table: the column of the reports; repeat it for several.")
     ] = None,
-    count: Annotated[str | None, typer.Option(help="Of a table: the column of counts.")] = None,
+    count: Annotated[str | None, typer.Option(help="For a table: the column of counts.")] = None,
     weights: Annotated[
-        str | None, typer.Option("--weights", "--weight", help="Of a table: the column of survey weights.")
+        str | None, typer.Option("--weights", "--weight", help="For a table: the column of survey weights.")
     ] = None,
-    strata: Annotated[str | None, typer.Option(help="Of a table: the column of the sample's strata.")] = None,
-    cluster: Annotated[str | None, typer.Option(help="Of a table: the column of the sample's clusters.")] = None,
+    strata: Annotated[str | None, typer.Option(help="For a table: the column of the sample's strata.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="For a table: the column of the sample's clusters.")] = None,
     reference: Annotated[
         str | None, typer.Option(help="The category that coefficients are log odds against; the first by default.")
     ] = None,
@@ -59,7 +59,7 @@ def command(
     """Regress a private answer on covariates that are known openly: logit, or multinomial logit for several categories.
 
     The left side of the formula names the private answer, the right side its terms as in R: age + C(sex) for a factor, a:b
-    for an interaction, (1 | county) for effects of groups. Printed are coefficients (log odds against the reference
+    for an interaction, (1 | county) for effects of groups. Prints coefficients (log odds against the reference
     category), odds ratios, and the average distribution. A number column enters as it is; C(column) makes it a factor. Rows
     with equal covariates are computed together, so rounding a continuous covariate makes a large fit fast.
 

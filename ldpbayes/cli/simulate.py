@@ -61,6 +61,8 @@ def command(
     if not is_parquet(target) and target.suffix != ".toml":
         raise ArgumentError(f"output must end in .toml or .parquet, got {shown(str(target))}.")
     files.check_outputs(target, None if is_parquet(target) else target.with_suffix(".csv"))
+    if categories is None and population in ("zipf", "geometric", "dirichlet"):
+        raise ArgumentError(f"categories must be given for the population {population}.")
     truth = make_population(population, categories, random_seed=seed)
     mechanism = make_protocol(protocol, truth.categories, options.parameters(parameter))
     if users is None and truth.counts is None:

@@ -163,13 +163,13 @@ def christofides(weights, answers=None):
     Parameters
     ----------
     weights : (L,) sequence
-        Probabilities of the numbers 1..L; not symmetric, or the answer carries nothing.
+        Probabilities of the numbers 1..L; not symmetric, or answers carry no information.
     answers : sequence of str, optional
         By default "1" to "L".
     """
     w = checks.distribution(weights, "weights")
     if np.allclose(w, w[::-1], rtol=0, atol=1e-12):
-        raise ArgumentError("weights must not be symmetric; symmetric cards say nothing about the carrier.")
+        raise ArgumentError("weights must not be symmetric; answers to symmetric cards carry no information.")
     return _design(
         "christofides",
         np.stack([w, w[::-1]], axis=1),
@@ -229,7 +229,7 @@ def _design(name, matrix, settings, answers, default=None):
 def _informative(p, name):
     p = checks.probability(p, name)
     if p == 0.5:
-        raise ArgumentError(f"{name} must be different from 0.5, where the answer carries nothing.")
+        raise ArgumentError(f"{name} must be different from 0.5, where answers carry no information.")
     return p
 
 
