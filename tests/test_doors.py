@@ -255,6 +255,22 @@ def test_other_keys_are_refused_by_every_door(key, tmp_path):
             read()
 
 
+def test_a_column_is_not_report_and_key_at_once(tmp_path):
+    table = pa.table({"report": [0, 1], "n": [1, 2]})
+    for read in (lb.read_frame, lambda frame, *args, **named: lb.read_reports(parquet(frame, tmp_path), *args, **named)):
+        for by in ("report", "n"):
+            with pytest.raises(lb.ArgumentError, match=f"must not hold the reports or their counts, got '{by}'"):
+                read(table, GRR(3, 1.0), count="n", by=by)
+
+
+def test_keys_that_a_csv_file_would_change_are_not_written(tmp_path):
+    for key in ("", " NL"):
+        cells = lb.read_frame(pa.table({"report": [0, 1], "g": [key, "NL"]}), GRR(3, 1.0), by="g")
+        with pytest.raises(lb.ArgumentError, match="keys of cells must be texts without blanks around them"):
+            lb.write_collection(cells, tmp_path / "x.toml")
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_empty_key_of_a_csv_file_is_missing(tmp_path):
     (tmp_path / "x.csv").write_text("report,g\n0,x\n1,\n")
     with pytest.raises(DataError, match=r"x\.csv, line 3, field 'g': holds missing values"):

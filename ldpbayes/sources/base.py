@@ -224,6 +224,10 @@ def read_parts(
 
     Parameters as for ``read_channels``.
     """
+    taken = {*(field for one in protocols for field in one.report_fields)} if report is None else set(report)
+    for name in by:
+        if name in taken or name == count:
+            raise ArgumentError(f"a grouping column must not hold the reports or their counts, got {shown(name)}.")
     labels = [str(i) for i in range(protocols[0].n_categories)] if categories is None else list(categories)
     labelled = categories is not None if labelled is None else labelled
     read = _Reading(source, labels, labelled and not positions, positions, count, where or {}, by, names)

@@ -215,6 +215,9 @@ def _parts(collection):
         parts += [(tuple(map(str, keys[position])), tally) for position, tally in held]
     if len({key for key, _ in parts}) < len(keys):
         raise ArgumentError("cells that are summaries have no reports to write.")
+    odd = next((text for key, _ in parts for text in key if not text or text != text.strip()), None)
+    if odd is not None:
+        raise ArgumentError(f"keys of cells must be texts without blanks around them to be written, got {shown(odd)}.")
     taken = {"channel", "count", *(field for _, tally in parts for field in tally.protocol.report_fields)}
     for name in collection.by:
         if name in taken:
