@@ -9,7 +9,7 @@ from ldpbayes.posteriors.base import Answer, Problem, Sample, Status, Watch
 from ldpbayes.posteriors.expansion import doubtful_summary
 from ldpbayes.posteriors.mixing import ENOUGH, mixed_moments, server_of, shares
 from ldpbayes.posteriors.mixture import facts_of, interval_facts, parameter_draws
-from ldpbayes.posteriors.surrogate import MAX_K_HAT, MIN_EFFICIENCY
+from ldpbayes.posteriors.surrogate import MAX_K_HAT, MIN_EFFICIENCY, smooth
 from ldpbayes.priors import Dirichlet
 
 
@@ -40,7 +40,7 @@ def fit_shared(method, cells, prior, run):
         raise InfeasibleError(doubt)
     for label, cell in zip(cells.labels, cells.collections(), strict=True):
         try:
-            servers.append(server_of(Problem.of(cell, prior), size))
+            servers.append(server_of(Problem.of(cell, prior), size, len(cells)))
         except InfeasibleError as err:
             raise InfeasibleError(f"Cell {label}: {err}") from err
     nodes, factor = _nodes(mixture, servers, cells.n_categories)
@@ -115,8 +115,8 @@ def _sample(server, nodes, counts, parts, distribution):
         known = mixed_moments(nodes, *server.moments(nodes.priors), server.problem.n_users)
         text = f"Exact at {counts.size} values of the shared hyperparameter. Independent draws need no chain diagnostics."
         return Sample(distribution, exact=known, detail=text)
-    judged = [i for i in parts if counts[i] >= ENOUGH] or list(parts)
-    k_hat = max(parts[i].k_hat for i in judged)
+    # The tail of a few draws is mostly noise: the weights of all nodes are judged together, as those of one collection are.
+    _, k_hat = smooth(np.concatenate([part.log_weight for part in parts.values()]))
     effective = sum(part.effective for part in parts.values())
     share = effective / counts.sum()
     good = k_hat < MAX_K_HAT and share >= MIN_EFFICIENCY

@@ -358,8 +358,8 @@ def log_likelihood_of(rows, distribution, watch):
     return np.concatenate(watch.finished(blocks))
 
 
-def weigh(distribution, log_ratio, expansions=0):
-    """Return Weighted from the log-ratios of posterior (unnormalised) to proposal."""
+def smooth(log_ratio):
+    """Return (normalised log weights with a Pareto-smoothed tail, k̂): k̂ is inf where their tail cannot be fitted."""
     from arviz_stats.base import array_stats
 
     size = log_ratio.size
@@ -374,6 +374,13 @@ def weigh(distribution, log_ratio, expansions=0):
             k = math.nan
         if np.isfinite(k):
             smoothed, k_hat = fitted, k
+    return smoothed, k_hat
+
+
+def weigh(distribution, log_ratio, expansions=0):
+    """Return Weighted from the log-ratios of posterior (unnormalised) to proposal."""
+    size = log_ratio.size
+    smoothed, k_hat = smooth(log_ratio)
     weight = np.exp(smoothed)
     mean, plain = weight @ distribution, distribution.mean(axis=0)
     sd = np.sqrt(weight @ (distribution - mean) ** 2)

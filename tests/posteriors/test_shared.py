@@ -8,7 +8,11 @@ from scipy.special import logsumexp
 
 from ldpbayes import Cells, Collection, Tally, fit
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.posteriors import mixing
+from ldpbayes.posteriors.base import Problem, Watch
 from ldpbayes.posteriors.exact import exact_moments
+from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.posteriors.surrogate import smooth
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.grr import GRR
@@ -52,6 +56,20 @@ def test_one_alpha_agrees_with_brute_force(cells, tree):
     for c in range(len(cells)):
         mean = weight @ np.array([row[c].mean for row in found])
         np.testing.assert_allclose(tree["exact"]["distribution_mean"].isel(cell=c).values, mean, rtol=2e-3)
+
+
+def test_weights_of_few_reports_are_trusted_and_agree_with_quadrature():
+    """Few reports have a log-likelihood that falls off more slowly than its quadratic: the proposals are wider."""
+    protocol, rng = UnaryEncoding.optimised(4, 1.0), np.random.default_rng(8)
+    tally = Tally(protocol, *protocol.simulate(rng.multinomial(300, rng.dirichlet(np.full(4, 0.6))), rng))
+    cell, one = Collection("abcd", [tally]), Dirichlet(np.full(4, 0.5))
+    server = mixing.Weighted(Problem.of(cell, Learnt(n_categories=4)), 4000)
+    found = server.node_draws(one, 4000, np.random.default_rng(0), Watch())
+    assert smooth(found.log_weight)[1] < 0.5 and found.effective > 0.7 * 4000
+    exact = Quadrature(draws=2, chains=1).posterior(cell, one, random_seed=1)["exact"]
+    error = 4 * exact["distribution_sd"].values / np.sqrt(found.effective)
+    assert (np.abs(found.distribution.mean(axis=0) - exact["distribution_mean"].values) < error).all()
+    assert server.log_evidence(one) + found.correction == pytest.approx(float(exact["log_evidence"]), abs=0.05)
 
 
 def test_the_result_has_one_alpha(cells, tree):
