@@ -352,3 +352,18 @@ def test_the_sd_of_gamma_knows_the_design_of_the_sample():
         found.noncompliance().sd * np.sqrt(effect / tree.attrs["kish_effect"])
     )
     assert f"with a design effect of {effect:.3g}, determine" in tree.attrs["noncompliance"]
+
+
+def test_weights_that_are_alike_in_one_cell_are_written_with_those_of_others(tmp_path):
+    rng, protocol = np.random.default_rng(5), GRR(2, 2.0)
+    weights = {"m": np.ones(60), "f": rng.uniform(1, 3, 60), "x": np.full(60, 2.0)}
+    answers = protocol.privatize(rng.integers(2, size=60), rng)
+    settings = ["no", "yes"], protocol, answers
+    held = {key: Collection.from_sample(*settings, weights=w, strata=np.arange(60) % 3) for key, w in weights.items()}
+    write_collection(Cells(held, by="sex"), tmp_path / "x.toml")
+    again = read_collection(tmp_path / "x.toml")
+    for key, one in held.items():
+        assert again[key,].survey.weights @ again[key,].survey.counts == pytest.approx(one.survey.weights.sum())
+    for bad, match in ((["a"] * 60, "must be numbers"), (np.append(np.ones(59), 1e300), "at most 1e\\+100, got 1e\\+300")):
+        with pytest.raises(DataError, match=match):
+            Collection.from_sample(*settings, weights=bad)

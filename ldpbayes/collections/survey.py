@@ -14,6 +14,8 @@ from ldpbayes.likelihoods import PseudoRows, Rows, StackedRows
 
 #: Directions in which the scores vary by less than this share of the largest variance carry no information.
 RANK_TOLERANCE = 1e-10
+#: Weights above are no weights of a sample; their squares would overflow.
+LARGEST_WEIGHT = 1e100
 #: With fewer degrees of freedom a design effect is itself uncertain: quantiles of t are 4 % and more above normal ones.
 FEW = 30
 #: The one stratum of a sample without strata, which no label can have.
@@ -254,6 +256,8 @@ def check_weights(weights: ArrayLike) -> np.ndarray:
     except (TypeError, ValueError):
         raise DataError("weights must be numbers") from None
     bad = np.flatnonzero(~(np.isfinite(w) & (w > 0)))
+    if not bad.size and w.size and w.max() > LARGEST_WEIGHT:
+        raise DataError(f"weights must be at most {LARGEST_WEIGHT:g}, got {w.max():g}")
     if bad.size:
         value = w[bad[0]]
         what = "a missing one" if np.isnan(value) else f"{value:g}"
@@ -442,13 +446,15 @@ class Survey:
 
     def columns(self) -> SampleColumns:
         """Return the columns of a table that hold this survey."""
-        weight = "weight" if np.ptp(self.weights) > 0 or (self.strata is None and self.clusters is None) else None
+        weight = "weight" if (self.weights != 1).any() or (self.strata is None and self.clusters is None) else None
         named = ("stratum" if self.strata is not None else None, "cluster" if self.clusters is not None else None)
         return SampleColumns(weight, *named, self.population)
 
-    def kinds(self, channel: int) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
-        """Yield (cells of ``columns().names``, places, counts) of the entries of a channel that share these cells."""
-        names = self.columns()
+    def kinds(
+        self, channel: int, names: SampleColumns | None = None
+    ) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
+        """Yield (cells of the columns, by default ``columns()``, places, counts) of a channel's entries that share them."""
+        names = names or self.columns()
         held = [self.weights.tolist()] if names.weight else []
         held += [labels.tolist() for labels in (self.strata, self.clusters) if labels is not None]
         groups: dict[tuple, list[int]] = {}

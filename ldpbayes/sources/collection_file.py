@@ -3,6 +3,7 @@
 import datetime
 import itertools
 import tomllib
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -231,9 +232,12 @@ def _sampled(collection, by, parts):
     surveys = [cell.survey for cell in held]
     if all(survey is None for survey in surveys):
         return SampleColumns(), parts
-    if any(survey is None or survey.columns() != surveys[0].columns() for survey in surveys):
+    stated = [None if survey is None else survey.columns() for survey in surveys]
+    weight = next((one.weight for one in stated if one is not None and one.weight is not None), None)
+    alike = [None if one is None else replace(one, weight=weight) for one in stated]
+    if any(one is None or one != alike[0] for one in alike):
         raise ArgumentError("cells must all be sampled alike to be written in one file.")
-    sample = surveys[0].columns()
+    sample = alike[0]
     taken = {"channel", "count", *by, *(field for _, tally in parts for field in tally.protocol.report_fields)}
     for name in sample.names:
         if name in taken:
@@ -242,7 +246,7 @@ def _sampled(collection, by, parts):
     split = []
     for key, cell in zip(keys, held, strict=True):
         for i, tally in enumerate(cell.tallies):
-            for own, place, counts in cell.survey.kinds(i):
+            for own, place, counts in cell.survey.kinds(i, sample):
                 split.append(((*key, *own), Tally.trusted(tally.protocol, tally.reports[place], counts, tally.name)))
     return sample, split
 
