@@ -15,6 +15,7 @@ from ldpbayes.collections.noncompliance import compliers_only, named
 from ldpbayes.errors import (
     ArgumentError,
     ConvergenceError,
+    DataError,
     DiagnosticWarning,
     InfeasibleError,
     LDPBayesWarning,
@@ -521,7 +522,12 @@ def _weighed(cells):
     """Return cells whose sampling weights add up to n / deff in every cell; cells without weights as they are."""
     if not any(isinstance(cell, Collection) and cell.survey is not None for cell in cells.values()):
         return cells
-    found = {key: scaled(cell) if isinstance(cell, Collection) else cell for key, cell in cells.items()}
+    found = {}
+    for label, (key, cell) in zip(cells.labels, cells.items(), strict=True):
+        try:
+            found[key] = scaled(cell) if isinstance(cell, Collection) else cell
+        except DataError as err:
+            raise DataError(f"cell {label}: {err.message}") from err
     return Cells(found, cells.by, cells.covariates, cells.categories, id=cells.id, title=cells.title)
 
 

@@ -224,6 +224,13 @@ def test_cells_are_domains_of_one_sample(tmp_path):
         found = MLE()(cells["f",])
         assert found.distribution[1] == pytest.approx((mean - low) / (high - low), abs=1e-6)
         assert found.standard_error[1] == pytest.approx(np.sqrt(variance) / (high - low), rel=1e-5)
+    alone = [",".join([*row, "x" if i == 3 else "m"]) for i, row in enumerate(rows)]
+    (tmp_path / "u.csv").write_text("\n".join(["w,region,village,answer,sex", *alone]) + "\n")
+    (tmp_path / "u.toml").write_text(path.read_text().replace("t.csv", "u.csv"))
+    one = fit(read_collection(tmp_path / "u.toml", by="sex"), random_seed=1, draws=50)
+    assert (
+        one["cells"]["design_effect"].sel(cell="x") == 1 and one["estimate"]["standard_error"].sel(cell="x").isnull().all()
+    )
     table = pyarrow.csv.read_csv(tmp_path / "t.csv")
     columns = {"weight": "w", "strata": "region", "by": "sex", "categories": ["no", "yes"]}
     frame = read_frame(table, GRR(2, 2.0), "answer", **columns)

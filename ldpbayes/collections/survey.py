@@ -149,8 +149,10 @@ def design_effect(
     w = np.ones(m) if weights is None else check_weights(_column(weights, m, "weights"))
     stratum, labels = _codes(strata, m, "strata")
     n = float(c.sum())
-    if n < 2:
+    if n < 2 and frame is None:
         raise DataError("the variance over a design needs at least two respondents, got 1")
+    if n < 2:  # the only one of a domain
+        return DesignEffect(1.0, np.ones(1), 1.0, 1, 0, np.full((s.shape[1], s.shape[1]), np.nan))
     kish = float(n * (c @ w**2) / (c @ w) ** 2)
     w = w * (n / float(c @ w))
     s = s - (c * w) @ s / n
