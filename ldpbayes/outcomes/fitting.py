@@ -183,7 +183,8 @@ def analyse(
     for used, classes in ways:
         if used == "recipe":
             found = problem.recipe()
-            said.append("The recipe with a bootstrap.")
+            whose = ", whose intervals are those of the population" if target == "frequency" else ""
+            said.append(f"The recipe with a bootstrap{whose}.")
             break
         found = problem.smooth(classes)
         check = _check(found, records, held, recipes, target)

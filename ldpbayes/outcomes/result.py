@@ -160,7 +160,8 @@ class PrivateGroups:
         draws = self.draws(of, at)
         draws = draws - draws[..., [self.groups.index(first)]]
         found = self._summarised(draws, extra, ci_prob)
-        above = (draws > 0).mean(axis=0) + 0.5 * (draws == 0).mean(axis=0)
+        known = np.isfinite(draws).sum(axis=0)  # draws in which neither group is empty
+        above = ((draws > 0).sum(axis=0) + 0.5 * (draws == 0).sum(axis=0)) / np.where(known > 0, known, np.nan)
         found["probability"] = (found["mean"].dims, above.reshape(found["mean"].shape))
         return found.drop_sel(group=first).assign_attrs(versus=first)
 

@@ -132,6 +132,9 @@ def test_a_group_that_is_empty_in_some_draws_is_summarized_by_the_others():
     draws = answer.draws("mean")[:, 0, 1]
     assert np.isnan(draws).any() and np.isfinite(answer.mean()["lower"].values).all()
     assert float(answer.mean()["mean"][1]) == pytest.approx(np.nanmean(draws))
+    apart = draws - answer.draws("mean")[:, 0, 0]
+    above = float(answer.difference("mean")["probability"].squeeze())
+    assert above == pytest.approx((apart[np.isfinite(apart)] > 0).mean()) and above > 0.5  # also where draws are missing
 
 
 def test_a_seed_makes_the_same_answer_again():
