@@ -123,6 +123,16 @@ def test_independence_of_privatised_answers_by_enumeration():
     assert lb.answers.independence(tree)["log_bayes_factor"] == pytest.approx(single - math.log(joint), abs=1e-3)
 
 
+def test_rare_answers_are_no_evidence_of_association():
+    """Two independent answers of half a per cent each: a narrow prior of the margins used to make an association of them."""
+    protocol, rng = lb.Attributes((GRR(2, 2.0), GRR(2, 2.0))), np.random.default_rng(1)
+    share = 0.005
+    p = np.outer([1 - share, share], [1 - share, share]).ravel()
+    tally = lb.Tally(protocol, protocol.privatize(rng.choice(4, 10_000, p=p), rng))
+    tree = lb.associate(lb.Collection(["n/n", "n/y", "y/n", "y/y"], tally), draws=500, random_seed=1)
+    assert lb.answers.independence(tree)["probability"] > 0.3
+
+
 def test_attributes_of_a_collection():
     collection = lb.read_collection(DATA / "rr_granada_joint.toml")
     found = attributes_in(collection)
@@ -160,7 +170,7 @@ def test_a_frame_with_sets_and_single_numbers():
 def test_sampled_attributes_tell_margins_only():
     protocol, rng = SampledAttribute(4, 3.0, (2, 2), "grr"), np.random.default_rng(1)
     tally = lb.Tally(protocol, protocol.privatize(rng.choice(4, 3000, p=[0.6, 0.0, 0.0, 0.4]), rng))
-    tree = lb.associate(lb.Collection(["n/n", "n/y", "y/n", "y/y"], tally), draws=300, random_seed=1)
+    tree = lb.associate(lb.Collection(["n/n", "n/y", "y/n", "y/y"], tally), draws=1000, random_seed=1)
     assert abs(lb.answers.joint_table(tree, ["A"])["mean"].sel(A="y").item() - 0.4) < 0.05
     odds = lb.answers.odds_ratio(tree, "A", "B")
     assert odds["lower"].item() < 0.8 < 1.25 < odds["upper"].item()

@@ -29,8 +29,8 @@ EVEN = 0.1
 SETTLED, MAX_STEPS = 1e-8, 100
 #: Draws that chains start from where there are many effects.
 STARTS = 200
-#: Proposals of each round, in units of the draws kept.
-ROUNDS = (1, 4)
+#: Proposals of each round, in units of the draws kept, and whether those with the scales of the normal law join in.
+ROUNDS = ((1, False), (4, False), (4, True))
 #: Part of the proposals with so few degrees of freedom that they reach wherever the posterior does.
 DEFENSIVE, HEAVY = 0.2, 4.0
 #: Distances from the mode, in units of the sd, at which the density is looked at for the scales of the proposal.
@@ -242,17 +242,19 @@ def weighted_draws(table, nodes, size, rng, watch=None):
     shares = shares[shares > 1e-4] / shares[shares > 1e-4].sum()
     if table.prior.n_effects > LARGE:  # weights of so many effects do not hold: the draws are where chains start
         return _starts(table, nodes, shares, rng)
-    nodes = [node.split(table) for node in nodes]
+    even, nodes = nodes, [node.split(table) for node in nodes]
     best = None
     rounds = range(len(ROUNDS)) if watch is None else watch.track(range(len(ROUNDS)), "Weighted draws")
     for i in rounds:
-        many = size * ROUNDS[i]
+        many, both = size * ROUNDS[i][0], ROUNDS[i][1]
         if many * table.prior.n_categories > MAX_ENTRIES:
             break
-        round_ = _round(table, nodes, shares, many, rng)
-        if best is None or round_[2].effective_sample > best[2].effective_sample:
+        found = (nodes + even, np.tile(shares / 2, 2)) if both else (nodes, shares)
+        round_ = _round(table, *found, many, rng)
+        good = not _problem(round_[2], size)
+        if good or best is None or round_[2].effective_sample > best[2].effective_sample:
             best = round_
-        if not _problem(best[2], size):
+        if good:
             break
     theta, p, found = best
     return theta, p, found, _problem(found, size)

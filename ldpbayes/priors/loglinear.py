@@ -38,7 +38,7 @@ class LogLinear(AbstractPrior):
     sizes : sequence of int
         Number of categories of each attribute; the last one varies fastest among the cells.
     main : float
-        Sd of the main effects.
+        Sd of the main effects; by default π/√2, that of the log shares of Jeffreys' prior of one attribute.
     scale : float
         Mean of the exponential prior of σ_m, m = 2, …, order.
     order : int
@@ -63,7 +63,7 @@ class LogLinear(AbstractPrior):
     """
 
     sizes: tuple[int, ...]
-    main: float = 1.0
+    main: float = math.pi / math.sqrt(2)
     scale: float = 0.5
     order: int = 3
     hyperparameter_names: ClassVar[tuple[str, ...]] = ()
