@@ -37,7 +37,7 @@ def of_regression(tree, *, top: int = TOP, collection=None, command: str = "") -
     """
     attrs, summary = tree.attrs, tree["summary"].to_dataset()
     tables = [_coefficient_table(tree, top), _share_table(summary)]
-    if "quantity" in summary.coords:
+    if "parameter" in summary.coords:
         tables.append(_spread_table(summary))
     arrays = {str(name): values.values for name, values in tree["observed_data"].data_vars.items()}
     data = fingerprint_of_arrays(summary["category"].values, arrays)
@@ -186,14 +186,14 @@ def _share_table(summary):
 def _spread_table(summary):
     level = f"{summary.attrs['ci_prob'] * 100:g} % interval"
     columns = (
-        Column("quantity", "sd between groups", "text"),
+        Column("parameter", "sd between groups", "text"),
         Column("mean", "mean"),
         Column("sd", "sd", priority=1),
         Column("interval", level, "interval"),
     )
     rows = []
-    for i, name in enumerate(summary["quantity"].values):
-        mean, sd, low, high = (float(summary[f"derived_{key}"].values[i]) for key in ("mean", "sd", "lower", "upper"))
+    for i, name in enumerate(summary["parameter"].values):
+        mean, sd, low, high = (float(summary[f"parameter_{key}"].values[i]) for key in ("mean", "sd", "lower", "upper"))
         rows.append((str(name).removesuffix("_sigma"), mean, sd, (low, high)))
     return Table("Effects of groups", columns, tuple(rows))
 
@@ -289,6 +289,11 @@ def _facts(tree):
     keys = ("mean", "sd", "lower", "upper", "mcse")
     names = ("method", "reason", "n_reports", "n_patterns", "prior", "random_seed", "reference", "identifiability")
     kept = ("converged", "outcome", "k_hat", "effective_draws", "log_evidence", "prior_decides", "design_effect")
+    spread = {}
+    if "parameter" in summary.coords:
+        values = {key: summary[f"parameter_{key}"].values for key in keys}
+        names_of = [str(name).removesuffix("_sigma") for name in summary["parameter"].values]
+        spread = {"group_sd": {"effects": names_of, **values}}
     return {
         "formula": attrs["title"],
         **{name: attrs[name] for name in names},
@@ -297,5 +302,6 @@ def _facts(tree):
         "categories": [str(name) for name in summary["category"].values],
         "coefficients": {key: summary[f"coefficients_{key}"].values for key in keys},
         "distribution": {key: summary[key].sel(target="distribution").values for key in keys},
+        **spread,
         "diagnostics": {name: attrs[name] for name in kept if name in attrs},
     }

@@ -171,7 +171,8 @@ def verdict(tree):
         names = ["", *(f"{name}_" for name in unknown_arrays(tree["posterior"]))]
         # Of one population P and F decide: the table of its hyperparameters has their R-hat and effective draws.
         shared = [values for values in tree["posterior"].data_vars.values() if values.attrs.get("of") == "prior"]
-        if "cell" in summary.dims and any(values.ndim == 2 for values in shared):
+        joint = "cell" in summary.dims or "regression" in tree.attrs
+        if joint and any(values.ndim == 2 for values in shared):
             names += [f"{kind}_" for kind in ("parameter", "derived") if f"{kind}_r_hat" in summary][:1]
         r_hat, ess = np.nan, np.nan
         for name in names:

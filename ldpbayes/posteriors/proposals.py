@@ -41,16 +41,16 @@ class StudentT:
         return cls(centre, vectors / np.sqrt(eigenvalues), -0.5 * float(np.log(eigenvalues).sum()), degrees)
 
     @classmethod
-    def fitted(cls, draws: np.ndarray, weight: np.ndarray) -> "StudentT | None":
+    def fitted(cls, draws: np.ndarray, weight: np.ndarray, degrees: float = DEGREES) -> "StudentT | None":
         """Return the proposal with the mean and covariance of weighted draws, or None where they span too little."""
         centre = weight @ draws
         offset = draws - centre
-        covariance = (weight[:, None] * offset).T @ offset * (1 - 2 / DEGREES)
+        covariance = (weight[:, None] * offset).T @ offset * (1 - 2 / degrees)
         try:
             root = np.linalg.cholesky(covariance + 1e-10 * np.diag(np.diag(covariance)))
         except np.linalg.LinAlgError:
             return None
-        return cls(centre, root, float(np.log(np.diag(root)).sum()))
+        return cls(centre, root, float(np.log(np.diag(root)).sum()), degrees)
 
     def refitted(self, draws: np.ndarray, weight: np.ndarray) -> "StudentT | None":
         """Return the proposal of the same kind with the mean and covariance of weighted draws, or None."""

@@ -191,10 +191,14 @@ class Regression(AbstractPrior):
         return self.design.shape[1] * free + sum(1 + len(effect.levels) * free for effect in self.effects)
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        return self.to_simplex(self.unknowns(size, rng))
+
+    def unknowns(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        """Return draws of the unknowns from the prior, shape (size, n_unknowns)."""
         z = rng.standard_normal((size, self.n_unknowns))
         for effect, (at, _) in zip(self.effects, self.places, strict=True):
             z[:, at] = np.log(effect.scale * np.abs(z[:, at]))
-        return self.to_simplex(z)
+        return z
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
         z = np.asarray(z, dtype=float)

@@ -27,6 +27,8 @@ MAX_UNKNOWNS = 400
 AVERAGED = 200
 #: Cells × categories × draws above which the fit is announced as slow, with a remedy.
 SLOW = 5e9
+#: A second maximum of the likelihood is mentioned where it is lower by less than this many nats.
+NEXT = 2.0
 #: The reports say little about a coefficient whose posterior sd is above this share of its prior sd.
 UNMOVED = 0.8
 
@@ -284,7 +286,7 @@ def _maximum(model, ci_prob):
     if reports.pooled.unidentified():
         raise InfeasibleError(reports.pooled.identifiability())
     target = replace(model.target, flat=True)
-    z, covariance = maximum.maximise(target)
+    z, covariance, next_lower = maximum.maximise(target)
     weighted = reports.weighted
     if weighted:
         middle = maximum.sandwich(target, z, model.cell, reports)
@@ -298,6 +300,8 @@ def _maximum(model, ci_prob):
     said = f"Maximum likelihood of {n:,} reports in {cells}; standard errors from " + (
         "the variance of the weighted scores." if weighted else "the observed information."
     )
+    if next_lower < NEXT:
+        said += f" The likelihood has another maximum, only {next_lower:.2g} nats lower; standard errors leave it out."
     return maximum.Maximum(
         model.design.formula.text,
         terms,

@@ -18,6 +18,11 @@ EXTREME = 12.0
 UNBOUNDED = 100.0
 #: Targets with at most this many likelihood entries are climbed from a second starting point.
 SECOND_START = 10**6
+#: Where a standardised log odds has a standard error above the first of these, and the likelihood has no more entries than
+#: the second, maximum likelihood climbs from further points, at these distances.
+SHARP, MOST_CLIMBED, CLIMBS = 0.3, 10**5, (0.5, 0.5, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0)
+#: Maxima whose log-likelihoods differ by less are the same.
+SAME = 1e-4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -180,8 +185,43 @@ def climb(target: Target, watch=None) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return found
 
 
-def maximise(target: Target) -> tuple[np.ndarray, np.ndarray]:
-    """Return (unknowns of largest likelihood, covariance by the observed information).
+def highest(target: Target) -> tuple[np.ndarray, float]:
+    """Return (unknowns where the likelihood is largest, how much lower the next finite maximum found is, else inf).
+
+    Behind a device the likelihood can have several maxima, where the reports are few or noisy. Where the standard errors at
+    the first one are large, further climbs begin elsewhere.
+
+    Parameters
+    ----------
+    target : Target
+        With ``flat`` set.
+    """
+    z, eigenvalues, _ = climb(target)
+    size = target.entries.cell.size * target.entries.n_categories
+    if _unit(target) / np.sqrt(eigenvalues.min()) < SHARP or size > MOST_CLIMBED:
+        return z, np.inf
+    rng, found = np.random.default_rng(0), [z]
+    for distance in CLIMBS:
+        found.append(find_mode(target, distance * rng.standard_normal(z.size))[0])
+    values = [target.value_and_gradient(one)[0] for one in found]
+    best = int(np.argmax(values))
+    if values[best] < values[0] + SAME:
+        best = 0
+    below = np.inf
+    for one, value in zip(found, values, strict=True):
+        logits = target.prior.logits_of(one)[target.entries.sizes > 0]
+        if SAME < values[best] - value < below and np.ptp(logits, axis=1).max() < EXTREME:
+            below = values[best] - value
+    return found[best], float(below)
+
+
+def _unit(target):
+    """Return what an unknown counts for: log odds for one sd of a column."""
+    return float(np.median(target.prior.scales)) / np.sqrt(2)
+
+
+def maximise(target: Target) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return (unknowns of largest likelihood, covariance by the observed information, how much lower the next maximum is).
 
     Parameters
     ----------
@@ -203,7 +243,7 @@ def maximise(target: Target) -> tuple[np.ndarray, np.ndarray]:
             f"{'is a linear combination' if len(linked) == 1 else 'are linear combinations'} of the other columns; leave "
             "columns out, or use the posterior, where the prior decides between them."
         )
-    z, _, _ = climb(target)
+    z, next_lower = highest(target)
     for _ in range(3):  # the search ends before the digits do
         information = -target.hessian(z)
         value, gradient = target.value_and_gradient(z)
@@ -220,7 +260,7 @@ def maximise(target: Target) -> tuple[np.ndarray, np.ndarray]:
     gain = 0.5 * float(gradient @ covariance @ gradient)
     if not gain < 1e-6 or np.diag(covariance).min() <= 0:
         raise ConvergenceError(f"The likelihood was not maximised: another step would gain {gain:.2g} nats.", None)
-    return z, covariance
+    return z, covariance, next_lower
 
 
 def _refuse_infinite(target, z):
@@ -229,7 +269,7 @@ def _refuse_infinite(target, z):
     information = -target.hessian(z)
     eigenvalues, vectors = np.linalg.eigh(0.5 * (information + information.T))
     # The unknowns are log odds in units of scale/√2 for one sd of a column.
-    unit = float(np.median(prior.scales)) / np.sqrt(2)
+    unit = _unit(target)
     logits = prior.logits_of(z)[target.entries.sizes > 0]
     beyond = np.ptp(logits, axis=1).max() > EXTREME
     if eigenvalues[0] > 0 and (unit / np.sqrt(eigenvalues[0]) < UNBOUNDED or not beyond):

@@ -7,6 +7,7 @@ import numpy as np
 
 from ldpbayes.posteriors.proposals import StudentT
 from ldpbayes.posteriors.surrogate import MAX_K_HAT, MIN_EFFICIENCY, Weighted, weigh
+from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.target import Target
 
 #: Degrees of freedom of the proposals: half as many as unknowns, within these bounds. Tails heavier than the posterior's
@@ -18,8 +19,12 @@ LARGEST_SHIFT = 3.0
 MOST_PROPOSALS = 16
 #: … so that the effective draws reach this share of those that are kept.
 WANTED = 0.5
-#: Proposals are fitted anew to weighted draws at most this often.
-MAX_REFITS = 3
+#: Proposals are fitted anew to weighted draws at most this often, unless their k-hat is below the first of these and …
+MAX_REFITS, GOOD_K_HAT = 3, 0.5
+#: … while there are this many effective draws for each unknown.
+LEAST_FOR_REFIT = 8
+#: This share of the proposals comes from the prior, where the reports leave some unknown with this share of its prior sd.
+DEFENCE, WEAK = 0.1, 0.25
 
 
 def about(target: Target, mode: np.ndarray, eigenvalues: np.ndarray, vectors: np.ndarray) -> StudentT:
@@ -113,8 +118,36 @@ class Draws:
         return rng.permutation(np.minimum(np.searchsorted(np.cumsum(self.found.weight), at), len(self.z) - 1))
 
 
+@dataclass(frozen=True, eq=False)
+class Defended:
+    """Draws of a multivariate t, some of them replaced by draws of the prior: weights are bounded as the likelihood is.
+
+    Attributes
+    ----------
+    about : StudentT
+    prior : Regression
+    share : float
+        Of the draws that come from the prior.
+    """
+
+    about: StudentT
+    prior: Regression
+    share: float
+
+    def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return (draws, their log-densities)."""
+        z, log_density = self.about.draw(size, rng)
+        if not self.share:
+            return z, log_density
+        replaced = rng.random(size) < self.share
+        z[replaced] = self.prior.unknowns(int(replaced.sum()), rng)
+        inside = np.linalg.solve(self.about.root, (z[replaced] - self.about.centre).T)
+        log_density[replaced] = self.about.log_density((inside**2).sum(axis=0))
+        return z, np.logaddexp(math.log1p(-self.share) + log_density, math.log(self.share) + self.prior.log_density(z))
+
+
 def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, watch) -> Draws:
-    """Return draws about the mode with Pareto-smoothed weights: more of them, or about a better centre, where it takes that.
+    """Return draws about the mode with Pareto-smoothed weights: about a better centre, or more of them, where it takes that.
 
     Parameters
     ----------
@@ -125,23 +158,26 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
     rng : numpy.random.Generator
     watch : Watch
     """
-    proposal, tried = about(target, *mode), []
+    proposal = about(target, *mode)
+    share = DEFENCE if 1 / math.sqrt(mode[1].min()) > WEAK else 0.0
+    tried: list[tuple[Draws, Defended]] = []
     for _ in range(1 + MAX_REFITS):
-        parts = [_batch(target, proposal, size, rng, watch)]
-        found = _joined(parts, size)
-        if found.problem and found.found.k_hat < MAX_K_HAT:
-            times = math.ceil(WANTED * size / found.found.effective_sample)
-            if times <= MOST_PROPOSALS:
-                parts += [_batch(target, proposal, size, rng, watch) for _ in range(times - 1)]
-                found = _joined(parts, size)
-        if not found.problem:
+        source = Defended(proposal, target.prior, share)
+        found = _joined([_batch(target, source, size, rng, watch)], size)
+        if not found.problem and found.found.k_hat < GOOD_K_HAT:
             return found
-        tried.append(found)
-        refitted = StudentT.fitted(found.z, found.found.weight)
-        if refitted is None or found.found.effective_sample < 2 * proposal.centre.size:
+        tried.append((found, source))
+        refitted = StudentT.fitted(found.z, found.found.weight, proposal.degrees)
+        if refitted is None or found.found.effective_sample < LEAST_FOR_REFIT * proposal.centre.size:
             break
         proposal = refitted
-    return max(tried, key=lambda one: one.effective)
+    best, source = max(tried, key=lambda one: (one[0].found.k_hat < MAX_K_HAT, one[0].effective))
+    if best.problem and best.found.k_hat < MAX_K_HAT:
+        times = math.ceil(WANTED * size / best.found.effective_sample)
+        if times <= MOST_PROPOSALS:
+            more = _joined([_batch(target, source, size, rng, watch) for _ in range(times)], size)
+            return more if more.effective > best.effective else best
+    return best
 
 
 def _batch(target, proposal, size, rng, watch):

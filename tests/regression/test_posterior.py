@@ -7,6 +7,7 @@ from scipy import integrate, stats
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, ConvergenceError, DataError, DiagnosticWarning, InfeasibleError
+from ldpbayes.pages.regress import of_regression
 from ldpbayes.protocols.designs import forced_response, warner
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -130,8 +131,8 @@ def test_effects_of_groups_are_pooled_in_part():
     value = (rng.random(g.size) < 1 / (1 + np.exp(-effect[g]))).astype(int)
     frame = pd.DataFrame({"g": [f"g{k:02d}" for k in g], "report": warner(0.85).privatize(value, rng)})
     found = lb.regress("answer ~ 1 + (1 | g)", frame, warner(0.85), report="report", random_seed=2, draws=500)
-    assert float(found["summary"]["derived_lower"].sel(quantity="1|g_sigma")) < 0.8
-    assert float(found["summary"]["derived_upper"].sel(quantity="1|g_sigma")) > 0.8
+    assert float(found["summary"]["parameter_lower"].sel(parameter="1|g_sigma")) < 0.8
+    assert float(found["summary"]["parameter_upper"].sel(parameter="1|g_sigma")) > 0.8
     own = found["posterior"]["1|g"].mean(("chain", "draw")).sel(category="1").values
     error = np.sqrt(np.mean((own - effect) ** 2))
     assert error < 0.8 * np.sqrt(np.mean(effect**2))
@@ -149,6 +150,8 @@ def test_a_result_with_effects_of_groups_has_their_spread_and_predicts_known_gro
         found = err.result
     assert found["posterior"]["1|g"].dims == ("chain", "draw", "1|g_level", "category")
     assert (found["posterior"]["1|g_sigma"] > 0).all()
+    (spread,) = (table for table in of_regression(found).tables if table.title == "Effects of groups")
+    assert spread.rows[0][0] == "1|g" and spread.rows[0][1] == pytest.approx(float(found["posterior"]["1|g_sigma"].mean()))
     effects = found["posterior"]["1|g"].sel({"1|g_level": "v", "category": "1"})
     whole = effects + found["posterior"]["coefficients"].sel(term="Intercept", category="1")
     expected = float((1 / (1 + np.exp(-whole))).mean())
