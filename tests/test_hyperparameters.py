@@ -51,6 +51,11 @@ def test_without_draws_the_same_is_said(learnt):
     assert [table.title for table in page.tables][1:] == ["Hyperparameters of the prior"]
     assert page.tables[1].rows[0][1] == pytest.approx(float(learnt.attrs["alpha_mean"]))
     assert "Derived quantities need draws and are left out." in tree.attrs["reason"]
+    assert page.tables[0].rows and any(
+        note.text.startswith("Log Bayes factor against the Jeffreys prior:") for note in page.notes
+    )
+    weak = fit(Collection(LABELS, Tally(GRR(5, 0.1), range(5), [8, 5, 3, 2, 1])), "learnt", draws=0)
+    assert weak.attrs["prior_decides"] and "learnt" not in weak.attrs["decides"]
 
 
 def test_cells_that_share_a_hyperparameter_have_it_once():

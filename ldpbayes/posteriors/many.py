@@ -347,6 +347,7 @@ def _mixed_one(problem, levels, asked):
     ends = mixed_ends(nodes, server, centre, sd, levels)
     entries |= {"distribution_lower": ends[0], "distribution_upper": ends[1], "log_evidence": np.array(nodes.log_evidence)}
     low, high = ends_of(mixture, nodes, levels[1] - levels[0])
+    facts["bayes_factors"] = f"Log Bayes factor against the Jeffreys prior: {factor:+.2f} (above 0: favoured)."
     return entries, facts | {f"{mixture.parameter}_lower": low, f"{mixture.parameter}_upper": high}, text
 
 
@@ -443,10 +444,11 @@ def fit_one(problem, run: dict, settings: dict, method: str = "auto"):
     weight = problem.prior.weight() if alpha is not None else facts["prior_weight"]
     decides = bool(outweighed(entries["distribution_mean"], entries["distribution_sd"], weight))
     facts |= {"prior_decides": int(decides), "decides_note": "" if decides else OUTWEIGHED}
+    other = " Compare prior='learnt'."
     if decides:
         facts["decides"] = (
             f"The prior, worth {weight:.3g} unprotected answers, weighs more than the {problem.n_users:,} reports do: the "
-            "shares are what the prior says they are. Compare prior='learnt'."
+            f"shares are what the prior says they are.{'' if alpha is None else other}"
         )
     attrs, kept = _stated(ASKED if settings.get("draws") == 0 else MANY_CATEGORIES, checked, settings, run)
     return build_moments(
