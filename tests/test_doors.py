@@ -137,6 +137,11 @@ def test_bad_reports_are_refused_with_their_file_and_row(tmp_path):
     parquet(pa.table({"report": [0, 1, None], "g": [1, 1, 1]}), tmp_path, "b.parquet")
     with pytest.raises(DataError, match=r"b\.parquet, field 'report': row 3: holds missing values"):
         lb.read_reports(tmp_path / "*.parquet", protocol)
+    for key in (None, float("nan")):
+        table = pa.table({"report": [0] * 9, "g": [1.0] * 7 + [key] + [1.0]})
+        parquet(table, tmp_path, "b.parquet")
+        with pytest.raises(DataError, match=r"b\.parquet, field 'g': row 8: holds missing keys"):
+            lb.read_reports(tmp_path / "*.parquet", protocol, by="g")
     with pytest.raises(DataError, match=r"^field 'report': row 3: holds missing values"):
         lb.read_frame(pd.DataFrame({"report": ["0", "1", None]}), protocol)
 
@@ -269,6 +274,16 @@ def test_keys_that_a_csv_file_would_change_are_not_written(tmp_path):
         with pytest.raises(lb.ArgumentError, match="keys of cells must be texts without blanks around them"):
             lb.write_collection(cells, tmp_path / "x.toml")
     assert not list(tmp_path.iterdir())
+
+
+def test_files_that_a_warehouse_and_a_program_wrote_are_scanned_together_and_scans_are_summed(tmp_path):
+    for name, column in (("a", pa.array([0, 1, 2])), ("b", decimals([0, 1, 1]))):
+        parquet(pa.table({"report": column, "g": ["x"] * 3}), tmp_path, f"{name}.parquet")
+    both = lb.scan(tmp_path, GRR(3, 1.0), by="g")()
+    each = [lb.scan(tmp_path / f"{name}.parquet", GRR(3, 1.0), by="g")() for name in "ab"]
+    assert sum(each) == both and both["x",].tallies[0].counts.tolist() == [2, 3, 1]
+    with pytest.raises(lb.ArgumentError, match="categories must be distinct texts, one per category, got 3"):
+        lb.scan(tmp_path, GRR(3, 1.0), categories=3)
 
 
 def test_an_empty_key_of_a_csv_file_is_missing(tmp_path):

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -284,7 +284,7 @@ def labels_of(categories):
     """Return the caller's labels as a tuple of distinct texts, or None."""
     if categories is None:
         return None
-    labels = None if isinstance(categories, str) else tuple(categories)
+    labels = tuple(categories) if isinstance(categories, Iterable) and not isinstance(categories, str) else None
     if labels is None or not all(isinstance(label, str) for label in labels) or len(set(labels)) != len(labels):
         raise ArgumentError(f"categories must be distinct texts, one per category, got {shown(categories)}.")
     return labels

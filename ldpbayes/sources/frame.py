@@ -74,12 +74,13 @@ class FrameSource(AbstractSource):
                 groups, counts = _ungrouped(nw, frame, count)
             if not len(groups):
                 return
-            find = functools.partial(self._row, dict(zip(columns, report, strict=True)), where, groups if grouped else None)
+            held = dict(zip([*columns, *by], [*report, *keys], strict=True))
+            find = functools.partial(self._row, held, where, groups if grouped else None)
             try:
                 cells = tuple(_column(nw, groups[new], old, labelled) for new, old in zip(report, columns, strict=True))
+                names = [_keys(groups[new], old) for new, old in zip(keys, by, strict=True)]
             except DataError as err:
                 raise located(err, Groups((), counts, row=find)) from err.__cause__
-            names = [_keys(groups[new], old) for new, old in zip(keys, by, strict=True)]
         yield Groups(cells, counts, list(zip(*names, strict=True)) if by else None, row=find)
 
     def _row(self, names, where, groups, position):
@@ -105,7 +106,7 @@ class FrameSource(AbstractSource):
                 frame = frame.filter(_matches(nw, key, value, schema[key]))
             for old, new in names.items() if groups is not None else ():
                 cell = groups[new][position]
-                frame = frame.filter(nw.col(old) == cell if cell == cell and cell is not None else nw.col(old).is_null())
+                frame = frame.filter(_holds(nw, old, cell, schema[old]))
             return int(frame[number][position if groups is None else 0]) + 1
         except Exception:  # this only helps the reader of an error
             return None
@@ -248,6 +249,14 @@ def _matches(nw, column, value, dtype):
     if dtype.is_float():
         return nw.col(column) == float(value)
     return nw.col(column).cast(nw.String) == str(value)
+
+
+def _holds(nw, column, cell, dtype):
+    """Return the expression that is true where a column holds a cell, which may be missing."""
+    if cell is not None and cell == cell:
+        return nw.col(column) == cell
+    missing = nw.col(column).is_null()
+    return missing | nw.col(column).is_nan() if dtype.is_float() else missing
 
 
 def _is_whole(nw, dtype):
@@ -425,11 +434,12 @@ def _items(pa, array, name):
 def _keys(series, name):
     """Return the cells of a grouping column, none of which may be missing."""
     if series.null_count():
-        raise DataError("holds missing keys; fill them in or leave these rows out", field=name)
+        first = int(series.is_null().arg_true()[0])
+        raise DataError("holds missing keys; fill them in or leave these rows out", line=first, field=name)
     values = series.to_list()
-    for value in values:
+    for i, value in enumerate(values):
         if value is None or value != value:
-            raise DataError("holds missing keys; fill them in or leave these rows out", field=name)
+            raise DataError("holds missing keys; fill them in or leave these rows out", line=i, field=name)
         if not isinstance(value, _SCALARS):
             raise DataError(f"must hold texts, numbers or dates, got {shown(value)}", field=name)
     return values

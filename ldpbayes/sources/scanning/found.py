@@ -89,6 +89,10 @@ class Found(Cells):
                 groups.setdefault(key, []).append((found, key))
         return _added_up(groups, self.by, self)
 
+    def __radd__(self, other: int) -> Found:
+        """Return the cells themselves where ``sum`` adds them to zero."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
     def added(self, by: str | Sequence[str] = ()) -> Found:
         """Return the cells added up over all grouping columns but these: the days of each country, say.
 

@@ -163,7 +163,7 @@ def _kind(kind):
         return "bytes"
     if types.is_boolean(kind):
         return "booleans"
-    if types.is_integer(kind):
+    if types.is_integer(kind) or (types.is_decimal(kind) and kind.scale == 0):
         return "whole numbers"
     if types.is_floating(kind):
         return "numbers with decimals"
