@@ -96,7 +96,7 @@ def _by_channel(law: object) -> bool:
 
 def _of_channel(law: object, channel: str) -> object:
     """Return the law of one channel, where a mapping states one for each; {"law": …, "targets": …} is itself a law."""
-    if not _by_channel(law):
+    if not isinstance(law, Mapping) or not _by_channel(law):
         return law
     if channel not in law:
         raise ArgumentError(f"laws must name a law for every channel, got none for {shown(channel)}.")

@@ -367,7 +367,7 @@ class SampleColumns:
         held = list(made.values())
         counts = np.concatenate([one.counts for one in held])
         weights = counts * np.concatenate([one.weights for one in held])
-        columns = [[one.strata for one in held], [one.clusters for one in held]]
+        columns: list[list[Any]] = [[one.strata for one in held], [one.clusters for one in held]]
         strata, clusters = (None if column[0] is None else np.concatenate(column).astype(str) for column in columns)
         names, stratum = (np.array([ALL]), np.zeros(len(counts), int)) if strata is None else _numbered(strata)
         units = np.bincount(stratum, counts, len(names))
