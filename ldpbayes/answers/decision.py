@@ -224,8 +224,8 @@ def _ratios(tree: xr.DataTree, collections: Sequence[Any]) -> tuple[np.ndarray, 
         return np.full(width.shape, math.nan), np.full(width.shape[:-1], math.nan), ""
     known = np.isfinite(other) & (other > 0)
     ratios = np.divide(width, other, out=np.full(width.shape, math.nan), where=known)
-    sums = [np.where(known, part, 0.0).sum(axis=-1) for part in (width, other)]
-    whole = np.divide(*sums, out=np.full(width.shape[:-1], math.nan), where=sums[1] > 0)
+    held, total = (np.where(known, part, 0.0).sum(axis=-1) for part in (width, other))
+    whole = np.divide(held, total, out=np.full(width.shape[:-1], math.nan), where=total > 0)
     return ratios, whole, words
 
 
