@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -322,7 +322,7 @@ def attack(
     if (report is not None) != (kind == "copies"):
         raise ArgumentError("report must be given with 'copies', and with no other kind.")
     if targets is not None:
-        named = [targets] if isinstance(targets, str) or np.ndim(targets) == 0 else list(targets)
+        named: list[Any] = [targets] if isinstance(targets, str) or np.ndim(targets) == 0 else list(targets)
         if not all(isinstance(target, (str, int, np.integer)) and not isinstance(target, bool) for target in named):
             raise ArgumentError(f"targets must be labels of categories or their positions, got {shown(targets)}.")
         return ATTACKS[kind](tuple(named))
