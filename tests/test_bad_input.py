@@ -435,6 +435,7 @@ OPTIONS = [
     (["fit", NIGERIA, "--output", "no/such/folder/x.nc"], "cannot be written (No such file or directory)"),
     (["fit", NIGERIA, "--output", NIGERIA], "this command has read it"),
     (["fit", NIGERIA, "--plot", "x.doc"], "must end in"),
+    (["fit", NIGERIA, "--output", "x.csv"], "must be a NetCDF file such as 'x.nc', got 'x.csv'"),
     (["fit", NIGERIA, "--plot", "no/such/folder/x.png"], "cannot be written"),
     (["fit", NIGERIA, "--page", "x.doc"], "must end in"),
     (["fit", NIGERIA, "--plot", "/tmp/x.svg", "--page", "/tmp/../tmp/x.svg"], "must end in"),

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from ldpbayes import files
 from ldpbayes.cli import options, printing
 from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError
@@ -65,12 +64,7 @@ def command(
     collection = options.read(file)
     if isinstance(collection, Cells):
         raise ArgumentError("file must hold one table; its channels are split into cells by a grouping column.")
-    options.check_page(page)
-    if plot is not None:
-        from ldpbayes.plots import check_ending
-
-        check_ending(plot)
-    files.check_outputs(output, plot, page)
+    options.check_outputs(output, plot, page)
     tree = associate(
         collection,
         names=name,

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ldpbayes import files
 from ldpbayes.cli import options, printing
 from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError
@@ -127,12 +126,7 @@ def command(
         choice = select_method(collection, belief, exclude=excluded)
         return printing.display(of_choice(choice, title=collection.title or collection.id))
     table = options.fakes_table(collection) if fakes else None
-    options.check_page(page)
-    if plot is not None:
-        from ldpbayes.plots import check_ending
-
-        check_ending(plot)
-    files.check_outputs(output, plot, page)
+    options.check_outputs(output, plot, page)
     tree = fit(
         collection,
         belief,

@@ -96,14 +96,9 @@ def command(
     timings = timings or suffix in TIMINGS
     levels = _levels(quantiles)
     columns = _columns(by)
-    options.check_page(page)
-    if plot is not None:
-        from ldpbayes.plots import check_ending
-
-        check_ending(plot)
     if output is not None and output.suffix.lower() not in (".csv", ".parquet", ".pq"):
         raise ArgumentError(f"output must end in .csv or .parquet, got {shown(str(output))}.")
-    files.check_outputs(output, plot, page)
+    options.check_outputs(output, plot, page, saved=False)
     stated: dict[str, Any] = {
         "rate": rate,
         "epsilon": epsilon,

@@ -88,6 +88,29 @@ def check_page(page):
         check(page)
 
 
+def check_outputs(output, plot, page, *, saved=True):
+    """Refuse outputs with a wrong ending, or where they cannot be written, before a command takes its time.
+
+    Parameters
+    ----------
+    output, plot, page : path, optional
+    saved : bool
+        Whether the output is a result as NetCDF, and not a table.
+    """
+    check_page(page)
+    if plot is not None:
+        from ldpbayes.plots import check_ending
+
+        check_ending(plot)
+    if output is not None and saved:
+        from ldpbayes.pages.renderers import renderers
+
+        if output.suffix.lower() in {suffix for renderer in renderers().values() for suffix in renderer.suffixes}:
+            name = shown(output.with_suffix(".nc").name)
+            raise ArgumentError(f"output must be a NetCDF file such as {name}, got {shown(output.name)}; page takes tables.")
+    files.check_outputs(output, plot, page)
+
+
 def read(file, by=None, **sample):
     """Return the Collection or, where columns split its reports, the Cells that a FILE argument names."""
     from ldpbayes.examples import load_example

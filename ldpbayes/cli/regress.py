@@ -83,14 +83,9 @@ def command(
     table = {"protocol": protocol, "categories": categories, "report": report, "count": count}
     table |= {"weights": weights, "strata": strata, "cluster": cluster}
     data, collection = _read(file, formula, table, parameter)
-    options.check_page(page)
-    if plot is not None:
-        from ldpbayes.plots import check_ending
-
-        check_ending(plot)
     if output is not None and method == "mle":
         raise ArgumentError("output must be left out with method mle, which has no draws; use --json or --page.")
-    files.check_outputs(output, plot, page)
+    options.check_outputs(output, plot, page)
     seed, given = options.chosen_seed(seed), seed
     found = regress(
         formula,
