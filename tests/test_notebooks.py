@@ -1,5 +1,7 @@
 """The notebooks run from start to end, and what is stored in them is clean."""
 
+import ast
+import importlib
 import pathlib
 import shutil
 
@@ -24,6 +26,17 @@ def test_stored_outputs_are_clean(path):
     assert path.stat().st_size < 500_000
     text = "".join(o.get("text", "") for o in outputs)
     assert not [word for word in ("site-packages", str(ROOT), str(pathlib.Path.home()) + "/") if word in text]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_what_a_notebook_imports_is_there(path):
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    source = "\n".join(line for cell in cells for line in cell.splitlines() if not line.lstrip().startswith(("%", "!")))
+    named = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    imported = [(node.module, alias.name) for node in named for alias in node.names if node.module.startswith("ldpbayes")]
+    assert imported or "import ldpbayes" in source
+    for module, name in imported:
+        assert hasattr(importlib.import_module(module), name) or importlib.import_module(f"{module}.{name}")
 
 
 @pytest.mark.notebook

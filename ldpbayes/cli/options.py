@@ -107,7 +107,9 @@ def check_outputs(output, plot, page, *, saved=True):
 
         if output.suffix.lower() in {suffix for renderer in renderers().values() for suffix in renderer.suffixes}:
             name = shown(output.with_suffix(".nc").name)
-            raise ArgumentError(f"output must be a NetCDF file such as {name}, got {shown(output.name)}; page takes tables.")
+            raise ArgumentError(
+                f"output must be a NetCDF file such as {name}, got {shown(output.name)}; --page writes tables."
+            )
     files.check_outputs(output, plot, page)
 
 

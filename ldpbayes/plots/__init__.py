@@ -17,6 +17,7 @@ from ldpbayes.plots.base import (
     GREEN,
     LABEL,
     ORANGE,
+    PALETTE,
     RED,
     SMALL,
     TITLE,
@@ -36,6 +37,7 @@ from ldpbayes.plots.regression import plot_coefficients, plot_predictions
 from ldpbayes.plots.sensitivity import plot_sensitivity
 
 __all__ = [
+    "PALETTE",
     "PANELS",
     "check_ending",
     "plot_association",

@@ -68,14 +68,20 @@ class Maximum:
 
     def __repr__(self) -> str:
         found = self.summary()
-        level, half = f"{self.ci_prob * 100:g} %", max(8, *(len(name) for name in self.terms))
+        level = f"{self.ci_prob * 100:g} %"
+        width = max(len(str(name)) for name in (*self.terms, *found["category"].values)) + 2
+        errors = found["sd"].values[found["sd"].values > 0]
+        # Three digits of the least standard error, and the same number of decimals for all.
+        places = int(np.clip(2 - np.floor(np.log10(errors.min())), 1, 9)) if errors.size else 4
         lines = [f"{self.formula}: log odds against {self.reference}"]
         for category in found["category"].values:
-            lines.append(f"{category!s:<{half}} {'estimate':>10} {'s.e.':>9} {'lower ' + level:>12} {'upper ' + level:>12}")
+            lines.append(f"{category!s:<{width}} {'estimate':>10} {'s.e.':>9} {'lower ' + level:>12} {'upper ' + level:>12}")
             part = found.sel(category=category)
             for k, name in enumerate(self.terms):
-                mean, sd, low, high = (float(part[key].values[k]) for key in ("mean", "sd", "lower", "upper"))
-                lines.append(f"  {name:<{half - 2}} {mean:>10.5g} {sd:>9.4g} {low:>12.5g} {high:>12.5g}")
+                mean, sd, low, high = (
+                    f"{float(part[key].values[k]):.{places}f}" for key in ("mean", "sd", "lower", "upper")
+                )
+                lines.append(f"  {name:<{width - 2}} {mean:>10} {sd:>9} {low:>12} {high:>12}")
         return "\n".join([*lines, self.outcome, self.fit])
 
     @property
