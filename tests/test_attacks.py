@@ -160,7 +160,7 @@ def test_bad_attacks_are_one_sentence():
     ):
         with pytest.raises(ArgumentError, match=words):
             plain.with_noncompliers({"fake": law})
-    with pytest.raises(ArgumentError, match="a law for every channel"):
+    with pytest.raises(ArgumentError, match="laws must name channels of the collection"):
         plain.with_noncompliers({"fake": {"other": "a"}})
     with pytest.raises(ArgumentError, match="targets must be given with"):
         lb.attack("maximal gain")

@@ -97,7 +97,10 @@ def test_rank_deficient_channel_warns_and_the_posterior_is_the_prior_there():
         ({"prior": 0}, "prior must be a finite number above 0"),
         ({"ci_prob": 0}, "ci_prob must be"),
         ({"draws": -1}, "draws must be an integer >= 1"),
-        ({"draws": 0, "method": "surrogate"}, "draws=0 goes with the methods auto, exact and summary"),
+        (
+            {"draws": 0, "method": "surrogate"},
+            "draws=0 goes with the methods auto, exact, mixture, summary",
+        ),
         ({"random_seed": -1}, "random_seed must be"),
     ],
 )
