@@ -20,9 +20,9 @@ MOST_PROPOSALS = 16
 #: … so that the effective draws reach this share of those that are kept.
 WANTED = 0.5
 #: Proposals are fitted anew to weighted draws at most this often, unless their k-hat is below the first of these and …
-MAX_REFITS, GOOD_K_HAT = 3, 0.5
+MAX_REFITS, GOOD_K_HAT = 5, 0.5
 #: … while there are this many effective draws for each unknown.
-LEAST_FOR_REFIT = 8
+LEAST_FOR_REFIT = 2
 #: This share of the proposals comes from the prior, where the reports leave some unknown with this share of its prior sd.
 DEFENCE, WEAK = 0.1, 0.25
 
