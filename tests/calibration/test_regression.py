@@ -29,7 +29,7 @@ CASES = {
     "binary": ("answer ~ x + g", warner(0.85), 200, 400, 500),
     "three categories": ("answer ~ x", lb.GRR(3, 2.0), 200, 200, 500),
     "sets": ("answer ~ x", UnaryEncoding.optimized(3, 2.0), 200, 200, 500),
-    "groups": ("answer ~ x + (1 | g)", warner(0.9), 150, 200, 125),
+    "groups": ("answer ~ x + (1 | g)", warner(0.9), 150, 200, 250),
 }
 
 
