@@ -102,6 +102,7 @@ def check_outputs(output, plot, page, *, saved=True):
         from ldpbayes.plots import check_ending
 
         check_ending(plot)
+    files.check_outputs(output, plot, page)
     if output is not None and saved:
         from ldpbayes.pages.renderers import renderers
 
@@ -110,7 +111,6 @@ def check_outputs(output, plot, page, *, saved=True):
             raise ArgumentError(
                 f"output must be a NetCDF file such as {name}, got {shown(output.name)}; --page writes tables."
             )
-    files.check_outputs(output, plot, page)
 
 
 def read(file, by=None, **sample):
