@@ -203,6 +203,7 @@ def read_channels(
                 (None, None, []) if sample is None else (places(tally, reports), counts, [p[2] for p in parts for _ in p[1]])
             )
             out[-1][key] = tally, *where_from
+            check_total(sum(int(part[1].sum()) for part in parts), tally.n_reports)
     return out
 
 
@@ -239,6 +240,7 @@ def read_parts(
                 read.take([protocol], list(protocol.report_fields), None, {level[0]: text}, i)
     else:
         read.take(protocols, list(protocols[0].report_fields) if report is None else report, level)
+    check_total(read.n_read, sum(int(part[1].sum()) for cells in read.found for parts in cells.values() for part in parts))
     return read.found
 
 
@@ -250,12 +252,14 @@ class _Reading:
         self.count, self.where, self.by, self.names = count, where, by, names
         self.found: list[dict[tuple, list]] = [{} for _ in names]
         self.totals = [0] * len(names)
+        self.n_read = 0
 
     def take(self, protocols, report, level=None, where=None, first=0):
         """Read the rows that match ``where`` on top of the common condition; channels are counted from ``first``."""
         by = self.by if level is None else (level[0], *self.by)
         condition = {**self.where, **(where or {})}
         for groups in self.source.distinct(report, count=self.count, where=condition, by=by, labelled=self.labelled):
+            self.n_read += int(groups.counts.sum())
             columns = [sure(column) for column in groups.columns] if self.positions else groups.columns
             if level is None:
                 self._add(first, protocols[0], report, groups, columns, groups.keys, None)
@@ -294,6 +298,28 @@ def located(err: DataError, groups: Groups, here: np.ndarray | None = None) -> D
         line, row = groups.line(position), groups.row(position)
     message = err.message if row is None else f"row {row:,}: {err.message}"
     return DataError(message, source=groups.source, line=line, field=err.field)
+
+
+def check_total(n_read: int, n_out: int, source: object = None) -> None:
+    """Refuse to go on where reports were lost or doubled between their reading and the result.
+
+    Parameters
+    ----------
+    n_read, n_out : int
+        Reports as they were read, and those in the result.
+    source : path-like, optional
+
+    Raises
+    ------
+    DataError
+        Where the two differ.
+    """
+    if n_read != n_out:
+        raise DataError(
+            f"{n_read:,} reports were read and {n_out:,} came out: the data changed while they were read, or ldpbayes is at "
+            "fault; please report it",
+            source=source,
+        )
 
 
 def _place(level, cell):

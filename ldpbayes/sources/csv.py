@@ -13,7 +13,7 @@ import numpy as np
 from ldpbayes import files
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.errors import DataError, listed, shown
-from ldpbayes.sources.base import AbstractSource, Groups
+from ldpbayes.sources.base import AbstractSource, Groups, check_total
 
 _CHUNK = 2**16  # rows of a CSV file that are in memory together
 _LOOK = 2**10  # rows of a chunk that are looked at before it is grouped
@@ -52,7 +52,9 @@ class CsvSource(AbstractSource):
             for name, column in zip(by, keys, strict=True):
                 if "" in column:
                     raise DataError("holds missing values", source=self.path, line=lines[column.index("")], field=name)
-            yield _group(cells[: len(columns)], keys, counts, lines)
+            groups = _group(cells[: len(columns)], keys, counts, lines)
+            check_total(len(lines) if counts is None else int(counts.sum()), int(groups.counts.sum()), self.path)
+            yield groups
 
     def names(self):
         with _foreign(self.path), _opened(self.path) as handle:

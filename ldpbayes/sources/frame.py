@@ -1,7 +1,6 @@
 """Data frames as sources of reports: pandas, Polars, PyArrow, DuckDB and anything else that narwhals reads."""
 
-import datetime
-import decimal
+import contextlib
 import functools
 
 import numpy as np
@@ -10,10 +9,9 @@ from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
-from ldpbayes.sources.base import AbstractSource, Groups, foreign, located, optional
+from ldpbayes.sources.base import AbstractSource, Groups, check_total, foreign, located, optional
 from ldpbayes.sources.channels import labels_of, names_of, read_table
-
-_SCALARS = (str, int, float, np.integer, np.floating, decimal.Decimal, datetime.date)
+from ldpbayes.sources.keys import check_kinds, kinds_of, plain_keys
 
 
 class FrameSource(AbstractSource):
@@ -72,6 +70,9 @@ class FrameSource(AbstractSource):
                 groups, counts = _grouped(nw, frame, [*report, *keys], count)
             else:
                 groups, counts = _ungrouped(nw, frame, count)
+            if not isinstance(frame, nw.LazyFrame):
+                sent = len(frame) if not count else frame["count"].to_numpy().astype(np.int64).sum()
+                check_total(int(sent), int(counts.sum()))
             if not len(groups):
                 return
             held = dict(zip([*columns, *by], [*report, *keys], strict=True))
@@ -337,7 +338,7 @@ def _column(nw, series, name, labelled):
             return Integers(np.array(values, dtype=np.int64), labelled)
         if any(isinstance(value, bytes) for value in values):  # a dictionary of bytes
             return _from_arrow(series, name, labelled)
-        return list(map(str, values))
+        return list(map(str, plain_keys(values, name)))
     return _from_arrow(series, name, labelled)
 
 
@@ -436,10 +437,19 @@ def _keys(series, name):
     if series.null_count():
         first = int(series.is_null().arg_true()[0])
         raise DataError("holds missing keys; fill them in or leave these rows out", line=first, field=name)
-    values = series.to_list()
-    for i, value in enumerate(values):
-        if value is None or value != value:
-            raise DataError("holds missing keys; fill them in or leave these rows out", line=i, field=name)
-        if not isinstance(value, _SCALARS):
-            raise DataError(f"must hold texts, numbers or dates, got {shown(value)}", field=name)
-    return values
+    keys = plain_keys(_exact(series), name)
+    if None in keys:
+        raise DataError("holds missing keys; fill them in or leave these rows out", line=keys.index(None), field=name)
+    if len({type(key) for key in keys}) > 1:
+        check_kinds(kinds_of((key,) for key in keys), [name])
+    return keys
+
+
+def _exact(series):
+    """Return a series as Arrow holds it, whose times keep their nanoseconds, or as a list where it holds objects."""
+    import narwhals as nw
+
+    if isinstance(series.dtype, nw.Datetime):
+        with contextlib.suppress(Exception):  # a zone that Arrow does not know
+            return series.to_arrow()
+    return series.to_list()

@@ -5,7 +5,8 @@ import numpy as np
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.repeated import histories_of
-from ldpbayes.sources.base import read_parts
+from ldpbayes.protocols.repeated.fresh import user_array
+from ldpbayes.sources.base import check_total, read_parts
 
 
 def single_protocols(protocols):
@@ -78,12 +79,13 @@ def read_users(source, protocols, report=None, *, user, by=(), categories=None, 
             reports = [part for _, held in users for part, _ in held]
             counts = np.concatenate([many for _, held in users for _, many in held])
             sizes = [sum(len(many) for _, many in held) for _, held in users]
-            who = np.repeat(np.array([one for one, _ in users]), sizes)
+            who = np.repeat(user_array([one for one, _ in users]), sizes)
             merged = np.concatenate(reports)
             if (counts != 1).any():
                 merged, who = np.repeat(merged, counts, axis=0), np.repeat(who, counts)
             try:
                 law, histories = histories_of(protocol, merged, who)
+                check_total(int(counts.sum()), int(law.lengths(histories).sum()))
             except DataError as err:
                 raise DataError(err.message, field=user) from None
             out[-1][cell] = Tally.trusted(law, histories, np.ones(len(histories), dtype=np.int64), name, categories)

@@ -369,9 +369,28 @@ def _is_no_name(name):
     return name is None or name != name or (isinstance(name, (str, bytes)) and not name.strip())
 
 
+def user_array(user):
+    """Return the names of users as an array in which different ones stay different.
+
+    NumPy makes texts of numbers beside texts, numbers of booleans beside numbers, doubles of some large whole numbers, and
+    leaves out a NUL at the end of a text.
+    """
+    if not isinstance(user, (list, tuple)):
+        return np.asarray(user)
+    kinds = {type(name) for name in user if not (name is None or (isinstance(name, float) and name != name))}
+    if len(kinds) > 1 and not all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
+        raise ArgumentError("user must hold names of one kind, numbers or texts, got several.")
+    array = np.asarray(user)
+    odd = "US" if kinds != {str} or any(name.endswith("\0") for name in user if name) else ""
+    if array.ndim == 1 and array.dtype.kind in odd + ("f" if int in kinds else ""):
+        array = np.empty(len(user), dtype=object)
+        array[:] = user
+    return array
+
+
 def users_of(user, n_reports):
     """Return (names, position in names of every report's user), or refuse a missing user and a wrong number of them."""
-    array = np.asarray(user)
+    array = user_array(user)
     if array.ndim != 1 or len(array) != n_reports:
         raise ArgumentError(f"user must be one name for each of {n_reports} reports, got shape {array.shape}.")
     if array.dtype.kind in "fc":

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import math
 
 import numpy as np
 
 from ldpbayes.errors import DataError, listed, shown
+from ldpbayes.sources import keys as plain
 from ldpbayes.sources.base import optional
 from ldpbayes.sources.frame import arrow_column
 
@@ -133,12 +132,16 @@ def cells(batch, by):
 
 
 def encoded_key(batch, name):
-    """Return (codes, list of the distinct values) of a grouping column."""
+    """Return (codes, list of the distinct values) of a grouping column; None is a value that does not occur."""
     found = encoded(column(batch, name), name)
     if found is None:
         raise DataError("must hold texts, numbers or dates, got lists", field=name)
-    codes, values = found
-    return codes, [_key(value, name) for value in values.to_pylist()]
+    codes, values = plain.unique_codes(found[0], plain.plain_keys(found[1], name))
+    if None in values:
+        rows = np.flatnonzero(codes == values.index(None))
+        if rows.size:
+            raise DataError("holds missing values", line=int(rows[0]), field=name)
+    return codes, values
 
 
 def first_rows(place, n, n_rows):
@@ -261,14 +264,3 @@ def _at_column(err, protocol, names):
     """Return an error of a protocol with the name of the table's column."""
     columns = dict(zip(protocol.report_fields, names, strict=True))
     return DataError(err.message, line=err.line, field=columns.get(err.field, names[0]))
-
-
-def _key(value, name):
-    """Return a cell of a grouping column as a plain value."""
-    if value is None or value != value:
-        raise DataError("holds missing values", field=name)
-    if isinstance(value, decimal.Decimal) and value == value.to_integral_value():
-        return int(value)
-    if not isinstance(value, (str, int, float, decimal.Decimal, datetime.date)):
-        raise DataError(f"must hold texts, numbers or dates, got {shown(value)}", field=name)
-    return value

@@ -13,6 +13,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.sources.base import check_total
 from ldpbayes.sources.channels import labels_of
 from ldpbayes.sources.parameters import protocol_of, protocol_text, states_protocols
 from ldpbayes.sources.scanning.checkpoint import Checkpoint
@@ -152,11 +153,11 @@ class Scan:
         if fold.countable:
             table = self.table.counted(fold.columns)
             if table is not None:
-                return fold.counted(table)
+                return self._whole(fold.counted(table))
         work = functools.partial(fold.partial, at=at)
         total = self.table.total(work, fold.columns)
         if total is not None:
-            return total
+            return self._whole(total)
         pieces = self.table.pieces(fold.columns)
         done: set[str] = set()
         total = None
@@ -177,7 +178,13 @@ class Scan:
                 self._state.add(name, done, sofar)
 
         found = combined(partials() if total is None else _after(total, partials()), note)
-        return fold.nothing(at) if found is None else found
+        return self._whole(fold.nothing(at) if found is None else found)
+
+    def _whole(self, total: Partial) -> Partial:
+        """Return the total of a pass, which must have read every row of a source that knows its rows."""
+        if self.table.n_rows is not None:
+            check_total(self.table.n_rows, total.n_rows)
+        return total
 
     def _marks(self) -> list[str]:
         fold = self.fold

@@ -16,7 +16,8 @@ from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, sho
 from ldpbayes.likelihoods import Summary, passes
 from ldpbayes.protocols import hashing
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.sources.base import optional, sorted_keys
+from ldpbayes.sources.base import check_total, optional, sorted_keys
+from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.parameters import COLUMN, parse_protocol, protocol_text
 from ldpbayes.sources.scanning import columns, pilots
 from ldpbayes.sources.scanning.found import Found
@@ -118,6 +119,8 @@ class Fold:
                     raise _located(err, piece.source, first) from None
                 total = found if total is None else total + found
                 first += batch.num_rows
+        if piece.n_rows is not None:
+            check_total(piece.n_rows, first - piece.first_row, piece.source)
         return self.nothing(at) if total is None else total
 
     def nothing(self, at: Pilots | None = None) -> Partial:
@@ -161,13 +164,19 @@ class Fold:
         group = np.zeros(len(reports), dtype=np.int64) if group is None else group
         if at is None:
             samples = self._sampled(group, len(keys), reports, piece, first)
-            return Partial(tuple(keys), self._supports(reports, group, sizes), samples=samples, most=self.sample)
+            sums = self._supports(reports, group, sizes)
+            return self._partial(keys, batch.num_rows, sums=sums, samples=samples, most=self.sample)
         return self._expanded(keys, sizes, group, reports, at)
 
     def _tallied(self, batch, weights=None):
         named = self.report, self.labels, self.labelled
-        keys, *found = columns.distinct_reports(self.protocol, batch, self.by, *named, weights)
-        return Partial(tuple(keys), {}, {}, *found)
+        keys, group, reports, counts = columns.distinct_reports(self.protocol, batch, self.by, *named, weights)
+        n_rows = batch.num_rows if weights is None else int(weights.sum())
+        return self._partial(keys, n_rows, group=group, reports=reports, counts=counts)
+
+    def _partial(self, keys, n_rows, **held):
+        """Return the partial of a batch; its cells are distinct."""
+        return Partial(tuple(keys), n_rows=n_rows, kinds=kinds_of(keys) if self.by else (), **held)
 
     def _supports(self, reports, group, sizes):
         """Return the sums of the first pass: the supports, or where reports have none the expansion at the uniform."""
@@ -198,12 +207,13 @@ class Fold:
             sums = found._asdict()
         else:
             sums = passes.likelihood_pass(reports, group, points, supports.beta, spread)._asdict()
-        rows = (None, None, None)
+        rows = {}
         whole = np.array([key in at.kept for key in keys])
         if whole.any():
             held = np.flatnonzero(whole[group])
-            rows = group[held].astype(np.int64), reports[held], np.ones(len(held), dtype=np.int64)
-        return Partial(tuple(keys), {"n": sizes, **sums}, {}, *rows, merged=False)
+            ones = np.ones(len(held), dtype=np.int64)
+            rows = {"group": group[held].astype(np.int64), "reports": reports[held], "counts": ones}
+        return self._partial(keys, len(reports), sums={"n": sizes, **sums}, **rows, merged=False)
 
     def _sampled(self, group, n_groups, reports, piece, first):
         """Return the samples of the cells of a batch; a report's key depends on the seed and its place in the source."""
@@ -318,7 +328,6 @@ class Fold:
             Where the table is empty, or changed between the passes.
         """
         self._check_rows(first)
-        self._check_keys(first.keys)
         if self.countable:
             return self._found({key: self._collection(key, rows) for key, rows in self._rows(first.settle()).items()}, first)
         if second is None or at is None:
@@ -383,18 +392,15 @@ class Fold:
         places = {key: i for i, key in enumerate(first.keys)}
         samples = {key or ALL: first.samples[places[key]] for key in keys if places[key] in first.samples}
         named = {key or ALL: cells[key] for key in keys}
-        return Found(named, self.by or None, None, self.labels, protocol=self.protocol, samples=samples)
+        found = Found(named, self.by or None, None, self.labels, protocol=self.protocol, samples=samples)
+        check_total(first.n_rows, round(found.n_reports))
+        return found
 
     def _check_rows(self, first):
+        """Refuse a table without rows, and keys that are equal in Python though their columns are of several kinds."""
         if not first.keys:
             raise DataError("the source has no rows")
-
-    def _check_keys(self, keys):
-        """Refuse keys of one column that hold texts in some rows and numbers in others."""
-        for name, values in zip(self.by, zip(*keys, strict=True), strict=True):
-            kinds = {"text" if isinstance(value, str) else "number or date" for value in values}
-            if len(kinds) > 1:
-                raise DataError("holds texts in some rows and numbers or dates in others", field=name)
+        check_kinds(first.kinds, self.by)
 
 
 def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, spread, labelled, stated) -> Fold:

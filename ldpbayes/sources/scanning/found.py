@@ -12,6 +12,7 @@ from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import sorted_keys
+from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.scanning.partials import ReportSample
 
 
@@ -83,6 +84,8 @@ class Found(Cells):
             return NotImplemented
         if (self.by, self.categories, self.protocol) != (other.by, other.categories, other.protocol):
             raise ArgumentError("scans must have the same protocol, grouping columns and categories to be added.")
+        kinds = [mine | theirs for mine, theirs in zip(kinds_of(self), kinds_of(other), strict=True)]
+        check_kinds(kinds if self.by else (), self.by)
         groups: dict[tuple, list[tuple[Found, tuple]]] = {}
         for found in (self, other):
             for key in found:

@@ -14,6 +14,8 @@ import numpy as np
 
 from ldpbayes.errors import DataError
 from ldpbayes.protocols.base import distinct
+from ldpbayes.sources.base import optional
+from ldpbayes.sources.keys import finer
 
 #: Rows of a table of counts that wait before they are merged.
 _WAITING = 2**16
@@ -97,6 +99,12 @@ class Partial:
         By the position of the cell.
     most : int
         Largest size of a sample.
+    settled : int
+        Kept reports after the last merge.
+    n_rows : int
+        Reports that were read.
+    kinds : tuple of frozenset
+        What each grouping column holds; see ``sources.keys``.
     """
 
     keys: tuple[tuple, ...]
@@ -109,6 +117,8 @@ class Partial:
     samples: Mapping[int, ReportSample] = field(default_factory=dict)
     most: int = 0
     settled: int = 0
+    n_rows: int = 0
+    kinds: tuple[frozenset[str], ...] = ()
 
     def __add__(self, other: Partial) -> Partial:
         """Return the partial of both pieces."""
@@ -123,7 +133,10 @@ class Partial:
             samples[at] = samples[at].joined(sample, self.most) if at in samples else sample
         (group, reports, counts), settled = self._rows(other, moved)
         most = max(self.most, other.most)
-        return Partial(tuple(places), sums, errors, group, reports, counts, self.merged, samples, most, settled)
+        n_rows = self.n_rows + other.n_rows
+        kinds = tuple(mine | theirs for mine, theirs in zip(self.kinds, other.kinds, strict=False))
+        held = group, reports, counts, self.merged, samples, most, settled
+        return Partial(tuple(places), sums, errors, *held, n_rows, kinds or self.kinds or other.kinds)
 
     def __radd__(self, other: int) -> Partial:
         """Let sum() start from 0."""
@@ -189,6 +202,8 @@ class Partial:
             "merged": self.merged,
             "most": self.most,
             "settled": self.settled,
+            "rows": self.n_rows,
+            "kinds": [sorted(kinds) for kinds in self.kinds],
         }
         arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         out = io.BytesIO()
@@ -223,6 +238,8 @@ class Partial:
                 samples,
                 header["most"],
                 header["settled"],
+                header["rows"],
+                tuple(map(frozenset, header["kinds"])),
             )
         except Exception as err:
             raise DataError("is not a partial result of a scan") from err
@@ -254,17 +271,24 @@ def _spread(values, moved, n):
     if moved is None and len(values) == n:
         return values
     out = np.zeros((n, *values.shape[1:]), dtype=values.dtype)
-    out[slice(len(values)) if moved is None else moved] = values
+    np.add.at(out, slice(len(values)) if moved is None else moved, values)
     return out
 
 
-_READ = {"date": datetime.date.fromisoformat, "datetime": datetime.datetime.fromisoformat, "decimal": decimal.Decimal}
+_READ: dict[str, Callable] = {
+    "date": datetime.date.fromisoformat,
+    "datetime": datetime.datetime.fromisoformat,
+    "decimal": decimal.Decimal,
+    "nanoseconds": lambda text: optional("pandas", "Reading times of nanoseconds").Timestamp(text),
+}
 
 
 def _plain(part):
     """Return an entry of a key as JSON holds it."""
     if isinstance(part, decimal.Decimal):
         return {"decimal": str(part)}
+    if isinstance(part, datetime.date) and finer(part):
+        return {"nanoseconds": part.isoformat()}
     for kind in (datetime.datetime, datetime.date):
         if isinstance(part, kind):
             return {kind.__name__: part.isoformat()}

@@ -12,6 +12,7 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.likelihoods import Summary
 from ldpbayes.sources.base import foreign, optional
+from ldpbayes.sources.keys import plain_keys
 from ldpbayes.sources.parameters import parse_protocol, protocol_text
 from ldpbayes.sources.scanning.found import Found
 from ldpbayes.sources.scanning.partials import ReportSample
@@ -138,7 +139,7 @@ def _found(table):
     labels = stated.categories or tuple(str(i) for i in range(protocol.n_categories))
     cells, samples = {}, {}
     for row in rows:
-        key = tuple(row[name] for name in by) or ("all",)
+        key = tuple(plain_keys([row[name] for name in by], ", ".join(by))) or ("all",)
         if any(part is None for part in key):
             raise DataError("holds a cell without a key")
         if key in cells:

@@ -1,0 +1,124 @@
+"""Keys of cells: entries of grouping columns as plain Python values that are equal where the entries are."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ldpbayes.errors import DataError, shown
+from ldpbayes.sources.base import foreign
+
+#: Digits before the point of a decimal number that is read as a whole one.
+_DIGITS = 80
+
+
+def plain_keys(array: Any, name: str) -> list:
+    """Return the entries of an Arrow array, or of a list of Python values, as plain keys; None where one is missing.
+
+    Two keys are equal where their entries are: −0.0 is 0.0, a decimal without places is a whole number, and a time with a
+    zone is its wall time with its distance from UTC, so that the two half past twos of a night in autumn are two.
+
+    Parameters
+    ----------
+    array : pyarrow.Array, pyarrow.ChunkedArray or list
+    name : str
+        The column, for messages.
+
+    Raises
+    ------
+    DataError
+        On an entry that is neither a text, a number nor a date.
+    """
+    with foreign("holds dates that are not read"):
+        values = array if isinstance(array, list) else array.to_pylist()
+    return [_plain(value, name) for value in values]
+
+
+def _plain(value, name):
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    if isinstance(value, (float, np.floating)):
+        return float(value) + 0.0 if value == value else None
+    if isinstance(value, (np.integer, np.bool_)):
+        return value.item()
+    if isinstance(value, decimal.Decimal):
+        if value.is_nan():
+            return None
+        whole = value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value()
+        return int(value) if whole else value
+    if isinstance(value, datetime.datetime):
+        return _time(value)
+    if isinstance(value, (str, int, datetime.date)):
+        return value
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and value is pandas.NA:
+        return None
+    raise DataError(f"must hold texts, numbers or dates, got {shown(value)}", field=name)
+
+
+def _time(value):
+    """Return a time with its distance from UTC instead of its zone, and none finer than a microsecond as Python's own."""
+    if value != value:  # pandas.NaT
+        return None
+    offset = value.utcoffset()
+    zone = None if offset is None else datetime.timezone(offset)
+    value = value if zone is None else value.astimezone(zone)
+    return value if finer(value) or type(value) is datetime.datetime else value.to_pydatetime()
+
+
+def finer(value: datetime.date) -> bool:
+    """Return whether a time has nanoseconds, as those of pandas alone can."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.Timestamp) and value.nanosecond > 0
+
+
+def unique_codes(codes: np.ndarray, keys: Sequence) -> tuple[np.ndarray, list]:
+    """Return (codes, keys) in which every key comes once; a dictionary may hold a value twice.
+
+    Parameters
+    ----------
+    codes : (m,) array of int
+        The place of each row's entry among the keys.
+    keys : sequence
+    """
+    places: dict = {}
+    moved = [places.setdefault(key, len(places)) for key in keys]
+    return (codes, list(keys)) if len(places) == len(moved) else (np.array(moved)[codes], list(places))
+
+
+def kind_of(key: Any) -> str:
+    """Return the kind of a key; values of two kinds may be equal in Python, as True, 1 and 1.0 are."""
+    if isinstance(key, str):
+        return "texts"
+    if isinstance(key, bool):
+        return "booleans"
+    if isinstance(key, (int, decimal.Decimal)):
+        return "whole or decimal numbers"
+    if isinstance(key, float):
+        return "floating-point numbers"
+    return "times" if isinstance(key, datetime.datetime) else "dates"
+
+
+def kinds_of(keys: Iterable[tuple]) -> tuple[frozenset[str], ...]:
+    """Return the kinds of keys that each grouping column has."""
+    return tuple(frozenset(map(kind_of, column)) for column in zip(*keys, strict=True))
+
+
+def check_kinds(kinds: Iterable[frozenset[str]], by: Sequence[str]) -> None:
+    """Refuse a grouping column whose entries are of several kinds: equal ones of them would be one cell.
+
+    Raises
+    ------
+    DataError
+        Naming the column.
+    """
+    for name, held in zip(by, kinds, strict=True):
+        if len(held) > 1:
+            first, second, *_ = sorted(held)
+            raise DataError(f"holds {first} in some rows and {second} in others", field=name)
