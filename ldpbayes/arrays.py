@@ -9,3 +9,5 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 #: Packed bits, as ``np.packbits`` gives them.
 BitArray = NDArray[np.uint8]
+#: True or False.
+BoolArray = NDArray[np.bool_]

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import betaincinv, ndtri
 
 from ldpbayes import checks
-from ldpbayes.arrays import FloatArray, IntArray
+from ldpbayes.arrays import BoolArray, FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.priors import as_prior
@@ -26,6 +26,8 @@ POINTS = 61
 ROUNDS, STEPS = 4, (1.0, 0.5, 0.25, 0.1)
 #: Rounds end where a first-order move gains less than this.
 TOLERANCE = 1e-6
+#: An end this near to its bound is the extreme.
+REACHED = 1e-9
 _CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*(.+?)\s*")
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+\s*%?")
 
@@ -39,11 +41,11 @@ class PosteriorRange:
     mean : float
         With all reports.
     low, high : (k,) arrays
-        Posterior means at the ends, for each share of fakes.
+        Posterior means at the ends, for each share of fakes: some set of fakes leaves each of them.
     credible_low, credible_high : (k,) arrays
         The outer ends of the equal-tailed credible intervals there; nan for a sum or a difference.
-    certified_low : bool
-        Whether the lower ends are known to be the least values.
+    bound_low, bound_high : (k,) arrays
+        No set of fakes leaves a mean beyond these; nan where no bound is known, as under α < 1 with several categories.
     gap : float
         The most that one more step of the search would gain at an end, to first order.
     """
@@ -53,8 +55,15 @@ class PosteriorRange:
     high: FloatArray
     credible_low: FloatArray
     credible_high: FloatArray
-    certified_low: bool
+    bound_low: FloatArray
+    bound_high: FloatArray
     gap: float
+
+    @property
+    def certified(self) -> BoolArray:
+        """Whether both ends are the extremes, shape (k,): the bounds are reached."""
+        apart = np.maximum(np.abs(self.low - self.bound_low), np.abs(self.high - self.bound_high))
+        return apart <= REACHED  # False where a bound is nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +155,8 @@ def contamination_hull(
     ci_prob : float
         Probability of the confidence limits.
     prior : str, float, array or AbstractPrior, optional
-        A Dirichlet prior: adds the range of the posterior mean, for a question about one quantity and reports that each
-        single out one category, such as GRR's. It is searched for.
+        A Dirichlet prior: adds the range of the posterior mean over all sets of at most so many fakes, with bounds where
+        they are known, for a question about one quantity and reports that each single out one category, such as GRR's.
 
     Returns
     -------
@@ -452,9 +461,8 @@ def _posterior_range(
     reports, counts = tally.reports, np.asarray(tally.counts, dtype=np.int64)
 
     def evaluate(removed: IntArray) -> "ExactMoments":
-        kept = counts > removed
-        rows = tally.protocol.rows(reports[kept], (counts - removed)[kept])
-        return exact_moments(rows, prior)
+        left = counts > removed
+        return exact_moments(tally.protocol.rows(reports[left], (counts - removed)[left]), prior)
 
     every: Any = tally.protocol.rows(reports, np.ones(len(counts))).separable()
     index, base, slope = every.index, every.base, every.slope
@@ -463,22 +471,36 @@ def _posterior_range(
         """Return by how much the mean rises with one more of each report."""
         return slope * (moments.covariance() @ weights)[index] / (base + slope * moments.mean[index])
 
+    def bound(share: FloatArray, m: int, side: int) -> float:
+        """Return an outer end of the mean of a sum of categories: nan unless removals are known to move it one way."""
+        if not associated:
+            return math.nan
+        group = np.flatnonzero(share[index] == (0.0 if side > 0 else 1.0))
+        same = len({(alpha[index[y]], slope[y] / base[y]) for y in group}) <= 1
+        removed = np.zeros_like(counts)
+        removed[group] = _levelled(counts[group], m) if same else np.minimum(counts[group], m)
+        return float(share @ evaluate(removed).mean)
+
+    # a report a category, each raising it, and log-concave factors: the shares are negatively associated
+    associated = bool(((alpha >= 1).all() or alpha.size == 2) and index.size == np.unique(index).size and (slope > 0).all())
     whole = evaluate(np.zeros_like(counts))
-    ends: dict[int, list[float]] = {-1: [], 1: []}
-    credible: dict[int, list[float]] = {-1: [], 1: []}
-    gaps, monotone = [0.0], (alpha >= 1).all()
-    for m in fakes:
-        for side in (-1, 1):  # the least, and the largest mean
-            moments, gap = (whole, 0.0) if m == 0 else _search(evaluate, slopes, weights, index, counts, m, side, whole)
-            gaps.append(gap)
-            ends[side].append(float(weights @ moments.mean))
-            tail = (1 - ci_prob) / 2
-            at = math.nan if own is None else float(moments.quantile(np.array([tail, 1 - tail]))[(side + 1) // 2, own])
-            credible[side].append(at)
-    held = int(counts[index == own].sum()) if own is not None else 0
-    certified = bool(own is not None and monotone and index.size == np.unique(index).size and held >= fakes.max())
-    low, high, credible_low, credible_high = (np.array(part) for part in (ends[-1], ends[1], credible[-1], credible[1]))
-    return PosteriorRange(float(weights @ whole.mean), low, high, credible_low, credible_high, certified, max(gaps))
+    none = np.zeros_like(counts), whole
+    reached: dict[int, tuple[IntArray, ExactMoments]] = {-1: none, 1: none}
+    ends, outer = np.empty((2, fakes.size)), np.empty((2, fakes.size))
+    credible, gap, tail = np.full((2, fakes.size), math.nan), 0.0, (1 - ci_prob) / 2
+    plus, minus = (weights > 0).astype(float), (weights < 0).astype(float)
+    for k in np.argsort(fakes, kind="stable"):
+        m = int(fakes[k])
+        for at, side in enumerate((-1, 1)):  # the least, and the largest mean
+            if m:
+                removed, moments, more = _search(evaluate, slopes, weights, index, counts, m, side, reached[side])
+                reached[side], gap = (removed, moments), max(gap, more)
+            moments = reached[side][1]
+            ends[at, k] = weights @ moments.mean
+            outer[at, k] = bound(plus, m, side) - (bound(minus, m, -side) if minus.any() else 0.0)
+            if own is not None:
+                credible[at, k] = moments.quantile(np.array([tail, 1 - tail]))[at, own]
+    return PosteriorRange(float(weights @ whole.mean), ends[0], ends[1], credible[0], credible[1], outer[0], outer[1], gap)
 
 
 def _search(
@@ -489,22 +511,32 @@ def _search(
     counts: IntArray,
     m: int,
     side: int,
-    whole: "ExactMoments",
-) -> "tuple[ExactMoments, float]":
-    """Return (moments, gap) where m reports are removed so that the mean is least (side −1) or largest (+1)."""
+    before: "tuple[IntArray, ExactMoments]",
+) -> "tuple[IntArray, ExactMoments, float]":
+    """Return (removal, moments, gap) where at most m reports are removed: the mean is least (side −1), or largest (+1).
+
+    ``before`` is the best removal of fewer reports: it is allowed here too, so that ranges grow with m.
+    """
 
     def best(gradient: FloatArray) -> IntArray:
-        """Return the removal of m reports with the largest gain to first order: removal takes back what a report adds."""
+        """Return the removal of at most m reports with the largest gain to first order."""
         out, left = np.zeros_like(counts), m
         for y in np.argsort(side * gradient, kind="stable"):
+            if not left or side * gradient[y] >= 0:
+                break
             out[y] = min(counts[y], left)
             left -= out[y]
-            if not left:
-                break
         return out
 
-    starts = best(slopes(whole)), _levelled(-side * weights[index], counts, m)
-    removed, moments = max(((f, evaluate(f)) for f in starts), key=lambda start: side * (weights @ start[1].mean))
+    def levelled(chosen: np.ndarray) -> IntArray:
+        out = np.zeros_like(counts)
+        out[chosen] = _levelled(counts[chosen], m)
+        return out
+
+    order = -side * weights[index]
+    starts = best(slopes(before[1])), levelled(order == order.max()), levelled(order > order.min())
+    trials = [before, *((removal, evaluate(removal)) for removal in starts)]
+    removed, moments = max(trials, key=lambda trial: side * (weights @ trial[1].mean))
     gap = math.inf
     for _ in range(ROUNDS):
         gradient = slopes(moments)
@@ -514,41 +546,33 @@ def _search(
             break
         value = weights @ moments.mean
         for step in STEPS:
-            trial = _whole(removed + step * (towards - removed), counts, m)
-            found = evaluate(trial)
-            if side * (weights @ found.mean - value) > 0:
-                removed, moments = trial, found
+            trial = _whole(removed + step * (towards - removed), counts)
+            there = evaluate(trial)
+            if side * (weights @ there.mean - value) > 0:
+                removed, moments = trial, there
                 break
         else:
             break
-    return moments, max(gap, 0.0)
+    return removed, moments, max(gap, 0.0)
 
 
-def _levelled(order: FloatArray, counts: IntArray, m: int) -> IntArray:
-    """Return a removal of m reports: from those of the largest ``order`` first, and among equals from the largest counts."""
-    out, left = np.zeros_like(counts), m
-    for value in np.unique(order)[::-1]:
-        here = np.flatnonzero(order == value)
-        if counts[here].sum() <= left:
-            out[here] = counts[here]
-        else:
-            low, high = 0, int(counts[here].max())  # the least level that leaves at most ``left`` reports above it
-            while low < high:
-                middle = (low + high) // 2
-                low, high = (low, middle) if np.maximum(counts[here] - middle, 0).sum() <= left else (middle + 1, high)
-            out[here] = np.maximum(counts[here] - low, 0)
-            more = here[counts[here] >= low][: left - int(out[here].sum())]
-            out[more] += 1
-        left = m - int(out.sum())
-        if not left:
-            break
+def _levelled(counts: IntArray, m: int) -> IntArray:
+    """Return the removal of m reports, or of all, that cuts the largest counts to one level."""
+    if counts.sum() <= m:
+        return counts.copy()
+    low, high = 0, int(counts.max())  # the least level with at most m reports above it
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if np.maximum(counts - middle, 0).sum() <= m else (middle + 1, high)
+    out = np.maximum(counts - low, 0)
+    out[np.flatnonzero(counts >= low)[: m - int(out.sum())]] += 1
     return out
 
 
-def _whole(removed: FloatArray, counts: IntArray, m: int) -> IntArray:
-    """Return whole numbers near a removal that add up to m."""
+def _whole(removed: FloatArray, counts: IntArray) -> IntArray:
+    """Return whole numbers near a removal with the same total, rounded."""
     out = np.floor(removed).astype(np.int64)
-    short = m - int(out.sum())
+    short = round(float(removed.sum())) - int(out.sum())
     order = np.argsort(out - removed, kind="stable")
     for y in order[: max(short, 0)]:
         out[y] += out[y] < counts[y]
@@ -580,8 +604,17 @@ def _sentence(hull: ContaminationHull, holds: bool | None) -> str:
             else:
                 sentence += f", and {_percent(hull.turning_confident)} together with the sampling error."
     if hull.posterior is not None:
-        found = hull.posterior
-        sentence += f" The posterior mean, {found.mean:.3g}, then ranges from {found.low[i]:.3g} to {found.high[i]:.3g}."
+        means = hull.posterior
+        sentence += f" The posterior mean, {means.mean:.3g}, then lies between {means.low[i]:.3g} and {means.high[i]:.3g}"
+        if means.certified[i]:
+            sentence += "."
+        elif np.isfinite(means.bound_low[i] + means.bound_high[i]):
+            sentence += (
+                f" as far as a search has seen, and no set of fakes moves it beyond {means.bound_low[i]:.3g} and "
+                f"{means.bound_high[i]:.3g}."
+            )
+        else:
+            sentence += " as far as a search has seen; no bound is known under this prior."
     return sentence
 
 
