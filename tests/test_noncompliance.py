@@ -214,11 +214,11 @@ def test_minarets_as_a_stochastic_lie_detector():
     assert found == pytest.approx(theirs, abs=4e-3)
 
 
-def test_crosswise_with_one_sayers_is_recovered():
+def test_crosswise_with_same_sayers_is_recovered():
     """Two samples; tests/calibration has the coverage over hundreds."""
     protocols = [designs.crosswise(0.15), designs.crosswise(0.85)]
     for seed in range(2):
-        wrapped = collected(protocols, {"one-sayer": 1}, 0.1, n=4000, p=[0.8, 0.2], seed=seed)
+        wrapped = collected(protocols, {"same-sayer": 1}, 0.1, n=4000, p=[0.8, 0.2], seed=seed)
         posterior = fit(wrapped, draws=250, random_seed=seed, estimates=False)["posterior"]
         assert posterior.sizes["category"] == 2
         for draws, value in ((posterior["noncompliance"], 0.1), (posterior["distribution"][..., 1], 0.2)):

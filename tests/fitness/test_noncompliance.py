@@ -10,13 +10,13 @@ from ldpbayes.protocols import UnaryEncoding, designs
 
 
 def crosswise(gamma, n, rng, share=0.2):
-    """Return two crosswise channels with one-sayers."""
+    """Return two crosswise channels with people who always say "same"."""
     tallies = []
     for i, p in enumerate((0.2, 0.8)):
         q = designs.crosswise(p)
         law = (1 - gamma) * q.matrix @ [1 - share, share] + gamma * np.array([0, 1])
         tallies.append(Tally(q, [0, 1], rng.multinomial(n // 2, law), f"c{i}"))
-    return Collection(["no", "yes"], tallies).with_noncompliers({"one-sayer": 1})
+    return Collection(["no", "yes"], tallies).with_noncompliers({"same-sayer": 1})
 
 
 def sizes(replications):
