@@ -8,8 +8,8 @@ import pytest
 
 from ldpbayes import Cells, Collection, Tally, fit, fitting, select_method
 from ldpbayes.errors import ConvergenceError
+from ldpbayes.inference.verdict import refused
 from ldpbayes.pages.fit import of_fit
-from ldpbayes.posteriors.base import Status
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.priors import as_prior, default_prior, parse_prior
@@ -79,7 +79,7 @@ def test_jeffreys_where_the_answer_under_the_learnt_prior_is_rejected(monkeypatc
     def run(self, plan, rng, watch, original=Mixture.run):
         if status == "no draws":
             raise ConvergenceError("no draws of any use were made")
-        return replace(original(self, plan, rng, watch), status=Status.NOT_TRUSTED, detail="for a test")
+        return replace(original(self, plan, rng, watch), verdict=refused("for a test"))
 
     monkeypatch.setattr(Mixture, "run", run)
     tree = fit(TWENTY, **QUICK)

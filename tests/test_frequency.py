@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from ldpbayes import Collection, Tally
+from ldpbayes.inference.importance import resample
 from ldpbayes.posteriors.frequency import frequency_draws, frequency_draws_within, frequency_moments
-from ldpbayes.posteriors.surrogate import Surrogate, resample
+from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols.unary import UnaryEncoding
 

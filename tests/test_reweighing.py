@@ -71,7 +71,7 @@ def test_refined_and_weighed_draws_are_those_of_the_reports(cells, monkeypatch):
 def test_hopeless_weights_are_refused(cells):
     trace = drawn(np.random.default_rng(1))
     far = np.array([0.96, 0.01, 0.01, 0.01, 0.01])
-    with pytest.raises(InfeasibleError, match=r"cannot be trusted: Pareto k-hat .* below 0\.7 is needed"):
+    with pytest.raises(InfeasibleError, match=r"cannot be trusted: Pareto k-hat .* below 0\.7 and 25% are needed"):
         result.reweigh(trace, cells.summaries(far), cells, var_name="distribution", random_seed=1)
 
 

@@ -666,7 +666,7 @@ def _diagnosed(held, scales):
 
 def _smoothed(log_ratio):
     """Return (smoothed log weights with mean weight as it was, k̂)."""
-    from ldpbayes.posteriors.surrogate import weigh
+    from ldpbayes.inference.importance import weigh
 
     found = weigh(np.zeros((log_ratio.size, 1)), log_ratio)
     return found.log_weight + math.log(log_ratio.size) + found.log_evidence, found.k_hat

@@ -2,7 +2,6 @@
 
 import abc
 import contextlib
-import enum
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -13,6 +12,7 @@ import numpy as np
 
 from ldpbayes import checks, progress
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
+from ldpbayes.inference.verdict import ACCEPTED, Verdict
 from ldpbayes.posteriors import frequency, merging
 from ldpbayes.priors import prior_for
 
@@ -128,14 +128,6 @@ class Refusal:
     feasible: ClassVar[bool] = False
 
 
-class Status(enum.Enum):
-    """How a run ended; the values are the sentences, completed by the Sample's detail."""
-
-    ACCEPTED = "The method's check accepts its answer"
-    DOUBTFUL = "The draws may be wrong"
-    NOT_TRUSTED = "The weights of the draws cannot be trusted"
-
-
 @dataclass(frozen=True, eq=False)
 class Sample:
     """What an engine's run() returns.
@@ -150,9 +142,8 @@ class Sample:
         Whether the draws are independent; otherwise they form chains.
     effective : float, optional
         Independent draws that repeated ones are worth, in all.
-    status : Status
-    detail : str
-        What was checked, or what is wrong; without the full stop where something is wrong.
+    verdict : Verdict
+        Whether the draws may be used. One with a problem and nothing to do next lets the draws form a result that says so.
     moments : pair of (a,) arrays, optional
         Mean and variance of P, where they are known better than from the draws.
     weighted : pair of (S, a) and (S,) arrays, optional
@@ -181,8 +172,7 @@ class Sample:
     tallies: np.ndarray | None = None
     independent: bool = True
     effective: float | None = None
-    status: Status = Status.ACCEPTED
-    detail: str = ""
+    verdict: Verdict = ACCEPTED
     moments: tuple[np.ndarray, np.ndarray] | None = None
     weighted: tuple[np.ndarray, np.ndarray] | None = None
     exact: Mapping[str, Any] = field(default_factory=dict)
@@ -198,7 +188,7 @@ class Sample:
     @property
     def rejected(self) -> str:
         """Why the draws cannot be used, in one sentence, or an empty string."""
-        return f"{self.status.value}: {self.detail}." if self.status is Status.NOT_TRUSTED else ""
+        return "" if self.verdict.next == "done" else f"The draws cannot be trusted: {self.verdict.problem}."
 
 
 class Watch:
@@ -376,15 +366,15 @@ class Answer:
             hyper = {name: np.asarray(values).reshape(-1)[place] for name, values in hyper.items()}
         else:
             frequencies = sample.tallies / problem.n_users
-        verdict = diagnostics.Diagnostics(
+        found = diagnostics.Diagnostics(
             sampling="independent" if sample.independent else "mcmc",
             effective_draws=None if sample.effective is None else sample.effective * share,
-            checked=sample.detail if sample.status is Status.ACCEPTED else "",
-            problem="" if sample.status is Status.ACCEPTED else sample.detail,
+            checked=sample.verdict.checked if sample.verdict.accepted else "",
+            problem=sample.verdict.problem,
             interrupted=self.watch.interrupted or draws.shape[:2] != (method.chains, method.draws),
         )
-        if verdict.interrupted and not sample.independent:
-            verdict = verdict.adding(_left(draws.shape, method))
+        if found.interrupted and not sample.independent:
+            found = found.adding(_left(draws.shape, method))
         tree = result.build(
             problem.collection,
             problem.prior,
@@ -395,13 +385,13 @@ class Answer:
             exact=exact,
             sample_stats=stats,
             hyperparameters=hyper,
-            attrs=verdict.to_attrs() | facts | {"random_seed": self.asked["random_seed"], "reason": "Chosen by the caller."},
+            attrs=found.to_attrs() | facts | {"random_seed": self.asked["random_seed"], "reason": "Chosen by the caller."},
         )
         undefined = [name for name, values in tree["posterior"].data_vars.items() if np.isnan(values.values).any()]
         if undefined:
             named = ", ".join(map(repr, undefined))
             sentence = f"the derived quantity {named} is 0/0 in some draws, which give its categories no share at all"
-            tree.attrs |= verdict.adding(sentence).to_attrs() | {"undefined": named}
+            tree.attrs |= found.adding(sentence).to_attrs() | {"undefined": named}
         drawn = sample.distribution.shape[0] * sample.distribution.shape[1]
         effective = None if sample.weighted is None else _effective(*sample.weighted, problem.collection, share, drawn)
         return diagnostics.summarise(tree, self.asked["ci_prob"], effective)

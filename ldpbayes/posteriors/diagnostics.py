@@ -4,10 +4,8 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-#: A sampled posterior is accepted below this split R-hat (Vehtari et al. 2021) …
-MAX_R_HAT = 1.01
-#: … and above this effective sample size of its worst quantity.
-MIN_ESS = 400
+from ldpbayes.inference.verdict import of_chains
+
 #: Above this many entries, ESS and R-hat are computed for the rarest, the commonest and evenly spaced categories only.
 MAX_DIAGNOSED = 256
 
@@ -183,13 +181,9 @@ def verdict(tree):
         if "sample_stats" in tree.children and "diverging" in tree["sample_stats"]:
             divergences = int(tree["sample_stats"]["diverging"].sum())
         found = replace(found, worst_r_hat=r_hat, least_ess=ess, divergences=divergences)
-        good = f"R-hat at most {r_hat:.3f}, effective sample size at least {ess:.0f}, {divergences} divergences."
-        if not r_hat < MAX_R_HAT:
-            problems.append(f"R-hat {r_hat:.3f} is not below {MAX_R_HAT}")
-        if not ess >= MIN_ESS:
-            problems.append(f"the least effective sample size {ess:.0f} is below {MIN_ESS}")
-        if divergences:
-            problems.append(f"{divergences} draws diverged")
+        judged = of_chains(r_hat, ess, divergences)
+        good = judged.checked
+        problems += [judged.problem] if judged.problem else []
     said = "; ".join(problems)
     outcome = f"Do not trust this posterior yet: {said}." if problems else good
     return replace(found, converged=not problems, problems=f"{said}." if problems else "", outcome=outcome)

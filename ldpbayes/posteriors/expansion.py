@@ -9,9 +9,10 @@ import numpy as np
 from scipy.special import gammaln
 
 from ldpbayes.errors import ConvergenceError, InfeasibleError
+from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Status
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct
 from ldpbayes.posteriors.frequency import AVERAGED, frequency_moments, moments_from_draws
 from ldpbayes.posteriors.laplace import Laplace
@@ -129,7 +130,7 @@ class Expansion:
     def draws(self, size, rng):
         """Return the surrogate's Weighted draws, with weights on the expansion itself."""
         p, log_surrogate = surrogate.proposals(self.proposal, size, rng)
-        return surrogate.weigh(p, self.summary.log_likelihood(p.T) - log_surrogate)
+        return weigh(p, self.summary.log_likelihood(p.T) - log_surrogate)
 
 
 def accuracy(summary, mean, variance, spread):
@@ -275,24 +276,25 @@ class OfSummary(AbstractPosterior):
         problem, own, found, other = plan.state
         if other is not None:
             sample = other[0].run(other[1], rng, watch)
-            detail = sample.detail if sample.status is not Status.ACCEPTED else f"{found.sentence} {sample.detail}".strip()
+            verdict = replace(sample.verdict, checked=f"{found.sentence} {sample.verdict.checked}".strip())
             exact = dict(sample.exact)
             if "frequency_mean" not in exact:
                 flat = (
-                    sample.weighted[0][surrogate.resample(sample.weighted[1], rng)]
+                    sample.weighted[0][resample(sample.weighted[1], rng)]
                     if sample.weighted
                     else (sample.distribution.reshape(-1, problem.n_categories))
                 )
                 some = flat[rng.permutation(len(flat))[:AVERAGED]]
                 exact["frequency_mean"], exact["frequency_sd"] = moments_from_draws(problem.likelihood, some)
             intervals = _with_frequency(sample.intervals, exact, problem.n_users)
-            return replace(sample, detail=detail, exact=exact, intervals=intervals, facts=dict(sample.facts) | found.facts())
+            facts = dict(sample.facts) | found.facts()
+            return replace(sample, verdict=verdict, exact=exact, intervals=intervals, facts=facts)
         return self._dirichlet(problem, own, found, rng)
 
     def _dirichlet(self, problem, own, found, rng):
         engine, log_scale = own.exact()
         drawn = own.draws(self.draws * self.chains, rng)
-        flat = drawn.distribution[rng.permutation(surrogate.resample(drawn.weight, rng))]
+        flat = drawn.distribution[rng.permutation(resample(drawn.weight, rng))]
         facts, exact, intervals = found.facts(), {}, None
         if engine is not None:
             mean, variance = engine.mean, engine.variance
@@ -314,8 +316,7 @@ class OfSummary(AbstractPosterior):
         return Sample(
             flat.reshape(self.chains, self.draws, -1),
             effective=drawn.effective_sample,
-            status=Status.NOT_TRUSTED if drawn.problem else Status.ACCEPTED,
-            detail=drawn.problem or found.sentence,
+            verdict=replace(drawn.verdict, checked=found.sentence),
             weighted=None if engine is not None else (drawn.distribution, drawn.weight),
             exact=exact,
             intervals=_with_frequency(intervals, exact, problem.n_users),

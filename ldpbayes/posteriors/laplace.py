@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Status
+from ldpbayes.inference.importance import resample, weigh
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 from ldpbayes.posteriors.proposals import MAX_DEFENDED, Defensive, StudentT
-from ldpbayes.posteriors.surrogate import resample, weigh
 
 #: More unknowns than this are left to NUTS: their Hessian is a dense matrix, and weights over so many seldom hold.
 MAX_UNKNOWNS = 400
@@ -125,7 +125,7 @@ def _climb(target, z, value, gradient, direction):
     return None
 
 
-def weighted_draws(target, proposal, size, rng, watch=None):
+def weighted_draws(target, proposal, size, rng, watch=None, kept=None):
     """Return (z, P, Weighted): draws of the proposal with Pareto-smoothed weights on the target; refitted where rejected.
 
     Parameters
@@ -135,6 +135,8 @@ def weighted_draws(target, proposal, size, rng, watch=None):
     size : int
     rng : numpy.random.Generator
     watch : Watch, optional
+    kept : int, optional
+        Draws that will be kept; by default as many as are proposed.
     """
     best = None
     rounds = range(1 + MAX_REFITS) if watch is None else watch.track(range(1 + MAX_REFITS), "Weighted draws")
@@ -146,7 +148,7 @@ def weighted_draws(target, proposal, size, rng, watch=None):
         found = weigh(p.reshape(size, -1), np.maximum(log_ratio, log_ratio.max() - 700))
         if best is None or found.effective_sample > best[2].effective_sample:
             best = z, p, found
-        if not found.problem:
+        if found.judged(kept).accepted:
             return z, p, found
         proposal = proposal.refitted(z, found.weight)
         if proposal is None:
@@ -208,15 +210,14 @@ class Laplace(AbstractPosterior):
         proposed = size * max(1, min(PROPOSALS, int(MAX_EVALUATED / (size * entries))))
         narrow = StudentT.at_mode(*mode)
         proposal = narrow if narrow.centre.size > MAX_DEFENDED else Defensive(narrow)
-        z, p, found = weighted_draws(target, proposal, proposed, rng, watch)
+        z, p, found = weighted_draws(target, proposal, proposed, rng, watch, size)
         chosen = rng.permutation(resample(found.weight, rng, size))
         split = (self.chains, self.draws)
         hyper = problem.prior.hyperparameters(z[chosen])
         return Sample(
             p[chosen].reshape(*split, *problem.prior.shape),
             effective=min(found.effective_sample, size),
-            status=Status.NOT_TRUSTED if found.problem else Status.ACCEPTED,
-            detail=found.problem or found.checked,
+            verdict=found.judged(size),
             weighted=(p, found.weight),
             hyperparameters={name: values.reshape(split) for name, values in hyper.items()},
             facts={

@@ -10,9 +10,10 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import gammaln, logsumexp
 
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.importance import resample, weigh
+from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 from ldpbayes.posteriors.chains import sample_density
-from ldpbayes.posteriors.surrogate import MAX_K_HAT, MIN_EFFICIENCY, resample, weigh
 from ldpbayes.priors.loglinear import softmax
 
 #: More effects than this are left to NUTS: their Hessian is a dense matrix.
@@ -251,27 +252,19 @@ def weighted_draws(table, nodes, size, rng, watch=None):
             break
         found = (nodes + even, np.tile(shares / 2, 2)) if both else (nodes, shares)
         round_ = _round(table, *found, many, rng)
-        good = not _problem(round_[2], size)
+        good = round_[2].judged(size).accepted
         if good or best is None or round_[2].effective_sample > best[2].effective_sample:
             best = round_
         if good:
             break
     theta, p, found = best
-    return theta, p, found, _problem(found, size)
+    return theta, p, found, found.judged(size).problem
 
 
 def _starts(table, nodes, shares, rng):
     """Return (θ, P, Weighted, problem): a few draws of the nodes for chains to start from."""
     theta, p, found = _round(table, nodes, shares, STARTS, rng)
     return theta, p, replace(found, log_weight=np.full(STARTS, -math.log(STARTS))), "too many effects for weighted draws"
-
-
-def _problem(found, size):
-    """Return why weights cannot be trusted for so many kept draws, or an empty string."""
-    if found.k_hat < MAX_K_HAT and found.effective_sample >= MIN_EFFICIENCY * size:
-        return ""
-    worth = f"{found.effective_sample:.0f} effective draws for {size}"
-    return f"Pareto k-hat {found.k_hat:.2f} and {worth}, where below 0.7 and a quarter are needed"
 
 
 def _round(table, nodes, shares, size, rng):
@@ -454,7 +447,7 @@ class LogLinearTable(AbstractPosterior):
         return Sample(
             p[chosen].reshape(*split, *prior.shape),
             effective=min(found.effective_sample, float(size)),
-            detail=found.checked,
+            verdict=found.judged(size),
             weighted=(p, found.weight),
             hyperparameters={name: values.reshape(split) for name, values in hyper.items()},
             facts=facts,
@@ -466,6 +459,9 @@ class LogLinearTable(AbstractPosterior):
         effects, logs, stats = sampled(table, theta, found.weight, self.draws, self.chains, rng, watch)
         p = softmax(prior.predictor(effects.reshape(-1, prior.n_effects)))
         hyper = {name: prior.scale * np.exp(logs[..., m]) for m, name in enumerate(prior.scales)}
-        detail = f"Draws about the modes were not enough ({facts['weights_rejected']}); NUTS went on from them."
+        said = Verdict(
+            checked=f"Draws about the modes were not enough ({facts['weights_rejected']}); NUTS went on from them."
+        )
         shape = (*effects.shape[:2], *prior.shape)
-        return Sample(p.reshape(shape), independent=False, detail=detail, stats=stats, hyperparameters=hyper, facts=facts)
+        kept = {"stats": stats, "hyperparameters": hyper, "facts": facts}
+        return Sample(p.reshape(shape), independent=False, verdict=said, **kept)

@@ -7,8 +7,10 @@ import numpy as np
 from scipy.special import gammaln
 
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.importance import resample, weigh
+from ldpbayes.inference.verdict import ACCEPTED, Verdict
 from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import Status, Watch
+from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, TiltedFactors
 from ldpbayes.posteriors.conditioned_product.batched import saddle_quantiles
 from ldpbayes.posteriors.exact import Exact, moments_given, separable_family
@@ -52,21 +54,21 @@ class Drawn:
     moments: tuple[np.ndarray, np.ndarray] | None = None
     effective: float | None = None
     weighted: tuple[np.ndarray, np.ndarray] | None = None
-    status: Status = Status.ACCEPTED
-    detail: str = ""
+    verdict: Verdict = ACCEPTED
 
 
 @dataclass(frozen=True, eq=False)
 class NodeDraws:
     """Draws of P under one prior, what they are worth, and what they add to the log-evidence that placed the nodes.
 
-    Weighted draws have the logs of their weights, relative to the mean: those of all nodes are judged together.
+    Weighted draws come with those drawn and the logs of their weights, relative to the mean: those of all nodes are judged
+    together.
     """
 
     distribution: np.ndarray
     effective: float
     correction: float = 0.0
-    log_weight: np.ndarray | None = None
+    drawn: tuple[np.ndarray, np.ndarray] | None = None
 
 
 class Separable:
@@ -115,7 +117,7 @@ class Separable:
             np.repeat(np.arange(counts.size), counts),
             mixed_moments(nodes, *self.moments(nodes.priors), self.problem.n_users),
             {},
-            detail=detail,
+            verdict=Verdict(checked=detail),
         )
 
     def node_draws(self, prior, count, rng, watch):
@@ -204,7 +206,7 @@ class Few:
             np.repeat(np.arange(counts.size), counts),
             mixed_moments(nodes, *self.moments(nodes.priors), self.problem.n_users),
             {},
-            detail=f"Quadrature at {counts.size} values of the hyperparameter; {detail}",
+            verdict=Verdict(checked=f"Quadrature at {counts.size} values of the hyperparameter; {detail}"),
         )
 
     def node_draws(self, prior, count, rng, watch):
@@ -310,10 +312,10 @@ class Weighted:
         log_likelihood = surrogate.log_likelihood_of(self.problem.likelihood, p, watch)
         kept = log_likelihood.size
         log_ratio = log_likelihood - log_surrogate[:kept]
-        found = surrogate.weigh(p[:kept], log_ratio)
-        p = found.distribution[surrogate.resample(found.weight, rng)]
+        found = weigh(p[:kept], log_ratio)
         correction = found.log_evidence - self.log_evidence(prior)
-        return NodeDraws(p, found.effective_sample, correction, log_ratio - found.log_evidence)
+        chosen = p[:kept][resample(found.weight, rng)]
+        return NodeDraws(chosen, found.effective_sample, correction, (p[:kept], log_ratio - found.log_evidence))
 
     def draws(self, nodes, counts, rng, watch):
         size = int(counts.sum())
@@ -328,10 +330,10 @@ class Weighted:
         distribution, node = np.concatenate(parts)[order], np.concatenate(node)[order]
         log_likelihood = surrogate.log_likelihood_of(self.problem.likelihood, distribution, watch)
         kept = log_likelihood.size
-        found = surrogate.weigh(distribution[:kept], log_likelihood + np.concatenate(log_ratio)[order][:kept])
-        if found.problem and watch.interrupted:
-            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {found.problem}")
-        chosen = surrogate.resample(found.weight, rng)
+        found = weigh(distribution[:kept], log_likelihood + np.concatenate(log_ratio)[order][:kept])
+        if found.verdict.problem and watch.interrupted:
+            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {found.verdict.problem}")
+        chosen = resample(found.weight, rng)
         corrected = _corrected(nodes, np.bincount(node[:kept], found.weight, counts.size), counts, found.log_evidence)
         facts = {
             "k_hat": found.k_hat,
@@ -346,8 +348,7 @@ class Weighted:
             facts,
             effective=found.effective_sample,
             weighted=(found.distribution, found.weight),
-            status=Status.NOT_TRUSTED if found.problem else Status.ACCEPTED,
-            detail=found.problem or found.checked,
+            verdict=found.verdict,
             nodes=corrected,
         )
 

@@ -134,8 +134,7 @@ class Mixture(AbstractPosterior):
         return Sample(
             found.distribution[order][:rows].reshape(*shape, -1),
             effective=found.effective,
-            status=found.status,
-            detail=found.detail,
+            verdict=found.verdict,
             moments=found.moments,
             weighted=found.weighted,
             exact=found.exact | ({"log_evidence": nodes.log_evidence} if found.exact else {}),

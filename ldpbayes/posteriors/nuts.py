@@ -6,8 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Status
+from ldpbayes.inference.importance import weigh, within_chains
+from ldpbayes.inference.verdict import ACCEPTED
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 from ldpbayes.posteriors.chains import finished
 
 #: Dense likelihood rows with more entries than this (rows × categories) are refused; O(a) likelihoods never are.
@@ -103,13 +104,13 @@ class NUTS(AbstractPosterior):
         statistics = {name: values[chains, :length] for name, values in _statistics(tree["sample_stats"]).items()}
         names = [name for name in problem.prior.hyperparameter_names if name in tree["posterior"]]
         hyper = {name: tree["posterior"][name].values[chains, :length] for name in names}
-        facts, mended = {"sampler": self.sampler}, {}
+        facts, verdict = {"sampler": self.sampler}, ACCEPTED
         if self.likelihood == "surrogate":
-            draws, pick, more, mended = _mend(model, problem.rows, draws, rng)
+            draws, pick, more, verdict = _mend(model, problem.rows, draws, rng)
             statistics, hyper = ({name: values[pick] for name, values in part.items()} for part in (statistics, hyper))
             facts |= more
         kept = {"stats": statistics, "facts": facts, "hyperparameters": hyper, "interleaved": True}
-        return Sample(draws, independent=False, **kept, **mended)
+        return Sample(draws, independent=False, verdict=verdict, **kept)
 
     def _nutpie(self, model, seed, progressbar):
         import nutpie
@@ -151,21 +152,17 @@ def _model(collection, prior, likelihood):
 
 
 def _mend(model, rows, draws, rng):
-    """Return (draws, their places, attrs, status and detail), resampled chain by chain by likelihood over surrogate."""
+    """Return (draws, their places, attrs, Verdict), resampled chain by chain by likelihood over surrogate."""
     flat = draws.reshape(-1, draws.shape[-1])
     terms = {
         key: sum(model[f"{variable.name}_{key}"].get_value() for variable in model.observed_RVs)
         for key in ("linear", "curvature")
     }
     stand_in = flat @ terms["linear"] - 0.5 * flat**2 @ terms["curvature"]
-    found = surrogate.weigh(flat, rows.log_likelihood(np.ascontiguousarray(flat.T)) - stand_in)
-    weight = found.weight.reshape(draws.shape[:2])
-    chosen = np.stack([surrogate.resample(chain / max(chain.sum(), np.finfo(float).tiny), rng) for chain in weight])
+    found = weigh(flat, rows.log_likelihood(np.ascontiguousarray(flat.T)) - stand_in)
+    pick = within_chains(found.weight.reshape(draws.shape[:2]), rng)
     attrs = {"k_hat": found.k_hat, "weights_effective": found.effective_sample, "shift_by_weights": found.shift}
-    mended = {"detail": found.problem or found.checked}
-    mended["status"] = Status.NOT_TRUSTED if found.problem else Status.ACCEPTED
-    pick = np.arange(len(draws))[:, None], chosen
-    return draws[pick], pick, attrs, mended
+    return draws[pick], pick, attrs, found.verdict
 
 
 def _compile(model):

@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Status
+from ldpbayes.inference.verdict import Verdict
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 from ldpbayes.posteriors.merging import MAX_ENTRIES
 
 ROUTES = ("auto", "rows", "quadratic")
@@ -106,8 +107,7 @@ class PairSlice(AbstractPosterior):
         return Sample(
             draws,
             independent=False,
-            status=Status.DOUBTFUL if doubt else Status.ACCEPTED,
-            detail=doubt,
+            verdict=Verdict(accepted=not doubt, problem=doubt),
             stats={"accepted": accepted},
             facts={"route": route, "sweeps_per_draw": thin, "acceptance": acceptance},
         )

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.posteriors.base import Answer, Problem, Sample, Status, Watch
+from ldpbayes.inference.importance import weigh
+from ldpbayes.inference.verdict import Verdict
+from ldpbayes.posteriors.base import Answer, Problem, Sample, Watch
 from ldpbayes.posteriors.expansion import doubtful_summary
 from ldpbayes.posteriors.mixing import ENOUGH, mixed_moments, server_of, shares
 from ldpbayes.posteriors.mixture import facts_of, interval_facts, parameter_draws
-from ldpbayes.posteriors.surrogate import MAX_K_HAT, MIN_EFFICIENCY, smooth
 from ldpbayes.priors import Dirichlet
 
 
@@ -114,17 +115,9 @@ def _sample(server, nodes, counts, parts, distribution):
     if server.exact:
         known = mixed_moments(nodes, *server.moments(nodes.priors), server.problem.n_users)
         text = f"Exact at {counts.size} values of the shared hyperparameter. Independent draws need no chain diagnostics."
-        return Sample(distribution, exact=known, detail=text)
+        return Sample(distribution, exact=known, verdict=Verdict(checked=text))
     # The tail of a few draws is mostly noise: the weights of all nodes are judged together, as those of one collection are.
-    _, k_hat = smooth(np.concatenate([part.log_weight for part in parts.values()]))
+    whole = [part.drawn for part in parts.values()]
+    found = weigh(*(np.concatenate(arrays) for arrays in zip(*whole, strict=True)))
     effective = sum(part.effective for part in parts.values())
-    share = effective / counts.sum()
-    good = k_hat < MAX_K_HAT and share >= MIN_EFFICIENCY
-    text = f"Pareto k-hat {k_hat:.2f} and {share:.0%} effective draws"
-    return Sample(
-        distribution,
-        effective=effective,
-        status=Status.ACCEPTED if good else Status.NOT_TRUSTED,
-        detail=f"Weights on the true likelihood: {text}." if good else f"{text}, where below 0.7 and 25% are needed",
-        facts={"k_hat": float(k_hat)},
-    )
+    return Sample(distribution, effective=effective, verdict=found.verdict, facts={"k_hat": found.k_hat})

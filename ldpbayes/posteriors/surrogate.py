@@ -11,23 +11,16 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, logsumexp, softmax
+from scipy.special import gammaln, softmax
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, noise_of
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Status, Watch
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Watch
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
 from ldpbayes.posteriors.proposals import MAX_DEFENDED
 
-#: The weights are trusted below this Pareto k̂ …
-MAX_K_HAT = 0.7
-#: … and where their effective sample is at least this share of the draws.
-MIN_EFFICIENCY = 0.25
-#: Fewer draws than this have no tail to fit: their weights are not smoothed, and not trusted.
-LEAST_WEIGHED = 25
-#: Log weights within this range are equal: the surrogate is the posterior, as where there are no reports.
-EQUAL = 1e-9
 #: Draws whose likelihood is computed together: enough that a pass over the rows costs little, few enough to interrupt.
 BLOCK = 500
 #: The expansion point is settled when the mean moves by less than this many posterior sd.
@@ -115,61 +108,6 @@ class Proposal(TiltedFactors):
         return out
 
 
-@dataclass(frozen=True, eq=False)
-class Weighted:
-    """Draws of the surrogate with weights that make them draws of the posterior.
-
-    Attributes
-    ----------
-    distribution : (S, a) array
-    log_weight : (S,) array
-        Pareto-smoothed and normalised.
-    k_hat : float
-        Shape of the weights' tail; below 0.7 the weighted means have a usable error.
-    effective_sample : float
-        1/Σ w².
-    shift : float
-        Largest move of a mean by the weights, in posterior sd.
-    log_evidence, log_evidence_error : float
-        log of the mean weight, and its standard error.
-    expansions : int
-        Times the likelihood was expanded.
-    interrupted : bool
-        Whether Ctrl-C left these of the draws that were asked for.
-    """
-
-    distribution: np.ndarray
-    log_weight: np.ndarray
-    k_hat: float
-    effective_sample: float
-    shift: float
-    log_evidence: float
-    log_evidence_error: float
-    expansions: int
-    interrupted: bool = False
-
-    @property
-    def weight(self):
-        """Normalised weights, shape (S,)."""
-        return np.exp(self.log_weight)
-
-    @property
-    def checked(self):
-        """What the weights say, in one sentence."""
-        return (
-            f"Weights on the true likelihood: Pareto k-hat {self.k_hat:.2f}, {self.effective_sample:.0f} effective of "
-            f"{self.log_weight.size} draws; they moved no mean by more than {self.shift:.2f} posterior sd."
-        )
-
-    @property
-    def problem(self):
-        """Why the weights cannot be trusted, or an empty string."""
-        efficiency = self.effective_sample / self.log_weight.size
-        if self.k_hat < MAX_K_HAT and efficiency >= MIN_EFFICIENCY:
-            return ""
-        return f"Pareto k-hat {self.k_hat:.2f} and {efficiency:.0%} effective draws, where below 0.7 and 25% are needed"
-
-
 @dataclass(frozen=True)
 class Surrogate(AbstractPosterior):
     """Importance sampling from a conditioned-product surrogate of the likelihood; any protocol, any n.
@@ -211,15 +149,14 @@ class Surrogate(AbstractPosterior):
 
     def run(self, plan, rng, watch):
         found = self._weighted(plan.state, rng, watch)
-        if found.problem and watch.interrupted:
-            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {found.problem}")
+        if found.verdict.problem and watch.interrupted:
+            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {found.verdict.problem}")
         flat = found.distribution[rng.permutation(resample(found.weight, rng))]
         draws = len(flat) // self.chains
         return Sample(
             flat[: self.chains * draws].reshape(self.chains, draws, -1),
             effective=found.effective_sample,
-            status=Status.NOT_TRUSTED if found.problem else Status.ACCEPTED,
-            detail=found.problem or found.checked,
+            verdict=found.verdict,
             weighted=(found.distribution, found.weight),
             facts={
                 "k_hat": found.k_hat,
@@ -356,51 +293,3 @@ def log_likelihood_of(rows, distribution, watch):
     starts = watch.track(range(0, len(distribution), BLOCK), "Likelihood of the draws")
     blocks = (rows.log_likelihood(np.ascontiguousarray(distribution[start : start + BLOCK].T)) for start in starts)
     return np.concatenate(watch.finished(blocks))
-
-
-def smooth(log_ratio):
-    """Return (normalised log weights with a Pareto-smoothed tail, k̂): k̂ is inf where their tail cannot be fitted."""
-    from arviz_stats.base import array_stats
-
-    size = log_ratio.size
-    smoothed, k_hat = log_ratio - logsumexp(log_ratio), math.inf
-    if size >= LEAST_WEIGHED and np.ptp(log_ratio) < EQUAL:
-        k_hat = 0.0  # equal weights have no tail
-    elif size >= LEAST_WEIGHED:
-        try:
-            with np.errstate(all="ignore"):  # hopeless weights overflow in its tail fit
-                fitted, k = array_stats.psislw(-log_ratio)  # it takes the logs of the inverse weights
-        except ValueError:  # a tail of equal weights cannot be fitted
-            k = math.nan
-        if np.isfinite(k):
-            smoothed, k_hat = fitted, k
-    return smoothed, k_hat
-
-
-def weigh(distribution, log_ratio, expansions=0):
-    """Return Weighted from the log-ratios of posterior (unnormalised) to proposal."""
-    size = log_ratio.size
-    smoothed, k_hat = smooth(log_ratio)
-    weight = np.exp(smoothed)
-    mean, plain = weight @ distribution, distribution.mean(axis=0)
-    sd = np.sqrt(weight @ (distribution - mean) ** 2)
-    moved = np.divide(np.abs(mean - plain), sd, out=np.full(sd.size, math.inf), where=sd > 0)
-    log_evidence = logsumexp(log_ratio) - math.log(size)
-    relative = np.exp(log_ratio - log_evidence)
-    return Weighted(
-        distribution,
-        smoothed,
-        float(k_hat),
-        float(1 / (weight**2).sum()),
-        float(moved.max()),
-        float(log_evidence),
-        float(relative.std(ddof=1) / math.sqrt(size)) if size > 1 else math.inf,
-        expansions,
-    )
-
-
-def resample(weight, rng, size=None):
-    """Return indices of equally weighted draws, by default as many, by systematic resampling (least added noise)."""
-    size = weight.size if size is None else size
-    positions = (rng.random() + np.arange(size)) / size
-    return np.minimum(np.searchsorted(np.cumsum(weight), positions), weight.size - 1)

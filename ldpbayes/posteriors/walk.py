@@ -8,8 +8,9 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.importance import weigh, within_chains
 from ldpbayes.posteriors import diagnostics, surrogate
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Status, Watch
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Watch
 from ldpbayes.priors import as_prior
 
 #: Dense rows with at most this many entries (rows × categories) are used as they are; more are expanded at a pilot.
@@ -327,12 +328,11 @@ def _weighted(problem, form, sample, rng, watch):
     flat = sample.distribution.reshape(-1, shape[-1])
     stand_in = flat @ form.first - 0.5 * flat**2 @ form.second
     log_likelihood = surrogate.log_likelihood_of(problem.rows, flat, watch)
-    found = surrogate.weigh(flat[: log_likelihood.size], log_likelihood - stand_in[: log_likelihood.size])
+    found = weigh(flat[: log_likelihood.size], log_likelihood - stand_in[: log_likelihood.size])
     if log_likelihood.size < len(flat):
         raise KeyboardInterrupt("sampling was interrupted before the draws were weighted")
     weight = found.weight.reshape(shape[:2])
-    chosen = np.stack([surrogate.resample(chain / max(chain.sum(), np.finfo(float).tiny), rng) for chain in weight])
-    pick = np.arange(shape[0])[:, None], chosen
+    pick = within_chains(weight, rng)
     return replace(
         sample,
         distribution=sample.distribution[pick],
@@ -340,6 +340,5 @@ def _weighted(problem, form, sample, rng, watch):
         hyperparameters={name: values[pick] for name, values in sample.hyperparameters.items()},
         facts=dict(sample.facts)
         | {"k_hat": found.k_hat, "weights_effective": found.effective_sample, "shift_by_weights": found.shift},
-        status=Status.NOT_TRUSTED if found.problem else Status.ACCEPTED,
-        detail=found.problem or found.checked,
+        verdict=found.verdict,
     )

@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
+from ldpbayes.inference.importance import Weighted, resample, weigh
+from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.proposals import StudentT
-from ldpbayes.posteriors.surrogate import MAX_K_HAT, MIN_EFFICIENCY, Weighted, weigh
 from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.target import Target
 
@@ -15,10 +17,6 @@ from ldpbayes.regression.target import Target
 DEGREES = 8, 50
 #: A shift of the mean by more than this many posterior sd is not to be trusted to third order.
 LARGEST_SHIFT = 3.0
-#: Where the weights have few effective draws but a light tail, at most this many times more proposals are drawn …
-MOST_PROPOSALS = 16
-#: … so that the effective draws reach this share of those that are kept.
-WANTED = 0.5
 #: Proposals are fitted anew to weighted draws at most this often, unless their k-hat is below the first of these and …
 MAX_REFITS, GOOD_K_HAT = 5, 0.5
 #: … while there are this many effective draws for each unknown.
@@ -75,23 +73,10 @@ class Draws:
         """Independent draws that the kept ones are worth."""
         return min(self.found.effective_sample, float(self.kept))
 
-    @property
-    def problem(self) -> str:
-        """Why the weights cannot be trusted, or an empty string."""
-        if self.found.k_hat < MAX_K_HAT and self.effective >= MIN_EFFICIENCY * self.kept:
-            return ""
-        return (
-            f"Pareto k-hat {self.found.k_hat:.2f} and {self.effective:.0f} effective of {self.kept} draws, where below "
-            f"{MAX_K_HAT} and {MIN_EFFICIENCY:.0%} are needed"
-        )
-
-    @property
-    def checked(self) -> str:
-        """What the weights say, in one sentence."""
-        return (
-            f"Weights on the true likelihood: Pareto k-hat {self.found.k_hat:.2f}, {self.found.effective_sample:.0f} "
-            f"effective of {len(self.z)} proposals; they moved no mean by more than {self.found.shift:.2f} posterior sd."
-        )
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether the kept draws may be used."""
+        return self.found.judged(self.kept)
 
     def errors(self, values: np.ndarray) -> dict[str, np.ndarray]:
         """Return mcse, ess_bulk and ess_tail of the mean of the kept draws of a quantity.
@@ -114,8 +99,7 @@ class Draws:
 
     def chosen(self, rng: np.random.Generator) -> np.ndarray:
         """Return the positions of equally weighted draws, by systematic resampling, in random order."""
-        at = (rng.random() + np.arange(self.kept)) / self.kept
-        return rng.permutation(np.minimum(np.searchsorted(np.cumsum(self.found.weight), at), len(self.z) - 1))
+        return rng.permutation(resample(self.found.weight, rng, self.kept))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,19 +148,18 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
     for _ in range(1 + MAX_REFITS):
         source = Defended(proposal, target.prior, share)
         found = _joined([_batch(target, source, size, rng, watch)], size)
-        if not found.problem and found.found.k_hat < GOOD_K_HAT:
+        if found.verdict.accepted and found.found.k_hat < GOOD_K_HAT:
             return found
         tried.append((found, source))
         refitted = StudentT.fitted(found.z, found.found.weight, proposal.degrees)
         if refitted is None or found.found.effective_sample < LEAST_FOR_REFIT * proposal.centre.size:
             break
         proposal = refitted
-    best, source = max(tried, key=lambda one: (one[0].found.k_hat < MAX_K_HAT, one[0].effective))
-    if best.problem and best.found.k_hat < MAX_K_HAT:
-        times = math.ceil(WANTED * size / best.found.effective_sample)
-        if times <= MOST_PROPOSALS:
-            more = _joined([_batch(target, source, size, rng, watch) for _ in range(times)], size)
-            return more if more.effective > best.effective else best
+    best, source = max(tried, key=lambda one: (one[0].verdict.accepted, one[0].verdict.next == "more", one[0].effective))
+    if best.verdict.next == "more":
+        batches = [_batch(target, source, size, rng, watch) for _ in range(best.verdict.times)]
+        more = _joined(batches, size)
+        return more if more.effective > best.effective else best
     return best
 
 

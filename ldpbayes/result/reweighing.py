@@ -6,6 +6,7 @@ import xarray as xr
 from ldpbayes import checks
 from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.result.attaching import _draws
 
 #: The log of a joint weight varies more with every cell: beyond so many, each cell has its own weights.
@@ -78,8 +79,6 @@ def reweigh(
     ----------
     Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling.
     """
-    from ldpbayes.posteriors.surrogate import MAX_K_HAT, resample, weigh
-
     _check(summaries, "summaries")
     _check(cells, "cells")
     if list(summaries) != list(cells):
@@ -95,10 +94,9 @@ def reweigh(
         return _cell_by_cell(trace, cells, draws, log_ratios, var_name, rng)
     log_ratio = log_ratios.sum(axis=1)
     found = weigh(flat.reshape(len(flat), -1), log_ratio)
-    if not found.k_hat < MAX_K_HAT:
+    if not found.verdict.accepted:
         raise InfeasibleError(
-            f"The weights of these draws cannot be trusted: Pareto k-hat {found.k_hat:.2f}, where below {MAX_K_HAT} is "
-            f"needed, and {found.effective_sample:.0f} effective of {len(flat)} draws. Expand again with repilot and sample "
+            f"The weights of these draws cannot be trusted: {found.verdict.problem}. Expand again with repilot and sample "
             "again, or observe the reports themselves."
         )
     chosen = rng.permutation(resample(found.weight, rng))
@@ -113,24 +111,22 @@ def reweigh(
         "k_hat": found.k_hat,
         "effective_draws": found.effective_sample,
         "shift_by_weights": found.shift,
-        "checked": found.checked,
+        "checked": found.verdict.checked,
     }
     return tree
 
 
 def _cell_by_cell(trace, cells, draws, log_ratios, var_name, rng):
     """Return the draws with those of each cell resampled by its own weights."""
-    from ldpbayes.posteriors.surrogate import MAX_K_HAT, resample, weigh
-
     chains, length = draws.shape[:2]
     flat = draws.reshape(chains * length, *draws.shape[2:])
     mended, every = np.empty_like(flat), []
     for c, label in enumerate(cells.labels):
         found = weigh(flat[:, c], log_ratios[:, c])
-        if not found.k_hat < MAX_K_HAT:
+        if not found.verdict.accepted:
             raise InfeasibleError(
-                f"The weights of the draws of cell {label} cannot be trusted: Pareto k-hat {found.k_hat:.2f}, where below "
-                f"{MAX_K_HAT} is needed. Expand again with repilot and sample again, or observe the reports themselves."
+                f"The weights of the draws of cell {label} cannot be trusted: {found.verdict.problem}. Expand again with "
+                "repilot and sample again, or observe the reports themselves."
             )
         mended[:, c] = flat[rng.permutation(resample(found.weight, rng)), c]
         every.append(found)
@@ -143,7 +139,7 @@ def _cell_by_cell(trace, cells, draws, log_ratios, var_name, rng):
         "k_hat": worst.k_hat,
         "effective_draws": min(found.effective_sample for found in every),
         "shift_by_weights": max(found.shift for found in every),
-        "checked": f"Each cell has its own weights; the worst of all cells: {worst.checked}",
+        "checked": f"Each cell has its own weights; the worst of all cells: {worst.verdict.checked}",
     }
     return tree
 

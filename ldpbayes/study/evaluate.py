@@ -105,7 +105,7 @@ def posterior_moments(collection, prior, rng):
     if collection.n_categories > 2:
         with np.errstate(over="ignore"):  # weights too uneven to use overflow in their own diagnostic
             found = SURROGATE.weighted(collection, prior, random_seed=rng)
-        if not found.problem:
+        if found.verdict.accepted:
             mean = found.weight @ found.distribution
             return mean, found.weight @ (found.distribution - mean) ** 2
     tree = fit(collection, prior, exclude=("surrogate",), estimates=False, random_seed=int(rng.integers(2**31)))

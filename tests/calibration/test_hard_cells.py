@@ -58,9 +58,12 @@ def check(name, a, n, epsilon):
     collection = collected(PROTOCOLS[name](a, epsilon), n, rng)
     found = make_method("surrogate").weighted(collection, "jeffreys", random_seed=1)
     line = dict(protocol=name, categories=a, reports=n, epsilon=epsilon, k_hat=f"{found.k_hat:.2f}")
-    line |= {"efficiency": f"{found.effective_sample / len(found.distribution):.2f}", "accepted": int(not found.problem)}
+    line |= {
+        "efficiency": f"{found.effective_sample / len(found.distribution):.2f}",
+        "accepted": int(not found.verdict.problem),
+    }
     line |= dict.fromkeys(("error_in_sd", "allowed_in_sd", "r_hat", "ess"), "")
-    if found.problem:
+    if found.verdict.problem:
         tree = fit(collection, random_seed=1, estimates=False)
         line |= {"answered_by": tree.attrs["method"], "right": int(tree.attrs["converged"])}
         line |= {

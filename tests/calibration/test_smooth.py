@@ -15,9 +15,9 @@ from recorded import record
 from scipy import stats
 
 from ldpbayes import GRR, Collection, Tally
+from ldpbayes.inference.importance import resample
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Problem, Watch
-from ldpbayes.posteriors.surrogate import resample
 from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
 from ldpbayes.priors.smooth import Smooth
 from ldpbayes.protocols.hadamard import HadamardResponse

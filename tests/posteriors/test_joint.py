@@ -228,7 +228,7 @@ def test_summaries_with_weights_agree_with_the_reports():
 def test_few_reports_at_high_epsilon_refuse_summaries_and_keep_rows():
     cells, _ = unary_groups([57] * 50, epsilon=3.0, a=10)
     forced = run(cells, Hierarchical(), form="summary", draws=250)
-    assert forced.rejected and "Pareto k-hat" in forced.detail
+    assert forced.rejected and "Pareto k-hat" in forced.verdict.problem
     plan = Whitened().plan(Joint(cells, Hierarchical().on(cells)))
     assert "their reports as they are" in plan.reason
     assert run(cells, Hierarchical(), draws=20, chains=1).facts["form"] == "reports"
@@ -248,12 +248,14 @@ def test_only_the_cells_whose_weights_are_rejected_enter_with_their_reports(monk
     sample, rows = found
     assert 150 < entries(cells.likelihoods)
     assert not sample.rejected and sample.facts["form"] == "summaries" and 1 <= sample.facts["cells_on_rows"] <= 6
-    assert f"{sample.facts['cells_on_rows']} of the 8 cells entered with their reports as they are." in sample.detail
+    assert (
+        f"{sample.facts['cells_on_rows']} of the 8 cells entered with their reports as they are." in sample.verdict.checked
+    )
     eta = np.log(sample.distribution) - np.log(sample.variables["pooled"][1])[:, :, None]
     if most > 2:  # else cells have weights of their own, and what they share has none
         effect = sample.variables["effect"][1]
         np.testing.assert_allclose(effect, eta - eta.mean(axis=-1, keepdims=True), atol=1e-8)
-    assert sample.detail.startswith("In every cell: Weights") == ("weights" in sample.facts) == (most == 2)
+    assert sample.verdict.checked.startswith("In all ") == ("weights" in sample.facts) == (most == 2)
     (one, error), (other, others) = settled(sample), settled(rows)
     assert (np.abs(one - other) / np.hypot(error, others)).max() < 4.5
 

@@ -106,7 +106,7 @@ def test_cells_at_once_equal_cells_apart():
     rng = np.random.default_rng(4)
     joint = Target(CellsApart(one, 2), tuple(parts))
     _, p, found = weighted_draws(joint, StudentT.at_mode(*find_mode(joint, np.zeros(4))), 4000, rng)
-    assert not found.problem and p.shape == (4000, 2, 3)
+    assert not found.verdict.problem and p.shape == (4000, 2, 3)
     evidence, error = 0.0, found.log_evidence_error
     for c, rows in enumerate(parts):
         alone = Target(one, (rows,))
@@ -127,7 +127,7 @@ def test_summaries_are_served_like_rows():
     sd = np.sqrt(exact.weight @ (p - mean) ** 2)
     summed = Target(prior, (Summary.of(rows, mean, sd**2),))
     _, q, short = weighted_draws(summed, StudentT.at_mode(*find_mode(summed, np.zeros(3))), 4000, rng)
-    assert not short.problem
+    assert not short.verdict.problem
     assert (np.abs(short.weight @ q - mean) < 0.15 * sd).all()
 
 

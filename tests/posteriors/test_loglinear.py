@@ -6,6 +6,7 @@ from scipy.special import logsumexp
 
 import ldpbayes as lb
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference import verdict
 from ldpbayes.posteriors import loglinear
 from ldpbayes.posteriors.base import Problem, Watch
 from ldpbayes.priors import LogLinear
@@ -116,11 +117,11 @@ def test_information_is_block_diagonal_in_the_interactions():
 
 
 def test_chains_go_on_from_weights_that_are_not_enough(pair, fitted, monkeypatch):
-    monkeypatch.setattr(loglinear, "MIN_EFFICIENCY", 50.0)
+    monkeypatch.setattr(verdict, "MIN_SHARE", 50.0)
     problem = Problem.of(pair, LogLinear((2, 2)))
     method = loglinear.LogLinearTable(draws=150, chains=2)
     sample = method.run(method.prepare(problem), np.random.default_rng(1), Watch())
-    assert not sample.independent and "NUTS went on" in sample.detail
+    assert not sample.independent and "NUTS went on" in sample.verdict.checked
     mean = fitted["summary"]["mean"].sel(target="distribution").values
     sd = fitted["summary"]["sd"].sel(target="distribution").values
     assert (np.abs(sample.distribution.mean(axis=(0, 1)) - mean) < 0.35 * sd).all()

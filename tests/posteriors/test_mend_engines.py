@@ -49,7 +49,7 @@ def test_mend_5_evidence_against_the_exact_one(alpha):
     found = Surrogate().weighted(collection, alpha, random_seed=1)
     right = Exact().moments(collection, alpha).log_evidence
     assert (
-        not found.problem
+        not found.verdict.problem
         and found.log_evidence_error < 1e-3
         and abs(found.log_evidence - right) < 5 * found.log_evidence_error + 1e-6
     )
@@ -248,5 +248,5 @@ def test_mend_32_nothing_is_prepared_twice_at_a_hand_over_and_mend_29_its_senten
         monkeypatch.setattr(kind, "prepare", counted)
     tree = fit(collected(UnaryEncoding.optimised(20, 4.0), 60), "jeffreys", random_seed=1, estimates=False)
     assert tree.attrs["method"] == "augmentation" and set(calls.values()) == {1}
-    rejected = "Before it, surrogate ran first and was rejected: The weights of the draws cannot be trusted: Pareto"
+    rejected = "Before it, surrogate ran first and was rejected: The draws cannot be trusted: Pareto"
     assert rejected in tree.attrs["reason"]

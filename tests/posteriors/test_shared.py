@@ -8,11 +8,11 @@ from scipy.special import logsumexp
 
 from ldpbayes import Cells, Collection, Tally, fit
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.importance import smooth
 from ldpbayes.posteriors import mixing
 from ldpbayes.posteriors.base import Problem, Watch
 from ldpbayes.posteriors.exact import exact_moments
 from ldpbayes.posteriors.quadrature import Quadrature
-from ldpbayes.posteriors.surrogate import smooth
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.grr import GRR
@@ -65,7 +65,7 @@ def test_weights_of_few_reports_are_trusted_and_agree_with_quadrature():
     cell, one = Collection("abcd", [tally]), Dirichlet(np.full(4, 0.5))
     server = mixing.Weighted(Problem.of(cell, Learnt(n_categories=4)), 4000)
     found = server.node_draws(one, 4000, np.random.default_rng(0), Watch())
-    assert smooth(found.log_weight)[1] < 0.5 and found.effective > 0.7 * 4000
+    assert smooth(found.drawn[1])[1] < 0.5 and found.effective > 0.7 * 4000
     exact = Quadrature(draws=2, chains=1).posterior(cell, one, random_seed=1)["exact"]
     error = 4 * exact["distribution_sd"].values / np.sqrt(found.effective)
     assert (np.abs(found.distribution.mean(axis=0) - exact["distribution_mean"].values) < error).all()

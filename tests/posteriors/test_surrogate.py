@@ -10,8 +10,9 @@ from scipy import integrate, stats
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.fitting import fit, make_method
+from ldpbayes.inference.importance import weigh
 from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.surrogate import GaussianFactors, Proposal, Surrogate, _propose, expand, weigh
+from ldpbayes.posteriors.surrogate import GaussianFactors, Proposal, Surrogate, _propose, expand
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -31,7 +32,7 @@ def test_means_and_evidence_against_the_exact_posterior(a, n, epsilon, alpha):
     collection, prior = collected(GRR(a, epsilon), n, seed=a), Dirichlet(np.full(a, alpha))
     exact = Exact().moments(collection, prior)
     found = Surrogate(draws=1000).weighted(collection, prior, random_seed=1)
-    assert not found.problem
+    assert not found.verdict.problem
     error = (found.weight @ found.distribution - exact.mean) / exact.sd * np.sqrt(found.effective_sample)
     assert np.abs(error).max() < 5
     assert np.sqrt((error**2).mean()) < 1 + 3 / np.sqrt(a)  # of a correlated, near-standard-normal errors
@@ -85,7 +86,7 @@ def test_every_protocol_against_an_exact_method(case):
         warnings.simplefilter("ignore")
         exact = make_method("tally_states", draws=250).posterior(collection, prior, random_seed=1)["exact"]
     found = Surrogate(draws=1500).weighted(collection, prior, random_seed=1)
-    assert not found.problem
+    assert not found.verdict.problem
     error = (found.weight @ found.distribution - exact["distribution_mean"].values) / exact["distribution_sd"].values
     assert np.abs(error).max() < 0.1
     assert abs(found.log_evidence - float(exact["log_evidence"])) < 5 * found.log_evidence_error + 5e-3
@@ -124,7 +125,7 @@ def test_equal_weights_are_trusted(scale):
     """Where the surrogate is the posterior, as in a cell with next to no reports, rounding alone moves the weights."""
     rng = np.random.default_rng(0)
     found = weigh(rng.dirichlet(np.ones(4), 2000), scale * rng.standard_normal(2000))
-    assert found.k_hat == 0 and not found.problem and found.effective_sample == pytest.approx(2000)
+    assert found.k_hat == 0 and not found.verdict.problem and found.effective_sample == pytest.approx(2000)
 
 
 @pytest.mark.parametrize("scale", [10.0, 1e3, 1e6])
@@ -132,7 +133,7 @@ def test_weights_beyond_hope_are_rejected_in_silence(scale):
     """Weights with no tail to fit, or that overflow in its fit, make neither a warning nor a nan."""
     rng = np.random.default_rng(0)
     found = weigh(rng.dirichlet(np.ones(4), 2000), scale * rng.standard_cauchy(2000))
-    assert found.k_hat == np.inf and "k-hat inf" in found.problem
+    assert found.k_hat == np.inf and "k-hat inf" in found.verdict.problem
     assert found.weight.sum() == pytest.approx(1) and not np.isnan([found.shift, found.effective_sample]).any()
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.collections import Cells
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.posteriors.base import Plan, Refusal, Sample, Status, Watch
+from ldpbayes.posteriors.base import Plan, Refusal, Sample, Watch
 from ldpbayes.priors import AbstractPrior
 
 
@@ -97,8 +97,8 @@ class AbstractJoint(abc.ABC):
             "reason": reason,
             "settings": json.dumps(asdict(self) | asked, sort_keys=True, default=float),  # type: ignore[call-overload]  # a dataclass
             "sampling": "independent" if sample.independent else "mcmc",
-            "checked": sample.detail if sample.status is Status.ACCEPTED else "",
-            "problem": "" if sample.status is Status.ACCEPTED else sample.detail,
+            "checked": sample.verdict.checked if sample.verdict.accepted else "",
+            "problem": sample.verdict.problem,
             "interrupted": int(watch.interrupted),
         }
         if sample.effective is not None:

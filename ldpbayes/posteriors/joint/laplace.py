@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.posteriors.base import Plan, Refusal, Sample, Status
+from ldpbayes.inference.importance import resample
+from ldpbayes.posteriors.base import Plan, Refusal, Sample
 from ldpbayes.posteriors.joint.base import AbstractJoint, moments
 from ldpbayes.posteriors.laplace import MAX_UNKNOWNS, Target, find_mode, weighted_draws
 from ldpbayes.posteriors.proposals import StudentT
-from ldpbayes.posteriors.surrogate import resample
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,7 @@ class AboutTheMode(AbstractJoint):
         return Sample(
             p[chosen].reshape(*split, *prior.shape),
             effective=found.effective_sample,
-            status=Status.NOT_TRUSTED if found.problem else Status.ACCEPTED,
-            detail=found.problem or found.checked,
+            verdict=found.verdict,
             variables={name: (dims, v[chosen].reshape(*split, *v.shape[1:])) for name, (dims, v) in variables.items()},
             known={name: moments(values, found.weight) for name, values in named.items()},
             facts={

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.inference import verdict
+from ldpbayes.inference.importance import weigh, within_chains
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import Plan, Refusal, Sample, Status
+from ldpbayes.posteriors.base import Plan, Refusal, Sample
 from ldpbayes.posteriors.diagnostics import MAX_DIAGNOSED, mcse_of_mean
 from ldpbayes.posteriors.joint.base import AbstractJoint
 from ldpbayes.posteriors.joint.bending import Bend
@@ -145,7 +147,7 @@ class AbstractSampled(AbstractJoint):
         weighted = "k_hat" in sample.facts  # else the sampler itself gave up
         if not (sample.rejected and weighted) or size > MAX_ENTRIES or self.form == "summary" or watch.interrupted:
             return sample
-        return self._on_rows(problem, rng, watch, {"summaries_rejected": sample.detail})
+        return self._on_rows(problem, rng, watch, {"summaries_rejected": sample.verdict.problem})
 
     # ---- the two forms ---------------------------------------------------------------------------------------------------
     def _on_rows(self, problem, rng, watch, facts):
@@ -179,7 +181,8 @@ class AbstractSampled(AbstractJoint):
             sample, blamed = self._weighted(problem, z, stats, facts, summaries, rng)
             held = entries([likelihoods[c] for c in blamed | kept])
             if kept and not sample.rejected:
-                sample = replace(sample, detail=f"{sample.detail} {_entered(len(kept), len(likelihoods))}")
+                checked = f"{sample.verdict.checked} {_entered(len(kept), len(likelihoods))}"
+                sample = replace(sample, verdict=replace(sample.verdict, checked=checked))
             rounds += 1
             again = blamed and rounds < ROUNDS and held <= max(FEW_ENTRIES, size / 4)
             if not (sample.rejected and again) or self.form == "summary" or watch.interrupted:
@@ -197,9 +200,9 @@ class AbstractSampled(AbstractJoint):
         places = [c for c, one in enumerate(summaries) if one is not None]
         if len(places) > MAX_JOINT:
             return _each_cell(whole, p, logs, places, rng)
-        found = surrogate.weigh(p.reshape(len(p), -1), logs.sum(axis=1))
+        found = weigh(p.reshape(len(p), -1), logs.sum(axis=1))
         weight = found.weight.reshape(chains, length)
-        pick = np.arange(chains)[:, None], _within_chains(weight, rng)
+        pick = within_chains(weight, rng)
         variables = {name: (dims, values[pick]) for name, (dims, values) in whole.variables.items()}
         values = {"distribution": whole.distribution} | {name: v for name, (_, v) in whole.variables.items()}
         sample = replace(
@@ -208,8 +211,7 @@ class AbstractSampled(AbstractJoint):
             variables=variables,
             stats={name: held[pick] for name, held in stats.items()},
             known={name: of_chains(array, weight) for name, array in values.items()},
-            status=_status(found.problem),
-            detail=found.problem or found.checked,
+            verdict=found.verdict,
             facts=dict(whole.facts)
             | {"k_hat": found.k_hat, "shift_by_weights": found.shift, "weights_effective": found.effective_sample},
         )
@@ -236,18 +238,9 @@ def pooled_mean(likelihoods):
     return mean / mean.sum()
 
 
-def _within_chains(weight, rng):
-    """Return indices (chains, draws) that resample each chain in its order."""
-    return np.stack([surrogate.resample(chain / max(chain.sum(), np.finfo(float).tiny), rng) for chain in weight])
-
-
 def _doubted(sample, trouble):
     """Return a sample as it is, or as one that cannot be trusted."""
-    return replace(sample, status=Status.NOT_TRUSTED, detail=trouble) if trouble else sample
-
-
-def _status(problem):
-    return Status.NOT_TRUSTED if problem else Status.ACCEPTED
+    return replace(sample, verdict=verdict.refused(trouble)) if trouble else sample
 
 
 def _widest(logs, places):
@@ -270,14 +263,14 @@ def _each_cell(whole, p, logs, places, rng):
     """
     draws, variables = whole.distribution.copy(), {name: (dims, v.copy()) for name, (dims, v) in whole.variables.items()}
     chains, length = draws.shape[:2]
-    each = [surrogate.weigh(p[:, c], logs[:, k]) for k, c in enumerate(places)]
+    each = [weigh(p[:, c], logs[:, k]) for k, c in enumerate(places)]
     for c, found in zip(places, each, strict=True):
-        pick = np.arange(chains)[:, None], _within_chains(found.weight.reshape(chains, length), rng)
+        pick = within_chains(found.weight.reshape(chains, length), rng)
         draws[:, :, c] = whole.distribution[(*pick, c)]
         for dims, values in variables.values():
             if dims[:1] == ("cell",):
                 values[:, :, c] = values[(*pick, c)]
-    rejected = {c: found for c, found in zip(places, each, strict=True) if found.problem}
+    rejected = {c: found for c, found in zip(places, each, strict=True) if not found.verdict.accepted}
     worst = max(rejected.values() or each, key=lambda found: found.k_hat)
     facts = {
         "k_hat": worst.k_hat,
@@ -285,8 +278,8 @@ def _each_cell(whole, p, logs, places, rng):
         "weights_effective": min(found.effective_sample for found in each),
         "weights": "each cell has its own",
     }
-    detail = f"in {len(rejected)} of {len(each)} cells {worst.problem}" if rejected else f"In every cell: {worst.checked}"
-    found = {"distribution": draws, "variables": variables, "status": _status(bool(rejected)), "detail": detail}
+    judged = verdict.together(found.verdict for found in sorted(each, key=lambda found: found.effective_sample))
+    found = {"distribution": draws, "variables": variables, "verdict": judged}
     return replace(whole, facts=dict(whole.facts) | facts, **found), set(rejected)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError
+from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.quadrature.draws import draw
@@ -145,7 +146,7 @@ class Quadrature(AbstractPosterior):
         return Sample(
             distribution.reshape(shape),
             tallies.reshape(shape),
-            detail=found.sentence,
+            verdict=Verdict(checked=found.sentence),
             exact=found.entries,
             intervals=found.intervals,
             facts={

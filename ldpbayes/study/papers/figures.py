@@ -201,7 +201,7 @@ def _moments(collection, epsilon, prior, rng):
     if 2 < collection.n_categories <= 16:
         with np.errstate(over="ignore"):
             found = evaluate.SURROGATE.weighted(collection, prior, random_seed=rng)
-        if not found.problem:
+        if found.verdict.accepted:
             mean = found.weight @ found.distribution
             return mean, found.weight @ (found.distribution - mean) ** 2
     return expand(collection.rows, prior.alpha)[0].saddle_moments()

@@ -1,0 +1,210 @@
+"""Weights of draws from a stand-in: Pareto-smoothed, judged, and resampled."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ldpbayes.inference import verdict
+from ldpbayes.inference.verdict import Verdict
+
+#: Fewer draws than this have no tail to fit: their weights are not smoothed, and not trusted.
+LEAST_WEIGHED = 25
+#: Log weights within this range are equal: the stand-in is the posterior, as where there are no reports.
+EQUAL = 1e-9
+#: Numbers (draws × quantities) that are looked at together.
+TOGETHER = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """Draws of a stand-in with weights that make them draws of the posterior.
+
+    Attributes
+    ----------
+    distribution : (S, k) array
+        The draws, of P or of any quantities that the weights are judged by.
+    log_weight : (S,) array
+        Pareto-smoothed and normalised.
+    k_hat : float
+        Shape of the weights' tail; below 0.7 the weighted means have a usable error.
+    unseen : float
+        Share of the weight that is expected beyond the largest one drawn.
+    shift : float
+        Largest move of a mean by the weights, in posterior sd.
+    log_evidence, log_evidence_error : float
+        log of the mean weight, and its standard error.
+    expansions : int
+        Times the likelihood was expanded.
+    interrupted : bool
+        Whether Ctrl-C left these of the draws that were asked for.
+    """
+
+    distribution: np.ndarray
+    log_weight: np.ndarray
+    k_hat: float
+    unseen: float
+    shift: float
+    log_evidence: float
+    log_evidence_error: float
+    expansions: int = 0
+    interrupted: bool = False
+
+    @cached_property
+    def weight(self) -> np.ndarray:
+        """Normalised weights, shape (S,)."""
+        return np.exp(self.log_weight)
+
+    @cached_property
+    def effective_sample(self) -> float:
+        """1/Σ w²."""
+        return float(1 / (self.weight**2).sum())
+
+    @cached_property
+    def squares(self) -> tuple[float, int]:
+        """Effective draws for squared distances from the mean, and the quantity that has the fewest."""
+        values = squares_of(self.distribution, self.weight)
+        return verdict.worst_share(values), int(np.argmin(values))
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The Verdict where as many draws are kept as were weighted."""
+        return self.judged()
+
+    def judged(self, kept: int | None = None) -> Verdict:
+        """Return the Verdict where so many draws are kept, by default as many as were weighted."""
+        drawn = self.log_weight.size
+        least, worst = self.squares
+        heavy = math.nan
+        if least < verdict.MIN_SQUARES * drawn:
+            x = self.distribution[:, worst]
+            square = (x - self.weight @ x) ** 2
+            moved = square > 0
+            heavy = smooth(self.log_weight[moved] + np.log(square[moved]))[1]
+        return verdict.of_weights(
+            self.k_hat,
+            self.effective_sample,
+            drawn,
+            kept,
+            unseen=self.unseen,
+            squares=least,
+            k_squares=heavy,
+            shift=self.shift,
+        )
+
+
+def smooth(log_ratio: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return (normalised log weights with a Pareto-smoothed tail, k-hat): inf where their tail cannot be fitted."""
+    from arviz_stats.base import array_stats
+
+    size = log_ratio.size
+    smoothed, k_hat = log_ratio - logsumexp(log_ratio), math.inf
+    if size >= LEAST_WEIGHED and np.ptp(log_ratio) < EQUAL:
+        k_hat = 0.0  # equal weights have no tail
+    elif size >= LEAST_WEIGHED:
+        try:
+            with np.errstate(all="ignore"):  # hopeless weights overflow in its tail fit
+                fitted, k = array_stats.psislw(-log_ratio)  # it takes the logs of the inverse weights
+        except ValueError:  # a tail of equal weights cannot be fitted
+            k = math.nan
+        if np.isfinite(k):
+            smoothed, k_hat = fitted, k
+    return smoothed, float(k_hat)
+
+
+def unseen(weight: np.ndarray, k_hat: float) -> float:
+    """Return the share of all weight that is expected beyond the largest of the tail drawn, under its Pareto fit.
+
+    E[(w − x)₊] falls as P(w > x)^{1−k}: from the excess over the beginning of the tail to that over the largest of its M
+    draws by M^{k−1}.
+
+    Parameters
+    ----------
+    weight : (S,) array
+        Normalised.
+    k_hat : float
+    """
+    size = weight.size
+    tail = math.ceil(min(0.2 * size, 3 * math.sqrt(size)))  # the draws that a Pareto law is fitted to
+    if not (math.isfinite(k_hat) and tail < size):
+        return math.inf
+    ordered = np.partition(weight, size - tail - 1)[size - tail - 1 :]
+    excess = float((ordered - ordered[0]).sum())
+    return excess * tail ** (k_hat - 1) if k_hat < 5 else math.inf
+
+
+def squares_of(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return how many independent draws weighted ones are worth for (x − μ)² of each quantity, shape (k,).
+
+    By the delta method: Σ w (z² − 1)² over Σ w² (z² − 1)², z = (x − μ)/σ. Quantities that do not vary have all draws.
+
+    Parameters
+    ----------
+    values : (S, k) array
+    weight : (S,) array
+        Normalised.
+    """
+    size = values.shape[1]
+    out = np.full(size, float(len(weight)))
+    step = max(TOGETHER // len(weight), 1)
+    for first in range(0, size, step):
+        x = values[:, first : first + step]
+        square = (x - weight @ x) ** 2
+        variance = weight @ square
+        moved = variance > 0
+        off = (square[:, moved] / variance[moved] - 1) ** 2
+        below = weight**2 @ off
+        place = np.flatnonzero(moved) + first
+        out[place] = np.divide(weight @ off, below, out=out[place], where=below > 0)
+    return out
+
+
+def weigh(values: np.ndarray, log_ratio: np.ndarray, expansions: int = 0) -> Weighted:
+    """Return Weighted from the log-ratios of posterior (unnormalised) to stand-in.
+
+    Parameters
+    ----------
+    values : (S, k) array
+        Quantities that the weights are judged by.
+    log_ratio : (S,) array
+    expansions : int
+    """
+    size = log_ratio.size
+    smoothed, k_hat = smooth(log_ratio)
+    weight = np.exp(smoothed)
+    mean, plain = weight @ values, values.mean(axis=0)
+    sd = np.sqrt(weight @ (values - mean) ** 2)
+    moved = np.divide(np.abs(mean - plain), sd, out=np.full(sd.size, math.inf), where=sd > 0)
+    log_evidence = logsumexp(log_ratio) - math.log(size)
+    relative = np.exp(log_ratio - log_evidence)
+    return Weighted(
+        values,
+        smoothed,
+        k_hat,
+        unseen(weight, k_hat),
+        float(moved.max()),
+        float(log_evidence),
+        float(relative.std(ddof=1) / math.sqrt(size)) if size > 1 else math.inf,
+        expansions,
+    )
+
+
+def resample(weight: np.ndarray, rng: np.random.Generator, size: int | None = None) -> np.ndarray:
+    """Return indices of equally weighted draws, by default as many, by systematic resampling (least added noise)."""
+    size = weight.size if size is None else size
+    positions = (rng.random() + np.arange(size)) / size
+    return np.minimum(np.searchsorted(np.cumsum(weight), positions), weight.size - 1)
+
+
+def within_chains(weight: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return (chain, draw) indices that resample each chain in its order.
+
+    Parameters
+    ----------
+    weight : (chains, draws) array
+    rng : numpy.random.Generator
+    """
+    chosen = [resample(chain / max(chain.sum(), np.finfo(float).tiny), rng) for chain in weight]
+    return np.arange(len(weight))[:, None], np.stack(chosen)

@@ -1,0 +1,193 @@
+"""One verdict on every posterior: whether its draws may be used, why not, and what to do next.
+
+Draws are either independent and weighted, or chains. Each kind has one function here, and no other module compares a
+diagnostic with a limit.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+#: Chains are accepted below this split R-hat (Vehtari et al. 2021) …
+MAX_R_HAT = 1.01
+#: … and from this effective sample size of their worst quantity on.
+MIN_ESS = 400
+#: Weights are accepted below this Pareto k-hat …
+MAX_K_HAT = 0.7
+#: … and where they are worth this share of the draws that a reader gets.
+MIN_SHARE = 0.25
+#: k-hat counts only where more than this share of all weight is expected beyond the largest weight drawn.
+MAX_UNSEEN = 0.01
+#: Weights must be worth this share of the draws for squared distances from the mean, too: sds and tails hang on these.
+MIN_SQUARES = 0.125
+#: Of many quantities, this share with the fewest effective draws for squares may be few by chance.
+WORST = 0.05
+#: The same method goes on where at most so many times the draws made so far would do.
+MOST_TIMES = 16
+#: Chains with an R-hat from here on have not met, and more draws of them seldom help.
+APART = 1.1
+#: More draws aim at this multiple of what is asked, so that chance does not call for them again.
+AIM = 1.25
+
+Next = Literal["done", "more", "other"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether draws may be used.
+
+    Attributes
+    ----------
+    accepted : bool
+    problem : str
+        Why they may not be used, in words without a full stop; empty where they are accepted.
+    checked : str
+        What was checked, in one sentence.
+    next : {"done", "more", "other"}
+        What to do: nothing, go on with more draws of the same method, or take another method.
+    times : int
+        How many times the draws made so far would do, where the next step is "more"; else 1.
+    """
+
+    accepted: bool = True
+    problem: str = ""
+    checked: str = ""
+    next: Next = "done"
+    times: int = 1
+
+    def rejecting(self, problem: str) -> "Verdict":
+        """Return the verdict with one more problem, which more draws of the same method do not solve."""
+        return replace(self, accepted=False, problem="; ".join(filter(None, (self.problem, problem))), next="other", times=1)
+
+
+#: Nothing is wrong, and nothing was checked.
+ACCEPTED = Verdict()
+
+
+def refused(problem: str) -> Verdict:
+    """Return the Verdict of a method that says itself why its draws may not be used."""
+    return ACCEPTED.rejecting(problem)
+
+
+def of_weights(
+    k_hat: float,
+    effective: float,
+    drawn: int,
+    kept: int | None = None,
+    *,
+    unseen: float = math.inf,
+    squares: float = math.inf,
+    k_squares: float = math.nan,
+    shift: float = math.nan,
+) -> Verdict:
+    """Return the Verdict on weighted independent draws.
+
+    Parameters
+    ----------
+    k_hat : float
+        Pareto k-hat of the weights.
+    effective : float
+        1/Σ w².
+    drawn : int
+        Weighted draws.
+    kept : int, optional
+        Draws that a reader gets, resampled from these; by default as many.
+    unseen : float
+        Share of all weight that is expected beyond the largest weight drawn; see importance.unseen.
+    squares : float
+        Effective draws for the squared distance from the mean of the worst quantities; see importance.squares_of.
+    k_squares : float
+        Pareto k-hat of weight × squared distance of the worst quantity, where ``squares`` are few.
+    shift : float
+        Largest move of a mean by the weights, in posterior sd.
+
+    Notes
+    -----
+    Under a Pareto tail with shape k the share of the weight beyond the largest of M tail draws is e M^{k−1}, e the share
+    in excess of the tail's beginning. Where that is below MAX_UNSEEN, a mean three sd away moves by .03 sd at most, and
+    k-hat, which is noise where weights are nearly equal, is not asked. It matters where thousands of cells are judged, of
+    which some have a large k-hat by chance.
+    """
+    kept = drawn if kept is None else kept
+    text = f"Pareto k-hat {k_hat:.2f}, {effective:.0f} effective of {drawn} draws"
+    moved = "" if math.isnan(shift) else f"; they moved no mean by more than {shift:.2f} posterior sd"
+    good = Verdict(checked=f"Weights on the true likelihood: {text}{moved}.")
+    heavy = not (k_hat < MAX_K_HAT or unseen < MAX_UNSEEN)
+    few = not effective >= MIN_SHARE * kept
+    thin = not squares >= MIN_SQUARES * min(drawn, kept)
+    if not (heavy or few or thin):
+        return good
+    if heavy or few:
+        share = f"{effective / kept:.0%} effective draws"
+        problem = f"Pareto k-hat {k_hat:.2f} and {share}, where below {MAX_K_HAT} and {MIN_SHARE:.0%} are needed"
+    else:
+        problem = (
+            f"the weights are worth {squares / kept:.1%} of the draws for squared distances from the mean, which the sds "
+            f"hang on, where {MIN_SQUARES:.1%} are needed"
+        )
+    wanted = max(MIN_SHARE * kept / max(effective, 1.0), MIN_SQUARES * kept / max(squares, 1.0))
+    times = math.ceil(AIM * wanted)
+    light = not heavy and not k_squares >= MAX_K_HAT
+    rejected = replace(good, accepted=False, problem=problem, next="other")
+    return replace(rejected, next="more", times=max(times, 2)) if light and times <= MOST_TIMES else rejected
+
+
+def of_chains(r_hat: float, ess: float, divergences: int = 0) -> Verdict:
+    """Return the Verdict on chains.
+
+    Parameters
+    ----------
+    r_hat : float
+        The largest split R-hat; nan, which is not accepted, where too few draws or none that vary leave nothing to look at.
+    ess : float
+        The least effective sample size, of bulk and tails.
+    divergences : int
+        Draws that diverged.
+    """
+    checked = f"R-hat at most {r_hat:.3f}, effective sample size at least {ess:.0f}, {divergences} divergences."
+    problems = []
+    if not r_hat < MAX_R_HAT:
+        problems.append(f"R-hat {r_hat:.3f} is not below {MAX_R_HAT}")
+    if not ess >= MIN_ESS:
+        problems.append(f"the least effective sample size {ess:.0f} is below {MIN_ESS}")
+    if divergences:
+        problems.append(f"{divergences} draws diverged")
+    if not problems:
+        return Verdict(checked=checked)
+    rejected = Verdict(False, "; ".join(problems), checked, "other")
+    if divergences or not (r_hat < APART and ess > 0):
+        return rejected
+    # R-hat − 1 falls as one over the effective draws do.
+    times = math.ceil(AIM * max(MIN_ESS / ess, (r_hat - 1) / (MAX_R_HAT - 1)))
+    return replace(rejected, next="more", times=max(times, 2)) if times <= MOST_TIMES else rejected
+
+
+def together(verdicts: Iterable[Verdict], what: str = "cells") -> Verdict:
+    """Return the Verdict on many answers that are given together: accepted where each of them is.
+
+    Parameters
+    ----------
+    verdicts : iterable of Verdict
+        Not empty, the worst first: where all are accepted, its words are repeated.
+    what : str
+        What there are many of.
+    """
+    every = list(verdicts)
+    rejected = [one for one in every if not one.accepted]
+    if not rejected:
+        return (
+            every[0] if len(every) == 1 else Verdict(checked=f"In all {len(every)} {what}; in the worst: {every[0].checked}")
+        )
+    rank = {"done": 0, "more": 1, "other": 2}
+    worst = max(rejected, key=lambda one: (rank[one.next], one.times))
+    problem = worst.problem if len(every) == 1 else f"in {len(rejected)} of {len(every)} {what} {worst.problem}"
+    return replace(worst, problem=problem)
+
+
+def worst_share(values: np.ndarray) -> float:
+    """Return the WORST quantile of the effective draws of many quantities: their least where they are at most twenty."""
+    ordered = np.sort(np.ravel(values))
+    return float(ordered[int(WORST * (ordered.size - 1))])
