@@ -44,7 +44,8 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.estimators.oracle import Oracle
     from ldpbayes.examples import list_examples, load_example
     from ldpbayes.fitness import check
-    from ldpbayes.fitness.noncompliance import compliance_test, sensitivity
+    from ldpbayes.fitness.nested import compliance_test
+    from ldpbayes.fitness.noncompliance import sensitivity
     from ldpbayes.model import build_model, observe
     from ldpbayes.outcomes import PrivateGroups, by_private_group
     from ldpbayes.outcomes.mixture import observe_mixture
@@ -88,7 +89,7 @@ _LAZY = {
     "by_private_group": "outcomes",
     "check": "fitness",
     "comparisons": "answers",
-    "compliance_test": "fitness.noncompliance",
+    "compliance_test": "fitness.nested",
     "contamination_hull": "answers",
     "list_examples": "examples",
     "load": "result",

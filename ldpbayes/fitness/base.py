@@ -10,6 +10,8 @@ from ldpbayes import checks
 
 #: Weight of a test whose small p-values are tiny: it takes next to nothing of the level from the other tests.
 RARE = 0.02
+#: The test that nobody ignores the device, where the collection says how somebody may.
+COMPLIANCE = "full compliance (γ = 0)"
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Check:
         Degrees of freedom; nan for a test that has none.
     p_value : float
     method : str
-        How the p-value was computed: "chi-squared", "bootstrap", "normal" or "upper bound".
+        How the p-value was computed: "chi-squared", "chi-bar-squared", "bootstrap", "normal" or "upper bound".
     weight : float
         Relative share of the level that the test gets in the verdict.
     detail : str
@@ -97,22 +99,30 @@ class Fitness:
         if not self.checks:
             return " ".join(("No test of fit is possible.", *self.notes))
         if not self.flagged:
-            worst = self.checks[int(self.adjusted.argmin())]
-            if len(self.checks) == 1:
-                return f"The reports fit the design ({worst.label}, p = {_shown(self.p_value)})."
-            return (
-                f"The reports fit the design: the smallest of {len(self.checks)} adjusted p-values is "
-                f"{_shown(self.p_value)} ({worst.label})."
+            return f"The reports fit the design ({self._stated(int(self.adjusted.argmin()))})."
+        bad = [i for i, p in enumerate(self.adjusted) if p <= self.level]
+        said = "; ".join(map(self._stated, bad))
+        if all(self.checks[i].name == COMPLIANCE for i in bad):
+            rest = (
+                "The tests that allow for them find nothing else"
+                if len(self.checks) > len(bad)
+                else "No other test is possible"
             )
-        bad = [
-            f"{check.label} (p = {_shown(p)})"
-            for check, p in zip(self.checks, self.adjusted, strict=True)
-            if p <= self.level
-        ]
+            return f"The reports do not fit a design that everybody follows: {said}. {rest}."
         return (
-            f"The reports do not fit the design: {'; '.join(bad)}. Respondents did not follow the device, reports were "
+            f"The reports do not fit the design: {said}. Respondents did not follow the device, reports were "
             "fabricated or copied, or the design, its parameters or the categories are wrong."
         )
+
+    def _stated(self, i: int) -> str:
+        """Return one test with its p-value, and what that counts for among several tests."""
+        one, several = self.checks[i], len(self.checks)
+        said = f"{one.label}{f', {one.detail}' if one.name == COMPLIANCE else ''}, p = {_shown(one.p_value)}"
+        if several == 1:
+            return said
+        share = one.weight / sum(check.weight for check in self.checks)
+        level = f", which has {share:.2g} of the level" if share < 0.99 / several else ""
+        return f"{said}; {_shown(self.adjusted[i])} adjusted for {several} tests{level}"
 
 
 def _shown(p: float) -> str:

@@ -9,11 +9,11 @@ from ldpbayes import checks
 from ldpbayes.arrays import FloatArray
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.fitness.base import Check, Fitness
+from ldpbayes.fitness.base import COMPLIANCE, Check, Fitness
 from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.copies import copies_checks
 from ldpbayes.fitness.goodness import REPLICATIONS, goodness_of_fit, listed
-from ldpbayes.fitness.nested import equality_test
+from ldpbayes.fitness.nested import compliance_test, equality_test
 from ldpbayes.fitness.structural import structural_checks
 from ldpbayes.fitness.supports import support_checks
 
@@ -53,8 +53,9 @@ def check(
 
     Two kinds of tests: the counts of all possible reports against those expected at the maximum-likelihood estimate, where
     the reports can be listed and the design is not saturated; properties of a report whose law does not depend on P
-    (support sizes, seeds, cohorts); and the report that came in most often for its probability. The verdict adjusts for
-    their number.
+    (support sizes, seeds, cohorts); and the report that came in most often for its probability. Where the collection says
+    how respondents may ignore the device, the test of full compliance (``compliance_test``) is one of them. There is one
+    verdict from all tests, adjusted for their number.
 
     Parameters
     ----------
@@ -116,6 +117,11 @@ def check(
         if tally not in tallies or not compared:
             found += support_checks(tally)
     found += copies_checks(collection, estimate)
+    if collection.n_laws and collection.survey is None and collection.noncompliance().identified:
+        test = compliance_test(collection)
+        detail = f"γ = {test.gamma:.3g} at the maximum"
+        df = float(collection.n_laws)
+        found.append(Check(COMPLIANCE, "", test.statistic, df, test.p_value, "chi-bar-squared", detail=detail))
     return Fitness(tuple(c for c in found if math.isfinite(c.p_value)), level, tuple(notes))
 
 

@@ -17,7 +17,7 @@ MAX_OUTPUTS, MAX_ENTRIES = 4096, 2**22
 LEAST_EXPECTED, FEW = 5.0, 0.2
 #: Simulated tables, and the most cells that they may have.
 REPLICATIONS, MAX_SPARSE = 999, 1024
-#: Share of the level of the test at the boundary, which is conservative next to it.
+#: Share of the level of the test at the boundary where it stands apart, since it is conservative next to it.
 EDGE = 0.25
 #: The log-likelihood falls by so many nats per unit of p_x from the estimate on: then p_x is zero and no free parameter. A
 #: positive p_x falls by at most TOLERANCE/p_x.
@@ -48,9 +48,10 @@ def goodness_of_fit(
     span, which is to first order what a new fit would remove.
 
     A category at zero whose multiplier Σ_j w_j L_jx/(Lp̂)_j / n is below one is a parameter less, and a degree of freedom
-    more. Where P is near the boundary but not on it, so much freedom makes the test conservative. Two parts are therefore
-    tested apart: X² less its projection on the directions of all categories, which no boundary touches, and the rest, which
-    says whether reports ask for negative shares. A design without degrees of freedom has the second part alone.
+    more (Susko 2013). Where P is near the boundary but not on it, so much freedom makes the test conservative: z degrees of
+    freedom too many among d + z, whose χ² has the sd √(2(d + z)). Where z² > 2d, two parts are therefore tested apart: X²
+    less its projection on the directions of all categories, which no boundary touches, and the rest, which says whether
+    reports ask for negative shares. A design without degrees of freedom has the second part alone.
 
     Parameters
     ----------
@@ -66,6 +67,10 @@ def goodness_of_fit(
     Returns
     -------
     tuple of Check, or str
+
+    References
+    ----------
+    Susko (2013), Biometrika 100.
     """
     part = collection if len(tallies) == len(collection.tallies) else replace(collection, tallies=tuple(tallies))
     if sum(tally.protocol.n_outputs - 1 for tally in tallies) < 1:
@@ -87,6 +92,7 @@ def goodness_of_fit(
     inside = df
     if fixed.any() and df >= 1:
         inside = max(free - (_rank(tallies, stacked[possible], bool(possible.all())) - 1), 0)
+    apart = 0 < inside < df and (df - inside) ** 2 > 2 * inside
     if df < 1:
         return ()
     expected, counts, ratio = expected[possible], counts[possible], ratio[possible]
@@ -97,13 +103,13 @@ def goodness_of_fit(
     if not plain and expected.size > MAX_SPARSE:
         return f"{expected.size:,} possible reports are too many for {int(sizes.sum()):,} users: counts were not compared."
     found = []
-    if 0 < inside < df or not plain:
+    if apart or not plain:
         # Directions in which the parameters can move the expected counts, each over the root of the expectation.
-        kept = slice(None) if 0 < inside < df else ~fixed
+        kept = slice(None) if apart else ~fixed
         used = stacked[possible][:, kept] * (weights[possible] / np.sqrt(expected))[:, None]
         basis, singular, _ = np.linalg.svd(used, full_matrices=False)
         basis = basis[:, singular > singular[0] * max(used.shape) * np.finfo(float).eps]
-    if 0 < inside < df:
+    if apart:
         residual = (counts - expected) / np.sqrt(expected)
         beyond = float(((residual @ basis) ** 2).sum())
         of_edge = Check(

@@ -1,4 +1,4 @@
-"""Models compared by their likelihoods: information criteria, and whether all cells have one distribution."""
+"""Models compared by their likelihoods: information criteria, equal distributions in all cells, and full compliance."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from ldpbayes.collections import Cells, Collection
+from ldpbayes.collections.noncompliance import compliers_only
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.base import Check
@@ -105,3 +106,56 @@ def equality_test(cells: Cells) -> Check:
     detail = f"likelihood ratio {statistic:.4g} on {df} degrees of freedom"
     p_value = float(chdtrc(df, statistic))
     return Check("equal distributions in all cells", "", statistic, df, p_value, "chi-squared", detail=detail)
+
+
+@dataclass(frozen=True)
+class ComplianceTest:
+    """The likelihood-ratio test of γ = 0.
+
+    Attributes
+    ----------
+    statistic : float
+        Twice the gain in log-likelihood by the respondents who ignore the device.
+    p_value : float
+    gamma : float
+        Their share at the maximum.
+    """
+
+    statistic: float
+    p_value: float
+    gamma: float
+
+
+def compliance_test(collection: Collection) -> ComplianceTest:
+    """Return the likelihood-ratio test of γ = 0 for a collection made by ``with_noncompliers``.
+
+    γ = 0 lies on the boundary: with one law the statistic is 0 or χ²₁ with probability ½ each; with m laws the mixture of
+    χ² with m − 1 and m degrees of freedom that is used bounds the p-value from above.
+
+    Raises
+    ------
+    InfeasibleError
+        Where the reports do not identify γ, or are weighted: the statistic has no χ² law then.
+
+    References
+    ----------
+    Self and Liang (1987), Journal of the American Statistical Association 82.
+    """
+    need_noncompliers(collection)
+    found = collection.noncompliance()
+    if not found.identified:
+        raise InfeasibleError(found.sentence)
+    if collection.survey is not None:
+        raise InfeasibleError("The test of full compliance takes no sampling weights: its statistic has no known law then.")
+    whole, plain = collection.rows, compliers_only(collection).rows
+    p = maximize(whole).p
+    gain = float(whole.log_likelihood(p) - plain.log_likelihood(maximize(plain).p))
+    statistic, m = max(2 * gain, 0.0), collection.n_laws
+    below = (statistic <= 0.0) if m == 1 else chdtrc(m - 1, statistic)
+    return ComplianceTest(statistic, float(0.5 * (below + chdtrc(m, statistic))), float(p[-m:].sum()))
+
+
+def need_noncompliers(collection: Collection) -> None:
+    """Raise ArgumentError unless a collection was made by ``with_noncompliers``."""
+    if not isinstance(collection, Collection) or not collection.n_laws:
+        raise ArgumentError("collection must be one made by with_noncompliers.")

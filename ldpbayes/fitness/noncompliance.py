@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtrc
 
 from ldpbayes import checks
 from ldpbayes.collections import Collection
@@ -15,6 +14,7 @@ from ldpbayes.collections.noncompliance import EXPLANATION, compliers_only
 from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesWarning, listed
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximise
+from ldpbayes.fitness.nested import compliance_test, need_noncompliers
 from ldpbayes.fitting import fit, select_method
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.posteriors.base import scaled
@@ -27,24 +27,6 @@ MAX_ENTRIES = 2**22
 _CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*([0-9]*\.?[0-9]+)\s*(%?)\s*")
 #: No curve goes on to γ = 1, where nobody follows the device.
 MAX_GAMMA = 0.99
-
-
-@dataclass(frozen=True)
-class ComplianceTest:
-    """The likelihood-ratio test of γ = 0.
-
-    Attributes
-    ----------
-    statistic : float
-        Twice the gain in log-likelihood by the respondents who ignore the device.
-    p_value : float
-    gamma : float
-        Their share at the maximum.
-    """
-
-    statistic: float
-    p_value: float
-    gamma: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,35 +56,6 @@ class Sensitivity:
     question: str
     allowed: bool
     sentence: str
-
-
-def compliance_test(collection: Collection) -> ComplianceTest:
-    """Return the likelihood-ratio test of γ = 0 for a collection made by ``with_noncompliers``.
-
-    γ = 0 lies on the boundary: with one law the statistic is 0 or χ²₁ with probability ½ each; with m laws the mixture of
-    χ² with m − 1 and m degrees of freedom that is used bounds the p-value from above.
-
-    Raises
-    ------
-    InfeasibleError
-        Where the reports do not identify γ, or are weighted: the statistic has no χ² law then.
-
-    References
-    ----------
-    Self and Liang (1987), Journal of the American Statistical Association 82.
-    """
-    _need(collection)
-    found = collection.noncompliance()
-    if not found.identified:
-        raise InfeasibleError(found.sentence)
-    if collection.survey is not None:
-        raise InfeasibleError("The test of full compliance takes no sampling weights: its statistic has no known law then.")
-    whole, plain = collection.rows, compliers_only(collection).rows
-    p = maximise(whole).p
-    gain = float(whole.log_likelihood(p) - plain.log_likelihood(maximise(plain).p))
-    statistic, m = max(2 * gain, 0.0), collection.n_laws
-    below = (statistic <= 0.0) if m == 1 else chdtrc(m - 1, statistic)
-    return ComplianceTest(statistic, float(0.5 * (below + chdtrc(m, statistic))), float(p[-m:].sum()))
 
 
 def findings(tree, collection: Collection, prior) -> dict:
@@ -238,7 +191,7 @@ def sensitivity(
     >>> round(curve.turning, 3), curve.sentence
     (0.196, 'yes < 0.3 holds at γ = 0 (0.185) and turns at γ = 0.196; the reports allow every γ from 0 to 0.633.')
     """
-    _need(collection)
+    need_noncompliers(collection)
     known = collection.categories[: collection.n_categories - collection.n_laws]
     labels, sign, stated = _conclusion(of, known)
     if stated is not None and threshold is not None:
@@ -308,8 +261,3 @@ def _conclusion(of, known):
     if not labels or len(set(labels)) < len(labels):
         raise ArgumentError(f"of must hold different categories of the compliers, got {of!r}.")
     return labels, sign, None if threshold is None else checks.probability(threshold, "threshold")
-
-
-def _need(collection):
-    if not isinstance(collection, Collection) or not collection.n_laws:
-        raise ArgumentError("collection must be one made by with_noncompliers.")
