@@ -11,15 +11,19 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.collections import Collection, Tally, as_collection
-from ldpbayes.errors import ArgumentError, LDPBayesError, LDPBayesWarning, listed, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesError, LDPBayesWarning, listed, shown
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.base import seed
+from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
+from ldpbayes.posteriors.loglinear import evidences
 from ldpbayes.priors import LogLinear, as_prior
 from ldpbayes.protocols import Attributes
 from ldpbayes.sources import read_collection, read_frame
 
 #: Independence of pairs is tested for at most so many pairs, each with so many draws in a chain.
 MAX_PAIRS, PAIR_DRAWS = 36, 500
+#: Predicted seconds of an evidence that the engine of a fit does not give.
+PATIENCE = 5.0
 #: Names that an attribute cannot have: variables of the answers' tables, whose dims are the attributes.
 TAKEN = ("mean", "sd", "lower", "upper", "mcse", "median", "log_mean", "log_sd", "log_mcse", "probability_above_one")
 
@@ -123,9 +127,10 @@ def associate(
     tree.attrs["attributes"] = json.dumps([[name, list(levels)] for name, levels in attributes.items()])
     factor = _against_independence(tree, collection, attributes, belief, random_seed)
     tree.attrs |= {"log_bayes_factor_independence": factor[0], "log_bayes_factor_independence_error": factor[1]}
+    tree.attrs["independence_reason"] = factor[2]
     if len(attributes) > 2:
-        found = _pairwise(collection, attributes, belief if not loglinear else None, random_seed)
-        tree.attrs["independence_of_pairs"] = json.dumps(found)
+        found, why = _pairwise(collection, attributes, belief if not loglinear else None, random_seed)
+        tree.attrs |= {"independence_of_pairs": json.dumps(found), "independence_of_pairs_reason": why}
     return tree
 
 
@@ -259,47 +264,68 @@ def marginal(collection: Collection, attributes: Mapping[str, Sequence[str]], ch
 
 
 def _against_independence(tree, collection, attributes, belief, random_seed):
-    """Return (log Bayes factor of independence, its error); nan where an evidence is not known.
+    """Return (log Bayes factor of independence, its error, why it is not known).
 
     Given independence the reports of the attributes are independent, and so are their margins under both priors: the
     evidence is the product of those of the attributes alone. The log-linear engine integrates it as one.
     """
-    evidence = tree.attrs.get("log_evidence", tree["exact"].get("log_evidence") if "exact" in tree.children else None)
-    if evidence is None:
-        return math.nan, math.nan
-    error = float(tree.attrs.get("log_evidence_error", 0.0))
-    alone, alone_error = tree.attrs.get("log_evidence_independence"), tree.attrs.get("log_evidence_independence_error", 0.0)
-    if alone is None:
-        parts = []
+    nothing = math.nan, math.nan
+    log_linear = as_prior(belief, collection.n_categories).log_linear()
+    if collection.survey is not None:
+        return *nothing, "sampling weights have no evidence"
+    if collection.n_laws:
+        return *nothing, "respondents may ignore the device, and then the reports of the attributes depend on each other"
+    if log_linear is not None and log_linear.order < 2:
+        return *nothing, "the prior has no interactions: it holds all attributes to be independent"
+    if log_linear is None:
+        whole, parts = _evidence(tree, collection, belief), []
         for name in attributes:
             margin = marginal(collection, attributes, [name])
-            if margin is None or not isinstance(belief, (str, int, float)):
-                return math.nan, math.nan
-            parts.append(_evidence(margin, belief, random_seed))
-        alone, alone_error = sum(p[0] for p in parts), math.hypot(*(p[1] for p in parts))
-    return float(alone) - float(evidence), math.hypot(error, float(alone_error))
+            if margin is None:
+                return *nothing, "a channel is not a product over the attributes"
+            if not isinstance(belief, (str, int, float)):
+                return *nothing, "a prior with a concentration for each cell has none for the attributes alone"
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", LDPBayesWarning)
+                alone = fit(margin, belief, draws=PAIR_DRAWS, random_seed=random_seed, estimates=False)
+            parts.append(_evidence(alone, margin, belief))
+        if whole is None or None in parts:
+            return *nothing, f"under the prior {shown(belief)} the evidence of these reports is not known"
+        error = math.hypot(whole[1], *(part[1] for part in parts))
+        return sum(part[0] for part in parts) - whole[0], error, ""
+    facts = tree.attrs
+    if "log_evidence_independence" not in facts:  # another engine made the draws
+        p = tree["posterior"]["distribution"].transpose("chain", "draw", "category").values
+        try:
+            facts = evidences(log_linear, collection.rows, p, np.random.default_rng(random_seed))
+        except InfeasibleError as err:
+            return *nothing, str(err)
+    error = math.hypot(facts["log_evidence_error"], facts["log_evidence_independence_error"])
+    return float(facts["log_evidence_independence"] - facts["log_evidence"]), error, ""
 
 
-def _evidence(collection, belief, random_seed):
-    """Return (log-evidence, its error) of a collection, or nan."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LDPBayesWarning)
-        tree = fit(collection, belief, draws=PAIR_DRAWS, random_seed=random_seed, estimates=False)
-    if "exact" in tree.children and "log_evidence" in tree["exact"]:
-        return float(tree["exact"]["log_evidence"]), 0.0
-    return float(tree.attrs.get("log_evidence", math.nan)), float(tree.attrs.get("log_evidence_error", 0.0))
+def _evidence(tree, collection, belief):
+    """Return (log-evidence, its error) of a result, else by the expansion of its reports; None where neither has it."""
+    found = of_result(tree)
+    if found is None:
+        factors = log_bayes_factors(collection, belief, limit=PATIENCE)
+        name = factors.used
+        found = (factors.log_evidence[name], factors.error[name]) if name in factors.log_evidence else None
+    return found
 
 
 def _pairwise(collection, attributes, belief, random_seed):
-    """Return [first, second, [log Bayes factor of independence, error]] of all pairs, each from its own reports."""
+    """Return [first, second, [log Bayes factor of independence, error]] of all pairs by their own reports; or why none."""
     pairs = list(combinations(attributes, 2))
     if len(pairs) > MAX_PAIRS:
-        return []
+        return [], f"more than {MAX_PAIRS} pairs are not tested"
+    if collection.survey is not None:
+        return [], "sampling weights have no evidence"
     out = []
     for pair in pairs:
         own = marginal(collection, attributes, pair)
         if own is None:
-            return []
+            return [], "a channel is not a product over the attributes"
         sizes = tuple(len(attributes[name]) for name in pair)
         try:
             with warnings.catch_warnings():
@@ -307,8 +333,8 @@ def _pairwise(collection, attributes, belief, random_seed):
                 prior = LogLinear(sizes) if belief is None else belief
                 tree = fit(own, prior, draws=PAIR_DRAWS, random_seed=random_seed, estimates=False)
             two = {name: attributes[name] for name in pair}
-            factor = _against_independence(tree, own, two, prior, random_seed)
-        except LDPBayesError:  # a prior over the whole table, such as one concentration for each cell
-            return []
-        out.append([*pair, list(factor)])
-    return out
+            *factor, why = _against_independence(tree, own, two, prior, random_seed)
+        except LDPBayesError as err:  # a prior over the whole table, such as one concentration for each cell
+            return [], f"the prior does not serve a pair of attributes: {err}"
+        out.append([*pair, factor])
+    return out, why

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from itertools import combinations, pairwise
+from typing import TypedDict
 
 import numpy as np
 import xarray as xr
@@ -12,6 +13,9 @@ from numpy.typing import NDArray
 from ldpbayes import checks
 from ldpbayes.answers import base
 from ldpbayes.errors import ArgumentError, listed
+
+#: Where a result of an earlier version does not know the evidence and does not say why.
+NOT_STATED = "the engine gave no evidence"
 
 
 def attributes_of(tree: xr.DataTree) -> dict[str, tuple[str, ...]]:
@@ -244,7 +248,16 @@ def mutual_information(
     return base.scalar(terms, ci_prob, base.mcse(tree, terms[:, None])[0])
 
 
-def independence(tree: xr.DataTree, first: str | None = None, second: str | None = None) -> dict[str, float]:
+class Independence(TypedDict):
+    """What the evidence says of independence; the numbers are nan where it is not known."""
+
+    log_bayes_factor: float
+    error: float
+    probability: float
+    reason: str
+
+
+def independence(tree: xr.DataTree, first: str | None = None, second: str | None = None) -> Independence:
     """Return the Bayes factor of independence, and its probability where it was as likely as not before the reports.
 
     Parameters
@@ -257,8 +270,8 @@ def independence(tree: xr.DataTree, first: str | None = None, second: str | None
     Returns
     -------
     dict
-        log_bayes_factor (independence over association), its Monte Carlo error, and probability. Values are nan where the
-        evidence is not known.
+        log_bayes_factor (independence over association), its Monte Carlo error, and probability. They are nan where the
+        evidence is not known; reason then says why, and is empty elsewhere.
 
     Raises
     ------
@@ -269,6 +282,7 @@ def independence(tree: xr.DataTree, first: str | None = None, second: str | None
     if first is None and second is None:
         log_factor = tree.attrs.get("log_bayes_factor_independence", math.nan)
         error = tree.attrs.get("log_bayes_factor_independence_error", math.nan)
+        why = tree.attrs.get("independence_reason", "")
     else:
         for name in (first, second):
             if name not in known:
@@ -279,8 +293,12 @@ def independence(tree: xr.DataTree, first: str | None = None, second: str | None
         if len(known) == 2:
             return independence(tree)
         log_factor, error = found.get(frozenset((first, second)), (math.nan, math.nan))
+        why = tree.attrs.get("independence_of_pairs_reason", "")
+    if math.isfinite(log_factor):
+        why = ""
     probability = 1 / (1 + math.exp(min(-log_factor, 700.0)))  # nan stays nan
-    return {"log_bayes_factor": float(log_factor), "error": float(error), "probability": float(probability)}
+    numbers = {"log_bayes_factor": float(log_factor), "error": float(error), "probability": float(probability)}
+    return Independence(**numbers, reason=why or ("" if math.isfinite(log_factor) else NOT_STATED))
 
 
 def pairs_of(tree: xr.DataTree) -> list[tuple[str, str]]:

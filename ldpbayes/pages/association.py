@@ -91,6 +91,7 @@ def _pair(tree, first, second, ci_prob):
         "mutual_information_interval": [float(information["lower"]), float(information["upper"])],
         "log_bayes_factor_independence": independent["log_bayes_factor"],
         "probability_independent": independent["probability"],
+        "reason_independent": independent["reason"],
         "odds_ratio": None,
         "odds_ratio_interval": None,
     }
@@ -192,6 +193,11 @@ def _notes(tree):
         text = f"Mutual independence of all attributes: Bayes factor {factor:.3g} {side} it"
         text += f" (probability {found['probability']:.3g} where both were as likely before the reports)."
         yield Note(Kind.EVIDENCE, text)
+    else:
+        yield Note(Kind.EVIDENCE, f"The probability of mutual independence is not known: {found['reason']}.")
+    missing = {answers.independence(tree, *pair)["reason"] for pair in answers.pairs_of(tree)} - {"", found["reason"]}
+    for reason in sorted(missing):
+        yield Note(Kind.EVIDENCE, f"The probability that a pair is independent is not known: {reason}.")
     if tree.attrs.get("identifiability"):
         sentence = "The reports do not identify every association; where they do not, the answers are those of the prior."
         yield Note(Kind.WARNING, sentence)

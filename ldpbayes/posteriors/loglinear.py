@@ -12,8 +12,9 @@ from scipy.special import gammaln, logsumexp
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.inference.verdict import Verdict
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
 from ldpbayes.posteriors.chains import sample_density
+from ldpbayes.posteriors.diagnostics import least_effective
 from ldpbayes.priors.loglinear import softmax
 
 #: More effects than this are left to NUTS: their Hessian is a dense matrix.
@@ -36,6 +37,10 @@ ROUNDS = ((1, False), (4, False), (4, True))
 DEFENSIVE, HEAVY = 0.2, 4.0
 #: Distances from the mode, in units of the sd, at which the density is looked at for the scales of the proposal.
 DISTANCES = (1.0, 2.0, 3.0)
+#: Most steps of the iteration that bridges two samples.
+BRIDGE_STEPS = 1000
+#: Chains where weights of the effects without interactions do not hold.
+CHAINS = 4
 #: NUTS: discarded draws (it starts from weighted ones), acceptance rate; step of the Hessian's differences, least curvature.
 TUNE, TARGET, DIFFERENCE, LEAST = 400, 0.92, 1e-4, 0.05
 
@@ -236,11 +241,7 @@ def weighted_draws(table, nodes, size, rng, watch=None):
     rng : numpy.random.Generator
     watch : Watch, optional
     """
-    logs = np.array([node.log_weight for node in nodes])
-    shares = np.exp(logs - logsumexp(logs))
-    shares = (1 - EVEN) * shares + EVEN * np.where(shares > math.exp(-FALL), 1.0, 0.0) / (shares > math.exp(-FALL)).sum()
-    nodes = [node for node, share in zip(nodes, shares, strict=True) if share > 1e-4]
-    shares = shares[shares > 1e-4] / shares[shares > 1e-4].sum()
+    nodes, shares = _mixed(nodes)
     if table.prior.n_effects > LARGE:  # weights of so many effects do not hold: the draws are where chains start
         return _starts(table, nodes, shares, rng)
     even, nodes = nodes, [node.split(table) for node in nodes]
@@ -261,6 +262,15 @@ def weighted_draws(table, nodes, size, rng, watch=None):
     return theta, p, found, found.judged(size).problem
 
 
+def _mixed(nodes):
+    """Return the nodes that matter, and their shares of the proposals."""
+    logs = np.array([node.log_weight for node in nodes])
+    shares = np.exp(logs - logsumexp(logs))
+    shares = (1 - EVEN) * shares + EVEN * np.where(shares > math.exp(-FALL), 1.0, 0.0) / (shares > math.exp(-FALL)).sum()
+    nodes = [node for node, share in zip(nodes, shares, strict=True) if share > 1e-4]
+    return nodes, shares[shares > 1e-4] / shares[shares > 1e-4].sum()
+
+
 def _starts(table, nodes, shares, rng):
     """Return (θ, P, Weighted, problem): a few draws of the nodes for chains to start from."""
     theta, p, found = _round(table, nodes, shares, STARTS, rng)
@@ -269,20 +279,119 @@ def _starts(table, nodes, shares, rng):
 
 def _round(table, nodes, shares, size, rng):
     """Return (θ, P, Weighted): one round of weighted draws."""
-    degrees = max(8.0, 1.5 * table.prior.n_effects)
+    theta = _proposals(nodes, shares, size, rng)[rng.permutation(size)]
+    log_ratio, p = _log_ratio(table, nodes, shares, theta)
+    return theta, p, weigh(p, np.maximum(log_ratio, log_ratio.max() - 700))
+
+
+def _degrees(node):
+    return max(8.0, 1.5 * node.mode.size)
+
+
+def _proposals(nodes, shares, size, rng):
+    """Return θ drawn from the mixture of the nodes, node by node."""
     counts = _systematic(shares, size, rng)
     heavy = rng.binomial(counts, DEFENSIVE)
-    parts = [node.draw(k - h, degrees, rng) for node, k, h in zip(nodes, counts, heavy, strict=True)]
+    parts = [node.draw(k - h, _degrees(node), rng) for node, k, h in zip(nodes, counts, heavy, strict=True)]
     parts += [node.draw(h, HEAVY, rng) for node, h in zip(nodes, heavy, strict=True)]
-    theta = np.concatenate(parts)[rng.permutation(size)]
-    each = [np.log(s) + node.log_density(theta, d) for node, s in zip(nodes, shares, strict=True) for d in (degrees, HEAVY)]
+    return np.concatenate(parts)
+
+
+def _log_ratio(table, nodes, shares, theta):
+    """Return (log of the posterior density times the evidence over that of the mixture of the nodes, P), at many θ."""
+    each = [
+        np.log(share) + node.log_density(theta, degrees)
+        for node, share in zip(nodes, shares, strict=True)
+        for degrees in (_degrees(node), HEAVY)
+    ]
     of_each = np.tile(np.log([1 - DEFENSIVE, DEFENSIVE]), len(nodes))
     proposed = logsumexp(np.stack(each) + of_each[:, None], axis=0)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         likelihood, p = table.log_likelihood(theta)
         log_ratio = likelihood + table.prior.log_prior(theta) - proposed
-    log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -math.inf)
-    return theta, p, weigh(p, np.maximum(log_ratio, log_ratio.max() - 700))
+    return np.where(np.isfinite(log_ratio), log_ratio, -math.inf), p
+
+
+def bridged(table, nodes, theta, rng):
+    """Return (log-evidence, its standard error) by bridge sampling between draws of the posterior and of the nodes.
+
+    Weights of so many effects do not hold, since few proposals reach the posterior; the optimal bridge needs no more than
+    that the two laws overlap. Chains count by their effective sample size.
+
+    Parameters
+    ----------
+    table : Table
+    nodes : list of Node
+    theta : (chains, draws, u) array
+        Draws of the posterior.
+    rng : numpy.random.Generator
+
+    References
+    ----------
+    Meng and Wong (1996), Statistica Sinica 6; Frühwirth-Schnatter (2004), Econometrics Journal 7, for the error.
+    """
+    nodes, shares = _mixed(nodes)
+    flat = theta.reshape(-1, theta.shape[-1])
+    size = len(flat)
+    of_posterior = _log_ratio(table, nodes, shares, flat)[0]
+    of_nodes = _log_ratio(table, nodes, shares, _proposals(nodes, shares, size, rng))[0]
+    found, half = float(np.median(of_posterior)), math.log(0.5)
+    for _ in range(BRIDGE_STEPS):
+        above = logsumexp(of_nodes - np.logaddexp(of_nodes, found))
+        moved = above - logsumexp(-np.logaddexp(of_posterior, found))
+        if abs(moved - found) < SETTLED:
+            break
+        found = float(moved)
+    first = np.exp(of_nodes - found - np.logaddexp(of_nodes - found, 0.0) - half)
+    second = np.exp(-np.logaddexp(of_posterior - found, 0.0) - half)
+    effective = np.fmin(least_effective(second.reshape(*theta.shape[:2], 1)), float(size))
+    variance = first.var() / first.mean() ** 2 / size + second.var() / second.mean() ** 2 / effective
+    return found, math.sqrt(variance)
+
+
+def evidences(prior, rows, p, rng):
+    """Return the facts about the evidence of a log-linear prior and of independence, from draws of P by another engine.
+
+    Parameters
+    ----------
+    prior : LogLinear
+    rows : Rows
+    p : (chains, draws, a) array
+    rng : numpy.random.Generator
+
+    Raises
+    ------
+    InfeasibleError
+        Where there are too many effects for a dense Hessian.
+    """
+    if prior.n_effects > MAX_EFFECTS or max(rows.n_rows, prior.n_categories) * prior.n_effects > MAX_ENTRIES:
+        raise InfeasibleError(f"the evidence of {prior.n_effects:,} effects would take too long")
+    table = Table(prior, rows)
+    flat = np.log(np.maximum(p.reshape(-1, p.shape[-1]), 1e-300))
+    theta = (prior.effects_of(flat) / (prior.basis**2).sum(axis=0)).reshape(*p.shape[:2], -1)  # columns are orthogonal
+    found, error = bridged(table, explore(table), theta, rng)
+    return {"log_evidence": found, "log_evidence_error": error} | of_independence(prior, rows, flat.shape[0], rng)
+
+
+def of_independence(prior, rows, size, rng):
+    """Return the facts about the evidence of a log-linear prior without interactions, by weighted draws.
+
+    Parameters
+    ----------
+    prior : LogLinear
+    rows : Rows
+    size : int
+        Draws.
+    rng : numpy.random.Generator
+    """
+    alone = Table(prior.independence(), rows)
+    nodes = explore(alone)
+    theta, _, found, rejected = weighted_draws(alone, nodes, size, rng)
+    value, error = found.log_evidence, found.log_evidence_error
+    if rejected:
+        effects, _, _ = sampled(alone, theta, found.weight, size // CHAINS, CHAINS, rng, Watch())
+        value, error = bridged(alone, nodes, effects, rng)
+    return {"log_evidence_independence": value, "log_evidence_independence_error": error}
 
 
 def _systematic(shares, size, rng):
@@ -422,25 +531,21 @@ class LogLinearTable(AbstractPosterior):
         prior = problem.prior.log_linear()
         table = Table(prior, problem.rows)
         size = self.draws * self.chains
-        theta, p, found, rejected = weighted_draws(table, explore(table, watch), size, rng, watch)
+        nodes = explore(table, watch)
+        theta, p, found, rejected = weighted_draws(table, nodes, size, rng, watch)
         facts = {
             "k_hat": found.k_hat,
             "shift_by_weights": found.shift,
             "log_evidence": found.log_evidence,
             "log_evidence_error": found.log_evidence_error,
         }
-        if prior.n_effects > LARGE:  # what a few draws say of the evidence is worth nothing
+        if prior.n_effects > LARGE:  # what a few draws say of the weights is worth nothing
             facts = {}
-        elif prior.order > 1:
-            alone = Table(prior.independence(), problem.rows)
-            _, _, independent, _ = weighted_draws(alone, explore(alone), size, rng)
-            facts |= {
-                "log_evidence_independence": independent.log_evidence,
-                "log_evidence_independence_error": independent.log_evidence_error,
-            }
+        if prior.order > 1:
+            facts |= of_independence(prior, problem.rows, size, rng)
         if rejected:
             facts |= {"weights_rejected": rejected}
-            return self._continued(table, theta, found, facts, rng, watch)
+            return self._continued(table, nodes, theta, found, facts, rng, watch)
         chosen = rng.choice(resample(found.weight, rng), size, replace=False)
         split = (self.chains, self.draws)
         hyper = prior.draw_scales(theta[chosen], rng)
@@ -453,10 +558,11 @@ class LogLinearTable(AbstractPosterior):
             facts=facts,
         )
 
-    def _continued(self, table, theta, found, facts, rng, watch):
-        """Return the Sample of chains that start from weighted draws."""
+    def _continued(self, table, nodes, theta, found, facts, rng, watch):
+        """Return the Sample of chains that start from weighted draws; the evidence by a bridge, not by rejected weights."""
         prior = table.prior
         effects, logs, stats = sampled(table, theta, found.weight, self.draws, self.chains, rng, watch)
+        facts["log_evidence"], facts["log_evidence_error"] = bridged(table, nodes, effects, rng)
         p = softmax(prior.predictor(effects.reshape(-1, prior.n_effects)))
         hyper = {name: prior.scale * np.exp(logs[..., m]) for m, name in enumerate(prior.scales)}
         said = Verdict(

@@ -125,6 +125,8 @@ def test_chains_go_on_from_weights_that_are_not_enough(pair, fitted, monkeypatch
     mean = fitted["summary"]["mean"].sel(target="distribution").values
     sd = fitted["summary"]["sd"].sel(target="distribution").values
     assert (np.abs(sample.distribution.mean(axis=(0, 1)) - mean) < 0.35 * sd).all()
+    found, error = sample.facts["log_evidence"], sample.facts["log_evidence_error"]  # by a bridge, not by rejected weights
+    assert 0 < error < 0.5 and found == pytest.approx(fitted.attrs["log_evidence"], abs=0.02 + 5 * error)
 
 
 def test_few_reports_shrink_to_the_product_of_the_margins():
