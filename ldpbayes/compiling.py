@@ -21,6 +21,8 @@ def compiled(**options):
     numba itself refuses to decorate a function where neither its folder nor the user's cache folder can be written, and
     fails in the first call where the disk is full. Here the function is then compiled anew in each process.
 
+    Compiled code divides as NumPy does: numba's default raises ZeroDivisionError, which a sampler's thread cannot carry.
+
     Parameters
     ----------
     **options
@@ -41,10 +43,15 @@ def compiled(**options):
 
     from numba import njit
 
+    options = {"error_model": "numpy", **options}
+
     def decorate(function):
         dispatcher = njit(**options)(function)
         with contextlib.suppress(RuntimeError):  # no locator available: nowhere to write
             dispatcher._cache = _optional_cache()(function)
+            dispatcher._cache.options = repr(
+                sorted((name, sorted(v) if isinstance(v, set) else v) for name, v in options.items())
+            )
         return dispatcher
 
     return decorate
@@ -56,6 +63,11 @@ def _optional_cache():
     from numba.core.caching import FunctionCache
 
     class OptionalCache(FunctionCache):
+        options = ""
+
+        def _index_key(self, *args, **kwargs):  # numba's key leaves the options out
+            return (*super()._index_key(*args, **kwargs), self.options)
+
         def load_overload(self, *args, **kwargs):
             with contextlib.suppress(*_CACHE_ERRORS):
                 return super().load_overload(*args, **kwargs)

@@ -3,10 +3,11 @@
 Sentences quote what a file or a caller gave. ``shown``, ``listed`` and ``printable`` keep such quotes short and harmless.
 """
 
+import contextlib
 import math
 import reprlib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date
 
 #: Longest sentence of an error, in characters; the middle of a longer one is left out.
@@ -169,6 +170,26 @@ class ConvergenceError(LDPBayesError, RuntimeError):
     def __init__(self, message: str, result: object = None) -> None:
         super().__init__(message)
         self.result = result
+
+
+@contextlib.contextmanager
+def no_foreign_errors(dependency: str) -> Iterator[None]:
+    """Turn whatever a dependency raises into a ConvergenceError that says what happened.
+
+    A panic of compiled Rust code is a BaseException, which no ``except Exception`` catches.
+
+    Parameters
+    ----------
+    dependency : str
+        What stopped, such as "The sampler nutpie".
+    """
+    try:
+        yield
+    except (LDPBayesError, KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:
+        said = str(error).strip().partition("\n")[0].rstrip(".")
+        raise ConvergenceError(f"{dependency} stopped: {type(error).__name__}{f': {said}' if said else ''}.") from error
 
 
 class LDPBayesWarning(UserWarning):

@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.compiling import give_pytensor_a_folder
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError, InfeasibleError, no_foreign_errors
 from ldpbayes.likelihoods import StackedRows, Summary
 from ldpbayes.priors import Dirichlet, as_dirichlet, prior_for
 from ldpbayes.protocols.base import distinct
@@ -189,18 +189,19 @@ def sample_cells(
     with pm.Model(coords={"cell": cells.labels, "category": list(cells.categories)}):
         distribution = pm.Deterministic("distribution", prior.pymc("latent"), dims=("cell", "category"))
         observe("reports", distribution, cells, dims=("cell", "category"))
-        return pm.sample(
-            draws=draws,
-            tune=tune,
-            chains=chains,
-            cores=1,
-            random_seed=random_seed,
-            nuts_sampler="nutpie",
-            nuts={"target_accept": target_accept},
-            progressbar=progressbar,
-            quiet=not progressbar,
-            compute_convergence_checks=False,
-        )
+        with no_foreign_errors("The sampler nutpie"):
+            return pm.sample(
+                draws=draws,
+                tune=tune,
+                chains=chains,
+                cores=1,
+                random_seed=random_seed,
+                nuts_sampler="nutpie",
+                nuts={"target_accept": target_accept},
+                progressbar=progressbar,
+                quiet=not progressbar,
+                compute_convergence_checks=False,
+            )
 
 
 def dirichlet(name, alpha):

@@ -46,7 +46,7 @@ def command(
         float | None,
         typer.Option(help="Prior sd of the coefficients: log odds for one sd of the column; 2.5 by default."),
     ] = None,
-    method: Annotated[str, typer.Option(help="auto, laplace, nuts, or mle for maximum likelihood.")] = "auto",
+    method: Annotated[str, typer.Option(help="auto, laplace, hmc, nuts, or mle for maximum likelihood.")] = "auto",
     missing: Annotated[str, typer.Option(help="Rows without a covariate: refuse or drop.")] = "refuse",
     ci: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
     draws: options.Draws = 1000,

@@ -286,7 +286,7 @@ def _log_sum(u, n):
     return total
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(nogil=True)
 def _weigh(u, held, total_spread, n, beta, nodes, weights, floor, first, second):
     """Write E[1/u] and E[1/u²] over the spread, or 1/u and 1/u² where it is zero."""
     if total_spread <= 0.0:

@@ -5,10 +5,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ldpbayes.errors import ConvergenceError, no_foreign_errors
 from ldpbayes.posteriors.base import Watch
 
 #: The sampler's statistics that are kept, by its names, and ArviZ's names for them.
 STATISTICS = {"diverging": "diverging", "depth": "tree_depth", "n_steps": "n_steps", "energy": "energy", "logp": "lp"}
+
+#: Starting points that are tried until one has a density.
+MOST_STARTS = 100
 
 
 def sample_density(
@@ -28,7 +32,8 @@ def sample_density(
     Parameters
     ----------
     density : callable
-        u (size,) → (log-density, gradient). A value that is not finite counts as probability zero.
+        u (size,) → (log-density, gradient). Where one of them is not finite, or arithmetic fails, the probability counts as
+        zero.
     begin : callable
         Generator → where a chain starts, (size,).
     rng : numpy.random.Generator
@@ -43,37 +48,52 @@ def sample_density(
 
     Raises
     ------
+    ConvergenceError
+        Where the sampler stopped, or the density failed otherwise than by arithmetic.
     KeyboardInterrupt
         Where sampling was interrupted before any chain had four draws.
     """
     import nutpie
     from nutpie.compiled_pyfunc import from_pyfunc
 
+    nowhere, failures = (-math.inf, np.zeros(size)), []
+
     def log_density(u):
-        with np.errstate(all="ignore"):
-            value, slope = density(u)
-        return (value, slope) if math.isfinite(value) else (-math.inf, np.zeros(size))
+        # The sampler's thread panics on an exception, for good.
+        try:
+            with np.errstate(all="ignore"):
+                value, slope = density(u)
+        except (ArithmeticError, ValueError):
+            return nowhere
+        except Exception as error:
+            failures.append(error)
+            return nowhere
+        return (value, slope) if math.isfinite(value) and np.isfinite(slope).all() else nowhere
 
     def make_expand(seed, _, chain):
         return lambda u: {"u": np.asarray(u, dtype=np.float64)}
 
     def start(seed):
-        return begin(np.random.default_rng(abs(int(seed))))
+        own = np.random.default_rng(abs(int(seed)))
+        return next((u for u in (begin(own) for _ in range(MOST_STARTS)) if log_density(u)[0] > -math.inf), begin(own))
 
     model = from_pyfunc(
         size, lambda: log_density, make_expand, [np.dtype("float64")], [(size,)], ["u"], make_initial_point_fn=start
     )
-    trace = nutpie.sample(
-        model,
-        draws=draws,
-        tune=tune,
-        chains=chains,
-        cores=1,
-        seed=int(rng.integers(2**31)),
-        save_warmup=False,
-        progress_bar=watch is not None and watch.shown,
-        target_accept=target_accept,
-    )
+    with no_foreign_errors("The sampler nutpie"):
+        trace = nutpie.sample(
+            model,
+            draws=draws,
+            tune=tune,
+            chains=chains,
+            cores=1,
+            seed=int(rng.integers(2**31)),
+            save_warmup=False,
+            progress_bar=watch is not None and watch.shown,
+            target_accept=target_accept,
+        )
+    if failures:
+        raise ConvergenceError(f"The density failed: {type(failures[0]).__name__}: {failures[0]}.") from failures[0]
     found, stats = trace["posterior"]["u"].values, trace["sample_stats"]
     chosen, length = finished(found)
     if watch is not None and (len(chosen), length) != (chains, draws):

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.errors import no_foreign_errors
 from ldpbayes.inference.importance import weigh, within_chains
 from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
@@ -97,7 +98,8 @@ class NUTS(AbstractPosterior):
         rng.bit_generator.state = np.random.default_rng(next_seed).bit_generator.state  # F is drawn from the second stream
         sample = {"nutpie": self._nutpie, "pymc": self._pymc}[self.sampler]
         model = _model(problem.collection, problem.prior, self.likelihood)
-        tree = sample(model, int(sampler_seed.generate_state(1)[0]), watch.shown)
+        with no_foreign_errors(f"The sampler {self.sampler}"):
+            tree = sample(model, int(sampler_seed.generate_state(1)[0]), watch.shown)
         chains, length = finished(tree["posterior"]["distribution"].values)
         draws = tree["posterior"]["distribution"].values[chains, :length]
         draws = draws / draws.sum(axis=-1, keepdims=True)

@@ -3,7 +3,7 @@
 from ldpbayes.compiling import compiled
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(nogil=True)
 def logits(centre, scale, effects, basis, out):
     """Write (centre + scale∘effects) basis to out, shape (cells, categories)."""
     cells, width = effects.shape
@@ -16,7 +16,7 @@ def logits(centre, scale, effects, basis, out):
                 out[c, x] += value * basis[k, x]
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(nogil=True)
 def pullback(scale, effects, basis, slope, d_centre, d_scale, d_effects):
     """Write the gradients with respect to centre, log scale and effects of a function with this gradient in the logits."""
     cells, width = effects.shape

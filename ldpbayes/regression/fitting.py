@@ -20,7 +20,7 @@ from ldpbayes.regression.proposal import weighted
 from ldpbayes.regression.reports import Reports, read_reports, reports_of_cells
 from ldpbayes.regression.target import Target
 
-METHODS = ("auto", "laplace", "nuts", "mle")
+METHODS = ("auto", "laplace", "hmc", "nuts", "mle")
 #: More unknowns than this go to NUTS at once.
 MAX_UNKNOWNS = 400
 #: Draws of which the expected frequencies are averaged.
@@ -86,9 +86,9 @@ def regress(
         Standard deviations of the coefficients: log odds between two categories for one sd of the column, by default 2.5,
         and π for the intercept; a mapping names terms, and factors of effects (their half-normal scale: by default 1 for
         the log odds of one sd of the column that varies). Maximum likelihood has none.
-    method : {"auto", "laplace", "nuts", "mle"}
-        ``auto`` weighs draws about the mode, and takes NUTS where their weights cannot be trusted; ``mle`` is maximum
-        likelihood.
+    method : {"auto", "laplace", "hmc", "nuts", "mle"}
+        ``auto`` weighs draws about the mode, takes Hamiltonian Monte Carlo where their weights cannot be trusted, and NUTS
+        where its trajectories do not hold; ``mle`` is maximum likelihood.
     draws, chains, random_seed, ci_prob, progressbar : as in fit
     missing : {"refuse", "drop"}
         What becomes of rows in which a covariate is missing.
@@ -338,14 +338,14 @@ def _posterior(model, method, run, watch):
         found = maximum.climb(model.target, watch)
         variance = maximum.sandwich(model.target, found[0], model.cell, model.reports) / effect**2
     answer, why = None, ""
-    if method != "nuts" and model.prior.n_unknowns <= MAX_UNKNOWNS:
+    if method in ("auto", "laplace") and model.prior.n_unknowns <= MAX_UNKNOWNS:
         answer = _about_the_mode(model, found, run, rng, watch)
         if answer.problem and method == "auto":
             answer, why = None, f" Before it, laplace ran first and was rejected: {answer.problem}."
     elif method == "laplace":
         raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
     if answer is None:
-        answer = _by_nuts(model, found[0], run, watch, why)
+        answer = _by_chains(model, found[0], run, watch, method, why)
     if model.reports.weighted:  # the evidence of a pseudo-likelihood is no probability
         answer = replace(answer, facts={k: v for k, v in answer.facts.items() if not k.startswith("log_evidence")})
     if model.reports.weighted and not model.prior.effects:
@@ -420,17 +420,17 @@ def _about_the_mode(model, found, run, rng, watch):
     )
 
 
-def _by_nuts(model, mode, run, watch, why):
-    """Return Draws by the No-U-Turn sampler."""
-    from ldpbayes.regression import nuts
+def _by_chains(model, mode, run, watch, method, why):
+    """Return Draws by Hamiltonian Monte Carlo or the No-U-Turn sampler."""
+    from ldpbayes.regression import sampled
 
     rng = np.random.default_rng(run["random_seed"])
-    z, stats = nuts.sample(model.target, mode, run["draws"], run["chains"], rng, watch)
+    z, stats, name, trouble = sampled.sample(model.target, mode, run["draws"], run["chains"], rng, watch, method)
     run["chains"] = len(z)
     flat = z.reshape(-1, z.shape[-1])
     reason = f"Chains in coordinates whitened by the Hessian work for every regression.{why}"
     shares = model.target.likelihoods(flat, watch=watch)[1]
-    return Draws(flat, shares, "nuts", reason, "", "", False, {}, stats)
+    return Draws(flat, shares, name, reason, trouble, "", False, {}, stats)
 
 
 def _stretched(model, answer, mode, variance):

@@ -78,7 +78,7 @@ def replicate(name, stage):
                 draws=draws,
                 random_seed=int(rng.integers(2**31)),
             )
-        handed += found.attrs["method"] == "nuts"
+        handed += found.attrs["method"] != "laplace"
         step = 4 * draws // RANKED
         term, category = r % len(prior.terms), 1 + r % (len(labels) - 1)
         own = found["posterior"]["coefficients"].values.reshape(4 * draws, -1, len(labels))[::step][:RANKED]

@@ -12,7 +12,7 @@ NEGLIGIBLE, LEFT = 1e-16, 1e-13
 LOST = 1e-10
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 def given_the_sum(offset, weight, centre, step, most, margins, mean, variance, log_total, density, lost):
     """Write moments of g_x given Σ g = 1 for each of k sets of a factors, and the densities of g_x at their nodes.
 
@@ -108,7 +108,7 @@ def given_the_sum(offset, weight, centre, step, most, margins, mean, variance, l
                 density[i, x, m] = max(density[i, x, m] * weight[i, x, m], 0.0)
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(nogil=True)
 def positions(density, real, imag, levels, out):
     """Write the quantiles of densities (F, N) on even grids, in grid steps from the first point, to out (F, L).
 

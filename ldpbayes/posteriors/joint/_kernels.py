@@ -12,7 +12,7 @@ BLOCK = 64
 MOST_POWERS = 1024
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 def _cell(c, p, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out):
     total, a = 0.0, p.size
     for x in range(a):
@@ -34,7 +34,7 @@ def _cell(c, p, linear, curvature, starts, index, base, slope, counts, row_start
     return total
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 def from_logits(eta, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out):
     """Return the log-likelihood at P = softmax(eta), and write its gradient with respect to eta to out.
 
@@ -64,7 +64,7 @@ def from_logits(eta, linear, curvature, starts, index, base, slope, counts, row_
     return total
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(nogil=True)
 def from_shares(p, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out):
     """Return the log-likelihood at P, and write its gradient with respect to P to out."""
     total = 0.0
@@ -73,7 +73,7 @@ def from_shares(p, linear, curvature, starts, index, base, slope, counts, row_st
     return total
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+@compiled(nogil=True, fastmath={"contract", "nsz"})
 def of_draws(p, rows, counts, out):
     """Write Σ_j w_j log (L p)_j to out for each draw of p, shape (a, S).
 
@@ -133,7 +133,7 @@ def of_draws(p, rows, counts, out):
             out[first + s] = total[s] + math.log(product[s])
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 def arrow(u, centre, shared, blocks, border, out):
     """Write the unknowns at whitened coordinates to out; see whitening.Arrow. Inner loops read contiguous numbers."""
     start = shared.shape[0]
@@ -151,7 +151,7 @@ def arrow(u, centre, shared, blocks, border, out):
                 out[at + i] += blocks[c, j, i] * u[at + j]
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 def arrow_gradient(slope, shared, blocks, border, out):
     """Write the gradient in whitened coordinates to out."""
     start = shared.shape[0]
@@ -172,7 +172,7 @@ def arrow_gradient(slope, shared, blocks, border, out):
                 out[at + i] += blocks[c, j, i] * slope[at + j]
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 def grouped(
     u, centre, shared, blocks, border, settings, basis, bent_at, mean, share, linear, curvature, starts, index, base, slope,
     counts, row_starts, rows, row_counts, z, eta, d_eta, d_z, effects, shrunk, out,
@@ -227,7 +227,7 @@ def grouped(
     return value
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(nogil=True)
 def rotated(
     u, v, force, angle, steps, centre, shared, blocks, border, settings, basis, bent_at, mean, share, linear, curvature,
     starts, index, base, slope, counts, row_starts, rows, row_counts, z, eta, d_eta, d_z, effects, shrunk, out,

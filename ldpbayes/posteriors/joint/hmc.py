@@ -80,60 +80,73 @@ class Rotating(AbstractSampled):
         coordinates = whitened(target, centre)
         chains = [rng.standard_normal(centre.size) for _ in range(self.chains)]
         density = coordinates.density(target), coordinates.rotation(target)
-        steps = _tried(density, chains, FIRST_STEPS, rng)
+        steps = tried(density, chains, FIRST_STEPS, rng)
         if steps <= MAX_STEPS:
-            u, _ = _moved(density, chains, steps, math.ceil(TUNED / self.chains), rng)
+            u, _ = moved(density, chains, steps, math.ceil(TUNED / self.chains), rng)
             later = u[:, u.shape[1] // 3 :, : target.first]
             stretched = coordinates.stretched(later.reshape(-1, target.first))
             chains, coordinates = list(stretched.back(coordinates.of(u[:, -1]))), stretched
             density = coordinates.density(target), coordinates.rotation(target)
-            steps = _tried(density, chains, steps, rng)
-        sampled, trouble = None, ""
-        while steps <= MAX_STEPS and (sampled is None or trouble):
-            sampled, trouble = self._sampled(density, chains, steps, rng, watch)
+            steps = tried(density, chains, steps, rng)
+        run, trouble = None, ""
+        while steps <= MAX_STEPS and (run is None or trouble):
+            run, trouble = sampled(density, chains, steps, self.draws, rng, watch)
             steps *= 2
-        if sampled is None:
+        if run is None:
             trouble = f"trajectories of {MAX_STEPS} steps would seldom be accepted"
-            sampled = _moved(density, chains, MAX_STEPS, TRIED, rng)
-        u, stats = sampled
+            run = moved(density, chains, MAX_STEPS, TRIED, rng)
+        u, stats = run
         return target.unbent(coordinates.of(u)), stats, {"trajectory_steps": int(stats["n_steps"][0, 0])}, trouble
 
-    def _sampled(self, density, chains, steps, rng, watch):
-        """Return ((draws, statistics), why they cannot be trusted or ""): fewer draws where the energy is lost."""
-        lengths = [min(TOGETHER, self.draws - first) for first in range(0, self.draws, TOGETHER)]
-        lost = []
 
-        def blocks():
-            for length in watch.track(lengths, f"Trajectories of {steps} steps", self.draws, weight=int):
-                u, stats = _moved(density, chains, steps, length, rng)
-                yield u, stats
-                if stats["diverging"].any():
-                    lost.append(int(stats["diverging"].sum()))
-                    return
+def sampled(density, chains, steps, draws, rng, watch):
+    """Return ((draws, statistics), why they cannot be trusted or ""): fewer draws where the energy is lost.
 
-        found = watch.finished(blocks())
-        u = np.concatenate([run for run, _ in found], axis=1)
-        stats = {name: np.concatenate([held[name] for _, held in found], axis=1) for name in found[0][1]}
-        if lost:
-            return (u, stats), f"trajectories of {steps} steps lost their energy"
-        accepted = stats["accepted"].mean()
-        if accepted < LEAST_ACCEPTED:
-            return (u, stats), f"{accepted:.0%} of the trajectories were accepted, where {LEAST_ACCEPTED:.0%} are needed"
-        return (u, stats), ""
+    Parameters
+    ----------
+    density : tuple of callables
+        u → (log-density, gradient), and what ``AbstractCoordinates.rotation`` returns.
+    chains : list of (u,) arrays
+        Where the chains are.
+    steps, draws : int
+        Of a trajectory, and of a chain.
+    rng : numpy.random.Generator
+    watch : Watch
+    """
+    lengths = [min(TOGETHER, draws - first) for first in range(0, draws, TOGETHER)]
+    lost = []
+
+    def blocks():
+        for length in watch.track(lengths, f"Trajectories of {steps} steps", draws, weight=int):
+            u, stats = moved(density, chains, steps, length, rng)
+            yield u, stats
+            if stats["diverging"].any():
+                lost.append(int(stats["diverging"].sum()))
+                return
+
+    found = watch.finished(blocks())
+    u = np.concatenate([run for run, _ in found], axis=1)
+    stats = {name: np.concatenate([held[name] for _, held in found], axis=1) for name in found[0][1]}
+    if lost:
+        return (u, stats), f"trajectories of {steps} steps lost their energy"
+    accepted = stats["accepted"].mean()
+    if accepted < LEAST_ACCEPTED:
+        return (u, stats), f"{accepted:.0%} of the trajectories were accepted, where {LEAST_ACCEPTED:.0%} are needed"
+    return (u, stats), ""
 
 
-def _tried(density, chains, steps, rng):
+def tried(density, chains, steps, rng):
     """Move the chains, and return the number of steps that has ACCEPTED of the trajectories accepted.
 
     The error of the energy is nearly normal with sd s ∝ 1/steps² and mean −s²/2, and 2Φ(−s/2) are accepted.
     """
-    _, stats = _moved(density, chains, steps, math.ceil(TRIED / len(chains)), rng)
+    _, stats = moved(density, chains, steps, math.ceil(TRIED / len(chains)), rng)
     rate = min(max(float(stats["acceptance_rate"].mean()), 0.01), 0.999)
     wanted = steps * math.sqrt(ndtri(rate / 2) / ndtri(ACCEPTED / 2))
     return max(round(wanted), LEAST_STEPS)
 
 
-def _moved(density, chains, steps, number, rng):
+def moved(density, chains, steps, number, rng):
     """Move the chains, and return (draws (chains, number, u), statistics (chains, number) by name)."""
     found = [_trajectories(density, u, steps, number, rng) for u in chains]
     for k, (run, _) in enumerate(found):

@@ -1,0 +1,223 @@
+"""Hamiltonian Monte Carlo on the unknowns of a regression, and the No-U-Turn sampler where its trajectories do not hold."""
+
+import math
+from functools import partial
+
+import numpy as np
+
+from ldpbayes.posteriors.base import Watch
+from ldpbayes.posteriors.chains import sample_density
+from ldpbayes.posteriors.diagnostics import chain_health
+from ldpbayes.posteriors.joint import hmc
+from ldpbayes.regression.target import Target
+
+#: Trajectories of all chains in each round that says where the posterior lies, and how many such rounds there are.
+PILOT, ROUNDS = 240, 3
+#: Where log σ starts: the mode of a small sd between groups lies far from its mass.
+FIRST_SCALE = -1.0
+#: Runs go on, to at most so many, until the worst unknown is worth so many draws, or a quarter of those asked for.
+MOST_RUNS, ENOUGH = 8, 1000
+#: Curvatures below this share of the prior's count as this; step of the differences of the gradient.
+LEAST, DIFFERENCE = 0.05, 1e-4
+#: At most this share of an effect counts as decided by the reports.
+MOST_SHARE = 0.98
+#: NUTS: draws of a short run, discarded ones before it and before the run that is kept, acceptance rates of one run and,
+#: where draws diverged, of another.
+SHORT, TUNE, ACCEPTANCE = 200, 300, (0.85, 0.99)
+
+
+def sample(
+    target: Target, mode: np.ndarray, draws: int, chains: int, rng: np.random.Generator, watch: Watch, method: str = "auto"
+):
+    """Return (unknowns (chains, draws, u), statistics by ArviZ's names, name of the sampler, what is wrong or "").
+
+    Chains that are short of effective draws go on, and every second, fourth or eighth draw is kept then. An interruption
+    leaves fewer draws.
+
+    Parameters
+    ----------
+    target : Target
+    mode : (u,) array
+        Where the first trajectories start.
+    draws, chains : int
+    rng : numpy.random.Generator
+    watch : Watch
+    method : {"auto", "hmc", "nuts"}
+        ``auto`` goes on with NUTS where trajectories do not hold.
+    """
+    centre = mode.copy()
+    for place, _ in target.prior.places:
+        centre[place] = max(centre[place], FIRST_SCALE)
+    density, steps = Bent(target, centre, np.zeros(centre.size)), hmc.FIRST_STEPS
+    start = [rng.standard_normal(centre.size) for _ in range(chains)]
+    for _ in range(ROUNDS):
+        steps = min(hmc.tried(density.pair, start, steps, rng), hmc.MAX_STEPS)
+        u, _ = hmc.moved(density.pair, start, steps, math.ceil(PILOT / chains), rng)
+        z = density.of(u[:, u.shape[1] // 3 :].reshape(-1, centre.size))
+        last = density.of(np.array(start))
+        density = Bent.about(target, z)
+        start = list(density.back(last))
+    if method != "nuts":
+        steps = hmc.tried(density.pair, start, steps, rng)
+
+        def more():
+            (u, stats), trouble = hmc.sampled(density.pair, start, steps, draws, rng, watch)
+            return density.of(u), stats, trouble
+
+        found, stats, trouble = _going_on(more, watch)
+        if not trouble or method == "hmc":
+            return found, stats, "hmc", trouble
+    return *_by_nuts(density, z, draws, chains, rng, watch), "nuts", ""
+
+
+def _going_on(more, watch):
+    """Return (draws, statistics, trouble) of as many runs as make the worst unknown worth enough draws, thinned to one."""
+    runs = []
+    for times in (1, 2, 4, MOST_RUNS):
+        while len(runs) < times:
+            z, stats, trouble = more()
+            if trouble or watch.interrupted:
+                return (*_thinned(runs or [(z, stats)]), trouble)
+            runs.append((z, stats))
+        z, stats = _thinned(runs)
+        if z.shape[1] < 4 or chain_health(z)[1] > min(ENOUGH, z.shape[0] * z.shape[1] / 4):
+            break
+    return z, stats, ""
+
+
+def _thinned(runs):
+    """Return (draws, statistics) of runs one after the other: every so many of them."""
+    step = len(runs)
+    stats = {name: np.concatenate([held[name] for _, held in runs], axis=1)[:, step - 1 :: step] for name in runs[0][1]}
+    return np.concatenate([z for z, _ in runs], axis=1)[:, step - 1 :: step], stats
+
+
+def _by_nuts(density, start, draws, chains, rng, watch):
+    """Return (unknowns, statistics) of the No-U-Turn sampler."""
+
+    def run(acceptance, **settings):
+        begin = density.back(start)
+        settings |= {"size": start.shape[1], "tune": TUNE, "target_accept": acceptance}
+        u, stats = sample_density(density.pair[0], lambda own: begin[own.integers(len(begin))], rng, **settings)
+        return density.of(u), stats, ""
+
+    start = run(ACCEPTANCE[0], draws=SHORT, chains=1)[0][0]
+    density = Bent.about(density.target, start)
+    for acceptance in ACCEPTANCE:
+        more = partial(run, acceptance, draws=draws, chains=chains, watch=watch)
+        z, stats, _ = _going_on(more, watch)
+        if not stats["diverging"].any() or watch.interrupted:
+            break
+    return z, stats
+
+
+class Bent:
+    """The log-density in coordinates u that are nearly standard normal, in which effects hardly depend on their scale.
+
+    Reports that gave an effect w σ the mean m and the precision r, as normal ones would, make w given σ normal with mean
+    σ r m/(1 + σ² r) and variance 1/(1 + σ² r). The bent unknowns are y with w = mean(σ) + sd(σ)/sd(σ̂) y, as far from σ as
+    the reports are normal; of what is no effect they are the unknowns themselves. The Hessian whitens them.
+
+    Parameters
+    ----------
+    target : Target
+    at : (u,) array
+        Unknowns: log σ̂, and the means of the effects w at σ̂.
+    precision : (u,) array
+        σ̂² r of the effects, zero for what is no effect.
+
+    References
+    ----------
+    Papaspiliopoulos, Roberts and Sköld 2007, Statistical Science 22, on partially centred forms.
+    """
+
+    def __init__(self, target: Target, at: np.ndarray, precision: np.ndarray):
+        from ldpbayes.regression import _kernels
+
+        self.target, self.at, self.precision, self._kernels = target, at, precision, _kernels
+        prior, e = target.prior, target.entries
+        free, size = prior.n_categories - 1, at.size
+        self.spans = [
+            (place, slice(start, start + len(effect.levels) * free))
+            for effect, (place, start) in zip(prior.effects, prior.places, strict=True)
+        ]
+        cell, index = np.nonzero(target.columns)
+        starts = np.searchsorted(cell, np.arange(e.n_cells + 1))
+        reports = prior.basis, starts, index, target.columns[cell, index], e.starts, e.row, e.weight, e.table, e.sizes
+        spans = np.array([(place, span.start, span.stop) for place, span in self.spans], dtype=np.int64).reshape(-1, 3)
+        scales = np.array([effect.scale for effect in prior.effects], dtype=float)
+        room = (size,), *((target.columns.shape[1], free),) * 2
+        self._around = at, precision, *np.ascontiguousarray(spans.T), scales, prior.design.shape[1] * free
+        self._around += tuple(np.ascontiguousarray(part) for part in reports)
+        self._room = tuple(np.empty(shape) for shape in room)
+        self.centre = at.copy()
+        for _, span in self.spans:
+            self.centre[span] = 0.0
+        self.root = self.inverse = np.eye(size)
+        hessian = np.empty((size, size))
+        for i, step in enumerate(DIFFERENCE * np.eye(size)):
+            hessian[i] = (self.value_and_gradient(-step)[1] - self.value_and_gradient(step)[1]) / (2 * DIFFERENCE)
+        values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
+        values = np.sqrt(np.maximum(np.abs(values), LEAST))
+        self.root, self.inverse = (vectors / values) @ vectors.T, (vectors * values) @ vectors.T
+
+    @classmethod
+    def about(cls, target: Target, draws: np.ndarray) -> "Bent":
+        """Return the density bent about draws (S, u) of the unknowns, and whitened by what is left of their covariance."""
+        precision = np.zeros(draws.shape[1])
+        centre = draws.mean(axis=0)
+        free = target.prior.n_categories - 1
+        for effect, (place, start) in zip(target.prior.effects, target.prior.places, strict=True):
+            span = slice(start, start + len(effect.levels) * free)
+            apart = draws[:, place] - centre[place]
+            slope = apart @ draws[:, span] / max(float(apart @ apart), 1e-300)
+            rest = (draws[:, span] - centre[span] - apart[:, None] * slope).var(axis=0)
+            share = np.clip(1 - rest, 0.0, MOST_SHARE)
+            precision[span] = share / (1 - share)
+        found = cls(target, centre, precision)
+        left, size = found.back(draws), draws.shape[1]
+        if len(draws) > 2 * size:  # drawn to one by as much as their number leaves open
+            offset = left - left.mean(axis=0)
+            covariance = (offset.T @ offset + size * np.eye(size)) / (len(draws) + size)
+            values, vectors = np.linalg.eigh(covariance)
+            values = np.sqrt(np.clip(values, 0.1, 10.0))
+            found.centre = found.centre + left.mean(axis=0) @ found.root
+            found.root = (vectors * values) @ vectors.T @ found.root
+            found.inverse = found.inverse @ (vectors / values) @ vectors.T
+        return found
+
+    def value_and_gradient(self, u: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log-density at u, up to a constant, and its gradient."""
+        out = np.empty(u.size)
+        return self._kernels.density(u, out, *self._room, self.centre, self.root, *self._around), out
+
+    @property
+    def pair(self):
+        """The density and its trajectories, as ``joint.hmc`` takes them."""
+        known, room = (*self._room, self.centre, self.root, *self._around), np.empty(self.at.size)
+
+        def rotation(u, v, force, angle, steps):
+            u, v, force = u.copy(), v.copy(), force.copy()
+            value = self._kernels.rotated(u, v, force, angle, steps, room, *known)
+            return u, v, force, value
+
+        return self.value_and_gradient, rotation
+
+    def of(self, u: np.ndarray) -> np.ndarray:
+        """Return the prior's unknowns of coordinates, shape (…, u)."""
+        z = self.centre + u @ self.root
+        for apart, ratio, span in self._factors(z):
+            z[..., span] = self.at[span] * np.exp(apart) * ratio + np.sqrt(ratio) * z[..., span]
+        return z
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        """Return the coordinates of unknowns, shape (…, u)."""
+        y = z.copy()
+        for apart, ratio, span in self._factors(z):
+            y[..., span] = (z[..., span] - self.at[span] * np.exp(apart) * ratio) / np.sqrt(ratio)
+        return (y - self.centre) @ self.inverse
+
+    def _factors(self, z):
+        for place, span in self.spans:
+            apart = (np.minimum(z[..., place], 300.0) - self.at[place])[..., None]
+            yield apart, (1 + self.precision[span]) / (1 + self.precision[span] * np.exp(2 * apart)), span
