@@ -1,7 +1,8 @@
 """Collection: tallies over the same categories, and the quantities derived from them."""
 
+import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -67,16 +68,73 @@ class Derived:
             )
 
     def evaluate(self, p: np.ndarray, categories: Sequence[str]) -> np.ndarray:
-        """Return the quantity for p of shape (..., a)."""
-        total = p[..., [categories.index(c) for c in self.of]].sum(axis=-1)
+        """Return the quantity for p of shape (..., a); nan where it is a share of categories that have none."""
+        total = self._sum(self.of, p, categories)
         if not self.given:
             return total
-        with np.errstate(invalid="ignore"):  # nan where no category of given has any share; fit() warns of that
-            return total / p[..., [categories.index(c) for c in self.given]].sum(axis=-1)
+        with np.errstate(invalid="ignore"):
+            return total / self._sum(self.given, p, categories)
+
+    @staticmethod
+    def _sum(labels: Sequence[str], p: np.ndarray, categories: Sequence[str]) -> np.ndarray:
+        return p[..., [categories.index(label) for label in labels]].sum(axis=-1)
 
     def weights(self, categories: Sequence[str]) -> np.ndarray:
         """Return the 0/1 vector of the numerator."""
         return np.isin(categories, self.of).astype(float)
+
+
+#: Shares below this one are drawn again in logarithms, where a derived quantity divides by them.
+TINY = 1e-290
+
+
+def evaluate_draws(
+    derived: Sequence[Derived],
+    p: np.ndarray,
+    categories: Sequence[str],
+    concentrations: Callable[[np.ndarray], np.ndarray] | None,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    """Return derived quantities, by name, of draws from a posterior under a Dirichlet prior, however small its α.
+
+    Where all categories of ``given`` have shares that no float64 holds, the quantity is 0/0 in floating point and well
+    defined in logarithms: the density of a share that tends to zero is that of the prior, p^{α−1}, so that its logarithm
+    below log t is log t + log(U)/α with U uniform.
+
+    Parameters
+    ----------
+    derived : sequence of Derived
+    p : (..., a) array
+    categories : sequence of str
+    concentrations : callable, optional
+        Draws, by their places in the flat array → α, shape (k, a). None where the prior is no Dirichlet or mixture of them:
+        such a quantity is nan then.
+    rng : numpy.random.Generator
+        Used for such draws alone.
+
+    Returns
+    -------
+    dict of (...) arrays
+    """
+    found = {item.name: item.evaluate(p, categories) for item in derived}
+    shares = [item for item in derived if item.given]
+    if concentrations is None or not shares:
+        return found
+    flat = p.reshape(-1, p.shape[-1])
+    least = np.min([Derived._sum(item.given, flat, categories) for item in shares], axis=0)
+    small = np.flatnonzero(least < TINY)
+    if not small.size:
+        return found
+    some, alpha = flat[small], concentrations(small)
+    beyond = math.log(TINY) + np.log(rng.random(some.shape)) / alpha
+    logs = np.where(some < TINY, beyond, np.log(np.maximum(some, TINY)))
+    for item in shares:
+        given = logs[:, [categories.index(label) for label in item.given]]
+        relative = np.exp(np.minimum(logs - given.max(axis=1, keepdims=True), 0.0))
+        values = found[item.name].reshape(-1)
+        values[small] = item.evaluate(relative, categories)
+        found[item.name] = values.reshape(p.shape[:-1])
+    return found
 
 
 #: Fields of a collection that hold text.

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ldpbayes import checks, progress
+from ldpbayes.collections.collection import evaluate_draws
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.inference.verdict import ACCEPTED, Verdict
 from ldpbayes.posteriors import frequency, merging
@@ -375,13 +376,16 @@ class Answer:
         )
         if found.interrupted and not sample.independent:
             found = found.adding(_left(draws.shape, method))
+        collection = problem.collection
+        concentrations = self._concentrations(hyper)
         tree = result.build(
-            problem.collection,
+            collection,
             problem.prior,
             method=method.name,
             settings=asdict(method) | dict(self.asked),
             draws=draws,
             frequencies=frequencies,
+            derived=evaluate_draws(collection.derived, draws, collection.categories, concentrations, self.rng),
             exact=exact,
             sample_stats=stats,
             hyperparameters=hyper,
@@ -393,8 +397,19 @@ class Answer:
             sentence = f"the derived quantity {named} is 0/0 in some draws, which give its categories no share at all"
             tree.attrs |= found.adding(sentence).to_attrs() | {"undefined": named}
         drawn = sample.distribution.shape[0] * sample.distribution.shape[1]
-        effective = None if sample.weighted is None else _effective(*sample.weighted, problem.collection, share, drawn)
+        effective = None if sample.weighted is None else _effective(*sample.weighted, collection, share, drawn)
         return diagnostics.summarise(tree, self.asked["ci_prob"], effective)
+
+    def _concentrations(self, hyper):
+        """Return the callable that gives α of some draws, by their places; None where the prior has no α."""
+        prior = self.problem.prior
+        alpha, mixture = prior.concentrations(), prior.mixture()
+        if alpha is not None:
+            return lambda places: np.broadcast_to(alpha, (len(places), alpha.size))
+        if mixture is None or mixture.parameter not in hyper:
+            return None
+        values = np.ravel(hyper[mixture.parameter])
+        return lambda places: np.stack([mixture.at(value).alpha for value in values[places]])
 
     def _frequencies(self):
         """Return (places of the draws of P that are kept, as (chains, draws), their F, how F was drawn)."""
@@ -447,8 +462,10 @@ def _effective(values, weight, collection, share, drawn):
     quantities = {item.name: item.evaluate(values, collection.categories)[:, None] for item in collection.derived}
     out = {}
     for name, x in {"distribution": values, **quantities}.items():
-        mean, variance = _moments(x, weight)
-        error = weight**2 @ (x - mean) ** 2
+        defined = ~np.isnan(x).any(axis=1)  # a share of categories that have none in a draw is not
+        x, w = x[defined], weight[defined] / max(weight[defined].sum(), np.finfo(float).tiny)
+        mean, variance = _moments(x, w)
+        error = w**2 @ (x - mean) ** 2
         worth = np.divide(variance, error, out=np.full(error.size, float(len(x))), where=error > 0)
         out[name] = share * (np.minimum(worth, drawn) if len(x) > drawn else worth)
     return out | {"frequency": out["distribution"]}

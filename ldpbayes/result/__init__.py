@@ -73,6 +73,7 @@ def build(
     settings,
     draws,
     frequencies,
+    derived=None,
     exact=None,
     sample_stats=None,
     hyperparameters=None,
@@ -90,6 +91,8 @@ def build(
         Its fields, random seed and interval, so that it can be run again.
     draws, frequencies : (chains, draws, a) arrays
         Draws of P and of F; F may be None where it has no meaning.
+    derived : dict of (chains, draws) arrays, optional
+        Draws of the collection's derived quantities.
     exact : dict, optional
         Entries of EXACT, as arrays.
     sample_stats : dict of (chains, draws) arrays, optional
@@ -102,9 +105,7 @@ def build(
     coords = {"category": categories, "category_bis": categories, "level": LEVELS}
     dims = ["category"]
     variables = {"distribution": draws} | ({} if frequencies is None else {"frequency": frequencies})
-    for item in collection.derived:
-        variables[item.name] = item.evaluate(np.asarray(draws), collection.categories)
-    variables |= hyperparameters or {}
+    variables |= (derived or {}) | (hyperparameters or {})
     groups = {
         "posterior": variables,
         "sample_stats": sample_stats or {},
