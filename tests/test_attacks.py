@@ -179,7 +179,7 @@ def test_bad_attacks_are_one_sentence():
     ):
         with pytest.raises(ArgumentError, match=words):
             lb.attack(**settings)
-    rappor = Rappor.one_time(3, 1.0, 6, 3, 2, candidates=tuple("abc"))
+    rappor = Rappor.one_time(3, 1.0, 64, 3, 2, candidates=tuple("abc"))
     tally = Tally(rappor, *rappor.simulate([5, 5, 5], np.random.default_rng(1)))
     with pytest.raises(ArgumentError, match="reports that support categories"):
         Collection("abc", tally).with_noncompliers({"fake": "maximal gain: a"})

@@ -16,13 +16,12 @@ from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.posteriors.exact import exact_moments
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols import GRR, LocalHashing, SubsetSelection, UnaryEncoding, designs
-from ldpbayes.protocols.rappor import Rappor
 
 LABELS = tuple("abcdefghijklmnopqrstuvwxyz")
 
 #: Protocols whose estimate is not known as a mean over the reports.
 WITHOUT = (
-    *("rappor", "stochastic", "smp", "rs-fd", "cheater"),
+    *("stochastic", "smp", "rs-fd", "cheater"),
     *("memoized-rappor", "d-bit-flip", "repeated"),
 )
 
@@ -205,9 +204,6 @@ def test_bad_questions_are_one_sentence():
         contamination_hull(tally, prior="flat")
     with pytest.raises(InfeasibleError, match="Dirichlet prior"):
         contamination_hull(collected(UnaryEncoding.optimized(3, 1.0)), "a", prior="flat")
-    rappor = Rappor.one_time(3, 1.0, 6, 3, 2, candidates=tuple("abc"))
-    with pytest.raises(InfeasibleError, match="mean over the reports"):
-        contamination_hull(Tally(rappor, *rappor.simulate([9, 9, 9], np.random.default_rng(1))), "0")
     with pytest.raises(ArgumentError, match="leave its laws out"):
         contamination_hull(Collection("abc", tally).with_noncompliers({"o": "uniform"}), "a")
     two = Collection("abc", [Tally(GRR(3, 1.0), [0, 1], name="x"), Tally(GRR(3, 2.0), [0, 1], name="y")])

@@ -118,6 +118,10 @@ class LevelRows(ByProducts, Rows):
         """Return Σ_j w_j hits[levels_jx], shape (a,): how many bits of category x all reports hold."""
         return self._rmatvec(self.hits, self.counts)
 
+    def hit_sums(self, p):
+        """Return Σ_x p_x hits[levels_jx] of every row, shape (m,)."""
+        return self._matvec(self.hits, p)
+
     def _matvec(self, values, p):
         return np.concatenate([block @ p for _, block in self._blocks(values)])
 

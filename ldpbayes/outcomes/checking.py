@@ -1,4 +1,4 @@
-"""The check of a smooth fit against the recipe's shares."""
+"""The check of an answer against what the reports alone say of the groups' shares."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-#: A difference of the shares by more posterior standard deviations than this is a warning.
+#: A difference of the shares by more standard deviations than this is a warning.
 MOST = 0.5
 #: A smooth model is believed to be more precise by at most this share of its variance.
 MORE = 1.0
@@ -14,21 +14,24 @@ MORE = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """How far smooth shares are from those of the recipe, for each cell and group.
+    """How far an answer's shares are from those that the reports alone give, for each cell and group.
 
     Attributes
     ----------
     discrepancy : (cells, k) array
-        (posterior mean share − recipe's share within [0, 1]) / posterior sd.
+        (mean share − mean share by the reports alone) / posterior sd.
     allowed : (cells, k) array
-        What a sound model may have.
+        What a sound answer may have.
     ratio : (cells, k) array
-        Posterior sd of a share divided by the error of the recipe's.
+        Posterior sd of a share divided by that of the reports alone.
+    identified : bool
+        Whether the reports alone tell all groups apart.
     """
 
     discrepancy: np.ndarray
     allowed: np.ndarray
     ratio: np.ndarray
+    identified: bool = True
 
     @property
     def worst(self) -> tuple[float, float]:
@@ -42,56 +45,33 @@ class Check:
         return bool((np.abs(self.discrepancy) <= self.allowed).all())
 
 
-def check_shares(shares: Sequence[np.ndarray], recipe: Sequence[np.ndarray], variance: Sequence[np.ndarray]) -> Check:
+def check_shares(
+    shares: Sequence[np.ndarray], mean: np.ndarray, variance: np.ndarray, identified: bool = True, smooth: bool = True
+) -> Check:
     """Return the check of the shares of all cells.
 
-    The recipe's share needs no model of the value. Where the smooth model holds and is hardly more precise, its posterior
-    mean is within a tenth of a standard deviation of it. A model that is more precise may be further away: the difference
-    of an efficient and another unbiased estimate has the difference of their variances (Hausman, 1978). Allowed is
-    √(MOST² + z² (variance of the recipe / posterior variance − 1)), with z for one false warning in a hundred.
-
-    A posterior share is never negative, the recipe's may be. So the recipe's share and variance are those of its normal law
-    cut to [0, 1], which are the same where 0 and 1 are far.
+    What the reports alone say of the shares needs no model of the value. Where the smooth model holds and is hardly more
+    precise, its posterior mean is within a tenth of a standard deviation of it. Of two estimates the more precise may be
+    further away: the difference of an efficient and another estimate has the difference of their variances (Hausman, 1978).
+    With z for one false warning in a hundred, √(MOST² + z² |variance by the reports alone / posterior variance − 1|) is
+    allowed, to a smooth model only for being more precise and to the recipe only for being less.
 
     Parameters
     ----------
     shares : sequence of (S, k) arrays
-    recipe, variance : sequence of (k,) arrays
-        The recipe's shares, and their variances.
+        Draws of the answer's shares, for each cell.
+    mean, variance : (cells, k) arrays
+        Of the shares by the reports alone.
+    identified : bool
+        Whether the reports alone tell all groups apart.
+    smooth : bool
+        Whether a smooth model made the answer, and not the recipe.
     """
-    mean = np.stack([one.mean(axis=0) for one in shares])
+    own = np.stack([one.mean(axis=0) for one in shares])
     posterior = np.maximum(np.stack([one.var(axis=0, ddof=1) for one in shares]), 1e-24)
-    whole, own = within(np.stack(recipe), np.maximum(np.stack(variance), 1e-24))
-    apart = mean - whole
+    ratio = np.maximum(variance, 1e-24) / posterior
+    apart = own - mean
     apart = np.where(np.abs(apart) < 1e-9, 0.0, apart / np.sqrt(posterior))
     z = ndtri(1 - 0.005 / apart.size)
-    more = np.maximum(own / posterior - 1, 0.0)
-    return Check(apart, np.sqrt(MOST**2 + z**2 * np.minimum(more, MORE)), np.sqrt(posterior / own))
-
-
-def within(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (means, variances) of normal laws cut to [0, 1].
-
-    Parameters
-    ----------
-    mean, variance : arrays of one shape
-        Of the whole laws.
-
-    Examples
-    --------
-    >>> mean, variance = within(np.array([0.5, -0.1]), np.array([1e-4, 1e-2]))
-    >>> mean.round(3).tolist(), np.sqrt(variance).round(3).tolist()
-    ([0.5, 0.053], [0.01, 0.045])
-    """
-    sd = np.sqrt(variance)
-    centre = np.clip(mean, 0.0, 1.0)
-    reach = 12 * sd / np.maximum(np.abs(mean - centre) / sd / 3, 1.0)  # the law falls off like an exponential far out
-    low, high = np.maximum(centre - reach, 0.0), np.minimum(centre + reach, 1.0)
-    points = low[..., None] + (high - low)[..., None] * np.linspace(0, 1, 2001)
-    log_density = -0.5 * ((points - mean[..., None]) / sd[..., None]) ** 2
-    weight = np.exp(log_density - log_density.max(axis=-1, keepdims=True))
-    weight[..., [0, -1]] /= 2
-    weight /= weight.sum(axis=-1, keepdims=True)
-    found = (weight * points).sum(axis=-1)
-    spread = (weight * (points - found[..., None]) ** 2).sum(axis=-1)
-    return found, np.maximum(spread, 1e-24)
+    gap = np.clip(ratio - 1 if smooth else 1 - ratio, 0.0, MORE)
+    return Check(apart, np.sqrt(MOST**2 + z**2 * gap), np.sqrt(1 / ratio), identified)

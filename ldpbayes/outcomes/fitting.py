@@ -10,13 +10,13 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError, shown
 from ldpbayes.outcomes.binning import Bins, default_bins, normal_score_bins
-from ldpbayes.outcomes.checking import Check, check_shares
+from ldpbayes.outcomes.checking import check_shares
 from ldpbayes.outcomes.measure import Atoms, Measure
 from ldpbayes.outcomes.recipe import bootstrap, weighed
 from ldpbayes.outcomes.records import Records, read_records
 from ldpbayes.outcomes.result import PrivateGroups
 from ldpbayes.outcomes.rounding import DIFFERENT, Classes, difference, rounding_classes
-from ldpbayes.outcomes.smoothing import Curve, Curves, Entries, Exchange, Walk, draw_curves
+from ldpbayes.outcomes.smoothing import Constant, Curve, Curves, Entries, Exchange, Walk, draw_curves
 from ldpbayes.posteriors.base import level, seed
 
 #: Ways to the answer; "auto" begins with the first and hands over where its check fails.
@@ -24,6 +24,8 @@ METHODS = ("auto", "smooth", "rounding", "recipe")
 TARGETS = ("distribution", "frequency")
 #: Records with so many different likelihood rows keep a slot for each in every bin.
 MAX_SLOTS = 64
+#: Draws of the groups' shares by the reports alone.
+ALONE = 4000
 #: Numbers that the draws of one cell may hold with a slot for each likelihood row, and those of all cells without.
 MAX_NUMBERS, MAX_HELD = 60_000_000, 250_000_000
 
@@ -173,30 +175,32 @@ def analyse(
     if method == "rounding" and not splits:
         raise DataError("has no values that stand out as rounded; use another method", field=name)
     ways: list[tuple[str, np.ndarray | None]] = [(method, splits[0][1].index if method == "rounding" else None)]
-    said, check = [], None
+    said = []
     if method == "auto":
-        ways = [("smooth", None), *([("rounding", splits[0][1].index)] if splits else []), ("recipe", None)]
+        ways = [("smooth", None), *([("rounding", splits[0][1].index)] if splits else [])]
+        ways += [("recipe", None)] * (records.decode is not None)
         if splits and splits[0][0] > DIFFERENT:
             names = " and ".join(splits[0][1].names)
             said.append(f"Groups differ between {names} at equal values, by {splits[0][0]:.1f} standard errors.")
             ways = ways[1:]
+    alone = _alone(records, held, target, rng)
     for used, classes in ways:
-        if used == "recipe":
-            found = problem.recipe()
-            whose = ", whose intervals are those of the population" if target == "frequency" else ""
-            said.append(f"The recipe with a bootstrap{whose}.")
-            break
-        found = problem.smooth(classes)
-        check = _check(found, records, held, recipes, target)
-        what = "Smooth curves" if used == "smooth" else f"Smooth curves, one each for {', '.join(splits[0][1].names)},"
-        if check is None:
-            said.append(f"{what}; the reports allow no recipe to check them with.")
-            break
+        found = problem.recipe() if used == "recipe" else problem.smooth(classes)
+        check = check_shares([one.shares() for one in found.measures], *alone, smooth=used != "recipe")
         apart, allowed = check.worst
+        if used == "recipe":
+            whose = ", whose intervals are those of the population" if target == "frequency" else ""
+            what, verbs = f"The recipe with a bootstrap{whose},", ("agrees", "differs")
+        else:
+            what, verbs = "Smooth curves", ("agree", "differ")
+            what += "" if used == "smooth" else f", one each for {', '.join(splits[0][1].names)},"
         if check.good:
-            said.append(f"{what} agree with the recipe's shares to {apart:.2f} posterior sd.")
+            said.append(f"{what} {verbs[0]} with the shares that the reports alone give to {apart:.2f} posterior sd.")
             break
-        said.append(f"{what} differ from the recipe's shares by {apart:.2f} posterior sd, where {allowed:.2f} is allowed.")
+        said.append(
+            f"{what} {verbs[1]} from the shares that the reports alone give by {apart:.2f} posterior sd, where "
+            f"{allowed:.2f} is allowed."
+        )
     result = PrivateGroups(
         groups=records.groups,
         measures=tuple(found.measures),
@@ -421,39 +425,36 @@ def _splits(records: Records) -> list[tuple[float, Classes]]:
     return sorted(((difference(one, *parts), one) for one in found), key=lambda held: -held[0])
 
 
-def _check(found: _Found, records: Records, held: list[np.ndarray], recipes: list[dict] | None, target: str) -> Check | None:
-    """Return the check of smooth shares against the recipe's, or None where there is no recipe."""
-    if recipes is None or records.decode is None:
-        return None
-    shares, variances = [], []
-    precision = np.ones(len(records.table)) if records.precision is None else records.precision
-    for at in held:
-        weight = np.ones(len(at)) if records.weight is None else records.weight[at]
-        kind = records.kind[at]
-        each = weight * precision[kind]
-        share = np.bincount(kind, each, len(records.table)) @ records.decode / each.sum()
-        square = np.bincount(kind, each**2, len(records.table)) / each.sum() ** 2
-        variance = square @ (records.decode - share) ** 2
-        if target == "frequency":  # the records themselves are given
-            variance = variance - np.clip(share * (1 - share), 0, None) * square.sum()
-        shares.append(share)
-        variances.append(np.maximum(variance, _expected_variance(records, share, square, target)))
-    return check_shares([one.shares() for one in found.measures], shares, variances)
+def _alone(
+    records: Records, held: list[np.ndarray], target: str, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Return (means, variances) of the groups' shares in each cell by the reports alone, and whether these identify them.
 
-
-def _expected_variance(records: Records, share: np.ndarray, square: np.ndarray, target: str) -> np.ndarray | float:
-    """Return the variance that the channels give the recipe's shares at the possible shares nearest to them.
-
-    Few reports, or equal ones, vary less than their channel does. Half a record more in each group keeps a share off 0.
+    One bin holds all records of a cell: the posterior of its shares knows nothing of the value.
     """
-    if records.channel is None:
-        return 0.0
-    n, k = 1 / square.sum(), len(share)
-    near = np.clip(share, 0.0, 1.0)
-    near = (n * near / near.sum() + 0.5) / (n + 0.5 * k)
-    weight = np.bincount(records.channel, square, len(records.decoders))
-    used = np.flatnonzero(weight)
-    return weight[used] @ np.array([records.decoders[i].variance(near, 1, target) for i in used])
+    mean, variance = [], []
+    for at in held:
+        entries = _entries(records, at, np.zeros(len(at), dtype=np.int64), 1)
+        (found,) = draw_curves([Curve(entries, Constant())], ALONE, rng).shares
+        shares = found[:, 0]
+        spread = np.zeros(len(records.groups))
+        if target == "frequency":  # the records themselves are given
+            weight = (
+                np.ones(len(at)) if records.weight is None else records.weight[at] * (len(at) / records.weight[at].sum())
+            )
+            kind = records.kind[at]
+            load, square = (np.bincount(kind, weight**power, len(records.table)) / len(at) ** power for power in (1, 2))
+            drawn = np.empty_like(shares)
+            for block in np.array_split(np.arange(ALONE), max(1, ALONE * records.table.size // 20_000_000)):
+                post = shares[block, None] * records.table
+                post /= post.sum(axis=2, keepdims=True)
+                drawn[block] = np.einsum("j,sjx->sx", load, post)
+                spread += np.einsum("j,sjx->x", square, post * (1 - post)) / ALONE
+            shares = drawn
+        mean.append(shares.mean(axis=0))
+        variance.append(shares.var(axis=0, ddof=1) + spread)
+    identified = np.linalg.matrix_rank(records.table) == len(records.groups)
+    return np.stack(mean), np.stack(variance), bool(identified)
 
 
 def _levels(quantiles: Sequence[float]) -> tuple[float, ...]:

@@ -46,14 +46,6 @@ class Records:
         Names of the covariates.
     groups : tuple of str
         Labels of the private groups.
-    n_channels : int
-    precision : (J,) array or None
-        Weight of a report in the most precise unbiased shares, the inverse of the variance of its channel's weights; ones
-        where it is left out.
-    channel : (J,) int array or None
-        The channel of each likelihood row.
-    decoders : tuple of AbstractDecoder
-        Of the channels; empty where they are left out.
     """
 
     value: np.ndarray
@@ -66,10 +58,6 @@ class Records:
     cells: tuple[tuple, ...]
     by: tuple[str, ...]
     groups: tuple[str, ...]
-    n_channels: int
-    precision: np.ndarray | None = None
-    channel: np.ndarray | None = None
-    decoders: tuple = ()
 
     @property
     def n(self) -> int:
@@ -156,22 +144,8 @@ def read_records(
         texts = [str(entry).strip() for entry in table[column].to_numpy()[distinct].tolist()]
         place = np.array([places[text] for text in texts], dtype=np.int64)[code]
     named = categories is not None or rate is not None
-    kind, rows, decode, precision, of, decoders = _kinds(table, columns, channels, place, labels, named)
-    own = (
-        kind,
-        rows,
-        decode,
-        weight,
-        cell,
-        cells,
-        covariates,
-        tuple(labels),
-        len(channels.protocols),
-        precision,
-        of,
-        decoders,
-    )
-    records = Records(values, levels, *own)
+    kind, rows, decode = _kinds(table, columns, channels, place, labels, named)
+    records = Records(values, levels, kind, rows, decode, weight, cell, cells, covariates, tuple(labels))
     if weight is not None and (weight == 0).any():
         records = records.take(weight > 0)
     return records
@@ -279,7 +253,11 @@ def _codes(series, name):
 
 
 def _kinds(table, columns, channels, place, labels, named):
-    """Return (kind of each row, likelihood rows, unbiased weights, their precision, channels, decoders); None without."""
+    """Return (kind of each row, likelihood rows, unbiased weights or None).
+
+    Reports of one kind have proportional likelihood rows and the same weights. Proportional rows alone do not make a kind:
+    the empty and the full set say the same of the groups, and count 0 and all of them.
+    """
     code = place
     for name in columns:
         if table[name].null_count():
@@ -290,8 +268,6 @@ def _kinds(table, columns, channels, place, labels, named):
     level = place[first]
     rows = np.zeros((len(first), len(labels)))
     decode: np.ndarray | None = np.zeros_like(rows)
-    precision, often = np.ones(len(first)), np.bincount(code).astype(float)
-    decoders = tuple(protocol.decoder() for protocol in channels.protocols)
     if rows.size > MAX_ENTRIES:
         raise InfeasibleError(
             f"The reports have {len(first):,} × {len(labels):,} likelihood entries, more than {MAX_ENTRIES:,}; use a "
@@ -308,20 +284,22 @@ def _kinds(table, columns, channels, place, labels, named):
             raise InfeasibleError("Groups need whole reports; these reports are taken apart into bits.")
         dense = likelihood.dense()
         rows[chosen] = dense / dense.max(axis=1, keepdims=True)
-        decoder = decoders[i]
-        if decoder is None or decoder.rank < len(labels):
-            decode = None
-        elif decode is not None:
-            _, where, own = np.unique(rows[chosen].round(12), axis=0, return_index=True, return_inverse=True)
-            some = [decoder.oracle(protocol.rows(reports[[j]], np.ones(1))) for j in where]
-            decode[chosen] = np.array(some)[np.ravel(own)]
-            counts = often[chosen]
-            precision[chosen] = counts.sum() / (counts @ (decode[chosen] ** 2).sum(axis=1))
-    whole = rows if decode is None else np.hstack([rows, decode])
+        if decode is not None:
+            found = _decoded(protocol.decoder(), likelihood)
+            decode = None if found is None else decode
+            if decode is not None:
+                decode[chosen] = found
+    whole = rows if decode is None else np.hstack([rows, decode / np.abs(decode).max()])
     _, where, own = np.unique(whole.round(12), axis=0, return_index=True, return_inverse=True)
-    if decode is None:
-        return np.ravel(own)[code], rows[where], None, None, None, ()
-    return np.ravel(own)[code], rows[where], decode[where], precision[where], level[where], decoders
+    return np.ravel(own)[code], rows[where], None if decode is None else decode[where]
+
+
+def _decoded(decoder, rows):
+    """Return what each report adds to the unbiased estimates of all groups, (m, k), or None where there is no such thing."""
+    if decoder is None or decoder.rank < rows.n_categories:
+        return None
+    columns = [decoder.scores(rows, unit) for unit in np.eye(rows.n_categories)]
+    return None if any(one is None for one in columns) else np.stack(columns, axis=1)
 
 
 def _parsed(part, protocol, columns, labels, named):

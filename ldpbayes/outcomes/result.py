@@ -57,8 +57,8 @@ class PrivateGroups:
     k_hat, r_hat, effective_draws : float
         Pareto k̂ of the importance weights, worst R-hat of chains, and how many independent draws these draws are worth; nan
         where there are none.
-    check : Check or None
-        How far the shares of the last smooth curves are from the recipe's; None where the reports allow no recipe.
+    check : Check
+        How far the shares are from those that the reports alone give, without the value.
     discretization : (cells, quantities, k) array or None
         How far share, mean and the quantiles of the summary move where the posterior mean curves are interpolated within
         bins: the error that bins make, to first order. None for an open category, which has no bins, and for the recipe.
@@ -86,7 +86,7 @@ class PrivateGroups:
     k_hat: float
     r_hat: float
     effective_draws: float
-    check: Check | None
+    check: Check
     discretization: np.ndarray | None
     recipe: Any
     scale: float
@@ -230,17 +230,16 @@ class PrivateGroups:
         if self.method != "recipe":
             found |= {"sampling": self.sampling, "k_hat": self.k_hat, "r_hat": self.r_hat}
             found |= {"effective_draws": self.effective_draws, "scale": self.scale}
-        if self.check is not None:
-            found["discrepancy"], found["discrepancy_allowed"] = self.check.worst
-            found["who_decides"] = self.who_decides
+        found["discrepancy"], found["discrepancy_allowed"] = self.check.worst
+        found["who_decides"] = self.who_decides
         if self.discretization is not None:
             found["discretization_sd"] = self.discretization_sd
         return found
 
     @property
-    def discrepancies(self) -> np.ndarray | None:
-        """(smooth share − recipe's share) / posterior sd, shape (cells, k); None where there is no recipe."""
-        return None if self.check is None else self.check.discrepancy
+    def discrepancies(self) -> np.ndarray:
+        """(mean share − mean share by the reports alone) / posterior sd, shape (cells, k)."""
+        return self.check.discrepancy
 
     @property
     def discretization_sd(self) -> float:
@@ -263,7 +262,7 @@ class PrivateGroups:
         """Whether data or prior decided the groups' shares: their posterior sd beside the error that reports alone leave."""
         if self.method == "recipe":
             return "The data decide: there is no prior."
-        if self.check is None:
+        if not self.check.identified:
             return "The reports alone do not identify the groups' shares: the prior decides in part."
         least = float(self.check.ratio.min())
         beside = f"the posterior sd of the shares is {least:.2f} of the error that the reports alone leave."
@@ -286,18 +285,20 @@ class PrivateGroups:
 
     @property
     def trusted(self) -> bool:
-        """Whether the draws are good, and the curves agree with the recipe or were replaced by it."""
+        """Whether the draws are good and the shares agree with those that the reports alone give."""
         if self.method == "recipe":
-            return not self.edges
+            return self.check.good and not self.edges
         chains = self.sampling != "mcmc" or (self.r_hat < MAX_R_HAT and self.effective_draws >= LEAST_EFFECTIVE)
-        return chains and (self.check is None or self.check.good)
+        return chains and self.check.good
 
     @property
     def outcome(self) -> str:
         """The verdict: how the draws were made, and whether to trust them."""
         if self.method == "recipe":
-            if not self.edges:
+            if self.trusted:
                 return self.reason
+            if not self.edges:
+                return f"Do not trust these groups yet: {self.reason}"
             empty = f"Many of its draws have nobody in {listed(self.edges)}: intervals that end at 0 or 1 are too short."
             return f"Do not trust these groups yet: {self.reason} {empty}"
         if self.sampling == "mcmc":

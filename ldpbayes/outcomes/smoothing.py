@@ -262,6 +262,15 @@ class Exchange:
         return DenseFactor(cholesky(whole.reshape(m * K, m * K), lower=True, check_finite=False), (m, K))
 
 
+class Constant(Exchange):
+    """One level, normal with standard deviation LEVEL for each contrast."""
+
+    scales = SPREADS[:1]
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+
 @dataclass(frozen=True, eq=False)
 class BandedFactor:
     """The lower Cholesky factor of a banded matrix."""

@@ -374,8 +374,8 @@ def _facts(found, unit, read):
             "k_hat": found.k_hat,
             "r_hat": found.r_hat,
             "effective_draws": found.effective_draws,
-            "discrepancy": None if found.check is None else found.check.worst[0],
-            "discrepancy_allowed": None if found.check is None else found.check.worst[1],
+            "discrepancy": found.check.worst[0],
+            "discrepancy_allowed": found.check.worst[1],
         },
         "answers": long_rows(found),
     }

@@ -43,6 +43,17 @@ class FilterDecoder(AbstractDecoder):
         self._require_rank()
         return self.least_squares(rows)
 
+    def scores(self, rows, weights):
+        values, vectors, kept = self._spectrum
+        if not kept.all():
+            return None
+        on, off = self.protocol.rates
+        turned = vectors @ ((vectors.T @ weights) / values) / (on - off)
+        sizes = (self.protocol.table >= 0).sum(axis=(0, 1))
+        held = rows.support_sums(turned)
+        held = rows.hit_sums(turned) if held is None else held  # categories of several bits
+        return self._bits_per_report * self.protocol.cohorts * held - off * (sizes @ turned)
+
     def variance(self, p, n, target="frequency"):
         """Return the exact variance of each coordinate of the oracle at n reports, shape (a,).
 
