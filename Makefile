@@ -12,7 +12,7 @@ WORKERS ?= 2
 # What `make bench` runs: the other files of benchmarks/ are studies, parts of these, or run by `make bench-scale`.
 BENCHMARKS := accuracy engines exact_grr mle private_groups structured throughput
 
-.PHONY: demo test scale-env test-spark docs fuzz calibrate studies notebooks lint bench bench-scale wheel-check release-check clean help
+.PHONY: demo test test-portable scale-env test-spark docs fuzz calibrate studies notebooks lint bench bench-scale wheel-check release-check clean help
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -23,6 +23,9 @@ demo: $(VENV)/.ready  ## Fit a real survey and print its posterior, then cross-c
 
 test: $(VENV)/.ready  ## Run the tests (the slow calibrations and notebooks have their own targets).
 	$(BIN)/python -m pytest -m "not calibrate and not notebook" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10
+
+test-portable: $(VENV)/.ready  ## Run the tests that compare numbers under the narrowest instruction set that can be forced (x86 only).
+	$(BIN)/python tools/portable.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 fuzz: $(VENV)/.ready  ## Read many mutated files (FUZZ_EXAMPLES of them; 20,000 where not set).
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest tests/test_fuzz.py

@@ -1,9 +1,9 @@
-"""Nothing that was right has moved: outputs recorded with version 0.1.0 are reproduced.
+"""Nothing that was right has moved: outputs recorded with version 0.1.0 are reproduced within the errors that they state.
 
-Methods without chance to 1e-12, sampled ones from the same seed; see tests/net/record.py. NUTS is compared within its
-Monte Carlo errors: PyMC draws from seeds that depend on the names of the model's variables, which have changed since.
-Under NumPy before 2.5 so is every number with a Monte Carlo error that is another: `Generator.binomial` and `multinomial`
-had a wrong sign in the last acceptance step of their rejection sampler, and its correction changed the stream.
+The same seed gives the same draws on the same kind of processor. Another one rounds sums differently; a draw that is
+accepted at .5000000001 here is then refused there, and all draws after it are others. So a number that comes from draws is
+compared within its Monte Carlo error, and an exact one within the error of the root or integral that it comes from. See
+tests/net/record.py.
 """
 
 import json
@@ -40,18 +40,31 @@ SLOW = {f"random/{seed}" for seed in (6, 17, 28, 36, 38, 41, 55, 63, 69, 71, 73,
 }
 
 
-#: Whether binomial draws are those that the recorded ones were.
-NEW_BINOMIALS = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
+#: Draws behind every recorded fit: four chains of a hundred.
+DRAWS = 400
+#: Standard errors by which two statistics of draws may differ: a mean, a standard deviation (which has a long tail where the
+#: posterior has), an end of the shortest interval (whose error falls with the cube root of the draws).
+FAR = {"mean": 5, "sd": 8, "lower": 10, "upper": 10}
+#: Error of an exact mean, standard deviation or interval end, in standard deviations, and of an estimate or an evidence.
+EXACT = 1e-6
 
 
-def standard_errors(old, new, key):
-    """Return the Monte Carlo errors of the difference of two summaries; None where the numbers of a key have none."""
-    if key not in ("mean", "sd", "lower", "upper") and not key.startswith("derived_"):
-        return None
-    mcse, sd = ([np.array(one[kind], dtype=float) for one in (old, new)] for kind in ("mcse", "sd"))
-    if key.startswith("derived_"):  # no more draws' worth of noise than in the noisiest category
-        return np.hypot(*map(np.nanmax, map(np.divide, mcse, sd))) * np.array(old["derived_sd"], dtype=float)
-    return np.hypot(*mcse)
+def allowed(old, new, key):
+    """Return by how much the numbers of a key may differ from the recorded ones, by their shape."""
+    kind = key.removeprefix("derived_")
+    if kind not in FAR:
+        return max(EXACT, new["log_evidence_error"]) if key == "log_evidence" else EXACT
+    mcse, sd = ([np.array(one[name], dtype=float) for one in (old, new)] for name in ("mcse", "sd"))
+    error = np.nan_to_num(np.hypot(*mcse))
+    whole = np.zeros(error.size)
+    if kind in ("lower", "upper"):  # the draws of F are whole reports, and its ends are read from them
+        error[error.size // 2 :] = np.hypot(*sd)[error.size // 2 :] / np.sqrt(DRAWS)
+        whole[error.size // 2 :] = 1.01 * new["step"]
+    if key != kind:  # no more draws' worth of noise than in the noisiest category
+        mean, sd = (np.array(old[f"derived_{name}"], dtype=float) for name in ("mean", "sd"))
+        error = np.nanmax(error / np.array(old["sd"], dtype=float)) * sd
+        return FAR[kind] * error + EXACT * (sd + np.abs(mean))
+    return FAR[kind] * error + EXACT * sd[0] + whole
 
 
 @pytest.mark.parametrize(
@@ -64,21 +77,12 @@ def test_outputs_are_those_of_the_first_version(name):
     new = ENTRIES[name]()
     assert new is not None, "refused now"
     assert new.get("method") == old.get("method")
-    if old.get("method") == "nuts":
-        mean, mcse, sd = ([np.array(one[key], dtype=float) for one in (old, new)] for key in ("mean", "mcse", "sd"))
-        assert (np.abs(mean[1] - mean[0]) < 4 * np.hypot(*mcse)).all()
-        np.testing.assert_allclose(sd[1], sd[0], rtol=0.25)
-        return
     for key, values in old.items():
         if key in ("method", "mcse") or values is None:
             continue
         then, now = np.array(values, dtype=float), np.array(new[key], dtype=float)
         assert now.shape == then.shape, key
-        known = np.isfinite(then)
-        if NEW_BINOMIALS or (errors := standard_errors(old, new, key)) is None:
-            np.testing.assert_allclose(now[known], then[known], rtol=1e-9, atol=1e-12, err_msg=f"{name} {key}")
-        else:
-            # An end of the shortest interval is a noisier statistic than a mean or a standard deviation.
-            far = 10 if key.endswith(("lower", "upper")) else 4
-            assert (np.abs(now - then)[known] <= far * errors[known] + 1e-9 * np.abs(then[known]) + 1e-12).all(), key
+        recorded = np.isfinite(then)
+        far = (np.abs(now - then) / allowed(old, new, key))[recorded]
+        assert (far <= 1).all(), f"{name} {key}: up to {far.max():.3g} times as far as allowed"
     assert math.isfinite(sum(map(float, np.ravel(new.get("mean", 0.0)))))

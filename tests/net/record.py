@@ -39,7 +39,8 @@ def fitted(collection, prior, method):
     for key in KEYS:
         if f"derived_{key}" in summary:
             out[f"derived_{key}"] = summary[f"derived_{key}"].values.tolist()
-    out["method"] = tree.attrs["method"]
+    out["method"], out["step"] = tree.attrs["method"], 1 / collection.n_reports
+    out["log_evidence_error"] = float(tree.attrs.get("log_evidence_error", 0.0))
     if "exact" in tree.children and "log_evidence" in tree["exact"]:
         out["log_evidence"] = float(tree["exact"]["log_evidence"])
     elif "log_evidence" in tree.attrs:
