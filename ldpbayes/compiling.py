@@ -11,6 +11,8 @@ import pickle
 import shutil
 import tempfile
 
+import numpy as np
+
 #: What reading and writing a cached function may end in: a full disk, a file that was cut off.
 _CACHE_ERRORS = (OSError, EOFError, ValueError, pickle.UnpicklingError)
 
@@ -127,6 +129,33 @@ def vector_sum(count, lanes):
         return types.void(out, place, table, places), generate
 
     return add
+
+
+def model_data(name, values, dims=None):
+    """Return an array as a ``pm.Data`` of the model on the context stack, with its type kept.
+
+    ``pm.Data`` itself casts integers to int32, and to int16 where PyTensor's ``floatX`` is float32, so that five billion
+    reports silently become 705,032,704; it casts float64 to ``floatX``.
+
+    Parameters
+    ----------
+    name : str
+    values : array
+        Integers that are to be *observed* must be unsigned: PyMC casts observed signed ones again.
+    dims : str or sequence of str, optional
+        Of coords that the model has.
+
+    Returns
+    -------
+    TensorSharedVariable
+    """
+    import pymc as pm
+    import pytensor
+
+    model = pm.modelcontext(None)
+    shared = pytensor.shared(np.asarray(values), model.name_for(name))
+    model.register_data_var(shared, dims=(dims,) if isinstance(dims, str) else dims)
+    return shared
 
 
 def give_pytensor_a_folder():

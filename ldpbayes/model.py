@@ -8,7 +8,7 @@ import pytensor.tensor as pt
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection
-from ldpbayes.compiling import give_pytensor_a_folder
+from ldpbayes.compiling import give_pytensor_a_folder, model_data
 from ldpbayes.errors import ArgumentError, InfeasibleError, no_foreign_errors
 from ldpbayes.likelihoods import StackedRows, Summary
 from ldpbayes.priors import Dirichlet, as_dirichlet, prior_for
@@ -100,7 +100,7 @@ def observe(name, p, data, *, dims=None, likelihood="full", prior="jeffreys", pi
     ['reports']
     """
     checks.choice(likelihood, "likelihood", LIKELIHOODS)
-    p = pt.as_tensor_variable(p)
+    p = pt.as_tensor_variable(p).astype("float64")  # as counts and rows are, whatever the model computes in
     dims = _checked_dims(dims, p)
     if isinstance(data, Cells):
         if any(isinstance(cell, Collection) and cell.survey is not None for cell in data.values()):
@@ -234,10 +234,14 @@ def _observe_counts(name, p, tally, categories):
     rows = tally.protocol.rows(reports, np.ones(len(reports)))
     labels = [", ".join(cells) for cells in zip(*tally.protocol.format_reports(reports, categories), strict=True)]
     pm.modelcontext(None).add_coord(f"{name}_report", labels)
-    observed = pm.Data(f"{name}_counts", counts, dims=f"{name}_report")
-    return pm.Multinomial(
-        name, n=observed.sum(), p=_report_probabilities(name, p, rows), observed=observed, dims=f"{name}_report"
-    )
+    return _multinomial(name, counts, _report_probabilities(name, p, rows), f"{name}_report")
+
+
+def _multinomial(name, counts, probabilities, dims):
+    """Add Multinomial(n, probabilities), one for each row of counts."""
+    observed = model_data(f"{name}_counts", counts.astype(np.uint64), dims=dims)
+    users = observed.sum(axis=-1).astype("int64")
+    return pm.Multinomial(name, n=users, p=probabilities, observed=observed, dims=dims)
 
 
 def _report_probabilities(name, p, rows):
@@ -245,9 +249,9 @@ def _report_probabilities(name, p, rows):
     scale = np.exp(rows.log_constants)
     form = rows.separable()
     if form is None:
-        return pt.dot(pm.Data(f"{name}_channel", scale[:, None] * rows.dense()), p)
-    base, slope = pm.Data(f"{name}_base", scale * form.base), pm.Data(f"{name}_slope", scale * form.slope)
-    return base + slope * p[pm.Data(f"{name}_index", form.index)]
+        return pt.dot(model_data(f"{name}_channel", scale[:, None] * rows.dense()), p)
+    base, slope = model_data(f"{name}_base", scale * form.base), model_data(f"{name}_slope", scale * form.slope)
+    return base + slope * p[model_data(f"{name}_index", form.index)]
 
 
 def _observe_reports(name, p, tally, support):
@@ -261,9 +265,9 @@ def _observe_reports(name, p, tally, support):
     _add_coord(*support)
     parameters = (
         p,
-        pm.Data(f"{name}_rows", rows.dense()),
-        pm.Data(f"{name}_weights", rows.counts),
-        pm.Data(f"{name}_log_constant", rows.log_constant),
+        model_data(f"{name}_rows", rows.dense()),
+        model_data(f"{name}_weights", rows.counts),
+        model_data(f"{name}_log_constant", rows.log_constant),
     )
     return pm.CustomDist(
         name,
@@ -272,7 +276,7 @@ def _observe_reports(name, p, tally, support):
         random=_fresh_support_counts(tally.protocol, lambda rows, weights, log_constant: weights.sum()),
         signature="(a),(m,a),(m),()->(a)",
         dtype="float64",
-        observed=pm.Data(f"{name}_counts", _floats(rows.support_counts())),
+        observed=model_data(f"{name}_counts", _floats(rows.support_counts())),
         dims=support[0],
         class_name="PrivatisedReports",
     )
@@ -300,12 +304,12 @@ def _observe_surrogate(name, p, tally, support, expansion):
     return pm.CustomDist(
         name,
         p,
-        *(pm.Data(f"{name}_{key}", value) for key, value in parameters.items()),
+        *(model_data(f"{name}_{key}", value) for key, value in parameters.items()),
         logp=_surrogate_logp,
         random=_fresh_support_counts(tally.protocol, lambda linear, curvature, constant, users: users),
         signature="(a),(a),(a),(),()->(a)",
         dtype="float64",
-        observed=pm.Data(f"{name}_counts", _floats(tally.rows.support_counts())),
+        observed=model_data(f"{name}_counts", _floats(tally.rows.support_counts())),
         dims=support[0],
         class_name="PrivatisedReportsSurrogate",
     )
@@ -356,7 +360,7 @@ def _observe_cells(name, p, cells, dims, likelihood, prior, pilot, spread):
         if whole:
             chosen, cell_dim = p, places[0]
         else:
-            chosen, cell_dim = p[pm.Data(f"{label}_cells", np.array(positions))], f"{label}_cell"
+            chosen, cell_dim = p[model_data(f"{label}_cells", np.array(positions))], f"{label}_cell"
             _add_coord(cell_dim, [cells.labels[c] for c in positions])
         variables.append(add(label, chosen, content, cells.categories, (cell_dim, places[1])))
     return tuple(variables)
@@ -406,7 +410,6 @@ def _add_counts(name, p, tallies, categories, dims):
     first, (every, _) = next(iter(listed.items()))
     labels = [", ".join(parts) for parts in zip(*first.format_reports(every[kept], categories), strict=True)]
     _add_coord(report, labels if len(listed) == 1 else [str(i) for i in range(int(kept.sum()))])
-    observed = pm.Data(f"{name}_counts", counts[:, kept], dims=(dims[0], report))
     if len(listed) == 1:
         probabilities = _shared_probabilities(name, p, first.rows(every[kept], np.ones(int(kept.sum()))))
     else:
@@ -414,7 +417,7 @@ def _add_counts(name, p, tallies, categories, dims):
         which = np.array([order.index(tally.protocol) for tally in tallies])
         rows = [protocol.rows(every[kept], np.ones(int(kept.sum()))) for protocol, (every, _) in listed.items()]
         probabilities = _stacked_probabilities(name, p, rows, which)
-    return pm.Multinomial(name, n=observed.sum(axis=-1), p=probabilities, observed=observed, dims=(dims[0], report))
+    return _multinomial(name, counts[:, kept], probabilities, (dims[0], report))
 
 
 def _counted(every, tally):
@@ -432,26 +435,26 @@ def _shared_probabilities(name, p, rows):
     scale = np.exp(rows.log_constants)
     form = rows.separable()
     if form is None:
-        return pt.dot(p, pm.Data(f"{name}_channel", (scale[:, None] * rows.dense()).T.copy()))
-    base, slope = pm.Data(f"{name}_base", scale * form.base), pm.Data(f"{name}_slope", scale * form.slope)
-    return base + slope * p[:, pm.Data(f"{name}_index", form.index)]
+        return pt.dot(p, model_data(f"{name}_channel", (scale[:, None] * rows.dense()).T.copy()))
+    base, slope = model_data(f"{name}_base", scale * form.base), model_data(f"{name}_slope", scale * form.slope)
+    return base + slope * p[:, model_data(f"{name}_index", form.index)]
 
 
 def _stacked_probabilities(name, p, rows, which):
     """Return Q_c p_c for every cell, with a protocol for each."""
     scales = [np.exp(part.log_constants) for part in rows]
     forms = [part.separable() for part in rows]
-    which = pm.Data(f"{name}_protocol", which)
+    which = model_data(f"{name}_protocol", which)
     if None in forms:
         channel = np.stack([scale[:, None] * part.dense() for scale, part in zip(scales, rows, strict=True)])
-        return (pm.Data(f"{name}_channel", channel)[which] * p[:, None, :]).sum(axis=-1)
+        return (model_data(f"{name}_channel", channel)[which] * p[:, None, :]).sum(axis=-1)
     base, slope, index = (
         np.stack([scale * form.base for scale, form in zip(scales, forms, strict=True)]),
         np.stack([scale * form.slope for scale, form in zip(scales, forms, strict=True)]),
         np.stack([form.index for form in forms]),
     )
-    base, slope = pm.Data(f"{name}_base", base)[which], pm.Data(f"{name}_slope", slope)[which]
-    return base + slope * pt.take_along_axis(p, pm.Data(f"{name}_index", index)[which], axis=-1)
+    base, slope = model_data(f"{name}_base", base)[which], model_data(f"{name}_slope", slope)[which]
+    return base + slope * pt.take_along_axis(p, model_data(f"{name}_index", index)[which], axis=-1)
 
 
 def _add_whole_reports(name, p, tallies, categories, dims):
@@ -474,12 +477,12 @@ def _add_whole_reports(name, p, tallies, categories, dims):
     return pm.CustomDist(
         name,
         p,
-        *(pm.Data(f"{name}_{key}", value) for key, value in parameters.items()),
+        *(model_data(f"{name}_{key}", value) for key, value in parameters.items()),
         logp=_cells_logp,
         random=_fresh_cells([tally.protocol for tally in tallies], matrix=True),
         signature="(c,a),(m,a),(m),(m),(c),(c)->(c,a)",
         dtype="float64",
-        observed=pm.Data(f"{name}_counts", _floats(np.stack([part.support_counts() for part in rows]))),
+        observed=model_data(f"{name}_counts", _floats(np.stack([part.support_counts() for part in rows]))),
         dims=(dims[0], support),
         class_name="PrivatisedReportsOfCells",
     )
@@ -505,12 +508,15 @@ def _observe_summaries(name, p, summaries, protocols, categories, dims):
     return pm.CustomDist(
         name,
         p,
-        *(pm.Data(f"{name}_{key}", _floats(value[0] if single else np.array(value))) for key, value in parameters.items()),
+        *(
+            model_data(f"{name}_{key}", _floats(value[0] if single else np.array(value)))
+            for key, value in parameters.items()
+        ),
         logp=_summaries_logp,
         random=_fresh_cells(protocols or [None], matrix=False),
         signature="(a),(a),(a),(),()->(a)",
         dtype="float64",
-        observed=pm.Data(f"{name}_counts", np.nan_to_num(_floats(counts[0] if single else np.stack(counts)))),
+        observed=model_data(f"{name}_counts", np.nan_to_num(_floats(counts[0] if single else np.stack(counts)))),
         dims=support if single else (dims[0], support),
         class_name="PrivatisedSummaries",
     )

@@ -71,6 +71,7 @@ BUILT_ON = {
 HOMES = {
     "numba": {"compiling"},
     "pymc": {
+        "compiling",
         "model",
         "outcomes.mixture",
         "posteriors.nuts",

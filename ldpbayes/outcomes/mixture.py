@@ -10,7 +10,7 @@ from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.shape_utils import change_dist_size
 from pytensor.tensor.random.op import RandomVariable
 
-from ldpbayes.compiling import give_pytensor_a_folder
+from ldpbayes.compiling import give_pytensor_a_folder, model_data
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.outcomes.records import read_records
 from ldpbayes.protocols.base import AbstractProtocol
@@ -113,8 +113,8 @@ def observe_mixture(
     support = parts[0].owner.op.ndim_supp
     if value.ndim != 1 + support:
         raise ArgumentError(f"value must have {1 + support} dimensions for these components, got shape {value.shape}.")
-    place = pm.Data(f"{name}_row", code)
-    logs = pm.Data(f"{name}_likelihood", rows)[place]
+    place = model_data(f"{name}_row", code)
+    logs = model_data(f"{name}_likelihood", rows)[place]
     size = (place.shape[0],)  # a component with scalar parameters is drawn once for each record
     sized = [change_dist_size(part, size) for part in parts]
     inside = "(d)" if support else "()"

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import gammaln, log_expit
 
 from ldpbayes import checks
+from ldpbayes.compiling import model_data
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.base import AbstractPrior
 
@@ -156,7 +157,7 @@ class Dirichlet(AbstractPrior):
         if size > MAX_STICKS:
             log_gamma = pm.CustomDist(
                 name,
-                pm.Data("alpha", alpha),
+                model_data("alpha", alpha),
                 dist=log_gamma_variable,
                 logp=_log_gamma_logp,
                 shape=size,
@@ -165,8 +166,8 @@ class Dirichlet(AbstractPrior):
             return pm.math.softmax(log_gamma)
         logit = pm.CustomDist(
             name,
-            pm.Data("alpha", alpha[:-1]),
-            pm.Data("alpha_rest", self._rest),
+            model_data("alpha", alpha[:-1]),
+            model_data("alpha_rest", self._rest),
             dist=_logit_beta,
             logp=_logit_beta_logp,
             shape=size - 1,

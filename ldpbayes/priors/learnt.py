@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, log_expit
 
 from ldpbayes import checks
+from ldpbayes.compiling import model_data
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.base import AbstractMixture, AbstractPrior, Nodes
 from ldpbayes.priors.dirichlet import Dirichlet, log_gamma_variable
@@ -133,7 +134,7 @@ class Learnt(AbstractPrior):
         logit = pm.CustomDist(
             name,
             floor,
-            pm.Data("categories_after", count),
+            model_data("categories_after", count),
             logp=_stick_logp,
             dist=_stick,
             shape=count.size,

@@ -11,6 +11,7 @@ from scipy.linalg import helmert
 from scipy.special import softmax
 
 from ldpbayes import checks
+from ldpbayes.compiling import model_data
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.base import AbstractLogits, AbstractPrior
 
@@ -266,13 +267,13 @@ class Regression(AbstractPrior):
 
         free, k = self.n_categories - 1, self.design.shape[1]
         z = pm.Normal(name, 0.0, 1.0, shape=(k, free))
-        found = pt.dot(pm.Data(f"{name}_columns", self.columns), z)
+        found = pt.dot(model_data(f"{name}_columns", self.columns), z)
         for i, effect in enumerate(self.effects):
             sd = pm.HalfNormal(f"{name}_sd_{i}", effect.scale)
             own = pm.Normal(f"{name}_effects_{i}", 0.0, 1.0, shape=(len(effect.levels), free))
-            matrix = pm.Data(f"{name}_groups_{i}", np.asarray(effect.matrix, dtype=float))
+            matrix = model_data(f"{name}_groups_{i}", np.asarray(effect.matrix, dtype=float))
             found = found + sd / math.sqrt(2) * pt.dot(matrix, own)
-        return pm.math.softmax(pt.dot(found, pm.Data(f"{name}_basis", self.basis.T)), axis=-1)
+        return pm.math.softmax(pt.dot(found, model_data(f"{name}_basis", self.basis.T)), axis=-1)
 
     def describe(self) -> str:
         one, slopes = self.intercept, np.delete(self.scales, [] if self.intercept is None else self.intercept)
