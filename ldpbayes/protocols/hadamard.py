@@ -16,6 +16,9 @@ from ldpbayes.protocols.base import AbstractProtocol, check_labels, count_labels
 FEW = 2**13
 #: Most reports whose number fits in the bits of a word that 53 others leave.
 ONE_WORD = 2**11
+#: A bit above every index and report of a single client: Python keeps small integers and makes large ones anew, which takes
+#: longer, so that none of its integers may be small for one value and large for another.
+_TOP = 2**32
 _BLOCK = 2**14  # users drawn at a time: the working arrays stay in the cache
 
 
@@ -102,11 +105,11 @@ class HadamardResponse(AbstractProtocol):
         return values
 
     def privatize_one(self, value):
-        index = entropy.one_value(value, self.n_categories) + 1
-        outside = 1 - entropy.bernoulli(self._hit_threshold)
-        report = entropy.word(self.n_categories.bit_length())
-        # Flipping the lowest bit of the index pairs the reports inside with those outside.
-        return report ^ ((index & -index) * ((index & report).bit_count() % 2 ^ outside))
+        index, flip = self._words[entropy.one_value(value, self.n_categories)]
+        inside = entropy.bernoulli(self._hit_threshold)
+        report = entropy.word(self.n_categories.bit_length()) | _TOP
+        # Flipping the lowest bit of the index pairs the reports inside with those outside. The top bit is common.
+        return report ^ (_TOP, flip)[(index & report).bit_count() % 2 ^ inside]
 
     def rational_channel(self):
         hit = Fraction(self._hit_threshold, 2**entropy.BITS)
@@ -138,6 +141,11 @@ class HadamardResponse(AbstractProtocol):
         index = values + 1
         report = rng.integers(self.n_outputs, size=values.size)
         return np.where(_is_inside(index, report) == inside, report, report ^ (index & -index))
+
+    @cached_property
+    def _words(self):
+        """For every value its index and the lowest bit of that, both with the top bit."""
+        return [(x | _TOP, x & -x | _TOP) for x in range(1, self.n_categories + 1)]
 
     @cached_property
     def _hit_threshold(self):
