@@ -149,8 +149,9 @@ def summarise(tree, ci_prob, effective=None, known=None):
 
 
 def unknown_arrays(posterior):
-    """Return the names of the prior's unknowns that are arrays, such as the effects of groups, in a group ``posterior``."""
-    return [name for name, values in posterior.data_vars.items() if values.attrs.get("of") == "prior" and values.ndim > 2]
+    """Return the names of unknowns of the prior, or of a caller's model, that are arrays in a group ``posterior``."""
+    arrays = {name: values for name, values in posterior.data_vars.items() if values.ndim > 2}
+    return [name for name, values in arrays.items() if values.attrs.get("of") in ("prior", "model")]
 
 
 def verdict(tree):

@@ -64,13 +64,15 @@ def attach(
     Returns
     -------
     DataTree
-        A result as ``fit`` returns it: answers, plots, ``save`` and ``arviz.loo`` take it. Other variables of the trace
-        with one number per draw are kept and summarised as well; arrays are kept where their attribute ``of`` is "prior".
+        A result as ``fit`` returns it: answers, plots, ``save`` and ``arviz.loo`` take it. All other variables of the trace
+        are kept and summarised as well. So are its groups of predictions, with the observed values beside them: ArviZ's
+        ``plot_ppc_dist`` reads both. A dimension of the trace that is called as one of the result's but has other labels is
+        renamed to ``{variable}_{dimension}``.
 
     Raises
     ------
     ArgumentError
-        Where the trace has no such variable, or it does not fit the data.
+        Where the trace has no such variable, it does not fit the data, or another one has the name of a result's.
     DataError
         Where its draws are no distributions.
 
@@ -105,13 +107,11 @@ def attach(
         for name, values in trace["posterior"].data_vars.items()
         if values.dims == ("chain", "draw") and name not in variables
     }
-    arrays = {
-        name: values.drop_vars([dim for dim in ("chain", "draw", "cell", "category") if dim in values.coords])
-        for name, values in trace["posterior"].data_vars.items()
-        if values.dims[2:] and values.attrs.get("of") == "prior"
-    }
-    coords |= {name: labels for values in arrays.values() for name, labels in values.coords.items() if name in values.dims}
-    variables |= {name: (values.dims, values.values, values.attrs) for name, values in arrays.items()}
+    arrays = [
+        _array(values, coords) for name, values in trace["posterior"].data_vars.items() if _is_array(name, values, var_name)
+    ]
+    coords |= {name: labels for values in arrays for name, labels in values.coords.items() if name in values.dims}
+    variables |= {values.name: (values.dims, values.values, {"of": "model"} | values.attrs) for values in arrays}
     tree = xr.DataTree()
     tree["posterior"] = xr.DataTree(xr.Dataset(variables, coords))
     _copy_statistics(trace, tree)
@@ -137,6 +137,7 @@ def attach(
     diagnostics.summarise(tree, ci_prob, known=known)
     if found is None:
         _mean_only(tree, mean, many)
+    _copy_predictions(trace, tree)
     if log_likelihood or (log_likelihood is None and (many or not _too_many(likelihoods, len(cells)))):
         add_log_likelihood(tree, data)
     validate(tree)
@@ -281,6 +282,48 @@ def _draws(trace, data, var_name):
         raise DataError(f"the draws of {var_name!r} must be distributions: not negative, with sum 1")
     draws = np.maximum(draws, 0.0)
     return draws / draws.sum(axis=-1, keepdims=True)
+
+
+def _is_array(name, values, var_name):
+    """Return whether a variable of a trace is an array of unknowns of the caller's own."""
+    if name == var_name or not values.dims[2:]:
+        return False
+    if name in TARGETS:
+        raise ArgumentError(
+            f"The trace has a variable {name!r} beside {var_name!r}; results call P or F so: rename it in the model."
+        )
+    return True
+
+
+def _array(values, coords):
+    """Return an array of unknowns with dims that do not clash with those of the result."""
+    renamed = {
+        dim: f"{values.name}_{dim}"
+        for dim in values.dims[2:]
+        if dim in coords and list(map(str, _labels(values, dim))) != list(map(str, _labels(coords, dim)))
+    }
+    values = values.rename(renamed)
+    return values.drop_vars([dim for dim in values.coords if dim in coords or dim in ("chain", "draw")])
+
+
+def _labels(named, dim):
+    """Return the labels of a dim of an array, or of the coordinates of a result."""
+    if isinstance(named, dict):
+        return np.asarray(named[dim][1] if isinstance(named[dim], tuple) else named[dim]).tolist()
+    return named[dim].values.tolist()
+
+
+def _copy_predictions(trace, tree):
+    """Copy the trace's predictions, and add the observed values that they stand beside."""
+    predicted = [name for name in ("posterior_predictive", "prior_predictive") if name in trace.children]
+    for name in predicted:
+        tree[name] = xr.DataTree(trace[name].to_dataset())
+    if predicted and "observed_data" in trace.children:
+        names = {name for group in predicted for name in trace[group].data_vars}
+        more = trace["observed_data"].to_dataset()
+        tree["observed_data"] = xr.DataTree(
+            tree["observed_data"].to_dataset().merge(more[[name for name in more.data_vars if name in names]])
+        )
 
 
 def _frequencies(likelihoods, draws, rng):
