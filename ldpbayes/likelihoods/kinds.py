@@ -337,6 +337,9 @@ class StackedSampler(AbstractSampler):
     def signal(self, p, rng):
         return sum(part.signal(p, rng) for part in self._parts)
 
+    def _signals(self, draws, rng):
+        return sum(part._signals(draws, rng) for part in self._parts)
+
     @property
     def seconds(self):
         return sum(part.seconds for part in self._parts)

@@ -505,12 +505,15 @@ class IdentitySampler(AbstractSampler):
         self._rows, self.n_reports = rows, rows.n_reports
 
     def signal(self, p, rng):
+        return self._signals(p[None], rng)[0]
+
+    def _signals(self, draws, rng):
         rows = self._rows
-        named = rows.beta * p[rows.index]
-        truthful = rng.binomial(rows.counts.astype(np.int64), named / (p.sum() + named))
-        out = np.zeros(rows.n_categories, dtype=np.int64)
-        np.add.at(out, rows.index, truthful)
-        return out
+        named = rows.beta * draws[:, rows.index]
+        truthful = rng.binomial(rows.counts.astype(np.int64), named / (draws.sum(axis=1, keepdims=True) + named))
+        out = np.zeros((rows.n_categories, len(draws)), dtype=np.int64)
+        np.add.at(out, rows.index, truthful.T)
+        return out.T
 
     @property
     def seconds(self):
@@ -530,7 +533,7 @@ class SupportSampler(AbstractSampler):
 
     def signal(self, p, rng):
         rows = self._rows
-        if rows.is_small:
+        if self._is_dense:
             return DenseSampler(rows, floor=1.0).signal(p, rng)
         kernels = _kernels()
         p = p / p.sum()
@@ -548,10 +551,22 @@ class SupportSampler(AbstractSampler):
 
     def _signals(self, draws, rng):
         rows = self._rows
-        if rows.counts.sum() > 8 * rows.n_rows:  # rows stand for many users each, and are one multinomial each
-            return DenseSampler(rows, floor=1.0)._signals(draws, rng) if rows.is_small else super()._signals(draws, rng)
+        if self._is_dense:
+            return DenseSampler(rows, floor=1.0)._signals(draws, rng)
+        if self._is_crowded or rows.listed:
+            return super()._signals(draws, rng)
         shares = np.ascontiguousarray(draws / draws.sum(axis=1, keepdims=True))
         return _kernels().signals(rows.bits, rows.counts.astype(np.int64), rows.beta, shares, rng)
+
+    @property
+    def _is_crowded(self):
+        """Whether rows stand for many users each, and are one multinomial each."""
+        return self._rows.counts.sum() > 8 * self._rows.n_rows
+
+    @property
+    def _is_dense(self):
+        """Whether all rows are written out together: few entries for many users."""
+        return self._rows.is_small and self._is_crowded
 
     @property
     def seconds(self):

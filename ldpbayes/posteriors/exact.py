@@ -131,9 +131,8 @@ class Exact(AbstractPosterior):
         def intervals(ci_prob):
             from ldpbayes.result import LEVELS
 
-            lower, upper = moments.interval(ci_prob)
-            quantiles = moments.quantile(LEVELS)
-            return {"distribution_lower": lower, "distribution_upper": upper, "distribution_quantile": quantiles}
+            lower, upper, *quantiles = moments.quantile([(1 - ci_prob) / 2, (1 + ci_prob) / 2, *LEVELS])
+            return {"distribution_lower": lower, "distribution_upper": upper, "distribution_quantile": np.array(quantiles)}
 
         draws = flat.reshape(self.chains, self.draws, -1)
         return Sample(draws, exact=exact, intervals=intervals, facts=facts)

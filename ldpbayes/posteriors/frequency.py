@@ -13,6 +13,8 @@ LIMIT_SECONDS = 20.0
 LEAST_SHARE = 0.25
 #: Sds of draws of F that are moved to known moments are matched to this relative error, in at most so many rounds.
 MATCHED, MATCHING_ROUNDS = 1e-3, 30
+#: Draws of P whose users are allocated together: enough to be quick, few enough to be interrupted.
+TOGETHER = 250
 #: So many draws of P give the moments of F to a few percent of its sd.
 AVERAGED = 500
 
@@ -54,11 +56,12 @@ def frequency_draws(rows, distribution, rng, *, watch=None, least=math.inf):
         Shows progress, and keeps at Ctrl-C the draws of F for the first draws of P, if at least ``least``.
     least : float
     """
-    sampler = require_sampler(rows)
-    if watch is None:
-        return np.stack([sampler.allocate(p, rng) for p in distribution]) / rows.n_reports
-    shown = watch.track(distribution, "Draws of the users' own frequencies")
-    return np.stack(watch.finished((sampler.allocate(p, rng) for p in shown), least)) / rows.n_reports
+    sampler, blocks = require_sampler(rows), range(0, len(distribution), TOGETHER)
+    allocated = (each for start in blocks for each in sampler.allocate_each(distribution[start : start + TOGETHER], rng))
+    if watch is not None:
+        shown = watch.track(distribution, "Draws of the users' own frequencies")
+        allocated = watch.finished((tallies for _, tallies in zip(shown, allocated, strict=True)), least)
+    return np.stack(list(allocated)) / rows.n_reports
 
 
 def frequency_draws_within(rows, distribution, rng, known, *, limit_seconds=LIMIT_SECONDS, **watching):

@@ -19,6 +19,7 @@ from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, noise_of
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Watch
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
+from ldpbayes.posteriors.conditioned_product.factors import positive_roots
 from ldpbayes.posteriors.proposals import MAX_DEFENDED
 
 #: Draws whose likelihood is computed together: enough that a pass over the rows costs little, few enough to interrupt.
@@ -63,6 +64,10 @@ class GaussianFactors:
     def slope(self, g):
         """Return b − D g."""
         return self.linear - self.curvature * g
+
+    def modes(self, tilt):
+        """Return the modes of g φ(g) e^{−tg}, the positive roots of α + (b − t) g − D g², shape (a,)."""
+        return positive_roots(self.curvature, self.linear - tilt, self.alpha)
 
 
 class Proposal(TiltedFactors):

@@ -210,12 +210,12 @@ def _tilted(family, k):
     low, high = bounds.min(axis=1), bounds.max(axis=1)
 
     def above(t):
-        return factors._modes(family, np.repeat(t, size), 26).reshape(k, size).sum(axis=1) > 1
+        return family.modes(np.repeat(t, size)).reshape(k, size).sum(axis=1) > 1
 
     tilt = factors.bisect(above, low, high, 14)
     for _ in range(20):
         each = np.repeat(tilt, size)
-        centre = factors._modes(family, each, 44)
+        centre = family.modes(each)
         window = factors._window(family, each, centre)
         nodes = factors._trapezoid(family, each, centre, *window, ROUGH)
         excess = (centre + nodes.mean_offset).reshape(k, size).sum(axis=1) - 1

@@ -11,6 +11,9 @@ from ldpbayes.posteriors.conditioned_product.margins import Margin
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 from ldpbayes.posteriors.conditioned_product.transform import TransformRoute
 
+#: Grid points of the density of one factor, or of a sum of some: fewer where no side's concentrations are below SMALL.
+MARGIN_NODES, FEW_MARGIN_NODES, SMALL = 512, 256, 0.3
+
 
 class ConditionedProduct:
     """The density ∝ Π_x φ_x(g_x) on Σ_x g_x = 1, g ≥ 0.
@@ -98,8 +101,7 @@ class ConditionedProduct:
         levels = np.atleast_1d(np.asarray(q, dtype=float))
         out = np.empty((levels.size, self.family.alpha.size))
         for index, margin in self._margins:
-            for i, level in enumerate(levels):
-                out[i, index] = margin.quantile(level)
+            out[:, index] = margin.quantile(levels)
         out = out[:, self.group]
         return out if np.ndim(q) else out[0]
 
@@ -144,8 +146,9 @@ class ConditionedProduct:
         centre, scale = math.log(mean / (1 - mean)), min(math.sqrt(spread) / (mean * (1 - mean)), 3.0)
         ends = [-math.asinh((DROP / (part @ self.family.alpha) + 20) / scale)]
         ends.append(math.asinh((DROP / (rest @ self.family.alpha) + 20) / scale))
-        step = (ends[1] - ends[0]) / 512
-        u = ends[0] + step * (np.arange(512) + 0.5)
+        size = MARGIN_NODES if min(part @ self.family.alpha, rest @ self.family.alpha) < SMALL else FEW_MARGIN_NODES
+        step = (ends[1] - ends[0]) / size
+        u = ends[0] + step * (np.arange(size) + 0.5)
         y = centre + scale * np.sinh(u)
         log_p, log_r = -np.logaddexp(0, -y), -np.logaddexp(0, y)
         log_density = self._part_log_density(part, log_p) + self._part_log_density(rest, log_r)

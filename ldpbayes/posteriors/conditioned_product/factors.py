@@ -11,15 +11,19 @@ MANY, FEW_NODES = 3000, 48
 #: exp(−DROP) is the relative mass that windows may leave out.
 DROP = 45.0
 #: The tails are over within so much of u on the left and on the right; steps of the bisection that finds their ends.
-LONGEST = (20, 14), (60, 15)
+LONGEST = (20, 9), (60, 10)
+
+
+#: Relative error of modes that Newton's method looks for, in at most so many steps.
+MODE_ERROR, NEWTON_STEPS = 1e-12, 60
 
 
 @dataclass(frozen=True, eq=False)
 class PowerFactors:
     """Factors φ_x(g) = g^{α_x−1} Π_j (1 + c_xj g)^{w_xj}, the separable likelihoods.
 
-    A family of factors supplies ``alpha``, ``log_smooth``, ``slope``, ``log_remainder``, ``take``, ``lowest_tilt`` and
-    ``polynomials``; all else is the engine's.
+    A family of factors supplies ``alpha``, ``log_smooth``, ``slope``, ``log_remainder``, ``modes``, ``take``,
+    ``lowest_tilt`` and ``polynomials``; all else is the engine's.
 
     Attributes
     ----------
@@ -55,6 +59,25 @@ class PowerFactors:
     def slope(self, g):
         """Return the derivative of log_smooth at g, shape (G,)."""
         return (self.powers * self.slopes / (1 + self.slopes * g[:, None])).sum(axis=1)
+
+    def modes(self, tilt):
+        """Return the modes of g φ(g) e^{−tg} for tilts t > 0: the roots of α + g (log_smooth' − t), shape (G,).
+
+        A root of a quadratic where each factor has one power; else Newton's method from the right, where it falls
+        monotonically, because α + Σ_j w_j c_j g/(1 + c_j g) − t g is concave in g.
+        """
+        alpha, c, w = self.alpha, self.slopes, self.powers
+        if c.shape[1] == 1:
+            return positive_roots(tilt * c[:, 0], (alpha + w[:, 0]) * c[:, 0] - tilt, alpha)
+        g = (alpha + w.sum(axis=1)) / tilt
+        for _ in range(NEWTON_STEPS):
+            share = 1 / (1 + c * g[:, None])
+            value = alpha + (w * (1 - share)).sum(axis=1) - tilt * g
+            step = value / ((w * c * share**2).sum(axis=1) - tilt)
+            g = g - step
+            if (np.abs(step) <= MODE_ERROR * g).all():
+                break
+        return g
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,10 +220,10 @@ class TiltedFactors:
             even = np.full(family.alpha.shape, 1 / int(m.sum()))
             bounds = family.alpha / even + family.slope(even)
             low, high = bounds.min(), bounds.max()
-            tilt = float(bisect(lambda t: m @ _modes(family, t, 30) > 1, low, high, 40)) if high > low else float(low)
+            tilt = float(bisect(lambda t: m @ family.modes(t) > 1, low, high, 40)) if high > low else float(low)
         arrived = False
         for _ in range(12):
-            centre = _modes(family, tilt)
+            centre = family.modes(tilt)
             window = _window(family, tilt, centre)
             nodes = _trapezoid(family, tilt, centre, *window, 64 if family.alpha.size <= MANY else FEW_NODES // 2)
             excess = m @ (centre + nodes.mean_offset) - 1
@@ -232,9 +255,9 @@ def tilted_many(family, multiplicity, k):
     bounds = (family.alpha / even + family.slope(even)).reshape(k, size)
     # Modes sum to one at a tilt between the least and the largest bound; bisection is over all sets at once.
     low, high = bounds.min(axis=1), bounds.max(axis=1)
-    tilt = bisect(lambda t: _modes(family, np.repeat(t, size), 20).reshape(k, size) @ multiplicity > 1, low, high, 12)
+    tilt = bisect(lambda t: family.modes(np.repeat(t, size)).reshape(k, size) @ multiplicity > 1, low, high, 12)
     for _ in range(20):
-        centre = _modes(family, np.repeat(tilt, size), 40)
+        centre = family.modes(np.repeat(tilt, size))
         window = _window(family, np.repeat(tilt, size), centre)
         nodes = _trapezoid(family, np.repeat(tilt, size), centre, *window, 96)
         excess = (centre + nodes.mean_offset).reshape(k, size) @ multiplicity - 1
@@ -243,6 +266,14 @@ def tilted_many(family, multiplicity, k):
             break
         tilt = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - family.lowest_tilt))
     return tilt, nodes
+
+
+def positive_roots(square, linear, constant):
+    """Return the positive roots of constant + linear·g − square·g², with constant > 0 and square ≥ 0."""
+    root = np.sqrt(linear**2 + 4 * square * constant)
+    # Of the two forms of a root the one without cancellation.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(linear > 0, (linear + root) / (2 * square), 2 * constant / (root - linear))
 
 
 def log_growth(u):
@@ -271,17 +302,6 @@ def bisect(above, low, high, steps):
         yes = above(middle)
         low, high = np.where(yes, middle, low), np.where(yes, high, middle)
     return 0.5 * (low + high)
-
-
-def _modes(family, tilt, steps=60):
-    """Return the modes of g φ(g) e^{−tg}: the roots of α + g (r'(g) − t), unique because that over g decreases."""
-    low = np.full(family.alpha.shape, -90.0)
-
-    def rising(v):
-        g = np.exp(v)
-        return family.alpha + g * (family.slope(g) - tilt) > 0
-
-    return np.exp(bisect(rising, low, -low / 3, steps))
 
 
 def _log_density(family, tilt, centre, u):

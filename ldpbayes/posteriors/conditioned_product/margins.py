@@ -10,6 +10,8 @@ from ldpbayes.posteriors.conditioned_product.factors import bisect, log_growth
 
 #: Newton's search for a quantile ends with a step below so many grid steps.
 SETTLED = 1e-9
+#: Complex numbers that quantiles at several levels are found with at once.
+TOGETHER = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +92,11 @@ class Margin:
         return np.clip(self.cumulative(position)[0], 0, 1)
 
     def cumulative(self, position):
-        """Return (cdf, density per grid step) at positions counted in grid steps from the first point, shape (m,)."""
+        """Return (cdf, density per grid step) at positions counted in grid steps from the first point, shape (…, m)."""
         angle, waves, start = self._waves
-        now = waves * np.exp(1j * angle * position[:, None])
-        value = (position + 0.5) / self.size + (((now - start) / angle).imag).sum(axis=1)
-        return value, 1 / self.size + now.real.sum(axis=1)
+        now = waves * np.exp(1j * angle * position[..., None])
+        value = (position + 0.5) / self.size + (((now - start) / angle).imag).sum(axis=-1)
+        return value, 1 / self.size + now.real.sum(axis=-1)
 
     @cached_property
     def _waves(self):
@@ -105,16 +107,21 @@ class Margin:
         waves = weight * self.series[:, 1:]
         return angle, waves, waves * np.exp(-0.5j * angle)
 
-    def quantile(self, level):
-        """Return the quantiles at one level, shape (m,): bracketed on the grid, then Newton on the Fourier series."""
-        cumulative = self.density.cumsum(axis=1)
-        right = (cumulative < level).sum(axis=1)
+    def quantile(self, levels):
+        """Return the quantiles at one level, shape (m,), or at several, shape (L, m)."""
+        every, size = np.atleast_1d(np.asarray(levels, dtype=float)), max(1, TOGETHER // self.density.size)
+        found = [self._quantiles(every[start : start + size, None]) for start in range(0, every.size, size)]
+        return np.concatenate(found) if np.ndim(levels) else found[0][0]
+
+    def _quantiles(self, levels):
+        """Return the quantiles at levels (L, 1): bracketed on the grid, then Newton on the Fourier series."""
+        right = (self.density.cumsum(axis=1) < levels[..., None]).sum(axis=-1)
         low, high = right - 1.5, right + 1.5
         position = right.astype(float)
         for _ in range(30):
             value, slope = self.cumulative(position)
-            low, high = np.where(value < level, position, low), np.where(value < level, high, position)
-            newton = position - (value - level) / np.where(slope > 0, slope, np.inf)
+            low, high = np.where(value < levels, position, low), np.where(value < levels, high, position)
+            newton = position - (value - levels) / np.where(slope > 0, slope, np.inf)
             new = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
             # Newton's next step would be of the square of this one: beyond rounding.
             done = np.abs(new - position).max() < SETTLED

@@ -91,14 +91,14 @@ def _first_tilt(family, index):
     counts = np.bincount(index.ravel(), minlength=family.alpha.size) / index.shape[0]
     own, counts = family.take(used), counts[used]
     low, high = bounds[used].min(), bounds[used].max()
-    return factors.bisect(lambda t: counts @ factors._modes(own, t, 30) > 1, low, high, 40)
+    return factors.bisect(lambda t: counts @ own.modes(t) > 1, low, high, 40)
 
 
 def _shared_tilt(family, counts, tilt):
     """Return (tilt, Nodes, excess of each set in sds of its sum) with a tilt that suits the set in the middle."""
     for _ in range(30):
         each = np.full(family.alpha.size, tilt)
-        centre = factors._modes(family, each)
+        centre = family.modes(each)
         window = factors._window(family, each, centre)
         nodes = factors._trapezoid(family, each, centre, *window, NODES)
         excess = counts @ (centre + nodes.mean_offset) - 1
