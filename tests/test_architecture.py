@@ -99,7 +99,6 @@ HOMES = {
     },
     "nutpie": {"posteriors.chains", "posteriors.nuts"},
     "cvxpy": {"estimators.solvers.convex"},
-    "formulae": {"regression.formula"},
     "arviz_base": {"result"},
     "arviz_stats": {"inference.importance", "posteriors.diagnostics"},
     "matplotlib": {"plots", "plots.base"},

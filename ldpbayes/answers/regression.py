@@ -12,13 +12,16 @@ from ldpbayes import checks
 from ldpbayes.answers import base
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.posteriors.diagnostics import mcse_of_mean
-from ldpbayes.regression.formula import Columns, Design, clean, to_pandas
+from ldpbayes.regression.design import Columns, Design
 from ldpbayes.regression.maximum import Maximum
+from ldpbayes.regression.table import clean, to_pandas
 
 #: Numbers (draws × rows × categories) that one answer computes; beyond, only some of the draws are taken.
 MAX_NUMBERS = 4 * 10**8
 #: Numbers that are held at once.
 BLOCK = 2**22
+#: Stored columns and those that a stored design gives may differ by rounding, relative to the largest of the column.
+ROUNDING = 1e-7
 #: A slope is a difference over this share of the column's standard deviation.
 STEP = 1e-3
 
@@ -35,25 +38,50 @@ class Fitted:
         if not isinstance(tree, xr.DataTree) or "regression" not in tree.attrs:
             raise ArgumentError("tree must be a posterior that regress returned.")
         self.tree = tree
-        held = tree["design"].to_dataset()
-        start = "covariate "
-        patterns = {str(n).removeprefix(start): held[n].values for n in held.data_vars if str(n).startswith(start)}
-        self.design = Design.restore(tree.attrs["regression"], patterns, held["n_rows"].values)
-        self.patterns = patterns
-        self.sizes: NDArray = held["n_reports"].values
+        try:
+            held = tree["design"].to_dataset()
+            start = "covariate "
+            patterns = {str(n).removeprefix(start): held[n].values for n in held.data_vars if str(n).startswith(start)}
+            self.design = Design.restore(tree.attrs["regression"], patterns, held["n_rows"].values)
+            self.sizes: NDArray = np.asarray(held["n_reports"].values, dtype=float)
+            self._check(held)
+        except (AttributeError, KeyError, TypeError, ValueError) as err:
+            if isinstance(err, DataError):
+                raise
+            raise DataError(f"the group 'design' is not that of a regression ({type(err).__name__})") from None
         self.categories = [str(name) for name in base.variable(tree, "posterior", "category").values]
-        names = ["coefficients", *(group.name for group in self.design.columns.groups)]
-        parts = [base.variable(tree, "posterior", name).values for name in names]
+        groups = self.design.columns.groups
+        rows = [("coefficients", len(self.design.terms)), *((group.name, len(group.levels)) for group in groups)]
+        parts: list[NDArray] = []
+        for name, size in rows:
+            values = base.variable(tree, "posterior", name).values
+            if values.ndim != 4 or values.shape[2:] != (size, len(self.categories)) or values.dtype.kind != "f":
+                raise DataError(f"posterior {shown(name)} has other terms or groups than the design")
+            parts.append(values)
+        if len({values.shape[:2] for values in parts}) > 1 or not all(np.isfinite(values).all() for values in parts):
+            raise DataError("the coefficients in the posterior are not finite, or not of the same draws")
         self._coefficients: NDArray = np.concatenate(parts, axis=2)
+
+    def _check(self, held: xr.Dataset) -> None:
+        """Refuse a description whose columns are not those of the fit, such as one that was edited."""
+        columns, (first, _) = self.design.columns, self.design.cells
+        pairs = [(held["columns"].values, columns.common[first])]
+        for group in columns.groups:
+            pairs += [(held[f"{key} {group.name}"].values, getattr(group, key)[first]) for key in ("index", "value")]
+        for stored, made in pairs:
+            limit = ROUNDING * np.abs(made).max(axis=0, initial=1e-300)
+            if stored.shape != made.shape or not (np.abs(stored - made) <= limit).all():
+                raise DataError("the attribute 'regression' describes other columns than those of the fit; fit again")
+        if self.sizes.shape != self.design.rows.shape or not np.isfinite(self.sizes).all() or not self.sizes.sum() > 0:
+            raise DataError("the group 'design' must have the number of reports of every row of covariates")
 
     def people(self, data: Any, count: str | None = None) -> tuple[Any, NDArray]:
         """Return (frame of the variables, how many people each row stands for): new data, or those of the fit."""
-        names = self.design.formula.variables
+        names = tuple(self.design.variables)
         if data is None:
             if count is not None:
                 raise ArgumentError("count must be left out where no data are given.")
-            first, _ = self.design.patterns
-            return self.design.frame.iloc[first].reset_index(drop=True), self.sizes
+            return self.design.frame, self.sizes
         table = to_pandas(data)
         extra = [] if count is None else [count]
         found, _ = clean(table, names, extra=extra, remedy="fill it in, or leave such rows out")
@@ -72,8 +100,6 @@ class Fitted:
 
     def columns(self, frame: Any) -> Columns:
         """Return the columns of the design for a frame of its variables."""
-        if not self.design.formula.variables:
-            return Columns(np.ones((len(frame), 1)), ())
         return self.design.new(frame)
 
     def draws(self, rows: int) -> tuple[NDArray, int]:
@@ -169,7 +195,7 @@ def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -
     ]
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     coords: dict[str, Any] = {"row": np.arange(len(frame))}
-    for name in fitted.design.formula.variables:
+    for name in fitted.design.variables:
         values = frame[name].to_numpy()
         coords[name if name not in ("row", "category") else f"covariate_{name}"] = (
             ("row",),
@@ -276,7 +302,7 @@ def slopes(tree: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float
         raise ArgumentError(f"variable must hold numbers, {variable!r} is a factor; comparisons takes it.")
     frame, weight = fitted.people(data)
     coefficients, step = fitted.draws(2 * len(frame))
-    h = STEP * (float(own.std(ddof=0)) or 1.0)
+    h = STEP * (float(np.repeat(own.to_numpy(), fitted.design.rows).std()) or 1.0)
     values = frame[variable].to_numpy(dtype=float)
 
     def slope(of: NDArray, by: float) -> NDArray:
@@ -363,7 +389,7 @@ def poststratify_table(
 
 
 def _known(fitted: Fitted, variable: str) -> None:
-    names = fitted.design.formula.variables
+    names = fitted.design.variables
     if variable not in names:
         held = listed(names) or "it has none"
         raise ArgumentError(f"variable must be a covariate of the formula ({held}), got {shown(variable)}.")

@@ -158,7 +158,7 @@ def _cells(file, formula):
 
 def _table(file, suffix, columns):
     """Return the table of a CSV or Parquet file."""
-    from ldpbayes.regression.formula import optional_regress
+    from ldpbayes.regression.table import optional_regress
 
     pandas = optional_regress("pandas")
     path = files.as_path(file)

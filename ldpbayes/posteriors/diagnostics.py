@@ -100,7 +100,7 @@ def summarise(tree, ci_prob, effective=None, known=None):
         part = _target(draws, exact, name, ci_prob, independent, each)
         at = [(k, one) for k, one in enumerate(variables) if one in known]
         for k, one in at:
-            place = slice(None) if len(variables) == 1 else k
+            place = slice(None) if len(variables) == 1 else slice(k, k + 1)
             for key, value in known[one].items():
                 part[key] = np.array(part[key])
                 part[key][place] = np.ravel(value)

@@ -148,7 +148,7 @@ class Regression(AbstractPrior):
         weight = self.sizes / self.sizes.sum()
         mean = weight @ self.design
         sd = np.sqrt(weight @ (self.design - mean) ** 2)
-        sd = np.where(sd > 1e-12 * (1 + np.abs(mean)), sd, 1.0)
+        sd = np.where(sd > 1e-12 * np.abs(self.design).max(axis=0), sd, 1.0)
         return (mean if self.intercept is not None else np.zeros_like(mean)), sd
 
     @cached_property

@@ -15,9 +15,11 @@ from ldpbayes.posteriors.base import Watch, level, seed
 from ldpbayes.priors.regression import INTERCEPT, SCALE, Effects, Regression
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.regression import maximum
-from ldpbayes.regression.formula import Design, Formula, clean, to_pandas
+from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
+from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.proposal import weighted
 from ldpbayes.regression.reports import Reports, read_reports, reports_of_cells
+from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
 
 METHODS = ("auto", "laplace", "hmc", "nuts", "mle")
@@ -64,7 +66,9 @@ def regress(
     ----------
     formula : str
         ``"answer ~ age + C(sex) + (1 | county)"``: the left side names the private answer, the right side its terms, in the
-        notation of R as the package formulae reads it; ``(1 | g)`` are effects of groups that are pooled in part.
+        notation of R; ``(1 | g)`` are effects of groups that are pooled in part. Names are columns of the frame. The only
+        functions are abs, binary, bs, C, ceil, center, cos, exp, expm1, floor, I, log, log10, log1p, log2, poly, round, S,
+        scale, sin, sqrt, standardize and T, so that a formula from elsewhere can do no harm.
     frame : data frame, mapping of columns, or Cells
         pandas, Polars, PyArrow, DuckDB or anything else that narwhals reads, with a row per report or per count. Cells bring
         their reports along; their keys and covariates are the columns.
@@ -184,16 +188,23 @@ class Model:
         label = labels[0] if reference is None else reference
         if label not in labels:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
+        levels = sum(len(group.levels) for group in design.columns.groups)
+        unknowns = (len(design.terms) + levels) * (len(labels) - 1)
+        if unknowns > MAX_COLUMNS:
+            raise InfeasibleError(
+                f"The regression has {unknowns:,} unknowns, more than {MAX_COLUMNS:,}; join levels of factors and groups."
+            )
         names = {group.name: None for group in design.columns.groups}
         scale, between = _scales(prior, design, names)
-        effects = tuple(_effects(design.columns.groups, first, reports.count, between))
+        people = np.bincount(cell, reports.count, len(first))
+        effects = tuple(_effects(design.columns.groups, first, people, between))
         regression = Regression(
             design.columns.common[first],
             design.terms,
             len(labels),
             scale,
             effects,
-            np.bincount(cell, reports.count, len(first)),
+            people,
             labels.index(label),
             labels,
         )
@@ -229,16 +240,17 @@ def _read(formula, frame, protocol, report, missing, columns):
     return Design(formula, clean_), reports
 
 
-def _effects(groups, first, counts, scales):
-    """Yield the Effects of each factor: the column that varies is divided by its sd over people.
+def _effects(groups, first, people, scales):
+    """Yield the Effects of each factor; the column that varies is divided by its sd over the people of the cells.
 
     Beside a varying intercept it is centred as well, so that its location has no influence; each group has the same effects.
     """
     names = [group.name for group in groups]
     for group in groups:
-        centre = float(np.average(group.value, weights=counts))
-        unit = float(np.sqrt(np.average((group.value - centre) ** 2, weights=counts)))
-        if not unit > 1e-12 * (1 + abs(centre)):  # an intercept, or a constant
+        value = group.value[first]
+        centre = float(np.average(value, weights=people))
+        unit = float(np.sqrt(np.average((value - centre) ** 2, weights=people)))
+        if not unit > 1e-12 * np.abs(value).max():  # an intercept, or a constant
             yield Effects(group.name, group.levels, group.matrix(first), scales[group.name])
             continue
         beside = f"1|{group.name.partition('|')[2]}"
@@ -303,7 +315,7 @@ def _maximum(model, ci_prob):
     if next_lower < NEXT:
         said += f" The likelihood has another maximum, only {next_lower:.2g} nats lower; standard errors leave it out."
     return maximum.Maximum(
-        model.design.formula.text,
+        model.design.text,
         terms,
         labels,
         labels[prior.reference],
@@ -509,10 +521,10 @@ def _tree(model, answer, run, facts):
         )
     )
     settings = {name: run[name] for name in ("draws", "chains", "random_seed", "ci_prob")}
-    settings |= {"formula": model.design.formula.text, "reference": prior.categories[prior.reference]}
+    settings |= {"formula": model.design.text, "reference": prior.categories[prior.reference]}
     tree.attrs |= {
-        "collection": model.design.formula.answer,
-        "title": model.design.formula.text,
+        "collection": model.design.answer,
+        "title": model.design.text,
         "n_reports": int(reports.count.sum()),
         "n_patterns": entries.n_cells,
         "prior": prior.describe(),
@@ -551,18 +563,14 @@ def _patterns(model):
     """Return the distinct combinations of the covariates, with how many rows and reports have each."""
     import xarray as xr
 
-    first, pattern = model.design.patterns
-    rows = np.bincount(pattern, minlength=len(first))
-    users = np.bincount(pattern, model.reports.count * model.reports.weight, len(first))
-    held = {"n_rows": (("pattern",), rows), "n_reports": (("pattern",), users)}
-    for name in model.design.formula.variables:
-        values = model.design.frame[name].to_numpy()[first]
-        kind = values.dtype.kind
-        values = values.astype(np.int8) if kind == "b" else values if kind in "iuf" else values.astype(str).astype(object)
-        held[f"covariate {name}"] = (("pattern",), values)
+    design = model.design
+    users = np.bincount(design.pattern, model.reports.count * model.reports.weight, len(design.rows))
+    held = {"n_rows": (("pattern",), design.rows), "n_reports": (("pattern",), users)}
+    for name, values in arrays(design.frame).items():
+        held[f"covariate {name}"] = (("pattern",), values.astype(np.int8) if values.dtype.kind == "b" else values)
     held["columns"] = (("pattern_of_columns", "term"), model.prior.design)
-    first, _ = model.design.cells
-    for group in model.design.columns.groups:
+    first, _ = design.cells
+    for group in design.columns.groups:
         held[f"index {group.name}"] = (("pattern_of_columns",), group.index[first])
         held[f"value {group.name}"] = (("pattern_of_columns",), group.value[first])
     return xr.Dataset(held, {"term": list(model.prior.terms)})

@@ -1,24 +1,114 @@
-"""Formulas: from a data frame to the design matrix, its distinct rows, and the same columns for new data."""
+"""Formulas: a closed language of its own, with columns, numbers, a table of functions, and the signs of R.
 
-import json
+::
+
+    formula     name "~" sum
+    sum         [sign] product (("+" | "-") product)*
+    product     interaction (("*" | "/") interaction)*
+    interaction power (":" power)*
+    power       atom [("^" | "**") whole number]
+    atom        0 | 1 | column | call | "{" comparison "}" | "(" sum ["|" sum] ")"
+    call        function "(" comparison ("," [option "="] literal)* ")", where a literal may be a list c(…) or […]
+    comparison  arithmetic [("==" | "!=" | "<" | "<=" | ">" | ">=") arithmetic]
+    arithmetic  + - * / ^ ** and parentheses over numbers, columns and calls; texts beside == and != alone
+
+A name before a parenthesis is looked up in the table of ``functions``, every other name in the data frame, and nothing
+anywhere else: a formula has no way to reach Python.
+"""
+
+import itertools
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-import numpy as np
+from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.regression.functions import CODINGS, FUNCTIONS, NAMES, NUMBER
 
-from ldpbayes.errors import ArgumentError, DataError, listed, shown
-from ldpbayes.sources.base import optional
+#: Longest formula, most terms after all products, and most factors of an interaction.
+MAX_LENGTH, MAX_TERMS, MAX_ORDER = 20_000, 2_000, 6
+#: Most parentheses inside each other, and most signs and functions above a column: what recursion can follow.
+MAX_DEPTH, MAX_HEIGHT = 40, 200
+_COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
+_TOKENS = re.compile(
+    r"(?P<space>\s+)"
+    r"|(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))"
+    r"|(?P<name>[^\W\d][\w.]*)"
+    r"|`(?P<column>[^`]+)`"
+    r"|(?P<text>\"[^\"]*\"|'[^']*')"
+    r"|(?P<sign>\*\*|[=!<>]=|[-+*/:^(){}|,=<>~[\]])"
+)
+#: How strongly signs bind, for printing.
+_STRENGTH = {**dict.fromkeys(_COMPARISONS, 1), "+": 2, "-": 2, "*": 3, "/": 3, "neg": 4, "**": 5}
+_TRUTHS = {"True": True, "TRUE": True, "False": False, "FALSE": False}
 
-#: A design with more entries than this is refused: it would not fit in memory several times over.
-MAX_ENTRIES = 2**27
-#: Functions that formulas may use without naming NumPy, as in R.
-FUNCTIONS = {"np": np} | {name: getattr(np, name) for name in ("log", "log2", "log10", "log1p", "exp", "sqrt", "abs")}
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the data frame."""
+
+    name: str
+    height: ClassVar[int] = 0
+
+    def __str__(self) -> str:
+        return self.name
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class Literal:
+    """A number, or a text in a comparison."""
+
+    value: float | str
+    height: ClassVar[int] = 0
+
+    def __str__(self) -> str:
+        return f"'{self.value}'" if isinstance(self.value, str) else f"{self.value:.12g}"
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A function of the table, or a sign, with what it is applied to.
+
+    Attributes
+    ----------
+    name : str
+    to : tuple of Node
+    options : tuple of (str, value)
+    text : str
+        As it is printed.
+    state : dict
+        What fitting has found, such as the mean that center takes off.
+    height : int
+        How many functions and signs stand above each other.
+    """
+
+    name: str
+    to: tuple["Node", ...]
+    options: tuple[tuple[str, Any], ...] = ()
+    text: str = field(default="", compare=False)
+    state: dict[str, Any] = field(default_factory=dict, compare=False)
+    height: int = field(init=False, default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "height", 1 + max(part.height for part in self.to))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Node = Column | Literal | Apply
+#: The factors whose product a term is; the intercept has none.
+Term = tuple[Node, ...]
+
+
+def columns_of(node: Node) -> set[str]:
+    """Return the columns that a node uses."""
+    if isinstance(node, Apply):
+        return set().union(*map(columns_of, node.to))
+    return {node.name} if isinstance(node, Column) else set()
+
+
+@dataclass(frozen=True)
 class Formula:
     """``answer ~ terms``, taken apart.
 
@@ -27,430 +117,392 @@ class Formula:
     text : str
     answer : str
         Name of the private answer.
-    right : str
-        The terms, as formulae reads them.
+    terms : tuple of Term
+        Main effects first; the intercept is the empty tuple.
+    groups : tuple of (Term, Term)
+        What varies, and between which groups.
     variables : tuple of str
-        Columns that the terms use.
+        Columns that the terms use, sorted.
     """
 
     text: str
     answer: str
-    right: str
+    terms: tuple[Term, ...]
+    groups: tuple[tuple[Term, Term], ...]
     variables: tuple[str, ...]
 
     @classmethod
     def parse(cls, text: str) -> "Formula":
         """Return the parts of a formula.
 
+        Parameters
+        ----------
+        text : str
+
         Raises
         ------
         ArgumentError
-            Where it is no formula, or has no left side.
+            Where it is no formula, has no left side, or uses what the language does not have.
         """
-        formulae = _formulae()
         if not isinstance(text, str):
             raise ArgumentError(f'formula must be a text such as "answer ~ age + C(sex)", got {shown(text)}.')
+        if len(text) > MAX_LENGTH:
+            raise ArgumentError(f"formula must have at most {MAX_LENGTH:,} characters, got {len(text):,}.")
         left, tilde, right = text.partition("~")
-        answer, right = left.strip(), right.strip()
-        if not tilde or not answer.isidentifier() or not right or "~" in right:
+        answer = left.strip()
+        if not tilde or not answer.isidentifier() or not right.strip() or "~" in right:
             raise ArgumentError(
                 'formula must name the private answer, a "~" and the terms, such as "answer ~ age + C(sex)", got '
                 f"{shown(text)}."
             )
-        if re.search(r"(?<![\w.`])offset\s*\(", right):
-            raise ArgumentError(
-                "formula must not have an offset: every term has coefficients to estimate, one per category but the "
-                f"reference, got {shown(text)}."
-            )
-        try:
-            description = formulae.model_description(right)
-            names = sorted(name for name in description.var_names if name)
-        except Exception as err:  # the formula library's parser raises errors of many kinds
-            hint = ""
-            if re.search(r"levels\s*=", right):
-                hint = " Levels are sorted, or in the order of an ordered Categorical; T(x, 'b') takes 'b' as the base."
-            raise ArgumentError(f"formula cannot be read ({_first(err)}), got {shown(text)}.{hint}") from err
+        parser = _Parser(right, text)
+        found = parser.sum()
+        parser.expect("", "the end")
+        terms = ([()] if found.intercept in (None, True) else []) + sorted(found.terms.values(), key=len)
+        if not terms:
+            raise ArgumentError("formula must have at least one common term, such as the intercept 1.")
+        nodes = itertools.chain(*terms, *(itertools.chain(*pair) for pair in found.groups))
+        names = sorted(set().union(*map(columns_of, nodes)))
         if answer in names:
             raise ArgumentError(f"formula must not have the private answer {answer!r} on its right side.")
-        return cls(text.strip(), answer, right, tuple(names))
+        return cls(text.strip(), answer, tuple(terms), tuple(found.groups), tuple(names))
 
 
-@dataclass(frozen=True, eq=False)
-class Group:
-    """The columns of one grouping factor, such as ``(1 | county)``: one nonzero entry a row.
+@dataclass
+class _Sum:
+    """Terms as they are read: whether the intercept was added (True) or removed (False), terms, effects of groups."""
 
-    Attributes
-    ----------
-    name : str
-    levels : tuple of str
-    index : (n,) int array
-        The group of each row.
-    value : (n,) array
-        The column that varies; ones for an intercept.
-    """
+    intercept: bool | None = None
+    terms: dict[frozenset[Node], Term] = field(default_factory=dict)
+    groups: list[tuple[Term, Term]] = field(default_factory=list)
 
-    name: str
-    levels: tuple[str, ...]
-    index: np.ndarray
-    value: np.ndarray
+    def add(self, other: "_Sum") -> None:
+        self.intercept = self.intercept if other.intercept is None else other.intercept
+        for key, term in other.terms.items():
+            self.terms.setdefault(key, term)
+        self.groups += [pair for pair in other.groups if pair not in self.groups]
 
-    def matrix(self, rows=slice(None)) -> np.ndarray:
-        """Return the columns of some rows as a dense array."""
-        index, value = self.index[rows], self.value[rows]
-        found = np.zeros((index.size, len(self.levels)))
-        found[np.arange(index.size), index] = value
+    def remove(self, other: "_Sum") -> None:
+        self.intercept = self.intercept if other.intercept is None else not other.intercept
+        self.terms = {key: term for key, term in self.terms.items() if key not in other.terms}
+        self.groups = [pair for pair in self.groups if pair not in other.groups]
+
+
+class _Parser:
+    """Recursive descent over the tokens of the right side."""
+
+    def __init__(self, right: str, text: str):
+        self.text, self.at, self.depth, position = text, 0, 0, 0
+        self.tokens: list[tuple[str, str]] = []
+        while position < len(right):
+            match = _TOKENS.match(right, position)
+            if match is None:
+                raise self.refusal(f"at {shown(right[position : position + 20])}")
+            position = match.end()
+            kind = match.lastgroup or ""
+            if kind != "space":
+                self.tokens.append((kind, match[kind]))
+        self.tokens.append(("end", ""))
+
+    # ---- tokens --------------------------------------------------------------------------------------------------------
+    def refusal(self, why: str) -> ArgumentError:
+        """Return the error that a formula cannot be read."""
+        return ArgumentError(f"formula cannot be read ({why}), got {shown(self.text)}.")
+
+    @property
+    def kind(self) -> str:
+        return self.tokens[self.at][0]
+
+    @property
+    def token(self) -> str:
+        """The present token where it is a sign, else an empty text."""
+        kind, token = self.tokens[self.at]
+        return token if kind == "sign" else ""
+
+    def take(self) -> str:
+        self.at += 1
+        return self.tokens[self.at - 1][1]
+
+    def accept(self, *signs: str) -> str:
+        """Return and pass one of some signs, or return an empty text."""
+        return self.take() if self.token in signs and self.token else ""
+
+    def expect(self, sign: str, said: str = "") -> None:
+        if (self.kind != "end") if not sign else not self.accept(sign):
+            raise self.refusal(f"{said or repr(sign)} is expected before {self.ahead()}")
+
+    def ahead(self) -> str:
+        return "the end" if self.kind == "end" else shown(self.tokens[self.at][1])
+
+    def called(self) -> bool:
+        """Return whether a name with a parenthesis is ahead."""
+        return self.kind == "name" and self.tokens[self.at + 1] == ("sign", "(")
+
+    def inner(self, read):
+        """Return what ``read`` reads one level deeper."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.refusal(f"more than {MAX_DEPTH} levels of parentheses and signs")
+        found = read()
+        self.depth -= 1
+        return found
+
+    # ---- terms ---------------------------------------------------------------------------------------------------------
+    def sum(self) -> _Sum:
+        found, sign = _Sum(), self.accept("+", "-") or "+"
+        while sign:
+            part = self.inner(self.product)
+            (found.add if sign == "+" else found.remove)(part)
+            self.counted(len(found.terms) + len(found.groups))
+            sign = self.accept("+", "-")
+        return found
+
+    def product(self) -> _Sum:
+        found = self.interaction()
+        while sign := self.accept("*", "/"):
+            other = self.interaction()
+            if sign == "*":
+                both = self.crossed(found.terms.values(), other)
+                found.add(self.single(other))
+            else:
+                both = self.crossed([tuple(dict.fromkeys(itertools.chain(*self.single(found).terms.values())))], other)
+            self.single(found).add(both)
+        return found
+
+    def interaction(self) -> _Sum:
+        found = self.power()
+        while self.accept(":"):
+            found = self.crossed(self.single(found).terms.values(), self.power())
+        return found
+
+    def power(self) -> _Sum:
+        found = self.atom()
+        if self.accept("**", "^"):
+            order = self.take() if self.kind == "number" else ""
+            if not order.isdecimal() or not 1 <= int(order[:9]) <= MAX_ORDER:
+                raise self.refusal(f"a power of terms is a whole number from 1 to {MAX_ORDER}; I(x**2) squares a column")
+            base = _Sum(terms=dict(self.single(found).terms))
+            for _ in range(int(order) - 1):
+                found.add(self.crossed(found.terms.values(), base))
+        return found
+
+    def single(self, part: _Sum) -> _Sum:
+        """Return a factor of a product, which has terms alone."""
+        if part.groups or part.intercept is not None:
+            raise self.refusal("products are of columns, not of 0, 1 or effects of groups; those are added")
+        return part
+
+    def crossed(self, first: Collection[Term], second: _Sum) -> _Sum:
+        """Return all products of two sums of terms."""
+        self.counted(len(first) * len(self.single(second).terms))
+        found = _Sum()
+        for one, two in itertools.product(first, second.terms.values()):
+            term = tuple(dict.fromkeys(one + two))
+            if len(term) > MAX_ORDER:
+                raise self.refusal(f"an interaction has at most {MAX_ORDER} columns")
+            found.terms.setdefault(frozenset(term), term)
+        return found
+
+    def counted(self, terms: int) -> None:
+        if terms > MAX_TERMS:
+            raise self.refusal(f"it has more than {MAX_TERMS:,} terms")
+
+    def atom(self) -> _Sum:
+        if self.kind == "number":
+            number = self.take()
+            if number not in ("0", "1"):
+                raise self.refusal(f"{shown(number)} is no term; only 0 and 1, for the intercept, stand alone")
+            return _Sum(number == "1")
+        if self.accept("-"):
+            found = self.inner(self.atom)
+            if found.intercept is None:
+                raise self.refusal("a sign stands before a term only to add or remove it")
+            return _Sum(not found.intercept)
+        if self.accept("("):
+            found = self.inner(self.sum)
+            if self.accept("|"):
+                found = self.effects(found, self.inner(self.sum))
+            self.expect(")")
+            return found
+        if self.accept("{"):
+            found = self.inner(self.comparison)
+            self.expect("}")
+            return self.of(self.applied("I", (found,)))
+        if self.called():
+            return self.of(self.call())
+        if self.kind in ("name", "column"):
+            return self.of(Column(self.take()))
+        raise self.refusal(f"a term is expected before {self.ahead()}")
+
+    def of(self, node: Node) -> _Sum:
+        """Return the sum of one term of one factor."""
+        return _Sum(terms={frozenset([node]): (node,)})
+
+    def effects(self, varying: _Sum, by: _Sum) -> _Sum:
+        """Return the effects of groups (varying | by); those of the intercept come along unless 0 removes them."""
+        if varying.groups or by.groups or by.intercept is not None or not by.terms:
+            raise self.refusal("effects of groups are written (1 | county) or (age | county)")
+        what: list[Term] = [*([] if varying.intercept is False else [()]), *varying.terms.values()]
+        if not what:
+            raise self.refusal("(0 | g) has nothing that varies")
+        self.counted(len(what) * len(by.terms))
+        return _Sum(groups=list(itertools.product(what, by.terms.values())))
+
+    # ---- functions and arithmetic --------------------------------------------------------------------------------------
+    def call(self) -> Apply:
+        name = self.take()
+        if name == "offset":
+            raise ArgumentError(
+                "formula must not have an offset: every term has coefficients to estimate, one per category but the "
+                f"reference, got {shown(self.text)}."
+            )
+        if name not in FUNCTIONS:
+            raise ArgumentError(
+                f"formula must use no functions but {', '.join(NAMES)} (or np.log for log, and so on), got {shown(name)}; "
+                "compute other columns beforehand."
+            )
+        self.expect("(")
+        argument, given = self.inner(self.comparison), []
+        while self.accept(","):
+            option = ""
+            if self.kind == "name" and self.tokens[self.at + 1] == ("sign", "="):
+                option = self.take()
+                self.take()
+            given.append((option, self.literal()))
+        self.expect(")")
+        return self.applied(name, (argument,), self.options(name, given), given)
+
+    def options(self, name: str, given: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return the options of a function by their names."""
+        rules, found = FUNCTIONS[name].options, {}
+        for place, (option, value) in enumerate(given):
+            option = option or (list(rules)[place] if place < len(rules) else "")
+            if option not in rules or option in found:
+                hint = ". Levels are sorted, or in the order of an ordered Categorical; T(x, 'b') takes 'b' as the base"
+                has = f"has the options {listed(rules)}" if rules else "has no options"
+                raise self.refusal(f"{name} {has}{hint if option == 'levels' else ''}")
+            rule = rules[option]
+            right = {
+                "integer": isinstance(value, int) and not isinstance(value, bool),
+                "truth": isinstance(value, bool),
+                "numbers": isinstance(value, tuple) and all(isinstance(v, (int, float)) for v in value),
+                "label": not isinstance(value, tuple),
+                "coding": value in CODINGS if isinstance(value, str) else False,
+            }[rule]
+            if not right:
+                words = {"integer": "a whole number", "truth": "True or False", "numbers": "numbers such as c(1, 2)"}
+                words |= {"label": "a text or a number", "coding": " or ".join(CODINGS)}
+                raise self.refusal(f"{option} of {name} must be {words[rule]}")
+            found[option] = value
+        return found
+
+    def literal(self) -> Any:
+        """Return a number, a text, True or False, a coding, or a list c(…) of them."""
+        if self.kind == "text":
+            return self.take()[1:-1]
+        if self.token == "[" or (self.called() and self.tokens[self.at][1] == "c"):
+            end = "]" if self.take() == "[" else ")"
+            if end == ")":
+                self.take()
+            found = [self.inner(self.literal)]
+            while self.accept(","):
+                found.append(self.inner(self.literal))
+            self.expect(end)
+            return tuple(found)
+        if self.kind == "name":
+            name = self.take()
+            if name not in _TRUTHS and name not in CODINGS:
+                raise self.refusal(f"an option is a number, a text in quotes, True or False, got {shown(name)}")
+            return _TRUTHS.get(name, name)
+        return self.signed()
+
+    def signed(self) -> float:
+        sign = -1 if self.accept("-") else 1
+        if self.kind != "number":
+            raise self.refusal(f"a number is expected before {self.ahead()}")
+        return sign * self.number()
+
+    def number(self) -> float:
+        written = self.take()
+        value = int(written) if written.isdecimal() and len(written) < 16 else float(written)
+        if abs(value) > 1e300:
+            raise self.refusal(f"the number {shown(written)} is too large")
+        return value
+
+    def comparison(self) -> Node:
+        found = self.additive()
+        if sign := self.accept(*_COMPARISONS):
+            found = self.applied(sign, (found, self.additive()))
+        return found
+
+    def additive(self) -> Node:
+        return self.chain(self.multiplicative, "+", "-")
+
+    def multiplicative(self) -> Node:
+        return self.chain(self.unary, "*", "/")
+
+    def chain(self, read, *signs: str) -> Node:
+        """Return operands joined by signs from the left."""
+        found = read()
+        while sign := self.accept(*signs):
+            found = self.applied(sign, (found, read()))
+        return found
+
+    def unary(self) -> Node:
+        if self.accept("-"):
+            return self.applied("neg", (self.inner(self.unary),))
+        if self.accept("+"):
+            return self.inner(self.unary)
+        found = self.primary()
+        if self.accept("**", "^"):  # from the right, and before the sign on the left: -x**2 is -(x**2)
+            found = self.applied("**", (found, self.inner(self.unary)))
+        return found
+
+    def primary(self) -> Node:
+        if self.kind == "number":
+            return Literal(self.number())
+        if self.kind == "text":
+            return Literal(self.take()[1:-1])
+        if self.accept("("):
+            found = self.inner(self.comparison)
+            self.expect(")")
+            return found
+        if self.called():
+            found = self.inner(self.call)
+            if FUNCTIONS[found.name].makes != NUMBER:
+                raise self.refusal(f"{found.name} stands alone or in interactions of terms, not in arithmetic")
+            return found
+        if self.kind in ("name", "column"):
+            return Column(self.take())
+        raise self.refusal(f"a column or a number is expected before {self.ahead()}")
+
+    def applied(self, name: str, to: tuple[Node, ...], options: dict | None = None, given: Iterable = ()) -> Apply:
+        """Return a function or a sign with its arguments, and how it is printed."""
+        if name not in ("==", "!=") and any(isinstance(part, Literal) and isinstance(part.value, str) for part in to):
+            raise self.refusal("a text stands beside == or !=, or as an option")
+        if name in FUNCTIONS:
+            if not columns_of(to[0]):
+                raise self.refusal(f"{name} needs a column")
+            rest = [f"{option}={_written(value)}" if option else _written(value) for option, value in given]
+            text = f"{name}({', '.join([str(to[0]), *rest])})"
+        else:
+            mine = _STRENGTH[name]
+            parts = []
+            for place, part in enumerate(to):
+                other = _STRENGTH.get(part.name, 9) if isinstance(part, Apply) else 9
+                # Chains go from the left, powers from the right.
+                weak = other < mine or (other == mine and place == (name != "**") and name != "neg")
+                parts.append(f"({part})" if weak else str(part))
+            text = f"-{parts[0]}" if name == "neg" else f" {name} ".join(parts)
+        found = Apply(name, to, tuple((options or {}).items()), text)
+        if found.height > MAX_HEIGHT:
+            raise self.refusal(f"more than {MAX_HEIGHT} functions and signs above each other")
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """The columns of a design: X of the common terms, and those of grouping factors."""
-
-    common: np.ndarray
-    groups: tuple[Group, ...]
-
-
-class Design:
-    """What a formula makes of a data frame; it gives new data the same columns.
-
-    Parameters
-    ----------
-    formula : Formula
-    frame : pandas.DataFrame
-        With the formula's variables, as clean() returns them; a row per row of the table.
-
-    Raises
-    ------
-    DataError
-        On factors with one level, and on terms that cannot be computed.
-    """
-
-    def __init__(self, formula: Formula, frame: Any):
-        formulae = _formulae()
-        self.formula, self.frame = formula, frame
-        for name in formula.variables:
-            if frame[name].dtype.kind not in "biuf" and frame[name].nunique() == 1:
-                raise DataError(
-                    f"has one level ({shown(str(frame[name].iloc[0]))}), so it explains nothing; leave it out", field=name
-                )
-        try:
-            self._matrices = formulae.design_matrices(formula.right, _some(frame), "error", extra_namespace=FUNCTIONS)
-        except KeyError as err:
-            raise DataError(
-                f"the terms {shown(formula.right)} use the function {err}, which is not known; those of NumPy are written "
-                "np.log(x)"
-            ) from err
-        except Exception as err:
-            raise DataError(f"the terms {shown(formula.right)} cannot be computed: {_first(err)}") from err
-        common, group = self._matrices.common, self._matrices.group
-        size = len(frame) * ((0 if common is None else common.design_matrix.shape[1]) + 1)
-        if size > MAX_ENTRIES:
-            raise DataError(f"the design has {size:.2g} entries, more than {MAX_ENTRIES:.2g}; bin or leave out columns")
-        if common is None:
-            raise ArgumentError("formula must have at least one common term, such as the intercept 1.")
-        self.terms = tuple(str(name) for name in common.as_dataframe().columns)
-        for term in common.terms.values():
-            if not len(_labels_of(term)):
-                raise DataError("has one level, so it explains nothing; leave it out", field=str(term.name))
-        self.columns = self._columns(common, group)
-
-    def _columns(self, common, group) -> Columns:
-        x = np.asarray(common.design_matrix, dtype=float)
-        if not np.isfinite(x).all():
-            bad = self.terms[int(np.flatnonzero(~np.isfinite(x).all(axis=0))[0])]
-            raise DataError("has values that are not finite", field=bad)
-        groups = []
-        for name, term in () if group is None else group.terms.items():
-            part = group[name] if not _is_sparse(group[name]) else group[name].tocsr()
-            matrix = part if not _is_sparse(part) else part.toarray() if part.shape[1] * part.shape[0] < 2**22 else part
-            index, value = _one_hot(matrix)
-            levels = tuple(str(level) for level in term.groups)
-            if matrix.shape[1] != len(levels):
-                raise ArgumentError(f"formula must have terms of one column before the bar, got ({name}).")
-            groups.append(Group(str(name), levels, index, value))
-        return Columns(x, tuple(groups))
-
-    def new(self, frame: Any) -> Columns:
-        """Return the columns of new data.
-
-        Raises
-        ------
-        DataError
-            On levels that the fit has not seen, on columns of another type, and on terms that cannot be computed.
-        """
-        frame = self._aligned(frame)
-        try:
-            common = self._matrices.common.evaluate_new_data(_some(frame))
-            group = self._matrices.group
-            group = None if group is None else group.evaluate_new_data(_some(frame))
-        except ValueError as err:
-            said = _first(err)
-            if "not present" in said:
-                raise DataError(f"{self._unknown(frame) or said}") from err
-            raise DataError(f"the terms cannot be computed for these data: {said}") from err
-        except Exception as err:
-            raise DataError(f"the terms cannot be computed for these data: {_first(err)}") from err
-        return self._columns(common, group)
-
-    def _aligned(self, frame):
-        """Return new data with every column in the type that it had in the fit."""
-        import pandas as pd
-
-        out = {}
-        for name in self.formula.variables:
-            own, values = self.frame[name], frame[name]
-            kind = own.dtype.kind
-            if str(own.dtype) == "category":
-                levels = list(own.cat.categories)
-                if not values.astype(str).isin(levels).all():
-                    raise DataError(self._unknown(frame))
-                values = pd.Categorical(values.astype(str), levels, ordered=True)
-            elif kind == "b":
-                if values.dtype.kind != "b" and not values.isin([0, 1]).all():
-                    raise DataError("must hold True or False, as in the fit", field=name)
-                values = values.astype(bool)
-            elif kind in "iuf":
-                if values.dtype.kind not in "biuf":
-                    raise DataError("must hold numbers, as in the fit", field=name)
-                whole = kind != "f" and values.dtype.kind == "f" and (values == values.round()).all()
-                values = values.astype(np.int64 if whole or values.dtype.kind == "b" else values.dtype)
-            else:
-                values = values.astype(str).astype(object)
-            out[name] = values
-        return pd.DataFrame(out, index=range(len(frame)))
-
-    def _unknown(self, frame):
-        """Return the sentence about the first unknown level."""
-        for name in self.formula.variables:
-            if frame[name].dtype.kind not in "biuf" or name in self.factors:
-                seen = set(self.frame[name].astype(str))
-                new = [str(level) for level in frame[name].unique() if str(level) not in seen]
-                if new:
-                    return f"{name} has the level {shown(new[0])}, which the fit has not seen; it has {listed(sorted(seen))}"
-        return ""
-
-    @cached_property
-    def factors(self) -> tuple[str, ...]:
-        """Variables that some term takes as a factor: texts, booleans, and numbers inside C()."""
-        texts = [name for name in self.formula.variables if self.frame[name].dtype.kind not in "iuf"]
-        compact = self.formula.right.replace(" ", "")
-        inside = [name for name in self.formula.variables if f"C({name})" in compact or f"C({name}," in compact]
-        bars = [name for name in self.formula.variables if f"|{name})" in compact]
-        return tuple(dict.fromkeys([*texts, *inside, *bars]))
-
-    # ---- distinct rows -------------------------------------------------------------------------------------------------
-    @cached_property
-    def patterns(self) -> tuple[np.ndarray, np.ndarray]:
-        """(first row of each distinct combination of the variables, number of the combination of each row)."""
-        return distinct_rows([self.frame[name].to_numpy() for name in self.formula.variables], len(self.frame))
-
-    @cached_property
-    def cells(self) -> tuple[np.ndarray, np.ndarray]:
-        """(first row of each distinct row of the design, number of the cell of each row)."""
-        columns = [*self.columns.common.T]
-        for group in self.columns.groups:
-            columns += [group.index, group.value]
-        return distinct_rows(columns, len(self.frame))
-
-    # ---- to and from a result ------------------------------------------------------------------------------------------
-    def describe(self) -> str:
-        """Return what restore() needs beside the columns, as JSON."""
-        kinds = {}
-        for name in self.formula.variables:
-            values = self.frame[name]
-            ordered = str(values.dtype) == "category"
-            kinds[name] = {"ordered": [str(v) for v in values.cat.categories]} if ordered else {"kind": values.dtype.kind}
-        return json.dumps({"formula": self.formula.text, "variables": kinds})
-
-    @classmethod
-    def restore(cls, text: str, patterns: Mapping[str, np.ndarray], rows: np.ndarray) -> "Design":
-        """Return the design that describe() described, from the distinct combinations and how many rows have each."""
-        import pandas as pd
-
-        facts = json.loads(text)
-        frame = {}
-        for name, kind in facts["variables"].items():
-            values = np.asarray(patterns[name])
-            if "ordered" in kind:
-                frame[name] = pd.Categorical(values.astype(str), kind["ordered"], ordered=True)
-            elif kind["kind"] in "iuf":
-                frame[name] = values
-            elif kind["kind"] == "b":
-                frame[name] = values.astype(bool)
-            else:
-                frame[name] = values.astype(str).astype(object)
-        whole = pd.DataFrame(frame, index=range(len(rows)))
-        return cls(Formula.parse(facts["formula"]), whole.loc[np.repeat(np.arange(len(rows)), rows)].reset_index(drop=True))
-
-
-def clean(
-    table: Any,
-    variables: Sequence[str],
-    *,
-    missing: str = "refuse",
-    extra: Sequence[str] = (),
-    remedy: str = "fill it in, or drop them with missing='drop'",
-) -> tuple[Any, np.ndarray]:
-    """Return (pandas frame of the variables in plain types, which rows are kept).
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-    variables : sequence of str
-    missing : {"refuse", "drop"}
-        What becomes of rows where a variable is missing.
-    extra : sequence of str
-        Other columns that must exist.
-    remedy : str
-        What to do about missing values, for the error.
-
-    Raises
-    ------
-    DataError
-        On unknown columns, missing values, and values that are not finite.
-    """
-    import pandas as pd
-
-    names = [str(name) for name in table.columns]
-    for name in [*variables, *extra]:
-        if name not in names:
-            raise DataError(f"the frame has no column {shown(name)}; it has {listed(names) or 'none'}")
-    kept, found = np.ones(len(table), dtype=bool), {}
-    for name in variables:
-        values = table[name]
-        gone = values.isna().to_numpy()
-        if gone.any() and missing == "refuse":
-            raise DataError(
-                f"is missing in {int(gone.sum()):,} of {len(table):,} rows; {remedy}",
-                field=name,
-            )
-        kept &= ~gone
-        found[name] = values
-    if not kept.any():
-        raise DataError("the frame has no rows" if not len(table) else "no row has all covariates")
-    out = {}
-    for name, values in found.items():
-        values = values[kept]
-        kind = str(values.dtype).lower()
-        if kind.startswith("sparse"):
-            values = values.sparse.to_dense()
-            kind = str(values.dtype).lower()
-        if kind.startswith(("datetime", "timedelta", "period")):
-            raise DataError("holds times; turn them into numbers, such as years, or into texts for a factor", field=name)
-        if kind == "category":
-            levels = values.cat.categories
-            if values.cat.ordered:
-                used = [str(v) for v in levels if (values == v).any()]
-                out[name] = pd.Categorical(values.astype(str), used, ordered=True)
-            else:
-                out[name] = values.astype(str).to_numpy(dtype=object)
-        elif kind.startswith(("bool", "boolean")):
-            out[name] = values.to_numpy(dtype=bool)
-        elif kind.startswith(("int", "uint")):
-            out[name] = values.to_numpy(dtype=np.int64)
-        elif kind.startswith(("float", "double", "decimal")) or _all_numbers(values):
-            out[name] = values.to_numpy(dtype=float)
-            if not np.isfinite(out[name]).all():
-                raise DataError("has values that are not finite", field=name)
-        else:
-            out[name] = values.astype(str).to_numpy(dtype=object)
-    return pd.DataFrame(out, index=range(int(kept.sum()))), kept
-
-
-def to_pandas(frame: Any) -> Any:
-    """Return any data frame as a pandas one.
-
-    Raises
-    ------
-    ArgumentError
-        Where it is none, or the package that converts it is missing.
-    """
-    pandas = optional_regress("pandas")
-    if isinstance(frame, pandas.DataFrame):
-        table = frame
-    elif isinstance(frame, Mapping):
-        try:
-            table = pandas.DataFrame({name: [value] if np.isscalar(value) else value for name, value in frame.items()})
-        except ValueError as err:
-            raise DataError(f"the columns do not make a table: {_first(err)}") from err
-    else:
-        from ldpbayes.sources.frame import FrameSource
-
-        eager = FrameSource(frame).eager()
-        try:
-            table = eager.to_pandas()
-        except ImportError as err:
-            raise ArgumentError("Converting this frame needs pyarrow: pip install 'ldpbayes[frames]'.") from err
-    if len(set(map(str, table.columns))) < len(table.columns):
-        raise DataError("the frame has two columns of the same name; rename one")
-    return table.rename(columns=str).reset_index(drop=True)
-
-
-def distinct_rows(columns: Sequence[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (first row of each distinct row, in order of appearance, number of the distinct row of each row)."""
-    import pandas as pd
-
-    code = np.zeros(size, dtype=np.int64)
-    for column in columns:
-        own, levels = pd.factorize(np.asarray(column))
-        if len(levels) > 1:
-            code = pd.factorize(code * len(levels) + own)[0]
-    n = int(code.max()) + 1 if size else 0
-    first = np.full(n, size)
-    np.minimum.at(first, code, np.arange(size))
-    return first, code
-
-
-def optional_regress(module: str) -> Any:
-    """Import a package of the extra ``regress``, or raise the ArgumentError that names it."""
-    try:
-        return optional(module, "A regression")
-    except ArgumentError:
-        raise ArgumentError(
-            f"A regression needs the package {module}, which is not installed: pip install 'ldpbayes[regress]'."
-        ) from None
-
-
-def _formulae():
-    return optional_regress("formulae")
-
-
-def _first(err):
-    """Return the first line of a foreign error."""
-    text = next((line.strip() for line in str(err).splitlines() if line.strip()), type(err).__name__)
-    return text.rstrip(".")[:200]
-
-
-def _labels_of(term):
-    """Return the names of a term's columns; the intercept has one."""
-    return ["Intercept"] if term.name == "Intercept" else list(term.labels)
-
-
-def _is_sparse(matrix):
-    from scipy.sparse import issparse
-
-    return issparse(matrix)
-
-
-def _one_hot(matrix):
-    """Return (column, value) of the one nonzero entry of each row; column 0 and value 0 where there is none."""
-    from scipy.sparse import csr_matrix
-
-    found = csr_matrix(matrix)
-    index, value = np.zeros(found.shape[0], dtype=np.int64), np.zeros(found.shape[0])
-    row = np.repeat(np.arange(found.shape[0]), np.diff(found.indptr))
-    index[row], value[row] = found.indices, found.data
-    return index, value
-
-
-def _all_numbers(values):
-    """Return whether a column of objects holds numbers only, such as decimals of a database."""
-    import numbers
-    from decimal import Decimal
-
-    return str(values.dtype) == "object" and all(isinstance(v, (numbers.Real, Decimal)) for v in values)
-
-
-def _some(frame):
-    """Return a frame that has at least one column: formulae needs one even for an intercept alone."""
-    return frame if len(frame.columns) else frame.assign(one_=1.0)
+def _written(value):
+    if isinstance(value, tuple):
+        return f"c({', '.join(map(_written, value))})"
+    if isinstance(value, str) and value not in CODINGS:
+        return f"'{value}'"
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -12,7 +12,7 @@ from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.collections.survey import SampleColumns, design_effect
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.regression.formula import distinct_rows
+from ldpbayes.regression.table import distinct_rows
 from ldpbayes.sources.frame import FrameSource
 
 #: Likelihood rows (distinct reports × categories) with more entries than this are refused.

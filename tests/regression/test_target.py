@@ -60,8 +60,10 @@ def test_many_points_are_single_points_and_the_likelihoods_of_the_cells(name, re
     np.testing.assert_allclose(value, single, rtol=1e-11)
     p = prior.to_simplex(z)
     np.testing.assert_allclose(shares, np.einsum("c,kcx->kx", target.entries.sizes, p), rtol=1e-10)
-    frame = found.design.frame.assign(
-        cell=found.cell, report=table(PROTOCOLS[name], repeats=repeats)["report"], n=found.reports.count.astype(int)
+    frame = (
+        found.design.frame.iloc[found.design.pattern]
+        .reset_index(drop=True)
+        .assign(cell=found.cell, report=table(PROTOCOLS[name], repeats=repeats)["report"], n=found.reports.count.astype(int))
     )
     labels = list(prior.categories)
     cells = lb.read_frame(frame[frame["n"] > 0], PROTOCOLS[name], "report", "n", labels, by="cell")
@@ -79,7 +81,7 @@ def test_extreme_unknowns_stay_finite():
 
 
 def test_distinct_rows_do_not_depend_on_the_order_of_columns():
-    from ldpbayes.regression.formula import distinct_rows
+    from ldpbayes.regression.table import distinct_rows
 
     a, b = np.array([1.0, 1, 2, 2, 1]), np.array(["x", "y", "x", "x", "x"], dtype=object)
     first, code = distinct_rows([a, b], 5)

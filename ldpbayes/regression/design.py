@@ -1,0 +1,674 @@
+"""Designs: what a formula makes of a data frame, kept as data (levels, centres, knots), so that new data get its columns."""
+
+import itertools
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+
+from ldpbayes.errors import ArgumentError, DataError, listed, shown
+from ldpbayes.regression.formula import MAX_HEIGHT, MAX_ORDER, Apply, Column, Formula, Literal, Node, columns_of
+from ldpbayes.regression.functions import COLUMNS, FACTOR, TABLE, is_label
+from ldpbayes.regression.table import distinct_rows
+
+#: Designs with more entries or columns are refused: they, or the Hessian, would not fit in memory several times over.
+MAX_ENTRIES, MAX_COLUMNS = 2**27, 4_000
+#: Numbers that are larger, or all smaller than its inverse, are refused: their squares leave double precision.
+MAX_NUMBER = 1e100
+#: Kinds of variables by the kind of their array.
+_KINDS = {"b": "truth", "i": "whole", "u": "whole", "f": "number"}
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A column of the data.
+
+    Attributes
+    ----------
+    kind : {"truth", "whole", "number", "text", "ordered"}
+    levels : tuple of str
+        Of an ordered factor, in their order.
+    """
+
+    kind: str
+    levels: tuple[str, ...] = ()
+
+    @property
+    def numeric(self) -> bool:
+        return self.kind in ("whole", "number")
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A factor of terms: numbers, or levels that become columns.
+
+    Attributes
+    ----------
+    name : str
+    of : Node
+        What is computed, fitted.
+    width : int
+        How many columns numbers make.
+    levels : tuple, optional
+        Texts, numbers or truth values; None for numbers.
+    base : int
+        The level without a column of its own.
+    sums : bool
+        Whether columns sum to zero over the levels, instead of comparing with the base.
+    """
+
+    name: str
+    of: Node
+    width: int = 1
+    levels: tuple[Any, ...] | None = None
+    base: int = 0
+    sums: bool = False
+
+    def labels(self, full: bool) -> list[str]:
+        """Return the names of the columns, of all levels or of all but one."""
+        if self.levels is None:
+            return [self.name] if self.width == 1 else [f"{self.name}[{k}]" for k in range(self.width)]
+        others = [str(level) for k, level in enumerate(self.levels) if k != self.base]
+        every = ["mean", *others] if self.sums else map(str, self.levels)
+        return [f"{self.name}[{level}]" for level in (every if full else others)]
+
+    def size(self, full: bool) -> int:
+        """Return how many columns there are."""
+        return self.width if self.levels is None else len(self.levels) - (not full)
+
+    def columns(self, data: Mapping[str, np.ndarray], rows: int, full: bool) -> np.ndarray:
+        """Return the columns, shape (rows, size)."""
+        if self.levels is None:
+            found = np.asarray(evaluate(self.of, data), dtype=float)
+            return found.reshape(rows, self.width)
+        code, found = self.codes(data), np.zeros((rows, len(self.levels)))
+        found[np.arange(rows), code] = 1
+        if full and not self.sums:
+            return found
+        found = np.delete(found, self.base, axis=1)
+        if self.sums:
+            found[code == self.base] = -1
+        return np.column_stack([np.ones(rows), found]) if full else found
+
+    def codes(self, data: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the number of each row's level."""
+        import pandas as pd
+
+        code = pd.Index(np.array(self.levels, dtype=_dtype(self.levels))).get_indexer(evaluate(self.of, data))
+        if (code < 0).any():
+            level = np.asarray(evaluate(self.of, data))[np.flatnonzero(code < 0)[0]]
+            level = level.item() if isinstance(level, np.generic) else level
+            raise DataError(
+                f"{self.name} has the level {shown(_plain(level))}, which the fit has not seen; it has "
+                f"{listed(sorted(map(str, self.levels or ())))}"
+            )
+        return code
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The columns of one grouping factor, such as ``(1 | county)``: one nonzero entry a row.
+
+    Attributes
+    ----------
+    name : str
+    levels : tuple of str
+    index : (n,) int array
+        The group of each row.
+    value : (n,) array
+        The column that varies; ones for an intercept.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    index: np.ndarray
+    value: np.ndarray
+
+    def matrix(self, rows=slice(None)) -> np.ndarray:
+        """Return the columns of some rows as a dense array."""
+        index, value = self.index[rows], self.value[rows]
+        found = np.zeros((index.size, len(self.levels)))
+        found[np.arange(index.size), index] = value
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns of a design: X of the common terms, and those of grouping factors."""
+
+    common: np.ndarray
+    groups: tuple[Group, ...]
+
+
+#: A product of columns: parts by their numbers, each with all of its levels (True) or all but one.
+Block = tuple[tuple[int, bool], ...]
+
+
+class Design:
+    """What a formula makes of a data frame; it gives new data the same columns.
+
+    Parameters
+    ----------
+    formula : Formula
+    frame : pandas.DataFrame
+        With the formula's variables, as ``clean`` returns them; a row per row of the table.
+
+    Attributes
+    ----------
+    text, answer : str
+    frame : pandas.DataFrame
+        The distinct combinations of the variables.
+    pattern : (n,) int array
+        The combination of each row of the table.
+    rows : array
+        How many rows of the table have each combination.
+    variables : dict of str to Variable
+    terms : tuple of str
+        Names of the common columns.
+    columns : Columns
+        Of the distinct combinations.
+
+    Raises
+    ------
+    DataError
+        On factors with one level, and on terms that cannot be computed.
+    """
+
+    def __init__(self, formula: Formula, frame: Any):
+        self.text, self.answer = formula.text, formula.answer
+        first, self.pattern = distinct_rows([frame[name].to_numpy() for name in formula.variables], len(frame))
+        self.frame = frame.iloc[first].reset_index(drop=True)
+        self.rows = np.bincount(self.pattern, minlength=len(first))
+        self.variables = {name: _variable(frame[name]) for name in formula.variables}
+        for name, variable in self.variables.items():
+            if not variable.numeric and variable.kind != "truth" and frame[name].nunique() == 1:
+                raise DataError(
+                    f"has one level ({shown(str(frame[name].iloc[0]))}), so it explains nothing; leave it out", field=name
+                )
+        data = arrays(self.frame)
+        self.parts: list[Part] = []
+        number: dict[Node, int] = {}
+        for node in dict.fromkeys(itertools.chain(*formula.terms, *(what for what, _ in formula.groups))):
+            number[node] = len(self.parts)
+            self.parts.append(self._part(node, data))
+        self.blocks: list[Block] = _coded([tuple(number[node] for node in term) for term in formula.terms], self.parts)
+        self.effects: list[tuple[Block, tuple[int, ...]]] = []
+        by: dict[Node, int] = {}
+        for what, group in formula.groups:
+            for node in group:
+                if node not in by:
+                    by[node] = len(self.parts)
+                    self.parts.append(self._levels(node, data))
+            full = ((), group) not in formula.groups
+            block = tuple((number[node], full and self.parts[number[node]].levels is not None) for node in what)
+            self.effects.append((block, tuple(by[node] for node in group)))
+        for name in (*self.variables, *(self._effect_name(block, group) for block, group in self.effects)):
+            if "/" in name or "\0" in name:
+                raise DataError(
+                    "has a slash in its name, which no result can store; rename or compute the column", field=name
+                )
+        self._finish()
+
+    def _finish(self):
+        """Compute names and columns."""
+        wide = [math.prod(self.parts[number].size(full) for number, full in block) for block in self.blocks]
+        wide += [math.prod(self.parts[number].size(True) for number in by) for _, by in self.effects]
+        if sum(wide) > MAX_COLUMNS:
+            raise DataError(
+                f"the design has {sum(wide):,} columns, more than {MAX_COLUMNS:,}; join levels of factors and groups"
+            )
+        size = len(self.frame) * (sum(wide) + 1)
+        if size > MAX_ENTRIES:
+            raise DataError(f"the design has {size:.2g} entries, more than {MAX_ENTRIES:.2g}; bin or leave out columns")
+        self.terms = tuple(itertools.chain(*(self._names(block) for block in self.blocks)))
+        name, times = max(Counter(self.terms).items(), key=lambda item: item[1])
+        if times > 1:
+            raise DataError(f"the design has two columns named {shown(name)}; rename a column of the table")
+        self.columns = self.new(self.frame)
+
+    # ---- fitting ---------------------------------------------------------------------------------------------------------
+    def _part(self, node, data):
+        """Return a factor of common terms: levels for texts and C(), numbers otherwise."""
+        if (isinstance(node, Apply) and TABLE[node.name].makes == FACTOR) or _is_text(node, self.variables):
+            return self._levels(node, data)
+        found = self._fitted(node, data)
+        width = np.asarray(self._values(found, data)).shape[1:]
+        return Part(str(node), found, *width)
+
+    def _levels(self, node, data):
+        """Return a factor of the levels of a node."""
+        options: dict[str, Any] = {}
+        of = node
+        if isinstance(node, Apply) and TABLE[node.name].makes == FACTOR:
+            of, options = node.to[0], dict(node.options)
+        fitted = self._fitted(of, data)
+        values = self._values(fitted, data)
+        ordered = self.variables[of.name].levels if isinstance(of, Column) else ()
+        levels = tuple(_plain(value) for value in (ordered or np.unique(values).tolist()))
+        if len(levels) < 2:
+            raise DataError("has one level, so it explains nothing; leave it out", field=str(node))
+        sums = isinstance(node, Apply) and (node.name == "S" or options.get("contrast") == "Sum")
+        chosen = options.get("omit" if sums else "ref")
+        base = len(levels) - 1 if sums else 0
+        if chosen is not None:
+            same = [k for k, level in enumerate(levels) if level == chosen or str(level) == str(chosen)]
+            if not same:
+                raise DataError(f"{node} names {shown(chosen)}, which is none of its levels ({listed(levels)})")
+            base = same[0]
+        return Part(str(node), fitted, 1, levels, base, sums)
+
+    def _fitted(self, node, data):
+        """Return a node with the states of its functions, computed over all rows of the table."""
+        if not isinstance(node, Apply):
+            return node
+        to = tuple(self._fitted(part, data) for part in node.to)
+        function = TABLE[node.name]
+        options = dict(node.options)
+        if function.state or options:
+            values = np.repeat(_argument(node.name, self._values(to[0], data)), self.rows)
+            try:
+                with np.errstate(all="ignore"):
+                    state = function.fit(values, **options)
+            except ArgumentError as err:
+                raise DataError(f"{node} cannot be computed: {str(err).rstrip('.')}") from None
+        else:
+            state = {}
+        return Apply(node.name, to, text=node.text, state=dict(state))
+
+    def _values(self, node, data):
+        """Return the values of a node, which must be finite."""
+        found = evaluate(node, data)
+        if found.dtype.kind == "f" and not np.isfinite(found).all():
+            raise DataError("has values that are not finite", field=str(node))
+        return found
+
+    # ---- columns ---------------------------------------------------------------------------------------------------------
+    def new(self, frame: Any) -> Columns:
+        """Return the columns of new data.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            With the variables, as ``clean`` returns them.
+
+        Raises
+        ------
+        DataError
+            On levels that the fit has not seen, on columns of another type, and on terms that cannot be computed.
+        """
+        data, rows = {name: self._as_fitted(name, frame[name]) for name in self.variables}, len(frame)
+        whole = [self._product(block, data, rows) for block in self.blocks]
+        common = np.column_stack(whole) if whole else np.empty((rows, 0))
+        for name, column in zip(self.terms, common.T, strict=True):
+            _check(name, column)
+        groups = []
+        for block, by in self.effects:
+            name, levels = self._effect_name(block, by), self._groups(by)
+            index = np.zeros(rows, dtype=np.int64)
+            for part in (self.parts[number] for number in by):
+                index = index * part.size(True) + part.codes(data)
+            value = self._product(block, data, rows)
+            if value.shape[1] != 1:
+                raise ArgumentError(f"formula must have terms of one column before the bar, got ({name}).")
+            _check(name, value[:, 0])
+            groups.append(Group(name, levels, index, value[:, 0]))
+        return Columns(common, tuple(groups))
+
+    def _product(self, block, data, rows):
+        parts = [self.parts[number].columns(data, rows, full) for number, full in block]
+        with np.errstate(all="ignore"):
+            return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(rows, -1), parts, np.ones((rows, 1)))
+
+    def _names(self, block):
+        return [
+            ":".join(each) or "Intercept" for each in itertools.product(*(self.parts[n].labels(full) for n, full in block))
+        ]
+
+    def _effect_name(self, block, by):
+        names = [":".join(self.parts[number].name for number in numbers) for numbers in ([n for n, _ in block], by)]
+        return f"{names[0] or 1}|{names[1]}"
+
+    def _groups(self, by):
+        return tuple(":".join(levels) for levels in itertools.product(*(map(str, self.parts[n].levels) for n in by)))
+
+    def _as_fitted(self, name, values):
+        """Return new values of a variable as an array in the type that it had in the fit."""
+        variable = self.variables[name]
+        kind = values.dtype.kind
+        if variable.kind == "truth":
+            if kind != "b" and not values.isin([0, 1]).all():
+                raise DataError("must hold True or False, as in the fit", field=name)
+            return values.to_numpy(dtype=bool)
+        if variable.numeric:
+            if kind not in "biuf":
+                raise DataError("must hold numbers, as in the fit", field=name)
+            return values.to_numpy(dtype=float if kind in "bf" else np.int64)
+        texts = values.astype(str).to_numpy(dtype=object)
+        if variable.levels and not np.isin(texts, variable.levels).all():
+            level = texts[~np.isin(texts, variable.levels)][0]
+            raise DataError(
+                f"{name} has the level {shown(level)}, which the fit has not seen; it has {listed(variable.levels)}"
+            )
+        return texts
+
+    # ---- what the answers ask --------------------------------------------------------------------------------------------
+    @cached_property
+    def factors(self) -> tuple[str, ...]:
+        """Variables that some term takes as a factor: texts, booleans, and numbers inside C() or behind a bar."""
+        inside = {part.of.name for part in self.parts if part.levels is not None and isinstance(part.of, Column)}
+        return tuple(name for name, variable in self.variables.items() if not variable.numeric or name in inside)
+
+    @cached_property
+    def cells(self) -> tuple[np.ndarray, np.ndarray]:
+        """(combination that stands for each distinct row of the design, number of that row for each row of the table)."""
+        columns = [*self.columns.common.T]
+        for group in self.columns.groups:
+            columns += [group.index, group.value]
+        first, cell = distinct_rows(columns, len(self.frame))
+        return first, cell[self.pattern]
+
+    # ---- to and from a result --------------------------------------------------------------------------------------------
+    def describe(self) -> str:
+        """Return the design as JSON: variables, parts with their levels and states, terms and effects, all as data.
+
+        The text of the formula is there to be shown; nothing reads it.
+        """
+        variables = [
+            {"name": name, "kind": variable.kind, **({"levels": list(variable.levels)} if variable.levels else {})}
+            for name, variable in self.variables.items()
+        ]
+        parts = []
+        for part in self.parts:
+            levels = {"levels": list(part.levels), "base": part.base, "sums": part.sums} if part.levels is not None else {}
+            parts.append({"name": part.name, "of": _described(part.of), "width": part.width} | levels)
+        return json.dumps(
+            {
+                "formula": self.text,
+                "answer": self.answer,
+                "variables": variables,
+                "parts": parts,
+                "blocks": self.blocks,
+                "effects": self.effects,
+            }
+        )
+
+    @classmethod
+    def restore(cls, text: Any, patterns: Mapping[str, np.ndarray], rows: np.ndarray) -> "Design":
+        """Return the design that describe() described.
+
+        Parameters
+        ----------
+        text : str
+        patterns : mapping of str to array
+            The distinct combinations of the variables.
+        rows : array
+            How many rows of the table have each.
+
+        Raises
+        ------
+        DataError
+            Where the text is no design, or not that of these variables.
+        """
+        try:
+            facts = json.loads(text)
+            if not isinstance(facts, dict):
+                raise ValueError("it is no object")
+            if isinstance(facts.get("variables"), dict):  # of the first months of 0.2.0: the formula, read as any other
+                return cls._of_formula(facts, patterns, rows)
+            design = cls.__new__(cls)
+            design._read(facts, patterns, rows)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as err:
+            said = str(err).rstrip(".") if isinstance(err, (ArgumentError, DataError)) else type(err).__name__
+            raise DataError(f"the attribute 'regression' describes no design of this result ({said})") from None
+        return design
+
+    def _read(self, facts, patterns, rows):
+        """Fill in what a description says."""
+        self.text, self.answer = _text(facts["formula"]), _text(facts["answer"])
+        self.variables = {}
+        for variable in facts["variables"]:
+            kind, levels = variable["kind"], tuple(map(_text, variable.get("levels", ())))
+            if kind not in ("truth", "whole", "number", "text", "ordered") or (kind == "ordered") != bool(levels):
+                raise ValueError(kind)
+            self.variables[_text(variable["name"])] = Variable(kind, levels)
+        self.rows, self.pattern = _rows(rows), np.repeat(np.arange(len(rows)), _rows(rows))
+        self.frame = _frame(self.variables, patterns, len(self.rows))
+        self.parts = [self._read_part(part) for part in facts["parts"]]
+        self.blocks = [self._read_block(block) for block in facts["blocks"]]
+        self.effects = []
+        for block, by in facts["effects"]:
+            if not 0 < len(by) <= MAX_ORDER or any(self.parts[_index(k, self.parts)].levels is None for k in by):
+                raise ValueError("effects")
+            self.effects.append((self._read_block(block), tuple(by)))
+        self._finish()
+
+    def _read_part(self, part):
+        of, levels, width = _read_node(part["of"]), part.get("levels"), part["width"]
+        if not columns_of(of) <= set(self.variables) or not columns_of(of):
+            raise ValueError("a column that the design has not")
+        if levels is None:
+            values = evaluate(of, arrays(self.frame))
+            if values.dtype == object or values.shape[1:] != (() if width == 1 and values.ndim == 1 else (width,)):
+                raise ValueError("width")
+            return Part(_text(part["name"]), of, width)
+        if len(levels) != len(set(levels)) or not all(map(is_label, levels)) or len({type(v) is str for v in levels}) > 1:
+            raise ValueError("levels")
+        base = _index(part["base"], levels)
+        return Part(_text(part["name"]), of, 1, tuple(levels), base, bool(part["sums"]))
+
+    def _read_block(self, block):
+        if len(block) > MAX_ORDER:
+            raise ValueError("order")
+        return tuple((_index(number, self.parts), bool(full)) for number, full in block)
+
+    @classmethod
+    def _of_formula(cls, facts, patterns, rows):
+        """Return the design of a description that holds the formula and the types of its variables."""
+        variables = {}
+        for name, kind in facts["variables"].items():
+            levels = tuple(map(str, kind.get("ordered", ())))
+            variables[name] = Variable("ordered" if levels else _KINDS.get(kind.get("kind", "O"), "text"), levels)
+        formula, rows = Formula.parse(_text(facts["formula"])), _rows(rows)
+        frame = _frame({name: variables[name] for name in formula.variables}, patterns, len(rows))
+        return cls(formula, frame.iloc[np.repeat(np.arange(len(rows)), rows)].reset_index(drop=True))
+
+
+# ---- values --------------------------------------------------------------------------------------------------------------
+def evaluate(node: Node, data: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the values of a fitted node: one a row, or several.
+
+    Parameters
+    ----------
+    node : Node
+    data : mapping of str to array
+
+    Raises
+    ------
+    DataError
+        Where texts meet a function of numbers.
+    """
+    if isinstance(node, Column):
+        return data[node.name]
+    if isinstance(node, Literal):
+        return np.asarray(node.value if isinstance(node.value, str) else float(node.value))
+    values = [_argument(node.name, evaluate(part, data)) for part in node.to]
+    if node.name in ("==", "!="):
+        texts = [value.dtype.kind in "OU" for value in values]
+        if texts[0] != texts[1]:
+            raise DataError(f"{node} compares a text with a number")
+    with np.errstate(all="ignore"):
+        return np.asarray(TABLE[node.name].apply(*values, **node.state))
+
+
+def _argument(name, values):
+    """Return values as a function takes them: numbers in double precision, or texts where it takes any."""
+    if values.dtype.kind in "OU":
+        if not TABLE[name].texts:
+            raise DataError(
+                f"{'the sign ' if name not in TABLE or not name.isidentifier() else ''}{name} needs numbers, got texts"
+            )
+        return values
+    return values.astype(float)
+
+
+def arrays(frame: Any) -> dict[str, np.ndarray]:
+    """Return the columns of a frame as arrays; factors and texts as objects."""
+    return {
+        name: values.to_numpy() if values.dtype.kind in "biuf" else values.astype(str).to_numpy(dtype=object)
+        for name, values in frame.items()
+    }
+
+
+def _variable(values):
+    if str(values.dtype) == "category":
+        return Variable("ordered", tuple(map(str, values.cat.categories)))
+    return Variable(_KINDS.get(values.dtype.kind, "text"))
+
+
+def _is_text(node, variables):
+    return isinstance(node, Column) and variables[node.name].kind in ("text", "ordered")
+
+
+def _plain(level):
+    """Return a level as it is written and stored: whole numbers without a decimal point."""
+    return int(level) if isinstance(level, float) and level.is_integer() and abs(level) < 2**53 else level
+
+
+def _dtype(levels):
+    return object if any(isinstance(level, str) for level in levels) else None
+
+
+def _check(name, column):
+    """Refuse columns whose squares leave double precision."""
+    if not np.isfinite(column).all():
+        raise DataError("has values that are not finite", field=name)
+    largest = np.abs(column).max(initial=0.0)
+    if largest > MAX_NUMBER or 0 < largest < 1 / MAX_NUMBER:
+        raise DataError(
+            f"has numbers up to {largest:.0e}; a regression takes those from {1 / MAX_NUMBER:.0e} to {MAX_NUMBER:.0e}, so "
+            "measure it in another unit",
+            field=name,
+        )
+
+
+# ---- coding --------------------------------------------------------------------------------------------------------------
+def _coded(terms: Iterable[tuple[int, ...]], parts: list[Part]) -> list[Block]:
+    """Return the columns of all terms, without those that earlier terms span already.
+
+    A factor stands for its levels, or for all but one where the rest of its term is in the model: a product of factors is
+    the sum of the spaces of all subsets, each coded with one level less; those spaces that are new are joined where they
+    differ by one factor (as in Chambers and Hastie 1992, and in patsy by N. J. Smith).
+    """
+    spanned: dict[frozenset, set[frozenset]] = {}
+    blocks: list[Block] = []
+    for term in terms:
+        factors = [number for number in term if parts[number].levels is not None]
+        others = frozenset(term) - set(factors)
+        before = spanned.setdefault(others, set())
+        new: list[tuple[frozenset, frozenset]] = [
+            (frozenset(subset), frozenset())
+            for size in range(len(factors) + 1)
+            for subset in itertools.combinations(factors, size)
+            if frozenset(subset) not in before
+        ]
+        before |= {reduced for reduced, _ in new}
+        while True:
+            pairs = itertools.combinations(range(len(new)), 2)
+            joined = next(
+                (
+                    (i, j)
+                    for i, j in pairs
+                    # The longer space has one reduced factor more, and the same full ones.
+                    if new[i][0] < new[j][0] and len(new[j][0] - new[i][0]) == 1 and new[i][1] == new[j][1]
+                ),
+                None,
+            )
+            if joined is None:
+                break
+            i, j = joined
+            new[j] = (new[i][0], new[i][1] | (new[j][0] - new[i][0]))
+            del new[i]
+        for reduced, full in new:
+            blocks.append(tuple((k, k in full) for k in term if k in others or k in reduced or k in full))
+    return blocks
+
+
+# ---- reading -------------------------------------------------------------------------------------------------------------
+def _described(node):
+    """Return a node as data."""
+    if isinstance(node, Column):
+        return {"column": node.name}
+    if isinstance(node, Literal):
+        return {"literal": node.value}
+    return {
+        "apply": node.name,
+        "to": [_described(part) for part in node.to],
+        **({"state": node.state} if node.state else {}),
+    }
+
+
+def _read_node(data, height=0):
+    """Return the node that data describe, with nothing but the functions of the table and states that they can have."""
+    if height > MAX_HEIGHT or not isinstance(data, dict):
+        raise ValueError("a node")
+    if set(data) == {"column"}:
+        return Column(_text(data["column"]))
+    if set(data) == {"literal"}:
+        if isinstance(data["literal"], bool) or not is_label(data["literal"]):
+            raise ValueError("a literal")
+        return Literal(data["literal"])
+    name, state = data["apply"], data.get("state", {})
+    function = TABLE[name]
+    if set(data) - {"apply", "to", "state"} or len(data["to"]) != function.arguments or set(state) != set(function.state):
+        raise ValueError("a function")
+    if (function.makes == COLUMNS and height) or function.makes == FACTOR:
+        raise ValueError("a function of terms")
+    if not all(test(state[key]) for key, test in function.state.items()):
+        raise ValueError("a state")
+    return Apply(name, tuple(_read_node(part, height + 1) for part in data["to"]), text=name, state=state)
+
+
+def _text(value):
+    if not isinstance(value, str):
+        raise TypeError("a text")
+    return value
+
+
+def _index(value, of):
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(of):
+        raise ValueError("an index")
+    return value
+
+
+def _rows(rows):
+    found = np.asarray(rows)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or (found < 0).any() or not 0 < found.sum() < MAX_ENTRIES:
+        raise ValueError("rows")
+    return found
+
+
+def _frame(variables, patterns, size):
+    """Return the distinct combinations of stored variables."""
+    import pandas as pd
+
+    out = {}
+    for name, variable in variables.items():
+        values = np.asarray(patterns[name])
+        if values.shape != (size,):
+            raise ValueError("shape")
+        if variable.kind == "ordered":
+            out[name] = pd.Categorical(values.astype(str), variable.levels, ordered=True)
+            if (out[name].codes < 0).any():
+                raise ValueError("level")
+        elif variable.kind == "text":
+            out[name] = values.astype(str).astype(object)
+        else:
+            if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+                raise ValueError("numbers")
+            out[name] = values.astype(bool) if variable.kind == "truth" else values
+    return pd.DataFrame(out, index=range(size))

@@ -1,0 +1,165 @@
+"""Tables of a regression: any data frame as pandas columns of plain types, and its distinct rows."""
+
+import numbers
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from ldpbayes.errors import ArgumentError, DataError, listed, shown
+from ldpbayes.sources.base import optional
+
+
+def clean(
+    table: Any,
+    variables: Sequence[str],
+    *,
+    missing: str = "refuse",
+    extra: Sequence[str] = (),
+    remedy: str = "fill it in, or drop them with missing='drop'",
+) -> tuple[Any, np.ndarray]:
+    """Return (pandas frame of the variables in plain types, which rows are kept).
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+    variables : sequence of str
+    missing : {"refuse", "drop"}
+        What becomes of rows where a variable is missing.
+    extra : sequence of str
+        Other columns that must exist.
+    remedy : str
+        What to do about missing values, for the error.
+
+    Raises
+    ------
+    DataError
+        On unknown columns, missing values, and values that are not finite.
+    """
+    import pandas as pd
+
+    names = [str(name) for name in table.columns]
+    for name in [*variables, *extra]:
+        if name not in names:
+            raise DataError(f"the frame has no column {shown(name)}; it has {listed(names) or 'none'}")
+    kept, found = np.ones(len(table), dtype=bool), {}
+    for name in variables:
+        values = table[name]
+        gone = values.isna().to_numpy()
+        if gone.any() and missing == "refuse":
+            raise DataError(
+                f"is missing in {int(gone.sum()):,} of {len(table):,} rows; {remedy}",
+                field=name,
+            )
+        kept &= ~gone
+        found[name] = values
+    if not kept.any():
+        raise DataError("the frame has no rows" if not len(table) else "no row has all covariates")
+    out = {}
+    for name, values in found.items():
+        values = values[kept]
+        kind = str(values.dtype).lower()
+        if kind.startswith("sparse"):
+            values = values.sparse.to_dense()
+            kind = str(values.dtype).lower()
+        if kind.startswith(("datetime", "timedelta", "period", "timestamp", "duration", "date32", "date64", "time")):
+            raise DataError("holds times; turn them into numbers, such as years, or into texts for a factor", field=name)
+        if kind == "category":
+            levels = values.cat.categories
+            if values.cat.ordered:
+                used = [str(v) for v in levels if (values == v).any()]
+                if len(set(used)) < len(used):
+                    raise DataError("has two levels that are written alike", field=name)
+                out[name] = pd.Categorical(values.astype(str), used, ordered=True)
+            else:
+                out[name] = values.astype(str).to_numpy(dtype=object)
+        elif kind.startswith(("bool", "boolean")):
+            out[name] = values.to_numpy(dtype=bool)
+        elif kind.startswith(("int", "uint")) and values.max() <= np.iinfo(np.int64).max:
+            out[name] = values.to_numpy(dtype=np.int64)
+        elif kind.startswith(("int", "uint", "float", "double", "decimal")) or _all_numbers(values):
+            out[name] = _floats(values, name)
+        elif kind.startswith("complex"):
+            raise DataError("holds complex numbers; a covariate is a real one", field=name)
+        else:
+            out[name] = values.astype(str).to_numpy(dtype=object)
+    return pd.DataFrame(out, index=range(int(kept.sum()))), kept
+
+
+def to_pandas(frame: Any) -> Any:
+    """Return any data frame as a pandas one.
+
+    Raises
+    ------
+    ArgumentError
+        Where it is none, or the package that converts it is missing.
+    """
+    pandas = optional_regress("pandas")
+    if isinstance(frame, pandas.DataFrame):
+        table = frame
+    elif isinstance(frame, Mapping):
+        try:
+            table = pandas.DataFrame({name: [value] if np.isscalar(value) else value for name, value in frame.items()})
+        except ValueError as err:
+            raise DataError(f"the columns do not make a table: {_first(err)}") from err
+    else:
+        from ldpbayes.sources.frame import FrameSource
+
+        eager = FrameSource(frame).eager()
+        try:
+            table = eager.to_pandas()
+        except ImportError as err:
+            raise ArgumentError("Converting this frame needs pyarrow: pip install 'ldpbayes[frames]'.") from err
+    if len(set(map(str, table.columns))) < len(table.columns):
+        raise DataError("the frame has two columns of the same name; rename one")
+    return table.rename(columns=str).reset_index(drop=True)
+
+
+def distinct_rows(columns: Sequence[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (first row of each distinct row, in order of appearance, number of the distinct row of each row)."""
+    import pandas as pd
+
+    code = np.zeros(size, dtype=np.int64)
+    for column in columns:
+        own, levels = pd.factorize(np.asarray(column))
+        if len(levels) > 1:
+            code = pd.factorize(code * len(levels) + own)[0]
+    n = int(code.max()) + 1 if size else 0
+    first = np.full(n, size)
+    np.minimum.at(first, code, np.arange(size))
+    return first, code
+
+
+def optional_regress(module: str) -> Any:
+    """Import a package of the extra ``regress``, or raise the ArgumentError that names it."""
+    try:
+        return optional(module, "A regression")
+    except ArgumentError:
+        raise ArgumentError(
+            f"A regression needs the package {module}, which is not installed: pip install 'ldpbayes[regress]'."
+        ) from None
+
+
+def _first(err):
+    """Return the first line of a foreign error."""
+    text = next((line.strip() for line in str(err).splitlines() if line.strip()), type(err).__name__)
+    return text.rstrip(".")[:200]
+
+
+def _all_numbers(values):
+    """Return whether a column of objects holds numbers only, such as decimals of a database."""
+    return str(values.dtype) == "object" and all(isinstance(v, (numbers.Real, Decimal)) for v in values)
+
+
+def _floats(values, name):
+    """Return a column of numbers in double precision."""
+    try:
+        found = values.to_numpy(dtype=float)
+    except (ArithmeticError, TypeError, ValueError):  # an integer of 400 digits, a signalling NaN
+        raise DataError(
+            "has numbers that double precision cannot hold; divide them, or turn them into texts", field=name
+        ) from None
+    if not np.isfinite(found).all():
+        raise DataError("has values that are not finite", field=name)
+    return found
