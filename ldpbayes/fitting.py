@@ -419,6 +419,7 @@ def fit(
     if collection.n_laws:
         tree = result.among_compliers(tree, collection)
     tree.attrs |= {"identifiability": collection.identifiability(), "caveat": collection.caveat()}
+    tree.attrs["device"] = collection.device()
     _with_reason(tree, why, collection)
     tree.attrs |= _about_order(collection, problem.prior)
     if estimates and problem.rows is not None:
@@ -509,7 +510,7 @@ def _add_estimates(tree, collection, problem, ci_prob):
         tree.attrs |= answers.worth(tree, collection)
     alone = not collection.n_laws and collection.survey is None
     favoured = factors.between("learnt", factors.used) if alone else np.nan
-    tree.attrs |= answers.decision(tree, collection, favoured)
+    tree.attrs |= answers.decision(tree, collection, favoured, problem)
     estimate = found[0].distribution if found and alone else None
     fitness = check(collection, replications=QUICK_REPLICATIONS, estimate=estimate)
     tree.attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged), "fitness_p": fitness.p_value}

@@ -9,13 +9,16 @@ import xarray as xr
 from scipy.special import ndtri
 
 from ldpbayes.answers import base
+from ldpbayes.answers.sensitivity import FLOOR, prior_sensitivity
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed
 from ldpbayes.estimators.confidence import likelihood_intervals
-from ldpbayes.posteriors.base import scaled
+from ldpbayes.posteriors.base import Problem, scaled
 
 #: A credible interval less than this share as wide as the confidence interval owes its width to the prior.
 NARROW = 0.5
+#: The prior decides a result where the categories that hang on it hold more than this share.
+MOST = 0.5
 #: Log Bayes factor of the learnt prior against the prior used above which the latter does not fit the population.
 LARGEST_FACTOR = 3.0
 #: Room given to the advice, for intervals cut at zero are no normal ones.
@@ -56,15 +59,26 @@ class Decision(TypedDict):
     decides_note: str
 
 
-def decision(tree: xr.DataTree, collection: Collection, log_bayes_factor: float = math.nan) -> Decision:
+def decision(
+    tree: xr.DataTree,
+    collection: Collection,
+    log_bayes_factor: float = math.nan,
+    problem: Problem | None = None,
+    *,
+    floor: float = FLOOR,
+) -> Decision:
     """Return whether the prior decides the answer, and what would let the reports decide.
 
-    The prior decides where most credible intervals, and all of them together, are less than half as wide as the confidence
-    intervals, which hold for every population: many empty categories at a high level have very narrow intervals of both
-    kinds, and the reports decide all other shares. It decides where it weighs more answers than the reports are worth, or
-    where the reports favour a learnt prior by a log Bayes factor above 3. Credible intervals of variance 1/(1/s² + 1/v), s²
-    the prior's and v the reports' variance, are half as wide at v = 3s²: with ρ the median ratio of the widths,
-    n (1/ρ² − 1)/3 reports would be enough.
+    Under a Dirichlet or a learnt prior the answer is made again with the prior's weight doubled (``prior_sensitivity``):
+    the prior decides where the mean or an end moves by more than a tenth of an sd and by more than ``floor``, in categories
+    that hold more than half of the population together. Empty categories that a learnt prior has found are not among them.
+
+    Elsewhere it decides where most credible intervals, and all of them together, are less than half as wide as the
+    confidence intervals, which hold for every population, or where it weighs more answers than the reports are worth.
+    Either way it decides where the reports favour a learnt prior by a log Bayes factor above 3.
+
+    For the advice: credible intervals of variance 1/(1/s² + 1/v), s² the prior's and v the reports' variance, are half as
+    wide at v = 3s²: with ρ the median ratio of the widths, n (1/ρ² − 1)/3 reports would be enough.
 
     There are no such confidence intervals under sampling weights, where those of the weighted likelihood take their place,
     nor where some respondents ignore the device, where the estimate and its standard errors do. Where the reports do not
@@ -78,6 +92,10 @@ def decision(tree: xr.DataTree, collection: Collection, log_bayes_factor: float 
         The one that the result was fitted to.
     log_bayes_factor : float
         log P(Y | learnt prior) − log P(Y | prior used).
+    problem : Problem, optional
+        What the result is the posterior of; without it the answer is not made again.
+    floor : float
+        Share of the population below which a move does not matter.
 
     Returns
     -------
@@ -90,13 +108,16 @@ def decision(tree: xr.DataTree, collection: Collection, log_bayes_factor: float 
     if known.any():
         narrow = int((ratios[known] < NARROW).sum())
         share, ratio = narrow / known.sum(), float(np.median(ratios[known]))
-        if 2 * narrow > known.sum() and whole < NARROW:
-            reasons.append(
-                f"the credible intervals of {narrow:,} of {int(known.sum()):,} categories are less than half as wide as "
-                f"{words}"
-            )
+    sensitivity = None if problem is None else prior_sensitivity(tree, problem, floor)
+    if sensitivity is not None and sensitivity.share > MOST:
+        many = f"{int(sensitivity.hangs.sum()):,} of {sensitivity.hangs.size:,} categories, {sensitivity.share:.0%} of all,"
+        reasons.append(f"with twice its weight the mean or an end of {many} would move by more than a tenth of an sd")
+    if sensitivity is None and known.any() and 2 * narrow > known.sum() and whole < NARROW:
+        reasons.append(
+            f"the credible intervals of {narrow:,} of {int(known.sum()):,} categories are less than half as wide as {words}"
+        )
     weight, worth = tree.attrs.get("prior_weight", math.nan), tree.attrs.get("effective_open_answers", math.nan)
-    if weight > max(worth, 1.0):
+    if sensitivity is None and weight > max(worth, 1.0):
         reports = f"{worth:,.0f}" if worth >= 1 else "less than one"
         reasons.append(f"it carries as much weight as {weight:,.0f} answers, the reports as much as {reports}")
     if collection.n_laws and not collection.noncompliance().identified:
@@ -109,7 +130,7 @@ def decision(tree: xr.DataTree, collection: Collection, log_bayes_factor: float 
     if log_bayes_factor > LARGEST_FACTOR:
         reasons.append(f"the reports favour a learnt prior (log Bayes factor {log_bayes_factor:.1f})")
     if not reasons:
-        note = UNKNOWN if math.isnan(share) else ""
+        note = UNKNOWN if math.isnan(share) and sensitivity is None else ""
         return {"prior_decides": 0, "narrow_share": share, "decides": "", "decides_note": note}
     sentence = _joined(reasons)
     if log_bayes_factor > LARGEST_FACTOR:

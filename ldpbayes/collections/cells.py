@@ -317,6 +317,10 @@ class Cells(Mapping):
         """Return what the protocols say every reader of a fit must know, and of which cells; empty if nothing."""
         return self._said("caveat")
 
+    def device(self) -> str:
+        """Return what the devices do, in words, and in which cells; empty where there is nothing to say."""
+        return self._said("device")
+
     def warn_if_unidentified(self) -> None:
         """Warn once where the channels of some cells cannot tell categories apart, and of their protocols' caveats."""
         for sentence, kind in ((self.identifiability(), RankDeficientWarning), (self.caveat(), CompositeWarning)):

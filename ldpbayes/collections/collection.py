@@ -459,6 +459,24 @@ class Collection:
         named = (tally.protocol.caveat.format(name=repr(tally.name)) for tally in self.tallies)
         return " ".join(filter(None, named))
 
+    def device(self) -> str:
+        """Return what each report of an explicit channel stands for, in words; empty where there is nothing to say.
+
+        Examples
+        --------
+        >>> from ldpbayes.protocols.designs import crosswise
+        >>> Collection(["no", "yes"], [Tally(crosswise(0.75), [0, 1], [60, 40])]).device()
+        "Report 'same' is what 3 of 4 in 'yes' and 1 of 4 in 'no' say."
+        """
+        said = []
+        for tally in self.tallies:
+            wrapped = tally.protocol.noncompliance()
+            protocol = tally.protocol if wrapped is None else wrapped.compliers
+            words = protocol.device(self.categories[: protocol.n_categories])
+            if words:
+                said.append(f"Channel {tally.name!r}: {words[0].lower()}{words[1:]}" if len(self.tallies) > 1 else words)
+        return " ".join(said)
+
     def warn_if_unidentified(self) -> None:
         """Warn if the channels cannot distinguish some categories, or if a protocol has a caveat that applies to every fit.
 

@@ -73,18 +73,23 @@ def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, level: float = 
     if not tested.any():
         return "No test of fit is possible in any cell.", False
     known = np.clip(p[tested], 1e-300, 1.0)
-    together = float(chdtrc(2 * known.size, -2 * np.log(known).sum()))
-    least = min(1.0, float(known.min()) * known.size)
+    together = min(1.0, 2 * float(chdtrc(2 * known.size, -2 * np.log(known).sum())))
+    least = min(1.0, 2 * float(known.min()) * known.size)
     which = f"all {p.size} cells"
     if known.size < p.size:
         which = f"the {known.size} of {p.size} cells in which a test is possible"
-    numbers = f"all together p = {together:.3g}, the least of the adjusted p-values {least:.3g}"
-    if 2 * min(together, least) > level:
+    numbers = f"adjusted p-values: {together:.3g} of all together, {least:.3g} of the cell that fits least"
+    if min(together, least) > level:
         return f"The reports of {which} fit the design ({numbers}).", False
     bad = [labels[int(c)] for c in np.flatnonzero(tested & (2 * p * known.size <= level))]
-    where = f", least well in {', '.join(bad[:NAMED])}{', …' if len(bad) > NAMED else ''}" if bad else ""
-    return (
-        f"The reports of {which} do not fit the design{where} ({numbers}). Respondents did not follow the device, reports "
-        "were fabricated or copied, or the design, its parameters or the categories are wrong.",
-        True,
+    causes = (
+        "Respondents did not follow the device, reports were fabricated or copied, or the design, its parameters or the "
+        "categories are wrong."
     )
+    if bad:
+        named = f"{', '.join(bad[:NAMED])}{', …' if len(bad) > NAMED else ''}"
+        rest = "; nothing stands out in the others" if len(bad) < known.size else ""
+        many = f"{len(bad)} of {p.size} cells" if p.size > 1 else "the cell"
+        return f"The reports of {many} do not fit the design: {named}{rest} ({numbers}). {causes}", True
+    together_only = "no single cell stands out, but taken together the reports do not fit the design"
+    return f"Of {which}, {together_only} ({numbers}). {causes}", True

@@ -86,7 +86,7 @@ def of_check_of_cells(found, *, title: str = "Check of fit", command: str = "") 
     -------
     Page
         One row per cell: the test that fits least, its p-value adjusted for the tests of the cell, and that adjusted for
-        the number of cells too; the verdict over all cells, and whether their distributions are equal.
+        the cells too, which share half of the level; the verdict over all cells, and whether their distributions are equal.
     """
     columns = (
         Column("cell", "cell", "text"),
@@ -98,7 +98,7 @@ def of_check_of_cells(found, *, title: str = "Check of fit", command: str = "") 
     rows = []
     for label, cell in zip(found.labels, found.cells, strict=True):
         least = cell.checks[int(cell.adjusted.argmin())].label if cell.checks else "no test is possible"
-        rows.append((label, least, cell.p_value, min(cell.p_value * tested, 1.0) if cell.checks else math.nan))
+        rows.append((label, least, cell.p_value, min(2 * cell.p_value * tested, 1.0) if cell.checks else math.nan))
     notes = [Note(Kind.METHOD, text) for text in dict.fromkeys(text for cell in found.cells for text in cell.notes)]
     facts = {"cells": dict(zip(found.labels, map(facts_of, found.cells), strict=True)), "flagged": found.flagged}
     if found.equality is not None:

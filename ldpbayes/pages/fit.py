@@ -17,6 +17,8 @@ from ldpbayes.posteriors.diagnostics import unknown_arrays
 
 #: Categories that a table shows unless the caller wants another number.
 TOP = 40
+#: Sds below this share of the largest one take no further decimals.
+NEGLIGIBLE = 0.01
 #: Numbers of reports a user that are listed one by one.
 _SPENT_ROWS = 12
 _LABELS = {"mle": "MLE", "oracle": "oracle"}
@@ -349,6 +351,7 @@ def _notes(tree):
         (kind, "outcome"),
         (Kind.WARNING, "identifiability"),
         (Kind.WARNING, "caveat"),
+        (Kind.DATA, "device"),
         (Kind.DATA, "pseudo"),
         (Kind.DATA, "spent"),
         (Kind.DATA, "noncompliance"),
@@ -595,5 +598,6 @@ def _digits(summary):
 
 
 def _decimals(sd):
-    """Return how many decimals show two digits of the smallest sd, four at least."""
-    return min(max(4, math.ceil(1 - math.log10(sd[sd > 0].min()))), 12) if (sd > 0).any() else 4
+    """Return how many decimals show two digits of the smallest sd that matters beside the largest, four at least."""
+    least = sd[sd > NEGLIGIBLE * np.nanmax(sd, initial=0.0)]
+    return min(max(4, math.ceil(1 - math.log10(least.min()))), 12) if least.size else 4

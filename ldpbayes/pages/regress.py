@@ -212,6 +212,7 @@ def _notes(tree):
         (kind, "outcome"),
         (Kind.WARNING, "identifiability"),
         (Kind.WARNING, "caveat"),
+        (Kind.DATA, "device"),
         (Kind.WARNING, "prior_decides"),
         (Kind.DATA, "pseudo"),
     ):

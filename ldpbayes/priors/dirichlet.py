@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: Up to this many categories the PyMC variable breaks a stick; above, it normalises independent variables.
 MAX_STICKS = 10
 
+#: Relative error of the moments of P.
+ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class Dirichlet(AbstractPrior):
@@ -208,8 +211,10 @@ def frequency_moments(mean, variance, alpha, n):
     """
     total = alpha.sum() + n
     frequency = np.clip((total * mean - alpha) / n, 0.0, 1.0)
-    spread = total * ((total + 1) * variance - mean * (1 - mean))
-    return frequency, np.sqrt(np.maximum(spread, 0.0)) / n
+    less = mean * (1 - mean)
+    spread = (total + 1) * variance - less
+    # What is left of two equal numbers is their rounding: F is known where all were asked directly.
+    return frequency, np.sqrt(np.where(spread > ROUNDING * less, total * spread, 0.0)) / n
 
 
 def _log_gamma_logp(value, alpha):

@@ -142,6 +142,15 @@ class AbstractProtocol(abc.ABC):
     file_parameters: ClassVar[str | None] = None  # what a file may state, where that is not the constructor's parameters
     caveat: ClassVar[str] = ""  # a sentence that every fit must warn with; "{name}" is the channel's name
 
+    def device(self, categories: Sequence[str]) -> str:
+        """Return what each report stands for, in words, where a reader may mistake it; empty elsewhere.
+
+        Parameters
+        ----------
+        categories : sequence of str
+        """
+        return ""
+
     def __post_init__(self) -> None:
         """Check the two fields that most protocols start with; a protocol with more of them calls this first."""
         object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))

@@ -23,6 +23,17 @@ from ldpbayes.protocols.base import (
 )
 from ldpbayes.protocols.decoding import MatrixDecoder
 
+#: Channels with at most so many reports and categories are said in words.
+MAX_SAID = 4
+
+
+def _share(chance):
+    """Return a probability in words: "all", "3 of 4", "17.5 of 100"."""
+    if chance == 1:
+        return "all"
+    simple = Fraction(chance).limit_denominator(100)
+    return f"{simple.numerator} of {simple.denominator}" if abs(simple - chance) < 1e-9 else f"{100 * chance:.3g} of 100"
+
 
 @dataclass(frozen=True, eq=False)
 class Channel(AbstractProtocol):
@@ -103,6 +114,19 @@ class Channel(AbstractProtocol):
     @cached_property
     def _matrix_decoder(self):
         return MatrixDecoder(self.matrix)
+
+    def device(self, categories):
+        """Return for each report, of few, who gives it: the last of two says it all."""
+        b, a = self.matrix.shape
+        if b > MAX_SAID or a > MAX_SAID or (b == a and np.array_equal(self.matrix, np.eye(a))):
+            return ""
+        said = []
+        for row in range(1 if b == 2 else 0, b):
+            order = [x for x in np.argsort(-self.matrix[row], kind="stable") if self.matrix[row, x] > 0]
+            who = [f"{_share(self.matrix[row, x])} in {categories[x]!r}" for x in order]
+            named = " and ".join([*([", ".join(who[:-1])] if who[:-1] else []), who[-1]]) if who else "nobody"
+            said.append(f"Report {self.answers[row]!r} is what {named} say.")
+        return " ".join(said)
 
     def all_reports(self):
         return np.arange(self.n_outputs)

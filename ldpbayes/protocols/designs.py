@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.protocols.base import check_entries
 from ldpbayes.protocols.channel import Channel, check_answers
 
@@ -223,6 +223,11 @@ def _design(name, matrix, settings, answers, default=None):
     if default is None:
         default = YES_NO if len(matrix) == 2 else tuple(map(str, range(len(matrix))))
     answers = tuple(default) if answers is None else check_answers(answers)
+    if answers != tuple(default) and set(answers) == set(default):
+        raise ArgumentError(
+            f"answers must be in the order of the rows of {name} ({listed(default)}), got {listed(answers)}: this would "
+            "swap what the reports stand for."
+        )
     return Channel(matrix, answers, name, settings | ({"answers": list(answers)} if answers != tuple(default) else {}))
 
 

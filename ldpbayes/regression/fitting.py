@@ -540,6 +540,7 @@ def _tree(model, answer, run, facts):
         "frequency_draws": "mean only",
         "identifiability": reports.pooled.identifiability(),
         "caveat": reports.pooled.caveat(),
+        "device": reports.pooled.device(),
         "regression": model.design.describe(),
         "reference": prior.categories[prior.reference],
         "weighted": int(reports.weighted),

@@ -299,6 +299,7 @@ def _attrs(cells, trees, settings):
         "outcome": outcome,
         "identifiability": cells.identifiability(),
         "caveat": cells.caveat(),
+        "device": cells.device(),
     }
     kinds = {part.attrs.get("frequency_draws", "") for part in trees}
     attrs["frequency_draws"] = kinds.pop() if len(kinds) == 1 else "several"

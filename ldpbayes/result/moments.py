@@ -96,6 +96,7 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
         "frequency_intervals": "those of P moved to the mean and sd of F; of a beta distribution where F is much narrower",
         "identifiability": data.identifiability(),
         "caveat": data.caveat(),
+        "device": data.device(),
     } | attrs
     validate(tree)
     return tree

@@ -34,7 +34,7 @@ def test_cells_are_checked_one_by_one_and_together():
     counts = np.append(cells["cell 3"].tallies[0].counts, np.ones(200, dtype=int))
     broken[("cell 3",)] = collection_of(Tally(protocol, reports, counts))
     worse = check(Cells(broken))
-    assert worse.flagged and "least well in cell 3" in worse.verdict
+    assert worse.flagged and "of 1 of 6 cells do not fit the design: cell 3" in worse.verdict
 
 
 def test_equal_distributions_are_left_alone_at_the_level():

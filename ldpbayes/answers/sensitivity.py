@@ -1,0 +1,115 @@
+"""How much an answer hangs on the prior: it is scaled a little up and down, and the posterior is made again."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.posteriors.base import Problem
+from ldpbayes.posteriors.many import fit_one
+from ldpbayes.priors import Dirichlet, Learnt
+
+#: The prior is scaled by one over this and by this: a doubling in all.
+HALF = math.sqrt(2.0)
+#: A category hangs on the prior where its mean or an end moves by more than this share of its sd …
+MOVED = 0.1
+#: … and by more than this share of the population.
+FLOOR = 0.002
+#: Entries of the likelihood's rows up to which a fit is made again.
+MOST_ENTRIES = 1e7
+
+
+class PriorSensitivity(NamedTuple):
+    """How far doubling the prior's weight moves the share of each category.
+
+    Attributes
+    ----------
+    moves : (a,) array
+        Largest move of the mean and of both ends.
+    hangs : (a,) array of bool
+        Where that is more than MOVED sd and more than the practical floor.
+    share : float
+        What the categories that hang on the prior hold together, by the posterior mean.
+    """
+
+    moves: np.ndarray
+    hangs: np.ndarray
+    share: float
+
+
+def prior_sensitivity(tree: xr.DataTree, problem: Problem, floor: float = FLOOR) -> PriorSensitivity | None:
+    """Return how the shares of a fit hang on the prior, or None where the prior is neither Dirichlet nor learnt.
+
+    Power-scaling of the prior (Kallioinen et al. 2024) in softmax coordinates, in which Dirichlet(α) becomes
+    Dirichlet(γα): from γ = 1/√2 to √2. Under a fixed α the posterior is computed again at both, exactly or by its
+    expansion. Under the learnt prior γ moves the median of α, and draws are weighted by the ratio of its densities, which
+    hangs on α alone. Where such a fit is refused or long, there is none.
+
+    Parameters
+    ----------
+    tree : DataTree
+        The result.
+    problem : Problem
+        What it is the posterior of.
+    floor : float
+        Share of the population below which a move does not matter.
+
+    References
+    ----------
+    Kallioinen, Paananen, Bürkner and Vehtari (2024), Statistics and Computing 34.
+    """
+    if problem.collection is None or problem.collection.survey is not None or problem.collection.n_laws:
+        return None
+    summary = tree["summary"].to_dataset().sel(target="distribution")
+    if summary["mean"].ndim > 1:
+        return None
+    ci_prob, mean, sd = float(summary.attrs["ci_prob"]), summary["mean"].values, summary["sd"].values
+    found = _weighted(tree, problem.prior, ci_prob) if isinstance(problem.prior, Learnt) else _again(problem, ci_prob)
+    if found is None:
+        return None
+    moves = np.abs(found[1] - found[0]).max(axis=0)
+    hangs = (moves > MOVED * sd) & (moves > floor)
+    return PriorSensitivity(moves, hangs, float(mean[hangs].sum()))
+
+
+def _again(problem: Problem, ci_prob: float) -> list[np.ndarray] | None:
+    """Return (mean, lower, upper) under both scaled Dirichlet priors, two (3, a) arrays."""
+    alpha, rows = problem.alpha, problem.rows
+    if alpha is None or rows is None or (problem.separable is None and rows.n_rows * rows.n_categories > MOST_ENTRIES):
+        return None
+    run = {"random_seed": 0, "ci_prob": ci_prob, "progressbar": False}
+    found = []
+    for scale in (1 / HALF, HALF):
+        try:
+            tree = fit_one(Problem.of(problem.collection, Dirichlet(scale * alpha)), run, {"draws": 0, "chains": None})
+        except InfeasibleError:
+            return None
+        summary = tree["summary"].to_dataset().sel(target="distribution")
+        found.append(np.stack([summary[name].values for name in ("mean", "lower", "upper")]))
+    return found
+
+
+def _weighted(tree: xr.DataTree, prior: Any, ci_prob: float) -> list[np.ndarray] | None:
+    """Return (mean, lower, upper) under both learnt priors with a moved median, by weights on the draws."""
+    if "alpha" not in tree["posterior"]:
+        return None
+    p = tree["posterior"]["distribution"].values
+    p = p.reshape(-1, p.shape[-1])
+    t = np.log(tree["posterior"]["alpha"].values.ravel() / prior.median) / prior.sd
+    levels = np.array([(1 - ci_prob) / 2, (1 + ci_prob) / 2])
+    order = np.argsort(p, axis=0)
+    ranked = np.take_along_axis(p, order, axis=0)
+    found = []
+    for step in (-math.log(HALF) / prior.sd, math.log(HALF) / prior.sd):
+        weight = np.exp(step * (t - t.mean()))  # N(t; step, 1)/N(t; 0, 1), up to a constant
+        weight /= weight.sum()
+        ends = np.stack([_quantiles(ranked[:, x], weight[order[:, x]], levels) for x in range(p.shape[1])], axis=1)
+        found.append(np.concatenate([(weight @ p)[None], ends]))
+    return found
+
+
+def _quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return weighted quantiles of ordered values, with half of each weight on either side of its value."""
+    return np.interp(levels, np.cumsum(weight) - 0.5 * weight, values)
