@@ -9,19 +9,19 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError, shown
+from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.outcomes.binning import Bins, default_bins, normal_score_bins
 from ldpbayes.outcomes.checking import check_shares
 from ldpbayes.outcomes.measure import Atoms, Measure
 from ldpbayes.outcomes.recipe import bootstrap, weighed
 from ldpbayes.outcomes.records import Records, read_records
-from ldpbayes.outcomes.result import PrivateGroups
+from ldpbayes.outcomes.result import TARGETS, PrivateGroups
 from ldpbayes.outcomes.rounding import DIFFERENT, Classes, difference, rounding_classes
 from ldpbayes.outcomes.smoothing import Constant, Curve, Curves, Entries, Exchange, Walk, draw_curves
 from ldpbayes.posteriors.base import level, seed
 
 #: Ways to the answer; "auto" begins with the first and hands over where its check fails.
 METHODS = ("auto", "smooth", "rounding", "recipe")
-TARGETS = ("distribution", "frequency")
 #: Records with so many different likelihood rows keep a slot for each in every bin.
 MAX_SLOTS = 64
 #: Draws of the groups' shares by the reports alone.
@@ -59,10 +59,11 @@ def by_private_group(
     that its reports allow; from bin to bin they change smoothly: their logits are a second-order random walk whose scale is
     integrated. Within a bin each group has the distribution of the pooled records.
 
-    The assumption is checked: the shares of the smooth model are compared with those of the reweighting recipe, which need
-    none. Where they differ by more than half a posterior standard deviation, "auto" hands over to one curve for each
-    rounding class (multiples of 15, of 5, other values) where values look rounded, and else to the recipe with a bootstrap.
-    The result names its method and the reason.
+    The assumption is checked: the shares of the smooth model are compared with those that the likelihood of the reports
+    alone gives, which needs none. Where they differ by more than half a posterior standard deviation and what precision
+    explains, or where the draws cannot be trusted, "auto" hands over to one curve for each rounding class (multiples of 15,
+    of 5, other values) where values look rounded, and else to the recipe with a bootstrap. The result names its method and
+    the reason.
 
     Parameters
     ----------
@@ -189,18 +190,22 @@ def analyse(
         check = check_shares([one.shares() for one in found.measures], *alone, smooth=used != "recipe")
         apart, allowed = check.worst
         if used == "recipe":
-            whose = ", whose intervals are those of the population" if target == "frequency" else ""
-            what, verbs = f"The recipe with a bootstrap{whose},", ("agrees", "differs")
+            whose = ", whose intervals are those of the population," if target == "frequency" else ""
+            what, verbs = f"The recipe with a bootstrap{whose}", ("agrees", "differs")
         else:
             what, verbs = "Smooth curves", ("agree", "differ")
             what += "" if used == "smooth" else f", one each for {', '.join(splits[0][1].names)},"
-        if check.good:
+        verdict = ACCEPTED if found.curves is None else found.curves.verdict
+        if not verdict.accepted:
+            said.append(f"{what} have draws that cannot be trusted: {verdict.problem}.")
+        elif check.good:
             said.append(f"{what} {verbs[0]} with the shares that the reports alone give to {apart:.2f} posterior sd.")
             break
-        said.append(
-            f"{what} {verbs[1]} from the shares that the reports alone give by {apart:.2f} posterior sd, where "
-            f"{allowed:.2f} is allowed."
-        )
+        else:
+            said.append(
+                f"{what} {verbs[1]} from the shares that the reports alone give by {apart:.2f} posterior sd, where "
+                f"{allowed:.2f} is allowed."
+            )
     result = PrivateGroups(
         groups=records.groups,
         measures=tuple(found.measures),
@@ -240,9 +245,9 @@ class _Found:
         """What the result states about its draws."""
         one = self.curves
         if one is None:
-            return {"sampling": "independent", "k_hat": np.nan, "r_hat": np.nan, "effective_draws": np.nan, "scale": np.nan}
-        found = {"sampling": one.sampling, "k_hat": one.k_hat, "r_hat": one.r_hat, "effective_draws": one.effective}
-        return found | {"scale": float(np.median(one.scale))}
+            return {"sampling": "weighted", "problem": "", "k_hat": np.nan, "effective_draws": np.nan, "scale": np.nan}
+        found = {"sampling": one.sampling, "problem": one.verdict.problem, "k_hat": one.k_hat}
+        return found | {"effective_draws": one.effective, "scale": float(np.median(one.scale))}
 
 
 @dataclass(frozen=True, eq=False)

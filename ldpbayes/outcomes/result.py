@@ -11,8 +11,12 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.outcomes.checking import Check
 from ldpbayes.outcomes.measure import Measure
-from ldpbayes.outcomes.smoothing import LEAST_EFFECTIVE, MAX_R_HAT
+from ldpbayes.result.saving import AbstractStored
 
+#: What a file of such a result says that it holds.
+HOLDS = "private groups"
+#: What made the draws, how, and whom they are about.
+METHODS, SAMPLINGS, TARGETS = ("smooth", "rounding", "recipe"), ("weighted", "annealed"), ("distribution", "frequency")
 #: What differences can be asked of.
 QUANTITIES = ("share", "mean", "quantile", "cdf")
 #: Names of dims and columns in tables of answers.
@@ -24,7 +28,7 @@ MOSTLY_DATA = 0.7
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivateGroups:
+class PrivateGroups(AbstractStored):
     """The distribution of an open value in each group of a private answer.
 
     Answers are Datasets with mean, sd, lower, upper (equal-tailed interval) and mcse, over the groups and, with open
@@ -52,11 +56,12 @@ class PrivateGroups:
     n_records : int
     n_bins : tuple of int
         Of each cell.
-    sampling : {"independent", "mcmc"}
-        Weighted independent draws, or chains of Hamiltonian Monte Carlo.
-    k_hat, r_hat, effective_draws : float
-        Pareto k̂ of the importance weights, worst R-hat of chains, and how many independent draws these draws are worth; nan
-        where there are none.
+    sampling : {"weighted", "annealed"}
+        Weighted draws of the normal approximation, or of particles that moved from there to the posterior in steps.
+    problem : str
+        Why the draws may not be used; empty where they may.
+    k_hat, effective_draws : float
+        Pareto k̂ of the weights, and how many independent draws these draws are worth; nan for the recipe.
     check : Check
         How far the shares are from those that the reports alone give, without the value.
     discretization : (cells, quantities, k) array or None
@@ -83,13 +88,19 @@ class PrivateGroups:
     n_records: int
     n_bins: tuple[int, ...]
     sampling: str
+    problem: str
     k_hat: float
-    r_hat: float
     effective_draws: float
     check: Check
     discretization: np.ndarray | None
     recipe: Any
     scale: float
+
+    def to_tree(self) -> xr.DataTree:
+        """Return a DataTree of everything, which ``ldpbayes.save`` writes."""
+        from ldpbayes.outcomes.storing import to_tree
+
+        return to_tree(self)
 
     # ---- answers -------------------------------------------------------------------------------------------------
     def shares(self, ci_prob: float | None = None) -> xr.Dataset:
@@ -228,8 +239,8 @@ class PrivateGroups:
             "outcome": self.outcome,
         }
         if self.method != "recipe":
-            found |= {"sampling": self.sampling, "k_hat": self.k_hat, "r_hat": self.r_hat}
-            found |= {"effective_draws": self.effective_draws, "scale": self.scale}
+            found |= {"sampling": self.sampling, "k_hat": self.k_hat, "effective_draws": self.effective_draws}
+            found["scale"] = self.scale
         found["discrepancy"], found["discrepancy_allowed"] = self.check.worst
         found["who_decides"] = self.who_decides
         if self.discretization is not None:
@@ -288,8 +299,7 @@ class PrivateGroups:
         """Whether the draws are good and the shares agree with those that the reports alone give."""
         if self.method == "recipe":
             return self.check.good and not self.edges
-        chains = self.sampling != "mcmc" or (self.r_hat < MAX_R_HAT and self.effective_draws >= LEAST_EFFECTIVE)
-        return chains and self.check.good
+        return not self.problem and self.check.good
 
     @property
     def outcome(self) -> str:
@@ -301,10 +311,7 @@ class PrivateGroups:
                 return f"Do not trust these groups yet: {self.reason}"
             empty = f"Many of its draws have nobody in {listed(self.edges)}: intervals that end at 0 or 1 are too short."
             return f"Do not trust these groups yet: {self.reason} {empty}"
-        if self.sampling == "mcmc":
-            drawn = f"Chains with R-hat {self.r_hat:.3f} and {self.effective_draws:.0f} effective draws."
-        else:
-            drawn = f"Weighted draws: Pareto k-hat {self.k_hat:.2f}, {self.effective_draws:,.0f} effective."
+        drawn = f"{self.sampling.capitalize()} draws: Pareto k-hat {self.k_hat:.2f}, {self.effective_draws:,.0f} effective."
         return f"{'' if self.trusted else 'Do not trust these groups yet: '}{self.reason} {drawn}"
 
     def _summarised(self, draws: np.ndarray, extra: dict[str, Any], ci_prob: float | None) -> xr.Dataset:

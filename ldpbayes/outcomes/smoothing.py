@@ -18,6 +18,8 @@ from scipy.linalg.lapack import dpbtrs, dtbtrs
 from scipy.special import logsumexp, softmax
 
 from ldpbayes.errors import ConvergenceError
+from ldpbayes.inference.importance import Weighted, weigh
+from ldpbayes.inference.verdict import Verdict, together
 
 #: Scales σ of a curve per normal score^(3/2), the nodes of their sum …
 SCALES = np.geomspace(0.05, 50.0, 14)
@@ -31,13 +33,8 @@ SPREADS = np.geomspace(0.01, 5.0, 12)
 NEGLIGIBLE = 1e-4
 #: Steps of Newton's method, and the decrease of the log-density below which it stops.
 MAX_STEPS, SETTLED = 60, 1e-9
-#: Importance weights are trusted below this Pareto k̂, and where they are worth this share of the draws.
-MAX_K_HAT, MIN_EFFICIENCY = 0.7, 0.25
-#: Chains: draws kept of each, steps before, first step size and the most leaps of a trajectory.
-KEPT, WARM, FIRST_STEP, MAX_LEAPS = 40, 10, 0.7, 12
-#: Chains are accepted below this R-hat, for they are many and short, and from so many effective draws; else they go on, for
-#: so many rounds.
-MAX_R_HAT, LEAST_EFFECTIVE, ROUNDS = 1.15, 100, 4
+#: Draws of a curve that are weighted, at least, and those of a node of the scale.
+LEAST_DRAWN, LEAST_OF_NODE = 600, 20
 #: Numbers that are held at a time for the likelihood of draws.
 BLOCK = 4_000_000
 
@@ -347,19 +344,31 @@ class Curve:
         return value, slope @ self.basis - self.prior.times(g, scale)
 
     def slopes(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return gradient (m, K), observed and empirical information (m, K, K) of the log-likelihood."""
+        """Return gradient (m, K), observed and empirical information (m, K, K) of the log-likelihood.
+
+        With draws g (S, m, K) their means.
+        """
+        if g.ndim == 3:
+            size = max(1, BLOCK // (len(self.entries.bin) * max(self.entries.table.shape[1], g.shape[2] ** 2)))
+            blocks = [self._sums(g[start : start + size]) for start in range(0, len(g), size)]
+            gradient, observed, empirical = (sum(one) / len(g) for one in zip(*blocks, strict=True))
+            return gradient, observed, empirical
+        return self._sums(g[None])
+
+    def _sums(self, g):
+        """Return the sums over draws (S, m, K) of what slopes gives."""
         entries, basis = self.entries, self.basis
-        r = self.shares(g)
+        r = np.moveaxis(self.shares(g), 0, 1)
         own = r[entries.bin]
-        post = entries.rows * own
-        post /= np.maximum(post.sum(axis=1, keepdims=True), 1e-300)
+        post = entries.rows[:, None] * own
+        post /= np.maximum(post.sum(axis=2, keepdims=True), 1e-300)
         apart = (post - own) @ basis
-        weighted = apart * entries.count[:, None]
-        gradient = entries.per_bin(weighted)
-        outer = entries.per_bin(weighted[:, :, None] * apart[:, None, :])
+        weighted = apart * entries.count[:, None, None]
+        gradient = entries.per_bin(weighted.sum(axis=1))
+        outer = entries.per_bin(np.einsum("esc,esd->ecd", weighted, apart))
         # −∂² log Σ L r: the spread of the group under r less its spread given the report
-        prior = self._spread(r) * entries.per_bin(entries.count)[:, None, None]
-        left = entries.per_bin(self._spread(post) * entries.count[:, None, None])
+        prior = self._spread(r).sum(axis=1) * entries.totals[:, None, None]
+        left = entries.per_bin(self._spread(post).sum(axis=1) * entries.count[:, None, None])
         return gradient, prior - left, outer
 
     def _spread(self, p: np.ndarray) -> np.ndarray:
@@ -421,11 +430,27 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Mode:
-    """Mode of a curve given σ, the factor of its precision, and Laplace's log-evidence without constants."""
+    """A normal approximation of a curve given σ: its centre, the factor of its precision, and the log of its evidence.
+
+    The evidence is Laplace's, without constants.
+    """
 
     g: np.ndarray
     factor: BandedFactor | DenseFactor
     log_evidence: float
+
+    def log_ratio(self, curve: Curve, scale: float, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (g, log of posterior over approximation) at standard draws z (S, m·K).
+
+        The mean of its exponential is the evidence.
+        """
+        g = self.g + self.factor.spread(z)
+        return g, curve.log_density(g, scale) + 0.5 * (z**2).sum(axis=1) - self.factor.half_log_det
+
+    def log_ratio_and_gradient(self, curve: Curve, scale: float, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log-ratio at z and its gradient in z."""
+        value, slope = curve.log_density_and_gradient(self.g + self.factor.spread(z), scale)
+        return value + 0.5 * (z**2).sum(axis=1) - self.factor.half_log_det, self.factor.pull(slope) + z
 
 
 @dataclass(frozen=True, eq=False)
@@ -438,247 +463,174 @@ class Curves:
         One array for each curve.
     scale : (S,) array
         σ of each draw.
-    sampling : {"independent", "mcmc"}
-        Weighted draws of the normal approximation, or chains of Hamiltonian Monte Carlo that begin there.
+    sampling : {"weighted", "annealed"}
+        Weighted draws of the normal approximation, or of particles that moved from there to the posterior in steps.
+    verdict : Verdict
+        On the weights of all curves.
     k_hat : float
-        Worst Pareto k̂ of the importance weights over curves.
+        Worst Pareto k̂ of the weights over curves.
     effective : float
-        Least effective sample size that was found.
-    r_hat : float
-        Worst split R-hat of chains; nan for weighted draws.
+        Least number of independent draws that those of a curve are worth.
     """
 
     shares: tuple[np.ndarray, ...]
     scale: np.ndarray
     sampling: str
+    verdict: Verdict
     k_hat: float
     effective: float
-    r_hat: float = math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Weighted draws of one curve at the nodes of the scale.
+
+    Attributes
+    ----------
+    node : (S,) int array
+    g : (S, m, K) array
+    log_ratio : (S,) array
+        Log of posterior over proposal given the node; the mean exponential over a node's draws estimates its evidence.
+    """
+
+    node: np.ndarray
+    g: np.ndarray
+    log_ratio: np.ndarray
+
+    def evidence(self, nodes: int) -> np.ndarray:
+        """Return the log-evidence of each node."""
+        own = [self.log_ratio[self.node == i] for i in range(nodes)]
+        return np.array([logsumexp(one) - math.log(one.size) for one in own])
 
 
 @dataclass(frozen=True, eq=False)
 class Normal:
-    """Normal approximations of curves at nodes of the scale: g = mode + spread(z) with z standard normal.
+    """Normal approximations of curves at nodes of the scale.
 
     Attributes
     ----------
     curves : sequence of Curve
     scales : (nodes,) array
-    share : (nodes,) array
-        Posterior probability of each node by Laplace's evidence.
+    log_prior : (nodes,) array
     modes : list of list of Mode
-        By node and curve.
+        By curve and node.
     """
 
     curves: Sequence[Curve]
     scales: np.ndarray
-    share: np.ndarray
+    log_prior: np.ndarray
     modes: list[list[Mode]]
 
     @classmethod
     def of(cls, curves: Sequence[Curve]) -> "Normal":
-        """Return the approximations at the nodes that matter."""
+        """Return Laplace's approximations at the nodes that matter."""
         prior = curves[0].prior
         starts = [curve.start() for curve in curves]
-        mass: list[float] = []
-        modes = []
+        log_mass: list[float] = []
+        found = []
         for scale in prior.scales:
-            found = [curve.mode(scale, start) for curve, start in zip(curves, starts, strict=True)]
-            starts = [one.g for one in found]
-            modes.append(found)
-            mass.append(prior.log_prior(scale) + sum(one.log_evidence for one in found))
-            if mass[-1] < max(mass) - 12 and mass[-1] < mass[-2]:
+            modes = [curve.mode(scale, start) for curve, start in zip(curves, starts, strict=True)]
+            starts = [one.g for one in modes]
+            found.append(modes)
+            log_mass.append(prior.log_prior(scale) + sum(one.log_evidence for one in modes))
+            if log_mass[-1] < max(log_mass) - 12 and log_mass[-1] < log_mass[-2]:
                 break
-        log_mass = np.array(mass)
-        share = np.exp(log_mass - logsumexp(log_mass))
-        kept = np.flatnonzero(share > NEGLIGIBLE)
-        return cls(curves, prior.scales[kept], share[kept] / share[kept].sum(), [modes[i] for i in kept])
+        kept = np.flatnonzero(np.exp(np.array(log_mass) - logsumexp(log_mass)) > NEGLIGIBLE)
+        log_prior = np.array([prior.log_prior(scale) for scale in prior.scales[kept]])
+        return cls(curves, prior.scales[kept], log_prior, [[found[i][c] for i in kept] for c in range(len(curves))])
 
-    def log_ratio(self, c: int, node: int, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (g, log of posterior over approximation) of curve c at standard draws z (S, m·K)."""
-        mode = self.modes[node][c]
-        g = mode.g + mode.factor.spread(z)
-        value = self.curves[c].log_density(g, float(self.scales[node]))
-        return g, value + 0.5 * (z**2).sum(axis=1) - mode.factor.half_log_det - mode.log_evidence
+    def share(self, evidences: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the probabilities of the nodes from the log-evidences of each curve, (nodes,)."""
+        log_mass = self.log_prior + sum(evidences)
+        return np.exp(log_mass - logsumexp(log_mass))
+
+    def drawn(self, c: int, sizes: np.ndarray, rng: np.random.Generator) -> Drawn:
+        """Return weighted draws of curve c, so many at each node."""
+        curve, parts = self.curves[c], []
+        for mode, scale, size in zip(self.modes[c], self.scales.tolist(), sizes.tolist(), strict=True):
+            parts.append(mode.log_ratio(curve, scale, rng.standard_normal((size, mode.g.size))))
+        g, log_ratio = (np.concatenate(one) for one in zip(*parts, strict=True))
+        return Drawn(np.repeat(np.arange(len(sizes)), sizes), g, log_ratio)
+
+    def weighed(self, c: int, drawn: Drawn, evidences: Sequence[np.ndarray]) -> Weighted:
+        """Return the weights of the draws of curve c, given those of all nodes, judged by shares along the curve."""
+        share = self.share(evidences)
+        sizes = np.bincount(drawn.node, minlength=len(share))
+        log_node = np.log(np.maximum(share, 1e-300)) - np.log(sizes) - evidences[c]
+        shares = self.curves[c].shares(drawn.g)
+        at = np.unique(np.linspace(0, shares.shape[1] - 1, 9).astype(int))
+        values = np.concatenate([shares[:, at, 1:].reshape(len(shares), -1), shares.mean(axis=1)[:, 1:]], axis=1)
+        return weigh(values, drawn.log_ratio + log_node[drawn.node])
+
+
+def sizes_of(share: np.ndarray, total: int) -> np.ndarray:
+    """Return how many draws each node gets."""
+    return np.maximum(np.ceil(total * share), LEAST_OF_NODE).astype(int)
 
 
 def draw_curves(curves: Sequence[Curve], draws: int, rng: np.random.Generator, sampling: str = "auto") -> Curves:
     """Return draws of curves with a common scale σ.
 
-    Draws of the normal approximations get importance weights. Where these are not trustworthy, chains of Hamiltonian Monte
-    Carlo begin at the weighted draws.
+    Draws of the normal approximations get importance weights. Where these are not accepted, particles move from there to the
+    posterior step by step; see annealing.
 
     Parameters
     ----------
     curves : sequence of Curve
     draws : int
     rng : Generator
-    sampling : {"auto", "independent", "mcmc"}
+    sampling : {"auto", "weighted", "annealed"}
 
     Returns
     -------
     Curves
     """
+    from ldpbayes.outcomes.annealing import ROUNDS, annealed
+
     normal = Normal.of(curves)
-    weighted, starts = _weighted(normal, draws, rng)
-    good = weighted.k_hat < MAX_K_HAT and weighted.effective >= MIN_EFFICIENCY * draws
-    if sampling == "independent" or (sampling == "auto" and good):
-        return weighted
-    return _chains(normal, weighted.k_hat, starts, draws, rng)
+    every = range(len(curves))
+    total = max(draws, LEAST_DRAWN)
+    evidences = [np.array([one.log_evidence for one in modes]) for modes in normal.modes]
+    sizes = sizes_of(normal.share(evidences), total)
+    held = [normal.drawn(c, sizes, rng) for c in every]
+    moved = [False for _ in every]
+    for number in range(ROUNDS + 1):
+        evidences = [one.evidence(len(normal.scales)) for one in held]
+        weights = [normal.weighed(c, held[c], evidences) for c in every]
+        verdicts = [one.judged(min(draws, one.log_weight.size)) for one in weights]
+        forced = sampling == "annealed" and number == 0
+        if number == ROUNDS or sampling == "weighted" or (all(one.accepted for one in verdicts) and not forced):
+            break
+        for c in every:
+            if forced or not verdicts[c].accepted:
+                held[c] = annealed(normal, c, evidences, total, number, rng)
+                moved[c] = True
+    node, picked = _joined(normal, held, weights, draws, rng)
+    effective = min(min(one.effective_sample for one in weights), float(draws))
+    return Curves(
+        tuple(curve.shares(held[c].g[picked[c]]) for c, curve in enumerate(curves)),
+        normal.scales[node],
+        "annealed" if any(moved) else "weighted",
+        together(verdicts, "curves"),
+        max(one.k_hat for one in weights),
+        effective,
+    )
 
 
-def _weighted(normal: Normal, draws: int, rng: np.random.Generator) -> tuple[Curves, tuple[np.ndarray, list[np.ndarray]]]:
-    """Return weighted draws, made equally likely by resampling, and (node, z of each curve) of every draw."""
-    nodes = len(normal.scales)
-    sizes = np.maximum(np.ceil(draws * normal.share), min(40, draws)).astype(int)
-    stratum = np.repeat(np.arange(nodes), sizes)
-    log_weight, curves_z, curves_g, k_hat = [], [], [], -math.inf
-    for c in range(len(normal.curves)):
-        z = rng.standard_normal((len(stratum), normal.modes[0][c].g.size))
-        parts = [normal.log_ratio(c, i, z[stratum == i]) for i in range(nodes)]
-        smoothed, own = _smoothed(np.concatenate([ratio for _, ratio in parts]))
-        k_hat = max(k_hat, own)
-        log_weight.append(smoothed)
-        curves_z.append(z)
-        curves_g.append(np.concatenate([g for g, _ in parts]))
-    # evidence of each node: Laplace's, times the mean weights of its draws
-    corrected = np.log(normal.share)
-    for i in range(nodes):
-        corrected[i] += sum(logsumexp(one[stratum == i]) - math.log(sizes[i]) for one in log_weight)
-    chosen = _allocate(np.exp(corrected - logsumexp(corrected)), draws, rng)
+def _joined(normal, held, weights, draws, rng):
+    """Return (node of each draw, places of equally likely draws of each curve): in one draw all curves have one node."""
+    share = normal.share([one.evidence(len(normal.scales)) for one in held])
+    chosen = _allocate(share, draws, rng)
     order = rng.permutation(draws)
-    effective, shares, starts = math.inf, [], []
-    for c, curve in enumerate(normal.curves):
+    every = []
+    for drawn, weighted in zip(held, weights, strict=True):
         picked = []
         for i in np.flatnonzero(chosen).tolist():
-            held = np.flatnonzero(stratum == i)
-            own = np.exp(log_weight[c][held] - logsumexp(log_weight[c][held]))
-            picked.append(held[_systematic(own, chosen[i], rng)])
-        at = np.concatenate(picked)[order]
-        shares.append(curve.shares(curves_g[c][at]))
-        starts.append(curves_z[c][at])
-        weight = np.exp(log_weight[c] - log_weight[c].max()) * (normal.share / sizes)[stratum]
-        effective = min(effective, float(weight.sum() ** 2 / (weight**2).sum()))
-    node = np.repeat(np.arange(nodes), chosen)[order]
-    effective = min(effective, float(draws))
-    return Curves(tuple(shares), normal.scales[node], "independent", k_hat, effective), (node, starts)
-
-
-def _chains(
-    normal: Normal, k_hat: float, starts: tuple[np.ndarray, list[np.ndarray]], draws: int, rng: np.random.Generator
-) -> Curves:
-    """Return draws of Hamiltonian Monte Carlo in the standard normal z of each curve, and of the node of the scale.
-
-    A step moves z of every curve along a trajectory, then proposes another node at the same z from the nodes' approximate
-    probabilities, which is accepted by the ratio of the importance weights.
-    """
-    n_chains = max(20, math.ceil(draws / KEPT))
-    kept = math.ceil(draws / n_chains)
-    pick = rng.choice(len(starts[0]), n_chains, replace=False)
-    node = starts[0][pick]
-    z = [one[pick] for one in starts[1]]
-    n_curves = len(normal.curves)
-    step = np.full(n_curves, FIRST_STEP)
-    size = [math.ceil(0.5 * math.pi / one) for one in step]
-    held: list[list[np.ndarray]] = [[] for _ in range(n_curves)]
-    scales = []
-    for t in range(WARM + ROUNDS * kept):
-        value = np.zeros(n_chains)
-        for c in range(n_curves):
-            z[c], own, chance = _trajectory(normal, c, node, z[c], float(step[c]), size[c], rng)
-            value += own
-            if t < WARM:
-                step[c] = np.clip(step[c] * math.exp(min(max(chance - 0.8, -0.5), 0.2)), 0.02, 1.2)
-                size[c] = min(MAX_LEAPS, math.ceil(0.5 * math.pi / step[c]))
-        if len(normal.scales) > 1:
-            fresh = rng.choice(len(normal.scales), n_chains, p=normal.share)
-            moved = np.flatnonzero(fresh != node)
-            if moved.size:
-                found = np.zeros(moved.size)
-                for i in np.unique(fresh[moved]):
-                    mine = fresh[moved] == i
-                    found[mine] = sum(normal.log_ratio(c, i, z[c][moved[mine]])[1] for c in range(n_curves))
-                taken = moved[np.log(rng.random(moved.size)) < found - value[moved]]
-                node = node.copy()
-                node[taken] = fresh[taken]
-        if t >= WARM:
-            for c in range(n_curves):
-                held[c].append(_curve_at(normal, c, node, z[c]))
-            scales.append(normal.scales[node])
-            if (t + 1 - WARM) % kept == 0:
-                r_hat, effective = _diagnosed(held, scales)
-                if r_hat < MAX_R_HAT and effective >= LEAST_EFFECTIVE:
-                    break
-    chosen = rng.permutation(len(scales) * n_chains)[:draws]
-    shares = [curve.shares(np.concatenate(one)[chosen]) for curve, one in zip(normal.curves, held, strict=True)]
-    return Curves(tuple(shares), np.concatenate(scales)[chosen], "mcmc", k_hat, min(effective, draws), r_hat)
-
-
-def _curve_at(normal, c, node, z):
-    """Return g (S, m, K) of curve c at nodes (S,) and z (S, m·K)."""
-    out = np.empty((len(z), *normal.modes[0][c].g.shape))
-    for i in np.unique(node):
-        mine = node == i
-        out[mine] = normal.modes[i][c].g + normal.modes[i][c].factor.spread(z[mine])
-    return out
-
-
-def _slope(normal, c, node, z):
-    """Return (log of posterior over approximation, gradient of the log-posterior in z) of curve c."""
-    value, slope = np.empty(len(z)), np.empty_like(z)
-    for i in np.unique(node):
-        mine = np.flatnonzero(node == i)
-        mode = normal.modes[i][c]
-        g = mode.g + mode.factor.spread(z[mine])
-        found, gradient = normal.curves[c].log_density_and_gradient(g, float(normal.scales[i]))
-        slope[mine] = mode.factor.pull(gradient)
-        value[mine] = found - mode.factor.half_log_det - mode.log_evidence
-    return value + 0.5 * (z**2).sum(axis=1), slope
-
-
-def _trajectory(normal, c, node, z, step, size, rng):
-    """Return (z, log-ratio, mean acceptance) after one trajectory of every chain.
-
-    The normal part of the density is followed exactly, by rotation; leaps correct for the rest.
-    """
-    ratio, slope = _slope(normal, c, node, z)
-    momentum = rng.standard_normal(z.shape)
-    begin = ratio - 0.5 * (z**2).sum(axis=1) - 0.5 * (momentum**2).sum(axis=1)
-    each = step * rng.uniform(0.85, 1.0)
-    cosine, sine = math.cos(each), math.sin(each)
-    at, own, pull = z, ratio, slope + z
-    for _ in range(size):
-        momentum = momentum + 0.5 * each * pull
-        at, momentum = cosine * at + sine * momentum, cosine * momentum - sine * at
-        own, slope = _slope(normal, c, node, at)
-        pull = slope + at
-        momentum = momentum + 0.5 * each * pull
-    end = own - 0.5 * (at**2).sum(axis=1) - 0.5 * (momentum**2).sum(axis=1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        chance = np.exp(np.minimum(np.nan_to_num(end - begin, nan=-math.inf, posinf=0.0), 0.0))
-    taken = rng.random(len(z)) < chance
-    return np.where(taken[:, None], at, z), np.where(taken, own, ratio), float(chance.mean())
-
-
-def _diagnosed(held, scales):
-    """Return worst R-hat and least effective sample size of the scale and of each curve's shares at some bins."""
-    from ldpbayes.posteriors.diagnostics import chain_health
-
-    columns = [np.log(np.stack(scales))]
-    for one in held:
-        whole = np.stack(one)
-        at = np.unique(np.linspace(0, whole.shape[2] - 1, 7).astype(int))
-        columns += [whole[:, :, b, x] for b in at for x in range(whole.shape[3])]
-        columns += [whole[..., x].mean(axis=2) for x in range(whole.shape[3])]
-    return chain_health(np.moveaxis(np.stack(columns, axis=-1), 0, 1))
-
-
-def _smoothed(log_ratio):
-    """Return (smoothed log weights with mean weight as it was, k̂)."""
-    from ldpbayes.inference.importance import weigh
-
-    found = weigh(np.zeros((log_ratio.size, 1)), log_ratio)
-    return found.log_weight + math.log(log_ratio.size) + found.log_evidence, found.k_hat
+            mine = np.flatnonzero(drawn.node == i)
+            own = np.exp(weighted.log_weight[mine] - logsumexp(weighted.log_weight[mine]))
+            picked.append(mine[_systematic(own, chosen[i], rng)])
+        every.append(np.concatenate(picked)[order])
+    return np.repeat(np.arange(len(share)), chosen)[order], every
 
 
 def _allocate(share, draws, rng):

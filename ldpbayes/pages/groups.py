@@ -79,7 +79,7 @@ def long_rows(found: PrivateGroups) -> list[dict]:
     for table, versus in _tables(found):
         for cell in range(len(found.cells)):
             own = table.isel(cell=cell) if found.by else table
-            covariates = dict(zip(found.columns, found.cells[cell], strict=True))
+            covariates = dict(zip(found.columns, map(_plain, found.cells[cell]), strict=True))
             for group in map(str, own["group"].values):
                 for quantity in map(str, own["quantity"].values):
                     one = own.sel(group=group, quantity=quantity)
@@ -89,6 +89,11 @@ def long_rows(found: PrivateGroups) -> list[dict]:
                     row["recipe"] = None if versus else recipe_of(found, cell, group, quantity)
                     rows.append(row)
     return rows
+
+
+def _plain(key):
+    """Return an entry of a key as it stands in any file: dates and other objects as their text."""
+    return key if isinstance(key, (bool, int, float)) else str(key)
 
 
 def recipe_of(found: PrivateGroups, cell: int, group: str, quantity: str) -> float | None:
@@ -372,7 +377,6 @@ def _facts(found, unit, read):
         "diagnostics": {
             "sampling": found.sampling,
             "k_hat": found.k_hat,
-            "r_hat": found.r_hat,
             "effective_draws": found.effective_draws,
             "discrepancy": found.check.worst[0],
             "discrepancy_allowed": found.check.worst[1],

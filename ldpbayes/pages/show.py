@@ -6,6 +6,7 @@ from ldpbayes.answers.contamination import ContaminationHull
 from ldpbayes.fitness.base import Fitness
 from ldpbayes.fitness.crosschecking import CrossCheck
 from ldpbayes.fitness.noncompliance import Sensitivity
+from ldpbayes.outcomes.result import PrivateGroups
 from ldpbayes.pages.page import Page
 from ldpbayes.regression.maximum import Maximum
 
@@ -55,6 +56,13 @@ def _(result: Maximum, **settings):
     from ldpbayes.pages.regress import of_maximum
 
     return of_maximum(result, **settings)
+
+
+@show.register
+def _(result: PrivateGroups, **settings):
+    from ldpbayes.pages.groups import of_groups
+
+    return of_groups(result, **settings)
 
 
 @show.register

@@ -4,7 +4,9 @@ HDF5 checks little of what it reads, and some damaged files keep it busy for eve
 interrupts. A file without the checksum, of an earlier version or of another program, is read in a second process first.
 """
 
+import abc
 import hashlib
+import importlib
 import io
 import os
 import subprocess
@@ -22,7 +24,17 @@ _SIZE = len(SEAL) + hashlib.sha256().digest_size
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 #: Seconds, and bytes a second, that the second process has to read a file without a checksum.
 PATIENCE, PACE = 60.0, 10.0 * 2**20
+#: Stored results: what the attribute ``holds`` of their file says, and the module whose ``from_tree`` makes them.
+HOLDERS = {"private groups": "ldpbayes.outcomes.storing"}
 _READ = "import sys, xarray; xarray.open_datatree(sys.argv[1], engine='h5netcdf').load()"
+
+
+class AbstractStored(abc.ABC):
+    """A result that is no tree, but becomes one in a file; see HOLDERS."""
+
+    @abc.abstractmethod
+    def to_tree(self) -> xr.DataTree:
+        """Return a DataTree of everything, with an attribute ``holds``."""
 
 
 def save(tree, path):
@@ -33,7 +45,7 @@ def save(tree, path):
 
     Parameters
     ----------
-    tree : DataTree
+    tree : DataTree or PrivateGroups
     path : path-like
 
     Raises
@@ -46,7 +58,10 @@ def save(tree, path):
     path = files.as_path(path)
     files.check_output(path)
     try:
-        validate(tree)
+        if isinstance(tree, AbstractStored):
+            tree = tree.to_tree()
+        else:
+            validate(tree)
     except (AttributeError, DataError) as err:
         said = f"; {err}" if type(err) is DataError else ""
         raise ArgumentError(f"tree must be a result, got {type(tree).__name__}{said}.") from None
@@ -68,7 +83,7 @@ def load(path):
 
     Returns
     -------
-    DataTree
+    DataTree or PrivateGroups
 
     Raises
     ------
@@ -84,7 +99,10 @@ def load(path):
     except Exception as err:  # a damaged file makes the library below raise almost anything
         said = str(err).splitlines()[0] if str(err) else type(err).__name__
         raise DataError(f"cannot be read as NetCDF ({shown(said)})", source=path) from err
+    holds = tree.attrs.get("holds")
     try:
+        if isinstance(holds, str) and holds in HOLDERS:
+            return importlib.import_module(HOLDERS[holds]).from_tree(tree)
         validate(tree)
     except DataError as err:
         raise err.at(source=path) from None

@@ -256,7 +256,6 @@ def test_one_record_in_a_cell_is_not_certain_of_its_group():
     assert answer.method == "smooth" and (alone["lower"] < 0.1).all() and (alone["upper"] > 0.9).all()
 
 
-@pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
 def test_frames_of_all_kinds_and_a_column_of_levels_give_the_same_answer():
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
     x, z = people(300, 61)

@@ -1,0 +1,189 @@
+"""Private groups as a tree of arrays, which a file holds, and back."""
+
+import datetime
+import json
+import math
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ldpbayes.errors import DataError
+from ldpbayes.outcomes.checking import Check
+from ldpbayes.outcomes.measure import Atoms, Measure
+from ldpbayes.outcomes.result import HOLDS, METHODS, SAMPLINGS, TARGETS, PrivateGroups
+
+#: Attributes that are texts, lists of texts and numbers.
+_TEXTS = ("value", "target", "method", "reason", "sampling", "problem")
+_NUMBERS = ("ci_prob", "k_hat", "effective_draws", "scale")
+_WHOLE = ("random_seed", "n_records")
+#: Kinds of keys of open covariates that a file keeps; others are kept as their text.
+_KEYS: dict[str, Any] = {
+    "bool": lambda text: {"True": True, "False": False}[text],
+    "int": int,
+    "float": float,
+    "str": str,
+    "date": datetime.date.fromisoformat,
+    "datetime": datetime.datetime.fromisoformat,
+}
+
+
+def to_tree(found: PrivateGroups) -> xr.DataTree:
+    """Return the DataTree of private groups: attributes, the check, and the draws of each cell.
+
+    Parameters
+    ----------
+    found : PrivateGroups
+    """
+    attrs: dict[str, Any] = {name: getattr(found, name) for name in (*_TEXTS, *_NUMBERS, *_WHOLE)}
+    attrs |= {name: json.dumps(list(getattr(found, name))) for name in ("groups", "by", "quantiles", "n_bins")}
+    attrs["levels"] = json.dumps(None if found.levels is None else list(found.levels))
+    attrs["cells"] = json.dumps([[_written(one) for one in key] for key in found.cells])
+    attrs |= {"holds": HOLDS, "identified": int(found.check.identified)}
+    check = {name: (("cell", "group"), getattr(found.check, name)) for name in ("discrepancy", "allowed", "ratio")}
+    if found.discretization is not None:
+        check["discretization"] = (("cell", "quantity", "group"), found.discretization)
+    groups = {"/": xr.Dataset(attrs=attrs), "/check": xr.Dataset(check)}
+    for c, measure in enumerate(found.measures):
+        atoms = measure.atoms
+        held: dict[str, Any] = {
+            "mass": (("draw", "bin", "slot", "group"), measure.mass),
+            "atom": (("place",), atoms.value),
+            "atom_bin": (("place",), atoms.bin),
+            "atom_prefix": (("place", "slot"), atoms.prefix),
+            "bin_mean": (("bin", "slot"), atoms.mean),
+        }
+        if found.recipe is not None:
+            held |= {f"recipe_{name}": (("group",), found.recipe[c][name]) for name in ("share", "mean")}
+            held["recipe_quantile"] = (("level", "group"), np.reshape(found.recipe[c]["quantile"], (-1, len(found.groups))))
+        groups[f"/cell_{c}"] = xr.Dataset(held, attrs={"whole": int(measure.whole)})
+    return xr.DataTree.from_dict(groups)
+
+
+def from_tree(tree: xr.DataTree) -> PrivateGroups:
+    """Return the private groups of a DataTree that to_tree made.
+
+    Parameters
+    ----------
+    tree : DataTree
+        From a file, which anybody may have written.
+
+    Raises
+    ------
+    DataError
+        Where it is no such tree, naming what is missing or wrong.
+    """
+    try:
+        return _read(tree)
+    except DataError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as err:
+        raise DataError(f"holds private groups that are incomplete ({type(err).__name__}: {err})") from err
+
+
+def _read(tree):
+    """Return the private groups, or raise whatever a damaged tree leads to."""
+    attrs = tree.attrs
+    fields: dict[str, Any] = {name: _text(attrs[name]) for name in _TEXTS}
+    fields |= {name: float(attrs[name]) for name in _NUMBERS}
+    fields |= {name: int(attrs[name]) for name in _WHOLE}
+    for name, allowed in (("target", TARGETS), ("method", METHODS), ("sampling", SAMPLINGS)):
+        _need(fields[name] in allowed, f"{name} must be one of {', '.join(allowed)}")
+    groups, by = (tuple(map(_text, json.loads(attrs[name]))) for name in ("groups", "by"))
+    _need(len(groups) > 1 and len(set(groups)) == len(groups), "groups must be different labels")
+    _need(len(set(by)) == len(by), "covariates must have different names")
+    levels = json.loads(attrs["levels"])
+    levels = None if levels is None else tuple(map(_text, levels))
+    _need(levels is None or len(set(levels)) == len(levels) > 1, "levels must be different labels")
+    quantiles = tuple(map(float, json.loads(attrs["quantiles"])))
+    for one in (*quantiles, fields["ci_prob"]):
+        _need(0 < one < 1, "probabilities must be between 0 and 1")
+    _need(fields["n_records"] > 0 and fields["random_seed"] >= 0, "the number of records and the seed must not be negative")
+    cells = tuple(tuple(_read_key(*one) for one in key) for key in json.loads(attrs["cells"]))
+    _need(
+        cells and len(set(cells)) == len(cells) and all(len(key) == len(by) for key in cells), "cells must be different keys"
+    )
+    n_bins = tuple(map(int, json.loads(attrs["n_bins"])))
+    _need(len(n_bins) == len(cells) <= len(tree.children), "every cell must have its draws")
+    held = [tree[f"cell_{c}"] for c in range(len(cells))]
+    measures = tuple(_measure(one, size, len(groups)) for one, size in zip(held, n_bins, strict=True))
+    _need(len({len(one.mass) for one in measures}) == 1, "all cells must have the same number of draws")
+    shape = (len(cells), len(groups))
+    check = tree["check"]
+    parts = [_array(check, name, shape) for name in ("discrepancy", "allowed", "ratio")]
+    _need(all(np.isfinite(one).all() for one in parts) and (parts[1] > 0).all(), "the check must hold finite numbers")
+    moved = None
+    if "discretization" in check:
+        moved = _array(check, "discretization", (len(cells), 2 + len(quantiles), len(groups)))
+    recipe = None
+    if "recipe_share" in held[0]:
+        wanted = {"share": shape[1:], "mean": shape[1:], "quantile": (len(quantiles), len(groups))}
+        recipe = tuple({name: _array(one, f"recipe_{name}", size) for name, size in wanted.items()} for one in held)
+    return PrivateGroups(
+        groups=groups,
+        measures=measures,
+        cells=cells,
+        by=by,
+        levels=levels,
+        quantiles=quantiles,
+        n_bins=n_bins,
+        check=Check(*parts, bool(attrs["identified"])),
+        discretization=moved,
+        recipe=recipe,
+        **fields,
+    )
+
+
+def _measure(held, size, k):
+    """Return the measure of one cell."""
+    mass, value = held["mass"].values, held["atom"].values
+    _need(mass.ndim == 4 and mass.shape[1] == size and mass.shape[3] == k and mass.size, "draws have the wrong shape")
+    _need(mass.dtype.kind == "f" and np.isfinite(mass).all() and mass.min() >= 0, "draws must be masses of at least 0")
+    slots = mass.shape[2]
+    places = (len(value),)
+    own = _array(held, "atom_bin", places)
+    prefix, mean = _array(held, "atom_prefix", (*places, slots)), _array(held, "bin_mean", (size, slots))
+    _need(own.dtype.kind in "iu" and value.dtype.kind in "fiu" and len(value) > 0, "values and their bins must be numbers")
+    _need(np.isfinite(value).all() and np.isfinite(mean).all(), "values must be finite")
+    _need((np.diff(value) > 0).all(), "values must increase")
+    _need(own.min() >= 0 and own.max() < size and (np.diff(own.astype(np.int64)) >= 0).all(), "bins must be in order")
+    _need((prefix >= 0).all() and (prefix <= 1).all(), "shares of a bin must be between 0 and 1")
+    atoms = Atoms(value, own.astype(np.int64), prefix, mean)
+    return Measure(atoms, mass, bool(held.attrs["whole"]))
+
+
+def _array(held, name, shape):
+    """Return a variable of the right shape."""
+    found = held[name].values
+    _need(found.shape == shape, f"{name} has the wrong shape")
+    _need(found.dtype.kind in "fiu", f"{name} must hold numbers")
+    return found
+
+
+def _text(value):
+    """Return a text."""
+    _need(isinstance(value, str), "labels must be texts")
+    return str(value)
+
+
+def _written(key):
+    """Return (kind, text) of an entry of a key."""
+    if isinstance(key, np.generic):
+        key = key.item()
+    kind = type(key).__name__
+    if kind in _KEYS and type(key).__module__ in ("builtins", "datetime"):
+        return [kind, key.isoformat() if kind.startswith("date") else repr(key) if kind == "float" else str(key)]
+    return ["str", str(key)]
+
+
+def _read_key(kind, text):
+    """Return an entry of a key."""
+    found = _KEYS[kind](_text(text))
+    _need(not (isinstance(found, float) and math.isnan(found)), "keys must not be nan")
+    return found
+
+
+def _need(holds, said):
+    """Raise a DataError unless something holds."""
+    if not holds:
+        raise DataError(f"holds private groups that are damaged: {said}")
