@@ -14,7 +14,7 @@ from ldpbayes.posteriors.conditioned_product.batched import Batch, batch, saddle
 from ldpbayes.posteriors.exact import moments_of, padded, singling
 from ldpbayes.posteriors.expansion import Expansion, accuracy, of_rows, refusal
 from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.mixing import integrals_of, mixed_ends, mixed_moments, server_of
+from ldpbayes.posteriors.mixing import integrals_of, key_of, mixed_ends, mixed_moments, server_of
 from ldpbayes.posteriors.mixture import ends_of, facts_of, nodes_of
 from ldpbayes.posteriors.surrogate import GaussianFactors
 from ldpbayes.priors.base import Nodes
@@ -140,10 +140,10 @@ def mixed_entries(many: Many, mixture, levels, watch: Watch) -> tuple[dict, Node
     Means and variances are mixed over the nodes. The ends of intervals are averages of the nodes' ends, moved so that the
     interval is as much wider than theirs as the sd is.
     """
-    known: dict[float, float] = {}
+    known: dict[bytes, float] = {}
 
     def total(prior):
-        key = float(prior.concentrations().sum())
+        key = key_of(prior)
         if key not in known:
             known[key] = float(many.under(prior.concentrations()).log_evidence.sum())
         return known[key]
@@ -248,6 +248,7 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
         mean = float(nodes.weights @ nodes.values)
         more = {f"{name}_mean": mean, f"{name}_sd": math.sqrt(float(nodes.weights @ (nodes.values - mean) ** 2))}
         more[f"{name}_nodes"] = nodes.values.size
+        more["prior_weight"] = float(nodes.weights @ [one.total for one in nodes.priors])
         more |= dict(zip((f"{name}_lower", f"{name}_upper"), map(float, mixture.quantile(nodes, levels)), strict=True))
         more |= {"log_evidence": float(nodes.log_evidence), "prior": f"{described}, one {name} for all cells"}
     else:
@@ -267,7 +268,7 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
     methods[[position for position, _ in many.summarized]] = "summary"
     blank = {name: np.array([value] * k, dtype=object if value == "" else type(value)) for name, value in FACTS.items()}
     facts = blank | {"method": methods, "converged": np.ones(k, dtype=int), "log_evidence": entries["log_evidence"]}
-    weight = float(alpha.sum()) if alpha is not None else more[f"{prior.mixture().parameter}_mean"] * cells.n_categories
+    weight = float(alpha.sum()) if alpha is not None else more["prior_weight"]
     decides = outweighed(entries["distribution_mean"], entries["distribution_sd"], weight)
     facts["prior_decides"] = decides.astype(int)
     more |= {"prior_decides": int(decides.sum()), "decides_note": "" if decides.any() else OUTWEIGHED}
@@ -335,7 +336,7 @@ def _mixed_one(problem, levels, asked):
     entries = mixed_moments(nodes, *server.moments(nodes.priors), problem.n_users)
     facts, text = facts_of(mixture, nodes, factor), ""
     if not server.exact:
-        middle = mixture.at(float(np.exp(nodes.weights @ np.log(nodes.values)))).concentrations()
+        middle = np.exp(nodes.weights @ np.log([one.concentrations() for one in nodes.priors]))
         own = Expansion(problem.likelihood, middle) if problem.rows is None else None
         own, found = (own, own.accuracy) if own is not None else of_rows(problem.rows, middle)
         if found.problem:

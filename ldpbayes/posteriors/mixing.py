@@ -91,10 +91,10 @@ class Separable:
 
     def log_evidence(self, prior):
         """Return the log-evidence."""
-        total = float(prior.concentrations().sum())
-        if total not in self._evidence:
-            self._evidence[total] = self._found(prior).log_evidence
-        return self._evidence[total]
+        key = key_of(prior)
+        if key not in self._evidence:
+            self._evidence[key] = self._found(prior).log_evidence
+        return self._evidence[key]
 
     def moments(self, priors):
         """Return (means, variances) of P given each of the priors, two (k, a) arrays."""
@@ -130,25 +130,29 @@ class Separable:
         return None if near is None else max(self._tilts[near] + total - near, 1e-3 * self._tilts[near])
 
     def _under(self, alpha):
-        """Return the factors under a symmetric prior."""
-        return replace(self._family, alpha=self._family.alpha + alpha[0])
+        """Return (factors, group of each category): categories with equal reports and equal concentrations are one group."""
+        code = np.unique(alpha, return_inverse=True)[1]
+        _, first, group = np.unique(self._group * alpha.size + code, return_index=True, return_inverse=True)
+        family = self._family.take(self._group[first])
+        return replace(family, alpha=family.alpha + alpha[first]), group
 
     def _found(self, prior):
-        """Return the ExactMoments under a symmetric prior."""
-        alpha = prior.concentrations()
-        total = float(alpha.sum())
-        if total not in self._engines:
+        """Return the ExactMoments under one prior."""
+        alpha, key = prior.concentrations(), key_of(prior)
+        if key not in self._engines:
             if len(self._engines) >= KEPT:
                 del self._engines[next(iter(self._engines))]
-            engine = ConditionedProduct(self._under(alpha), self._group, start=self._start(total))
+            total = float(alpha.sum())
+            engine = ConditionedProduct(*self._under(alpha), start=self._start(total))
             self._tilts[total] = engine.tilt
-            self._engines[total] = moments_given(engine, self._log_scale, alpha, self.problem.n_users)
-        return self._engines[total]
+            self._engines[key] = moments_given(engine, self._log_scale, alpha, self.problem.n_users)
+        return self._engines[key]
 
     def _saddle_log_evidence(self, prior):
         alpha = prior.concentrations()
         total = float(alpha.sum())
-        factors = TiltedFactors(self._under(alpha), np.bincount(self._group).astype(float), self._start(total))
+        family, group = self._under(alpha)
+        factors = TiltedFactors(family, np.bincount(group).astype(float), self._start(total))
         self._tilts[total] = factors.tilt
         return factors.saddle_log_evidence() + self._log_scale + gammaln(total) - gammaln(alpha).sum()
 
@@ -173,11 +177,11 @@ class Few:
 
     def _found(self, prior):
         """Return the Integrals under one prior."""
-        total = float(prior.concentrations().sum())
-        if total not in self._known:
+        key = key_of(prior)
+        if key not in self._known:
             plan = self._engine.plan(problem_of(self.problem, prior))
-            self._known[total] = self._engine.integrals(plan, Watch())
-        return self._known[total]
+            self._known[key] = self._engine.integrals(plan, Watch())
+        return self._known[key]
 
     def log_evidence(self, prior):
         """Return the log-evidence."""
@@ -220,6 +224,7 @@ class Few:
 class _Known:
     """What the saddle point says of one value of the hyperparameter."""
 
+    total: float
     log_evidence: float
     mean: np.ndarray
     variance: np.ndarray
@@ -280,7 +285,7 @@ class Weighted:
         self._pilot, self._quadratic, self._known = (mean, spread), (linear, curvature, constant), {}
 
     def _at(self, prior):
-        """Return what is Known under a symmetric prior; the first one asked for finds the first pilot."""
+        """Return what is Known under one prior; the first one asked for finds the first pilot."""
         alpha = prior.concentrations()
         total = float(alpha.sum())
         rough = self.problem.rows.rough_expansion() if self._pilot is None and self._large else None
@@ -291,15 +296,16 @@ class Weighted:
         elif self._pilot is None:
             engine, _ = surrogate.expand(self.problem.rows, Dirichlet.jeffreys(alpha.size).alpha, 3)
             self._expand(engine.saddle_moments()[0], engine.factor_variance)
-        if total not in self._known:
+        key = key_of(prior)
+        if key not in self._known:
             linear, curvature, constant = self._quadratic
-            near = min(self._known, key=lambda known: abs(math.log(known / total)), default=None)
-            start = None if near is None else self._known[near].tilt + total - near
+            near = min(self._known.values(), key=lambda known: abs(math.log(known.total / total)), default=None)
+            start = None if near is None else near.tilt + total - near.total
             engine = surrogate.Proposal(surrogate.GaussianFactors(alpha, linear, curvature), start)
             log_evidence = engine.saddle_log_evidence() + constant + gammaln(total) - gammaln(alpha).sum()
             mean, variance = engine.saddle_moments()
-            self._known[total] = _Known(float(log_evidence), mean, variance, engine.factor_variance, engine.tilt)
-        return self._known[total]
+            self._known[key] = _Known(total, float(log_evidence), mean, variance, engine.factor_variance, engine.tilt)
+        return self._known[key]
 
     def _proposal(self, prior, watch):
         """Return the surrogate expanded at its own mean under one prior."""
@@ -394,17 +400,38 @@ def _corrected(nodes, weights, counts, log_evidence):
     enough = (counts >= ENOUGH) & (weights > 0)
     if not enough.any():
         return nodes
-    shift = np.log(weights[enough] / nodes.weights[enough])
-    place = np.log(nodes.values)
-    moved = nodes.weights * np.exp(np.interp(place, place[enough], shift))
-    seen = nodes.seen_log_evidences + np.interp(np.log(nodes.seen), place[enough], shift)
+    moved, seen = spread_over(nodes, enough, np.log(weights[enough] / nodes.weights[enough]))
+    corrected = nodes.weights * np.exp(moved)
     return replace(
         nodes,
-        weights=moved / moved.sum(),
+        weights=corrected / corrected.sum(),
         log_evidence=log_evidence,
-        log_evidences=nodes.log_evidences + np.interp(place, place[enough], shift),
-        seen_log_evidences=seen,
+        log_evidences=nodes.log_evidences + moved,
+        seen_log_evidences=nodes.seen_log_evidences + seen,
     )
+
+
+def spread_over(nodes, known, shift):
+    """Return what some nodes' log-evidences move by at all nodes, and at all values looked at: interpolated, flat beyond.
+
+    In the logarithm of a hyperparameter that is positive.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    known : (k,) index
+        Of the nodes whose shift is known.
+    shift : (known,) array
+    """
+    positive = min(nodes.values.min(), nodes.seen.min()) > 0
+    place, seen = (np.log(values) if positive else values for values in (nodes.values, nodes.seen))
+    order = np.argsort(place[known])
+    return tuple(np.interp(at, place[known][order], shift[order]) for at in (place, seen))
+
+
+def key_of(prior):
+    """Return what two conjugate priors share exactly where they are the same: the bytes of their concentrations."""
+    return prior.concentrations().tobytes()
 
 
 def problem_of(problem, prior):

@@ -9,7 +9,7 @@ from ldpbayes.inference.importance import weigh
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import Answer, Problem, Sample, Watch
 from ldpbayes.posteriors.expansion import doubtful_summary
-from ldpbayes.posteriors.mixing import ENOUGH, mixed_moments, server_of, shares
+from ldpbayes.posteriors.mixing import ENOUGH, mixed_moments, server_of, shares, spread_over
 from ldpbayes.posteriors.mixture import facts_of, interval_facts, parameter_draws
 from ldpbayes.priors import Dirichlet
 
@@ -97,8 +97,7 @@ def _mended(nodes, drawn, counts):
     if not enough.size:
         enough = np.array([counts.argmax()])
     shift = np.array([sum(parts[i].correction for parts in drawn) for i in enough])
-    place = np.log(nodes.values)
-    moved = np.interp(place, place[enough], shift)
+    moved, seen = spread_over(nodes, enough, shift)
     top = (np.log(nodes.weights) + moved).max()
     weights = np.exp(np.log(nodes.weights) + moved - top)
     return replace(
@@ -106,7 +105,7 @@ def _mended(nodes, drawn, counts):
         weights=weights / weights.sum(),
         log_evidence=nodes.log_evidence + top + np.log(weights.sum()),
         log_evidences=nodes.log_evidences + moved,
-        seen_log_evidences=nodes.seen_log_evidences + np.interp(np.log(nodes.seen), place[enough], shift),
+        seen_log_evidences=nodes.seen_log_evidences + seen,
     )
 
 
