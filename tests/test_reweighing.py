@@ -8,7 +8,6 @@ from priorcases import CellsApart, LogisticNormal
 from ldpbayes import ArgumentError, Cells, Collection, InfeasibleError, Tally, fit, result
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.result import reweighing
 
 A, CELLS = 5, 8
 
@@ -38,7 +37,7 @@ def pilot_run(*arguments, **settings):
         return err.result
 
 
-def test_refined_and_weighed_draws_are_those_of_the_reports(cells, monkeypatch):
+def test_refined_and_weighed_draws_are_those_of_the_reports(cells):
     prior, settings = CellsApart(LogisticNormal(A), CELLS), {"method": "laplace", "estimates": False}
     pooled = fit(cells.pooled(), random_seed=1, draws=200, estimates=False)
     centre = pooled["summary"]["mean"].sel(target="distribution").values
@@ -52,13 +51,6 @@ def test_refined_and_weighed_draws_are_those_of_the_reports(cells, monkeypatch):
     facts = {**weighed.attrs, "sampling": "independent"}
     tree = result.attach(weighed, cells, var_name="distribution", random_seed=6, log_likelihood=False, attrs=facts)
     assert tree.attrs["k_hat"] == weighed.attrs["k_hat"]
-    # Beyond so many cells each has its own weights: of independent cells these say the same.
-    monkeypatch.setattr(reweighing, "MAX_CELLS", CELLS - 1)
-    apart = result.reweigh(trace, summaries, cells, var_name="distribution", random_seed=5)
-    assert apart.attrs["k_hat"] < 0.7 and apart.attrs["checked"].startswith("Each cell has its own weights")
-    mean = apart["posterior"]["distribution"].mean(["chain", "draw"]).values
-    known = tree["summary"].sel(target="distribution")
-    assert (np.abs(mean - known["mean"].values) < 0.15 * known["sd"].values).all()
     whole = pilot_run(cells, prior, draws=2000, random_seed=7, **settings)
     one, other = (part["summary"].sel(target="distribution") for part in (tree, whole))
     # Both sides come from weighted draws, of which so many are effective.

@@ -246,6 +246,16 @@ def _chain_diagnostics(draws):
     return out
 
 
+def chain_numbers(draws) -> tuple[float, float]:
+    """Return (largest R-hat, least effective sample size of bulk and tails) of draws (chains, draws, k).
+
+    Those of a summary; nan where none of the draws varies.
+    """
+    found = _chain_diagnostics(draws)
+    ess = np.fmin.reduce([*found["ess_bulk"], *found["ess_tail"]])
+    return float(np.fmax.reduce(found["r_hat"])), float(ess)
+
+
 def least_effective(draws) -> float:
     """Return the least effective sample size (bulk) of draws (chains, draws, k); nan where one of them never varied."""
     from arviz_stats.base import array_stats

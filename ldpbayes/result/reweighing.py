@@ -9,9 +9,6 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.result.attaching import _draws
 
-#: The log of a joint weight varies more with every cell: beyond so many, each cell has its own weights.
-MAX_CELLS = 600
-
 
 def repilot(trace: xr.DataTree, cells: Cells, *, var_name: str = "p") -> Cells:
     """Return the likelihoods of all cells expanded at the mean and the variances of P in a trace.
@@ -46,8 +43,9 @@ def reweigh(
     """Return draws made on summaries as draws under the full likelihood, resampled with Pareto-smoothed weights.
 
     The log weight of a draw is Σ_c (ℓ_c(p_c) − s_c(p_c)), ℓ_c the log-likelihood of the reports of cell c and s_c that of
-    its summary. All unknowns of a draw are kept together. Beyond MAX_CELLS cells the sum varies too much: then the draws of
-    P in each cell are resampled by the weights of that cell alone, and all other unknowns stay as they were drawn.
+    its summary. All unknowns of a draw are kept together, so that what cells share, and how they hang together, is as the
+    reports have it. With every cell the sum varies more: where it varies too much the draws are refused, and
+    ``fit(cells, prior)`` samples on better summaries, or on the reports of the cells that need it.
 
     Parameters
     ----------
@@ -73,7 +71,7 @@ def reweigh(
     ArgumentError
         Where the trace has no such variable, or it does not fit the cells.
     InfeasibleError
-        Where the weights cannot be trusted: of all cells, or beyond MAX_CELLS those of a cell.
+        Where the weights cannot be trusted.
 
     References
     ----------
@@ -89,15 +87,13 @@ def reweigh(
     log_ratios = np.empty((len(flat), len(cells)))
     for c, (full, short) in enumerate(zip(cells.likelihoods, summaries.likelihoods, strict=True)):
         p = np.ascontiguousarray(flat[:, c].T)
-        log_ratios[:, c] = full.log_likelihood(p) - np.array([short.log_likelihood(q) for q in p.T])
-    if len(cells) > MAX_CELLS:
-        return _cell_by_cell(trace, cells, draws, log_ratios, var_name, rng)
+        log_ratios[:, c] = full.log_likelihood(p) - short.log_likelihood(p)
     log_ratio = log_ratios.sum(axis=1)
     found = weigh(flat.reshape(len(flat), -1), log_ratio)
     if not found.verdict.accepted:
         raise InfeasibleError(
             f"The weights of these draws cannot be trusted: {found.verdict.problem}. Expand again with repilot and sample "
-            "again, or observe the reports themselves."
+            "again, observe the reports themselves, or let fit sample all cells under a prior over them."
         )
     chosen = rng.permutation(resample(found.weight, rng))
     shape = draws.shape[:2]
@@ -112,34 +108,6 @@ def reweigh(
         "effective_draws": found.effective_sample,
         "shift_by_weights": found.shift,
         "checked": found.verdict.checked,
-    }
-    return tree
-
-
-def _cell_by_cell(trace, cells, draws, log_ratios, var_name, rng):
-    """Return the draws with those of each cell resampled by its own weights."""
-    chains, length = draws.shape[:2]
-    flat = draws.reshape(chains * length, *draws.shape[2:])
-    mended, every = np.empty_like(flat), []
-    for c, label in enumerate(cells.labels):
-        found = weigh(flat[:, c], log_ratios[:, c])
-        if not found.verdict.accepted:
-            raise InfeasibleError(
-                f"The weights of the draws of cell {label} cannot be trusted: {found.verdict.problem}. Expand again with "
-                "repilot and sample again, or observe the reports themselves."
-            )
-        mended[:, c] = flat[rng.permutation(resample(found.weight, rng)), c]
-        every.append(found)
-    names = [name for name, values in trace["posterior"].data_vars.items() if values.dims[:2] == ("chain", "draw")]
-    data = {name: trace["posterior"][name] for name in names}
-    data[var_name] = data[var_name].copy(data=mended.reshape(draws.shape))
-    tree = xr.DataTree.from_dict({"posterior": xr.Dataset(data)})
-    worst = max(every, key=lambda found: found.k_hat)
-    tree.attrs |= {
-        "k_hat": worst.k_hat,
-        "effective_draws": min(found.effective_sample for found in every),
-        "shift_by_weights": max(found.shift for found in every),
-        "checked": f"Each cell has its own weights; the worst of all cells: {worst.verdict.checked}",
     }
     return tree
 

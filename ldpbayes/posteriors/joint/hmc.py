@@ -96,7 +96,13 @@ class Rotating(AbstractSampled):
             trouble = f"trajectories of {MAX_STEPS} steps would seldom be accepted"
             run = moved(density, chains, MAX_STEPS, TRIED, rng)
         u, stats = run
-        return target.unbent(coordinates.of(u)), stats, {"trajectory_steps": int(stats["n_steps"][0, 0])}, trouble
+        steps = int(stats["n_steps"][0, 0])
+
+        def go_on(number):
+            more, held = moved(density, chains, steps, number, rng)
+            return target.unbent(coordinates.of(more)), held
+
+        return target.unbent(coordinates.of(u)), stats, {"trajectory_steps": steps}, trouble, go_on
 
 
 def sampled(density, chains, steps, draws, rng, watch):

@@ -60,7 +60,17 @@ class Whitened(AbstractSampled):
             settings |= {"tune": max(settings["tune"], self.tune)}
             more = {"target_accept_used": CAREFUL}
             u, stats = sample_in(target, coordinates, rng, target_accept=CAREFUL, start=start, watch=watch, **settings)
-        return coordinates.of(u), stats, more, ""
+        settings |= {"target_accept": more.get("target_accept_used", self.target_accept), "watch": watch}
+        ends = u[:, -1]
+
+        def go_on(number):
+            nonlocal ends
+            again = settings | {"start": ends, "draws": number, "tune": TUNE}
+            found, held = sample_in(target, coordinates, rng, **again)
+            ends = found[:, -1]
+            return coordinates.of(found), held
+
+        return coordinates.of(u), stats, more, "", go_on
 
 
 def sample_in(target, coordinates, rng, *, start, **settings):

@@ -11,10 +11,10 @@ from ldpbayes.inference.importance import weigh, within_chains
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Plan, Refusal, Sample
-from ldpbayes.posteriors.diagnostics import MAX_DIAGNOSED, mcse_of_mean
+from ldpbayes.posteriors.diagnostics import MAX_DIAGNOSED, chain_numbers, mcse_of_mean
 from ldpbayes.posteriors.joint.base import AbstractJoint
 from ldpbayes.posteriors.joint.bending import Bend
-from ldpbayes.posteriors.joint.forms import Forms, entries, expand, log_weights
+from ldpbayes.posteriors.joint.forms import Forms, entries, expand, improved, log_weights
 
 #: Cells with at most so many entries (distinct reports × categories) in all keep their rows: a gradient visits them all.
 FEW_ENTRIES = 60_000
@@ -22,11 +22,12 @@ FEW_ENTRIES = 60_000
 MAX_ENTRIES = 2**25
 #: Spread of the first expansion, as a share of the pooled mean.
 FIRST_SPREAD = 0.3
-#: The log of a joint weight varies more with every cell: beyond so many, each cell has its own weights.
-MAX_JOINT = 600
-#: Rounds in which cells whose weights are rejected enter with their rows instead; a joint weight may keep this variance of
-#: its log from the cells that stay summaries.
-ROUNDS, LEFT = 3, 0.1
+#: Rounds in which stand-ins are improved, and cells that they do not fit enter with their rows instead; a joint weight may
+#: keep this variance of its log from the cells that stay summaries, and that much from any of them: one cell's part has a
+#: heavy tail, the sum of many has not.
+ROUNDS, LEFT, ALONE = 3, 0.5, 0.05
+#: Times that a sampler goes on where its draws are too few.
+LONGER = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +110,9 @@ class AbstractSampled(AbstractJoint):
 
     Separable reports and few distinct ones enter as they are. Other cells are expanded at their pooled mean p̄ with
     variances (0.3 p̄)², and again at the means and variances of two rough posteriors; the draws are weighted by full
-    likelihood over summary. Beyond MAX_JOINT cells every cell has its own weights. Where weights are rejected, the cells
-    whose summaries are to blame enter with their rows, and all cells are sampled again; where that does not help, with all
-    rows.
+    likelihood over summary. A weight belongs to a draw of all unknowns, so that what cells share stays with them. Where
+    weights are rejected, the draws improve the stand-ins, the cells that these fit worst enter with their rows, and all
+    cells are sampled again; where that does not help, with all rows. A run whose draws are too few goes on.
     """
 
     form: str
@@ -127,7 +128,10 @@ class AbstractSampled(AbstractJoint):
 
     @abc.abstractmethod
     def _last(self, target, pilot, rng, watch):
-        """Return (unknowns (chains, draws, u), statistics, facts, why they cannot be trusted or "") of the last run."""
+        """Return (unknowns (chains, draws, u), statistics, facts, why they cannot be trusted or "", how to go on).
+
+        The last is a callable: draws of each chain → (unknowns, statistics), from where the run ended.
+        """
 
     def prepare(self, problem):
         size = entries(problem.likelihoods)
@@ -154,8 +158,41 @@ class AbstractSampled(AbstractJoint):
         prior = problem.prior
         target = Target(prior, Forms.of(problem.likelihoods), len(problem.cells))
         pilot = self._pilot(target, np.zeros((1, prior.n_unknowns)), rng)
-        z, stats, more, trouble = self._last(target, pilot, rng, watch)
+        z, stats, more, trouble = self._enough(problem, target, pilot, rng, watch)
         return _doubted(self._sample(problem, z, stats, facts | more | {"form": "reports"}), trouble)
+
+    def _enough(self, problem, target, pilot, rng, watch):
+        """Return (unknowns, statistics, facts, trouble) of the last run, which goes on where its draws are too few.
+
+        Of a longer run every second draw is kept, or every third, and so on: as many as were asked for.
+        """
+        z, stats, facts, trouble, go_on = self._last(target, pilot, rng, watch)
+        for _ in range(LONGER):
+            judged = self._judged(problem, z, stats)
+            if trouble or watch.interrupted or judged.next != "more":
+                break
+            length, times = z.shape[1], judged.times
+            runs = [_every(times, 0, z, stats)]
+            with watch.keeping(lambda: True):
+                for piece in range(1, times):
+                    more, held = go_on(length)
+                    if watch.interrupted:
+                        break
+                    runs.append(_every(times, piece * length, more, held))
+            if watch.interrupted:
+                break
+            z = np.concatenate([run for run, _ in runs], axis=1)
+            stats = {name: np.concatenate([held[name] for _, held in runs], axis=1) for name in stats}
+            facts = facts | {"thinned": facts.get("thinned", 1) * judged.times}
+        return z, stats, facts, trouble
+
+    def _judged(self, problem, z, stats):
+        """Return the Verdict on unknowns (chains, draws, u) by what a result shows of them."""
+        sample = self._sample(problem, z, stats, {})
+        arrays = [sample.distribution, *(values for _, values in sample.variables.values())]
+        found = [chain_numbers(one.reshape(*z.shape[:2], -1)) for one in arrays]
+        r_hat, ess = np.fmax.reduce([one[0] for one in found]), np.fmin.reduce([one[1] for one in found])
+        return verdict.of_chains(float(r_hat), float(ess), int(np.sum(stats.get("diverging", 0))))
 
     def _on_summaries(self, problem, rng, watch, size):
         prior, likelihoods = problem.prior, problem.likelihoods
@@ -174,32 +211,30 @@ class AbstractSampled(AbstractJoint):
         rounds = 0
         while True:
             target = Target(prior, Forms.of(likelihoods, summaries), len(problem.cells))
-            z, stats, facts, trouble = self._last(target, z, rng, watch)
+            z, stats, facts, trouble = self._enough(problem, target, z, rng, watch)
             facts = facts | {"form": "summaries"} | ({"cells_on_rows": len(kept)} if kept else {})
             if trouble:
                 return _doubted(self._sample(problem, z, stats, facts), trouble)
-            sample, blamed = self._weighted(problem, z, stats, facts, summaries, rng)
+            sample, better, blamed = self._weighted(problem, z, stats, facts, summaries, rng)
             held = entries([likelihoods[c] for c in blamed | kept])
             if kept and not sample.rejected:
                 checked = f"{sample.verdict.checked} {_entered(len(kept), len(likelihoods))}"
                 sample = replace(sample, verdict=replace(sample.verdict, checked=checked))
             rounds += 1
-            again = blamed and rounds < ROUNDS and held <= max(FEW_ENTRIES, size / 4)
+            again = rounds < ROUNDS and held <= max(FEW_ENTRIES, size / 4)
             if not (sample.rejected and again) or self.form == "summary" or watch.interrupted:
                 return sample
             kept |= blamed
-            summaries = [None if c in blamed else one for c, one in enumerate(summaries)]
+            summaries = [None if c in blamed else one for c, one in enumerate(better)]
             z = z.reshape(-1, z.shape[-1])
 
     def _weighted(self, problem, z, stats, facts, summaries, rng):
-        """Return (the Sample of draws on summaries, resampled within each chain by their weights, cells to blame)."""
+        """Return (the Sample of draws on summaries, resampled within each chain by weights, better ones, cells to blame)."""
         chains, length = z.shape[:2]
         whole = self._sample(problem, z, stats, facts)
         p = whole.distribution.reshape(chains * length, *problem.prior.shape)
         logs = log_weights(problem.likelihoods, summaries, p)
         places = [c for c, one in enumerate(summaries) if one is not None]
-        if len(places) > MAX_JOINT:
-            return _each_cell(whole, p, logs, places, rng)
         found = weigh(p.reshape(len(p), -1), logs.sum(axis=1))
         weight = found.weight.reshape(chains, length)
         pick = within_chains(weight, rng)
@@ -215,7 +250,10 @@ class AbstractSampled(AbstractJoint):
             facts=dict(whole.facts)
             | {"k_hat": found.k_hat, "shift_by_weights": found.shift, "weights_effective": found.effective_sample},
         )
-        return sample, _widest(logs, places)
+        if found.verdict.accepted:
+            return sample, summaries, set()
+        better, left = improved(summaries, logs, p)
+        return sample, better, _widest(left, places)
 
     def _sample(self, problem, z, stats, facts):
         chains, length = z.shape[:2]
@@ -227,6 +265,12 @@ class AbstractSampled(AbstractJoint):
         }
         draws = p.reshape(chains, length, *p.shape[1:])
         return Sample(draws, independent=False, stats=stats, facts=facts, variables=variables)
+
+
+def _every(times, before, z, stats):
+    """Return the draws of a piece of a run, and their statistics, thinned; so many draws came before it."""
+    chosen = slice((times - 1 - before) % times, None, times)
+    return z[:, chosen], {name: values[:, chosen] for name, values in stats.items()}
 
 
 def pooled_mean(likelihoods):
@@ -244,43 +288,17 @@ def _doubted(sample, trouble):
 
 
 def _widest(logs, places):
-    """Return the fewest cells without which the log of the joint weight has a variance of at most LEFT."""
+    """Return the cells to blame for a joint weight: those that vary much alone, and the fewest beyond which LEFT is left."""
     variance = logs.var(axis=0)
     order = np.argsort(-variance)
     left = variance.sum() - np.cumsum(variance[order])
-    return {places[k] for k in order[: int(np.argmax(left <= LEFT)) + 1]} if variance.sum() > LEFT else set()
+    fewest = int(np.argmax(left <= LEFT)) + 1 if variance.sum() > LEFT else 0
+    return {places[k] for k in order[: max(fewest, int((variance > ALONE).sum()))]}
 
 
 def _entered(kept, cells):
     """Return the sentence about the cells that entered with their reports."""
     return f"{kept} of the {cells} cells entered with their reports as they are."
-
-
-def _each_cell(whole, p, logs, places, rng):
-    """Return (the Sample with the draws of every cell resampled by its own weights, the cells whose weights are rejected).
-
-    What the prior knows of a cell, such as its effect, goes with its draws; unknowns that cells share stay as they are.
-    """
-    draws, variables = whole.distribution.copy(), {name: (dims, v.copy()) for name, (dims, v) in whole.variables.items()}
-    chains, length = draws.shape[:2]
-    each = [weigh(p[:, c], logs[:, k]) for k, c in enumerate(places)]
-    for c, found in zip(places, each, strict=True):
-        pick = within_chains(found.weight.reshape(chains, length), rng)
-        draws[:, :, c] = whole.distribution[(*pick, c)]
-        for dims, values in variables.values():
-            if dims[:1] == ("cell",):
-                values[:, :, c] = values[(*pick, c)]
-    rejected = {c: found for c, found in zip(places, each, strict=True) if not found.verdict.accepted}
-    worst = max(rejected.values() or each, key=lambda found: found.k_hat)
-    facts = {
-        "k_hat": worst.k_hat,
-        "shift_by_weights": max(found.shift for found in each),
-        "weights_effective": min(found.effective_sample for found in each),
-        "weights": "each cell has its own",
-    }
-    judged = verdict.together(found.verdict for found in sorted(each, key=lambda found: found.effective_sample))
-    found = {"distribution": draws, "variables": variables, "verdict": judged}
-    return replace(whole, facts=dict(whole.facts) | facts, **found), set(rejected)
 
 
 def of_chains(values, weight):
