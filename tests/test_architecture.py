@@ -44,17 +44,15 @@ BUILT_ON = {
     "estimators.confidence": {"estimators.mle"},
     "theory.planning": {"theory.risk", "theory.bounds"},
     "theory.prospects": {"theory.planning"},
-    "posteriors.nuts": {"posteriors.surrogate"},
     "posteriors.evidence": {"posteriors.exact", "posteriors.surrogate", "posteriors.walk"},
-    "posteriors.expansion": {
+    "posteriors.expansion": {"posteriors.surrogate"},
+    "posteriors.summary": {
+        "posteriors.expansion",
         "posteriors.laplace",
         "posteriors.mixture",
-        "posteriors.surrogate",
         "posteriors.walk",
     },
-    "posteriors.laplace": {"posteriors.surrogate"},
-    "posteriors.loglinear": {"posteriors.surrogate"},
-    "posteriors.joint.laplace": {"posteriors.laplace", "posteriors.surrogate"},
+    "posteriors.joint.laplace": {"posteriors.laplace"},
     "posteriors.joint.sampled": {"posteriors.surrogate"},
     "posteriors.many": {
         "posteriors.exact",
@@ -64,8 +62,8 @@ BUILT_ON = {
         "posteriors.surrogate",
     },
     "posteriors.mixing": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
-    "posteriors.mixture": {"posteriors.mixing"},
-    "posteriors.shared": {"posteriors.expansion", "posteriors.mixing", "posteriors.mixture", "posteriors.surrogate"},
+    "posteriors.mixture": {"posteriors.expansion", "posteriors.mixing"},
+    "posteriors.shared": {"posteriors.expansion", "posteriors.mixing", "posteriors.mixture"},
     "posteriors.walk": {"posteriors._walk_kernels", "posteriors.surrogate"},
 }
 HOMES = {

@@ -12,10 +12,10 @@ from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product import PowerFactors
 from ldpbayes.posteriors.conditioned_product.batched import Batch, batch, saddle_quantiles
 from ldpbayes.posteriors.exact import moments_of, padded, singling
-from ldpbayes.posteriors.expansion import Expansion, accuracy, of_rows, refusal
+from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal
 from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.mixing import integrals_of, key_of, mixed_ends, mixed_moments, server_of
-from ldpbayes.posteriors.mixture import ends_of, facts_of, nodes_of
+from ldpbayes.posteriors.mixing import integrals_of, key_of, mixed_ends, server_of
+from ldpbayes.posteriors.mixture import ends_of, mixture_moments
 from ldpbayes.posteriors.surrogate import GaussianFactors
 from ldpbayes.priors.base import Nodes
 
@@ -323,7 +323,7 @@ def refuse_long(collection):
         )
 
 
-def _mixed_one(problem, levels, asked):
+def _mixed_one(problem, levels):
     """Return (entries of ``exact``, attrs, what was checked) of one collection under a mixture of Dirichlet priors.
 
     Raises
@@ -331,35 +331,23 @@ def _mixed_one(problem, levels, asked):
     InfeasibleError
         Where expansions may be off by more than a tenth of a posterior sd.
     """
-    mixture, server = problem.prior.mixture(), server_of(problem, 2)
-    nodes, factor = nodes_of(mixture, server, problem.n_categories)
-    entries = mixed_moments(nodes, *server.moments(nodes.priors), problem.n_users)
-    facts, text = facts_of(mixture, nodes, factor), ""
-    if not server.exact:
-        middle = np.exp(nodes.weights @ np.log([one.concentrations() for one in nodes.priors]))
-        own = Expansion(problem.likelihood, middle) if problem.rows is None else None
-        own, found = (own, own.accuracy) if own is not None else of_rows(problem.rows, middle)
-        if found.problem:
-            raise InfeasibleError(_too_far(problem, own.summary, found, asked))
-        facts, text = facts | found.facts(), f" {found.sentence}"
-    kind = "Exact" if server.exact else "Expansions, of second order in the saddle point,"
-    text = f"{kind} at {nodes.values.size} values of the hyperparameter; no draws were made.{text}"
-    centre, sd = entries["distribution_mean"], entries["distribution_sd"]
-    ends = mixed_ends(nodes, server, centre, sd, levels)
-    entries |= {"distribution_lower": ends[0], "distribution_upper": ends[1], "log_evidence": np.array(nodes.log_evidence)}
+    mixture = problem.prior.mixture()
+    found = mixture_moments(problem, mixture, server_of(problem, 2))
+    nodes, facts = found.nodes, dict(found.facts)
+    ends = mixed_ends(nodes, found.server, found.mean, found.sd, levels)
+    entries = {
+        "distribution_mean": found.mean,
+        "distribution_sd": found.sd,
+        "distribution_lower": ends[0],
+        "distribution_upper": ends[1],
+        "frequency_mean": found.frequency_mean,
+        "frequency_sd": found.frequency_sd,
+        "log_evidence": np.array(found.log_evidence),
+    }
     low, high = ends_of(mixture, nodes, levels[1] - levels[0])
+    factor = found.log_bayes_factor_jeffreys
     facts["bayes_factors"] = f"Log Bayes factor against the Jeffreys prior: {factor:+.2f} (above 0: favoured)."
-    return entries, facts | {f"{mixture.parameter}_lower": low, f"{mixture.parameter}_upper": high}, text
-
-
-def _too_far(problem, summary, found, asked):
-    """Return the sentence that refuses moments without draws, where they were asked for or come from the size."""
-    if problem.rows is None or not asked:
-        return refusal(summary, found)
-    return (
-        f"Moments without draws come here from an expansion of the log-likelihood of {problem.n_users:,} reports, which is "
-        f"not accurate enough: {found.problem}. Leave out draws=0: draws are weighted by the likelihood itself."
-    )
+    return entries, facts | {f"{mixture.parameter}_lower": low, f"{mixture.parameter}_upper": high}, found.checked
 
 
 def fit_one(problem, run: dict, settings: dict, method: str = "auto"):
@@ -399,7 +387,7 @@ def fit_one(problem, run: dict, settings: dict, method: str = "auto"):
     if asked == "mixture" and alpha is not None:
         raise InfeasibleError("The method mixture is for priors that mix Dirichlet priors, such as learnt.")
     if alpha is None:
-        entries, facts, checked = _mixed_one(problem, levels, settings.get("draws") == 0)
+        entries, facts, checked = _mixed_one(problem, levels)
         method = "mixture"
     elif asked != "summary" and form is not None and (form.slope >= 0).all():
         found, method = moments_of(form, alpha, problem.n_users), "exact"
@@ -415,13 +403,7 @@ def fit_one(problem, run: dict, settings: dict, method: str = "auto"):
                 f"categories, got {problem.n_categories:,}."
             )
         method = "summary"
-        if problem.rows is None:
-            own = Expansion(problem.likelihood, alpha)
-            found = own.accuracy
-        else:
-            own, found = of_rows(problem.rows, alpha)
-        if found.problem:
-            raise InfeasibleError(_too_far(problem, own.summary, found, settings.get("draws") == 0))
+        own, found = checked_expansion(problem.likelihood, alpha)
         engine, log_scale = own.exact() if problem.n_categories <= MAX_LINE else (None, own.log_scale)
         if engine is not None:
             mean, variance, log_evidence = engine.mean, engine.variance, engine.log_evidence

@@ -1,14 +1,16 @@
 """Priors that are one-parameter mixtures of Dirichlet priors: conjugate answers, mixed by what the reports say of each."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample
+from ldpbayes.posteriors.expansion import checked_expansion
 from ldpbayes.posteriors.mixing import mixed_moments, server_of, shares
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.base import AbstractMixture, Nodes
@@ -31,6 +33,13 @@ class MixtureMoments:
         Its difference to the log-evidence under Jeffreys' prior.
     nodes : Nodes
         Values of the hyperparameter with their posterior weights.
+    mixture : AbstractMixture
+    server : one of the servers of posteriors.mixing
+        What gave the posteriors at the nodes.
+    checked : str
+        Where they come from, and how far they can be off.
+    facts : mapping
+        Attrs of a result.
     """
 
     mean: np.ndarray
@@ -41,6 +50,9 @@ class MixtureMoments:
     log_bayes_factor_jeffreys: float
     nodes: Nodes
     mixture: AbstractMixture = field(repr=False)
+    server: Any = field(repr=False)
+    checked: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def variance(self) -> np.ndarray:
@@ -95,32 +107,20 @@ class Mixture(AbstractPosterior):
         """Return MixtureMoments: mean and sd of P and F, the evidence and the hyperparameter, without draws.
 
         Exact up to the quadrature for reports that single out one category each and for a few categories. For all others
-        the moments are those of the surrogate, which expands the log-likelihood at their mean; only draws are weighted by
-        the true likelihood.
+        the moments are those of an expansion of the log-likelihood at their mean, which is checked; only draws are weighted
+        by the true likelihood.
 
         Raises
         ------
         InfeasibleError
-            Where the prior is no mixture.
+            Where the prior is no mixture, or the expansion may be off by more than a tenth of a posterior sd.
         """
         problem = Problem.of(collection, prior)
         plan = self.plan(problem)
         if not plan.feasible:
             raise InfeasibleError(plan.reason)
         _, mixture, server = plan.state  # type: ignore[union-attr]  # a Refusal is not feasible
-        nodes, factor = nodes_of(mixture, server, problem.n_categories)
-        means, variances = server.moments(nodes.priors)
-        known = mixed_moments(nodes, means, variances, problem.n_users)
-        return MixtureMoments(
-            known["distribution_mean"],
-            known["distribution_sd"],
-            known["frequency_mean"],
-            known["frequency_sd"],
-            nodes.log_evidence,
-            factor,
-            nodes,
-            mixture,
-        )
+        return mixture_moments(problem, mixture, server)
 
     def run(self, plan, rng, watch):
         problem, mixture, server = plan.state
@@ -142,6 +142,31 @@ class Mixture(AbstractPosterior):
             facts_at=lambda ci_prob: interval_facts(mixture, nodes, ci_prob),
             hyperparameters={mixture.parameter: parameter[:rows].reshape(shape)},
         )
+
+
+def mixture_moments(problem, mixture, server) -> MixtureMoments:
+    """Return MixtureMoments of a problem whose posteriors a server gives; refused where they come from a poor expansion."""
+    nodes, factor = nodes_of(mixture, server, problem.n_categories)
+    facts, text = facts_of(mixture, nodes, factor), ""
+    if not server.exact:  # under the concentrations in the middle of the nodes
+        middle = np.exp(nodes.weights @ np.log([prior.concentrations() for prior in nodes.priors]))
+        _, found = checked_expansion(problem.likelihood, middle)
+        facts, text = facts | found.facts(), f" {found.sentence}"
+    known = mixed_moments(nodes, *server.moments(nodes.priors), problem.n_users)
+    kind = "Exact" if server.exact else "Expansions, of second order in the saddle point,"
+    return MixtureMoments(
+        known["distribution_mean"],
+        known["distribution_sd"],
+        known["frequency_mean"],
+        known["frequency_sd"],
+        nodes.log_evidence,
+        factor,
+        nodes,
+        mixture,
+        server,
+        f"{kind} at {nodes.values.size} values of the hyperparameter; no draws were made.{text}",
+        facts,
+    )
 
 
 def facts_of(mixture, nodes, factor):

@@ -7,13 +7,16 @@ import pathlib
 import numpy as np
 
 from ldpbayes.collections import Collection, Tally
+from ldpbayes.collections.noncompliance import named
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_sub, project_to_simplex, truncate_and_renormalize
-from ldpbayes.fitting import fit
+from ldpbayes.fitting import fit, make_method
 from ldpbayes.posteriors.exact import Exact
+from ldpbayes.posteriors.expansion import checked_expansion
 from ldpbayes.posteriors.frequency import frequency_moments
+from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols.cohort_rr import CohortRR
@@ -87,6 +90,8 @@ def census(name):
 def posterior_moments(collection, prior, rng):
     """Return (mean, variance) of P: exact, else the surrogate's where its weights are good, else the next method's.
 
+    Where respondents may ignore the device, those of P with their shares after it.
+
     Parameters
     ----------
     collection : Collection
@@ -108,9 +113,46 @@ def posterior_moments(collection, prior, rng):
         if found.verdict.accepted:
             mean = found.weight @ found.distribution
             return mean, found.weight @ (found.distribution - mean) ** 2
-    tree = fit(collection, prior, exclude=("surrogate",), estimates=False, random_seed=int(rng.integers(2**31)))
+    seed = int(rng.integers(2**31))
+    if collection.n_laws:  # a fit would give the compliers' P alone
+        tree = make_method("augmentation").posterior(named(collection), prior, random_seed=seed)
+    else:
+        tree = fit(collection, prior, exclude=("surrogate",), estimates=False, random_seed=seed)
     summary = tree["summary"].sel(target="distribution")
     return summary["mean"].values, summary["sd"].values ** 2
+
+
+def expanded_moments(collection, prior, rng):
+    """Return (mean, variance) of P by an expansion of the likelihood; where that may be off, those of posterior_moments.
+
+    Parameters
+    ----------
+    collection : Collection
+    prior : Dirichlet
+    rng : numpy.random.Generator
+    """
+    try:
+        own, _ = checked_expansion(collection.likelihood, prior.alpha)
+    except InfeasibleError:
+        return posterior_moments(collection, prior, rng)
+    return own.proposal.saddle_moments()
+
+
+def learnt_moments(collection, rng):
+    """Return (mean, variance) of P, and mean of F, under the learnt prior: by draws where an expansion may be off.
+
+    Parameters
+    ----------
+    collection : Collection
+    rng : numpy.random.Generator
+    """
+    try:
+        found = Mixture().moments(collection, "learnt")
+        return found.mean, found.variance, found.frequency_mean
+    except InfeasibleError:
+        tree = fit(collection, "learnt", estimates=False, random_seed=int(rng.integers(2**31)))
+    one, users = (tree["summary"].sel(target=target) for target in ("distribution", "frequency"))
+    return one["mean"].values, one["sd"].values ** 2, users["mean"].values
 
 
 def estimate_all(collection, names, prior, rng):

@@ -9,8 +9,7 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.postprocess import ldp_recover, norm_sub
 from ldpbayes.likelihoods import SeparableRows
 from ldpbayes.posteriors.exact import exact_moments
-from ldpbayes.posteriors.surrogate import expand
-from ldpbayes.priors import as_prior
+from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols.respondents import MaximalGain
 from ldpbayes.study import evaluate
 from ldpbayes.study.priors import shares
@@ -96,9 +95,9 @@ def replicate(cell, rng):
         estimates["posterior"] = exact_moments(tally.rows, prior).mean
         estimates["posterior_law"] = exact_moments(mixed_rows(protocol, tally, law, eta), prior).mean
     else:
-        estimates["posterior"] = expand(tally.rows, prior.alpha)[0].saddle_moments()[0]
-        extended = collection.with_noncompliers({"fake": law}).rows
-        mean, variance = expand(extended, np.append(prior.alpha, 1.0))[0].saddle_moments()
+        estimates["posterior"] = evaluate.expanded_moments(collection, prior, rng)[0]
+        extended = collection.with_noncompliers({"fake": law})
+        mean, variance = evaluate.expanded_moments(extended, Dirichlet(np.append(prior.alpha, 1.0)), rng)
         estimates["posterior_law"] = mean[:-1] / (1 - mean[-1])
         learnt["posterior_law", "share"] = mean[-1]
         inside = abs(mean[-1] - m / n) < WIDE * np.sqrt(variance[-1])

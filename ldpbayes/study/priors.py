@@ -11,8 +11,6 @@ from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_cut, norm_sub, power_law
 from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.mixture import Mixture
-from ldpbayes.posteriors.surrogate import expand
 from ldpbayes.posteriors.walk import RandomWalk
 from ldpbayes.priors import as_prior
 from ldpbayes.simulate import population
@@ -70,21 +68,23 @@ def shares(name, n_categories):
     return out
 
 
-def moments(collection, name):
+def moments(collection, name, rng=0):
     """Return (mean, variance) of P under a prior by its name.
 
-    Exact where every report singles out one category; elsewhere those of the surrogate about its own mean. Only the smooth
-    prior needs draws.
+    Exact where every report singles out one category; elsewhere those of an expansion about its own mean, or of draws where
+    that may be off. The smooth prior always needs draws.
 
     Parameters
     ----------
     collection : Collection
     name : str
         A name of PRIORS, or "smooth".
+    rng : numpy.random.Generator or int
+        Of the draws.
     """
+    rng = np.random.default_rng(rng)
     if name == "learnt":
-        found = Mixture().moments(collection, name)
-        return found.mean, found.variance
+        return evaluate.learnt_moments(collection, rng)[:2]
     if name == "smooth":
         found = SMOOTH.moments(collection, name)
         return found.mean, found.sd**2
@@ -92,7 +92,7 @@ def moments(collection, name):
     try:
         found = Exact().moments(collection, prior)
     except InfeasibleError:
-        return expand(collection.rows, prior.alpha)[0].saddle_moments()
+        return evaluate.expanded_moments(collection, prior, rng)
     return found.mean, found.variance
 
 
@@ -155,7 +155,7 @@ def replicate(cell, rng, estimators=None):
     found, inside = {}, {}
     for prior in (*PRIORS, *(["smooth"] if name in ORDERED else [])):
         if estimators is None or prior in estimators:
-            found[prior], variance = moments(collection, prior)
+            found[prior], variance = moments(collection, prior, rng)
             inside |= {(prior, metric): value for metric, value in covered(p, found[prior], variance).items()}
     if estimators is None or not {*estimators} <= {*PRIORS, "smooth"}:
         oracle = Oracle()(collection)

@@ -9,8 +9,6 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.mixture import Mixture
-from ldpbayes.posteriors.surrogate import expand
 from ldpbayes.priors import as_prior
 from ldpbayes.simulate import population
 from ldpbayes.study import evaluate
@@ -162,9 +160,9 @@ def _of_reports(cell, true_counts, rng, projection):
             one |= {(BASE, "distribution"): mean, (BASE, "frequency"): frequency_moments(mean, variance, prior.alpha, n)[0]}
             spread.setdefault(BASE, []).append(variance)
         if part == "learnt":
-            found = Mixture().moments(collection, "learnt")
-            one |= {("learnt", "distribution"): found.mean, ("learnt", "frequency"): found.frequency_mean}
-            spread.setdefault("learnt", []).append(found.variance)
+            mean, variance, frequency = evaluate.learnt_moments(collection, rng)
+            one |= {("learnt", "distribution"): mean, ("learnt", "frequency"): frequency}
+            spread.setdefault("learnt", []).append(variance)
         for key, value in one.items():
             estimates.setdefault(key, []).append(value)
     estimates = {key: np.stack(values) for key, values in estimates.items()}
@@ -189,7 +187,7 @@ def _channel(protocol):
 
 
 def _moments(collection, epsilon, prior, rng):
-    """Return (mean, variance) of P: exact for two categories, of few weighted by the true likelihood, else expanded."""
+    """Return (mean, variance) of P: exact for two categories, weighted by the likelihood for few, else by an expansion."""
     if collection.n_categories == 2:
         # A report names one of the two, or says nothing: what is left is that of GRR.
         first, second = collection.rows.dense().T
@@ -199,12 +197,8 @@ def _moments(collection, epsilon, prior, rng):
         mean, variance, _ = vectorised.grr_posterior(np.array([tallies]), epsilon, prior.alpha[0])
         return mean[0], variance[0]
     if 2 < collection.n_categories <= 16:
-        with np.errstate(over="ignore"):
-            found = evaluate.SURROGATE.weighted(collection, prior, random_seed=rng)
-        if found.verdict.accepted:
-            mean = found.weight @ found.distribution
-            return mean, found.weight @ (found.distribution - mean) ** 2
-    return expand(collection.rows, prior.alpha)[0].saddle_moments()
+        return evaluate.posterior_moments(collection, prior, rng)
+    return evaluate.expanded_moments(collection, prior, rng)
 
 
 # ---- Lopuhaä-Zwakenberg et al. (2020) ------------------------------------------------------------------------------------
@@ -351,10 +345,10 @@ def _hashed_reports(cell, rng):
     collection = Collection(evaluate.labels(cell["n_categories"]), Tally(protocol, *protocol.simulate(true_counts[0], rng)))
     oracle = protocol.least_squares(collection.rows) if cell["protocol"] != "subset" else Oracle()(collection).distribution
     mle = MLE(tolerance=1e-4)(collection).distribution
-    mean = expand(collection.rows, as_prior("jeffreys", p.size).alpha)[0].saddle_moments()[0]
-    learnt = Mixture().moments(collection, "learnt")
+    mean = evaluate.expanded_moments(collection, as_prior("jeffreys", p.size), rng)[0]
+    learnt = evaluate.learnt_moments(collection, rng)[0]
     found = {("projected", None): vectorised.project(oracle[None]), ("mle", None): mle[None], (BASE, None): mean[None]}
-    found["learnt", None] = learnt.mean[None]
+    found["learnt", None] = learnt[None]
     found["no_privacy", None] = true_counts / true_counts.sum()
     return vectorised.losses_of(found, {"distribution": p})
 
