@@ -27,8 +27,8 @@ test: $(VENV)/.ready  ## Run the tests (the slow calibrations and notebooks have
 test-portable: $(VENV)/.ready  ## Run the tests that compare numbers under the narrowest instruction set that can be forced (x86 only).
 	$(BIN)/python tools/portable.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-fuzz: $(VENV)/.ready  ## Read many mutated files (FUZZ_EXAMPLES of them; 20,000 where not set).
-	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest tests/test_fuzz.py
+fuzz: $(VENV)/.ready  ## Read many mutated files (FUZZ_EXAMPLES, 20,000 where not set), and make every malformed call.
+	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest tests/test_fuzz.py tests/test_malformed.py
 
 # Studies of the papers, the most informative first; MINUTES=10 gives each of them ten minutes.
 STUDIES := privacy tradeoff risk populations subset cohorts decoders

@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.model import build_model, observe
     from ldpbayes.outcomes import PrivateGroups, by_private_group
     from ldpbayes.outcomes.mixture import observe_mixture
-    from ldpbayes.pages import show  # type: ignore[no-redef]  # a function and its module have one name
+    from ldpbayes.pages import show
     from ldpbayes.posteriors.augmentation import Augmentation
     from ldpbayes.posteriors.exact import Exact
     from ldpbayes.posteriors.laplace import Laplace

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ldpbayes import checks
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesError, LDPBayesWarning, listed, shown
 from ldpbayes.fitting import fit
@@ -107,6 +108,7 @@ def associate(
     ('advice', 'doping')
     """
     random_seed = seed(random_seed)
+    checks.text(separator, "separator", empty=False)
     if reports is None:
         collection = read_collection(data) if isinstance(data, (str, os.PathLike)) else as_collection(data)
         if protocols is not None or categories is not None or count is not None:
@@ -170,8 +172,8 @@ def attributes_in(collection: Collection, names: Sequence[str] | None = None, se
         )
     if names is None:
         names = _derived_names(collection, levels, separator) or [chr(65 + k) if d <= 26 else f"A{k + 1}" for k in range(d)]
-    names = list(names)
-    if len(names) != d or len(set(names)) != d or not all(isinstance(name, str) and name for name in names):
+    names = checks.labels(names, "names", f"{d} different texts, one for each attribute")
+    if len(names) != d or len(set(names)) != d or not all(names):
         raise ArgumentError(f"names must be {d} different texts, one for each attribute, got {shown(names)}.")
     _check_names(names)
     return dict(zip(names, levels, strict=True))
@@ -203,12 +205,14 @@ def _from_frame(frame, reports, protocols, categories, count, separator):
     if not isinstance(protocols, Mapping) or set(protocols) != set(reports):
         raise ArgumentError(f"protocols must map each of {listed(reports)} to a protocol.")
     _check_names(reports)
-    if categories is not None and set(categories) != set(reports):
+    if categories is not None and (not isinstance(categories, Mapping) or set(categories) != set(reports)):
         raise ArgumentError(f"categories must map each of {listed(reports)} to its levels.")
     factors = [protocols[name] for name in reports]
     protocol = Attributes(tuple(factors), separator)
     levels = [
-        tuple(map(str, range(factor.n_categories))) if categories is None else tuple(categories[name])
+        tuple(map(str, range(factor.n_categories)))
+        if categories is None
+        else checks.labels(categories[name], f"categories of {name}")
         for name, factor in zip(reports, factors, strict=True)
     ]
     for name, factor, own in zip(reports, factors, levels, strict=True):

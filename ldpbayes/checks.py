@@ -1,10 +1,15 @@
 """Validators: each returns the cleaned value or raises an ArgumentError that states the rule, the value and the remedy."""
 
+import contextlib
+import decimal
 import difflib
+import functools
+import inspect
 import math
 import numbers
-from collections.abc import Collection
-from typing import cast
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +28,12 @@ MAX_COUNT = 10**12
 
 #: Categories of one collection; draws of more would not fit in memory.
 MAX_CATEGORIES = 2**22
+
+#: Intervals have at least this probability, and leave out at least as much.
+MIN_LEVEL = 1e-9
+
+#: Positive numbers have squares, and are divisors of squares, in double precision.
+LARGEST = 1e150
 
 #: Seeds stay below this: NetCDF stores no larger integer.
 MAX_SEED = 2**63
@@ -159,11 +170,21 @@ def probability(value: object, name: str, *, open_low: bool = False, open_high: 
     return number
 
 
+def level(value: object, name: str = "ci_prob") -> float:
+    """Return the probability of an interval: not so near to 0 or 1 that its ends are lost in rounding."""
+    number = probability(value, name, open_low=True, open_high=True)
+    if not MIN_LEVEL <= number <= 1 - MIN_LEVEL:
+        raise ArgumentError(f"{name} must be from {MIN_LEVEL:g} to 1 - {MIN_LEVEL:g}, got {shown(value)}.")
+    return number
+
+
 def positive(value: object, name: str) -> float:
-    """Return a finite float above zero."""
+    """Return a finite float above zero, whose square and its inverse are finite too."""
     number = real(value, name, "a finite number above 0")
     if not (number > 0 and math.isfinite(number)):
         raise ArgumentError(f"{name} must be a finite number above 0, got {shown(value)}.")
+    if not 1 / LARGEST <= number <= LARGEST:
+        raise ArgumentError(f"{name} must be from {1 / LARGEST:g} to {LARGEST:g}, got {shown(value)}.")
     return number
 
 
@@ -187,11 +208,20 @@ def choice[T](value: T, name: str, options: Collection) -> T:
     ArgumentError
         If the value breaks the rule; the message names it, the value and the rule.
     """
-    if value not in options:
+    # Compared with options of its own kind only: arrays answer == with an array, and some objects with an error.
+    if not any(value is one or (isinstance(value, type(one)) and value == one) for one in options):
         near = difflib.get_close_matches(value, [str(one) for one in options], 1) if isinstance(value, str) else []
         hint = f"; did you mean {near[0]}?" if near else "."
         raise ArgumentError(f"{name} must be one of {listed(options, most=40)}, got {shown(value)}{hint}")
     return value
+
+
+def users(value: object, name: str = "n") -> float:
+    """Return a number of users, of at least one; a plan may have a fraction of one."""
+    number = real(value, name, "a finite number >= 1")
+    if not 1 <= number <= LARGEST:
+        raise ArgumentError(f"{name} must be a number from 1 to {LARGEST:g}, got {shown(value)}.")
+    return number
 
 
 def counts(value: ArrayLike, name: str = "counts", size: int | None = None) -> IntArray:
@@ -225,6 +255,194 @@ def counts(value: ArrayLike, name: str = "counts", size: int | None = None) -> I
         i = int(array.argmax())
         raise ArgumentError(f"{name} must be at most 10**12, got {array[i]} at position {i}.")
     return array.astype(np.int64)
+
+
+def text(value: object, name: str, *, empty: bool = True) -> str:
+    """Return a text.
+
+    Parameters
+    ----------
+    value : object
+    name : str
+        Name of the argument, for the message.
+    empty : bool
+        Whether the empty text is one.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ArgumentError
+        If the value breaks the rule; the message names it, the value and the rule.
+    """
+    if not isinstance(value, str) or not (value or empty):
+        raise ArgumentError(f"{name} must be {'text' if empty else 'non-empty text'}, got {shown(value)}.")
+    return str(value)
+
+
+def flag(value: object, name: str) -> bool:
+    """Return True or False; nothing else counts as either, for the truth of an array or a text is a guess."""
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentError(f"{name} must be True or False, got {shown(value)}.")
+    return bool(value)
+
+
+def entries(value: object, name: str, rule: str, *, ordered: bool = True) -> tuple:
+    """Return the entries of a sequence, or of any other iterable that has an order.
+
+    Parameters
+    ----------
+    value : iterable
+    name : str
+        Name of the argument, for the message.
+    rule : str
+        What it must be, for the message.
+    ordered : bool
+        Whether the order matters, so that a set will not do.
+
+    Returns
+    -------
+    tuple
+
+    Raises
+    ------
+    ArgumentError
+        If the value has no entries, or, as a set and a mapping, none in an order.
+    """
+    without = (Mapping, bytes, bytearray, memoryview, type, *((Set,) if ordered else ()))
+    if isinstance(value, Iterable) and not isinstance(value, without):
+        try:
+            return tuple(value)
+        except Exception as err:  # whatever an object of another library raises where it cannot be listed
+            raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.") from err
+    raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
+
+
+def labels(value: object, name: str, rule: str = "a sequence of texts") -> tuple[str, ...]:
+    """Return the texts of a sequence.
+
+    Parameters
+    ----------
+    value : iterable of str
+        A text alone is the sequence of its characters.
+    name : str
+        Name of the argument, for the message.
+    rule : str
+        What it must be, for the message.
+
+    Returns
+    -------
+    tuple of str
+
+    Raises
+    ------
+    ArgumentError
+        If the value is no sequence, or one of its entries is no text.
+    """
+    found = entries(value, name, rule)
+    for entry in found:
+        if not isinstance(entry, str):
+            raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
+    return tuple(map(str, found))
+
+
+def column(value: object, name: str) -> str | None:
+    """Return the name of a column, a non-empty text, or None, where none is named."""
+    return None if value is None else text(value, name, empty=False)
+
+
+def columns(value: object, name: str) -> tuple[str, ...] | None:
+    """Return the names of one column or of several, or None, where none is named."""
+    rule = "the name of a column or a list of names"
+    return None if value is None else (value,) if isinstance(value, str) else labels(value, name, rule)
+
+
+def mapping(value: object, name: str, rule: str = "a mapping from names to values") -> dict:
+    """Return a mapping whose keys are texts as a dict.
+
+    Parameters
+    ----------
+    value : mapping
+    name : str
+        Name of the argument, for the message.
+    rule : str
+        What it must be, for the message.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ArgumentError
+        If the value is no mapping, or one of its keys is no text.
+    """
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
+    return dict(value)
+
+
+def instance[T](value: object, name: str, cls: type[T] | tuple[type[T], ...], words: str) -> T:
+    """Return the value if it is of the class, or of one of them.
+
+    Parameters
+    ----------
+    value : object
+    name : str
+        Name of the argument, for the message.
+    cls : type or tuple of types
+    words : str
+        What it must be, for the message, such as "a Collection".
+
+    Returns
+    -------
+    object
+        The value.
+
+    Raises
+    ------
+    ArgumentError
+        If the value is of another class.
+    """
+    if not isinstance(value, cls):
+        raise ArgumentError(f"{name} must be {words}, got {shown(value) if value is None else type(value).__name__}.")
+    return value
+
+
+def reals(
+    value: ArrayLike, name: str, rule: str = "finite numbers", *, ndim: int | None = 1, finite: bool = True
+) -> FloatArray:
+    """Return a float64 copy of an array of numbers.
+
+    Parameters
+    ----------
+    value : array-like
+    name : str
+        Name of the argument, for the message.
+    rule : str
+        What it must be, for the message.
+    ndim : int, optional
+        Number of dimensions; None for any.
+    finite : bool
+        Whether infinities and nan are refused.
+
+    Returns
+    -------
+    float64 array
+
+    Raises
+    ------
+    ArgumentError
+        If the value breaks the rule; the message names it, the value and the rule.
+    """
+    array = _array(value, name, rule, dtype=float)
+    if ndim is not None and array.ndim != ndim:
+        raise ArgumentError(f"{name} must be {rule}, got shape {array.shape}.")
+    if finite and not np.isfinite(array).all():
+        raise ArgumentError(f"{name} must be {rule}, got {shown(array[~np.isfinite(array)].flat[0])}.")
+    return array.copy()
 
 
 def distribution(value: ArrayLike, name: str = "p", size: int | None = None, atol: float = 1e-9) -> FloatArray:
@@ -333,16 +551,88 @@ def real(value: object, name: str = "value", rule: str = "a number") -> float:
         raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.") from None
 
 
+def by_name[F: Callable](rules: Mapping[str, Callable[[Any, str], Any]]) -> Callable[[F], F]:
+    """Return a decorator for functions that share arguments: each is checked by the rule of its name before the call.
+
+    Parameters
+    ----------
+    rules : mapping of str to callable
+        (value, name) -> anything; raises an ArgumentError where the value breaks the rule. What it returns is not used.
+
+    Returns
+    -------
+    callable
+        Decorator that keeps the signature. None passes where it is the default of an argument.
+    """
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        optional = {name for name, parameter in signature.parameters.items() if parameter.default is None}
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            for name, value in signature.bind(*args, **kwargs).arguments.items():
+                if name in rules and not (value is None and name in optional):
+                    rules[name](value, name)
+            return function(*args, **kwargs)
+
+        return cast(F, call)
+
+    return decorate
+
+
 _ANY = object()
 
 
 def _array(value: ArrayLike, name: str, rule: str, size: object = _ANY, dtype: type | None = None) -> NDArray:
     """Return an array of one dimension (and size, unless None), or of any dimension where size is not given."""
-    try:
-        array = np.asarray(value, dtype=dtype)
-    except (TypeError, ValueError, OverflowError):
-        raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.") from None
+    array = array_of(value, name, rule)
+    if dtype is not None:
+        array = _as_floats(array, name, rule)
     if size is not _ANY and (array.ndim != 1 or (size is not None and array.size != size)):
         shape = "one-dimensional" if size is None else f"of length {size}"
         raise ArgumentError(f"{name} must be {shape}, got shape {array.shape}.")
     return array
+
+
+def array_of(value: ArrayLike, name: str, rule: str) -> NDArray:
+    """Return what NumPy makes of a value, of any dtype.
+
+    Parameters
+    ----------
+    value : array-like
+    name : str
+        Name of the argument, for the message.
+    rule : str
+        What it must be, for the message.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ArgumentError
+        If it makes no array of it, because it is ragged, too deep or an object that refuses; where entries of a masked
+        array are missing; and where NumPy would make an array of objects of something that is no sequence.
+    """
+    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+        raise ArgumentError(f"{name} must be {rule}, got a masked array with missing entries.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return np.asarray(value)
+    except Exception as err:  # whatever __array__ of an object of another library raises, and NumPy about a ragged list
+        raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.") from err
+
+
+def _as_floats(array, name, rule):
+    """Return an array of numbers as float64; texts, dates, booleans and complex numbers are none, missing ones neither."""
+    if array.dtype.kind in "iuf":
+        return array.astype(float)
+    if array.dtype.kind == "O" and all(
+        isinstance(x, numbers.Real | decimal.Decimal) and not isinstance(x, bool) for x in array.flat
+    ):
+        with contextlib.suppress(TypeError, ValueError, OverflowError):  # an integer above 1e308, a signalling NaN
+            return array.astype(float)
+    raise ArgumentError(f"{name} must be {rule}, got {shown(array.tolist())}.")

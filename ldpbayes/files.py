@@ -243,10 +243,16 @@ def as_path(path):
     ArgumentError
         On anything that names no file.
     """
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise ArgumentError(f"path must be the name of a file, got {shown(path)}.")
     try:
-        return pathlib.Path(os.fsdecode(path))
-    except TypeError:
-        raise ArgumentError(f"path must be the name of a file, got {shown(path)}.") from None
+        text = os.fsdecode(path)
+        os.fsencode(text)
+    except Exception as err:  # whatever __fspath__ of an object of another library raises; half of a surrogate pair
+        raise ArgumentError(f"path must be the name of a file, got {shown(path)}.") from err
+    if not text:
+        raise ArgumentError("path must be the name of a file, got an empty text.")
+    return pathlib.Path(text)
 
 
 def stem(path):

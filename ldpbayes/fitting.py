@@ -138,7 +138,8 @@ class _Selection:
 
 def _names(exclude):
     """Return the names of methods to leave out, checked; one name may stand alone."""
-    names = (exclude,) if isinstance(exclude, str) else tuple(exclude)
+    alone = isinstance(exclude, str)
+    names = (exclude,) if alone else checks.entries(exclude, "exclude", "names of methods", ordered=False)
     for name in names:
         checks.choice(name, "exclude", (*METHODS, *(own for own in JOINT if own not in METHODS)))
     return names
@@ -347,6 +348,13 @@ def fit(
     from ldpbayes import result
     from ldpbayes.answers import decision_of_cells
 
+    random_seed, ci_prob = seed(random_seed), level(ci_prob)
+    draws = None if draws is None else checks.integer(draws, "draws", minimum=0)
+    chains = None if chains is None else checks.integer(chains, "chains", minimum=1)
+    if not isinstance(method, AbstractPosterior):
+        checks.text(method, "method", empty=False)
+    progressbar, estimates = checks.flag(progressbar, "progressbar"), checks.flag(estimates, "estimates")
+    exclude = _names(exclude)
     if isinstance(collection, (str, os.PathLike)):
         collection = read_summaries(collection) if is_summaries(collection) else read_collection(collection)
     elif isinstance(collection, Cells):
@@ -357,7 +365,7 @@ def fit(
     if isinstance(collection, Cells):
         settings = {"method": method, "draws": draws, "chains": chains, "estimates": estimates, "exclude": exclude}
         many = _many(collection, settings)
-        run = {"random_seed": seed(random_seed), "ci_prob": level(ci_prob), "progressbar": progressbar}
+        run = {"random_seed": random_seed, "ci_prob": ci_prob, "progressbar": progressbar}
         collection, why = _weighed(collection), ""
         if _by_rule(prior):
             weighted = any(isinstance(cell, Collection) and cell.survey is not None for cell in collection.values())
@@ -380,7 +388,6 @@ def fit(
         if not tree.attrs["converged"]:
             warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
         return tree
-    random_seed, ci_prob = seed(random_seed), level(ci_prob)
     run = {"random_seed": random_seed, "ci_prob": ci_prob, "progressbar": progressbar}
     if _undrawn(collection, method, draws, chains, exclude):
         why = ""
@@ -490,7 +497,7 @@ def _add_estimates(tree, collection, problem, ci_prob):
     """Add point estimates and confidence intervals to a result, and what the reports are worth and say of the prior."""
     from ldpbayes import answers, result
     from ldpbayes.estimators.confidence import confidence_intervals
-    from ldpbayes.fitness.checking import check
+    from ldpbayes.fitness.checking import MAX_GAP, check
     from ldpbayes.fitness.nested import information_criteria
 
     found = point_estimates(collection)
@@ -511,7 +518,7 @@ def _add_estimates(tree, collection, problem, ci_prob):
     alone = not collection.n_laws and collection.survey is None
     favoured = factors.between("learnt", factors.used) if alone else np.nan
     tree.attrs |= answers.decision(tree, collection, favoured, problem)
-    estimate = found[0].distribution if found and alone else None
+    estimate = found[0].distribution if found and alone and found[0].gap <= MAX_GAP else None
     fitness = check(collection, replications=QUICK_REPLICATIONS, estimate=estimate)
     tree.attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged), "fitness_p": fitness.p_value}
     if found and alone:

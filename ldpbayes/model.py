@@ -5,11 +5,12 @@ from os import PathLike
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.compiling import give_pytensor_a_folder, model_data
-from ldpbayes.errors import ArgumentError, InfeasibleError, no_foreign_errors
+from ldpbayes.errors import ArgumentError, InfeasibleError, no_foreign_errors, shown
 from ldpbayes.likelihoods import StackedRows, Summary
 from ldpbayes.priors import Dirichlet, as_dirichlet, prior_for
 from ldpbayes.protocols.base import distinct
@@ -100,7 +101,8 @@ def observe(name, p, data, *, dims=None, likelihood="full", prior="jeffreys", pi
     ['reports']
     """
     checks.choice(likelihood, "likelihood", LIKELIHOODS)
-    p = pt.as_tensor_variable(p).astype("float64")  # as counts and rows are, whatever the model computes in
+    name = variable_name(name, "observe")
+    p = as_tensor(p).astype("float64")  # as counts and rows are, whatever the model computes in
     dims = _checked_dims(dims, p)
     if isinstance(data, Cells):
         if any(isinstance(cell, Collection) and cell.survey is not None for cell in data.values()):
@@ -605,10 +607,27 @@ def _checked_dims(dims, p):
     """Return dims as a tuple with one name per dimension of p."""
     if dims is None:
         return None
-    dims = (dims,) if isinstance(dims, str) else tuple(dims)
-    if len(dims) != p.type.ndim or not all(isinstance(dim, str) for dim in dims):
+    rule = f"one name for each of the {p.type.ndim} dimensions of p"
+    dims = (dims,) if isinstance(dims, str) else checks.labels(dims, "dims", rule)
+    if len(dims) != p.type.ndim:
         raise ArgumentError(f"dims must have one name for each of the {p.type.ndim} dimensions of p, got {dims}.")
     return dims
+
+
+def variable_name(name, function: str) -> str:
+    """Return the name of a variable of the model that is being built, or refuse where none is, or the name is none."""
+    if not checks.text(name, "name", empty=False).isprintable() or "/" in name:
+        raise ArgumentError(f"name must be printable text without '/', got {shown(name)}.")
+    try:
+        pm.modelcontext(None)
+    except TypeError as err:
+        raise ArgumentError(f"{function} must be called within a model: with pymc.Model(): {function}(…).") from err
+    return name
+
+
+def as_tensor(p):
+    """Return probabilities, a variable of PyTensor or numbers, as a tensor."""
+    return pt.as_tensor_variable(p if isinstance(p, Variable) else checks.reals(p, "p", "numbers or a tensor", ndim=None))
 
 
 def _check_vector(p, n_categories):
@@ -619,10 +638,10 @@ def _check_vector(p, n_categories):
 def _named(value):
     """Return what a value is, with a remedy where there is a usual one."""
     if isinstance(value, (str, PathLike)):
-        return f"the path {str(value)!r}; read it first, with read_collection"
+        return f"the path {shown(value)}; read it first, with read_collection"
     if isinstance(value, (list, tuple, dict)):
         return f"a {type(value).__name__}; make Cells of several collections: Cells({{key: collection, …}})"
-    return f"{type(value).__name__}"
+    return type(value).__name__
 
 
 def _floats(values):

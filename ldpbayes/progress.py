@@ -1,5 +1,7 @@
 """Progress on standard error."""
 
+from ldpbayes import checks
+
 
 def track(items, description, total=None, *, shown, weight=None):
     """Yield items, behind a progress bar where ``shown``.
@@ -14,7 +16,7 @@ def track(items, description, total=None, *, shown, weight=None):
     weight : callable, optional
         How far an item moves the bar; by default all the same.
     """
-    if not shown:
+    if not checks.flag(shown, "progressbar"):
         yield from items
         return
     from rich.console import Console

@@ -1,6 +1,6 @@
 """True populations, and collections simulated from them with the truth kept."""
 
-import pathlib
+import os
 from collections import Counter
 from dataclasses import dataclass
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from ldpbayes import checks, files
 from ldpbayes.collections import Collection, Tally
+from ldpbayes.collections.collection import check_text
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.csv import parse_counts, read_table
@@ -45,7 +46,15 @@ class Population:
         return len(self.categories)
 
 
-def population(source, n_categories=None, *, exponent=1.0, mean=None, alpha=1.0, random_seed=None):
+#: Synthetic families of populations, and the arguments that belong to them.
+FAMILIES = {
+    "zipf": ("n_categories", "exponent"),
+    "geometric": ("n_categories", "mean"),
+    "dirichlet": ("n_categories", "alpha"),
+}
+
+
+def population(source, n_categories=None, *, exponent=None, mean=None, alpha=None, random_seed=None):
     """Return a true population: one of the synthetic families, or a file of counts.
 
     ====================  ============================================================================
@@ -62,12 +71,12 @@ def population(source, n_categories=None, *, exponent=1.0, mean=None, alpha=1.0,
     source : {"zipf", "geometric", "dirichlet"} or path-like
     n_categories : int
         a, for the synthetic families; a file knows its own.
-    exponent : float
-        Of the Zipf law, at least 0.
+    exponent : float, optional
+        Of the Zipf law, at least 0; 1 by default.
     mean : float, optional
         Of the geometric law before it is cut off; a/5 by default.
-    alpha : float
-        Concentration of the Dirichlet draw.
+    alpha : float, optional
+        Concentration of the Dirichlet draw; 1 by default.
     random_seed : Generator, int or None
         For the Dirichlet draw.
 
@@ -78,7 +87,7 @@ def population(source, n_categories=None, *, exponent=1.0, mean=None, alpha=1.0,
     Raises
     ------
     ArgumentError
-        On a family without n_categories, or a parameter out of range.
+        On a family without n_categories, a parameter out of range, or one that belongs to another source.
     DataError
         On a malformed file.
 
@@ -91,28 +100,35 @@ def population(source, n_categories=None, *, exponent=1.0, mean=None, alpha=1.0,
     >>> population("zipf", 3).distribution.round(3)
     array([0.545, 0.273, 0.182])
     """
-    if source not in ("zipf", "geometric", "dirichlet"):
-        if n_categories is not None:
-            raise ArgumentError(
-                f"n_categories must be left out for a population that is read from a file, got {n_categories!r}."
-            )
-        return _read_population(pathlib.Path(source))
+    family = source if isinstance(source, str) and source in FAMILIES else None
+    known, rng = FAMILIES.get(family, ()), checks.generator(random_seed, "random_seed")
+    given = {"n_categories": n_categories, "exponent": exponent, "mean": mean, "alpha": alpha}
+    for name, value in given.items():
+        if value is not None and name not in known:
+            which = "read from a file" if family is None else family
+            raise ArgumentError(f"{name} must be left out for a population that is {which}, got {shown(value)}.")
+    if family is None:
+        return _read_population(files.as_path(source))
     if n_categories is None:
         raise ArgumentError(f"n_categories must be an integer >= 2 for the {source} population, got None.")
     a = checks.categories_count(n_categories)
     x = np.arange(a)
     if source == "zipf":
-        exponent = exponent if exponent == 0 else checks.positive(exponent, "exponent")
-        log_weights, title = -exponent * np.log1p(x), f"Zipf law with exponent {exponent:g}"
+        exponent = 1.0 if exponent is None else checks.real(exponent, "exponent", "a finite number of at least 0")
+        if not 0 <= exponent < np.inf:
+            raise ArgumentError(f"exponent must be a finite number of at least 0, got {shown(exponent)}.")
+        with np.errstate(over="ignore"):  # of 1e308 the first category is all
+            log_weights, title = -exponent * np.log1p(x), f"Zipf law with exponent {exponent:g}"
     elif source == "geometric":
         mean = checks.positive(a / 5 if mean is None else mean, "mean")
-        log_weights, title = -x * np.log1p(1 / mean), f"geometric law of mean {mean:g}, cut off"
+        with np.errstate(over="ignore", invalid="ignore"):  # a mean near 0: all are in the first category
+            log_weights = np.where(x == 0, 0.0, -x * (np.log1p(mean) - np.log(mean)))
+        title = f"geometric law of mean {mean:g}, cut off"
     else:
         # A separate stream, because simulate_collection with the same seed must not reuse these random numbers.
-        (rng,) = checks.generator(random_seed, "random_seed").spawn(1)
-        p = rng.dirichlet(np.full(a, checks.positive(alpha, "alpha")))
-        with np.errstate(divide="ignore"):
-            log_weights, title = np.log(p), f"one draw from Dirichlet({alpha:g})"
+        (rng,) = rng.spawn(1)
+        alpha = checks.positive(1.0 if alpha is None else alpha, "alpha")
+        log_weights, title = _log_dirichlet(alpha, a, rng), f"one draw from Dirichlet({alpha:g})"
     weights = np.exp(log_weights - log_weights.max())
     width = len(str(a - 1))
     labels = tuple(f"c{i:0{width}d}" for i in x)
@@ -154,6 +170,7 @@ def simulate_collection(protocol, truth, n=None, *, random_seed=None, categories
     """
     if not isinstance(protocol, AbstractProtocol):
         raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}.")
+    id, title = (None if text is None else checks.text(text, name) for name, text in (("id", id), ("title", title)))
     origin = truth if isinstance(truth, Population) else None
     rng = checks.generator(random_seed, "random_seed")
     distribution, true_counts = _true_values(truth, n, protocol.n_categories, rng)
@@ -161,8 +178,9 @@ def simulate_collection(protocol, truth, n=None, *, random_seed=None, categories
         categories = origin.categories if origin else [f"c{i}" for i in range(protocol.n_categories)]
     users = int(true_counts.sum())
     facts = {"citation": origin.citation, "licence": origin.licence} if origin else {}
+    categories = checks.entries(categories, "categories", f"{protocol.n_categories} labels")
     collection = Collection(
-        tuple(categories),
+        categories,
         (Tally(protocol, *protocol.simulate(true_counts, rng), name),),
         id=id or (f"{origin.id}_{protocol.name}" if origin else f"simulated_{protocol.name}"),
         title=title
@@ -204,6 +222,7 @@ def simulate_reports(path, protocol, truth, n=None, *, random_seed=None, categor
     distribution, true_counts = _true_values(truth, n, protocol.n_categories, rng)
     if categories is None:
         categories = truth.categories if isinstance(truth, Population) else [f"c{i}" for i in range(protocol.n_categories)]
+    categories = checks.labels(categories, "categories", f"{protocol.n_categories} labels")
     batches = _simulated_batches(protocol, true_counts, rng)
     write_simulated(path, batches, protocol, categories, _truth_entries(categories, distribution, true_counts))
     return true_counts
@@ -221,6 +240,7 @@ def _simulated_batches(protocol, true_counts, rng):
 
 def true_values(collection):
     """Return (distribution or None, true counts) of a simulated collection, or a DataError where it holds no truth."""
+    checks.instance(collection, "collection", Collection, "a Collection")
     entries = {e.get("what"): e.get("estimate") for e in collection.published if e.get("source") == "truth"}
     if "true counts" not in entries:
         raise DataError(f"collection {collection.id!r} holds no true counts; only simulated ones do")
@@ -239,10 +259,8 @@ def _true_values(truth, n, n_categories, rng):
             raise ArgumentError("truth must hold at least one user, got only zeros.")
         return None, counts
     n = checks.integer(n, "n", minimum=1, maximum=checks.MAX_COUNT)
-    try:
-        weights = np.array(truth.distribution if isinstance(truth, Population) else truth, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        raise ArgumentError(f"truth must be a distribution or counts, got {shown(truth)}.") from None
+    weights = truth.distribution if isinstance(truth, Population) else truth
+    weights = checks.reals(weights, "truth", "a distribution or counts", ndim=None, finite=False)
     if np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0:
         weights = weights / weights.sum()
     distribution = checks.distribution(weights, "truth", n_categories)
@@ -258,14 +276,35 @@ def _truth_entries(categories, distribution, true_counts):
     return tuple(entries)
 
 
+def _log_dirichlet(alpha, size, rng):
+    """Return a draw from Dirichlet(α, …, α) in logarithms, which tiny concentrations do not empty.
+
+    log G(α) is log G(α + 1) + log(U)/α: a gamma variable of a small shape underflows, its logarithm does not.
+    """
+    if alpha > 0.1:
+        with np.errstate(divide="ignore"):
+            return np.log(rng.dirichlet(np.full(size, alpha)))
+    with np.errstate(over="ignore"):
+        found = np.log(rng.standard_gamma(1 + alpha, size)) + np.log1p(-rng.random(size)) / alpha
+    return (
+        np.where(np.isfinite(found), found, -np.inf)
+        if np.isfinite(found).any()
+        else np.where(np.arange(size) == rng.integers(size), 0.0, -np.inf)
+    )
+
+
 def _read_population(path):
     """Read value,count from a CSV file, with the facts of the TOML file of the same name if it exists."""
-    described = path.with_suffix(".toml")
-    document = files.read_toml(described) if path.suffix == ".toml" or described.exists() else {}
+    described = path if path.suffix == ".toml" else path.parent / f"{path.stem}.toml"
+    document = files.read_toml(described) if path.suffix == ".toml" or os.path.exists(described) else {}
     for key in document:
         if key not in _POPULATION_KEYS:
             raise DataError(f"unknown key {key!r}; known are {', '.join(sorted(_POPULATION_KEYS))}", source=described)
-    source = path.parent / document.get("file", path.name) if path.suffix == ".toml" else path
+    try:
+        facts = {key: check_text(document[key], key) for key in ("id", "title", "citation", "licence") if key in document}
+        source = path.parent / _file_of(document, path) if path.suffix == ".toml" else path
+    except DataError as err:
+        raise err.at(source=described) from None
     labels, counts = [], []
     for lines, (values, texts) in read_table(source, ["value", "count"]):
         labels += [value.strip() for value in values]
@@ -286,5 +325,12 @@ def _read_population(path):
             raise DataError(f"{key} is {actual} in {source.name}, but {document[key]} here", source=described, field=key)
     if not counts.sum():
         raise DataError("holds nobody: every count is zero", source=source, field="count")
-    texts = {key: document[key] for key in ("title", "citation", "licence") if key in document}
-    return Population(tuple(labels), counts / counts.sum(), counts, document.get("id", files.stem(path)), **texts)
+    return Population(tuple(labels), counts / counts.sum(), counts, **({"id": files.stem(path)} | facts))
+
+
+def _file_of(document, path):
+    """Return the name of the CSV file that a population's TOML file names."""
+    name = check_text(document.get("file", path.name), "file")
+    if not name:
+        raise DataError("file must name a file, got an empty text", field="file")
+    return name

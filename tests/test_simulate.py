@@ -55,7 +55,7 @@ def test_every_family_is_a_distribution_over_distinct_sorted_labels(source, a):
     [
         (("zipf",), {}, "n_categories must be an integer >= 2 for the zipf population, got None"),
         (("zipf", 1), {}, "n_categories must be an integer >= 2 and <= 4194304, got 1"),
-        (("zipf", 3), {"exponent": -1}, "exponent must be a finite number above 0, got -1"),
+        (("zipf", 3), {"exponent": -1}, "exponent must be a finite number of at least 0, got -1"),
         (("geometric", 3), {"mean": 0}, "mean must be a finite number above 0, got 0"),
         (("dirichlet", 3), {"alpha": float("nan")}, "alpha must be a finite number above 0, got nan"),
         (("dirichlet", 3), {"random_seed": "x"}, "random_seed must be a numpy Generator, a seed or None, got str"),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldpbayes import checks
 from ldpbayes.answers import base
-from ldpbayes.errors import ArgumentError, listed
+from ldpbayes.errors import ArgumentError
 
 #: Where a result of an earlier version does not know the evidence and does not say why.
 NOT_STATED = "the engine gave no evidence"
@@ -35,8 +35,8 @@ def attributes_of(tree: xr.DataTree) -> dict[str, tuple[str, ...]]:
     ArgumentError
         If the result is of no joint table.
     """
-    if "attributes" not in tree.attrs:
-        raise ArgumentError("tree must be the result of associate(): this one names no attributes.")
+    if not isinstance(tree, xr.DataTree) or "attributes" not in tree.attrs:
+        raise ArgumentError("tree must be the result of associate(), which names its attributes.")
     return {name: tuple(levels) for name, levels in json.loads(tree.attrs["attributes"])}
 
 
@@ -64,10 +64,10 @@ def joint_draws(
         If an attribute is unknown or named twice.
     """
     known = attributes_of(tree)
-    chosen = list(known) if attributes is None else [attributes] if isinstance(attributes, str) else list(attributes)
+    given = [attributes] if isinstance(attributes, str) else attributes
+    chosen = list(known) if given is None else list(checks.entries(given, "attributes", "names of attributes"))
     for name in chosen:
-        if name not in known:
-            raise ArgumentError(f"attribute must be one of {listed(known)}, got {name!r}.")
+        checks.choice(name, "attribute", tuple(known))
     if len(set(chosen)) != len(chosen) or not chosen:
         raise ArgumentError(f"attributes must be different and at least one, got {chosen!r}.")
     draws, _ = base.draws_of(tree, target)
@@ -133,7 +133,7 @@ def conditional(
     ArgumentError
         If an attribute, the target or ci_prob breaks its rule.
     """
-    names = [given] if isinstance(given, str) else list(given)
+    names = [given] if isinstance(given, str) else checks.entries(given, "given", "names of attributes")
     draws, levels = joint_draws(tree, [*names, of], target=target)
     return _summary(tree, draws / np.maximum(draws.sum(axis=-1, keepdims=True), 1e-300), levels, ci_prob)
 
@@ -165,7 +165,7 @@ def odds_ratio(
         If an attribute, kind, target or ci_prob breaks its rule.
     """
     checks.choice(kind, "kind", ("local", "reference", "all"))
-    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    ci_prob = checks.level(ci_prob)
     draws, levels = joint_draws(tree, [first, second], target=target)
     logs = np.log(np.maximum(draws, 1e-300))
     for axis in (1, 2):
@@ -285,8 +285,7 @@ def independence(tree: xr.DataTree, first: str | None = None, second: str | None
         why = tree.attrs.get("independence_reason", "")
     else:
         for name in (first, second):
-            if name not in known:
-                raise ArgumentError(f"attribute must be one of {listed(known)}, got {name!r}.")
+            checks.choice(name, "attribute", tuple(known))
         if first == second:
             raise ArgumentError(f"attributes must be different, got {first!r} twice.")
         found = {frozenset(pair): rest for *pair, rest in json.loads(tree.attrs.get("independence_of_pairs", "[]"))}
@@ -313,7 +312,7 @@ def _pairs(size: int, kind: str) -> list[tuple[int, int]]:
 
 
 def _summary(tree: xr.DataTree, draws: NDArray, levels: dict[str, tuple[str, ...]], ci_prob: float) -> xr.Dataset:
-    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    ci_prob = checks.level(ci_prob)
     lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2], axis=0)
     found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1), "lower": lower, "upper": upper}
     found["mcse"] = base.mcse(tree, draws.reshape(len(draws), -1)).reshape(lower.shape)

@@ -1,6 +1,8 @@
 """What the answers share: the draws of a result, the positions of labels, Monte Carlo errors and the summary of a number."""
 
+import numbers
 from collections.abc import Iterable
+from datetime import date
 from typing import cast
 
 import numpy as np
@@ -8,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.posteriors.diagnostics import mcse_of_mean
 
 TARGETS = ("distribution", "frequency")
@@ -47,24 +49,27 @@ def cell_position(tree: xr.DataTree, cell: str | tuple[str, ...] | None) -> int 
     ArgumentError
         If the result has cells and none of them is named, if the name is unknown, or if there are no cells.
     """
+    from ldpbayes.result.validation import need_result  # results load ArviZ
+
+    need_result(tree)
     values = tree["posterior"].to_dataset()
     if "cell" not in values.dims:
         if cell is not None:
-            raise ArgumentError(f"cell must be left out for the result of a single collection, got {cell!r}.")
+            raise ArgumentError(f"cell must be left out for the result of a single collection, got {shown(cell)}.")
         return None
     labels = [str(label) for label in values["cell"].values]
-    shown = ", ".join(labels[:6]) + (", …" if len(labels) > 6 else "")
+    named = ", ".join(labels[:6]) + (", …" if len(labels) > 6 else "")
     if cell is None:
-        raise ArgumentError(f"cell must name one of the {len(labels)} cells ({shown}), got none.")
+        raise ArgumentError(f"cell must name one of the {len(labels)} cells ({named}), got none.")
     if isinstance(cell, tuple):
         columns = [c for c in values.coords if values[c].dims == ("cell",) and c != "cell"] or ["cell"]
         keys = list(zip(*([str(entry) for entry in values[c].values] for c in columns), strict=True))
-        wanted = tuple(str(entry) for entry in cell)
+        wanted = tuple(entry if isinstance(entry, str) else shown(entry) for entry in cell)
         if keys.count(wanted) == 1:
             return keys.index(wanted)
-    elif str(cell) in labels:
+    elif isinstance(cell, str | numbers.Number | date | np.generic) and str(cell) in labels:
         return labels.index(str(cell))
-    raise ArgumentError(f"cell must be one of {shown}, got {cell!r}.")
+    raise ArgumentError(f"cell must be one of {named}, got {shown(cell)}.")
 
 
 def draws_of(tree: xr.DataTree, target: str, cell: str | tuple[str, ...] | None = None) -> tuple[NDArray, NDArray]:
@@ -148,16 +153,14 @@ def positions(categories: str | Iterable[str], known: NDArray, name: str = "cate
     """
     if isinstance(categories, str):
         labels = [categories]
-    elif isinstance(categories, Iterable):
-        labels = list(categories)
     else:
-        raise ArgumentError(f"{name} must be a label or a sequence of labels, got {categories!r}.")
+        labels = list(checks.entries(categories, name, "a label or a sequence of labels", ordered=False))
     if not labels:
         raise ArgumentError(f"{name} must name at least one category, got none.")
     index = {str(label): x for x, label in enumerate(known)}
     for label in labels:
         if not isinstance(label, str) or label not in index:
-            raise ArgumentError(f"{name} must be among the labels of the collection, got {label!r}.")
+            raise ArgumentError(f"{name} must be among the labels of the collection, got {shown(label)}.")
     if len(set(labels)) != len(labels):
         raise ArgumentError(f"{name} must name each category once, got {', '.join(map(repr, labels))}.")
     return [index[label] for label in labels]
@@ -197,7 +200,7 @@ def scalar(draws: NDArray, ci_prob: float, error: float) -> xr.Dataset:
     ArgumentError
         If ci_prob is not between 0 and 1.
     """
-    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    ci_prob = checks.level(ci_prob)
     lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2])
     facts = {"mean": draws.mean(), "sd": draws.std(ddof=1), "lower": lower, "upper": upper}
     return xr.Dataset(facts | {"mcse": error}, attrs={"ci_prob": ci_prob})

@@ -1,6 +1,5 @@
 """Answers about a population that is divided into cells."""
 
-import numbers
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpbayes import checks
 from ldpbayes.answers import base
 from ldpbayes.answers.regression import poststratify_table
-from ldpbayes.errors import ArgumentError, DiagnosticWarning
+from ldpbayes.errors import ArgumentError, DiagnosticWarning, shown
 
 #: A pull of the priors above this many standard deviations of the sum is warned of.
 MAX_PULL = 0.5
@@ -74,7 +73,7 @@ def poststratify(
     if count is not None or by is not None:
         raise ArgumentError("count and by must be left out: the result is not one of regress.")
     checks.choice(target, "target", base.TARGETS)
-    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    ci_prob = checks.level(ci_prob)
     from ldpbayes.result.validation import need_draws  # results load ArviZ
 
     need_draws(tree)
@@ -110,17 +109,12 @@ def _shares(tree: xr.DataTree, weights: Mapping | ArrayLike, size: int) -> NDArr
     if isinstance(weights, Mapping):
         found = np.full(size, np.nan)
         for cell, weight in weights.items():
-            if not isinstance(weight, numbers.Real):
-                raise ArgumentError(f"weights must be numbers, got {weight!r} for {cell!r}.")
-            found[base.cell_position(tree, cell)] = weight
+            found[base.cell_position(tree, cell)] = checks.real(weight, f"weights of {shown(cell)}")
         if np.isnan(found).any():
             label = base.variable(tree, "posterior", "cell").values[int(np.flatnonzero(np.isnan(found))[0])]
             raise ArgumentError(f"weights must name every cell, got none for {str(label)!r}.")
     else:
-        try:
-            found = np.array(weights, dtype=float)
-        except (TypeError, ValueError):
-            raise ArgumentError(f"weights must be numbers, one for each cell, got {weights!r}.") from None
+        found = checks.reals(weights, "weights", "numbers, one for each cell", ndim=None, finite=False)
         if found.shape != (size,):
             raise ArgumentError(f"weights must be {size} numbers, one for each cell, got shape {found.shape}.")
     if not np.isfinite(found).all() or (found < 0).any() or not found.sum() > 0:

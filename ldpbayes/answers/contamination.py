@@ -1,8 +1,9 @@
 """What can be concluded if some reports are fake: the range of an estimate over all sets of at most so many fakes."""
 
 import math
+import numbers
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -183,7 +184,7 @@ def contamination_hull(
     """
     tally, labels = _one_channel(collection, channel)
     shares = _shares(share)
-    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    ci_prob = checks.level(ci_prob)
     n = tally.n_reports
     fakes = np.floor(shares * n * (1 + 1e-12)).astype(np.int64)
     form = tally.protocol.binomials(tally.reports, tally.counts)
@@ -246,8 +247,9 @@ def _one_channel(collection: Collection | Tally, channel: str | None) -> tuple[T
 
 
 def _shares(share: Any) -> FloatArray:
-    found = np.atleast_1d(np.asarray([share] if np.ndim(share) == 0 else list(share), dtype=object))
-    if not found.size:
+    rule = "one share of fakes, or a sequence of them"
+    found = [share] if isinstance(share, numbers.Real) else checks.entries(share, "share", rule)
+    if not found:
         raise ArgumentError("share must hold at least one share of fakes, got none.")
     out = np.array([checks.real(one, "share", "a number") for one in found])
     bad = ~((out >= 0) & (out < 0.5))
@@ -260,9 +262,7 @@ def _asked(question: str | Sequence[str], labels: tuple[str, ...]) -> tuple[str,
     """Return (name, weights, threshold or nan, whether the conclusion says above) of a question."""
     weights = np.zeros(len(labels))
     if not isinstance(question, str):
-        if not isinstance(question, Iterable):
-            raise ArgumentError(f"question must be a text or a list of categories, got {shown(question)}.")
-        parts = list(question)
+        parts = checks.labels(question, "question", "a text or a list of categories")
         if not parts or len(set(parts)) != len(parts) or len(parts) == len(labels):
             raise ArgumentError(f"question must name some of the categories, each once, got {shown(parts)}.")
         for part in parts:

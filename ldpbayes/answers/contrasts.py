@@ -52,6 +52,10 @@ def contrast(
     shuffled first, because fits with the same seed share random numbers; the shorter run is recycled. Two cells of one
     result are compared draw by draw, since their prior may link them.
     """
+    if other is not None:
+        from ldpbayes.result.validation import need_result  # results load ArviZ
+
+        need_result(other, "other")
     if other is None and other_cell is None:
         other_cell = cell
     left = total(tree, first, target=target, cell=cell)

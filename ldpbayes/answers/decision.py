@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import ndtri
 
+from ldpbayes import checks
 from ldpbayes.answers import base
 from ldpbayes.answers.sensitivity import FLOOR, prior_sensitivity
 from ldpbayes.collections import Cells, Collection
@@ -102,6 +103,11 @@ def decision(
     dict
         prior_decides, narrow_share, ``decides``, the sentence, and ``decides_note``.
     """
+    from ldpbayes.result.validation import need_result  # results load ArviZ
+
+    need_result(tree)
+    checks.instance(collection, "collection", Collection, "a Collection")
+    log_bayes_factor = checks.real(log_bayes_factor, "log_bayes_factor")
     reasons, share, ratio = [], math.nan, math.nan
     ratios, whole, words = _ratios(tree, [collection])
     known = np.isfinite(ratios)
@@ -158,6 +164,12 @@ def decision_of_cells(tree: xr.DataTree, cells: Cells) -> Decision:
     dict
         prior_decides, the number of cells; narrow_share over all cells and categories; ``decides`` and ``decides_note``.
     """
+    from ldpbayes.result.validation import need_result  # results load ArviZ
+
+    need_result(tree)
+    checks.instance(cells, "cells", Cells, "Cells")
+    if "cell" not in tree["posterior"].coords:
+        raise ArgumentError("tree must be a result of fit with cells.")
     labels = np.array(cells.labels)
     if "cells" in tree.children:
         found = tree["cells"].to_dataset()

@@ -133,6 +133,5 @@ def _form(reports: Collection | Tally | xr.DataTree, channel: str | None) -> tup
 
 
 def _position(label: str | None, labels: tuple[str, ...], name: str) -> int:
-    if label not in labels:
-        raise ArgumentError(f"{name} must be one of {listed(labels)}, got {label!r}.")
+    checks.choice(label, name, labels)
     return int(np.flatnonzero(np.array(labels, dtype=object) == label)[0])

@@ -55,7 +55,7 @@ def simultaneous_intervals(
     ArgumentError
         If ci_prob, target or cell breaks its rule.
     """
-    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    ci_prob = checks.level(ci_prob)
     draws, category = base.draws_of(tree, target, cell)
     quantiles = base.exact_part(tree, f"{target}_quantile", cell)
     if quantiles is None:

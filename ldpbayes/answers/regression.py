@@ -135,7 +135,7 @@ class Fitted:
 
     def summary(self, draws: NDArray, step: int, ci_prob: float) -> dict[str, NDArray]:
         """Return mean, sd, lower, upper and mcse of (S, …) draws."""
-        ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+        ci_prob = checks.level(ci_prob)
         lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2], axis=0)
         flat = draws.reshape(len(draws), -1)
         if step == 1:
@@ -334,7 +334,7 @@ def odds_ratios(tree: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> xr.Dat
     Dataset
         odds_ratio (the posterior median, or the estimate), lower and upper (term, category).
     """
-    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    ci_prob = checks.level(ci_prob)
     if isinstance(tree, Maximum):
         found = tree.summary(ci_prob)
         kept = found[["odds_ratio", "odds_lower", "odds_upper"]]

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
+from ldpbayes import checks
 from ldpbayes.collections import Tally
 
 
@@ -34,7 +35,8 @@ def spent(tallies: Iterable[Tally]) -> dict:
     """
     users: Counter[tuple[int, float]] = Counter()
     bound = 0.0
-    for tally in tallies:
+    for tally in checks.entries(tallies, "tallies", "Tally objects"):
+        checks.instance(tally, "tallies", Tally, "Tally objects")
         whole = tally.protocol.repeats()
         if whole is None:
             continue

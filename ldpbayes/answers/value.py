@@ -4,6 +4,7 @@ from typing import TypedDict
 
 import xarray as xr
 
+from ldpbayes import checks
 from ldpbayes.answers import base
 from ldpbayes.collections import Collection
 
@@ -57,6 +58,7 @@ def worth(tree: xr.DataTree, collection: Collection) -> Worth:
     from ldpbayes.theory.bounds import exact_floor
     from ldpbayes.theory.risk import effective_open_answers
 
+    checks.instance(collection, "collection", Collection, "a Collection")
     summary = base.summary(tree).sel(target="distribution")
     variance = float((summary["sd"].values ** 2).sum())
     n, mean = collection.n_reports, summary["mean"].values

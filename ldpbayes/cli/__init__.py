@@ -40,8 +40,8 @@ app = typer.Typer(
 
 
 def _help(command):
-    """Return a docstring with one line a paragraph: the terminal wraps it."""
-    return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(command))
+    """Return a docstring with one line a paragraph: the terminal wraps it; python -OO leaves none."""
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(command) or "")
 
 
 class _Interrupted(Exception):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpbayes.collections.collection import Collection
+from ldpbayes import checks
+from ldpbayes.collections.collection import Collection, check_text
 from ldpbayes.collections.noncompliance import with_noncompliers
 from ldpbayes.collections.summarized import Summarized
 from ldpbayes.collections.tally import Tally
-from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, RankDeficientWarning
+from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, RankDeficientWarning, shown
 from ldpbayes.likelihoods import AbstractLikelihood, Summary
 
 #: Names of dimensions, variables and facts of a result, which grouping columns cannot have.
@@ -96,7 +97,7 @@ class Cells(Mapping):
             twice = next(label for label in self.labels if self.labels.count(label) > 1)
             raise ArgumentError(f"keys must differ in their text, got two that read {twice!r}.")
         self.covariates = None if covariates is None else self._aligned(covariates)
-        self.id, self.title = id, title
+        self.id, self.title = check_text(id, "id"), check_text(title, "title")
 
     @classmethod
     def from_groups(
@@ -123,11 +124,12 @@ class Cells(Mapping):
         Cells
         """
         own = {name: texts.pop(name) for name in ("id", "title") if name in texts}
-        cells = {}
+        categories, cells = checks.entries(categories, "categories", "a sequence of labels"), {}
+        checks.instance(groups, "groups", Mapping, "a mapping from keys to tallies")
         for key, tallies in groups.items():
             label = ", ".join(str(part) for part in _key(key))
             try:
-                cells[key] = Collection(tuple(categories), tallies, id=label, **texts)
+                cells[key] = Collection(categories, tallies, id=label, **texts)
             except DataError as err:
                 raise DataError(f"cell {label!r}: {err.message}", source=err.source, line=err.line, field=err.field) from err
         return cls(cells, by, covariates, **own)
@@ -185,12 +187,15 @@ class Cells(Mapping):
         if isinstance(keys, str):
             raise ArgumentError(f"keys must be several keys, got the text {keys!r}; put it into a list.")
         places = {key: place for place, key in enumerate(self)}
-        chosen = [_key(key) for key in keys]
+        chosen = [_key(key) for key in checks.entries(keys, "keys", "a sequence of keys of cells")]
+        for key in chosen:
+            if not all(isinstance(part, Hashable) for part in key):
+                raise ArgumentError(f"keys must be those of cells, got {shown(key)}.")
         if len(set(chosen)) != len(chosen):
             raise ArgumentError("keys must be distinct.")
         missing = next((key for key in chosen if key not in places), None)
         if missing is not None:
-            raise ArgumentError(f"keys must be those of cells, got {missing!r}.")
+            raise ArgumentError(f"keys must be those of cells, got {shown(missing)}.")
         order = [places[key] for key in chosen]
         covariates = None if self.covariates is None else {name: one[order] for name, one in self.covariates.items()}
         found = {key: self._cells[key] for key in chosen}
@@ -301,8 +306,8 @@ class Cells(Mapping):
         Cells
         """
         shape = (len(self), self.n_categories)
-        pilots = np.broadcast_to(np.asarray(pilot, dtype=float), shape)
-        spreads = [None] * len(self) if spread is None else np.broadcast_to(np.asarray(spread, dtype=float), shape)
+        pilots = _of_each(pilot, "pilot", shape)
+        spreads = [None] * len(self) if spread is None else _of_each(spread, "spread", shape)
         found = {
             key: Summary.of(cell.likelihood, at, about)
             for (key, cell), at, about in zip(self.items(), pilots, spreads, strict=True)
@@ -342,12 +347,14 @@ class Cells(Mapping):
 
     def _aligned(self, table: Any) -> dict[str, np.ndarray]:
         """Return the covariates as columns in the order of the cells."""
+        rule = "a mapping of column names to one value per cell"
         try:
-            columns = {str(name): np.asarray(table[name]) for name in table.keys()}
-        except AttributeError:
-            raise ArgumentError(
-                f"covariates must be a mapping of column names to one value per cell, got {type(table).__name__}."
-            ) from None
+            named = {str(name): table[name] for name in table.keys()}
+        except (AttributeError, TypeError):
+            raise ArgumentError(f"covariates must be {rule}, got {type(table).__name__}.") from None
+        columns = {
+            name: checks.array_of(values, f"covariate {name!r}", "one value per cell") for name, values in named.items()
+        }
         for name, values in columns.items():
             if values.ndim != 1:
                 raise ArgumentError(f"covariate {name!r} must have one value per cell, got shape {values.shape}.")
@@ -367,6 +374,14 @@ class Cells(Mapping):
         return columns
 
 
+def _of_each(value: ArrayLike, name: str, shape: tuple[int, int]) -> np.ndarray:
+    """Return numbers of every cell, from an array for all of them or one row each."""
+    array = checks.reals(value, name, ndim=None)
+    if array.shape not in (shape, shape[1:]):
+        raise ArgumentError(f"{name} must have shape {shape[1:]} or {shape}, got {array.shape}.")
+    return np.broadcast_to(array, shape)
+
+
 def _key(key: object) -> tuple:
     """Return a key as a tuple of plain values."""
     parts = key if isinstance(key, tuple) else (key,)
@@ -382,8 +397,8 @@ def _names(by: str | Sequence[str] | None, width: int) -> tuple[str, ...]:
     """Return the names of the grouping columns."""
     if by is None:
         return ("cell",) if width == 1 else tuple(f"key_{i + 1}" for i in range(width))
-    names = (by,) if isinstance(by, str) else tuple(by)
-    if len(names) != width or len(set(names)) != width or not all(isinstance(name, str) and name for name in names):
+    names = (by,) if isinstance(by, str) else checks.labels(by, "by", f"{width} distinct column names")
+    if len(names) != width or len(set(names)) != width or not all(names):
         raise ArgumentError(f"by must be {width} distinct column names, one per part of a key, got {by!r}.")
     for name in names:
         if name in RESERVED or (name == "cell" and width > 1):
@@ -397,7 +412,7 @@ def _names(by: str | Sequence[str] | None, width: int) -> tuple[str, ...]:
 
 def _categories(items: Mapping, categories: Sequence[str] | None) -> tuple[str, ...]:
     """Return the categories that all cells share."""
-    labels = None if categories is None else tuple(categories)
+    labels = None if categories is None else checks.labels(categories, "categories")
     for key, cell in items.items():
         if isinstance(cell, Collection):
             labels = cell.categories if labels is None else labels

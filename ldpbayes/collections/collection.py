@@ -51,9 +51,10 @@ class Derived:
         where = f"derived.{self.name}"
         for key in ("of", "given"):
             labels = getattr(self, key)
-            if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
+            if isinstance(labels, str):
                 raise DataError(f"{key} must be a list of category labels, got {shown(labels)}", field=where)
-            object.__setattr__(self, key, tuple(labels))
+            labels = checks.labels(labels, f"{where}: {key}", "a list of category labels")
+            object.__setattr__(self, key, labels)
             repeated = next((label for i, label in enumerate(labels) if label in labels[:i]), None)
             if repeated is not None:
                 raise DataError(f"{key} names the category {shown(repeated)} twice", field=where)
@@ -202,7 +203,7 @@ class Collection:
     ordered: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
-        categories = tuple(self.categories)
+        categories = checks.entries(self.categories, "categories", "at least two labels")
         if len(categories) < 2:
             raise DataError(f"categories must be at least two labels, got {len(categories)}")
         if len(categories) > checks.MAX_CATEGORIES:
@@ -215,7 +216,8 @@ class Collection:
             check_text(getattr(self, name), name)
         if not isinstance(self.ordered, bool):
             raise DataError(f"ordered must be true or false, got {shown(self.ordered)}")
-        tallies = (self.tallies,) if isinstance(self.tallies, Tally) else tuple(self.tallies)
+        alone = isinstance(self.tallies, Tally)
+        tallies = (self.tallies,) if alone else checks.entries(self.tallies, "tallies", "Tally objects")
         if not tallies:
             raise DataError("a collection needs at least one channel with reports, got none")
         for tally in tallies:
@@ -232,19 +234,25 @@ class Collection:
         if users > checks.MAX_COUNT:
             raise DataError(f"a collection must have at most 10**12 reports, got {users:,}")
         known = set(categories)
-        for i, item in enumerate(self.derived):
-            if any(item.name == other.name for other in self.derived[:i]):
+        derived = checks.entries(self.derived, "derived", "a sequence of Derived")
+        for i, item in enumerate(derived):
+            checks.instance(item, "derived", Derived, "a sequence of Derived")
+            if any(item.name == other.name for other in derived[:i]):
                 raise DataError(f"derived quantities must have distinct names, got {shown(item.name)} twice")
             for label in (*item.of, *item.given):
                 if label not in known:
                     raise DataError(f"derived quantity {shown(item.name)} names the unknown category {shown(label)}")
+        published = checks.entries(self.published, "published", "a sequence of dicts")
+        for entry in published:
+            checks.mapping(entry, "published", "a sequence of dicts")
         if self.survey is not None:
+            checks.instance(self.survey, "survey", Survey, "a Survey, which from_sample makes")
             if self.survey.n != users or int(self.survey.channel.max()) >= len(tallies):
                 raise ArgumentError(f"survey must have one entry for each of the {users:,} reports, got {self.survey.n:,}.")
         object.__setattr__(self, "categories", categories)
         object.__setattr__(self, "tallies", tallies)
-        object.__setattr__(self, "derived", tuple(self.derived))
-        object.__setattr__(self, "published", tuple(self.published))
+        object.__setattr__(self, "derived", derived)
+        object.__setattr__(self, "published", published)
 
     @classmethod
     def from_sample(
@@ -292,19 +300,20 @@ class Collection:
         >>> sample.n_reports, sample.rows.counts.tolist()
         (6, [4.0, 2.0])
         """
-        tally = Tally(protocol, np.asarray(reports))
+        tally = Tally(protocol, checks.array_of(reports, "reports", "one report of each respondent"))
         canonical = protocol.check_reports(reports)
         n = len(canonical)
         columns = {}
         for name, values in (("weights", weights), ("strata", strata), ("clusters", clusters)):
-            column = None if values is None else np.asarray(values, dtype=object)
+            rule = f"one entry for each of the {n} reports"
+            column = None if values is None else checks.array_of(values, name, rule).astype(object)
             if column is not None and column.shape != (n,):
-                raise ArgumentError(f"{name} must have one entry for each of the {n} reports, got shape {column.shape}.")
+                raise ArgumentError(f"{name} must have {rule}, got shape {column.shape}.")
             columns[name] = column
         w = np.ones(n) if columns["weights"] is None else check_weights(columns["weights"])
         none = np.zeros(n, dtype=np.int64)
         survey = Survey(none, places(tally, canonical), none + 1, w, columns["strata"], columns["clusters"], population)
-        return cls(tuple(categories), (tally,), survey=survey, **texts)
+        return cls(categories, (tally,), survey=survey, **texts)
 
     def __add__(self, other: "Collection") -> "Collection":
         """Return the union: channels of the same name and protocol are added, others stand side by side."""
@@ -405,7 +414,7 @@ class Collection:
         """
         from ldpbayes.collections.noncompliance import identification
 
-        return identification(self, gamma)
+        return identification(self, checks.probability(gamma, "gamma", open_low=True, open_high=True))
 
     def unidentified(self) -> list[list[str]]:
         """Return groups of category labels that no number of reports through these channels could tell apart.

@@ -53,7 +53,11 @@ class Tally:
     def __post_init__(self, user: ArrayLike | None) -> None:
         if not isinstance(self.protocol, AbstractProtocol):
             raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(self.protocol).__name__}.")
-        if np.asarray(self.reports).dtype.kind in "US" and len(self.protocol.report_fields) == 1:
+        checks.text(self.name, "name")
+        if (
+            checks.array_of(self.reports, "reports", "numbers, one report a row").dtype.kind in "US"
+            and len(self.protocol.report_fields) == 1
+        ):
             raise ArgumentError(
                 "reports must be numbers, the protocol's own form of a report, got text; read_frame and read_collection "
                 "take labels, and protocol.parse_reports([texts], labels) turns them into reports."
@@ -127,7 +131,7 @@ class Tally:
         object.__setattr__(self, "reports", reports)
         object.__setattr__(self, "counts", counts)
         if self.categories is not None:
-            labels = tuple(self.categories)
+            labels = checks.labels(self.categories, "categories", f"{self.protocol.n_categories} labels")
             if len(labels) != self.protocol.n_categories:
                 raise ArgumentError(f"categories must be {self.protocol.n_categories} labels, got {len(labels)}.")
             object.__setattr__(self, "categories", labels)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
 
 #: Up to this many multiplications the information matrix is formed exactly; above it, diagonal plus rank one.
@@ -175,7 +176,7 @@ def standard_errors(rows, p, mass=None):
 
 def estimate_array(values, name="estimate"):
     """Return a float64 copy of a finite vector of at least two entries."""
-    array = np.array(values, dtype=float)
+    array = checks.reals(values, name, "one-dimensional with at least two entries", ndim=None, finite=False)
     if array.ndim != 1 or array.size < 2:
         raise ArgumentError(f"{name} must be one-dimensional with at least two entries, got shape {array.shape}.")
     if not np.isfinite(array).all():

@@ -89,7 +89,7 @@ def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) 
     ('exact', [0.493, 0.008], [0.992, 0.507])
     """
     collection = as_collection(collection)
-    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    ci_prob = checks.level(ci_prob)
     if collection.survey is not None:
         raise ArgumentError("collection must have no sampling weights; the MLE has standard errors that know the design.")
     if len(collection.tallies) == 1:

@@ -3,13 +3,14 @@
 If no entry is positive, the Euclidean projection is returned instead of zeros.
 """
 
-import math
-
 import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.estimators.base import estimate_array, project
+
+#: Quadrature nodes times categories of a power law, in the largest array.
+MAX_NODES = 2**16
 
 
 def truncate_and_renormalize(estimate):
@@ -166,11 +167,14 @@ def power_law(estimate, standard_error, n_reports, *, exponent=None, nodes=512):
     from scipy.optimize import minimize_scalar
 
     estimate = estimate_array(estimate)
-    error = np.broadcast_to(np.asarray(standard_error, dtype=float), estimate.shape)
-    if not (np.isfinite(error) & (error > 0)).all():
+    error = checks.reals(standard_error, "standard_error", "numbers above 0, one or one per category", ndim=None)
+    if error.shape not in ((), (1,), estimate.shape):
+        raise ArgumentError(f"standard_error must be one number or {estimate.size}, got shape {error.shape}.")
+    error = np.broadcast_to(error, estimate.shape)
+    if not (np.isfinite(error) & (error > 1 / checks.LARGEST)).all():
         raise ArgumentError("standard_error must be finite and above 0 for every category.")
-    n_reports = checks.integer(n_reports, "n_reports", minimum=2)
-    grid = np.geomspace(1 / n_reports, 1.0, checks.integer(nodes, "nodes", minimum=16))
+    n_reports = checks.integer(n_reports, "n_reports", minimum=2, maximum=checks.MAX_COUNT)
+    grid = np.geomspace(1 / n_reports, 1.0, checks.integer(nodes, "nodes", minimum=16, maximum=MAX_NODES))
     log_grid = np.log(grid)
     log_density = -0.5 * ((estimate[:, None] - grid) / error[:, None]) ** 2
 
@@ -181,9 +185,13 @@ def power_law(estimate, standard_error, n_reports, *, exponent=None, nodes=512):
     def surprise(s):
         return -np.logaddexp.reduce(log_density + log_prior(s), axis=1).sum()
 
-    if exponent is None:
+    if exponent is not None:
+        exponent = checks.real(exponent, "exponent", "a number from -100 to 100")
+        if not -100 <= exponent <= 100:
+            raise ArgumentError(f"exponent must be a number from -100 to 100, got {shown(exponent)}.")
+    else:
         exponent = minimize_scalar(surprise, bounds=(0.0, 5.0), method="bounded").x
-    log_weights = log_density + log_prior(float(exponent))
+    log_weights = log_density + log_prior(exponent)
     log_weights -= np.logaddexp.reduce(log_weights, axis=1, keepdims=True)
     return norm_sub(np.exp(log_weights) @ grid)
 
@@ -237,17 +245,16 @@ def ldp_recover(estimate, rates, share, *, targets=None, support=1.0):
     >>> ldp_recover(0.9 * honest + 0.1 * fakes, (g, h), 0.1, targets=[2]).round(3).tolist()
     [0.6, 0.3, 0.1]
     """
-    estimate, a = estimate_array(estimate), np.size(estimate)
+    estimate = estimate_array(estimate)
+    a = estimate.size
     share = checks.probability(share, "share", open_high=True)
-    if np.shape(rates) != (2,):
+    rates = checks.entries(rates, "rates", "two numbers, g and h")
+    if len(rates) != 2:
         raise ArgumentError(f"rates must be two numbers, g and h, got {shown(rates)}.")
     g, h = (checks.probability(rate, "rates") for rate in rates)
-    if not h < g:
+    if not h < g - 1e-12:
         raise ArgumentError(f"rates must be g and h with h below g, got {g!r} and {h!r}.")
-    try:
-        supports = np.asarray(support, dtype=float)
-    except (TypeError, ValueError):
-        supports = np.array(math.nan)
+    supports = checks.reals(support, "support", "a number or one probability for each category", ndim=None)
     if supports.shape not in ((), (a,)) or not (np.isfinite(supports) & (supports >= 0) & (supports <= a)).all():
         raise ArgumentError(f"support must be a number from 0 to {a}, or one probability for each category.")
     if targets is not None and supports.ndim:

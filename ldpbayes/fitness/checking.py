@@ -7,8 +7,9 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.arrays import FloatArray
-from ldpbayes.collections import Cells, Collection
+from ldpbayes.collections import Cells, Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.estimators.solvers.base import certificate
 from ldpbayes.fitness.base import COMPLIANCE, Check, Fitness
 from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.copies import copies_checks
@@ -16,6 +17,9 @@ from ldpbayes.fitness.goodness import REPLICATIONS, goodness_of_fit, listed
 from ldpbayes.fitness.nested import compliance_test, equality_test
 from ldpbayes.fitness.structural import structural_checks
 from ldpbayes.fitness.supports import support_checks
+
+#: An estimate that is handed in may be so many nats below the maximum: a twentieth of what would move a p-value.
+MAX_GAP = 0.05
 
 type Seed = int | np.random.Generator | None
 
@@ -28,7 +32,7 @@ SATURATED = (
 
 @overload
 def check(
-    collection: Collection,
+    collection: Collection | Tally,
     *,
     level: float = ...,
     random_seed: Seed = ...,
@@ -42,7 +46,7 @@ def check(collection: Cells, *, level: float = ..., random_seed: Seed = ..., rep
 
 
 def check(
-    collection: Collection | Cells,
+    collection: Collection | Tally | Cells,
     *,
     level: float = 0.05,
     random_seed: Seed = 0,
@@ -59,7 +63,7 @@ def check(
 
     Parameters
     ----------
-    collection : Collection or Cells
+    collection : Collection, Tally or Cells
         Cells are checked one by one, and whether their distributions are equal; the level is that of all together.
     level : float
         Probability with which honest reports may be flagged.
@@ -77,7 +81,7 @@ def check(
     Raises
     ------
     ArgumentError
-        If collection is not a Collection, or level or random_seed breaks its rule.
+        If an argument breaks its rule, or estimate is not the maximum-likelihood estimate.
 
     Examples
     --------
@@ -90,9 +94,10 @@ def check(
     """
     if isinstance(collection, Cells):
         return _check_cells(collection, level, random_seed, replications)
-    if not isinstance(collection, Collection):
-        raise ArgumentError(f"collection must be a Collection, got {type(collection).__name__}.")
+    collection, level = as_collection(collection), checks.probability(level, "level")
     rng = checks.generator(random_seed, "random_seed")
+    if estimate is not None:
+        estimate = _maximum(collection, estimate)
     replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
     found: list[Check] = []
     notes: list[str] = []
@@ -125,8 +130,21 @@ def check(
     return Fitness(tuple(c for c in found if math.isfinite(c.p_value)), level, tuple(notes))
 
 
+def _maximum(collection: Collection, estimate: FloatArray) -> FloatArray:
+    """Return an estimate that the reports bear out to be the maximum-likelihood estimate, or refuse it."""
+    p = checks.distribution(estimate, "estimate", collection.n_categories, atol=1e-6)
+    gap = certificate(collection.rows, p)
+    if not gap <= MAX_GAP:
+        raise ArgumentError(
+            f"estimate must be the maximum-likelihood estimate to {MAX_GAP:g} nats; another distribution may be more likely "
+            f"by {gap:.3g} nats. Leave it out, and it is computed."
+        )
+    return p
+
+
 def _check_cells(cells: Cells, level: float, random_seed: Seed, replications: int) -> CellsFitness:
     """Return the tests of every cell; those of which only a summary was kept have none."""
+    level = checks.probability(level, "level")
     kept = "Only sums over the reports of this cell were kept."
     found = []
     for cell in cells.values():
@@ -139,4 +157,4 @@ def _check_cells(cells: Cells, level: float, random_seed: Seed, replications: in
         equality = equality_test(cells)
     except InfeasibleError:
         equality = None
-    return CellsFitness(cells.labels, tuple(found), equality, checks.probability(level, "level"))
+    return CellsFitness(cells.labels, tuple(found), equality, level)

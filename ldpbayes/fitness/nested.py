@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc
 
+from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.collections.noncompliance import compliers_only
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -50,7 +51,10 @@ def information_criteria(collection: Collection, log_likelihood: float | None = 
     ----------
     Akaike (1974), IEEE Transactions on Automatic Control 19; Schwarz (1978), Annals of Statistics 6.
     """
-    if log_likelihood is None:
+    checks.instance(collection, "collection", Collection, "a Collection")
+    if log_likelihood is not None:
+        log_likelihood = checks.real(log_likelihood, "log_likelihood")
+    else:
         log_likelihood = float(collection.rows.log_likelihood(maximize(collection.rows).p))
     k = free_parameters(collection)
     deviance = -2 * log_likelihood
@@ -90,6 +94,7 @@ def equality_test(cells: Cells) -> Check:
     InfeasibleError
         Where a cell is a summary, or there is one cell only.
     """
+    checks.instance(cells, "cells", Cells, "Cells")
     if len(cells) < 2:
         raise InfeasibleError("One cell has nothing to be compared with.")
     try:

@@ -23,6 +23,8 @@ from ldpbayes.posteriors.base import scaled
 DRAWS, LONGEST = 250, 5.0
 #: Likelihood rows with more entries than this are not written out for a curve.
 MAX_ENTRIES = 2**22
+#: Points of a curve; each is a maximum of the likelihood.
+MAX_POINTS = 10**5
 #: A conclusion about shares of categories.
 _CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*([0-9]*\.?[0-9]+)\s*(%?)\s*")
 #: No curve goes on to γ = 1, where nobody follows the device.
@@ -197,7 +199,7 @@ def sensitivity(
     if stated is not None and threshold is not None:
         raise ArgumentError("threshold must be left out where of states one.")
     threshold = stated if threshold is None else checks.probability(threshold, "threshold")
-    points = checks.integer(points, "points", minimum=2)
+    points = checks.integer(points, "points", minimum=2, maximum=MAX_POINTS)
     if collection.n_laws > 1:
         raise InfeasibleError("A sensitivity curve needs one law of those who ignore the device; ask for one at a time.")
     collection = scaled(collection)
@@ -249,7 +251,7 @@ def sensitivity(
 def _conclusion(of, known):
     """Return (categories, ">" or "<", threshold or None) of what a user asks."""
     if not isinstance(of, str):
-        labels, sign, threshold = tuple(of), ">", None
+        labels, sign, threshold = checks.labels(of, "of", "categories of the compliers"), ">", None
     else:
         found = None if of in known else _CONCLUSION.fullmatch(of)
         text, sign, threshold = (of, ">", None) if found is None else (found[1].strip(), found[2], float(found[3]))

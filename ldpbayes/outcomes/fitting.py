@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError, shown
+from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
 from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.outcomes.binning import Bins, default_bins, normal_score_bins
 from ldpbayes.outcomes.checking import check_shares
@@ -463,10 +463,7 @@ def _alone(
 
 
 def _levels(quantiles: Sequence[float]) -> tuple[float, ...]:
-    try:
-        levels = tuple(quantiles)
-    except TypeError:
-        raise ArgumentError(f"quantiles must be a sequence of levels, got {shown(quantiles)}.") from None
+    levels = checks.entries(quantiles, "quantiles", "a sequence of levels")
     return tuple(checks.probability(one, "quantiles", open_low=True, open_high=True) for one in levels)
 
 

@@ -10,8 +10,10 @@ from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.shape_utils import change_dist_size
 from pytensor.tensor.random.op import RandomVariable
 
+from ldpbayes import checks
 from ldpbayes.compiling import give_pytensor_a_folder, model_data
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
+from ldpbayes.model import as_tensor, variable_name
 from ldpbayes.outcomes.records import read_records
 from ldpbayes.protocols.base import AbstractProtocol
 
@@ -101,11 +103,13 @@ def observe_mixture(
     >>> [variable.name for variable in model.observed_RVs]
     ['duration']
     """
+    name = variable_name(name, "observe_mixture")
+    dims = dims if dims is None or isinstance(dims, str) else list(checks.labels(dims, "dims"))
     rows, code, value = _likelihood(data, value, report, protocol, epsilon, rate, categories)
     value = _values(value, len(code))
     n_categories = rows.shape[1]
     parts = _components(components, n_categories)
-    p = pt.as_tensor_variable(p)
+    p = as_tensor(p)
     if p.type.ndim not in (1, 2) or p.type.shape[-1] not in (None, n_categories):
         raise ArgumentError(f"p must have one entry per category ({n_categories}), got shape {p.type.shape}.")
     if p.type.ndim == 2 and p.type.shape[0] not in (None, 1, len(code)):

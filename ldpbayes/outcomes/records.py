@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.sources.base import sorted_keys
 from ldpbayes.sources.channels import find_channels, labels_of, names_of
@@ -110,6 +111,8 @@ def read_records(
     """
     if not isinstance(value, str):
         raise ArgumentError(f"value must be the name of a column, got {shown(value)}.")
+    epsilon, rate = checks.column(epsilon, "epsilon"), checks.column(rate, "rate")
+    weights = checks.column(weights, "weights")
     source = FrameSource(frame)
     table = source.eager()
     names = [str(name) for name in table.columns]

@@ -120,7 +120,7 @@ class PrivateGroups(AbstractStored):
             Levels; those of the summary by default.
         ci_prob : float, optional
         """
-        levels = self.quantiles if q is None else tuple(np.atleast_1d(q).tolist())
+        levels = self.quantiles if q is None else tuple(_points(q, "q").tolist())
         return self._summarised(self.draws("quantile", levels), {"quantile": list(levels)}, ci_prob)
 
     def cdf(self, z: Any, ci_prob: float | None = None) -> xr.Dataset:
@@ -131,7 +131,7 @@ class PrivateGroups(AbstractStored):
         z : float or sequence of float
         ci_prob : float, optional
         """
-        points = np.atleast_1d(np.asarray(z, dtype=float))
+        points = _points(z, "z")
         return self._summarised(self.draws("cdf", points), {"z": points}, ci_prob)
 
     def table(self, ci_prob: float | None = None) -> xr.Dataset:
@@ -154,17 +154,16 @@ class PrivateGroups(AbstractStored):
             The group to compare with; the first by default.
         ci_prob : float, optional
         """
-        first = self.groups[0] if versus is None else versus
-        if first not in self.groups:
-            raise ArgumentError(f"versus must be one of {listed(self.groups)}, got {shown(versus)}.")
+        first = self.groups[0] if versus is None else checks.choice(versus, "versus", self.groups)
+        of = checks.choice(of, "of", (*QUANTITIES, "table"))
         extra: dict[str, Any] = {}
         if of == "quantile":
-            at = self.quantiles if at is None else tuple(np.atleast_1d(at).tolist())
+            at = self.quantiles if at is None else tuple(_points(at, "at").tolist())
             extra = {"quantile": list(at)}
         elif of == "cdf":
             if at is None:
                 raise ArgumentError("at must hold the points of the distribution functions, got none.")
-            at = np.atleast_1d(np.asarray(at, dtype=float))
+            at = _points(at, "at")
             extra = {"z": at}
         elif of == "table":
             extra = {"outcome": list(self.levels or ())}
@@ -185,24 +184,21 @@ class PrivateGroups(AbstractStored):
         at : sequence of float, optional
             Levels of quantiles, or points of distribution functions.
         """
-        if of == "table":
+        if checks.choice(of, "of", (*QUANTITIES, "table")) == "table":
             if self.levels is None:
                 raise ArgumentError("of must not be 'table': the value is a number.")
             return np.stack([one.per_bin() for one in self.measures], axis=1)
-        checks.choice(of, "of", QUANTITIES)
         if of == "share":
             return np.stack([one.shares() for one in self.measures], axis=1)
         if self.levels is not None:
             raise ArgumentError(f"{of} needs a number; {self.value!r} is an open category: use table.")
         if of == "mean":
             return np.stack([one.mean() for one in self.measures], axis=1)
-        points = np.atleast_1d(np.asarray(at, dtype=float))
+        points = _points(at, "at")
         if of == "quantile":
             for one in points:
                 checks.probability(float(one), "q")
             return np.stack([one.quantile(points) for one in self.measures], axis=1)
-        if np.isnan(points).any():
-            raise ArgumentError("z must hold numbers, got nan.")
         return np.stack([one.cdf(points) for one in self.measures], axis=1)
 
     def summary(self, ci_prob: float | None = None) -> xr.Dataset:
@@ -316,7 +312,7 @@ class PrivateGroups(AbstractStored):
 
     def _summarised(self, draws: np.ndarray, extra: dict[str, Any], ci_prob: float | None) -> xr.Dataset:
         """Return the Dataset of draws (S, cells, […,] k)."""
-        prob = self.ci_prob if ci_prob is None else checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+        prob = self.ci_prob if ci_prob is None else checks.level(ci_prob)
         dims = ["cell", *extra, "group"]
         coords: dict[str, Any] = {**extra, "group": list(self.groups)}
         if self.by:
@@ -340,6 +336,15 @@ class PrivateGroups(AbstractStored):
 
     def __repr__(self) -> str:
         return _text(self)
+
+
+def _points(value: Any, name: str) -> np.ndarray:
+    """Return levels or points, one number or a sequence of at least one."""
+    rule = "a number, or a sequence of numbers"
+    points = np.atleast_1d(checks.reals(value, name, rule, ndim=None, finite=False))
+    if points.ndim > 1 or not points.size or np.isnan(points).any():
+        raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
+    return points
 
 
 def _text(found: PrivateGroups) -> str:

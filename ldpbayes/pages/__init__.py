@@ -2,6 +2,6 @@
 
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.renderers import write
-from ldpbayes.pages.show import show
+from ldpbayes.pages.showing import show
 
 __all__ = ["Column", "Figure", "Kind", "Note", "Page", "Table", "show", "write"]

@@ -41,6 +41,6 @@ def html_of(tree) -> str:
     arrays = tree._repr_html_()
     if not is_result(tree):
         return arrays
-    from ldpbayes.pages.show import show
+    from ldpbayes.pages.showing import show
 
     return f"{show(tree)._repr_html_()}<details><summary>All arrays (xarray.DataTree)</summary>{arrays}</details>"

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, LDPBayesError, shown
+
 
 class Kind(enum.StrEnum):
     """What a note is about."""
@@ -70,6 +73,8 @@ class Column:
     def text(self, value: Any) -> str:
         """Return a value as people read it; missing values are empty."""
         if self.kind == "interval":
+            if value is not None and len(value := checks.entries(value, "value", "a pair (lower, upper)")) != 2:
+                raise ArgumentError(f"value must be a pair (lower, upper), got {shown(value)}.")
             ends = [] if value is None else [self._number(end) for end in value]
             return " to ".join(ends) if all(ends) else ""
         return ("" if value is None else str(value)) if self.kind == "text" else self._number(value)
@@ -85,7 +90,29 @@ class Column:
         return (self.align or ("left" if self.kind == "text" else "right")) == "left"
 
     def _number(self, value):
-        return "" if value is None or math.isnan(value) else format(value, self.spec)
+        number = None if value is None else checks.real(value, "value")
+        return "" if number is None or math.isnan(number) else format(value, self.spec)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Stands for a function whose result is known, so that it can be pickled: returns it, or raises why there is none."""
+
+    value: Any = None
+    error: LDPBayesError | None = None
+
+    @classmethod
+    def of(cls, function: Callable[[], Any]) -> "_Kept":
+        """Return what a function returns, or the sentence that it ends in, such as that matplotlib is not installed."""
+        try:
+            return function if isinstance(function, cls) else cls(function())
+        except LDPBayesError as err:
+            return cls(error=err)
+
+    def __call__(self):
+        if self.error is not None:
+            raise self.error
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -113,6 +140,10 @@ class Table:
     keys: int = 0
     whole: "Callable[[], Table] | None" = None
 
+    def __getstate__(self):
+        """Return the fields with all rows in place of the function that would return them."""
+        return self.__dict__ | ({} if self.whole is None else {"whole": _Kept(self.whole())})
+
     def texts(self) -> list[list[str]]:
         """Return every cell as people read it."""
         return [[column.text(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
@@ -123,7 +154,10 @@ class Table:
 
     def only(self, columns) -> "Table":
         """Return the table with some of its columns, by position."""
-        kept = tuple(columns)
+        kept = tuple(
+            checks.integer(i, "columns", 0, len(self.columns) - 1)
+            for i in checks.entries(columns, "columns", "positions of columns")
+        )
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
         return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows, keys=sum(i < self.keys for i in kept))
 
@@ -151,6 +185,10 @@ class Figure:
     caption: str
     alt: str
     draw: Callable[[], Any]
+
+    def __getstate__(self):
+        """Return the fields with the figure, drawn, in place of the function that would draw it."""
+        return self.__dict__ | {"draw": _Kept.of(self.draw)}
 
 
 @dataclass(frozen=True)
@@ -186,7 +224,8 @@ class Page:
 
     def without(self, texts) -> "Page":
         """Return the page without the notes whose text is among some texts (the reader has seen them)."""
-        return replace(self, notes=tuple(note for note in self.notes if note.text not in texts))
+        seen = set(checks.labels(texts, "texts"))
+        return replace(self, notes=tuple(note for note in self.notes if note.text not in seen))
 
     def render(self, renderer: str = "terminal", **settings) -> str:
         """Return the page as text in the format of a renderer: terminal, json, markdown, html, …"""

@@ -2,6 +2,7 @@
 
 import math
 
+from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.pages.about import again
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 
@@ -130,6 +131,12 @@ def pivot(table, study):
         From run_study.
     study : Study
     """
+    import pyarrow as pa
+
+    if not isinstance(table, pa.Table) or not set(_WHO) <= set(table.column_names):
+        raise ArgumentError(f"table must be what run_study returned, got {shown(table)}.")
+    if not isinstance(getattr(study, "lines", None), tuple):
+        raise ArgumentError(f"study must be a Study, got {shown(study)}.")
     found = table.to_pylist()
     held = [name for name in _WHO if name != study.lines[-1]]
     held = [name for name in held if len({line.get(name) for line in found}) > 1]

@@ -7,9 +7,9 @@ import textwrap
 
 import numpy as np
 
-from ldpbayes import files
+from ldpbayes import checks, files
 from ldpbayes.answers.decision import who_decides
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.plots.association import plot_association
 from ldpbayes.plots.base import (
     BLACK,
@@ -24,6 +24,7 @@ from ldpbayes.plots.base import (
     WIDTH,
     _new_figure,
     _style,
+    checked,
     legend_below,
     to_pdf,
     to_svg,
@@ -66,6 +67,7 @@ _STYLE = {"mle": ("D", ORANGE, "MLE"), "oracle": ("x", RED, "oracle")}
 PANELS = 12
 
 
+@checked
 def plot_forest(tree, *, top=40):
     """Return a matplotlib figure: intervals of P and of F for each category, with the point estimates marked.
 
@@ -199,6 +201,7 @@ def _forest_panel(axes, summary, estimate, shown, quantities):
     return handles
 
 
+@checked
 def plot_plan(along, values, curves, label, *, chosen=None, title=""):
     """Return a figure of planned errors: one curve per protocol, the bound and open answers in grey.
 
@@ -218,6 +221,18 @@ def plot_plan(along, values, curves, label, *, chosen=None, title=""):
     -------
     matplotlib.figure.Figure
     """
+    values = checks.reals(values, "values")
+    if not (values > 0).all():
+        raise ArgumentError("values must be above 0: the axes are logarithmic.")
+    curves = {name: checks.reals(error, f"curves of {shown(name)}", finite=False) for name, error in curves.items()}
+    for name, error in curves.items():
+        if error.shape != values.shape:
+            raise ArgumentError(f"curves must have {values.size} numbers each, got {error.size} for {shown(name)}.")
+    if chosen is not None:
+        chosen = checks.entries(chosen, "chosen", "a triple (x, error, protocol)")
+        if len(chosen) != 3:
+            raise ArgumentError(f"chosen must be a triple (x, error, protocol), got {shown(chosen)}.")
+        chosen = checks.positive(chosen[0], "chosen"), checks.positive(chosen[1], "chosen"), checks.text(chosen[2], "chosen")
     figure = _new_figure(figsize=(WIDTH, 4.6 + 0.22 * (len(curves) // 3)))
     axes = figure.subplots()
     floors = {"bound": ("0.2", "-", "least possible error"), "open answers": ("0.5", ":", "open answers (no privacy)")}
@@ -266,6 +281,7 @@ def _no_ticks():
     return NullLocator()
 
 
+@checked
 def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_columns=4):
     """Return a matplotlib figure of a study: a panel for each value of some columns, a curve for each of others.
 
@@ -290,6 +306,8 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_column
     -------
     matplotlib.figure.Figure
     """
+    for column in (x, *lines, *panels):
+        checks.choice(column, "columns of the figure", tuple(table.column_names))
     found = table.to_pylist()
     if "metric" not in panels:
         found = [line for line in found if line["metric"] == found[0]["metric"]]
@@ -385,6 +403,7 @@ def _value_label(key, value):
     return f"{known[key]} = {value:,}" if key in known else _words(value)
 
 
+@checked
 def save_figure(figure, path):
     """Write a figure as PNG, PDF or SVG (by its ending), whole or not at all.
 
@@ -407,6 +426,6 @@ def save_figure(figure, path):
 
 def check_ending(path):
     """Raise an ArgumentError unless a figure can be written in the format that the path's ending names."""
-    known = _new_figure().canvas.get_supported_filetypes()
+    known, path = _new_figure().canvas.get_supported_filetypes(), files.as_path(path)
     if str(path).rpartition(".")[2].lower() not in known:
         raise ArgumentError(f"plot must end in one of .{', .'.join(sorted(known))}, got {str(path)!r}.")

@@ -3,12 +3,13 @@
 import numpy as np
 
 from ldpbayes.answers import association
-from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, wrapped
+from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, checked, wrapped
 
 #: Most pairs that are drawn: those with the largest Cramér's V.
 MAX_PANELS = 6
 
 
+@checked
 def plot_association(tree, *, top=MAX_PANELS):
     """Return a matplotlib figure: one heat map for each pair of attributes, the strongest associations first.
 

@@ -1,11 +1,13 @@
 """What all figures share: colours, sizes that a phone shows legibly, and a new figure."""
 
+import importlib
 import io
 import textwrap
 
 import numpy as np
 
-from ldpbayes.errors import InfeasibleError
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 
 #: Colours of Okabe & Ito (2008), yellow left out: it is too pale on white.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"
@@ -16,6 +18,60 @@ _DASHES = ("-", (0, (6, 2)), (0, (3, 1.5)), (0, (6, 2, 1, 2)), (0, (1, 1.2)), (0
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 #: Width of a figure in inches, and sizes of text in points: on a screen of 360 pixels the text is still legible.
 WIDTH, TITLE, LABEL, SMALL = 4.7, 11, 10, 9
+
+
+def _result(value, name):
+    from ldpbayes.result.validation import need_result
+
+    need_result(value, name)
+    if "summary" not in value.children:
+        raise ArgumentError(f"{name} must be a result of fit, with its group summary.")
+
+
+def _one_of(module, cls, words):
+    """Return the rule for objects of a class that is imported where it is first asked for."""
+
+    def rule(value, name):
+        checks.instance(value, name, getattr(importlib.import_module(module), cls), words)
+
+    return rule
+
+
+def _regression(value, name):
+    from ldpbayes.regression.maximum import Maximum
+
+    if not isinstance(value, Maximum) and "regression" not in (getattr(value, "attrs", None) or ()):
+        raise ArgumentError(f"{name} must be what regress returned, got {shown(value)}.")
+
+
+def _at_least_one(value, name):
+    checks.integer(value, name, 1, 10**6)
+
+
+#: What the arguments of figures must be, by name.
+_RULES = {
+    "tree": _result,
+    "fitted": _regression,
+    "hull": _one_of("ldpbayes.answers.contamination", "ContaminationHull", "what contamination_hull returned"),
+    "curve": _one_of("ldpbayes.fitness.noncompliance", "Sensitivity", "what sensitivity returned"),
+    "check": _one_of("ldpbayes.fitness.crosschecking", "CrossCheck", "what crosscheck returned"),
+    "table": _one_of("pyarrow", "Table", "what run_study returned"),
+    "found": _one_of("ldpbayes.outcomes", "PrivateGroups", "what by_private_group returned"),
+    "figure": _one_of("matplotlib.figure", "Figure", "a figure of matplotlib"),
+    "predicted": _one_of("xarray", "Dataset", "what predictions returned"),
+    "collection": _one_of("ldpbayes.collections", "Collection", "a Collection"),
+    "cells": _one_of("ldpbayes.collections", "Cells", "Cells"),
+    "curves": checks.mapping,
+    "along": lambda value, name: checks.choice(value, name, ("epsilon", "n")),
+    "intercept": checks.flag,
+    "random_seed": checks.generator,
+    **dict.fromkeys(("top", "draws", "most", "most_panels", "most_columns"), _at_least_one),
+    **dict.fromkeys(("title", "unit", "label", "x"), checks.text),
+    **dict.fromkeys(("lines", "panels"), checks.labels),
+}
+
+#: Decorates the figures: their arguments are checked by name.
+checked = checks.by_name(_RULES)
 
 
 def _new_figure(**settings):
@@ -72,6 +128,7 @@ def largest(mean, top):
     return np.sort(np.argsort(-np.asarray(mean), kind="stable")[:top])
 
 
+@checked
 def to_svg(figure) -> str:
     """Return a figure as SVG text, the same each time; letters are outlines, so that no font has to be there.
 
@@ -91,6 +148,7 @@ def to_svg(figure) -> str:
     return picture.getvalue()
 
 
+@checked
 def to_pdf(figure) -> bytes:
     """Return a figure as the bytes of a PDF file, the same each time.
 

@@ -4,12 +4,26 @@ import math
 
 import numpy as np
 
-from ldpbayes.plots.base import BLUE, LABEL, RED, SKY, SMALL, TITLE, WIDTH, _new_figure, largest, legend_below, wrapped
+from ldpbayes.plots.base import (
+    BLUE,
+    LABEL,
+    RED,
+    SKY,
+    SMALL,
+    TITLE,
+    WIDTH,
+    _new_figure,
+    checked,
+    largest,
+    legend_below,
+    wrapped,
+)
 
 #: Categories that are drawn.
 TOP = 20
 
 
+@checked
 def plot_contamination(hull):
     """Return a matplotlib figure of the range of an estimate if some reports are fake.
 

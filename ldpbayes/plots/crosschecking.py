@@ -12,6 +12,7 @@ from ldpbayes.plots.base import (
     TITLE,
     WIDTH,
     _new_figure,
+    checked,
     largest,
     legend_below,
     wrapped,
@@ -20,6 +21,7 @@ from ldpbayes.plots.base import (
 _MARKS = {"mle": ("D", ORANGE, "MLE"), "oracle": ("x", RED, "oracle")}
 
 
+@checked
 def plot_crosscheck(check, *, top=40, title=""):
     """Return a matplotlib figure: NUTS, MLE and oracle minus the mean of the reference posterior, in its sd.
 

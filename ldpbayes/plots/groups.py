@@ -6,7 +6,7 @@ import numpy as np
 
 from ldpbayes.answers.decision import who_decides
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import BLUE, LABEL, ORANGE, SMALL, TITLE, WIDTH, _new_figure, wrapped
+from ldpbayes.plots.base import BLUE, LABEL, ORANGE, SMALL, TITLE, WIDTH, _new_figure, checked, wrapped
 
 #: Panels of categories, and of derived quantities.
 CATEGORIES, QUANTITIES = 6, 4
@@ -16,6 +16,7 @@ TALLEST, LEAST = 26.0, 0.13
 ALONE = {"mfc": "none", "mec": ORANGE, "mew": 1.2, "label": "MLE of the group alone"}
 
 
+@checked
 def plot_groups(tree, *, top=CATEGORIES):
     """Return a matplotlib figure of a result with cells: mean and interval of each group, a panel per category.
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, _style, legend_below, wrapped
+from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, _style, checked, legend_below, wrapped
 
 #: Combinations of open covariates that have a panel, those with most records first, and rows of a forest.
 PANELS, ROWS = 4, 36
@@ -13,6 +13,7 @@ POINTS, EDGES = 160, (0.002, 0.995)
 DECADES = 1.3
 
 
+@checked
 def plot_private_functions(found, *, unit="", top=PANELS):
     """Return a matplotlib figure of each private group's distribution function with a pointwise band.
 
@@ -56,6 +57,7 @@ def plot_private_functions(found, *, unit="", top=PANELS):
     return figure
 
 
+@checked
 def plot_private_quantiles(found, *, unit="", top=PANELS):
     """Return a matplotlib figure of shares, means and quantiles of each private group with intervals.
 
@@ -109,6 +111,7 @@ def plot_private_quantiles(found, *, unit="", top=PANELS):
     return figure
 
 
+@checked
 def plot_private_differences(found, *, unit="", versus=None, top=PANELS):
     """Return a matplotlib figure of how much larger each quantile is in the other groups than in one of them.
 

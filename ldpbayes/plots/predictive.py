@@ -3,8 +3,8 @@
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import InfeasibleError
-from ldpbayes.plots.base import BLACK, BLUE, LABEL, SMALL, TITLE, WIDTH, _new_figure, legend_below, wrapped
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.plots.base import BLACK, BLUE, LABEL, SMALL, TITLE, WIDTH, _new_figure, checked, legend_below, wrapped
 from ldpbayes.plots.groups import keys_of
 
 #: Counts with more entries are drawn as distances from their expectation, without names.
@@ -16,6 +16,7 @@ DRAWS_OF_CELLS, MOST_CELLS = 100, 60
 _KINDS = {"list": "report", "supports": "category supported", "bits": "bit"}
 
 
+@checked
 def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0):
     """Return a matplotlib figure of observed counts of reports, beside what the posterior predicts for as many users.
 
@@ -47,6 +48,7 @@ def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0):
     return _drawn(collection, chosen, rng, "Reports that came in, and those that the posterior predicts", "predicted")
 
 
+@checked
 def plot_expected(collection, p, *, draws=DRAWS, random_seed=0):
     """Return the same figure at one distribution, such as the maximum-likelihood estimate: what the reports fit best.
 
@@ -133,6 +135,7 @@ def _labels(collection, tally, law, size):
     return [f"bit {i + 1}" for i in range(size)]
 
 
+@checked
 def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS, random_seed=0):
     """Return a matplotlib figure of a result with cells: how far the counts of reports lie from what is predicted.
 
@@ -160,6 +163,8 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
         Where the reports of no cell can be counted.
     """
     rng = checks.generator(random_seed, "random_seed")
+    if "cell" not in tree["posterior"].dims:
+        raise ArgumentError("tree must be a result with cells; this one is of a single collection.")
     values = tree["posterior"]["distribution"].transpose("cell", "chain", "draw", "category").values
     found = []
     for c, (label, likelihood, cell) in enumerate(zip(cells.labels, cells.likelihoods, cells.values(), strict=True)):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, _style, legend_below, wrapped
+from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, _style, checked, legend_below, wrapped
 
 #: Rows of a figure; the first of them are drawn.
 ROWS = 40
@@ -11,6 +11,7 @@ ROWS = 40
 CATEGORIES = 6
 
 
+@checked
 def plot_coefficients(fitted, *, intercept=False):
     """Return a matplotlib figure of the coefficients: log odds against the reference category with intervals.
 
@@ -45,6 +46,7 @@ def plot_coefficients(fitted, *, intercept=False):
     return figure
 
 
+@checked
 def plot_predictions(predicted, *, title="Predicted shares"):
     """Return a matplotlib figure of predictions(), comparisons() or poststratify(): shares with intervals, a line a row.
 
@@ -57,8 +59,9 @@ def plot_predictions(predicted, *, title="Predicted shares"):
     -------
     matplotlib.figure.Figure
     """
-    dims = [dim for dim in predicted["mean"].dims if dim != "category"]
-    if "category" not in predicted["mean"].dims or len(dims) > 1:
+    found = predicted["mean"].dims if {"mean", "lower", "upper"} <= set(predicted.data_vars) else ()
+    dims = [dim for dim in found if dim != "category"]
+    if "category" not in found or len(dims) > 1:
         raise ArgumentError("predicted must be what predictions, comparisons, slopes or poststratify returned.")
     rows = predicted.sizes[dims[0]] if dims else 1
     labels = _labels(predicted, dims[0]) if dims else ["all"]

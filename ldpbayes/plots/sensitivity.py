@@ -2,9 +2,10 @@
 
 import math
 
-from ldpbayes.plots.base import BLUE, LABEL, RED, SMALL, TITLE, WIDTH, _new_figure, legend_below, wrapped
+from ldpbayes.plots.base import BLUE, LABEL, RED, SMALL, TITLE, WIDTH, _new_figure, checked, legend_below, wrapped
 
 
+@checked
 def plot_sensitivity(curve):
     """Return a matplotlib figure of an answer for every γ that the reports allow, and the γ at which a conclusion turns.
 

@@ -311,6 +311,7 @@ class AbstractPosterior(abc.ABC):
             Where the draws cannot be trusted; its ``result`` holds the DataTree, or None.
         """
         random_seed, ci_prob = seed(random_seed), level(ci_prob)
+        checks.flag(progressbar, "progressbar")
         problem = Problem.of(collection, prior)
         answer = self.answer(problem, self.plan(problem), random_seed=random_seed, ci_prob=ci_prob, progressbar=progressbar)
         if answer.sample.rejected:
@@ -493,4 +494,4 @@ def seed(random_seed) -> int:
 
 def level(ci_prob) -> float:
     """Return the probability of intervals, checked to be in (0, 1)."""
-    return checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    return checks.level(ci_prob)

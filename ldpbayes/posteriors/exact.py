@@ -58,7 +58,7 @@ class ExactMoments:
 
     def interval(self, ci_prob=0.95):
         """Return the ends of the equal-tailed intervals, two arrays of shape (a,)."""
-        tail = (1 - checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)) / 2
+        tail = (1 - checks.level(ci_prob)) / 2
         return self.quantile(np.array([tail, 1 - tail]))
 
     def diagnostics(self):

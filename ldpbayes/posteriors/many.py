@@ -69,7 +69,11 @@ class Many:
             try:
                 separable.append((position, singling(one.separable())))
             except InfeasibleError as err:
-                raise InfeasibleError(f"Cell {label}: {err}") from err
+                raise InfeasibleError(
+                    "Moments of cells without draws need reports that each single out one category (GRR, any "
+                    f"two-category design) or cells that are summaries; those of the cell {label} are neither. Leave draws "
+                    "out, or fit cells.summaries(pilot)."
+                ) from err
         sizes = np.array([cell.n_reports for cell in cells.values()], dtype=float)
         return cls(separable, summarized, sizes, cells.n_categories)
 

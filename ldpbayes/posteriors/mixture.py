@@ -66,7 +66,7 @@ class MixtureMoments:
 
     def parameter_interval(self, ci_prob: float = 0.95) -> tuple[float, float]:
         """Return the ends of the hyperparameter's equal-tailed interval."""
-        return ends_of(self.mixture, self.nodes, checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True))
+        return ends_of(self.mixture, self.nodes, checks.level(ci_prob))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Priors: one file each, found by importing this package; as_prior turns what a user types into an object."""
 
+import contextlib
 import importlib
 import numbers
 import pkgutil
@@ -7,7 +8,7 @@ import pkgutil
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections import Cells
+from ldpbayes.collections import Cells, Collection, Summarized
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.priors.compliance import Compliance
@@ -35,7 +36,7 @@ def default_prior(n_categories: int) -> str:
 
     See docs/theory/priors-study.md.
     """
-    return "learnt" if n_categories >= LEARNT_FROM else "jeffreys"
+    return "learnt" if checks.categories_count(n_categories) >= LEARNT_FROM else "jeffreys"
 
 
 def as_prior(prior, n_categories: int, n_cells: int | None = None, cells: Cells | None = None) -> AbstractPrior:
@@ -65,6 +66,9 @@ def as_prior(prior, n_categories: int, n_cells: int | None = None, cells: Cells 
     >>> as_prior("flat", 3).describe(), as_prior([1, 2, 3], 3).describe()
     ('flat, Dirichlet(1)', 'Dirichlet with concentrations 1 to 3')
     """
+    n_categories = checks.categories_count(n_categories)
+    if cells is not None:
+        checks.instance(cells, "cells", Cells, "Cells")
     if isinstance(prior, str):
         prior = default_prior(n_categories) if prior == DEFAULT else prior
         prior = PRIORS[checks.choice(prior, "prior", tuple(PRIORS))](n_categories)
@@ -95,6 +99,8 @@ def prior_for(prior, collection) -> AbstractPrior:
     InfeasibleError
         Where the reports do not identify γ and the user gave no prior of it.
     """
+    if not isinstance(collection, Collection | Summarized):
+        raise ArgumentError(f"collection must be a Collection, got {type(collection).__name__}.")
     n_laws, size = collection.n_laws, collection.n_categories
     if not n_laws:
         return as_prior(prior, size)
@@ -154,7 +160,7 @@ def parse_prior(text: str):
     >>> parse_prior("jeffreys"), parse_prior("2"), parse_prior("0.5, 1, 2")
     ('jeffreys', 2.0, [0.5, 1.0, 2.0])
     """
-    word = text.strip()
+    word = checks.text(text, "prior").strip()
     if word in PRIORS or word == DEFAULT:
         return word
     cells = [cell.strip() for cell in word.split(",")]
@@ -174,12 +180,8 @@ def parse_prior(text: str):
 
 def _vector(prior):
     """Return concentrations as a float vector, or say what a prior may be."""
-    try:
-        array = np.asarray(prior)
-        if array.ndim == 1 and array.dtype.kind in "iuf":
-            return array.astype(float)
-    except (TypeError, ValueError):
-        pass
+    with contextlib.suppress(ArgumentError):
+        return checks.reals(prior, "prior")
     raise ArgumentError(
         f"prior must be one of {', '.join(PRIORS)}, a concentration, one concentration per category, or a prior of "
         f"ldpbayes.priors, got {_named(prior)}."

@@ -51,6 +51,8 @@ class Compliance(AbstractPrior):
         object.__setattr__(self, "gamma", tuple(checks.positive(value, "gamma") for value in gamma))
         object.__setattr__(self, "n_laws", checks.integer(self.n_laws, "n_laws", minimum=1))
         if self.n_categories is not None:
+            least = self.n_laws + 2
+            object.__setattr__(self, "n_categories", checks.integer(self.n_categories, "n_categories", least))
             self._inner  # noqa: B018 -- a wrong prior is refused here, not when it is first used
 
     def sized(self, n_categories: int, n_cells: int | None) -> "Compliance":

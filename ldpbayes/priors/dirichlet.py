@@ -40,11 +40,13 @@ class Dirichlet(AbstractPrior):
     alpha: np.ndarray
 
     def __post_init__(self):
-        alpha = np.array(self.alpha, dtype=float)
+        alpha = checks.reals(self.alpha, "alpha", "numbers above 0, one per category", ndim=None, finite=False)
         if alpha.ndim != 1 or alpha.size < 2:
             raise ArgumentError(f"alpha must be one-dimensional with at least two entries, got shape {alpha.shape}.")
         if not (np.isfinite(alpha) & (alpha > 0)).all():
             raise ArgumentError(f"alpha must be finite and above 0, got {alpha[~(np.isfinite(alpha) & (alpha > 0))][0]}.")
+        for value in (alpha.min(), alpha.max()):
+            checks.positive(float(value), "alpha")
         alpha.setflags(write=False)
         object.__setattr__(self, "alpha", alpha)
 

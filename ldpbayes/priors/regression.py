@@ -96,18 +96,22 @@ class Regression(AbstractPrior):
     categories: tuple[str, ...] = ()
 
     def __post_init__(self):
-        design = np.array(self.design, dtype=float)
-        if design.ndim != 2 or not design.size or not np.isfinite(design).all():
-            raise ArgumentError("design must be a finite matrix with a row per cell and a column per term.")
-        terms = tuple(self.terms) or tuple(f"x{k}" for k in range(design.shape[1]))
+        rule = "a finite matrix with a row per cell and a column per term"
+        design = checks.reals(self.design, "design", rule, ndim=2)
+        if not design.size:
+            raise ArgumentError(f"design must be {rule}.")
+        terms = checks.labels(self.terms, "terms", "distinct names, one per column") or tuple(
+            f"x{k}" for k in range(design.shape[1])
+        )
         if len(terms) != design.shape[1] or len(set(terms)) != len(terms):
             raise ArgumentError(f"terms must be {design.shape[1]} distinct names, one per column, got {len(terms)}.")
         checks.categories_count(self.n_categories)
         reference = checks.integer(self.reference, "reference", minimum=0, maximum=self.n_categories - 1)
-        sizes = np.ones(len(design)) if self.sizes is None else np.array(self.sizes, dtype=float)
+        sizes = np.ones(len(design)) if self.sizes is None else checks.reals(self.sizes, "sizes")
         if sizes.shape != (len(design),) or not (sizes >= 0).all() or not sizes.sum() > 0:
             raise ArgumentError("sizes must be numbers above 0, one per cell.")
-        for effect in self.effects:
+        for effect in checks.entries(self.effects, "effects", "a sequence of Effects"):
+            checks.instance(effect, "effects", Effects, "a sequence of Effects")
             if np.shape(effect.matrix) != (len(design), len(effect.levels)):
                 raise ArgumentError(f"the effects {effect.name} must have a row per cell and a column per group.")
             checks.positive(effect.scale, "scale")
@@ -133,7 +137,10 @@ class Regression(AbstractPrior):
             if self.intercept is not None:
                 found[self.intercept] = INTERCEPT
             return found
-        found = np.array(np.broadcast_to(np.asarray(self.scale, dtype=float), (k,)))
+        scale = checks.reals(self.scale, "scale", "a number above 0, or one per term", ndim=None)
+        if scale.shape not in ((), (1,), (k,)):
+            raise ArgumentError(f"scale must be a number above 0, or one per term, got shape {scale.shape}.")
+        found = np.array(np.broadcast_to(scale, (k,)))
         if not (np.isfinite(found) & (found > 0)).all():
             raise ArgumentError("scale must be finite and above 0.")
         return found

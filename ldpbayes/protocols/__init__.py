@@ -124,8 +124,8 @@ def resolve(name: str, parameters: dict | None = None) -> tuple[str, dict]:
     ArgumentError
         Where the parameters state one that the alias fixes otherwise.
     """
-    name, fixed = ALIASES.get(alias := name, (name, {}))
-    parameters = dict(parameters or {})
+    name, fixed = ALIASES.get(alias := checks.text(name, "name"), (name, {}))
+    parameters = {} if parameters is None else checks.mapping(parameters, "parameters", "a mapping from names to values")
     for key, value in fixed.items():
         if parameters.setdefault(key, value) != value:
             raise ArgumentError(f"{alias} is {name} with {key} {value!r}; leave {key} out, got {parameters[key]!r}.")
@@ -154,7 +154,7 @@ def parse_name(text: str) -> tuple[str, dict]:
     >>> parse_name("olh:seeds=4096")
     ('olh', {'seeds': 4096})
     """
-    name, colon, rest = text.partition(":")
+    name, colon, rest = checks.text(text, "protocol").partition(":")
     parameters: dict = {}
     for pair in rest.split(",") if colon else ():
         key, equals, value = (part.strip() for part in pair.partition("="))
@@ -195,8 +195,9 @@ def make_protocol(name: str, categories: Sequence[str], parameters: dict | None 
         On an unknown name, an unknown, missing or invalid parameter, or a wrong number of categories.
     """
     name, parameters = resolve(checks.choice(name, "protocol", protocol_names()), parameters)
+    categories = checks.entries(categories, "categories", "a sequence of labels")
     if name in PROTOCOLS:
-        protocol = PROTOCOLS[name].from_parameters(tuple(categories), parameters)
+        protocol = PROTOCOLS[name].from_parameters(categories, parameters)
     elif name in COMBINATORS:
         protocol = _combine(name, parameters, len(categories))
     else:

@@ -194,6 +194,7 @@ class Attributes(AbstractProtocol):
     # ---- client ----------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
+        rng = checks.generator(rng)
         own = np.unravel_index(values, self.sizes)
         return np.stack([one.privatize(x, rng) for one, x in zip(self.coded, own, strict=True)], axis=1)
 
@@ -371,9 +372,10 @@ def attribute_sizes(sizes: Any) -> tuple[int, ...]:
     ArgumentError
         Where they are no list of whole numbers of at least two.
     """
-    if isinstance(sizes, (str, bytes)) or not isinstance(sizes, (Sequence, np.ndarray)) or not len(sizes):
-        raise ArgumentError(f"sizes must be a list with the number of categories of each attribute, got {shown(sizes)}.")
-    found = tuple(checks.categories_count(size, "sizes") for size in sizes)
+    rule = "a list with the number of categories of each attribute"
+    found = tuple(checks.categories_count(size, "sizes") for size in checks.entries(sizes, "sizes", rule))
+    if not found:
+        raise ArgumentError(f"sizes must be {rule}, got {shown(sizes)}.")
     if math.prod(found) > MAX_CELLS:
         raise InfeasibleError(f"The joint table has {math.prod(found):,} cells, at most {MAX_CELLS:,} are possible.")
     return found

@@ -254,6 +254,7 @@ class AbstractProtocol(abc.ABC):
     def simulate(self, true_counts: ArrayLike, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return (distinct reports, counts) of a population with the given true counts; vectorised over users."""
         true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
+        rng = checks.generator(rng)
         if true_counts.sum() > MAX_DRAWN_USERS:
             raise InfeasibleError(
                 f"Simulating {self.design} draws the report of every user, of {MAX_DRAWN_USERS:,} at most; got "
@@ -398,7 +399,7 @@ class AbstractProtocol(abc.ABC):
         ArgumentError
             If the protocol has no decoder, or p is not a distribution.
         """
-        return self._decoder().variance(p, n, target)
+        return self._decoder().variance(p, checks.users(n), target)
 
     def _decoder(self) -> AbstractDecoder:
         decoder = self.decoder()
@@ -626,7 +627,7 @@ def _any_number(labels):
 
 def check_labels(reports, n_outputs):
     """Return integer reports as int64 in 0..n_outputs-1, or raise a DataError that names the first bad one."""
-    array = np.asarray(reports)
+    array = checks.array_of(reports, "reports", "a one-dimensional array of integers")
     if array.ndim != 1 or array.dtype == bool or not np.issubdtype(array.dtype, np.integer):
         raise DataError(f"reports must be a one-dimensional array of integers, got shape {array.shape} of {array.dtype}")
     if not checks.within(array, n_outputs):

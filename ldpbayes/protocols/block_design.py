@@ -128,6 +128,7 @@ class BlockDesign(AbstractProtocol):
 
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
+        rng = checks.generator(rng)
         return self._block(values, rng.random(values.size) < self.hit_rates[0], rng)
 
     def privatize_one(self, value):
@@ -154,6 +155,7 @@ class BlockDesign(AbstractProtocol):
         value; of categories with more such users than hyperplanes the reports are one multinomial.
         """
         true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
+        rng = checks.generator(rng)
         n, blocks = self.n_outputs, self._difference_set
         signal = rng.binomial(true_counts, self.beta * self.block_size / (n + self.beta * self.block_size))
         out = rng.multinomial(true_counts.sum() - signal.sum(), np.full(n, 1 / n))

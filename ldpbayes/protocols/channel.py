@@ -63,10 +63,8 @@ class Channel(AbstractProtocol):
     name: ClassVar[str] = "channel"
 
     def __post_init__(self):
-        try:
-            matrix = np.array(self.matrix, dtype=float)
-        except (TypeError, ValueError, OverflowError) as err:
-            raise ArgumentError("matrix must be rectangular and numeric: one row a report, one column a category.") from err
+        rule = "rectangular and numeric: one row a report, one column a category"
+        matrix = checks.reals(self.matrix, "matrix", rule, ndim=None, finite=False)
         if matrix.ndim != 2 or matrix.shape[1] < 2 or matrix.shape[0] < 1:
             raise ArgumentError(f"matrix must be (reports, categories) with at least two categories, got {matrix.shape}.")
         if not np.isfinite(matrix).all() or (matrix < 0).any():
@@ -209,6 +207,7 @@ class Channel(AbstractProtocol):
 
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
+        rng = checks.generator(rng)
         out = np.empty(values.size, dtype=np.int64)
         cumulative = self.matrix.cumsum(axis=0)
         order = np.argsort(values, kind="stable")
@@ -230,6 +229,7 @@ class Channel(AbstractProtocol):
     def simulate(self, true_counts, rng):
         """Return (every report, counts): one multinomial per category, O(a b) for any number of users."""
         true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
+        rng = checks.generator(rng)
         return self.all_reports(), rng.multinomial(true_counts, self.matrix.T).sum(axis=0)
 
     def parameters(self):
@@ -271,10 +271,7 @@ class Channel(AbstractProtocol):
 
 def check_answers(answers):
     """Return labels of reports as a tuple of str, from a sequence of texts or numbers (one text is not a sequence)."""
-    try:
-        labels = () if isinstance(answers, (str, bytes)) else tuple(answers)
-    except TypeError:
-        labels = ()
+    labels = () if isinstance(answers, str) else checks.entries(answers, "answers", "a list of labels")
     if not labels or not all(isinstance(label, (str, int, np.integer)) for label in labels):
         raise ArgumentError(f"answers must be a list of labels, got {shown(answers)}.")
     return tuple(map(str, labels))

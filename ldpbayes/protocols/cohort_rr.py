@@ -177,6 +177,7 @@ class CohortRR(AbstractProtocol):
     # ---- client ------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
+        rng = checks.generator(rng)
         cohort = rng.integers(self.cohorts, size=values.size)
         values += cohort * self.n_categories
         return np.stack([cohort, self._bucket_protocol.randomize(self.table.ravel().take(values), rng)], axis=1)
@@ -188,10 +189,9 @@ class CohortRR(AbstractProtocol):
 
     def privatize_label(self, label):
         """Return the report of any string, a candidate or not, from the operating system's entropy ("label" only)."""
-        if self.assignment != "label" or not isinstance(label, str):
-            raise ArgumentError(
-                f'privatize_label needs assignment "label" and a string, got {self.assignment!r}, {label!r}.'
-            )
+        checks.text(label, "label")
+        if self.assignment != "label":
+            raise ArgumentError(f'privatize_label needs assignment "label", got {self.assignment!r}.')
         cohort = entropy.below(self.cohorts)
         bucket = int(self._label_buckets([label])[cohort, 0])
         return np.array([cohort, self._bucket_protocol.privatize_one(bucket)])
@@ -204,6 +204,7 @@ class CohortRR(AbstractProtocol):
     def simulate(self, true_counts, rng):
         """Return (every report, counts): a multinomial over cohorts for each category, then a GRR tally for each cohort."""
         true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
+        rng = checks.generator(rng)
         if self.n_outputs is None or self.cohorts * self.n_categories > hashing.MAX_TABLE:
             return super().simulate(true_counts, rng)
         spread = rng.multinomial(true_counts, np.full(self.cohorts, 1 / self.cohorts)).T

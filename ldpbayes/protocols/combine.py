@@ -52,6 +52,8 @@ def compose(outer, inner):
     array([[0.74, 0.26],
            [0.26, 0.74]])
     """
+    for name, one in (("outer", outer), ("inner", inner)):
+        checks.instance(one, name, AbstractProtocol, "a protocol of ldpbayes")
     second, first = as_channel(outer), as_channel(inner)
     if second.n_categories != first.n_outputs:
         raise ArgumentError(
@@ -110,10 +112,9 @@ def mixture(weights, factors, separator=":"):
     channels = _over_same_categories(factors)
     w = checks.distribution(weights, "weights", len(channels))
     matrix = np.concatenate([share * c.matrix for share, c in zip(w, channels, strict=True)])
-    if not isinstance(separator, str):
-        raise ArgumentError(f"separator must be text, got {shown(separator)}.")
+    checks.text(separator, "separator")
     answers = tuple(f"{j}{separator}{answer}" for j, c in enumerate(channels, 1) for answer in c.answers)
-    settings = {"weights": [float(x) for x in weights]} | _all_settings(factors) | {"separator": separator}
+    settings = {"weights": w.tolist()} | _all_settings(factors) | {"separator": separator}
     return Channel(matrix, answers, "mixture", settings)
 
 
@@ -164,8 +165,7 @@ def _over_same_categories(factors):
 
 
 def _joined(channels, separator):
-    if not isinstance(separator, str):
-        raise ArgumentError(f"separator must be text, got {shown(separator)}.")
+    checks.text(separator, "separator")
     return tuple(
         reduce(lambda left, right: [f"{a}{separator}{b}" for a in left for b in right], (c.answers for c in channels))
     )

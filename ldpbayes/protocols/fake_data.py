@@ -177,6 +177,7 @@ class FakeData(AbstractProtocol):
     # ---- client ----------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
+        rng = checks.generator(rng)
         own = np.unravel_index(values, self.sizes)
         drawn = rng.integers(len(self.sizes), size=values.size)
         out = np.empty((values.size, len(self.sizes)), dtype=np.int64)

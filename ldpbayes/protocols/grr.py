@@ -81,7 +81,7 @@ class GRR(AbstractProtocol):
         return IdentityRows(reports, self.beta, counts, self.n_categories, -math.log(self.n_categories + self.beta))
 
     def privatize(self, values, rng):
-        return self.randomize(checks.values(values, self.n_categories), rng)
+        return self.randomize(checks.values(values, self.n_categories), checks.generator(rng))
 
     def randomize(self, values, rng):
         """Return the reports of checked values, an int64 array, which is written over."""
@@ -126,6 +126,7 @@ class GRR(AbstractProtocol):
     def simulate(self, true_counts, rng):
         """Return (every report, counts): Binomial truthful answers plus one multinomial of uniform ones, O(a) in all."""
         true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
+        rng = checks.generator(rng)
         truthful = rng.binomial(true_counts, self.beta / (self.n_categories + self.beta))
         uniform = rng.multinomial(true_counts.sum() - truthful.sum(), np.full(self.n_categories, 1 / self.n_categories))
         return self.all_reports(), truthful + uniform

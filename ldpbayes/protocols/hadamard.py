@@ -87,6 +87,7 @@ class HadamardResponse(AbstractProtocol):
 
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
+        rng = checks.generator(rng)
         if values.size < FEW or self.n_outputs > ONE_WORD:
             return self._uniform_in_half(values, rng.random(values.size) < self.hit_rates[0], rng)
         # The low bits of a word are the report, and its 53 upper bits settle whether its support holds the value.
@@ -124,6 +125,7 @@ class HadamardResponse(AbstractProtocol):
         where there are fewer such users than a·K their reports are drawn one by one instead, vectorized.
         """
         true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
+        rng = checks.generator(rng)
         k = self.n_outputs
         signal = rng.binomial(true_counts, self.beta / (2 + self.beta))
         out = rng.multinomial(true_counts.sum() - signal.sum(), np.full(k, 1 / k))

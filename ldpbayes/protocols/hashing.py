@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 
 #: "ldpbayes" is ours; "xxhash" is xxh32(str(category), seed) mod g, what pure-ldp and multi-freq-ldpy collect with.
@@ -69,7 +69,10 @@ def category_keys(categories):
 
 def label_keys(labels):
     """Return 64-bit keys of strings: the first eight bytes, little-endian, of BLAKE2b of their UTF-8 text."""
-    digests = b"".join(hashlib.blake2b(label.encode(), digest_size=8).digest() for label in labels)
+    try:
+        digests = b"".join(hashlib.blake2b(label.encode(), digest_size=8).digest() for label in labels)
+    except UnicodeEncodeError as err:
+        raise ArgumentError(f"labels must be Unicode text, got half of a surrogate pair: {err.object!r}.") from err
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
@@ -400,9 +403,10 @@ def check_table(*sizes):
 
 def check_labels(value, n_categories, name="candidates"):
     """Return candidate strings as a tuple of n_categories distinct ones."""
-    labels = () if value is None or isinstance(value, str) else tuple(value)
-    if len(labels) != n_categories or len(set(labels)) != len(labels) or not all(isinstance(x, str) for x in labels):
-        raise ArgumentError(f"{name} must be {n_categories} distinct strings, one per category, got {value!r:.80}.")
+    rule = f"{n_categories} distinct strings, one per category"
+    labels = () if value is None or isinstance(value, str) else checks.labels(value, name, rule)
+    if len(labels) != n_categories or len(set(labels)) != len(labels):
+        raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
     return labels
 
 

@@ -165,6 +165,7 @@ class LocalHashing(AbstractProtocol):
 
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
+        rng = checks.generator(rng)
         pool = self.seeds is not None
         seeds = rng.integers(self._n_seeds, size=values.size) if pool else hashing.draw_seeds(values.size, rng)
         hashed = hashing.buckets(self.family, seeds, values, self.buckets)

@@ -157,7 +157,8 @@ class Noncompliance(AbstractProtocol):
                 f"compliers must be a protocol whose reports are those of single users who follow it, got "
                 f"{self.compliers.design}."
             )
-        laws = (self.laws,) if isinstance(self.laws, (str, int, AbstractLaw)) else tuple(self.laws)
+        alone = isinstance(self.laws, (str, int, AbstractLaw))
+        laws = (self.laws,) if alone else checks.entries(self.laws, "laws", "a sequence of laws of reports")
         if not laws:
             raise ArgumentError("laws must hold at least one law of reports, got none.")
         labels = tuple(map(str, range(self.compliers.n_categories)))
@@ -232,6 +233,7 @@ class Noncompliance(AbstractProtocol):
     # ---- client ---------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
+        rng = checks.generator(rng)
         first = self.compliers.n_categories
         out = np.array(self.compliers.privatize(np.where(values < first, values, 0), rng))
         for x, law in enumerate(self.laws, first):

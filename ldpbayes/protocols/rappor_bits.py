@@ -139,6 +139,7 @@ class RapporBits(AbstractProtocol):
 
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
+        rng = checks.generator(rng)
         on, off = self.rappor.rates
         cohort = rng.integers(self.rappor.cohorts, size=values.size)
         bit = rng.integers(self.rappor.n_bits, size=values.size)

@@ -322,12 +322,15 @@ def attack(
     if (report is not None) != (kind == "copies"):
         raise ArgumentError("report must be given with 'copies', and with no other kind.")
     if targets is not None:
-        named: list[Any] = [targets] if isinstance(targets, str) or np.ndim(targets) == 0 else list(targets)
+        rule = "labels of categories or their positions"
+        alone = isinstance(targets, (str, int, np.integer))
+        named: Sequence[Any] = [targets] if alone else checks.entries(targets, "targets", rule)
         if not all(isinstance(target, (str, int, np.integer)) and not isinstance(target, bool) for target in named):
-            raise ArgumentError(f"targets must be labels of categories or their positions, got {shown(targets)}.")
+            raise ArgumentError(f"targets must be {rule}, got {shown(targets)}.")
         return ATTACKS[kind](tuple(named))
     if report is not None:
-        if not isinstance(report, (Sequence, np.ndarray)) or isinstance(report, (str, bytes)):
+        if isinstance(report, (int, float, np.integer, str)):
             return Always(checks.integer(report, "report", 0))
-        return Always(tuple(checks.integer(entry, "report", 0) for entry in report))
+        entries = checks.entries(report, "report", "a report in the protocol's canonical form")
+        return Always(tuple(checks.integer(entry, "report", 0) for entry in entries))
     return kind

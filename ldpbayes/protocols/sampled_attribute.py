@@ -152,6 +152,7 @@ class SampledAttribute(AbstractProtocol):
     # ---- client ----------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
+        rng = checks.generator(rng)
         own = np.unravel_index(values, self.sizes)
         out = np.empty((values.size, 2), dtype=np.int64)
         out[:, 0] = rng.integers(len(self.sizes), size=values.size)

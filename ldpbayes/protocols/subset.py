@@ -114,6 +114,7 @@ class SubsetSelection(AbstractProtocol):
 
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
+        rng = checks.generator(rng)
         # Small sets grow from nothing; large ones start at a binomial size close to theirs.
         density = self.size / self.n_categories
         start = density if self.size > 16 and density > 1 / 16 else 0.0

@@ -210,6 +210,7 @@ class UnaryEncoding(AbstractProtocol):
 
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
+        rng = checks.generator(rng)
         out = bits.bernoulli(values.size, self.n_categories, self.lam, rng)
         bits.assign(out, values, rng.random(values.size) < self.kappa)
         return out

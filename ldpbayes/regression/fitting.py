@@ -128,6 +128,11 @@ def regress(
     parsed = Formula.parse(formula)
     draws, chains = (checks.integer(v, n, minimum=1) for v, n in ((draws, "draws"), (chains, "chains")))
     random_seed, ci_prob = seed(random_seed), level(ci_prob)
+    named = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
+    named |= {"reference": reference}
+    design, count, weights, strata, cluster, reference = (checks.column(value, name) for name, value in named.items())
+    report = report if report is None or isinstance(report, str) else list(checks.columns(report, "report") or ())
+    checks.flag(progressbar, "progressbar")
     columns, reports = _read(
         parsed,
         frame,

@@ -122,7 +122,7 @@ class Maximum:
         import xarray as xr
         from scipy.special import ndtri
 
-        ci_prob = self.ci_prob if ci_prob is None else checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+        ci_prob = self.ci_prob if ci_prob is None else checks.level(ci_prob)
 
         half = ndtri((1 + ci_prob) / 2) * self.standard_errors
         low, high = self.coefficients - half, self.coefficients + half

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ldpbayes import checks
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.collections.survey import SampleColumns, design_effect
@@ -377,8 +378,9 @@ def _groups(table, name):
 
 
 def _labels(categories, protocol):
-    labels = None if isinstance(categories, str) else tuple(categories)
-    if labels is None or not all(isinstance(label, str) for label in labels) or len(set(labels)) != len(labels):
+    rule = "distinct texts, one per category"
+    labels = None if isinstance(categories, str) else checks.labels(categories, "categories", rule)
+    if labels is None or len(set(labels)) != len(labels):
         raise ArgumentError(f"categories must be distinct texts, one per category, got {shown(categories)}.")
     if len(labels) != protocol.n_categories:
         raise ArgumentError(f"categories must be the protocol's {protocol.n_categories} labels, got {len(labels)}.")

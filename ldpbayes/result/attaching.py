@@ -88,7 +88,7 @@ def attach(
     if random_seed is None:
         random_seed = int(np.random.SeedSequence().generate_state(1)[0])
     random_seed = checks.integer(random_seed, "random_seed", minimum=0)
-    ci_prob = checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True)
+    ci_prob = checks.level(ci_prob)
     many = isinstance(data, Cells)
     dims = ("chain", "draw", "cell", "category") if many else ("chain", "draw", "category")
     chains, length = draws.shape[:2]

@@ -1,16 +1,19 @@
 """Results of many cells: one tree made of a tree per cell, and one cell's tree taken out again."""
 
 import json
+import numbers
 from collections import Counter
+from datetime import date
 
 import numpy as np
 import xarray as xr
 
 from ldpbayes.collections import Cells
 from ldpbayes.collections.noncompliance import EXPLANATION
-from ldpbayes.errors import ArgumentError, listed
+from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.result.compliers import LATENT
 from ldpbayes.result.observed import cell_coords, constant_data, observed_of_cells
+from ldpbayes.result.validation import need_result
 
 #: Covariance matrices of all cells with more entries than this are left out.
 MAX_COVARIANCES = 10**7
@@ -125,13 +128,15 @@ def select(tree: xr.DataTree, cell) -> xr.DataTree:
     ArgumentError
         Where the result has no cells, or none of that name.
     """
+    need_result(tree)
     if "cell" not in tree["posterior"].dims:
         raise ArgumentError("tree must be a result with cells; this one is of a single collection.")
     labels = [str(label) for label in tree["posterior"]["cell"].values]
-    label = ", ".join(str(part) for part in cell) if isinstance(cell, tuple) else cell
-    position = labels.index(str(label)) if str(label) in labels else cell
+    key = cell if isinstance(cell, tuple) else (cell,)
+    label = ", ".join(str(part) if isinstance(part, str | numbers.Number | date) else shown(part) for part in key)
+    position = labels.index(label) if label in labels else cell
     if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < len(labels):
-        raise ArgumentError(f"cell must be one of {listed(labels)}, got {cell!r}.")
+        raise ArgumentError(f"cell must be one of {listed(labels)}, got {shown(cell)}.")
     out = xr.DataTree()
     for group, node in tree.children.items():
         data = node.to_dataset()

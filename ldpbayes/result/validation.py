@@ -5,7 +5,7 @@ import json
 import numpy as np
 import xarray as xr
 
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError, DataError, shown
 
 #: Variables whose draws must be distributions.
 TARGETS = ("distribution", "frequency")
@@ -19,8 +19,16 @@ NO_DRAWS = "none"
 TOLERANCE = 1e-9
 
 
+def need_result(tree: xr.DataTree, name: str = "tree") -> None:
+    """Raise an ArgumentError where an argument is no result of fit or attach at all; see validate for damaged ones."""
+    posterior = tree.children.get("posterior") if isinstance(tree, xr.DataTree) else None
+    if posterior is None or "category" not in posterior.coords:
+        raise ArgumentError(f"{name} must be a result, the DataTree that fit or attach returns, got {shown(tree)}.")
+
+
 def need_draws(tree: xr.DataTree) -> None:
-    """Raise an ArgumentError where a result holds moments and intervals alone."""
+    """Raise an ArgumentError where an argument is no result, or one that holds moments and intervals alone."""
+    need_result(tree)
     if tree.attrs.get("draws") == NO_DRAWS:
         raise ArgumentError(
             "This answer needs draws, and this result has moments and intervals alone: fit the cells that matter again, "
@@ -40,6 +48,8 @@ def validate(tree: xr.DataTree) -> None:
     DataError
         Naming the group and the variable that are missing or damaged.
     """
+    if not isinstance(tree, xr.DataTree):
+        raise ArgumentError(f"tree must be a DataTree, got {shown(tree)}.")
     for group in ("posterior", "observed_data", "constant_data"):
         if group not in tree.children:
             raise DataError(f"result has no group {group!r}")

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,6 +127,10 @@ def read_table(
     """
     texts = dict(facts or {})
     sample = sample or SampleColumns()
+    name, count = checks.text(name, "name", empty=False), checks.column(count, "count")
+    epsilon, rate, by_user = (
+        checks.column(value, what) for what, value in {"epsilon": epsilon, "rate": rate, "by_user": by_user}.items()
+    )
     channels = find_channels(
         source, protocol, categories=categories, report=report or (), epsilon=epsilon, rate=rate, name=name
     )
@@ -284,8 +288,9 @@ def labels_of(categories):
     """Return the caller's labels as a tuple of distinct texts, or None."""
     if categories is None:
         return None
-    labels = tuple(categories) if isinstance(categories, Iterable) and not isinstance(categories, str) else None
-    if labels is None or not all(isinstance(label, str) for label in labels) or len(set(labels)) != len(labels):
+    rule = "distinct texts, one per category"
+    labels = None if isinstance(categories, str) else checks.labels(categories, "categories", rule)
+    if labels is None or len(set(labels)) != len(labels):
         raise ArgumentError(f"categories must be distinct texts, one per category, got {shown(categories)}.")
     return labels
 

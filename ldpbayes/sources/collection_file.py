@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ldpbayes import files
+from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collection
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
@@ -99,7 +99,8 @@ def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, po
     if not all(isinstance(entry, dict) for entry in published):
         raise DataError("must be [[published]] tables", source=path, field="published")
     derived = _typed(document, "derived", dict, path, default={})
-    by = _grouping(document if by is None else {"by": by if isinstance(by, str) else list(by)}, path)
+    given = by if by is None or isinstance(by, str) else list(checks.columns(by, "by") or ())
+    by = _grouping(document if given is None else {"by": given}, path)
     laws = _typed(document, "noncompliance", dict, path, default={})
     stated = zip(_SAMPLE, (weight, strata, cluster, population), strict=True)
     try:

@@ -224,9 +224,9 @@ def read_navigation_timings(
     """
     if not isinstance(value, str) or not value:
         raise ArgumentError(f"value must be the name of a column, got {shown(value)}.")
-    columns = (columns,) if isinstance(columns, str) else tuple(columns)
-    if not all(isinstance(name, str) for name in columns):
-        raise ArgumentError(f"columns must be names of columns, got {shown(columns)}.")
+    columns = checks.columns(columns, "columns") or ()
+    checks.flag(keep_unfinished, "keep_unfinished")
+    checks.flag(progressbar, "progressbar")
     if clash := {"confidence", "rate", value} & set(columns):
         raise ArgumentError(f"columns must not name what is read anyway, got {listed(sorted(clash))}.")
     if value in ("confidence", "rate"):

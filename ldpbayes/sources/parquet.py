@@ -114,6 +114,8 @@ def matching(sources):
 def _matching(text):
     if not text:
         raise ArgumentError("source must name files, got an empty name.")
+    if "\0" in text:
+        raise DataError("cannot be read (a name cannot hold a NUL character)", source=text)
     if os.path.isdir(text):
         path = pathlib.Path(text)
         tables = (file for file in path.rglob("*") if file.suffix.lower() in ParquetSource.suffixes and not file.is_dir())

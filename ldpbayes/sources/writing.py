@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbayes import files
+from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
 from ldpbayes.protocols import AbstractProtocol
 from ldpbayes.sources import parameters
@@ -137,7 +137,7 @@ class _Layout:
 
     def __init__(self, arrow, protocol, categories):
         self.arrow, self.protocol = arrow, protocol
-        self.labels = None if categories is None else tuple(categories)
+        self.labels = None if categories is None else checks.labels(categories, "categories")
         if self.labels is not None:
             good = len(set(self.labels)) == len(self.labels) == protocol.n_categories
             if not good or not all(isinstance(label, str) for label in self.labels):
@@ -210,11 +210,14 @@ class _Layout:
         arrow, types = self.arrow, self.arrow.types
         if values is None or (isinstance(values, float) and values != values):
             raise DataError("has missing entries", field=name)
-        if isinstance(values, (str, bytes)) or np.ndim(values) == 0:
+        held = isinstance(values, (arrow.Array, arrow.ChunkedArray))
+        if not held and checks.array_of(values, f"column {shown(name)}", "one entry, or one per report").ndim == 0:
             return _repeated(arrow, values, m)
         with foreign(f"the column {shown(name)} cannot be stored"):
-            column = values if isinstance(values, (arrow.Array, arrow.ChunkedArray)) else arrow.array(values)
+            column = values if held else arrow.array(values)
         column = column.combine_chunks() if isinstance(column, arrow.ChunkedArray) else column
+        if types.is_nested(column.type):
+            raise ArgumentError(f"column {shown(name)} must hold texts, numbers or dates, got {column.type}.")
         if len(column) != m:
             raise ArgumentError(f"column {shown(name)} must have one entry per report ({m:,}), got {len(column):,}.")
         if column.null_count or (types.is_floating(column.type) and np.isnan(column.to_numpy(zero_copy_only=False)).any()):

@@ -3,7 +3,6 @@
 import hashlib
 import itertools
 import json
-import pathlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -116,20 +115,21 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
 
     from ldpbayes.study import find_study, full_studies
 
-    study = find_study(study) if isinstance(study, str) else study
+    study = checks.instance(find_study(study) if isinstance(study, str) else study, "study", Study, "a Study or its name")
+    checks.flag(progressbar, "progressbar")
     checks.choice(setting, "setting", SETTINGS)
     if setting == "paper" and study.name in full_studies():
         raise ArgumentError(
             f'The study {study.name} runs in blocks at its paper\'s size: run_full(full_studies()["{study.name}"], …).'
         )
-    if checks.integer(jobs, "jobs", minimum=-1) == 0:
+    if checks.integer(jobs, "jobs", minimum=-1, maximum=256) == 0:
         raise ArgumentError("jobs must be a number of processes, or -1 for every core, got 0.")
-    random_seed = checks.integer(random_seed, "random_seed", minimum=0)
+    random_seed = checks.integer(random_seed, "random_seed", minimum=0, maximum=checks.MAX_SEED - 1)
     cells = study.cells(setting)
     if replications is not None:
         checks.integer(replications, "replications", minimum=2)
         cells = [cell | {"replications": replications} if "replications" in cell else cell for cell in cells]
-    folder = None if output is None else pathlib.Path(output)
+    folder = None if output is None else files.as_path(output)
     paths = [
         None if folder is None else folder / "cells" / f"{study.name}-{key(study, c, random_seed)}.parquet" for c in cells
     ]

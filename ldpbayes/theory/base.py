@@ -46,6 +46,23 @@ class Value:
         return float(self.value)
 
 
+#: What the arguments of the theory must be, by name: each kind of argument is checked in one place.
+_RULES: dict[str, Callable[[Any, str], Any]] = {
+    "protocol": lambda value, name: checks.instance(value, name, AbstractProtocol, "a protocol of ldpbayes"),
+    "prior": lambda value, name: checks.instance(value, name, Dirichlet, "a Dirichlet prior"),
+    "n": checks.users,
+    "target": lambda value, name: checks.choice(value, name, ("distribution", "frequency")),
+    "norm": lambda value, name: checks.choice(value, name, ("l2", "l1", "max")),
+    "draws": lambda value, name: checks.integer(value, name, 0, 10**7),
+    "reports": lambda value, name: checks.integer(value, name, 1, 10**8),
+    "random_seed": checks.generator,
+    "limit": lambda value, name: checks.integer(value, name, 1, 2**32),
+}
+
+
+checked = checks.by_name(_RULES)
+
+
 def jackknife(function: Callable[[FloatArray], Any], batches: FloatArray, method: str) -> Value:
     """Return function(mean of batches) as a Value, bias-corrected and with a delete-one standard error if m > 1.
 

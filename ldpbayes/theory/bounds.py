@@ -43,6 +43,7 @@ def gamma(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     return Value(free / 2 * _LOG_2PIE - found.value / 2, found.standard_error / 2, found.method)
 
 
+@base.checked
 def delta(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     """Return δ_μ(Q) = γ_μ(Q) + ½ E log(det G_P/Π_y (QP)_y) = lim H(F|Y⃗) − ((a−1)/2) log n.
 
@@ -83,6 +84,7 @@ def delta(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     return Value(value, found.standard_error / 2, found.method)
 
 
+@base.checked
 def corollary_4_3(protocol, prior, target="distribution", *, draws=400, reports=20_000, random_seed=0):
     """Return (a/2πe) e^{2γ/(a−1)} (distribution) or (a/2πe) e^{2δ/(a−1)} (frequency): a floor under lim n·MSE.
 
@@ -117,6 +119,7 @@ def corollary_4_3(protocol, prior, target="distribution", *, draws=400, reports=
     return _entropy_power(entropy, protocol.n_categories)
 
 
+@base.checked
 def theorem_4_1(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
     """Return (a/2πe) exp(2 h(P|Y⃗)/(a−1)) ≤ MSE^distr(Π_opt), with h(P|Y⃗) = h(P) − I(P;Y⃗).
 
@@ -228,6 +231,7 @@ def exact_floor(n_categories: int, epsilon: float, target: str = "distribution")
     return Value((a - 1) ** 2 / trace - (1 - 1 / a if target == "frequency" else 0.0))
 
 
+@base.checked
 def duchi(n_categories, epsilon, n):
     """Return a/(64 n ε²), a floor of the worst-case ℓ2 risk for P over ε-LDP protocols; n large enough, ε ≤ 1.
 
@@ -254,6 +258,7 @@ def duchi(n_categories, epsilon, n):
     return Value(checks.categories_count(n_categories) / (64 * _effective(epsilon, n)))
 
 
+@base.checked
 def duchi_attainable(n_categories, epsilon, n):
     """Return 4a/(n ε²), the leading ℓ2 risk of unary encoding and optimized local hashing; large n, small ε.
 
@@ -278,6 +283,7 @@ def duchi_attainable(n_categories, epsilon, n):
     return Value(4 * checks.categories_count(n_categories) / _effective(epsilon, n))
 
 
+@base.checked
 def kairouz_order(n_categories, epsilon, n, norm="l2"):
     """Return (lower, upper): the minimax orders over ε-LDP protocols, without their universal constants in (0, 5).
 

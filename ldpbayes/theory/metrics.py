@@ -38,11 +38,13 @@ def ldp_level(protocol):
     return Value(float(np.log(high[seen] / low[seen]).max()))
 
 
+@base.checked
 def worst_case_privacy(protocol):
     """Return S^wc = e^{−LDP(Q)}, in [0, 1]; 0 for deterministic protocols (2019, Thm 5.3)."""
     return Value(math.exp(-ldp_level(protocol).value))
 
 
+@base.checked
 def average_privacy(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     """Return S_μ(Q) = H(X|Y,P)/H(X|P) = 1 − I(Y;X|P)/H(X|P), in [S^wc, 1]; independent of n (2019, Def. 4.3).
 
@@ -151,6 +153,7 @@ def values_information(prior, n):
     return Value(_values_entropy(prior, n) - n * value_entropy(prior).value)
 
 
+@base.checked
 def tally_entropy(prior, n):
     """Return H(T) in nats of the tallies of n values, exact at every n in O(a n)."""
     n = checks.integer(n, "n", minimum=1)
@@ -158,6 +161,7 @@ def tally_entropy(prior, n):
     return Value(float(_values_entropy(prior, n) - coefficient))
 
 
+@base.checked
 def distribution_utility(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
     """Return U^distr = I(Y⃗;P)/I(X⃗;P) at n users, in [0, 1] (2019, §4).
 
@@ -182,6 +186,7 @@ def distribution_utility(protocol, prior, n, *, draws=200, random_seed=0, moment
     return Value(found.value / full, found.standard_error / full, found.method)
 
 
+@base.checked
 def digit_utility(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
     """Return U^digit = (I(Y⃗;P) − h(P))/(a − 1) at n users, in nats per free coordinate; U^digit − ½log n → U^as.
 
@@ -207,6 +212,7 @@ def digit_utility(protocol, prior, n, *, draws=200, random_seed=0, moments=None)
     return Value((found.value - base.dirichlet_entropy(prior.alpha)) / free, found.standard_error / free, found.method)
 
 
+@base.checked
 def tally_utility(protocol, prior, n, *, limit=4_000_000):
     """Return U^tally = I(Y⃗;T)/H(T) at n users, exact; refused where tallies × report tallies exceed ``limit``.
 
@@ -230,7 +236,7 @@ def tally_utility(protocol, prior, n, *, limit=4_000_000):
     InfeasibleError
         If the numbers needed are more than ``limit``.
     """
-    n = checks.integer(n, "n", minimum=1)
+    n = checks.integer(n, "n", 1, checks.MAX_COUNT)
     a, b = prior.n_categories, protocol.n_outputs
     work = math.inf if b is None else math.comb(n + a - 1, n) * float(n + 1) ** (b - 1)
     if work > limit:
@@ -276,12 +282,14 @@ def asymptotic_utility(protocol, prior, *, draws=400, reports=20_000, random_see
     return Value(found.value / free - _HALF_LOG_2PIE, found.standard_error / free, found.method)
 
 
+@base.checked
 def open_answers_utility(prior):
     """Return C_μ = U^as(identity) = −½log(2πe) − E Σ log P_x/(2a − 2), the most any protocol attains (2019, Lemma 6.6)."""
     logs = float((digamma(prior.alpha) - digamma(prior.total)).sum())
     return Value(-_HALF_LOG_2PIE - logs / (2 * (prior.n_categories - 1)))
 
 
+@base.checked
 def participation_factor(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     """Return F_μ = e^{2U^as − 2C_μ} in (0, 1]; 0 if rank Q < a.
 
@@ -307,6 +315,7 @@ def participation_factor(protocol, prior, *, draws=400, reports=20_000, random_s
     return Value(factor, 2 * factor * utility.standard_error, utility.method)
 
 
+@base.checked
 def limits(protocol):
     """Return {"distribution": (d−1)/(a−1), "tally": (d+b'−2)/(2a−2)}, the limits of U^distr and U^tally as n → ∞.
 

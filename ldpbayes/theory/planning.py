@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import numbers
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +10,9 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
-from ldpbayes.protocols import describe_protocols, make_protocol, parse_name, protocol_names, resolve
+from ldpbayes.protocols import AbstractProtocol, describe_protocols, make_protocol, parse_name, protocol_names, resolve
 from ldpbayes.protocols.block_design import BlockDesign
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
@@ -164,13 +165,7 @@ def plan(
     if len(unknown) != 1:
         raise ArgumentError(f"plan must leave out exactly one of {', '.join(_UNKNOWNS)}, got {len(unknown)} left out.")
     known = _check_known(known)
-    question = _Question(
-        checks.choice(kind, "kind", tuple(KINDS)),
-        p,
-        checks.choice(target, "target", risk.TARGETS),
-        checks.choice(estimator, "estimator", ESTIMATORS),
-        checks.probability(ci_prob, "ci_prob", open_low=True, open_high=True),
-    )
+    question = _Question(kind, p, target, estimator, ci_prob)
     if unknown == ["n_categories"] and not isinstance(p, str | float | int):
         raise ArgumentError("p must be 'uniform' or a symmetric prior when n_categories is the unknown.")
     if known["n_categories"] is not None:
@@ -206,8 +201,7 @@ def expected_error(protocol, n, *, kind="l2", p="uniform", target="distribution"
     ArgumentError
         If an argument breaks its rule.
     """
-    checks.choice(kind, "kind", tuple(KINDS))
-    return _scale(_Question(kind, p, target, estimator, ci_prob).unit(protocol)[0], kind, checks.positive(n, "n"))
+    return _scale(_Question(kind, p, target, estimator, ci_prob).unit(protocol)[0], kind, checks.users(n))
 
 
 def curves(along, values, *, n_categories, epsilon=None, n=None, protocols=None, kind="l2", **assumptions):
@@ -229,10 +223,14 @@ def curves(along, values, *, n_categories, epsilon=None, n=None, protocols=None,
         As for plan: p, target, estimator, ci_prob.
     """
     checks.choice(along, "along", ("epsilon", "n"))
-    values = np.asarray(values, dtype=float)
+    values, n_categories = (
+        checks.reals(values, "values", "a sequence of finite numbers"),
+        checks.categories_count(n_categories),
+    )
+    if not values.size:
+        raise ArgumentError("values must hold at least one number, got none.")
     if (n if along == "epsilon" else epsilon) is None:
         raise ArgumentError(f"{'n' if along == 'epsilon' else 'epsilon'} must be given for a curve along {along}.")
-    checks.choice(kind, "kind", tuple(KINDS))
     makers, question = _makers(protocols), _Question(kind, **assumptions)
     settings = [
         _check_known({"n_categories": n_categories, "epsilon": epsilon, "n": n, "error": None} | {along: float(value)})
@@ -257,8 +255,15 @@ class _Question:
     estimator: str = "mle"
     ci_prob: float = 0.95
 
+    def __post_init__(self):
+        checks.choice(self.kind, "kind", tuple(KINDS))
+        checks.choice(self.target, "target", risk.TARGETS)
+        checks.choice(self.estimator, "estimator", ESTIMATORS)
+        object.__setattr__(self, "ci_prob", checks.level(self.ci_prob))
+
     def unit(self, protocol):
         """Return (error at one report, how it was computed); errors scale as 1/n (l2) or 1/√n."""
+        checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
         a, norm = protocol.n_categories, self.kind if self.kind in ("l2", "l1") else "max"
         assumed = self.assumed(a)
         if isinstance(assumed, Dirichlet):
@@ -273,7 +278,7 @@ class _Question:
         """Return the assumed distribution as an (a,) array or a Dirichlet."""
         if isinstance(self.p, str) and self.p == "uniform":
             return np.full(a, 1 / a)
-        if isinstance(self.p, str | AbstractPrior) or np.ndim(self.p) == 0:
+        if isinstance(self.p, str | AbstractPrior | numbers.Real):
             return as_dirichlet(self.p, a, "Planning")
         return checks.distribution(self.p, "p", a)
 
@@ -423,7 +428,7 @@ def _check_known(known):
     rules = {
         "n_categories": checks.categories_count,
         "epsilon": checks.epsilon,
-        "n": lambda value: checks.positive(value, "n"),
+        "n": checks.users,
         "error": lambda value: checks.positive(value, "error"),
     }
     return {name: None if value is None else rules[name](value) for name, value in known.items()}
@@ -434,8 +439,12 @@ def _makers(protocols):
     if protocols is None:
         return dict(PROTOCOLS)
     if isinstance(protocols, dict):
+        for name, maker in protocols.items():
+            if not isinstance(name, str) or not callable(maker):
+                raise ArgumentError(f"protocols must map names to makers of protocols, got {shown(protocols)}.")
         return protocols
-    names = [protocols] if isinstance(protocols, str) else list(protocols)
+    rule = "names of protocols, or a dict of makers"
+    names = [protocols] if isinstance(protocols, str) else checks.labels(protocols, "protocols", rule)
     return named_makers(names)
 
 
@@ -447,6 +456,7 @@ def _rank(plan, unknown):
 
 def bytes_per_report(protocol):
     """Return the bytes of one stored report: whole bytes of an integer code, or the packed array of one report."""
+    checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
     if (protocol.n_outputs or 0) > 2**16:  # too many for sets: reports are codes
         return math.ceil((protocol.n_outputs - 1).bit_length() / 8)
     report = protocol.privatize(np.zeros(1, dtype=np.int64), np.random.default_rng(0))
@@ -457,6 +467,9 @@ def bytes_per_report(protocol):
 
 def best(plans):
     """Return the first feasible plan, or raise with the reason of the first one."""
+    plans = [checks.instance(one, "plans", Plan, "Plans") for one in checks.entries(plans, "plans", "a sequence of Plans")]
+    if not plans:
+        raise ArgumentError("plans must hold at least one Plan, got none.")
     for plan in plans:
         if plan.feasible:
             return plan
@@ -484,8 +497,7 @@ def named_makers(names, parameters=None):
     ArgumentError
         On an unknown name.
     """
-    parameters = dict(parameters or {})
-
+    parameters = {} if parameters is None else checks.mapping(parameters, "parameters")
     known = tuple(dict.fromkeys((*PROTOCOLS, *protocol_names())))
 
     def maker(text):
@@ -495,13 +507,14 @@ def named_makers(names, parameters=None):
             return PROTOCOLS[name]
         return lambda a, epsilon: make_protocol(name, _labels(a), parameters | own | {"epsilon": epsilon})
 
-    return {name: maker(name) for name in names}
+    return {name: maker(name) for name in checks.labels(names, "names", "names of protocols")}
 
 
 def has_free_epsilon(name, parameters=None):
     """Return whether a protocol of this name takes ε as a parameter; the ε of a survey design follows from its devices."""
     name, own = parse_name(name)
-    known, given = resolve(name, {**(parameters or {}), **own})
+    parameters = {} if parameters is None else checks.mapping(parameters, "parameters")
+    known, given = resolve(name, parameters | own)
     stated = {protocol.name: protocol.stated for protocol in describe_protocols()}.get(known, "epsilon")
     return name in PROTOCOLS or ("epsilon" in stated and not {*given} & {"epsilon", "kappa", "factors"})
 
@@ -554,9 +567,10 @@ def plan_design(
         raise ArgumentError("plan must leave out exactly one of n, error for a design that fixes epsilon.")
     a = checks.categories_count(n_categories)
     known = _check_known({"n_categories": a, "epsilon": None, "n": n, "error": error})
-    question = _Question(checks.choice(kind, "kind", tuple(KINDS)), p, target, estimator, ci_prob)
+    question = _Question(kind, p, target, estimator, ci_prob)
     known_as, own = parse_name(name)
-    protocol = make_protocol(known_as, _labels(a), {**(parameters or {}), **own})
+    parameters = {} if parameters is None else checks.mapping(parameters, "parameters")
+    protocol = make_protocol(known_as, _labels(a), parameters | own)
     unit, method = question.unit(protocol)
     if not math.isfinite(unit):
         raise InfeasibleError(f"No number of reports through {name} determines all categories.")

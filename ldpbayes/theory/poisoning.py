@@ -62,6 +62,7 @@ def poisoning(protocol: AbstractProtocol, share: float = 0.01, p: float = 0.0, c
     >>> round(poisoning(GRR(20, 1.0), 0.05).lift, 3)
     0.603
     """
+    checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
     share = checks.probability(share, "share")
     p = checks.probability(p, "p")
     category = checks.integer(category, "category", 0, protocol.n_categories - 1)
@@ -79,6 +80,7 @@ def poisoning(protocol: AbstractProtocol, share: float = 0.01, p: float = 0.0, c
 
 def rates_of(protocol: AbstractProtocol) -> tuple[np.ndarray, np.ndarray] | None:
     """Return (g, h), shape (a,) each, the rates at which reports support their own value and another; None: unknown."""
+    checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
     if protocol.hit_rates is not None:
         hit, other = (np.full(protocol.n_categories, float(rate)) for rate in protocol.hit_rates)
         return hit, other
@@ -102,11 +104,17 @@ def reports_for_lift(form: Binomials, category: int, lift: float) -> tuple[float
     lift : float
         Above 0.
     """
+    category, lift = _place(form, category, "category"), checks.positive(lift, "lift")
     missing = 1 - form.counts[category] / form.n
     wanted = lift * (form.hit[category] - form.other[category])
     added = form.n * wanted / (missing - wanted) if missing > wanted else float("inf")
     replaced = form.n * wanted / missing if missing > 0 else float("inf")
     return float(added), float(replaced) if replaced <= form.n else float("inf")
+
+
+def _place(form: Binomials, category: int, name: str) -> int:
+    checks.instance(form, "form", Binomials, "the Binomials of a protocol")
+    return checks.integer(category, name, 0, len(form.counts) - 1)
 
 
 def reports_to_overtake(form: Binomials, category: int, other: int) -> float:
@@ -121,7 +129,7 @@ def reports_to_overtake(form: Binomials, category: int, other: int) -> float:
     category, other : int
         x and y.
     """
-    x, y = category, other
+    x, y = _place(form, category, "category"), _place(form, other, "other")
     slope = form.hit - form.other
     behind = slope[x] * (form.counts[y] - form.other[y] * form.n) - slope[y] * (form.counts[x] - form.other[x] * form.n)
     gain = slope[y] * (1 - form.other[x]) + slope[x] * form.other[y]

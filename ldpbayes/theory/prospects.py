@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from ldpbayes import checks
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.collections.noncompliance import identification
-from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesError
+from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesError, shown
 from ldpbayes.protocols import AbstractProtocol, make_protocol
 from ldpbayes.protocols.base import MAX_LISTED
 from ldpbayes.theory import planning
@@ -69,7 +69,14 @@ def with_prospects(
     ArgumentError, InfeasibleError
         Where no protocol has such reports.
     """
-    makers = planning.PROTOCOLS if makers is None else makers
+    makers = planning.PROTOCOLS if makers is None else checks.mapping(makers, "makers", "a mapping from names to makers")
+    plans = checks.entries(plans, "plans", "a sequence of Plans")
+    for one in plans:
+        checks.instance(one, "plans", planning.Plan, "a sequence of Plans")
+        if one.feasible and not callable(makers.get(one.protocol)):
+            raise ArgumentError(f"makers must hold the protocols of the plans, {shown(one.protocol)} is missing.")
+    laws = {} if laws is None else checks.mapping(laws, "laws")
+    gamma = checks.probability(gamma, "gamma", open_low=True, open_high=True)
     if delta is not None and groups is None:
         groups = 2
     ci_prob = assumed.get("ci_prob", 0.95)
@@ -90,7 +97,6 @@ def with_prospects(
         if protocol is not None and laws:
             p = assumed.get("p", "uniform")
             p = None if isinstance(p, str) else p
-            checks.probability(gamma, "gamma", open_low=True, open_high=True)
             try:
                 found["gamma_sd"] = noncompliance(_parts(one.protocol, protocol), one.n, laws, gamma=gamma, p=p).sd
             except (ArgumentError, InfeasibleError) as err:  # not every protocol has such reports
@@ -126,7 +132,7 @@ def power(protocol: AbstractProtocol, n: float, delta: float, *, groups: int = 2
     -------
     float
     """
-    delta, groups = _delta(delta), checks.integer(groups, "groups", minimum=2)
+    delta, groups, ci_prob = _delta(delta), checks.integer(groups, "groups", 2, checks.MAX_COUNT), checks.level(ci_prob)
     width = ndtri((1 + ci_prob) / 2)
     sd = half_width(protocol, n, groups, ci_prob=ci_prob, **assumed) / width
     return _power(delta / (sd * math.sqrt(2)), width)
@@ -149,8 +155,8 @@ def half_width(protocol: AbstractProtocol, n: float, groups: int, *, ci_prob: fl
     -------
     float
     """
-    groups = checks.integer(groups, "groups", minimum=1)
-    return planning.expected_error(protocol, n / groups, kind="half_width", ci_prob=ci_prob, **assumed)
+    groups = checks.integer(groups, "groups", 1, checks.MAX_COUNT)
+    return planning.expected_error(protocol, checks.users(n) / groups, kind="half_width", ci_prob=ci_prob, **assumed)
 
 
 def least_difference(half_width_of_group: float, *, probability: float = POWER, ci_prob: float = 0.95) -> float:
@@ -169,7 +175,9 @@ def least_difference(half_width_of_group: float, *, probability: float = POWER, 
     -------
     float
     """
-    width = ndtri((1 + ci_prob) / 2)
+    probability = checks.probability(probability, "probability", open_low=True, open_high=True)
+    half_width_of_group = checks.positive(half_width_of_group, "half_width_of_group")
+    width = ndtri((1 + checks.level(ci_prob)) / 2)
     return math.sqrt(2) * half_width_of_group / width * _distance(probability, width)
 
 
@@ -191,8 +199,8 @@ def half_width_for(delta: float, probability: float, *, groups: int = 2, ci_prob
     float
         The error of the kind "half_width" to plan for.
     """
-    groups = checks.integer(groups, "groups", minimum=2)
-    checks.probability(probability, "power", open_low=True, open_high=True)
+    groups = checks.integer(groups, "groups", 2, checks.MAX_COUNT)
+    probability, ci_prob = checks.probability(probability, "power", open_low=True, open_high=True), checks.level(ci_prob)
     if probability <= 1 - ci_prob:
         raise ArgumentError(f"power must be above the level of the test, {1 - ci_prob:.3g}, got {probability!r}.")
     one = least_difference(1.0, probability=probability, ci_prob=ci_prob)
@@ -224,6 +232,7 @@ def poisoned_share(protocol: AbstractProtocol, fakes: float, share: float = SHAR
     Cao, Jia and Gong (2021), Data Poisoning Attacks to Local Differential Privacy Protocols, USENIX Security; the maximal
     gain attack.
     """
+    checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
     fakes = checks.probability(fakes, "fakes", open_high=True)
     share = checks.probability(share, "share")
     found = (1 - fakes) * share + fakes * _largest_weight(protocol)
@@ -271,6 +280,14 @@ def noncompliance(protocols, n: float, laws: Mapping, *, gamma: float = 0.1, p=N
     0.018
     """
     gamma = checks.probability(gamma, "gamma", open_low=True, open_high=True)
+    protocols = checks.entries(protocols, "protocols", "a sequence of protocols")
+    if not protocols:
+        raise ArgumentError("protocols must hold at least one protocol, got none.")
+    for one in protocols:
+        checks.instance(one, "protocols", AbstractProtocol, "a sequence of protocols")
+    n = checks.users(n)
+    if n > checks.MAX_COUNT:
+        raise ArgumentError(f"n must be at most 10**12, got {shown(n)}.")
     a = protocols[0].n_categories
     p = np.full(a, 1 / a) if p is None else checks.distribution(p, "p", a)
     users = max(round(n / len(protocols)), 1)

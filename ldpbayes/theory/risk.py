@@ -14,6 +14,7 @@ TARGETS = ("distribution", "frequency")
 NORMS = ("l2", "l1", "max")
 
 
+@base.checked
 def oracle_risk(protocol, p, n, target="distribution", norm="l2"):
     """Return the risk of the protocol's unbiased oracle.
 
@@ -42,18 +43,21 @@ def oracle_risk(protocol, p, n, target="distribution", norm="l2"):
     return Value(spread(variance, norm))
 
 
+@base.checked
 def no_privacy_risk(p, n):
     """Return E‖X̄ − p‖² = (1 − Σp²)/n of n open answers."""
     p = checks.distribution(p)
     return Value((1 - p @ p) / checks.positive(n, "n"))
 
 
+@base.checked
 def no_privacy_minimax(n_categories, n):
     """Return the minimax ℓ2 risk of n open answers, (1 − 1/a)/(√n + 1)²; exact at every n (Kairouz 2016, (30))."""
     a = checks.categories_count(n_categories)
     return Value((1 - 1 / a) / (math.sqrt(checks.positive(n, "n")) + 1) ** 2)
 
 
+@base.checked
 def mle_covariance(protocol, p, n, target="distribution", *, reports=20_000, random_seed=0):
     """Return the asymptotic covariance of the MLE, shape (a, a), as a Value.
 
@@ -90,6 +94,7 @@ def mle_covariance(protocol, p, n, target="distribution", *, reports=20_000, ran
     return base.jackknife(covariance, batches, method)
 
 
+@base.checked
 def mle_risk(protocol, p, n, target="distribution", norm="l2", *, reports=20_000, random_seed=0):
     """Return the asymptotic risk of the MLE, which is also that of the Bayes estimators; inf where rank Q < a.
 
@@ -141,6 +146,7 @@ def mle_risk(protocol, p, n, target="distribution", norm="l2", *, reports=20_000
     return base.jackknife(risk, batches, method)
 
 
+@base.checked
 def balanced_mle_risk(protocol, p, n, target="distribution", norm="l2"):
     """Return mle_risk from the trace of the information alone, O(a b): exact where it is a multiple of I, else a floor.
 
@@ -183,6 +189,7 @@ def balanced_mle_risk(protocol, p, n, target="distribution", norm="l2"):
     return Value(spread(variance / n, norm), 0.0, "trace of the information")
 
 
+@base.checked
 def bayes_risk(protocol, prior, n, target="distribution", *, draws=200, random_seed=0, moments=None):
     """Return the MSE of the optimal estimator, E[P|Y] or E[F|Y]: E Σ_x Var(P_x|Y) or E Σ_x Var(F_x|Y).
 
@@ -215,6 +222,7 @@ def bayes_risk(protocol, prior, n, target="distribution", *, draws=200, random_s
     return base.over_reports(protocol, prior, n, posterior_spread, draws=draws, random_seed=random_seed, moments=moments)
 
 
+@base.checked
 def average_risk(protocol, prior, n, target="distribution", norm="l2", *, estimator="mle", draws=100, random_seed=0):
     """Return the risk of the oracle or the MLE averaged over p from the prior.
 
@@ -249,6 +257,7 @@ def average_risk(protocol, prior, n, target="distribution", norm="l2", *, estima
     return base.average(prior, many, draws=draws, random_seed=rng, pointwise=channel is None)
 
 
+@base.checked
 def effective_open_answers(variance_sum, p_mean, n=None):
     """Return how many open answers carry as much information: the m with (1 − Σp²)/m = Σ Var.
 
@@ -275,9 +284,11 @@ def effective_open_answers(variance_sum, p_mean, n=None):
     return equivalent if n is None else min(equivalent, float(n))
 
 
+@base.checked
 def spread(variance, norm):
     """Return the risk in this norm from the variances of the coordinates: Σ Var, Σ √(2 Var/π) or √max Var."""
     checks.choice(norm, "norm", NORMS)
+    variance = checks.reals(variance, "variance", "finite variances", ndim=None, finite=False)
     if norm == "l2":
         return float(np.sum(variance))
     deviations = np.sqrt(np.maximum(variance, 0.0))

@@ -58,7 +58,7 @@ def renderer_of(path) -> AbstractRenderer:
         Where no renderer writes files with this suffix.
     """
     suffixes = {suffix: cls for cls in renderers().values() for suffix in cls.suffixes}
-    suffix = pathlib.Path(path).suffix.lower()
+    suffix = files.as_path(path).suffix.lower()
     if suffix not in suffixes:
         raise ArgumentError(f"page must end in one of {', '.join(sorted(suffixes))}, got {str(path)!r}.")
     return suffixes[suffix]()
@@ -110,6 +110,7 @@ def write(page: Page, path) -> None:
     DataError
         Where the file cannot be written.
     """
+    checks.instance(page, "page", Page, "a Page")
     renderer = renderer_of(path)
     if renderer.picture and page.figures:
         folder, pictures = folder_of(path), [_picture(figure, renderer.picture) for figure in page.figures]

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols import hashing
 
 
@@ -75,9 +76,14 @@ def map_positions(lines, n_bits, cohorts):
         If an index is outside 1 … C k.
     """
     positions = []
-    for candidate, indices in lines:
+    rule = "pairs of a candidate and its indices"
+    for line in checks.entries(lines, "lines", rule):
+        if not isinstance(line, (tuple, list)) or len(line) != 2:
+            raise ArgumentError(f"lines must be {rule}, got {shown(line)}.")
+        candidate, indices = line
         cells = [[] for _ in range(cohorts)]
-        for index in indices:
+        for index in checks.entries(indices, "indices", rule):
+            index = checks.integer(index, "indices")
             if not 1 <= index <= cohorts * n_bits:
                 raise DataError(f"index {index} of candidate {candidate!r} is outside 1..{cohorts * n_bits}")
             cells[(index - 1) // n_bits].append((index - 1) % n_bits)

@@ -196,6 +196,7 @@ class Rappor(AbstractProtocol):
         lines : sequence of (candidate, indices)
             Indices count from one through the cohorts: bit b of cohort c, both from zero, is 1 + c·n_bits + b.
         """
+        n_bits, cohorts = checks.integer(n_bits, "n_bits", minimum=1), hashing.check_cohorts(cohorts)
         positions = filters.map_positions(lines, n_bits, cohorts)
         return cls(len(positions), p, q, f, n_bits, cohorts, hashes, "positions", positions=positions)
 
@@ -328,6 +329,7 @@ class Rappor(AbstractProtocol):
     # ---- client ------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
+        rng = checks.generator(rng)
         on, off = self.rates
         cohorts = rng.integers(self.cohorts, size=values.size)
         packed = bits.bernoulli(values.size, self.n_bits, off, rng)
@@ -346,16 +348,15 @@ class Rappor(AbstractProtocol):
 
     def permanent_label(self, label):
         """Return the permanent report of any string, a candidate or not ("label" only)."""
-        if self.assignment != "label" or not isinstance(label, str):
-            raise ArgumentError(
-                f'permanent_label needs assignment "label" and a string, got {self.assignment!r}, {label!r}.'
-            )
+        checks.text(label, "label")
+        if self.assignment != "label":
+            raise ArgumentError(f'permanent_label needs assignment "label", got {self.assignment!r}.')
         cohort = entropy.below(self.cohorts)
         return self._permanent(cohort, self._label_positions([label])[cohort, :, 0])
 
     def instantaneous_one(self, permanent):
         """Return one report on a memoised permanent one: set bits stay with probability q, clear ones turn with p."""
-        cohorts, packed = codec.split(self.check_reports(np.asarray(permanent)[None]))
+        cohorts, packed = codec.split(self.check_reports(checks.array_of(permanent, "permanent", "one report")[None]))
         _, p, q = self._thresholds
         members = np.unpackbits(packed[0], count=self.n_bits)
         reported = np.packbits([entropy.bernoulli((p, q)[bit]) for bit in members.tolist()])

@@ -95,7 +95,7 @@ class Repeated(AbstractHistories):
 
     def spent(self, times):
         """Return T ε, rounded up: the level of so many fresh reports."""
-        times, epsilon = checks.integer(times, "times", 1), self.protocol.epsilon
+        times, epsilon = checks.integer(times, "times", 1, checks.MAX_COUNT), self.protocol.epsilon
         if math.isinf(epsilon):
             return math.inf
         total = times * epsilon

@@ -149,7 +149,7 @@ class AbstractHistories(AbstractProtocol):
 
         It is at most min(T ε_1, ε_∞) with a permanent answer, and T ε_1 with fresh reports.
         """
-        times = checks.integer(times, "times", 1)
+        times = checks.integer(times, "times", 1, checks.MAX_COUNT)
         if times > MAX_EXACT_TIMES and self.memoized:
             return self.epsilon_infinity
         found = self._levels.get(times)
@@ -307,6 +307,7 @@ class AbstractHistories(AbstractProtocol):
     # ---- client --------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng):
         values = checks.values(values, self.n_categories)
+        rng = checks.generator(rng)
         numbers, shares = self.law
         times = np.full(values.size, numbers[0]) if len(numbers) == 1 else rng.choice(numbers, size=values.size, p=shares)
         return self.draw(values, times, rng)
@@ -454,9 +455,10 @@ def check_times(times: Times) -> tuple[tuple[int, int], ...] | None:
         return None
     if isinstance(times, (int, np.integer, float, str)):
         return ((checks.integer(times, "times", 1, MAX_TIMES), 1),)
-    pairs = list(times.items()) if isinstance(times, Mapping) else list(times)
+    rule = "a number of reports, or pairs (reports, weight)"
+    pairs = list(times.items()) if isinstance(times, Mapping) else checks.entries(times, "times", rule)
     if not pairs or any(not isinstance(pair, (list, tuple)) or len(pair) != 2 for pair in pairs):
-        raise ArgumentError(f"times must be a number of reports, or pairs (reports, weight), got {shown(times)}.")
+        raise ArgumentError(f"times must be {rule}, got {shown(times)}.")
     out = tuple(
         sorted((checks.integer(t, "times", 1, MAX_TIMES), checks.integer(w, "the weight of times", 1)) for t, w in pairs)
     )

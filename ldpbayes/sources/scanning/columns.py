@@ -28,6 +28,8 @@ def column(batch, name):
     array = batch.column(name)
     if isinstance(array, pa.ChunkedArray):
         array = _whole(pa, array)
+    if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):  # of these Arrow takes no rows
+        array = array.cast(pa.string() if pa.types.is_string_view(array.type) else pa.binary())
     if array.null_count:
         row = int(np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False))[0])
         raise DataError("holds missing values", line=row, field=name)

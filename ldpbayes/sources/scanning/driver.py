@@ -278,11 +278,13 @@ def scan(
     if protocol is not None and (isinstance(protocol, type) or not isinstance(protocol, AbstractProtocol)):
         kind = protocol.__name__ if isinstance(protocol, type) else type(protocol).__name__
         raise ArgumentError(f"protocol must be an object, such as GRR(4, epsilon=1.0), got {kind}.")
+    jobs = checks.integer(jobs, "jobs", 1, 256)
+    shown = sys.stderr.isatty() if progressbar is None else checks.flag(progressbar, "progressbar")
     table = open_source(source)
     if spark is not None:
         if checkpoint is not None or jobs != 1:
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
-        table = SparkFiles.of(table, spark, sys.stderr.isatty() if progressbar is None else bool(progressbar))
+        table = SparkFiles.of(table, spark, shown)
     texts, courtesy = table.stated()
     texts = texts if states_protocols(texts) else []
     given = labels_of(categories)
@@ -293,8 +295,6 @@ def scan(
     keep = kept_below(protocol) if keep is None else keep
     settings = sample, random_seed, keep, not plain, given is not None, bool(texts)
     fold = make_fold(protocol, report, by, pilot_by, categories, *settings)
-    jobs = checks.integer(jobs, "jobs", 1, 256)
-    shown = sys.stderr.isatty() if progressbar is None else bool(progressbar)
     return Scan(table, fold, jobs, shown, checkpoint)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes import checks, files
-from ldpbayes.errors import DataError
+from ldpbayes.errors import ArgumentError, DataError
 
 #: What makes a cell; a study uses some of them, the rest are null.
 CELL_COLUMNS = {
@@ -181,8 +181,12 @@ def run_full(study, path, *, minutes=None, jobs=1, random_seed=0, progressbar=Fa
     """
     import joblib
 
-    checks.integer(random_seed, "random_seed", minimum=0)
-    path = pathlib.Path(path)
+    checks.instance(study, "study", FullStudy, "a FullStudy, such as those of full_studies()")
+    random_seed = checks.integer(random_seed, "random_seed", minimum=0, maximum=checks.MAX_SEED - 1)
+    if checks.integer(jobs, "jobs", minimum=-1, maximum=256) == 0:
+        raise ArgumentError("jobs must be a number of processes, or -1 for every core, got 0.")
+    checks.flag(progressbar, "progressbar")
+    path = files.as_path(path)
     cells = load(study, path, random_seed)
     todo = [cell for cell in cells if cell.replications < cell.goal]
     limit = math.inf if minutes is None else time.monotonic() + 60 * checks.positive(minutes, "minutes")

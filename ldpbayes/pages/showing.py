@@ -1,0 +1,136 @@
+"""One function that makes the page of anything that has one, and the one list of what has."""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ldpbayes import checks
+from ldpbayes.collections import Cells, Collection
+from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.pages.page import Page
+
+#: What has a page, in words, by the class that knows it (of itself or of a base class); the builder of its page.
+PAGES = {
+    "ldpbayes.regression.maximum.Maximum": ("a Maximum", "regress.of_maximum"),
+    "ldpbayes.fitness.crosschecking.CrossCheck": ("a CrossCheck", "crosscheck.of_crosscheck"),
+    "ldpbayes.fitness.crosschecking.CellsCrossCheck": ("a CellsCrossCheck", "crosscheck.of_crosscheck_of_cells"),
+    "ldpbayes.fitness.base.Fitness": ("a Fitness", "check.of_check"),
+    "ldpbayes.fitness.cells.CellsFitness": ("a CellsFitness", "check.of_check_of_cells"),
+    "ldpbayes.fitness.noncompliance.Sensitivity": ("a Sensitivity", "sensitivity.of_sensitivity"),
+    "ldpbayes.answers.contamination.ContaminationHull": ("a ContaminationHull", "contamination.of_contamination"),
+    "ldpbayes.outcomes.result.PrivateGroups": ("PrivateGroups", "groups.of_groups"),
+    "ldpbayes.answers.fakes.Fakes": ("Fakes", "answers.of_fakes"),
+    "ldpbayes.fitting.Choice": ("a Choice", "choice.of_choice"),
+    "ldpbayes.sources.scanning.found.Found": ("the cells of a scan", "scan.of_scan"),
+    "ldpbayes.collections.cells.Cells": ("Cells", "collection.of_cells"),
+    "ldpbayes.collections.collection.Collection": ("a Collection", "collection.of_collection"),
+    "ldpbayes.collections.tally.Tally": ("a Tally", "collection.of_tally"),
+    "xarray.core.dataset.Dataset": ("an answer (Dataset or dict)", "answers.of_dataset"),
+}
+_TREE, _PLAN = "xarray.core.datatree.DataTree", "ldpbayes.theory.planning.Plan"
+_RESULT = "a result of fit, regress, associate or attach"
+#: Facts without which a tree of arrays is no result.
+_FACTS = ("title", "method", "n_reports")
+
+
+def show(result: Any, **settings: Any) -> Page:
+    """Return the Page of a result: its table and what to know about it, instead of a tree of arrays.
+
+    A notebook displays the page as HTML, an interactive session as text.
+
+    Parameters
+    ----------
+    result : DataTree, Dataset, Collection, Cells, list of Plan or another result of the package
+        What ``fit``, ``regress``, ``associate`` or another function of the package returned, or the data themselves.
+    **settings
+        Of the builder, such as ``top`` (number of categories) for a fit.
+
+    Returns
+    -------
+    Page
+        ``page.render("markdown")`` is the same in another format, ``pages.write(page, path)`` a file.
+
+    Raises
+    ------
+    ArgumentError
+        On anything else, listing what has a page, and on a setting that this page does not take.
+
+    Examples
+    --------
+    >>> from ldpbayes import Collection, Tally, fit
+    >>> from ldpbayes.protocols.designs import warner
+    >>> survey = Collection(["no", "yes"], [Tally(warner(0.7), [0, 1], [60, 40])], title="A survey")
+    >>> page = show(fit(survey, prior="flat", random_seed=1))
+    >>> page.title, [round(row[1], 3) for row in page.tables[0].rows]
+    ('A survey', [0.741, 0.259])
+    """
+    name = _builder(result)
+    if name is None:
+        known = ", ".join(words for words, _ in PAGES.values())
+        raise ArgumentError(f"show takes {_RESULT}, {known} or a list of Plan, got {shown(result)}.")
+    module, function = name.split(".")
+    build = getattr(importlib.import_module(f"ldpbayes.pages.{module}"), function)
+    return build(result, **_checked(settings, build))
+
+
+def _builder(result) -> str | None:
+    """Return the name of the function that builds the page of a result, or None where it has no page."""
+    known = _names(result)
+    for name in known:
+        if name in PAGES:
+            return PAGES[name][1]
+    if _TREE in known:
+        return _builder_of_tree(result)
+    if isinstance(result, dict):
+        plain = bool(result) and all(isinstance(value, str | int | float) for value in result.values())
+        return "answers.of_dict" if plain and all(isinstance(key, str) for key in result) else None
+    plans = isinstance(result, list | tuple) and bool(result) and all(_PLAN in _names(plan) for plan in result)
+    return "plan.of_plan" if plans else None
+
+
+def _names(result) -> list[str]:
+    """Return the full names of the classes of an object, its own first: nothing is imported to ask for them."""
+    return [f"{cls.__module__}.{cls.__qualname__}" for cls in type(result).__mro__]
+
+
+def _builder_of_tree(tree) -> str | None:
+    """Return the builder for a tree of arrays, which says itself what it is the result of."""
+    if "summary" not in tree.children or any(fact not in tree.attrs for fact in _FACTS):
+        return None
+    if "regression" in tree.attrs:
+        return "regress.of_regression"
+    return "association.of_association" if "attributes" in tree.attrs else "fit.of_fit"
+
+
+#: Settings of builders by name: what each must be.
+_SETTINGS: dict[str, Callable[[Any, str], Any]] = {
+    "top": lambda value, name: checks.integer(value, name, minimum=1),
+    "ci_prob": lambda value, name: checks.probability(value, name, open_low=True, open_high=True),
+    **dict.fromkeys(("assumed", "command", "design", "title", "unit"), checks.text),
+    "groups": lambda value, name: checks.integer(value, name, minimum=2),
+    **dict.fromkeys(("delta", "fakes"), checks.probability),
+}
+
+
+def _checked(settings: dict[str, Any], build: Callable) -> dict[str, Any]:
+    """Return the settings, each checked by its name; None stands for the default of a setting that has none."""
+    parameters = dict(list(inspect.signature(build).parameters.items())[1:])
+    out = {}
+    for name, value in settings.items():
+        if name not in parameters:
+            raise ArgumentError(f"show of this result takes {', '.join(parameters) or 'no settings'}, got {shown(name)}.")
+        if value is None and parameters[name].default is None:
+            continue
+        if name == "collection" and not isinstance(value, Collection | Cells):
+            raise ArgumentError(f"collection must be the Collection or Cells that the result is of, got {shown(value)}.")
+        if name == "kind":
+            from ldpbayes.theory.planning import KINDS
+
+            checks.choice(value, name, tuple(KINDS))
+        if name == "draw" and not callable(value):
+            raise ArgumentError(f"draw must be a function that returns a figure, got {shown(value)}.")
+        if name == "read":
+            value = checks.labels(value, name)
+        out[name] = _SETTINGS[name](value, name) if name in _SETTINGS else value
+    return out

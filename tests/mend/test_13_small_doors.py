@@ -1,0 +1,67 @@
+"""Views of texts and NUL in scans, Python without docstrings, and arguments that are no results or estimates."""
+
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ldpbayes as lb
+from ldpbayes import answers
+from ldpbayes.protocols import UnaryEncoding, designs
+
+ROOT = pathlib.Path(__file__).parents[2]
+WARNER = designs.warner(0.7)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_texts_are_scanned_in_every_layout(kind):
+    table = pa.table({"report": pa.array(["no", "yes", "yes"] * 2, kind), "g": pa.array(list("ababab"), kind)})
+    found = lb.scan(table, WARNER, by="g", categories=["no", "yes"], progressbar=False)()
+    assert {key: cell.n_reports for key, cell in found.items()} == {("a",): 3, ("b",): 3}
+    assert lb.read_frame(table, WARNER, by="g", categories=["no", "yes"]).n_reports == 6
+
+
+def test_bytes_are_scanned_in_every_layout():
+    protocol = UnaryEncoding.symmetric(3, 1.0)
+    for kind in (pa.binary(), pa.binary_view()):
+        table = pa.table({"report": pa.array([b"\x80", b"\x40", b"\x40"], kind)})
+        tally = lb.scan(table, protocol, progressbar=False)()["all",].tallies[0]
+        assert tally.counts.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("source", ["a\0b", "a\0b.parquet", "x*\0.parquet", ["a\0b.parquet"]], ids=repr)
+def test_a_name_with_nul_is_no_file_to_scan(source):
+    with pytest.raises(lb.DataError, match="cannot be read \\(a name cannot hold a NUL character\\)"):
+        lb.scan(source, WARNER)
+
+
+@pytest.mark.parametrize("arguments", [["fit", "data/rr_nigeria.toml", "--seed", "1"], ["plan", "--help"]], ids=" ".join)
+def test_the_commands_run_without_docstrings(arguments):
+    done = subprocess.run(
+        [sys.executable, "-OO", "-m", "ldpbayes", *arguments], capture_output=True, text=True, cwd=ROOT, timeout=120
+    )
+    assert done.returncode == 0 and done.stdout.strip(), done.stderr
+
+
+def test_a_word_is_no_other_result():
+    tree = lb.fit(lb.Collection("ab", [lb.Tally(lb.GRR(2, 1.0), [0, 1], [6, 4])]), "flat", draws=20, random_seed=1)
+    for wrong in ("DQ", 3, tree["posterior"]):
+        with pytest.raises(lb.ArgumentError, match="other must be a result, the DataTree that fit or attach returns, got"):
+            answers.contrast(tree, "a", "b", other=wrong)
+
+
+def test_check_takes_a_tally_as_fit_does():
+    tally = lb.Tally(UnaryEncoding.optimized(3, 1.0), [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]], [50, 40, 30, 2])
+    found, whole = lb.check(tally), lb.check(lb.Collection("012", [tally]))
+    assert (found.verdict, found.p_value) == (whole.verdict, whole.p_value)
+
+
+def test_moments_of_cells_are_refused_by_their_own_name():
+    protocol = UnaryEncoding.optimized(4, 1.0)
+    reports = protocol.privatize(np.arange(300) % 4, np.random.default_rng(1))
+    cell = lb.Collection("abcd", [lb.Tally(protocol, reports)])
+    with pytest.raises(lb.InfeasibleError, match=r"^Moments of cells without draws need .* those of the cell x are"):
+        lb.fit(lb.Cells({"x": cell, "y": cell}), "jeffreys", draws=0)

@@ -1,0 +1,59 @@
+"""Every argument of every public callable, replaced by every kind of value: the call ends in an answer or a sentence.
+
+The suite makes a seeded part of these calls. ``make fuzz`` makes all of them, and those that start a sampler.
+"""
+
+import inspect
+import os
+import random
+
+import malformed
+import pytest
+
+WHOLE = "FUZZ_EXAMPLES" in os.environ
+#: Calls of the suite for every callable, beside the valid one.
+SAMPLED = 4
+#: Calls that compile a model or take a second each: the suite leaves them to ``make fuzz``.
+SLOW = {"crosscheck", "NUTS.posterior", "plot_crosscheck", "associate from a frame"}
+NAMES = [name for name, _ in malformed.calls() if WHOLE or name not in SLOW]
+
+
+@pytest.fixture(scope="module")
+def material(tmp_path_factory):
+    return malformed.Material(tmp_path_factory.mktemp("malformed"))
+
+
+def test_every_public_callable_has_a_valid_call():
+    called = {name.replace(":", " ").split()[0] for name in malformed.CALLS}
+    assert set(malformed.doors()) == called, sorted(set(malformed.doors()) ^ called)
+
+
+def test_every_method_has_a_valid_call():
+    lacking = {}
+    for name, value in malformed.doors().items():
+        if inspect.isclass(value):
+            known = set(malformed.MAKERS.get(name, {}))
+            for own in (calls for said, (_, calls) in malformed.METHODS.items() if said.split(",")[0] == name):
+                known |= set(own)
+            known |= set(malformed.CLIENT) if name in malformed.protocols() else set()
+            if left := set(malformed.methods_of(value)) - known:
+                lacking[name] = left
+    assert not lacking
+
+
+@pytest.mark.timeout(7200 if WHOLE else 300)
+@pytest.mark.parametrize("name", NAMES)
+def test_malformed_arguments_end_in_a_sentence(name, material, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a word is also the name of a file to write
+    make = dict(malformed.calls())[name]
+    kind, found = malformed.outcome(material, make)
+    assert kind == "value", f"the valid call of {name} ends in {found!r}"
+    pairs = [(argument, value) for argument in malformed.arguments_of(material, make) for value in malformed.VALUES]
+    if not WHOLE:
+        pairs = random.Random(name).sample(pairs, min(SAMPLED, len(pairs)))
+    faults = []
+    for argument, value in pairs:
+        kind, found = malformed.outcome(material, make, argument, value)
+        if kind == "fault":
+            faults.append(f"{name}({argument}={value}): {type(found).__name__}: {found!s:.200}")
+    assert not faults, "\n".join(faults)
