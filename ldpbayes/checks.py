@@ -551,13 +551,17 @@ def real(value: object, name: str = "value", rule: str = "a number") -> float:
         raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.") from None
 
 
-def by_name[F: Callable](rules: Mapping[str, Callable[[Any, str], Any]]) -> Callable[[F], F]:
+def by_name[F: Callable](
+    rules: Mapping[str, Callable[[Any, str], Any]], together: Callable[[Mapping[str, Any]], None] | None = None
+) -> Callable[[F], F]:
     """Return a decorator for functions that share arguments: each is checked by the rule of its name before the call.
 
     Parameters
     ----------
     rules : mapping of str to callable
         (value, name) -> anything; raises an ArgumentError where the value breaks the rule. What it returns is not used.
+    together : callable, optional
+        Takes all arguments that were given, by name; raises an ArgumentError where they do not go together.
 
     Returns
     -------
@@ -571,9 +575,12 @@ def by_name[F: Callable](rules: Mapping[str, Callable[[Any, str], Any]]) -> Call
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            for name, value in signature.bind(*args, **kwargs).arguments.items():
+            given = signature.bind(*args, **kwargs).arguments
+            for name, value in given.items():
                 if name in rules and not (value is None and name in optional):
                     rules[name](value, name)
+            if together is not None:
+                together(given)
             return function(*args, **kwargs)
 
         return cast(F, call)

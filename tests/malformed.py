@@ -175,6 +175,10 @@ MATERIAL = {
     "tally": lambda m: lb.Tally(m.grr, [0, 1, 2], [30, 20, 10]),
     "collection": lambda m: lb.Collection("abc", [m.tally], derived=[lb.Derived("share", ["a"], ["a", "b"])]),
     "ordered": lambda m: lb.Collection("abc", [m.tally], ordered=True),
+    "zeros": lambda m: lb.Collection(
+        "abcd", [lb.Tally(lb.protocols.SubsetSelection(4, 1.0, 2), [[1, 1, 0, 0], [0, 0, 1, 1]], [5, 6])]
+    ),
+    "maximum_of_zeros": lambda m: lb.MLE()(m.zeros).distribution,
     "survey": lambda m: lb.Collection(["no", "yes"], [lb.Tally(m.warner, [0, 1], [60, 40])]),
     "cells": lambda m: lb.Cells({"x": m.collection, "y": m.collection}, by="k", covariates={"z": [0.0, 1.0]}),
     "joint": lambda m: lb.Collection(
@@ -479,11 +483,9 @@ CALLS = {
     ),
     "check": lambda m: dict(collection=m.collection, level=0.05, random_seed=0, replications=19, estimate=None),
     "check of zeros": lambda m: dict(
-        collection=lb.Collection(
-            "abcd", [lb.Tally(lb.protocols.SubsetSelection(4, 1.0, 2), [[1, 1, 0, 0], [0, 0, 1, 1]], [5, 6])]
-        ),
+        collection=m.zeros,
         replications=19,
-        estimate=[0.25] * 4,
+        estimate=m.maximum_of_zeros,
     ),
     "equality_test": lambda m: dict(cells=m.cells),
     "information_criteria": lambda m: dict(collection=m.collection, log_likelihood=-60.0),
@@ -810,7 +812,7 @@ MATERIAL |= {
     "noncompliant": lambda m: lb.Collection(
         ["no", "yes"], [lb.Tally(m.warner, [0, 1], [60, 40], "a"), lb.Tally(designs.warner(0.2), [0, 1], [50, 40], "b")]
     ).with_noncompliers({"denier": "no"}),
-    "tree_of_compliers": lambda m: lb.fit(m.noncompliant, draws=20, chains=2, random_seed=1),
+    "tree_of_compliers": lambda m: lb.attach(m.trace, m.noncompliant, random_seed=1),
     "predicted": lambda m: lb.predictions(m.regressed, m.frame[:5]),
     "study": lambda m: lb.study.run_study(_tiny_study(), replications=2),
     "folded": lambda m: m.found.to_parquet(m.folder / "found.parquet") or m.folder / "found.parquet",
@@ -1153,6 +1155,15 @@ def limited(seconds=SECONDS, memory=MEMORY):
 
 class Late(BaseException):
     """A call that does not end; no ``except Exception`` catches it."""
+
+
+#: Arguments that are functions: one that a user writes may end in whatever it does.
+FUNCTIONS = {"constraints", "draw", "moments", "whole"}
+
+
+def values_of(material, argument):
+    """Return the names of the values that replace an argument."""
+    return [name for name, make in VALUES.items() if argument not in FUNCTIONS or not callable(make(material))]
 
 
 def outcome(material, make, argument=None, value=None):

@@ -390,7 +390,7 @@ def poststratify_table(
 
 def _known(fitted: Fitted, variable: str) -> None:
     names = fitted.design.variables
-    if variable not in names:
+    if not isinstance(variable, str) or variable not in names:
         held = listed(names) or "it has none"
         raise ArgumentError(f"variable must be a covariate of the formula ({held}), got {shown(variable)}.")
 

@@ -104,7 +104,8 @@ def observe_mixture(
     ['duration']
     """
     name = variable_name(name, "observe_mixture")
-    dims = dims if dims is None or isinstance(dims, str) else list(checks.labels(dims, "dims"))
+    if dims is not None and not (dims := list(checks.columns(dims, "dims") or ())):
+        raise ArgumentError("dims must name at least one dimension, got none.")
     rows, code, value = _likelihood(data, value, report, protocol, epsilon, rate, categories)
     value = _values(value, len(code))
     n_categories = rows.shape[1]

@@ -2,6 +2,7 @@
 
 import math
 
+from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.pages.about import again
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
@@ -133,18 +134,20 @@ def pivot(table, study):
     """
     import pyarrow as pa
 
-    if not isinstance(table, pa.Table) or not set(_WHO) <= set(table.column_names):
-        raise ArgumentError(f"table must be what run_study returned, got {shown(table)}.")
-    if not isinstance(getattr(study, "lines", None), tuple):
-        raise ArgumentError(f"study must be a Study, got {shown(study)}.")
+    if not set(_WHO) <= set(checks.instance(table, "table", pa.Table, "what run_study returned").column_names):
+        raise ArgumentError("table must be what run_study returned, got other columns.")
+    try:
+        curve = study.lines[-1]
+    except (AttributeError, TypeError, LookupError) as err:  # the class stands in a higher layer
+        raise ArgumentError(f"study must be a Study, got {shown(study)}.") from err
     found = table.to_pylist()
-    held = [name for name in _WHO if name != study.lines[-1]]
+    held = [name for name in _WHO if name != curve]
     held = [name for name in held if len({line.get(name) for line in found}) > 1]
     floors = [name for name in _FLOORS if any(line[name] is not None for line in found)]
     lines = {}
     for line in found:
         row = lines.setdefault(tuple(line[name] for name in held), {})
-        row[line[study.lines[-1]]] = _number(line["value"], line["standard_error"])
+        row[line[curve]] = _number(line["value"], line["standard_error"])
         row |= {name: _number(line[name]) for name in floors}
     curves = list(dict.fromkeys(name for row in lines.values() for name in row if name not in floors))
     headers = [_HEADERS.get(name, name.replace("_", " ")) for name in (*held, *curves, *floors)]

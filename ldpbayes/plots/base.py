@@ -38,9 +38,11 @@ def _one_of(module, cls, words):
 
 
 def _regression(value, name):
+    import xarray as xr
+
     from ldpbayes.regression.maximum import Maximum
 
-    if not isinstance(value, Maximum) and "regression" not in (getattr(value, "attrs", None) or ()):
+    if not isinstance(value, Maximum) and not (isinstance(value, xr.DataTree) and "regression" in value.attrs):
         raise ArgumentError(f"{name} must be what regress returned, got {shown(value)}.")
 
 

@@ -8,11 +8,11 @@ import xarray as xr
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.observed import cell_coords, constant_data, observed_data, observed_of_cells
 from ldpbayes.result.regressions import of_regression
-from ldpbayes.result.validation import need_draws, validate
+from ldpbayes.result.validation import need_draws, need_result, validate
 
 #: Draws of F that would take more seconds than this in all are replaced by its mean.
 LIMIT_SECONDS = 60.0
@@ -84,6 +84,11 @@ def attach(
     """
     from ldpbayes.posteriors import diagnostics
 
+    attrs = None if attrs is None else checks.mapping(attrs, "attrs", "a mapping from names to facts")
+    known = None if known is None else checks.mapping(known, "known", "a mapping from names to mappings")
+    if log_likelihood is not None:
+        checks.flag(log_likelihood, "log_likelihood")
+    checks.text(prior, "prior")
     draws = _draws(trace, data, var_name)
     if random_seed is None:
         random_seed = int(np.random.SeedSequence().generate_state(1)[0])
@@ -176,6 +181,7 @@ def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells | None = None
     In a model where every cell has its own P, leaving a whole cell out changes the posterior of its P a lot, and the
     Pareto k of ``arviz.loo`` shows it; leaving single reports out does not.
     """
+    need_result(tree)
     if "regression" in tree.attrs:
         return of_regression(tree, by=by)
     need_draws(tree)
@@ -266,8 +272,8 @@ def _draws(trace, data, var_name):
         names = list(posterior.data_vars)
     except (KeyError, TypeError, AttributeError):
         raise ArgumentError("trace must have a group 'posterior', as pm.sample returns it.") from None
-    if var_name not in names:
-        raise ArgumentError(f"var_name must be a variable of the trace ({listed(names)}), got {var_name!r}.")
+    if not isinstance(var_name, str) or var_name not in names:
+        raise ArgumentError(f"var_name must be a variable of the trace ({listed(names)}), got {shown(var_name)}.")
     values = posterior[var_name]
     size = (len(data), data.n_categories) if isinstance(data, Cells) else (data.n_categories,)
     if values.dims[:2] != ("chain", "draw") or values.shape[2:] != size:

@@ -3,7 +3,10 @@
 import numpy as np
 import xarray as xr
 
+from ldpbayes import checks
 from ldpbayes.collections import Collection
+from ldpbayes.errors import ArgumentError
+from ldpbayes.result.validation import need_result
 
 #: The dimension of a prior's settings that are over the longer alphabet.
 LATENT = "latent_category"
@@ -28,6 +31,10 @@ def among_compliers(tree: xr.DataTree, collection: Collection) -> xr.DataTree:
     """
     from ldpbayes.posteriors.diagnostics import summarise
 
+    need_result(tree)
+    checks.instance(collection, "collection", Collection, "a Collection made by with_noncompliers")
+    if not collection.n_laws or collection.n_categories != tree["posterior"].sizes["category"]:
+        raise ArgumentError("collection must be the one made by with_noncompliers that the result was fitted to.")
     a, posterior = collection.n_categories - collection.n_laws, tree["posterior"].to_dataset()
     labels = list(collection.categories[:a])
     variables = {}

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,11 +56,20 @@ _RULES: dict[str, Callable[[Any, str], Any]] = {
     "draws": lambda value, name: checks.integer(value, name, 0, 10**7),
     "reports": lambda value, name: checks.integer(value, name, 1, 10**8),
     "random_seed": checks.generator,
+    "moments": lambda value, name: checks.instance(value, name, Callable, "a function of a collection and a prior"),
     "limit": lambda value, name: checks.integer(value, name, 1, 2**32),
 }
 
 
-checked = checks.by_name(_RULES)
+def _same_categories(arguments: Mapping[str, Any]) -> None:
+    if {"protocol", "prior"} <= set(arguments):
+        found, wanted = arguments["prior"].n_categories, arguments["protocol"].n_categories
+        if found != wanted:
+            raise ArgumentError(f"prior must be over the {wanted} categories of the protocol, got {found}.")
+
+
+#: Decorates the questions of the theory: their arguments are checked by name.
+checked = checks.by_name(_RULES, _same_categories)
 
 
 def jackknife(function: Callable[[FloatArray], Any], batches: FloatArray, method: str) -> Value:
@@ -360,7 +369,7 @@ def over_reports(
         If the evidences of ``moments`` do not sum to one.
     """
     checks.integer(n, "n", minimum=1)
-    moments = moments or exact_moments
+    moments = exact_moments if moments is None else moments
     if n_tallies(protocol, n) <= limit:
         reports, total, mass = protocol.all_reports(), 0.0, 0.0
         for counts in every_tally(n, protocol.n_outputs):

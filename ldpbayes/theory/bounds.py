@@ -18,6 +18,7 @@ TARGETS = ("distribution", "frequency")
 
 
 # ---- one protocol, one prior -----------------------------------------------------------------------------------------
+@base.checked
 def gamma(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     """Return γ_μ(Q) = ((a−1)/2) log 2πe − ½ E log det Qᵀ diag(QP)⁻¹ Q = lim h(P|Y⃗) + ((a−1)/2) log n; +inf if rank Q < a.
 

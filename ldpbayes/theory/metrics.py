@@ -23,6 +23,7 @@ _HALF_LOG_2PIE = 0.5 * math.log(2 * math.pi * math.e)
 
 
 # ---- privacy -------------------------------------------------------------------------------------------------------
+@base.checked
 def ldp_level(protocol):
     """Return LDP(Q) = max log Q[y,x]/Q[y,x'] in nats; inf where a report excludes a value but not all (deterministic).
 
@@ -68,6 +69,7 @@ def average_privacy(protocol, prior, *, draws=400, reports=20_000, random_seed=0
 
 
 # ---- one report ----------------------------------------------------------------------------------------------------
+@base.checked
 def report_information(protocol, p=None, *, reports=20_000, random_seed=0):
     """Return I(X;Y) in nats of one report when X ~ p (uniform by default).
 
@@ -147,6 +149,7 @@ def optimal_subset_size(n_categories, epsilon):
 
 
 # ---- many reports ---------------------------------------------------------------------------------------------------
+@base.checked
 def values_information(prior, n):
     """Return I(X⃗;P) in nats of n open answers, exact at every n in O(a n)."""
     n = checks.integer(n, "n", minimum=1)
@@ -257,6 +260,7 @@ def tally_utility(protocol, prior, n, *, limit=4_000_000):
 
 
 # ---- large n --------------------------------------------------------------------------------------------------------
+@base.checked
 def asymptotic_utility(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     """Return U^as = −½log(2πe) + E log det(Qᵀ diag(QP)⁻¹ Q)/(2a − 2); −inf where rank Q < a (2019, Def. 6.5).
 

@@ -284,11 +284,12 @@ class Fold:
             missing = [key for key in named if key not in given]
             if missing:
                 raise ArgumentError(f"pilots must name every cell, {_named(missing[0])} is missing.")
-            points = np.array([np.asarray(given[key], dtype=float) for key in named])
+            points = [checks.reals(given[key], f"the pilot of {_named(key)}") for key in named]
         shape = (len(keys), self.protocol.n_categories)
         try:
-            points = np.array(np.broadcast_to(np.asarray(points, dtype=float), shape))
-            spread = None if spread is None else np.array(np.broadcast_to(np.asarray(spread, dtype=float), shape))
+            points = np.array(np.broadcast_to(checks.reals(points, "pilots", ndim=None), shape))
+            if spread is not None:
+                spread = np.array(np.broadcast_to(checks.reals(spread, "spread", ndim=None), shape))
         except ValueError:
             raise ArgumentError(
                 f"pilots and spread must have one entry per category ({shape[1]}), for all cells or for each of {shape[0]}."

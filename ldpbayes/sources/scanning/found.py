@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
@@ -113,7 +114,7 @@ class Found(Cells):
         ArgumentError
             On a column that the scan was not grouped by, or where summaries that meet have different pilots.
         """
-        kept = [by] if isinstance(by, str) else list(by)
+        kept = list(checks.columns(by, "by") or ())
         unknown = [name for name in kept if name not in self.by]
         if unknown:
             raise ArgumentError(f"by must name grouping columns of the scan ({listed(self.by)}), got {shown(unknown[0])}.")
