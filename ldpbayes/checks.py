@@ -350,7 +350,9 @@ def labels(value: object, name: str, rule: str = "a sequence of texts") -> tuple
 
 def column(value: object, name: str) -> str | None:
     """Return the name of a column, a non-empty text, or None, where none is named."""
-    return None if value is None else text(value, name, empty=False)
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ArgumentError(f"{name} must be the name of a column, got {shown(value)}.")
+    return value
 
 
 def columns(value: object, name: str) -> tuple[str, ...] | None:

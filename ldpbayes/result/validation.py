@@ -49,7 +49,7 @@ def validate(tree: xr.DataTree) -> None:
         Naming the group and the variable that are missing or damaged.
     """
     if not isinstance(tree, xr.DataTree):
-        raise ArgumentError(f"tree must be a DataTree, got {shown(tree)}.")
+        raise ArgumentError(f"tree must be a result, got {type(tree).__name__}.")
     for group in ("posterior", "observed_data", "constant_data"):
         if group not in tree.children:
             raise DataError(f"result has no group {group!r}")
