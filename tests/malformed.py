@@ -869,7 +869,7 @@ HOOKS = {
     "from_parameters", "gather", "least_squares", "lengths", "level_ratio", "likelihoods", "list_histories", "merged",
     "oracle", "oracle_covariance", "parse_reports", "rational_channel", "report_columns", "rows", "seed_channel",
     "simulate_bit_counts", "simulate_support_counts", "supported", "tally_arrays", "tally_reports", "text", "untext",
-    "check_histories", "check_reports", "draw", "draw_one", "randomize",
+    "check_histories", "check_reports", "device", "draw", "draw_one", "randomize",
     # priors
     "alpha", "beside", "coefficients", "curvature", "draw_scales", "effects_of", "gradient", "group_effects",
     "hyperparameters", "log_density", "log_prior", "log_prior_given", "log_prior_mains", "logits_of", "on", "over",

@@ -107,7 +107,9 @@ def decision(
 
     need_result(tree)
     checks.instance(collection, "collection", Collection, "a Collection")
-    log_bayes_factor = checks.real(log_bayes_factor, "log_bayes_factor")
+    log_bayes_factor, floor = checks.real(log_bayes_factor, "log_bayes_factor"), checks.probability(floor, "floor")
+    if problem is not None:
+        checks.instance(problem, "problem", Problem, "a Problem")
     reasons, share, ratio = [], math.nan, math.nan
     ratios, whole, words = _ratios(tree, [collection])
     known = np.isfinite(ratios)
