@@ -20,7 +20,7 @@ from ldpbayes.outcomes.smoothing import Curve, Drawn, Mode, Normal, sizes_of
 KEPT, MORE = (0.97, 0.985, 0.99), (1, 2, 4)
 ROUNDS = len(KEPT)
 #: Draws over which slopes are averaged, the steps of Newton's method, their length, and the gain below which it stops.
-AVERAGED, STEPS, LENGTH, SETTLED = 64, 25, 0.6, 3e-3
+AVERAGED, STEPS, LENGTH, SETTLED = 32, 16, 0.7, 1e-2
 #: Particles of the run that chooses the steps and the lengths of trajectories.
 PILOT = 80
 #: First angle of a leap, those it stays between, the share of trajectories to be accepted, and the most leaps of one.
@@ -52,18 +52,23 @@ def annealed(
         nearest = _nearest(curve, scale, mode, rng)
         path: list[tuple[float, float]] = []
         ratio = _ratio(curve, scale, nearest)
-        _, log_weight = _moved(ratio, rng.standard_normal((PILOT, mode.g.size)), path, kept, rng)
-        known[i] = logsumexp(log_weight) - math.log(PILOT)
-        plans.append((nearest, ratio, path))
+        pilot = _moved(ratio, rng.standard_normal((PILOT, mode.g.size)), path, kept, rng)
+        known[i] = logsumexp(pilot[1]) - math.log(PILOT)
+        plans.append((nearest, ratio, path, pilot))
     share = normal.share([known if other == c else one for other, one in enumerate(evidences)])
     node, g, log_ratio = [], [], []
-    for i, ((nearest, ratio, path), size) in enumerate(zip(plans, sizes_of(share, MORE[number] * total), strict=True)):
-        for start in range(0, size, TOGETHER):
-            z = rng.standard_normal((min(TOGETHER, size - start), nearest.g.size))
-            z, log_weight = _moved(ratio, z, path, 0.0, rng)
+    for i, ((nearest, ratio, path, pilot), size) in enumerate(
+        zip(plans, sizes_of(share, MORE[number] * total), strict=True)
+    ):
+        runs = [pilot]  # enough for a node with next to no probability
+        if size > PILOT:
+            blocks = np.array_split(np.arange(size), -(-size // TOGETHER))
+            starts = (rng.standard_normal((one.size, nearest.g.size)) for one in blocks)
+            runs = [_moved(ratio, z, path, 0.0, rng) for z in starts]
+        for z, log_weight in runs:
             g.append(nearest.g + nearest.factor.spread(z))
             log_ratio.append(log_weight)
-        node.append(np.full(size, i))
+            node.append(np.full(log_weight.size, i))
     return Drawn(np.concatenate(node), np.concatenate(g), np.concatenate(log_ratio))
 
 

@@ -327,6 +327,11 @@ class Curve:
     def basis(self) -> np.ndarray:
         return contrasts(self.entries.table.shape[1])
 
+    @cached_property
+    def _squares(self) -> np.ndarray:
+        """Products of the contrasts of each group, (k, K²)."""
+        return (self.basis[:, :, None] * self.basis[:, None, :]).reshape(len(self.basis), -1)
+
     def shares(self, g: np.ndarray) -> np.ndarray:
         """Return softmax(H g) for g (…, m, K)."""
         return softmax(g @ self.basis.T, axis=-1)
@@ -373,8 +378,9 @@ class Curve:
 
     def _spread(self, p: np.ndarray) -> np.ndarray:
         """Return Hᵀ (diag p − p pᵀ) H for p (…, k)."""
-        mean = p @ self.basis
-        return np.einsum("xc,...x,xd->...cd", self.basis, p, self.basis) - mean[..., :, None] * mean[..., None, :]
+        mean, K = p @ self.basis, self.basis.shape[1]
+        square = (p @ self._squares).reshape(*p.shape[:-1], K, K)
+        return square - mean[..., :, None] * mean[..., None, :]
 
     def start(self) -> np.ndarray:
         """Return the constant curve at the shares that the pooled reports make likeliest."""
