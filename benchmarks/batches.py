@@ -64,6 +64,51 @@ def cells_grr(clock):
     return f"means, sds, intervals, evidence; {tree.attrs['prior']}"
 
 
+def weak_cells(number, a):
+    """Return cells with 300 reports of GRR at ε = 1 over few categories."""
+    from ldpbayes import Cells, Collection, Tally
+    from ldpbayes.protocols import GRR
+
+    rng, protocol = np.random.default_rng(6), GRR(a, 1.0)
+
+    def make():
+        return Collection(
+            zeros(a), [Tally(protocol, *protocol.simulate(rng.multinomial(300, rng.dirichlet(np.ones(a))), rng))]
+        )
+
+    return Cells({i: make() for i in range(number)}, by="day", categories=zeros(a))
+
+
+@row("2,500 cells, 6 categories, weak reports", 15)
+def cells_few(clock):
+    from ldpbayes import fit
+
+    cells = weak_cells(2500, 6)
+    fit(cells.take([0, 1]), "jeffreys", draws=0)
+    clock()
+    return fit(cells, "jeffreys", draws=0).attrs["reason"]
+
+
+@row("20 cells, 10 categories, with draws", 1)
+def cells_drawn(clock):
+    from ldpbayes import fit
+
+    cells = weak_cells(20, 10)
+    fit(cells.take([0, 1]), random_seed=1)
+    clock()
+    return fit(cells, random_seed=1).attrs["prior"]
+
+
+@row("1,000 cells, 10 categories, with draws", 20)
+def many_cells_drawn(clock):
+    from ldpbayes import fit
+
+    cells = weak_cells(1000, 10)
+    fit(cells.take([0, 1]), random_seed=1)
+    clock()
+    return fit(cells, random_seed=1).attrs["prior"]
+
+
 @row("10,000 cells, summaries", 20)
 def cells_summaries(clock):
     from dataclasses import replace

@@ -57,14 +57,14 @@ def test_batches_are_what_one_set_at_a_time_gives(size, kind):
     assert found.rough.sum() <= 1
 
 
-def test_sets_with_a_window_too_long_for_the_nodes_are_worked_on_alone():
+def test_sets_with_a_window_too_long_for_the_nodes_are_worked_on_by_counts():
     """Small concentrations and strong data: the densities reach down to e^-1500, and the means of too few nodes miss one."""
     hit, other = GRR(20, 4.0).hit_rates
     counts = np.random.default_rng(0).multinomial(1000, np.full(20, 0.05)).astype(float)
     for alpha in (0.015, 0.03):
         family = PowerFactors(np.full(20, alpha), np.full((20, 1), hit / other - 1), counts[:, None])
         found, one = batch(family, 1, LEVELS), ConditionedProduct(family, np.arange(20))
-        assert found.alone[0] and not found.rough[0]
+        assert not found.alone[0] and not found.rough[0]
         assert found.log_evidence[0] == pytest.approx(one.log_evidence, abs=1e-7)
         np.testing.assert_allclose(found.mean[0], one.mean, rtol=1e-9)
         assert (np.abs(found.quantiles[:, 0] - one.quantile(LEVELS)) < 2e-4 * np.sqrt(one.variance)).all()

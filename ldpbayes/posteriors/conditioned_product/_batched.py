@@ -10,6 +10,12 @@ from ldpbayes.compiling import compiled
 NEGLIGIBLE, LEFT = 1e-16, 1e-13
 #: A margin is lost where an error of 1e-16 in its own transform grows above this.
 LOST = 1e-10
+#: Counts less probable than this, relative to the most probable one, are left out.
+NO_COUNT = 1e-24
+#: What is larger is divided by this, and what would be added to it later counts for nothing.
+HUGE = 1e200
+#: Tilts that are tried.
+TILTS = 30
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
@@ -106,6 +112,162 @@ def given_the_sum(offset, weight, centre, step, most, margins, mean, variance, l
             lost[i, x] = max(worst / LOST, size / LOST)
             for m in range(n):
                 density[i, x, m] = max(density[i, x, m] * weight[i, x, m], 0.0)
+
+
+@compiled(nogil=True)
+def _count_law(alpha, slope, power, tilt, table):
+    """Write the law of k, P(k) ∝ C(w, k) c^k Γ(α + k) t^{−α−k}, to a table; return (lowest k, size, log of the sum), size 0
+    where the table is too short."""
+    most = int(power)
+    # The ratio of neighbours falls with k from the mode on: the positive root of (w − k) c (α + k) = (k + 1) t.
+    linear = (power - alpha) * slope - tilt
+    root = math.sqrt(max(linear * linear + 4 * slope * (power * alpha * slope - tilt), 0.0))
+    mode = 0 if slope == 0 else min(max(int((linear + root) / (2 * slope)), 0), most)
+    log_top = math.lgamma(power + 1) - math.lgamma(mode + 1.0) - math.lgamma(power - mode + 1) + math.lgamma(alpha + mode)
+    log_top += (mode * math.log(slope) if mode else 0.0) - (alpha + mode) * math.log(tilt)
+    low, term = mode, 1.0
+    # Small concentrations have a second mode at 0.
+    if math.lgamma(alpha) - alpha * math.log(tilt) - log_top > math.log(NO_COUNT):
+        low = 0
+    while low > 0 and term > NO_COUNT:
+        term *= low * tilt / ((most - low + 1) * slope * (alpha + low - 1))
+        low -= 1
+    high, term = mode, 1.0
+    while high < most and term > NO_COUNT:
+        term *= (most - high) * slope * (alpha + high) / ((high + 1) * tilt)
+        high += 1
+    size = high - low + 1
+    if size > table.size:
+        return low, 0, 0.0
+    table[mode - low] = total = 1.0
+    for k in range(mode, high):
+        table[k + 1 - low] = table[k - low] * (most - k) * slope * (alpha + k) / ((k + 1) * tilt)
+        total += table[k + 1 - low]
+    for k in range(mode, low, -1):
+        table[k - 1 - low] = table[k - low] * k * tilt / ((most - k + 1) * slope * (alpha + k - 1))
+        total += table[k - 1 - low]
+    for k in range(size):
+        table[k] /= total
+    return low, size, log_top + math.log(total)
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def _convolve(one, n, two, m, out):
+    """Write the convolution of the first n and m entries of two tables without negligible ends; return how many were left
+    out before the first, and the size."""
+    out[: n + m - 1] = 0.0
+    for i in range(n):
+        x = one[i]
+        for j in range(m):
+            out[i + j] += x * two[j]
+    start, end, least = 0, n + m - 1, NO_COUNT * out[: n + m - 1].max()
+    while out[start] < least:
+        start += 1
+    while out[end - 1] < least:
+        end -= 1
+    for i in range(end - start):
+        out[i] = out[start + i]
+    return start, end - start
+
+
+@compiled(nogil=True)
+def _total_weights(law, low, size, alpha, tilt, out):
+    """Write law(r) t^{α+r}/Γ(α + r) over its largest, r = low …; return the log of that."""
+    top = -1e300
+    log_tilt = math.log(tilt)
+    for r in range(size):
+        shape = alpha + low + r
+        out[r] = (math.log(law[r]) if law[r] > 0 else -1e300) + shape * log_tilt - math.lgamma(shape)
+        top = max(top, out[r])
+    for r in range(size):
+        out[r] = math.exp(out[r] - top)
+    return top
+
+
+@compiled(nogil=True)
+def by_counts(alpha, slope, power, tilt, centre, scale, low, step, most, work, mean, variance, log_mass, density):
+    """Do what given_the_sum does for factors g^{α−1} (1 + c g)^w with whole w, however slowly their transforms die out.
+
+    φ(g) e^{−tg} mixes Gamma(α + k, t) over k ≤ w, so that a sum of factors mixes Gammas over the sum of their k, whose law
+    is a convolution. Every g_x has the density φ_x(g) Σ_r P(Σ_{y≠x} k_y = r) t^{A+r} (1 − g)^{A+r−1}/Γ(A + r), which is a
+    polynomial in 1 − g; here at logit g = centre + scale·sinh(u) on a grid of u. All terms are positive.
+
+    alpha, slope, power, centre, scale, low, step (k, a); tilt (k,); mean, variance (k, a); log_mass (k,), nan where tables
+    would be longer than ``most`` or a set would take more than ``work`` multiplications; density (k, a, N).
+    """
+    sets, a, n = density.shape
+    table, firsts, sizes, masses = np.empty((a, most)), np.empty(a, np.int64), np.empty(a, np.int64), np.empty(a)
+    before, after = np.empty((a + 1, most)), np.empty((a + 1, most))
+    ahead, behind = np.zeros((a + 1, 2), np.int64), np.zeros((a + 1, 2), np.int64)  # lowest sum, size
+    rest, coefficient = np.empty(most), np.empty(most)
+    for i in range(sets):
+        log_mass[i] = math.nan
+        whole, at = alpha[i].sum(), tilt[i]
+        for _ in range(TILTS):
+            longest, cost, fits, shapes, spread = 1, 0.0, True, whole, 0.0
+            for x in range(a):
+                firsts[x], sizes[x], masses[x] = _count_law(alpha[i, x], slope[i, x], power[i, x], at, table[x])
+                fits = fits and sizes[x] > 0
+                longest += sizes[x] - 1
+                cost += 3.0 * sizes[x] * longest + 2.0 * n * longest
+                first, second = 0.0, 0.0
+                for k in range(sizes[x]):
+                    first += k * table[x, k]
+                    second += k * k * table[x, k]
+                shapes += firsts[x] + first
+                spread += second - first * first
+            # Σg has mean ``shapes``/t: a tilt at which that is far from one leaves out the counts that matter.
+            if not fits or abs(shapes - at) <= math.sqrt(spread + shapes):
+                break
+            at = math.sqrt(at * shapes)
+        if not fits or longest > most or cost > work:
+            continue
+        before[0, 0] = after[a, 0] = 1.0
+        ahead[0, 1] = behind[a, 1] = 1
+        for x in range(a):
+            start, size = _convolve(before[x], ahead[x, 1], table[x], sizes[x], before[x + 1])
+            ahead[x + 1, 0], ahead[x + 1, 1] = ahead[x, 0] + firsts[x] + start, size
+            y = a - 1 - x
+            start, size = _convolve(after[y + 1], behind[y + 1, 1], table[y], sizes[y], after[y])
+            behind[y, 0], behind[y, 1] = behind[y + 1, 0] + firsts[y] + start, size
+        top = _total_weights(before[a], ahead[a, 0], ahead[a, 1], whole, at, coefficient)
+        log_mass[i] = masses.sum() + top + math.log(coefficient[: ahead[a, 1]].sum())
+        for x in range(a):
+            start, size = _convolve(before[x], ahead[x, 1], after[x + 1], behind[x + 1, 1], rest)
+            other, lowest = whole - alpha[i, x], ahead[x, 0] + behind[x + 1, 0] + start
+            # A polynomial in q over its value in the middle of the grid, where the terms that count are neither too small
+            # nor too large for a float.
+            usual = 1 / (1 + math.exp(centre[i, x]))
+            _total_weights(rest, lowest, size, other, at * usual, coefficient)
+            total, moment, largest = 0.0, 0.0, -1e300
+            for m in range(n):
+                u = low[i, x] + step[i, x] * (m + 0.5)
+                y = centre[i, x] + scale[i, x] * math.sinh(u)
+                log_p, log_q = -math.log1p(math.exp(-y)) if y > -30 else y, -math.log1p(math.exp(y)) if y < 30 else -y
+                p, q = math.exp(log_p), math.exp(log_q)
+                value, shift, ratio = 0.0, 0.0, q / usual
+                for r in range(size - 1, -1, -1):
+                    value = value * ratio + (coefficient[r] if shift == 0.0 else 0.0)
+                    if value > HUGE:
+                        value /= HUGE
+                        shift += math.log(HUGE)
+                log_value = math.log(value) + shift if value > 0 else -1e300
+                log_value += alpha[i, x] * log_p + power[i, x] * math.log1p(slope[i, x] * p)
+                log_value += (other + lowest) * log_q + math.log(math.cosh(u))
+                density[i, x, m] = log_value
+                largest = max(largest, log_value)
+            for m in range(n):
+                density[i, x, m] = math.exp(density[i, x, m] - largest)
+                total += density[i, x, m]
+            for m in range(n):
+                density[i, x, m] /= total
+                p = 1 / (1 + math.exp(-(centre[i, x] + scale[i, x] * math.sinh(low[i, x] + step[i, x] * (m + 0.5)))))
+                moment += density[i, x, m] * p
+            spread = 0.0
+            for m in range(n):
+                p = 1 / (1 + math.exp(-(centre[i, x] + scale[i, x] * math.sinh(low[i, x] + step[i, x] * (m + 0.5)))))
+                spread += density[i, x, m] * (p - moment) ** 2
+            mean[i, x], variance[i, x] = moment, spread
 
 
 @compiled(nogil=True)

@@ -7,13 +7,16 @@ from scipy import fft, special
 
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.conditioned_product import factors
-from ldpbayes.posteriors.conditioned_product.engine import ConditionedProduct
-from ldpbayes.posteriors.conditioned_product.factors import TiltedFactors
+from ldpbayes.posteriors.conditioned_product.engine import FEW_MARGIN_NODES, MARGIN_NODES, SMALL, ConditionedProduct
+from ldpbayes.posteriors.conditioned_product.factors import DROP, TiltedFactors
 
 #: Factors that are worked on together: their nodes stay in the processor's cache.
 BLOCK = 2048
 #: Nodes of a factor, and most steps of a line of ω.
 NODES, LINE = 96, 400
+#: Sets of at most so many categories are worked on by counts first, larger ones only where their transforms die out slowly;
+#: tables of counts may be so long, and a set may take so many multiplications.
+FEW, LONGEST, WORK = 20, 8192, 1e8
 #: Nodes of a pair of factors.
 PAIR_NODES = 512
 #: Nodes of a factor while the tilt is searched for.
@@ -78,12 +81,77 @@ def batch(family, k, levels=(), *, watch=None):
 
 
 def _block(family, k, levels):
-    from ldpbayes.posteriors.conditioned_product import _batched
-
     a = family.alpha.size // k
     if a == 2:
         return _pairs(family, k, levels)
-    tilt, nodes, low = _tilted(family, k)
+    tilted = _tilted(family, k)
+    mean, variance, log_evidence = np.empty((k, a)), np.empty((k, a)), np.full(k, np.nan)
+    quantiles = np.empty((levels.size, k, a))
+    for way in (_by_counts, _by_transforms) if a <= FEW else (_by_transforms, _by_counts):
+        left = np.flatnonzero(np.isnan(log_evidence))
+        if left.size:
+            each = (left[:, None] * a + np.arange(a)).ravel()
+            found = way(family.take(each), left.size, levels, tilted.take(left, each))
+            mean[left], variance[left], log_evidence[left], quantiles[:, left] = found
+    alone, rough = np.isnan(log_evidence), np.zeros(k, dtype=bool)
+    for i in np.flatnonzero(alone):
+        own = family.take(slice(i * a, (i + 1) * a))
+        try:
+            one = ConditionedProduct(own, np.arange(a), start=float(tilted.tilt[i]))
+            mean[i], variance[i], log_evidence[i] = one.mean, one.variance, one.log_evidence
+            if levels.size:
+                quantiles[:, i] = one.quantile(levels)
+        except ConvergenceError:
+            rough[i] = True
+            saddle = TiltedFactors(own, np.ones(a), float(tilted.tilt[i]))
+            (mean[i], variance[i]), log_evidence[i] = saddle.saddle_moments(), saddle.saddle_log_evidence()
+            if levels.size:
+                quantiles[:, i] = saddle_quantiles(saddle, levels)
+    return mean, variance, log_evidence, quantiles, alone, rough
+
+
+def _by_counts(family, k, levels, tilted):
+    """Return (means, variances, log-evidence, quantiles) of the sets whose factors are short polynomials, nan for others."""
+    from ldpbayes.posteriors.conditioned_product import _batched
+
+    a = family.alpha.size // k
+    mean, variance, log_evidence = np.full((k, a), np.nan), np.full((k, a), np.nan), np.full(k, np.nan)
+    quantiles, form = np.full((levels.size, k, a), np.nan), family.polynomials()
+    if form is None or np.count_nonzero(form[1], axis=1).max(initial=0) > 1:
+        return mean, variance, log_evidence, quantiles
+    alpha, (slope, power) = (
+        family.alpha.reshape(k, a),
+        (part.max(axis=1).reshape(k, a) for part in (form[0] * (form[1] > 0), form[1])),
+    )
+    rest = alpha.sum(axis=1, keepdims=True) - alpha
+    size = MARGIN_NODES if min(alpha.min(), rest.min()) < SMALL else FEW_MARGIN_NODES
+    share = np.clip(tilted.mean / tilted.mean.sum(axis=1, keepdims=True), 1e-12, 1 - 1e-12)
+    given = np.maximum(tilted.variance * (1 - tilted.variance / tilted.variance.sum(axis=1, keepdims=True)), 1e-300)
+    scale = np.minimum(np.sqrt(given) / (share * (1 - share)), 3.0)
+    low, high = -np.arcsinh((DROP / alpha + 20) / scale), np.arcsinh((DROP / rest + 20) / scale)
+    step, density = (high - low) / size, np.empty((k, a, size))
+    middle = special.logit(share)
+    _batched.by_counts(
+        alpha, slope, power, tilted.tilt, middle, scale, low, step, LONGEST, WORK, mean, variance, log_evidence, density
+    )
+    log_evidence[~(np.abs(mean.sum(axis=1) - 1) < OFF)] = np.nan
+    done = np.flatnonzero(np.isfinite(log_evidence))
+    if levels.size and done.size:
+        flat = density[done].reshape(-1, size)
+        series, place = fft.rfft(flat), np.empty((len(flat), levels.size))
+        _batched.positions(flat, np.ascontiguousarray(series.real), np.ascontiguousarray(series.imag), levels, place)
+        u = low[done, :, None] + step[done, :, None] * (place.reshape(done.size, a, -1) + 0.5)
+        quantiles[:, done] = np.moveaxis(special.expit(middle[done, :, None] + scale[done, :, None] * np.sinh(u)), -1, 0)
+    return mean, variance, log_evidence, quantiles
+
+
+def _by_transforms(family, k, levels, tilted):
+    """Return what _by_counts does, by transforms of the factors; nan where these die out slowly."""
+    from ldpbayes.posteriors.conditioned_product import _batched
+
+    a = family.alpha.size // k
+    each, low = np.repeat(tilted.tilt, a), tilted.window[0]
+    nodes = factors._trapezoid(family, each, family.modes(each), *tilted.window, NODES)
     shape = (k, a, NODES)
     offset, weight = nodes.offset.reshape(shape), nodes.weight.reshape(shape)
     mean, variance, lost = np.zeros((k, a)), np.zeros((k, a)), np.zeros((k, a))
@@ -91,7 +159,7 @@ def _block(family, k, levels):
     step = 2 * np.pi / _periods(offset, weight, nodes.variance.reshape(k, a).sum(axis=1))
     centre = np.ascontiguousarray(nodes.centre.reshape(k, a))
     _batched.given_the_sum(offset, weight, centre, step, LINE, levels.size > 0, mean, variance, log_total, density, lost)
-    log_evidence = log_total + nodes.log_mass.reshape(k, a).sum(axis=1) + tilt
+    log_evidence = log_total + nodes.log_mass.reshape(k, a).sum(axis=1) + tilted.tilt
     sums = np.abs(mean.sum(axis=1) - 1) < OFF
     alone = ~(np.isfinite(log_evidence) & sums & (variance > 0).all(axis=1) & (lost <= 1).all(axis=1))
     quantiles = np.empty((levels.size, k, a))
@@ -103,21 +171,8 @@ def _block(family, k, levels):
         _batched.positions(flat, np.ascontiguousarray(series.real), np.ascontiguousarray(series.imag), levels, place)
         u = low[:, None] + nodes.step[:, None] * (place + 0.5)
         quantiles[:] = (nodes.centre[:, None] * np.exp(factors.log_growth(u))).T.reshape(levels.size, k, a)
-    rough = np.zeros(k, dtype=bool)
-    for i in np.flatnonzero(alone):
-        own = family.take(slice(i * a, (i + 1) * a))
-        try:
-            one = ConditionedProduct(own, np.arange(a), start=float(tilt[i]))
-            mean[i], variance[i], log_evidence[i] = one.mean, one.variance, one.log_evidence
-            if levels.size:
-                quantiles[:, i] = one.quantile(levels)
-        except ConvergenceError:
-            rough[i] = True
-            saddle = TiltedFactors(own, np.ones(a), float(tilt[i]))
-            (mean[i], variance[i]), log_evidence[i] = saddle.saddle_moments(), saddle.saddle_log_evidence()
-            if levels.size:
-                quantiles[:, i] = saddle_quantiles(saddle, levels)
-    return mean, variance, log_evidence, quantiles, alone, rough
+    log_evidence[alone] = np.nan
+    return mean, variance, log_evidence, quantiles
 
 
 def saddle_quantiles(tilted, levels):
@@ -203,8 +258,22 @@ def _pairs(family, k, levels):
     return mean, variance, top + np.log(total * step), quantiles, none, none
 
 
+@dataclass(frozen=True, eq=False)
+class _Tilted:
+    """Tilts (k,) of sets whose means (k, a) nearly add up to one, their variances, and the windows of all factors."""
+
+    tilt: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+    window: tuple
+
+    def take(self, sets, each):
+        """Return the same of some sets, whose factors are ``each``."""
+        return _Tilted(self.tilt[sets], self.mean[sets], self.variance[sets], tuple(end[each] for end in self.window))
+
+
 def _tilted(family, k):
-    """Return (tilts (k,), Nodes of all factors, lower ends of their windows) with means that nearly add up to one."""
+    """Return the _Tilted of k sets."""
     size = family.alpha.size // k
     bounds = (family.alpha * size + family.slope(np.full(family.alpha.shape, 1 / size))).reshape(k, size)
     low, high = bounds.min(axis=1), bounds.max(axis=1)
@@ -223,7 +292,8 @@ def _tilted(family, k):
         if (np.abs(excess) < NEAR * np.sqrt(spread)).all():
             break
         tilt = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - family.lowest_tilt))
-    return tilt, factors._trapezoid(family, each, centre, *window, NODES), window[0]
+    mean = (centre + nodes.mean_offset).reshape(k, size)
+    return _Tilted(each.reshape(k, size)[:, 0], mean, nodes.variance.reshape(k, size), window)
 
 
 def _periods(offset, weight, variance):
