@@ -10,6 +10,8 @@ from ldpbayes.posteriors.conditioned_product.factors import bisect, log_growth
 
 #: Newton's search for a quantile ends with a step below so many grid steps.
 SETTLED = 1e-9
+#: A cdf is known to this error.
+ROUNDING = 1e-15
 #: Complex numbers that quantiles at several levels are found with at once.
 TOGETHER = 2**20
 
@@ -122,7 +124,8 @@ class Margin:
             value, slope = self.cumulative(position)
             low, high = np.where(value < levels, position, low), np.where(value < levels, high, position)
             newton = position - (value - levels) / np.where(slope > 0, slope, np.inf)
-            new = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
+            new = np.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
+            new = np.where(np.abs(value - levels) < ROUNDING, position, new)
             # Newton's next step would be of the square of this one: beyond rounding.
             done = np.abs(new - position).max() < SETTLED
             position = new
