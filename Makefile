@@ -54,7 +54,7 @@ test-spark: $(VENV)/.scale  ## Run the tests of Spark; `make test` runs them too
 	$(BIN)/python -m pytest tests/test_spark.py
 
 lint: $(VENV)/.ready  ## Check style and types.
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python tools/type_readme.py
 
 bench: $(VENV)/.ready  ## Run the benchmarks beside other ways to compute the same.
 	for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || exit 1; done

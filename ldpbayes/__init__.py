@@ -38,7 +38,7 @@ from ldpbayes.sources import (
 )
 
 if TYPE_CHECKING:  # so that editors complete the names that load on first use
-    from ldpbayes import answers, plots, result, theory
+    from ldpbayes import answers, pages, plots, result, theory
     from ldpbayes.answers import comparisons, contamination_hull, odds_ratios, poststratify, predictions, slopes
     from ldpbayes.estimators.mle import MAP, MLE
     from ldpbayes.estimators.oracle import Oracle
@@ -97,6 +97,7 @@ _LAZY = {
     "observe": "model",
     "observe_mixture": "outcomes.mixture",
     "odds_ratios": "answers",
+    "pages": "pages",
     "plots": "plots",
     "poststratify": "answers",
     "predictions": "answers",
@@ -165,6 +166,7 @@ __all__ = [
     "observe",
     "observe_mixture",
     "odds_ratios",
+    "pages",
     "plots",
     "population",
     "poststratify",

@@ -5,7 +5,7 @@ import os
 import pkgutil
 import warnings
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,6 +41,9 @@ from ldpbayes.posteriors.many import Many, fit_cells, fit_one, refuse_long, seco
 from ldpbayes.priors import DEFAULT, LEARNT_FROM, AbstractPrior, as_prior, default_prior
 from ldpbayes.sources import read_collection, read_summaries
 from ldpbayes.sources.scanning.summary_files import is_summaries
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 for _module in pkgutil.iter_modules(posteriors.__path__):
     if not _module.name.startswith("_"):  # modules with an underscore load compilers
@@ -277,9 +280,9 @@ def _run_by_rule(collection, exclude, settings, run):
 
 
 def fit(
-    collection,
-    prior=DEFAULT,
-    method="auto",
+    collection: Any,
+    prior: Any = DEFAULT,
+    method: Any = "auto",
     *,
     draws: int | None = None,
     chains: int | None = None,
@@ -287,8 +290,8 @@ def fit(
     ci_prob: float = 0.95,
     progressbar: bool = False,
     estimates: bool = True,
-    exclude=(),
-):
+    exclude: Any = (),
+) -> "xr.DataTree":
     """Return the posterior of the distribution P and of the users' own frequencies F.
 
     Parameters
@@ -438,7 +441,7 @@ def fit(
 
 def _with_reason(tree, why, collection):
     """Return a result with the reason for its prior, where the rule chose it, and what users have spent."""
-    from ldpbayes.answers.spent import spent
+    from ldpbayes.answers.spending import spent
 
     if why:
         tree.attrs["prior_reason"] = why

@@ -1,6 +1,7 @@
 """PyMC: the likelihood of a collection inside any PyMC model, and the plain model with a Dirichlet prior."""
 
 from os import PathLike
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -27,7 +28,7 @@ FIRST_SPREAD = 0.3
 give_pytensor_a_folder()
 
 
-def observe(name, p, data, *, dims=None, likelihood="full", prior="jeffreys", pilot=None, spread=None):
+def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior="jeffreys", pilot=None, spread=None) -> Any:
     """Add the likelihood of reports to the PyMC model on the context stack.
 
     A protocol with at most MAX_OUTPUTS possible reports becomes ``Multinomial(n, Q p)`` over all of them; so does one whose

@@ -10,7 +10,7 @@ from priorcases import CellsApart, LogisticNormal
 
 from ldpbayes import GRR, Cells, Collection, Compliance, Tally, fit
 from ldpbayes.answers import decision_of_cells
-from ldpbayes.answers.decision import who_decides
+from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import RankDeficientWarning
 from ldpbayes.estimators.confidence import confidence_intervals, likelihood_intervals
 from ldpbayes.pages.fit import of_fit

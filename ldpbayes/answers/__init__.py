@@ -18,12 +18,12 @@ from ldpbayes.answers.association import (
 from ldpbayes.answers.cells import poststratify
 from ldpbayes.answers.contamination import contamination_hull
 from ldpbayes.answers.contrasts import contrast
-from ldpbayes.answers.decision import decision, decision_of_cells
+from ldpbayes.answers.deciding import decision, decision_of_cells
 from ldpbayes.answers.fakes import fakes_needed
 from ldpbayes.answers.intervals import interval_parts, simultaneous_intervals
 from ldpbayes.answers.ranks import probability_in_top
 from ldpbayes.answers.regression import comparisons, odds_ratios, predictions, slopes
-from ldpbayes.answers.spent import spent
+from ldpbayes.answers.spending import spent
 from ldpbayes.answers.sums import category_sum, entropy, total
 from ldpbayes.answers.value import worth
 

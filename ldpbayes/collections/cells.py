@@ -71,7 +71,7 @@ class Cells(Mapping):
         *,
         id: str = "cells",
         title: str = "",
-    ):
+    ) -> None:
         if not isinstance(cells, Mapping):
             raise ArgumentError(
                 f"cells must be a mapping from keys to collections, got {type(cells).__name__}; "

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -201,6 +201,24 @@ class Collection:
     published: tuple[dict, ...] = field(default=(), repr=False)
     survey: Survey | None = field(default=None, repr=False)
     ordered: bool = field(default=False, repr=False)
+
+    if TYPE_CHECKING:  # any sequence goes in; tuples come out
+
+        def __init__(
+            self,
+            categories: Sequence[str],
+            tallies: Sequence[Tally] | Tally,
+            id: str = "collection",
+            title: str = "",
+            question: str = "",
+            citation: str = "",
+            licence: str = "",
+            notes: str = "",
+            derived: Sequence[Derived] = (),
+            published: Sequence[dict] = (),
+            survey: Survey | None = None,
+            ordered: bool = False,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         categories = checks.entries(self.categories, "categories", "at least two labels")

@@ -1,7 +1,9 @@
 """Tally: distinct reports and their counts under one protocol."""
 
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,6 +51,18 @@ class Tally:
     name: str = "all"
     categories: tuple[str, ...] | None = None
     user: InitVar[ArrayLike | None] = None
+
+    if TYPE_CHECKING:  # anything like an array goes in; arrays come out
+
+        def __init__(
+            self,
+            protocol: AbstractProtocol,
+            reports: ArrayLike,
+            counts: ArrayLike | None = None,
+            name: str = "all",
+            categories: Sequence[str] | None = None,
+            user: ArrayLike | None = None,
+        ) -> None: ...
 
     def __post_init__(self, user: ArrayLike | None) -> None:
         if not isinstance(self.protocol, AbstractProtocol):

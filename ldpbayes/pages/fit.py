@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from ldpbayes.answers.decision import who_decides
+from ldpbayes.answers.deciding import who_decides
 from ldpbayes.pages.about import about, again, fingerprint_of_arrays
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import as_sentences

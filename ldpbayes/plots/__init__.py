@@ -8,7 +8,7 @@ import textwrap
 import numpy as np
 
 from ldpbayes import checks, files
-from ldpbayes.answers.decision import who_decides
+from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.plots.association import plot_association
 from ldpbayes.plots.base import (

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ldpbayes.answers.decision import who_decides
+from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import ArgumentError
 from ldpbayes.plots.base import BLUE, LABEL, ORANGE, SMALL, TITLE, WIDTH, _new_figure, checked, wrapped
 

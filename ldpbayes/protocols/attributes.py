@@ -192,7 +192,7 @@ class Attributes(AbstractProtocol):
         return ListLaw(self) if self.n_outputs is not None and self.n_outputs <= MAX_LISTED else None
 
     # ---- client ----------------------------------------------------------------------------------------------------------
-    def privatize(self, values, rng):
+    def privatize(self, values, rng) -> np.ndarray:
         values = checks.values(values, self.n_categories)
         rng = checks.generator(rng)
         own = np.unravel_index(values, self.sizes)
@@ -289,7 +289,7 @@ class Coded:
         rows = self.protocol.rows(self.decode(codes), np.ones(len(codes)))
         return rows.dense(), np.array(rows.log_constants)
 
-    def privatize(self, values, rng):
+    def privatize(self, values, rng) -> np.ndarray:
         return self.encode(self.protocol.privatize(values, rng))
 
     def privatize_one(self, value):

@@ -126,7 +126,7 @@ class BlockDesign(AbstractProtocol):
         log_constant = -math.log(self.n_outputs + self.beta * self.block_size)
         return CyclicRows(reports, self._difference_set, self.n_outputs, self.beta, counts, self.n_categories, log_constant)
 
-    def privatize(self, values, rng):
+    def privatize(self, values, rng) -> np.ndarray:
         values = checks.values(values, self.n_categories)
         rng = checks.generator(rng)
         return self._block(values, rng.random(values.size) < self.hit_rates[0], rng)

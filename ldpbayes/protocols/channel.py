@@ -205,7 +205,7 @@ class Channel(AbstractProtocol):
         """
         return self._matrix_decoder.covariance(p, n, target)
 
-    def privatize(self, values, rng):
+    def privatize(self, values, rng) -> np.ndarray:
         values = checks.values(values, self.n_categories)
         rng = checks.generator(rng)
         out = np.empty(values.size, dtype=np.int64)

@@ -18,7 +18,7 @@ YES_NO = ("no", "yes")
 MAX_CARDS = 100
 
 
-def direct(n_categories=2, answers=None):
+def direct(n_categories=2, answers=None) -> Channel:
     """Direct questioning: Q = I, no privacy.
 
     Parameters
@@ -31,7 +31,7 @@ def direct(n_categories=2, answers=None):
     return _design("direct", np.eye(size), {"n_categories": size}, answers)
 
 
-def warner(p, answers=None):
+def warner(p, answers=None) -> Channel:
     """Warner (1965): with probability p the statement is the sensitive one, else its negation.
 
     P(yes | carrier) = p, P(yes | other) = 1 − p; p = e^ε/(e^ε + 1) is GRR with two categories.
@@ -47,7 +47,7 @@ def warner(p, answers=None):
     return _design("warner", [[p, 1 - p], [1 - p, p]], {"p": p}, answers)
 
 
-def forced_response(truth, forced, answers=None):
+def forced_response(truth, forced, answers=None) -> Channel:
     """Forced response: the truth with a fixed probability, else answer y with probability forced_y/Σ forced.
 
     Q = truth·I + u 1ᵀ with u = (1 − truth) forced/Σforced. Two categories: Boruch (1971), Fox & Tracy (1986);
@@ -74,7 +74,7 @@ def forced_response(truth, forced, answers=None):
     return _design("forced_response", matrix, {"truth": truth, "forced": [float(w) for w in forced]}, answers)
 
 
-def unrelated_question(p, innocuous, answers=None):
+def unrelated_question(p, innocuous, answers=None) -> Channel:
     """Unrelated question (Horvitz 1967; Greenberg 1969): the sensitive question or an innocuous one, by chance.
 
     P(yes | carrier) = p + (1 − p)·innocuous, P(yes | other) = (1 − p)·innocuous.
@@ -95,7 +95,7 @@ def unrelated_question(p, innocuous, answers=None):
     return _design("unrelated_question", matrix, {"p": p, "innocuous": innocuous}, answers)
 
 
-def crosswise(p, answers=None):
+def crosswise(p, answers=None) -> Channel:
     """Crosswise model (Yu, Tian, Tang 2008): "are your answers to both questions the same?".
 
     The innocuous question is answered yes with known probability p: P(same | carrier) = p, P(same | other) = 1 − p.
@@ -111,7 +111,7 @@ def crosswise(p, answers=None):
     return _design("crosswise", [[p, 1 - p], [1 - p, p]], {"p": p}, answers, ("different", "same"))
 
 
-def triangular(p, answers=None):
+def triangular(p, answers=None) -> Channel:
     """Triangular model (Yu, Tian, Tang 2008): "none of the two apply" against "at least one does".
 
     P(at least one | carrier) = 1, P(at least one | other) = p, p the innocuous yes-probability.
@@ -127,7 +127,7 @@ def triangular(p, answers=None):
     return _design("triangular", [[1 - p, 0], [p, 1]], {"p": p}, answers, ("neither", "at least one"))
 
 
-def kuk(p_carrier, p_other, cards=1, answers=None):
+def kuk(p_carrier, p_other, cards=1, answers=None) -> Channel:
     """Kuk (1990): carriers draw cards from one deck, others from a second deck, and report how many were red.
 
     Cards are drawn with replacement: P(r red | carrier) = C(k, r) p_carrier^r (1 − p_carrier)^{k−r}, likewise for others.
@@ -157,7 +157,7 @@ def kuk(p_carrier, p_other, cards=1, answers=None):
     return _design("kuk", matrix, settings, answers, ("black", "red") if cards == 1 else tuple(map(str, range(cards + 1))))
 
 
-def christofides(weights, answers=None):
+def christofides(weights, answers=None) -> Channel:
     """Christofides (2003): a card with a number j from 1..L (probability weights_j); carriers report L + 1 − j, others j.
 
     Parameters
@@ -179,7 +179,7 @@ def christofides(weights, answers=None):
     )
 
 
-def stochastic_lie_detector(p, answers=None):
+def stochastic_lie_detector(p, answers=None) -> Channel:
     """Stochastic lie detector (Moshagen, Musch, Erdfelder 2012) for one group; three latent categories.
 
     Categories are honest carriers (always yes), lying carriers (always no) and non-carriers, who answer the statement
@@ -198,7 +198,7 @@ def stochastic_lie_detector(p, answers=None):
     return _design("stochastic_lie_detector", [[0, 1, p], [1, 0, 1 - p]], {"p": p}, answers)
 
 
-def cheater_detection(p, answers=None):
+def cheater_detection(p, answers=None) -> Channel:
     """Cheater detection (Clark and Desharnais 1998) for one group; three latent categories.
 
     A die orders yes with probability p and the truth otherwise. Categories are honest carriers (always yes), honest

@@ -175,7 +175,7 @@ class FakeData(AbstractProtocol):
         return ListLaw(self) if self.n_outputs is not None and self.n_outputs <= MAX_LISTED else None
 
     # ---- client ----------------------------------------------------------------------------------------------------------
-    def privatize(self, values, rng):
+    def privatize(self, values, rng) -> np.ndarray:
         values = checks.values(values, self.n_categories)
         rng = checks.generator(rng)
         own = np.unravel_index(values, self.sizes)

@@ -80,7 +80,7 @@ class GRR(AbstractProtocol):
     def rows(self, reports, counts):
         return IdentityRows(reports, self.beta, counts, self.n_categories, -math.log(self.n_categories + self.beta))
 
-    def privatize(self, values, rng):
+    def privatize(self, values, rng) -> np.ndarray:
         return self.randomize(checks.values(values, self.n_categories), checks.generator(rng))
 
     def randomize(self, values, rng):

@@ -85,7 +85,7 @@ class HadamardResponse(AbstractProtocol):
         log_constant = math.log(2 / self.n_outputs) - math.log(2 + self.beta)
         return HadamardRows(reports, self.beta, counts, self.n_categories, log_constant)
 
-    def privatize(self, values, rng):
+    def privatize(self, values, rng) -> np.ndarray:
         values = checks.values(values, self.n_categories)
         rng = checks.generator(rng)
         if values.size < FEW or self.n_outputs > ONE_WORD:

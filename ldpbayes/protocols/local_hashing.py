@@ -163,7 +163,7 @@ class LocalHashing(AbstractProtocol):
         rows = self.rows(pairs, np.ones(self.buckets))
         return np.exp(-math.log(self.buckets + self.beta)) * rows.dense()
 
-    def privatize(self, values, rng):
+    def privatize(self, values, rng) -> np.ndarray:
         values = checks.values(values, self.n_categories)
         rng = checks.generator(rng)
         pool = self.seeds is not None

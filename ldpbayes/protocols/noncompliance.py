@@ -231,7 +231,7 @@ class Noncompliance(AbstractProtocol):
         return ListedDecoder(self.channel(), self)
 
     # ---- client ---------------------------------------------------------------------------------------------------------
-    def privatize(self, values, rng):
+    def privatize(self, values, rng) -> np.ndarray:
         values = checks.values(values, self.n_categories)
         rng = checks.generator(rng)
         first = self.compliers.n_categories

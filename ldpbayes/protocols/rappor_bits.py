@@ -137,7 +137,7 @@ class RapporBits(AbstractProtocol):
     def _filter_decoder(self):
         return FilterDecoder(self.rappor, single=True)
 
-    def privatize(self, values, rng):
+    def privatize(self, values, rng) -> np.ndarray:
         values = checks.values(values, self.n_categories)
         rng = checks.generator(rng)
         on, off = self.rappor.rates

@@ -112,7 +112,7 @@ class SubsetSelection(AbstractProtocol):
     def rows(self, reports, counts):
         return SupportRows(reports, self.beta, counts, self.n_categories, self.supports().per_report)
 
-    def privatize(self, values, rng):
+    def privatize(self, values, rng) -> np.ndarray:
         values = checks.values(values, self.n_categories)
         rng = checks.generator(rng)
         # Small sets grow from nothing; large ones start at a binomial size close to theirs.

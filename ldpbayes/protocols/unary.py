@@ -65,19 +65,19 @@ class UnaryEncoding(AbstractProtocol):
         object.__setattr__(self, "lam", lam)
 
     @classmethod
-    def symmetric(cls, n_categories, epsilon):
+    def symmetric(cls, n_categories: int, epsilon: float) -> "UnaryEncoding":
         """Return SUE (basic one-time RAPPOR): κ = e^{ε/2}/(e^{ε/2} + 1), λ = 1 − κ."""
         return cls(n_categories, epsilon, _lam("symmetric", checks.epsilon(epsilon)))
 
     @classmethod
-    def optimized(cls, n_categories, epsilon):
+    def optimized(cls, n_categories: int, epsilon: float) -> "UnaryEncoding":
         """Return OUE: κ = 1/2, λ = 1/(e^ε + 1), the least variance of rare categories."""
         return cls(n_categories, epsilon, _lam("optimized", checks.epsilon(epsilon)))
 
     optimised = optimized  # the spelling of version 0.1.0
 
     @classmethod
-    def dual(cls, n_categories, epsilon):
+    def dual(cls, n_categories: int, epsilon: float) -> "UnaryEncoding":
         """Return the κ-dual of OUE: κ = e^ε/(e^ε + 1), λ = 1/2."""
         return cls(n_categories, epsilon, _lam("dual", checks.epsilon(epsilon)))
 
@@ -208,7 +208,7 @@ class UnaryEncoding(AbstractProtocol):
             self.n_categories,
         )
 
-    def privatize(self, values, rng):
+    def privatize(self, values, rng) -> np.ndarray:
         values = checks.values(values, self.n_categories)
         rng = checks.generator(rng)
         out = bits.bernoulli(values.size, self.n_categories, self.lam, rng)

@@ -276,6 +276,8 @@ class Design:
                     state = function.fit(values, **options)
             except ArgumentError as err:
                 raise DataError(f"{node} cannot be computed: {str(err).rstrip('.')}") from None
+            if not all(test(state[key]) for key, test in function.state.items()):
+                raise DataError("leaves double precision; measure the column in another unit", field=str(node))
         else:
             state = {}
         return Apply(node.name, to, text=node.text, state=dict(state))

@@ -2,7 +2,7 @@
 
 import importlib
 
-__all__ = ["bounds", "information", "metrics", "planning", "poisoning", "risk"]
+__all__ = ["bounds", "information", "metrics", "planning", "poisoning", "prospects", "risk"]
 
 
 def __getattr__(name: str):

@@ -132,14 +132,20 @@ import ldpbayes as lb
 from ldpbayes.protocols.designs import warner
 
 warnings.simplefilter("ignore")
-formulas, files = json.load(open("asked.json"))
+formulas, designs = json.load(open("asked.json"))
 rng = np.random.default_rng(0)
 frame = pd.read_csv("data.csv")
 frame["os"], frame["exec"], frame["np.log"] = frame["x"], frame["x"], frame["x"]
 hostile = lambda x: open("CANARY", "w")
 given = {"protocol": warner(0.8), "report": "report", "categories": ["no", "yes"], "method": "mle"}
 lb.regress("y ~ x + log(number + 1) + C(g)", frame, **given)   # imports what is imported late
-trees = {name: lb.load(name) for name in files}
+trees = {}
+for name, text in designs.items():
+    trees[name] = lb.load("good.nc") if not trees else trees[next(iter(trees))].copy()
+    trees[name].attrs["regression"] = text
+    if name in ("deep nodes", "an old hostile formula"):
+        lb.save(trees[name], "edited.nc")
+        trees[name] = lb.load("edited.nc")
 lb.predictions(lb.load("good.nc"))
 seen, watching = [], False
 BAD = ("exec", "compile", "import", "open", "os.", "subprocess.", "pickle.", "socket.", "shutil.", "tempfile.", "ctypes.")
@@ -247,13 +253,8 @@ def answered(tmp_path_factory):
     frame.to_csv(folder / "data.csv", index=False)
     tree = fitted("x + g", frame)
     lb.save(tree, folder / "good.nc")
-    files = []
-    for number, (name, text) in enumerate(edited(json.loads(tree.attrs["regression"])).items()):
-        other = tree.copy()
-        other.attrs["regression"] = text
-        files.append(f"{number} {name}.nc")
-        lb.save(other, folder / files[-1])
-    (folder / "asked.json").write_text(json.dumps([HOSTILE + BOMBS, files]))
+    designs = edited(json.loads(tree.attrs["regression"]))
+    (folder / "asked.json").write_text(json.dumps([HOSTILE + BOMBS, designs]))
     before = {path.name for path in folder.iterdir()}
     root = str(pathlib.Path(lb.__file__).parents[1])
     done = subprocess.run(
@@ -266,12 +267,12 @@ def answered(tmp_path_factory):
     )
     assert done.returncode == 0, done.stderr
     said, seen = json.loads((folder / "answered.json").read_text())
-    return said, seen, {path.name for path in folder.iterdir()} - before, done.stdout + done.stderr, files
+    return said, seen, {path.name for path in folder.iterdir()} - before, done.stdout + done.stderr, designs
 
 
 def test_nothing_is_executed_written_or_printed(answered):
     _, seen, made, printed, _ = answered
-    assert not seen and made == {"answered.json"} and "CANARY" not in printed
+    assert not seen and made == {"answered.json", "edited.nc"} and "CANARY" not in printed
 
 
 def test_every_hostile_formula_gets_one_sentence(answered):

@@ -327,7 +327,7 @@ class Rappor(AbstractProtocol):
         return likelihood.composite_rows(self, bit_counts, cohort_sizes)
 
     # ---- client ------------------------------------------------------------------------------------------------------
-    def privatize(self, values, rng):
+    def privatize(self, values, rng) -> np.ndarray:
         values = checks.values(values, self.n_categories)
         rng = checks.generator(rng)
         on, off = self.rates

@@ -305,7 +305,7 @@ class AbstractHistories(AbstractProtocol):
         return None if self.rates() is None else MeanLaw(self)
 
     # ---- client --------------------------------------------------------------------------------------------------------
-    def privatize(self, values, rng):
+    def privatize(self, values, rng) -> np.ndarray:
         values = checks.values(values, self.n_categories)
         rng = checks.generator(rng)
         numbers, shares = self.law
