@@ -57,7 +57,7 @@ def command(
 
       ldpbayes associate my_survey.toml --name doping --name advice --page my_survey.html
 
-      ldpbayes associate my_survey.toml --order 2 --json
+      ldpbayes associate example:wada --order 2 --json
     """
     from ldpbayes.association import associate
 

@@ -58,7 +58,7 @@ def command(
 
       ldpbayes check example:wada --fake-share 0.05 --channel A
 
-      ldpbayes check my_survey.toml --page check.html
+      ldpbayes check example:nigeria_cells --page check.html
 
       ldpbayes check my_survey.toml --by region
     """

@@ -28,7 +28,7 @@ def command(
 
       ldpbayes crosscheck example:nigeria --seed 1
 
-      ldpbayes crosscheck my_survey.toml --page crosscheck.html
+      ldpbayes crosscheck example:minarets --page crosscheck.html
     """
     from ldpbayes.fitness.crosschecking import crosscheck
     from ldpbayes.pages.crosscheck import of_crosscheck, of_crosscheck_of_cells

@@ -92,7 +92,7 @@ def command(
 
       ldpbayes fit example:cheating --method nuts --seed 1 --json
 
-      ldpbayes fit my_survey.toml --page my_survey.html
+      ldpbayes fit example:nigeria --page nigeria.html
 
       ldpbayes fit reports.parquet --by country
 
@@ -100,7 +100,7 @@ def command(
 
       ldpbayes fit my_survey.toml --by region --by year
 
-      ldpbayes fit my_survey.toml --by region --prior hierarchical
+      ldpbayes fit example:nigeria_cells --prior hierarchical
 
       ldpbayes fit my_survey.toml --weight w --strata region --cluster village
 

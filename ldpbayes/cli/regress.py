@@ -74,7 +74,7 @@ def command(
       ldpbayes regress survey.csv "smokes ~ age" --protocol warner -p p=0.7 --categories no,yes --weight w
       --strata region --cluster village
 
-      ldpbayes regress my_survey.toml "answer ~ age + (1 | county)" --page regression.html
+      ldpbayes regress example:nigeria_cells "connected ~ female + (1 | age_group)" --page regression.html
     """
     from ldpbayes.regression import METHODS, regress
 

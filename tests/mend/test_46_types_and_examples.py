@@ -108,3 +108,27 @@ def test_the_readme_says_which_models_use_the_package():
     (line,) = (line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| `models/`"))
     assert sorted(using) == ["hierarchical_groups", "ordered_random_walk", "regression_with_observe"]
     assert "three more show `observe`" in line and importlib.util.find_spec("ldpbayes")
+
+
+def test_examples_of_help_that_name_shipped_data_find_it():
+    """The commands parse (test_docs); the collections that they name exist, and the columns of their formulas."""
+    from ldpbayes.regression.formula import Formula
+
+    shown = "".join(path.read_text() for path in (ROOT / "ldpbayes" / "cli").glob("*.py"))
+    named = set(re.findall(r"^ +ldpbayes \w+ example:(\w+)", shown, re.M))
+    assert len(named) >= 5 and named <= set(lb.list_examples())
+    formulas = re.findall(r'^ +ldpbayes regress example:(\w+) "([^"]+)"', shown, re.M)
+    assert len(formulas) >= 2
+    for name, text in formulas:
+        cells = lb.load_example(name)
+        assert set(Formula.parse(text).variables) <= {*cells.by, *(cells.covariates or {})}
+
+
+@pytest.mark.calibrate
+def test_the_regression_of_help_with_effects_of_groups_runs(tmp_path, capsys):
+    from commands import run
+
+    page = tmp_path / "regression.html"
+    arguments = ("regress", "example:nigeria_cells", "connected ~ female + (1 | age_group)", "--page", page, "--seed", "1")
+    status, printed, problems = run(capsys, *arguments)
+    assert status == 0 and "age_group" in printed and page.exists(), problems
