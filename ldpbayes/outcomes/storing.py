@@ -40,7 +40,9 @@ def to_tree(found: PrivateGroups) -> xr.DataTree:
     attrs["levels"] = json.dumps(None if found.levels is None else list(found.levels))
     attrs["cells"] = json.dumps([[_written(one) for one in key] for key in found.cells])
     attrs |= {"holds": HOLDS, "identified": int(found.check.identified)}
-    check = {name: (("cell", "group"), getattr(found.check, name)) for name in ("discrepancy", "allowed", "ratio")}
+    check: dict[str, Any] = {
+        name: (("cell", "group"), getattr(found.check, name)) for name in ("discrepancy", "allowed", "ratio")
+    }
     if found.discretization is not None:
         check["discretization"] = (("cell", "quantity", "group"), found.discretization)
     groups = {"/": xr.Dataset(attrs=attrs), "/check": xr.Dataset(check)}
