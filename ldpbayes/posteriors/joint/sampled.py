@@ -27,7 +27,7 @@ FIRST_SPREAD = 0.3
 #: heavy tail, the sum of many has not.
 ROUNDS, LEFT, ALONE = 3, 0.5, 0.05
 #: Times that a sampler goes on where its draws are too few.
-LONGER = 2
+LONGER = 3
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,68 @@
+"""One verdict: k-hat counts where weights matter, many cells are judged together, and what is short of draws goes on."""
+
+import inspect
+import pathlib
+
+import numpy as np
+
+import ldpbayes as lb
+from ldpbayes.inference import importance, verdict
+from ldpbayes.protocols import GRR
+
+
+def test_k_hat_counts_only_where_the_weights_matter():
+    """A tail with k-hat near one does not matter where it holds next to no weight, and does where it holds some."""
+    rng = np.random.default_rng(1)
+    values, tail = rng.standard_normal((4000, 3)), rng.pareto(0.9, 4000)
+    equal = importance.weigh(values, np.log1p(0.0005 * tail))
+    assert equal.k_hat > verdict.MAX_K_HAT and equal.effective_sample > 0.99 * 4000
+    assert equal.verdict.accepted and equal.unseen < verdict.MAX_UNSEEN
+    uneven = importance.weigh(values, np.log1p(0.5 * tail))
+    assert uneven.k_hat > verdict.MAX_K_HAT and uneven.verdict.next == "other"
+
+
+def test_hundreds_of_cells_are_not_refused_by_chance():
+    """Of 620 cells with nearly equal weights some have a large k-hat; none of them refuses the others."""
+    rng = np.random.default_rng(2)
+    every = [importance.weigh(rng.standard_normal((1000, 2)), 0.01 * rng.standard_t(3, 1000)) for _ in range(620)]
+    assert max(one.k_hat for one in every) > verdict.MAX_K_HAT
+    assert verdict.together(one.verdict for one in every).accepted
+
+
+def test_what_to_do_next():
+    assert verdict.of_chains(1.005, 500).next == "done"
+    short = verdict.of_chains(1.008, 348)
+    assert not short.accepted and (short.next, short.times) == ("more", 2) and "348 is below 400" in short.problem
+    assert verdict.of_chains(1.3, 50).next == "other" and verdict.of_chains(1.0, 900, 3).next == "other"
+    assert verdict.of_chains(np.nan, np.nan).next == "other"
+    few = verdict.of_weights(0.3, 500, 4000)
+    assert few.next == "more" and few.times == 3
+    assert verdict.of_weights(0.9, 500, 4000).next == "other"
+    assert verdict.of_weights(0.3, 500, 4000, kept=1000).accepted
+
+
+def test_a_sampler_that_is_short_of_draws_goes_on():
+    """Four times 250 draws have some 280 effective ones: the same run goes on, and NUTS does not start from nothing."""
+    rng, found = np.random.default_rng(3), {}
+    for c in range(12):
+        p = rng.dirichlet(np.full(4, 4.0))
+        protocol = GRR(4, 1.0)
+        found[f"g{c}"] = lb.Collection("abcd", [lb.Tally(protocol, *protocol.simulate(rng.multinomial(300, p), rng))])
+    tree = lb.fit(lb.Cells(found), "hierarchical", draws=250, exclude="laplace", estimates=False, random_seed=1)
+    assert tree.attrs["method"] == "hmc" and tree.attrs["converged"]
+    assert tree.attrs["thinned"] > 1 and tree["posterior"].sizes["draw"] == 250
+    assert tree.attrs["least_ess"] >= verdict.MIN_ESS
+
+
+def test_no_other_module_has_limits_of_its_own():
+    """The numbers 0.7, 1.01 and 400 are compared with diagnostics in one file."""
+    package = pathlib.Path(inspect.getfile(lb)).parent
+    limits = ("k_hat <", "k_hat >", "r_hat <", "r_hat >", "MIN_EFFICIENCY", "LEAST_EFFECTIVE =")
+    astray = [
+        f"{path.relative_to(package)}: {line.strip()}"
+        for path in package.rglob("*.py")
+        if path.parent.name != "inference"
+        for line in path.read_text().splitlines()
+        if any(word in line for word in limits)
+    ]
+    assert not [line for line in astray if "GOOD_K_HAT" not in line], astray
