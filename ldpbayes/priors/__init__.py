@@ -181,7 +181,7 @@ def parse_prior(text: str):
 def _vector(prior):
     """Return concentrations as a float vector, or say what a prior may be."""
     with contextlib.suppress(ArgumentError):
-        return checks.reals(prior, "prior")
+        return checks.reals(prior, "prior", finite=False)
     raise ArgumentError(
         f"prior must be one of {', '.join(PRIORS)}, a concentration, one concentration per category, or a prior of "
         f"ldpbayes.priors, got {_named(prior)}."
