@@ -3,8 +3,6 @@
 Colours are those of Okabe and Ito, which people with any colour vision tell apart; line styles and markers repeat them.
 """
 
-import textwrap
-
 import numpy as np
 
 from ldpbayes import checks, files
@@ -26,8 +24,10 @@ from ldpbayes.plots.base import (
     _style,
     checked,
     legend_below,
+    plain,
     to_pdf,
     to_svg,
+    wrapped,
 )
 from ldpbayes.plots.contamination import plot_contamination
 from ldpbayes.plots.crosschecking import plot_crosscheck
@@ -103,7 +103,7 @@ def plot_forest(tree, *, top=40):
     for axes, cell in zip(grid, cells, strict=False):
         handles = _forest_panel(axes, _of_cell(summary, cell), _of_cell(estimate, cell), shown, quantities)
         if cell is not None:
-            axes.set_title(str(cell), fontsize=SMALL)
+            axes.set_title(plain(cell), fontsize=SMALL)
         if "confidence" in tree.children:
             confidence = _of_cell(tree["confidence"].to_dataset(), cell)
             handles += _confidence_lines(axes, confidence, shown, len(quantities))
@@ -116,7 +116,7 @@ def plot_forest(tree, *, top=40):
     title = tree.attrs["title"] or tree.attrs["collection"]
     if cells != [None] and len(cells) < summary.sizes["cell"]:
         title += f" (the first {len(cells)} of {summary.sizes['cell']:,} cells)"
-    figure.suptitle("\n".join(textwrap.wrap(title, 42 if columns == 1 else 80)), fontsize=TITLE)
+    figure.suptitle(wrapped(title, 42 if columns == 1 else 80), fontsize=TITLE)
     legend_below(figure, handles, most=columns)
     return figure
 
@@ -194,7 +194,7 @@ def _forest_panel(axes, summary, estimate, shown, quantities):
     if quantities:
         axes.axhline(len(quantities) - 0.5, color="0.7", lw=0.8)
     axes.axvline(0, color="0.8", lw=0.8, zorder=0)
-    axes.set_yticks(y, ["\n".join(textwrap.wrap(str(label), 32)) for label in labels])
+    axes.set_yticks(y, [wrapped(label, 32) for label in labels])
     axes.set_ylim(-0.7, len(labels) - 0.3)
     axes.tick_params(labelsize=SMALL)
     axes.spines[["top", "right"]].set_visible(False)
@@ -252,9 +252,9 @@ def plot_plan(along, values, curves, label, *, chosen=None, title=""):
         words = f"planned: {chosen[2]}"
         axes.plot(*chosen[:2], "*", color=marked or BLACK, ms=15, mec="black", mew=0.8, ls="", zorder=5, label=words)
     axes.set(xscale="log", yscale="log", xlabel={"epsilon": "privacy level ε (nats)", "n": "number of reports n"}[along])
-    axes.set_ylabel("\n".join(textwrap.wrap(label, 40)))
+    axes.set_ylabel(wrapped(label, 40))
     _plain_ticks(axes.xaxis, values)
-    axes.set_title("\n".join(textwrap.wrap(title, 46)), fontsize=TITLE)
+    axes.set_title(wrapped(title, 46), fontsize=TITLE)
     axes.tick_params(labelsize=SMALL)
     axes.grid(alpha=0.3, lw=0.5)
     axes.spines[["top", "right"]].set_visible(False)
@@ -333,7 +333,7 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_column
     for axes in figure.axes[len(shown) :]:
         axes.remove()
     left = f" ({len(shown)} of {len(groups)} panels)" if len(groups) > len(shown) else ""
-    figure.suptitle("\n".join(textwrap.wrap(title + left, 42 if columns == 1 else 30 * columns + 30)), fontsize=TITLE)
+    figure.suptitle(wrapped(title + left, 42 if columns == 1 else 30 * columns + 30), fontsize=TITLE)
     legend_below(figure, handles.values(), handles.keys(), most={1: 2, 2: 3}.get(columns, 5), size=small)
     return figure
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes.answers import association
-from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, checked, wrapped
+from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, checked, plain, wrapped
 
 #: Most pairs that are drawn: those with the largest Cramér's V.
 MAX_PANELS = 6
@@ -49,8 +49,8 @@ def plot_association(tree, *, top=MAX_PANELS):
             )
         axes.set_xticks(range(p.shape[1]), [wrapped(level, 12) for level in table[second].values], fontsize=SMALL)
         axes.set_yticks(range(p.shape[0]), [wrapped(level, 16) for level in table[first].values], fontsize=SMALL)
-        axes.set_xlabel(second, fontsize=LABEL)
-        axes.set_ylabel(first, fontsize=LABEL)
+        axes.set_xlabel(plain(second), fontsize=LABEL)
+        axes.set_ylabel(plain(first), fontsize=LABEL)
         figure.colorbar(image, ax=axes, label="residual")
     figure.suptitle("Shares of the columns given the rows", fontsize=TITLE)
     return figure

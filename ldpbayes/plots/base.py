@@ -2,12 +2,13 @@
 
 import importlib
 import io
+import re
 import textwrap
 
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, printable, shown
 
 #: Colours of Okabe & Ito (2008), yellow left out: it is too pale on white.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"
@@ -94,9 +95,14 @@ def _style(i):
     return {"color": PALETTE[k], "ls": _DASHES[k], "marker": _MARKERS[k], "lw": max(3.0 - 0.4 * i, 1.0)}
 
 
+def plain(text):
+    """Return a label as matplotlib shows it letter by letter: between two dollar signs it would read a formula."""
+    return re.sub(r"(?<!\\)\$", r"\\$", printable(str(text), keep="\n"))
+
+
 def wrapped(text, width):
-    """Return text with line breaks, so that no line is longer than width characters."""
-    return "\n".join(textwrap.wrap(str(text), width)) or str(text)
+    """Return a label with line breaks, so that no line is longer than width characters; see ``plain``."""
+    return plain("\n".join(textwrap.wrap(str(text), width)) or text)
 
 
 def legend_below(figure, handles=None, labels=None, *, most=3, size=SMALL):
@@ -116,7 +122,7 @@ def legend_below(figure, handles=None, labels=None, *, most=3, size=SMALL):
     if handles is None:
         pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
         handles, labels = [handle for handle, _ in pairs], [label for _, label in pairs]
-    texts = [handle.get_label() for handle in handles] if labels is None else list(labels)
+    texts = list(map(plain, (handle.get_label() for handle in handles) if labels is None else labels))
     # A letter is about 0.56 of the size wide; the sample of a curve and the gaps take 4.8 sizes in each column.
     widths = [max((len(line) for line in text.splitlines()), default=0) * 0.56 * size + 4.8 * size for text in texts]
     columns = min(most, len(texts))

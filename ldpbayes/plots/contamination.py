@@ -16,6 +16,7 @@ from ldpbayes.plots.base import (
     checked,
     largest,
     legend_below,
+    plain,
     wrapped,
 )
 
@@ -63,7 +64,7 @@ def _curve(hull):
         axes.axvline(hull.turning, color=RED, lw=1, ls=":")
     axes.set_xlim(0, curve["share"][-1])
     axes.set_xlabel("η, the largest share of fake reports", fontsize=LABEL)
-    axes.set_ylabel(hull.labels[0], fontsize=LABEL)
+    axes.set_ylabel(plain(hull.labels[0]), fontsize=LABEL)
     axes.tick_params(labelsize=SMALL)
     axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(wrapped(f"{hull.question}, if some reports are fake", 60), fontsize=TITLE)
@@ -80,7 +81,7 @@ def _categories(hull):
     )
     axes.hlines(y, hull.low[i, shown], hull.high[i, shown], color=BLUE, lw=5, label="estimates that the honest may have")
     axes.plot(hull.estimate[shown].clip(0, 1), y, "o", color=RED, ms=4, label="estimate from all reports")
-    axes.set_yticks(y, [hull.labels[x] for x in shown], fontsize=SMALL)
+    axes.set_yticks(y, [plain(hull.labels[x]) for x in shown], fontsize=SMALL)
     axes.tick_params(labelsize=SMALL)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel("share", fontsize=LABEL)

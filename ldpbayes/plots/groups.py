@@ -6,7 +6,7 @@ import numpy as np
 
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import BLUE, LABEL, ORANGE, SMALL, TITLE, WIDTH, _new_figure, checked, wrapped
+from ldpbayes.plots.base import BLUE, LABEL, ORANGE, SMALL, TITLE, WIDTH, _new_figure, checked, plain, wrapped
 
 #: Panels of categories, and of derived quantities.
 CATEGORIES, QUANTITIES = 6, 4
@@ -70,7 +70,7 @@ def plot_groups(tree, *, top=CATEGORIES):
         axes.set_xlim(max(axes.get_xlim()[0], 0 if np.min(low) >= 0 else -np.inf), None)
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_ylim(-0.8, len(cells) - 0.2)
-        axes.set_yticks(y[::every], [wrapped(label, 24) if line > 0.19 else label[:24] for label in cells[::every]])
+        axes.set_yticks(y[::every], [wrapped(label, 24) if line > 0.19 else plain(label[:24]) for label in cells[::every]])
     for axes in figure.axes[len(panels) :]:
         axes.remove()
     for axes in figure.axes[: len(panels) : columns]:

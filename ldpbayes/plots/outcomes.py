@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, _style, checked, legend_below, wrapped
+from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, _style, checked, legend_below, plain, wrapped
 
 #: Combinations of open covariates that have a panel, those with most records first, and rows of a forest.
 PANELS, ROWS = 4, 36
@@ -95,7 +95,7 @@ def plot_private_quantiles(found, *, unit="", top=PANELS):
         quantity_name(name) + (f"\n{', '.join(map(str, found.cells[cell]))}" if cell is not None else "")
         for cell, name in labels
     ]
-    axes.set_yticks(y, [wrapped(text, 24) if len(shown) == 1 else text for text in texts], fontsize=SMALL)
+    axes.set_yticks(y, [wrapped(text, 24) if len(shown) == 1 else plain(text) for text in texts], fontsize=SMALL)
     axes.set_ylim(-0.7, len(labels) - 0.3)
     values = np.concatenate([np.concatenate(part[1:]) for part in series])
     values = values[np.isfinite(values)]
@@ -206,7 +206,7 @@ def _thousands(value, position):
 
 
 def _with_unit(name, unit):
-    return f"{wrapped(name, 40)} ({unit})" if unit else wrapped(name, 40)
+    return f"{wrapped(name, 40)} ({plain(unit)})" if unit else wrapped(name, 40)
 
 
 def _tidy(axes):

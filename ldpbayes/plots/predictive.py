@@ -4,7 +4,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.plots.base import BLACK, BLUE, LABEL, SMALL, TITLE, WIDTH, _new_figure, checked, legend_below, wrapped
+from ldpbayes.plots.base import BLACK, BLUE, LABEL, SMALL, TITLE, WIDTH, _new_figure, checked, legend_below, plain, wrapped
 from ldpbayes.plots.groups import keys_of
 
 #: Counts with more entries are drawn as distances from their expectation, without names.
@@ -80,7 +80,7 @@ def _drawn(collection, chosen, rng, title, word):
     grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights).flat
     for axes, (tally, law, seen, fresh) in zip(grid, panels, strict=True):
         if len(panels) > 1:
-            axes.set_title(f"channel {tally.name}", fontsize=LABEL)
+            axes.set_title(plain(f"channel {tally.name}"), fontsize=LABEL)
         handles = (_named if len(seen) <= NAMED else _distances)(axes, collection, tally, law, seen, fresh)
         handles[0].set_label(f"{word}: {handles[0].get_label()}")
         axes.tick_params(labelsize=SMALL)

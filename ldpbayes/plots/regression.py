@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, _style, checked, legend_below, wrapped
+from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, _style, checked, legend_below, plain, wrapped
 
 #: Rows of a figure; the first of them are drawn.
 ROWS = 40
@@ -38,7 +38,7 @@ def plot_coefficients(fitted, *, intercept=False):
         axes, [terms[k] for k in shown], [(categories[x], mean[shown, x], lower[shown, x], upper[shown, x]) for x in order]
     )
     axes.axvline(0, color="0.5", lw=0.8, zorder=0)
-    axes.set_xlabel(f"log odds against {reference}, {level} interval", fontsize=LABEL)
+    axes.set_xlabel(plain(f"log odds against {reference}, {level} interval"), fontsize=LABEL)
     more = f" (the first {len(shown)} of {len(kept)} terms)" if len(shown) < len(kept) else ""
     figure.suptitle(wrapped(title + more, 50), fontsize=TITLE)
     if len(categories) > 1:
@@ -81,7 +81,7 @@ def plot_predictions(predicted, *, title="Predicted shares"):
         if "variable" in predicted.coords
         else "share"
     )
-    axes.set_xlabel(f"{kind} {what}{level}", fontsize=LABEL)
+    axes.set_xlabel(plain(f"{kind} {what}{level}"), fontsize=LABEL)
     if kind != "share":
         axes.axvline(0, color="0.5", lw=0.8, zorder=0)
     more = f" (the first {len(shown)} of {rows:,} rows)" if len(shown) < rows else ""

@@ -1,12 +1,17 @@
 """Pages as CSV: the tables with every digit, one line per row."""
 
 import io
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpbayes import files
+from ldpbayes.errors import printable
 from ldpbayes.pages.page import Page
 from ldpbayes.pages.renderers.base import AbstractRenderer
+
+#: What a formula begins with in one spreadsheet or another, and numbers that begin likewise.
+_FORMULA, _NUMBER = ("=", "+", "-", "@"), re.compile(r"[+-]?[0-9]+([.,][0-9]+)*")
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,8 @@ class CSV(AbstractRenderer):
         lines = list(lines_of(page))
         text = io.StringIO()
         columns = list(dict.fromkeys(key for line in lines for key in line))
-        files.write_rows(text, [columns, *([line.get(column, "") for column in columns] for line in lines)])
+        rows = [columns, *([line.get(column, "") for column in columns] for line in lines)]
+        files.write_rows(text, (map(_cell, row) for row in rows))
         return text.getvalue()
 
 
@@ -48,3 +54,14 @@ def _lines(table):
             else:
                 line[column.key] = "" if value is None or value != value else value
         yield line
+
+
+def _cell(value):
+    """Return a value as no spreadsheet takes it for a formula, and no terminal for a command.
+
+    A text that begins as a formula does, and is no number, gets the apostrophe by which spreadsheets know a text.
+    """
+    if not isinstance(value, str):
+        return value
+    text = printable(value, keep="\n")
+    return f"'{text}" if text.lstrip()[:1] in _FORMULA and not _NUMBER.fullmatch(text) else text

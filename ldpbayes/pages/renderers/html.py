@@ -1,11 +1,12 @@
 """Pages as HTML: one file that needs no other and no network, readable on a phone, on paper and by a screen reader."""
 
+import html
 import itertools
 import re
 from dataclasses import dataclass, replace
-from html import escape
 from typing import ClassVar
 
+from ldpbayes.errors import printable
 from ldpbayes.pages.page import Kind, Page
 from ldpbayes.pages.renderers.base import AbstractRenderer
 from ldpbayes.pages.renderers.csv import CSV
@@ -115,6 +116,11 @@ class HTML(AbstractRenderer):
             f'<link rel="icon" href="data:,">\n<title>{escape(page.title)}</title>\n<style>{_STYLE}{_WHOLE}</style>\n'
             f'</head>\n<body class="ldp">\n<main>\n{_document(page)}</main>\n</body>\n</html>\n'
         )
+
+
+def escape(text: str) -> str:
+    """Return text without any meaning to HTML, and without what turns the direction of a text or steers a terminal."""
+    return html.escape(printable(text, keep="\n\t"))
 
 
 def _fragment(page):

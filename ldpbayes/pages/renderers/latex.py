@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ldpbayes.errors import printable
 from ldpbayes.pages.page import Page
 from ldpbayes.pages.renderers.base import AbstractRenderer
 
@@ -68,7 +69,7 @@ class LaTeX(AbstractRenderer):
 
 def escape(text: str) -> str:
     """Return text without any meaning to LaTeX."""
-    return _PATTERN.sub(lambda found: _SPECIAL[found[0]], " ".join(text.split()))
+    return _PATTERN.sub(lambda found: _SPECIAL[found[0]], printable(" ".join(text.split())))
 
 
 def _paragraph(name, text):

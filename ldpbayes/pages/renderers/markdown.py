@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ldpbayes.errors import printable
 from ldpbayes.pages.page import Kind, Page
 from ldpbayes.pages.renderers.base import AbstractRenderer
 
@@ -57,7 +58,7 @@ class Markdown(AbstractRenderer):
 
 def escape(text: str) -> str:
     """Return text without any meaning to Markdown or HTML, on one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("&", "&amp;")
+    return _SPECIAL.sub(r"\\\1", printable(" ".join(text.split()))).replace("&", "&amp;")
 
 
 def _list(texts):
