@@ -577,8 +577,9 @@ def parse_labels(column, labels, what="report"):
     Parameters
     ----------
     column : sequence of str, or Integers
-        Texts are labels; blanks around a text are not part of it, unless a label has them. Whole numbers are labels in
-        decimal digits where the caller named the categories, and positions from zero otherwise.
+        Texts are labels; blanks around a text are not part of it, unless a label has them. Whole numbers are positions from
+        zero, and labels in decimal digits where the caller named the categories and some label is a number. Booleans are
+        positions of two labels.
     labels : sequence of str
     what : str
         The word for an entry in messages.
@@ -594,9 +595,11 @@ def parse_labels(column, labels, what="report"):
         well as positions.
     """
     if isinstance(column, Integers):
-        if column.positions:
-            return check_labels(column.values, len(labels))
-        if not column.labelled and (list(map(str, range(len(labels)))) == list(labels) or not _any_number(labels)):
+        if column.boolean and len(labels) > 2:
+            named = f"the labels {listed(labels, most=8)}" if column.labelled else f"{len(labels)}"
+            refuse(column, f"a {what} of this protocol is one of {named}")
+        counted = list(map(str, range(len(labels)))) == list(labels)
+        if column.positions or counted or not ((column.boolean and column.labelled) or _any_number(labels)):
             return check_labels(column.values, len(labels))
         if not column.labelled:
             raise DataError(

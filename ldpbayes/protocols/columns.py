@@ -19,8 +19,8 @@ class Integers:
     ----------
     values : (m,) int64 array
     labelled : bool
-        Whether the caller named the categories. If so, a number where a label belongs is that label; if not, it is the
-        report as the protocol makes it.
+        Whether the caller named the categories. If so, and if one of them is a number, a number where a label belongs is
+        that label; if not, it is the report as the protocol makes it.
     boolean : bool
         Whether the column held booleans.
     positions : bool
@@ -81,7 +81,9 @@ class Lists:
 
 def sure(column):
     """Return a column whose whole numbers, if it holds any, are known to be reports as the protocol makes them."""
-    return Integers(column.values, positions=True) if isinstance(column, Integers) else column
+    if not isinstance(column, Integers):
+        return column
+    return Integers(column.values, boolean=column.boolean, positions=True)
 
 
 def rows_of(column, here):

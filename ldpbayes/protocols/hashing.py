@@ -336,6 +336,8 @@ def parse_integers(column, name, limit):
     if isinstance(column, (Bytes, Lists)):
         refuse(column, f"{name} is a whole number from 0 to {limit - 1}")
     if isinstance(column, Integers):
+        if column.boolean and limit > 2:
+            raise DataError(f"holds booleans; {name} is a whole number from 0 to {limit - 1}", field=name)
         bad = np.flatnonzero((column.values < 0) | (column.values >= limit))
         if bad.size:
             i = int(bad[0])

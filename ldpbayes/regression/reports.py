@@ -286,7 +286,7 @@ def _designs(table, protocol, design):
             raise DataError(
                 f"has the value {shown(value)}, for which protocol has no entry; it has {listed(known)}", field=design
             )
-        found.append((str(value), known[value], np.flatnonzero(texts == value)))
+        found.append((str(value).replace("/", "∕") or "empty", known[value], np.flatnonzero(texts == value)))
     return found
 
 

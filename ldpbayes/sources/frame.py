@@ -162,8 +162,8 @@ def read_frame(
     ==============================  ====================================================================================
     text, categorical, dictionary   what a CSV file would hold: a label, a number, or the text of a set
     whole numbers                   the number of the report as the protocol makes it, or, where ``categories`` are named
-                                    and a report is a label, the label in digits; refused for sets
-    booleans                        0 and 1, where a report or a field of it is a number; refused for labels and sets
+                                    and one of them is a number, the label in digits; refused for sets
+    booleans                        0 and 1, where a report or a field of it is a number of two; refused otherwise
     bytes                           a set in packed bits, ⌈a/8⌉ bytes a report, as ``numpy.packbits`` writes them
     lists of booleans               a set: one entry per category
     lists of whole numbers          a set: one zero or one per category, or the members; refused where it could be both
