@@ -12,19 +12,18 @@ import random
 import re
 import resource
 import signal
+import subprocess
+import sys
 import tomllib
-import unittest.mock
 import warnings
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet as pq
 import pytest
+from fuzzing import SECONDS, mutate_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ldpbayes as lb
-from ldpbayes import result
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import LDPBayesError, LDPBayesWarning
 from ldpbayes.protocols import GRR, Channel, designs, kronecker, mixture
@@ -34,12 +33,9 @@ from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.result import saving
-from ldpbayes.simulate import population
 from ldpbayes.sources import read_collection, write_collection
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 600))
-SECONDS = 10  # for one example, on a busy machine
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 500))
 MEMORY = 500 * 2**20  # bytes above those in use
 
 
@@ -83,101 +79,6 @@ def good(tmp_path_factory):
             texts = [(folder / f"c{i}{suffix}").read_text().replace(f"c{i}", "c") for suffix in (".toml", ".csv")]
             found.append(tuple(texts))
     return found
-
-
-# ---- mutations -------------------------------------------------------------------------------------------------------
-NUMBERS = ["0", "-1", "1", "2", "1e30", "1e400", "nan", "inf", "-inf", "0.5", "1000000000", "1000000000001", "9" * 4400]
-NUMBERS += ["1.0", "1_0", "0x10", "٣", "５", "1e-300", "true", '"1/0"', '"1/6"', '"ln(3)"', "[]", "{}", "1979-05-27", '""']
-PIECES = [
-    "\0",
-    "\x1b[2J",
-    "\u202e",
-    "\ufeff",
-    "\r",
-    "\n",
-    "\n\n",
-    ",",
-    '"',
-    "'",
-    '"""',
-    "[",
-    "]",
-    "[[",
-    "{",
-    "}",
-    "=",
-    ".",
-    "/",
-]
-PIECES += [
-    "#",
-    "\\",
-    "\\u0000",
-    ";",
-    " ",
-    "\t",
-    "é",
-    "🙂",
-    "[channels]",
-    "[[channels]]",
-    "a.a.a.a.a.a.a.a.a.a = 1\n",
-    "x" * 300,
-]
-PIECES += ["by = 'report'\n", "where = { report = 'red' }\n", "n = 3\n", "[derived.distribution]\nof = ['red']\n", "count"]
-
-
-def mutate_text(text, random):
-    """Return text with one to four changes."""
-    for _ in range(random.choice([1, 1, 1, 2, 4])):
-        lines = text.split("\n")
-        i, j = sorted(random.randrange(len(text) + 1) for _ in range(2))
-        line = random.randrange(len(lines))
-        match random.randrange(10):
-            case 0:
-                text = text[:i] + text[min(j, i + random.randrange(1, 20)) :]
-            case 1:
-                text = text[:i] + random.choice(PIECES) + text[i:]
-            case 2:
-                text = text[:i] + chr(random.choice([random.randrange(128), random.randrange(0x300)])) + text[i + 1 :]
-            case 3 | 4:
-                found = list(re.finditer(r"[0-9][0-9.e+-]*", text))
-                if found:
-                    spot = random.choice(found)
-                    text = text[: spot.start()] + random.choice(NUMBERS) + text[spot.end() :]
-            case 5:
-                text = "\n".join(lines[:line] + lines[line + 1 :])
-            case 6:
-                text = "\n".join([*lines[:line], lines[line], *lines[line:]])
-            case 7:
-                other = random.randrange(len(lines))
-                lines[line], lines[other] = lines[other], lines[line]
-                text = "\n".join(lines)
-            case 8:
-                words = list(re.finditer(r"[A-Za-z_]+", text))
-                if len(words) > 1:
-                    spot, source = random.sample(words, 2)
-                    text = text[: spot.start()] + source[0] + text[spot.end() :]
-            case 9:
-                text = text[:i]
-    return text
-
-
-def mutate_bytes(data, random):
-    """Return bytes with one to four changes."""
-    data = bytearray(data)
-    for _ in range(random.choice([1, 1, 2, 4])):
-        i = random.randrange(len(data) or 1)
-        width = random.choice([1, 1, 2, 4, 8, 100])
-        match random.randrange(5):
-            case 0 | 1:
-                data[i : i + width] = random.randbytes(width)
-            case 2:
-                data[i : i + width] = bytes(random.choice([0, 255]) for _ in range(1)) * width
-            case 3:
-                data = data[: random.choice([i, len(data) - 1, 8])]
-            case 4:
-                del data[i : i + width]
-    return bytes(data)
 
 
 # ---- what is checked -------------------------------------------------------------------------------------------------
@@ -285,63 +186,11 @@ def test_mutated_collections(good, tmp_path_factory, seed):
         collection.title, collection.n_reports  # noqa: B018
 
 
-@settings(fuzzed, max_examples=max(1, EXAMPLES // 4))
-@given(seeds)
-def test_mutated_populations(tmp_path_factory, seed):
-    generator = random.Random(seed)
-    path = tmp_path_factory.getbasetemp() / "people.csv"
-    path.write_text(mutate_text("value,count\nyoung,100\nold,250\n", generator), encoding="utf-8", errors="replace")
-    with limited():
-        people = population(path)
-        with open(path, encoding="utf-8-sig", newline="") as handle:
-            rows = [row for row in csv.reader(handle) if row]
-        header = [cell.strip() for cell in rows[0]]
-        value, count = header.index("value"), header.index("count")
-        assert list(people.categories) == [row[value].strip() for row in rows[1:]]
-        assert people.counts.tolist() == [int(row[count]) for row in rows[1:]]
-
-
-@pytest.fixture(scope="module")
-def parquet(tmp_path_factory):
-    path = tmp_path_factory.mktemp("parquet") / "good.parquet"
-    pq.write_table(pyarrow.table({"answer": ["no", "yes"] * 50, "count": [3, 2] * 50}), path)
-    return path.read_bytes()
-
-
-@settings(fuzzed, max_examples=max(1, EXAMPLES // 4))
-@given(seeds)
-def test_mutated_parquet(parquet, tmp_path_factory, seed):
-    generator = random.Random(seed)
-    folder = tmp_path_factory.getbasetemp() / "parquet"
-    folder.mkdir(exist_ok=True)
-    (folder / "c.toml").write_text(
-        'categories = ["no", "yes"]\n[[channels]]\nprotocol = "warner"\nfile = "c.parquet"\nreport = "answer"\n'
-        'count = "count"\nparameters = { p = 0.7 }\n'
-    )
-    (folder / "c.parquet").write_bytes(mutate_bytes(parquet, generator))
-    with limited():
-        collection = read_collection(folder / "c.toml")
-        table = pq.read_table(folder / "c.parquet").to_pylist()
-        assert collection.n_reports == sum(row["count"] for row in table)
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    path = tmp_path_factory.mktemp("results") / "good.nc"
-    result.save(lb.fit(Collection(["no", "yes"], Tally(GRR(2, 1.0), [0, 1], [6, 4])), draws=50, random_seed=1), path)
-    return path.read_bytes()
-
-
-@settings(fuzzed, max_examples=max(1, EXAMPLES // 30))
-@given(seeds)
-def test_mutated_results(saved, tmp_path_factory, seed):
-    generator = random.Random(seed)
-    path = tmp_path_factory.getbasetemp() / "r.nc"
-    # Without its checksum, as an earlier version wrote it, a file is read in a second process, which takes a second.
-    unsealed = generator.randrange(10) == 0
-    path.write_bytes(mutate_bytes(saved[: -len(saving.SEAL)] if unsealed else saved, generator))
-    with limited(), unittest.mock.patch.object(saving, "PATIENCE", SECONDS / 2):
-        tree = result.load(path)
-        for name in ("distribution", "frequency"):
-            values = tree["posterior"][name].values
-            assert (values >= 0).all() and np.allclose(values.sum(axis=-1), 1)
+def test_mutated_files_of_every_format():
+    """Tables with and without a protocol, Parquet, summaries, results, JSON lines and populations, in another process."""
+    first = random.SystemRandom().randrange(2**40) if "FUZZ_EXAMPLES" in os.environ else 0
+    command = [sys.executable, pathlib.Path(__file__).with_name("fuzzing.py"), str(first), str(EXAMPLES)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    last = done.stdout.splitlines()[-1:]
+    assert done.returncode == 0, f"{last}\n{done.stderr}"
+    assert re.fullmatch(r"[0-9]+ of [0-9]+ were read, the others refused", last[0])
