@@ -5,6 +5,10 @@ distribution they came from and of these users' own frequencies. Light names are
 use, so that an exact fit pays for neither PyMC nor cvxpy nor matplotlib.
 """
 
+# isort: off
+import ldpbayes.starting  # noqa: F401  # before all others: Ctrl-C may come while they load
+
+# isort: on
 import importlib
 import sys
 from typing import TYPE_CHECKING

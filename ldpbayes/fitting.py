@@ -56,6 +56,9 @@ METHODS = {cls.name: cls for cls in sorted(AbstractPosterior.__subclasses__(), k
 MAX_OF_CELLS = 1e8
 #: The method of summaries, which ``auto`` takes for these and for nothing else.
 SUMMARY = "summary"
+#: Bytes that the draws of P take by default, and the draws of a chain that are made even so; a fit takes some six times as
+#: many at its peak.
+DRAWS_BYTES, FEWEST_DRAWS = 2**27, 250
 #: Methods that go with draws=0.
 UNDRAWN = ("auto", "exact", "mixture", SUMMARY)
 #: ``auto`` prefers an exact method only where its predicted time stays below this many seconds.
@@ -305,7 +308,8 @@ def fit(
     method : str or AbstractPosterior
         "auto", a name of METHODS, or a method object with its own settings.
     draws, chains : int, optional
-        Draws per chain and chains, for methods given by name; 1000 and 4 by default. With ``draws=0``, and where draws of
+        Draws per chain and chains, for methods given by name; 1000 (fewer beyond 4,000 categories) and 4 by default. With
+        ``draws=0``, and where draws of
         very many cells or categories would not fit, the result has moments, intervals and evidence alone.
     random_seed : int, optional
         Reproduces every draw; chosen and recorded where not given.
@@ -402,7 +406,8 @@ def fit(
         if collection.derived:
             tree.attrs["reason"] += " Derived quantities need draws and are left out."
         return _with_reason(tree, why, collection)
-    settings = {"draws": 1000 if draws is None else draws, "chains": 4 if chains is None else chains}
+    asked = method
+    settings = {"draws": _default_draws(collection) if draws is None else draws, "chains": 4 if chains is None else chains}
     collection, why = named(collection), ""
     if _by_rule(prior) and method == "auto":
         tree, problem, why = _run_by_rule(collection, exclude, settings, run)
@@ -434,9 +439,18 @@ def fit(
     tree.attrs |= _about_order(collection, problem.prior)
     if estimates and problem.rows is not None:
         _add_estimates(tree, collection, problem, ci_prob)
+    if draws is None and settings["draws"] < 1000 and isinstance(asked, str):
+        tree.attrs["reason"] += (
+            f" {settings['draws']} draws a chain, for the memory of {collection.n_categories:,} categories."
+        )
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
     return tree
+
+
+def _default_draws(collection):
+    """Return the draws of each of four chains: 1000, and fewer where the draws of P would take more than DRAWS_BYTES."""
+    return max(FEWEST_DRAWS, min(1000, DRAWS_BYTES // (8 * 4 * collection.n_categories)))
 
 
 def _with_reason(tree, why, collection):
@@ -789,6 +803,6 @@ def point_estimates(collection):
     found = [MLE()(collection)]
     try:
         found.append(Oracle()(collection))
-    except ArgumentError:
-        pass  # Rank-deficient channels have no oracle; the table leaves its column out.
+    except (ArgumentError, InfeasibleError):
+        pass  # Rank-deficient and very large channels have no oracle; the table leaves its column out.
     return [with_derived(estimate, collection) for estimate in found]

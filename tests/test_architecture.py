@@ -11,7 +11,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "ldpbayes"
 LAYERS = [
-    {"arrays", "checks", "compiling", "entropy", "errors", "files", "progress"},
+    {"arrays", "checks", "compiling", "entropy", "errors", "files", "progress", "starting"},
     {"protocols", "likelihoods"},
     {"collections"},
     {"inference", "priors", "simulate", "sources"},

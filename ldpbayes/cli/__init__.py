@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from ldpbayes import files
+from ldpbayes import files, starting
 from ldpbayes.cli import (
     associate,
     check,
@@ -71,11 +71,12 @@ def main(arguments=None):
     """
     with printing.standard_streams():
         try:
+            starting.started()
             _run(arguments)
         except LDPBayesError as error:
             _stop(_by_option(str(error)))
         except (_Interrupted, KeyboardInterrupt):
-            printing.complain("ldpbayes: interrupted; no file was left incomplete.", style=None)
+            printing.complain(starting.SENTENCE, style=None)
             raise SystemExit(130) from None
         except MemoryError:
             _stop("the computation needs more memory than there is; fewer draws or categories need less.")

@@ -228,17 +228,16 @@ def _words(stated):
 def _table(file, suffix, value, names, report):
     """Return the columns in use of a CSV or Parquet file, as a PyArrow table."""
     from ldpbayes.sources.base import foreign, optional
+    from ldpbayes.sources.parquet_batches import read_whole, schema_of
 
     pyarrow = optional("pyarrow", "Reading a table of records")
     path = files.as_path(file)
     files.open_input(path).close()
     if suffix in (".parquet", ".pq"):
-        parquet = optional("pyarrow.parquet", "Reading Parquet")
-        with foreign("is not a readable Parquet file", path):
-            schema = parquet.read_schema(path)
-            used = [name for name in dict.fromkeys([value, *names, *_fields(schema.names, report)]) if name in schema.names]
-            _refuse_missing(schema.names, [value, *filter(None, names)], path)
-            return parquet.read_table(path, columns=used)
+        schema = schema_of(path)
+        used = [name for name in dict.fromkeys([value, *names, *_fields(schema.names, report)]) if name in schema.names]
+        _refuse_missing(schema.names, [value, *filter(None, names)], path)
+        return read_whole(path, used)
     csv_reader = optional("pyarrow.csv", "Reading CSV")
     with foreign("is not a readable CSV file", path):
         types = {name: pyarrow.string() for name in report}

@@ -25,7 +25,7 @@ NO_USERS = "The respondents' own frequencies F and the evidence have no meaning 
 #: After an interruption so many draws of F are worth keeping.
 LEAST_KEPT = 200
 #: Draws of P hold at most so many numbers; P, F and their summary take some ten times the bytes of one such array.
-MAX_DRAWN = 2e8
+MAX_DRAWN = 1e8
 #: Concentrations outside are refused: below, a draw of P is one category, to rounding; above, P is the prior's mean.
 CONCENTRATIONS = 1e-9, 1e12
 

@@ -19,6 +19,8 @@ from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw
 ASSIGNMENTS = ("permutation", "label", "xxhash", "ldpbayes")
 #: Comparisons after which the rank of a design is not looked at.
 MAX_MEETINGS = 2**30
+#: Multiplications after which the decoder is not made: half a minute.
+MAX_PRODUCTS = 2**35
 #: Up to so many buckets a product of matrices counts meetings faster than comparisons do.
 _FEW_BUCKETS = 16
 
@@ -172,7 +174,7 @@ class CohortRR(AbstractProtocol):
         return self._cohort_decoder
 
     def report_law(self):
-        return ListLaw(self) if self.n_outputs <= MAX_LISTED else None
+        return ListLaw(self) if self.n_outputs is not None and self.n_outputs <= MAX_LISTED else None
 
     # ---- client ------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng) -> np.ndarray:
@@ -234,14 +236,28 @@ class CohortRR(AbstractProtocol):
     def _meetings(self):
         """HᵀH, shape (S, S): its entries count the cohorts where two maps meet."""
         meetings = np.zeros((self.n_categories, self.n_categories))
-        if self.buckets <= _FEW_BUCKETS:
+        if min(self.buckets, self.n_categories) <= _FEW_BUCKETS:
             for part in self._blocks():
                 indicators = self._indicators(part, np.float32)  # sums of ones are exact below 2^24
                 meetings += indicators.T @ indicators
             return meetings
-        for row in self.table:
-            meetings += row[:, None] == row[None, :]
+        for part in self._blocks():
+            indicators = self._sparse_indicators(part)
+            meetings += (indicators.T @ indicators).toarray()
         return meetings
+
+    @cached_property
+    def _places(self):
+        """Buckets of every category, counting a cohort's buckets that have one, below min(k, S); shape (C, S)."""
+        if self.buckets <= self.n_categories:
+            return self.table
+        order = np.argsort(self.table, axis=1, kind="stable")
+        ordered = np.take_along_axis(self.table, order, axis=1)
+        ranks = np.zeros_like(ordered)
+        ranks[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
+        places = np.empty_like(ranks)
+        np.put_along_axis(places, order, ranks, axis=1)
+        return places
 
     @cached_property
     def _cohort_decoder(self):
@@ -249,15 +265,25 @@ class CohortRR(AbstractProtocol):
 
     def _blocks(self):
         """Yield slices of cohorts whose indicators fit in a block."""
-        size = max(1, bits.BLOCK // (self.buckets * self.n_categories))
+        size = max(1, bits.BLOCK // (min(self.buckets, self.n_categories) * self.n_categories))
         for start in range(0, self.cohorts, size):
             yield slice(start, min(start + size, self.cohorts))
 
     def _indicators(self, part, dtype=float):
-        """Return the rows of H of some cohorts, shape (cohorts k, S)."""
-        table = self.table[part]
-        found = table[:, None, :] == np.arange(self.buckets)[None, :, None]
+        """Return the rows of H of some cohorts, shape (cohorts min(k, S), S); rows of buckets without a category are 0."""
+        found = self._places[part][:, None, :] == np.arange(min(self.buckets, self.n_categories))[None, :, None]
         return found.astype(dtype).reshape(-1, self.n_categories)
+
+    def _sparse_indicators(self, part):
+        """Return the same rows as a sparse matrix, of one entry for each category of a cohort."""
+        import scipy.sparse
+
+        places = self._places[part]
+        size = min(self.buckets, self.n_categories)
+        rows = (np.arange(len(places))[:, None] * size + places).ravel()
+        columns = np.tile(np.arange(self.n_categories), len(places))
+        shape = len(places) * size, self.n_categories
+        return scipy.sparse.csr_array((np.ones(rows.size), (rows, columns)), shape=shape)
 
     def _indicator(self, cohort):
         return (np.arange(self.buckets)[:, None] == self.table[cohort]).astype(float)
@@ -340,7 +366,7 @@ class CohortDecoder(AbstractDecoder):
         scale = protocol.cohorts * (protocol.buckets + protocol.beta) / protocol.beta
         square = np.zeros(self.n_categories)
         for part in protocol._blocks():
-            indicators = protocol._indicators(part)
+            indicators = protocol._sparse_indicators(part)
             chances = (1 + protocol.beta * (indicators @ p)) / (protocol.cohorts * (protocol.buckets + protocol.beta))
             square += chances @ (scale * (indicators @ inverse)) ** 2
         # E = B Q = I + c 1ᵀ, because every cohort puts each value into one bucket: Hᵀ 1 = C.
@@ -355,6 +381,12 @@ class CohortDecoder(AbstractDecoder):
         return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
 
     def _require_rank(self):
+        protocol = self.protocol
+        if protocol.cohorts * protocol.n_categories**2 > MAX_PRODUCTS:
+            raise InfeasibleError(
+                f"The oracle of {protocol.cohorts:,} cohorts and {protocol.n_categories:,} categories takes more than "
+                f"{MAX_PRODUCTS:,} multiplications; use the MLE or a posterior."
+            )
         if self.rank < self.n_categories:
             raise ArgumentError(
                 f"The oracle needs a design of rank {self.n_categories}, these {self.protocol.cohorts} cohorts of "

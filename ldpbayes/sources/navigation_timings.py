@@ -24,6 +24,7 @@ from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.progress import track
 from ldpbayes.sources.base import foreign, optional
 from ldpbayes.sources.frame import FrameSource
+from ldpbayes.sources.parquet_batches import read_batches, schema_of
 
 #: The values of a confidence; the order of the categories.
 LABELS = ("high", "low")
@@ -52,7 +53,6 @@ UNFINISHED = (
 _BLOCK = 2**23
 MAX_LINE = 2**24
 #: Rows of a Parquet file that are in memory together.
-_BATCH = 2**20
 _JSON = (".jsonl", ".ndjson", ".json")
 
 
@@ -677,7 +677,6 @@ def _table_part(pa, table, wanted, path, first):
 def _parquet_parts(path, wanted, progressbar) -> Iterator[_Part]:
     """Yield the parts of one Parquet file, or of all that a pattern matches."""
     pyarrow = optional("pyarrow", "Reading Parquet")
-    parquet = optional("pyarrow.parquet", "Reading Parquet")
     found = sorted(glob.glob(str(path))) if glob.has_magic(str(path)) and not path.exists() else [str(path)]
     if not found:
         raise DataError("matches no file", source=path)
@@ -686,15 +685,14 @@ def _parquet_parts(path, wanted, progressbar) -> Iterator[_Part]:
     for file in track(found, "Reading", shown=progressbar):
         files.open_input(file).close()
         with foreign("is not a readable Parquet file", file):
-            opened = parquet.ParquetFile(file)
-            names = opened.schema_arrow.names
+            names = schema_of(file).names
             doubled = [name for name in used if names.count(name) > 1]
             if doubled:
                 raise DataError("is the name of two columns", source=file, field=doubled[0])
             first = 1
             present = [name for name in names if name in used]
-            for batch in opened.iter_batches(batch_size=_BATCH, columns=present):
-                yield _table_part(pyarrow, pyarrow.Table.from_batches([batch]), wanted, file, first)
+            for batch in read_batches(file, present):
+                yield _table_part(pyarrow, batch, wanted, file, first)
                 first += batch.num_rows
 
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
-from ldpbayes.sources.base import AbstractSource, foreign, is_whole, optional
+from ldpbayes.sources.base import AbstractSource, check_total, foreign, is_whole, optional
 from ldpbayes.sources.frame import FrameSource
+from ldpbayes.sources.parquet_batches import read_batches, rows_of, schema_of
 
-_BATCH = 2**20  # rows that are in memory together
 _MISSING = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows whose entry is missing
 
 
@@ -33,8 +33,6 @@ class ParquetSource(AbstractSource):
         self.path = pathlib.Path(path)
 
     def distinct(self, columns, *, count=None, where=None, by=(), labelled=True):
-        pyarrow = optional("pyarrow", "Reading Parquet")
-        dataset = optional("pyarrow.dataset", "Reading Parquet")
         where = where or {}
         used = list(dict.fromkeys([*columns, *by, *([count] if count else []), *where]))
         folders = columns_of_folders(self._schemas, used)
@@ -48,26 +46,25 @@ class ParquetSource(AbstractSource):
                 if schema.names.count(column) != 1:
                     problem = "has two columns" if column in schema.names else "has no column"
                     raise DataError(f"{problem} {shown(column)}; it has {listed(schema.names) or 'none'}", source=file)
-            with foreign("is not a readable Parquet file", file):
-                table, first = dataset.dataset(file, format="parquet"), 0
-                for part in _parts(pyarrow, table.to_batches(columns=held, batch_size=_BATCH, batch_readahead=2)):
+            first = 0
+            for part in read_batches(file, held):
+                try:
                     frame = FrameSource(with_folders(part, own.items()))
-                    try:
-                        for groups in frame.distinct(columns, **settings):
-                            row = functools.partial(_row, groups.row, first)
-                            yield dataclasses.replace(groups, row=row, source=file)
-                    except DataError as err:
-                        raise err.at(source=file) from err.__cause__
-                    first += len(part)
+                    for groups in frame.distinct(columns, **settings):
+                        row = functools.partial(_row, groups.row, first)
+                        yield dataclasses.replace(groups, row=row, source=file)
+                except DataError as err:
+                    raise err.at(source=file) from err.__cause__
+                first += len(part)
+            with foreign("is not a readable Parquet file", file):
+                check_total(rows_of(file), first, file)
 
     def _lacks_rows(self, file, schema, used, where):
         """Return whether a file that lacks a column has no row that is asked for, as files of another protocol."""
         if not where or set(used) <= set(schema.names) or not set(where) <= set(schema.names):
             return False
-        parquet = optional("pyarrow.parquet", "Reading Parquet")
-        with foreign("is not a readable Parquet file", file):
-            rows = FrameSource(parquet.read_table(file, columns=list(where)))
-        return not any(True for _ in rows.distinct(list(where), where=where))
+        parts = map(FrameSource, read_batches(file, list(where)))
+        return not any(True for part in parts for _ in part.distinct(list(where), where=where))
 
     def names(self):
         held = [name for schema in self._schemas.values() for name in schema.names]
@@ -80,17 +77,7 @@ class ParquetSource(AbstractSource):
     @functools.cached_property
     def _schemas(self):
         """The schema of every file, by its path."""
-        optional("pyarrow", "Reading Parquet")
-        parquet = optional("pyarrow.parquet", "Reading Parquet")
-        with foreign("is not a readable Parquet file", self.path):
-            return {file: parquet.read_schema(file) for file in self._files()}
-
-    def _files(self):
-        """Return the files, each of which is a regular one that can be opened."""
-        found = matching([self.path])
-        for file in found:
-            files.open_input(file).close()
-        return found
+        return {file: schema_of(file) for file in matching([self.path])}
 
 
 def matching(sources):
@@ -174,16 +161,3 @@ def _row(row, first, position):
     """Return the row of a file, where that of its part is known."""
     found = row(position)
     return None if found is None else first + found
-
-
-def _parts(pyarrow, batches):
-    """Yield tables of about _BATCH rows."""
-    held, size = [], 0
-    for batch in batches:
-        held.append(batch)
-        size += batch.num_rows
-        if size >= _BATCH:
-            yield pyarrow.Table.from_batches(held).unify_dictionaries()
-            held, size = [], 0
-    if size:
-        yield pyarrow.Table.from_batches(held).unify_dictionaries()

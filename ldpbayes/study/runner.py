@@ -24,6 +24,8 @@ CELL_COLUMNS = {
     "times": "int64",
     "fakes": "float64",
 }
+#: Replications of a cell; the longest of the papers' settings has a thousand.
+MAX_REPLICATIONS = 100_000
 #: What a cell finds, one line per estimator, target and metric.
 RESULT_COLUMNS = {
     "estimator": "string",
@@ -127,7 +129,7 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
     random_seed = checks.integer(random_seed, "random_seed", minimum=0, maximum=checks.MAX_SEED - 1)
     cells = study.cells(setting)
     if replications is not None:
-        checks.integer(replications, "replications", minimum=2)
+        checks.integer(replications, "replications", 2, MAX_REPLICATIONS)
         cells = [cell | {"replications": replications} if "replications" in cell else cell for cell in cells]
     folder = None if output is None else files.as_path(output)
     paths = [

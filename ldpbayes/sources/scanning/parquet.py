@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,12 +11,11 @@ from ldpbayes.errors import DataError, listed, shown
 from ldpbayes.sources.base import foreign, optional
 from ldpbayes.sources.parameters import COLUMN, METADATA
 from ldpbayes.sources.parquet import columns_of_folders, matching, with_folders
-from ldpbayes.sources.scanning.tables import BATCH, AbstractPiece, AbstractTable
+from ldpbayes.sources.parquet_batches import opened, read_batches
+from ldpbayes.sources.scanning.tables import AbstractPiece, AbstractTable
 
 #: Rows of one piece: what is read between two notes in a checkpoint.
 _PIECE = 2**22
-#: Bytes that are read in one go.
-_BYTES = 2**24
 
 
 @dataclass(frozen=True)
@@ -41,13 +39,9 @@ class RowGroups(AbstractPiece):
     folders: tuple[tuple[str, str | int], ...] = ()
 
     def batches(self, columns):
-        pa = optional("pyarrow", "Reading Parquet")
-        with foreign("is not a readable Parquet file", self.source):
-            with _opened(self.source, columns) as file:
-                used = [name for name in dict.fromkeys(columns) if name not in dict(self.folders)]
-                for groups in _together(file, self.groups):
-                    for batch in file.iter_batches(BATCH, row_groups=groups, columns=used, use_threads=False):
-                        yield with_folders(pa.Table.from_batches([batch]), self.folders)
+        used = [name for name in dict.fromkeys(columns) if name not in dict(self.folders)]
+        for batch in read_batches(self.source, used, self.groups):
+            yield with_folders(batch, self.folders)
 
     def origin(self):
         return os.path.abspath(self.source)
@@ -80,7 +74,7 @@ class ParquetTable(AbstractTable):
         found, kinds = [], {}
         folders = columns_of_folders(self.paths, columns)
         for path in self.paths:
-            with foreign("is not a readable Parquet file", path), _opened(path, columns) as file:
+            with foreign("is not a readable Parquet file", path), opened(path, columns) as file:
                 own = {name: value for name, value in folders.get(path, {}).items() if name not in file.schema_arrow.names}
                 self._check(file.schema_arrow, path, [name for name in columns if name not in own], kinds)
                 rows = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
@@ -91,7 +85,7 @@ class ParquetTable(AbstractTable):
     def stated(self):
         texts, courtesy = [], []
         for path in self.paths:
-            with foreign("is not a readable Parquet file", path), _opened(path, [COLUMN]) as file:
+            with foreign("is not a readable Parquet file", path), opened(path, [COLUMN]) as file:
                 metadata = file.schema_arrow.metadata or {}
                 if METADATA.encode() in metadata:
                     courtesy.append(metadata[METADATA.encode()].decode())
@@ -116,36 +110,6 @@ class ParquetTable(AbstractTable):
             first, expected = kinds.setdefault(name, (path, kind))
             if kind != expected:
                 raise DataError(f"holds {kind}, but {expected} in {first}; write all files alike", source=path, field=name)
-
-
-def _opened(path, columns):
-    """Return the open Parquet file; columns of texts come as dictionaries."""
-    parquet = optional("pyarrow.parquet", "Reading Parquet")
-    state = os.stat(path)
-    metadata, texts = _known(path, state.st_size, state.st_mtime_ns)
-    return parquet.ParquetFile(path, metadata=metadata, read_dictionary=[name for name in columns if name in texts])
-
-
-@functools.lru_cache(maxsize=8)
-def _known(path, size, changed):
-    """Return (metadata, names of the columns of texts) of a file: a large one takes a while to parse."""
-    parquet = optional("pyarrow.parquet", "Reading Parquet")
-    types = optional("pyarrow", "Reading Parquet").types
-    with parquet.ParquetFile(path) as file:
-        return file.metadata, frozenset(field.name for field in file.schema_arrow if _is_text(types, field.type))
-
-
-def _together(file, groups):
-    """Yield lists of row groups of about _BYTES: Arrow holds the bytes of all that it reads in one go."""
-    held, size = [], 0
-    for group in groups:
-        held.append(group)
-        size += file.metadata.row_group(group).total_byte_size
-        if size >= _BYTES:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
 
 
 def _is_text(types, kind):

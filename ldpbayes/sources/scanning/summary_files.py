@@ -14,6 +14,7 @@ from ldpbayes.likelihoods import Summary
 from ldpbayes.sources.base import foreign, optional
 from ldpbayes.sources.keys import plain_keys
 from ldpbayes.sources.parameters import parse_protocol, protocol_text
+from ldpbayes.sources.parquet_batches import read_whole, schema_of
 from ldpbayes.sources.scanning.found import Found
 from ldpbayes.sources.scanning.partials import ReportSample
 
@@ -80,10 +81,7 @@ def is_summaries(path: Any) -> bool:
     if not str(path).lower().endswith((".parquet", ".pq")):
         return False
     try:
-        parquet = optional("pyarrow.parquet", "Reading Parquet")
-        files.open_input(path).close()
-        with foreign("is not a readable Parquet file", path):
-            return set(COLUMNS) <= set(parquet.read_schema(path).names)
+        return set(COLUMNS) <= set(schema_of(path).names)
     except LDPBayesError:
         return False
 
@@ -104,11 +102,8 @@ def read_summaries(path: Any) -> Found:
     DataError
         Where the file is not one of summaries, or its rows do not fit each other.
     """
-    parquet = optional("pyarrow.parquet", "Reading Parquet")
     path = files.as_path(path)
-    files.open_input(path).close()
-    with foreign("is not a readable Parquet file", path):
-        table = parquet.ParquetFile(path, page_checksum_verification=True).read()
+    table = read_whole(path)
     try:
         return _found(table)
     except DataError as err:

@@ -1,0 +1,169 @@
+"""Entry 43: small files and short commands that took gigabytes, or never ended. Memory is the peak of a child process."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import types
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ldpbayes as lb
+from ldpbayes.errors import ArgumentError
+from ldpbayes.protocols.cohort_rr import CohortRR
+from ldpbayes.sources import parquet_batches, read_reports
+from ldpbayes.study import find_study, run_study
+
+#: Bytes above those after the imports: three times a column's limit, which is 2^27; the files below took up to 4 GB.
+MEMORY = 3 * parquet_batches.MOST_BYTES
+
+CHILD = """
+import resource, sys, warnings
+import pyarrow.parquet
+import ldpbayes as lb
+from ldpbayes.sources import read_reports
+from ldpbayes.sources.scanning import scan
+warnings.simplefilter("ignore")
+protocol = lb.protocols.designs.warner(0.7)
+sets = lb.protocols.UnaryEncoding.optimised(32, 1.0)
+def refused(*args, **settings):
+    try:
+        read(*args, **settings)
+    except lb.LDPBayesError as err:
+        assert len(str(err)) < 2500
+    else:
+        raise AssertionError(args)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+for path in sys.argv[1:]:
+    for read in (read_reports, lambda *args, **settings: scan(*args, **settings)()):
+        refused(path, protocol, "report", categories=["no", "yes"])
+        refused(path, sets, "report")
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+
+
+def bombs(folder):
+    """Write files of at most 70 kB that hold, or say that they hold, gigabytes; return their paths."""
+    zeros = np.zeros(2**27, dtype=bool)
+    one = pa.DictionaryArray.from_arrays(np.zeros(2**21, dtype=np.int32), pa.array(["x" * 20_000]))
+    differences = {"use_dictionary": False, "column_encoding": {"report": "DELTA_BYTE_ARRAY"}}
+    tables = {
+        "list": (pa.ListArray.from_arrays([0, zeros.size], pa.array(zeros)), {}),
+        "dictionary": (one, {}),
+        "delta": (pa.array(["x" * 100_000] * 5000), differences),
+        "text": (pa.array(["x" * (parquet_batches.MOST_BYTES + 1)]), {"use_dictionary": False}),
+    }
+    for name, (column, settings) in tables.items():
+        pq.write_table(pa.table({"report": column}), folder / f"{name}.parquet", compression="zstd", **settings)
+    return [str(folder / f"{name}.parquet") for name in tables]
+
+
+def test_parquet_files_are_refused_before_their_bytes_are_made(tmp_path):
+    paths = bombs(tmp_path)
+    assert max(os.path.getsize(path) for path in paths) < 70_000
+    done = subprocess.run([sys.executable, "-c", CHILD, *paths], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < MEMORY
+
+
+def test_footers_that_lie_are_not_believed(tmp_path):
+    """The headers of the pages are read, whatever the footer says; rows without bytes are no reports."""
+    path = tmp_path / "reports.parquet"
+    pq.write_table(pa.table({"report": pa.array(["no", "yes"] * 50)}), path)
+    file = pq.ParquetFile(path)
+    chunk = file.metadata.row_group(0).column(0)
+    with open(path, "rb") as handle:
+        data = handle.read()
+    pages = list(parquet_batches._pages(data, chunk))
+    assert [kind for kind, _, _ in pages] == ["dictionary", "data"]
+    assert sum(n for kind, _, n in pages if kind == "data") == 100
+    assert sum(size for _, size, _ in pages) + 60 > chunk.total_uncompressed_size
+    with pytest.raises(lb.DataError, match="says that it holds 100,000,000,000 rows in"):
+        parquet_batches._check_rows(path, types.SimpleNamespace(num_rows=10**11))
+
+
+def test_batches_hold_every_row_in_order(tmp_path, monkeypatch):
+    """Limits that split every row group give the table of Arrow itself."""
+    rng = np.random.default_rng(1)
+    table = pa.table(
+        {
+            "text": [f"{'x' * int(k)}" for k in rng.integers(50, size=3000)],
+            "bytes": [bytes(int(k)) for k in rng.integers(50, size=3000)],
+            "list": [[True] * int(k) for k in rng.integers(5, size=3000)],
+            "number": np.arange(3000),
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=700, data_page_size=512)
+    monkeypatch.setattr(parquet_batches, "MOST_BYTES", 8192)
+    monkeypatch.setattr(parquet_batches, "_ITEMS", 500)
+    parts = list(parquet_batches.read_batches(tmp_path / "t.parquet", table.column_names))
+    assert len(parts) > 20
+    whole = [row for part in parts for row in part.to_pylist()]
+    assert whole == table.to_pylist()
+
+
+def test_encodings_that_arrow_makes_no_codes_of(tmp_path):
+    """Texts that a writer has stored as differences, as Spark does in version 2 of the format, are read and scanned."""
+    table = pa.table({"report": ["no", "yes"] * 50})
+    pq.write_table(table, tmp_path / "t.parquet", use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY")
+    settings = {"report": "report", "categories": ["no", "yes"]}
+    assert read_reports(tmp_path / "t.parquet", lb.GRR(2, 1.0), **settings).counts.tolist() == [50, 50]
+    assert lb.scan(str(tmp_path / "t.parquet"), lb.GRR(2, 1.0), **settings)()["all",].n_reports == 100
+
+
+def test_cohorts_with_more_buckets_than_categories():
+    """Empty buckets add nothing: a million cohorts of a million buckets are fitted in seconds."""
+    dense = CohortRR(5, 1.0, 40, 30, seed=3)
+    p = np.array([0.1, 0.2, 0.3, 0.15, 0.25])
+    h = dense.design_matrix()
+    channel = (1 + dense.beta * h) / (30 * (40 + dense.beta))
+    inverse = 30 * (40 + dense.beta) / dense.beta * np.linalg.pinv(h)
+    shift = inverse @ channel
+    expected = (inverse**2 @ (channel @ p) - (shift @ p) ** 2) / 100
+    assert np.allclose(dense.decoder().variance(p, 100, "distribution"), expected, rtol=1e-8)
+    assert np.array_equal(dense._meetings, h.T @ h)
+    large = CohortRR(3, 1.0, 2**20, 2**20)
+    started = time.process_time()
+    tree = lb.fit(lb.Tally(large, [[1, 2], [5, 100]], [30, 20]), random_seed=1, draws=100)
+    assert np.isfinite(tree["posterior"]["distribution"]).all()
+    assert time.process_time() - started < 30
+
+
+def test_draws_of_many_categories_are_fewer():
+    from ldpbayes.fitting import _default_draws
+
+    def of(a):
+        protocol = lb.GRR(a, 5.0)
+        return lb.Collection([str(i) for i in range(a)], lb.Tally(protocol, [0, 1], [60, 40]))
+
+    assert [_default_draws(of(a)) for a in (2, 4000, 10_000, 50_000)] == [1000, 1000, 419, 250]
+
+
+def test_a_study_without_end_is_refused():
+    with pytest.raises(ArgumentError, match="replications must be an integer >= 2 and <= 100000, got 1000000000000"):
+        run_study(find_study("risk"), replications=10**12)
+
+
+def test_ctrl_c_of_a_module_and_of_a_library():
+    """``python -m ldpbayes`` as well; a program that imports the library keeps its own handler."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ldpbayes", "fit", "example:nigeria"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    handled = pathlib.Path(f"/proc/{process.pid}/maps")
+    while process.poll() is None and "numpy" not in handled.read_text():  # the package's first import after the handler
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert said == "ldpbayes: interrupted; no file was left incomplete.\n"
+    code = "import signal, ldpbayes; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
