@@ -136,9 +136,14 @@ class BlockDesign(AbstractProtocol):
         inside, outside = self._shifts
         held = entropy.bernoulli(self._hit_threshold)
         first, second = entropy.below(len(inside)), entropy.below(len(outside))
-        # The selected shift minus the value, modulo N; 2N keeps the dividend above N for every value.
+        # The selected shift minus the value, modulo N: a dividend of the same number of digits for every value.
         shift = (outside[second], inside[first])[held]
-        return (2 * self.n_outputs + shift - value) % self.n_outputs
+        return (self._minus[value] + shift) % self.n_outputs
+
+    @cached_property
+    def _minus(self):
+        """For every value a large number that is minus the value modulo N."""
+        return [(2**40 // self.n_outputs) * self.n_outputs - x for x in range(self.n_categories)]
 
     def rational_channel(self):
         hit = Fraction(self._hit_threshold, 2**entropy.BITS)
