@@ -4,9 +4,10 @@ A client that must not exceed epsilon rounds its probabilities so that the exact
 
 Every draw has a fixed number of bits; nothing is rejected and drawn again. A client therefore makes the same draws for
 every value and every outcome. It selects its report by arithmetic and indexing; even comparisons of large integers are
-avoided, because a mispredicted branch inside them can be seen in the running time. This is no guarantee of constant time:
-Python's integers, memory allocator and interpreter give none. Where an observer can time single calls, send reports at
-fixed times.
+avoided, because a mispredicted branch inside them can be seen in the running time. Integers are kept large where small ones
+would depend on the value: Python stores −5 to 256 and makes others anew. This is no guarantee of constant time: Python's
+integers, memory allocator and interpreter give none, and local hashing by xxHash takes longer for longer labels.
+Where an observer can time single calls, send reports at fixed times.
 """
 
 import itertools
