@@ -86,6 +86,8 @@ def attach(
 
     attrs = None if attrs is None else checks.mapping(attrs, "attrs", "a mapping from names to facts")
     known = None if known is None else checks.mapping(known, "known", "a mapping from names to mappings")
+    for name, facts in (known or {}).items():
+        checks.mapping(facts, f"known of {name}", "a mapping from names to numbers")
     if log_likelihood is not None:
         checks.flag(log_likelihood, "log_likelihood")
     checks.text(prior, "prior")
@@ -267,6 +269,8 @@ def _draws(trace, data, var_name):
     """Return the draws of P, (chains, draws, [cells,] a), checked against the data."""
     if not isinstance(data, (Collection, Cells)):
         raise ArgumentError(f"data must be the Collection or the Cells that the model observed, got {type(data).__name__}.")
+    if not isinstance(trace, Mapping):
+        raise ArgumentError("trace must have a group 'posterior', as pm.sample returns it.")
     try:
         posterior = trace["posterior"]
         names = list(posterior.data_vars)

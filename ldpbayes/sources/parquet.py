@@ -93,9 +93,17 @@ def matching(sources):
         On an empty name, a folder without Parquet files, or a pattern that matches none.
     """
     named = {}
-    for path in (path for source in sources for path in _matching(os.fsdecode(source))):
+    for path in (path for source in sources for path in _matching(_text(source))):
         named.setdefault(os.path.realpath(path), path)
     return list(named.values())
+
+
+def _text(source):
+    """Return the text of a path, as it stands: without its last slash a folder would be a file."""
+    if isinstance(source, str) and not source:
+        return source
+    files.as_path(source)  # refuses what names no file
+    return os.fsdecode(source)
 
 
 def _matching(text):
