@@ -40,6 +40,9 @@ SLOW = {f"random/{seed}" for seed in (6, 17, 28, 36, 38, 41, 55, 63, 69, 71, 73,
 }
 
 
+#: Entries whose weights were accepted although they are worth too few draws for standard deviations: another method answers
+#: now, and means are compared.
+REJECTED = {"random/65"}
 #: Draws behind every recorded fit: four chains of a hundred.
 DRAWS = 400
 #: Standard errors by which two statistics of draws may differ: a mean, a standard deviation (which has a long tail where the
@@ -76,9 +79,9 @@ def test_outputs_are_those_of_the_first_version(name):
         return
     new = ENTRIES[name]()
     assert new is not None, "refused now"
-    assert new.get("method") == old.get("method")
+    assert new.get("method") == old.get("method") or name in REJECTED
     for key, values in old.items():
-        if key in ("method", "mcse") or values is None:
+        if key in ("method", "mcse") or values is None or (name in REJECTED and key != "mean"):
             continue
         then, now = np.array(values, dtype=float), np.array(new[key], dtype=float)
         assert now.shape == then.shape, key
