@@ -38,6 +38,8 @@ _ARRAYS = {
     "effect": "By how much the log odds of a group depart from those of the typical group.",
 }
 _KEYS = ("mean", "sd", "lower", "upper", "mcse")
+#: Errors of the ends, which results of earlier versions do not have.
+_ERRORS = ("lower_error", "upper_error")
 #: Keys of columns, which a grouping column of the same name must not hide.
 _TAKEN = {"table", "mean", "sd", "lower", "upper", "mle", "oracle", "mle_standard_error", "oracle_standard_error"}
 
@@ -500,7 +502,7 @@ def _facts(tree):
         "ci_prob": summary.attrs["ci_prob"],
         **cells,
         "categories": [str(c) for c in summary["category"].values],
-        **{target: {key: summary[key].sel(target=target).values for key in _KEYS} for target in _targets(tree)},
+        **{target: {key: summary[key].sel(target=target).values for key in _held(summary)} for target in _targets(tree)},
         "derived": _derived_facts(tree),
         **_parameter_facts(summary),
         **_unknown_facts(tree),
@@ -517,7 +519,7 @@ def _derived_facts(tree):
     summary, found = tree["summary"], {}
     known = "estimate" in tree.children and "derived" in tree["estimate"]
     for name in summary["quantity"].values if "quantity" in summary.coords else ():
-        entry = {key: summary[f"derived_{key}"].sel(quantity=name).values for key in _KEYS}
+        entry = {key: summary[f"derived_{key}"].sel(quantity=name).values for key in _held(summary, "derived_")}
         for estimator in _estimators(tree) if known and name in tree["estimate"]["quantity"].values else ():
             at = {"estimator": estimator, "quantity": name}
             entry[estimator] = tree["estimate"]["derived"].sel(at).values
@@ -538,7 +540,10 @@ def _unknown_facts(tree):
 
 def _parameter_facts(summary):
     names = summary["parameter"].values if "parameter" in summary.coords else ()
-    found = {str(n): {key: summary[f"parameter_{key}"].sel(parameter=n).values for key in _KEYS} for n in names}
+    found = {
+        str(n): {key: summary[f"parameter_{key}"].sel(parameter=n).values for key in _held(summary, "parameter_")}
+        for n in names
+    }
     return {"parameters": found} if found else {}
 
 
@@ -583,6 +588,11 @@ def _confidence_facts(tree):
         if _has_confidence(tree, target):
             facts[target] = {key: found[key].sel(target=target).values for key in ("lower", "upper")}
     return facts
+
+
+def _held(summary, prefix=""):
+    """Return the numbers that a summary has: errors of the ends are missing from results of earlier versions."""
+    return (*_KEYS, *(key for key in _ERRORS if f"{prefix}{key}" in summary.data_vars))
 
 
 def _has_errors(tree, name):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from ldpbayes.inference.ends import ends_of_draws
 from ldpbayes.inference.verdict import of_chains
 
 #: Above this many entries, ESS and R-hat are computed for the rarest, the commonest and evenly spaced categories only.
@@ -66,11 +67,12 @@ def summarise(tree, ci_prob, effective=None, known=None):
     """Add the group ``summary`` to a result and the verdict of its diagnostics to the attrs; return the tree.
 
     Variables have dims (target, [cell,] category) with targets distribution and frequency: mean, sd, lower, upper
-    (equal-tailed interval at ci_prob), mcse (Monte Carlo standard error of the mean, 0 where the mean is exact), ess_bulk,
-    ess_tail and r_hat (nan where the draws are independent; all are nan for a frequency that has no draws). Derived
-    quantities have the same variables under ``derived_…``, dims [cell,] quantity; hyperparameters of the prior, and of cells
-    every number per draw, under ``parameter_…``; each array of unknowns of the prior under its name: ``effect_mean``, dims
-    cell, category. A mean and ends of a hyperparameter that the engine knows are in the attrs, and those are shown.
+    (equal-tailed interval at ci_prob), mcse, lower_error and upper_error (standard errors of the mean and of both ends by
+    the draws, 0 where these are integrals), ess_bulk, ess_tail and r_hat (nan where the draws are independent; all are nan
+    for a frequency that has no draws). Derived quantities have the same variables under ``derived_…``, dims [cell,]
+    quantity; hyperparameters of the prior, and of cells every number per draw, under ``parameter_…``; each array of unknowns
+    of the prior under its name: ``effect_mean``, dims cell, category. A mean and ends of a hyperparameter that the engine
+    knows are in the attrs, and those are shown.
 
     Parameters
     ----------
@@ -112,7 +114,7 @@ def summarise(tree, ci_prob, effective=None, known=None):
     ]
     if parts[1] is None and "frequency_mean" in exact:  # moments without draws
         parts[1] = {key: np.full(shape, np.nan) for key in parts[0]}
-        known_of = ("mean", "sd", "lower", "upper")
+        known_of = ("mean", "sd", "lower", "upper", "lower_error", "upper_error")
         parts[1] |= {key: exact[f"frequency_{key}"] for key in known_of if f"frequency_{key}" in exact}
     blank = np.full(shape, np.nan)
     data = {key: (("target", *dims), np.stack([blank if part is None else part[key] for part in parts])) for key in parts[0]}
@@ -136,6 +138,9 @@ def summarise(tree, ci_prob, effective=None, known=None):
                     derived[key] = np.array(
                         [tree.attrs.get(f"{name}_{key}", value) for name, value in zip(chosen, derived[key], strict=True)]
                     )
+                for key, of in (("mcse", "mean"), ("lower_error", "lower"), ("upper_error", "upper")):
+                    known_here = [f"{name}_{of}" in tree.attrs for name in chosen]
+                    derived[key] = np.where(known_here, 0.0, derived[key])
             data |= {f"{prefix}_{key}": ((*own, dim), value) for key, value in derived.items()}
             coords[dim] = chosen
     for name in arrays:
@@ -210,19 +215,23 @@ def _target(draws, exact, name, ci_prob, independent, effective=None):
     """Return the summary entries of one variable; draws (chains, draws, a), exact moments replace sampled ones."""
     chains, per_chain, size = draws.shape
     flat = draws.reshape(-1, size)
-    tails = ((1 - ci_prob) / 2, (1 + ci_prob) / 2)
     sd = flat.std(axis=0, ddof=1)
-    lower, upper = np.quantile(flat, tails, axis=0)
     blank = np.full(size, np.nan)
-    out = {"mean": flat.mean(axis=0), "sd": sd, "lower": lower, "upper": upper}
+    out = {"mean": flat.mean(axis=0), "sd": sd}
     if independent:
         n = np.broadcast_to(float(chains * per_chain) if effective is None else effective, size)
         out |= {"mcse": sd / np.sqrt(n), "ess_bulk": n, "ess_tail": n, "r_hat": blank}
     else:
         out |= _chain_diagnostics(draws)
+    # Where only some categories were diagnosed, the others have at least the tails of the worst of these.
+    tail = np.where(np.isfinite(out["ess_tail"]), out["ess_tail"], np.fmin.reduce(out["ess_tail"], initial=np.inf))
+    ends = ends_of_draws(flat, ci_prob, np.where(sd > 0, tail, len(flat)))
+    out |= dict(zip(("lower", "upper", "lower_error", "upper_error"), ends, strict=True))
     for key in ("mean", "sd", "lower", "upper"):
         if f"{name}_{key}" in exact:
             out[key] = exact[f"{name}_{key}"]
+            if key in ("lower", "upper"):
+                out[f"{key}_error"] = exact.get(f"{name}_{key}_error", np.zeros(size))
     if f"{name}_mean" in exact:
         out["mcse"] = np.zeros(size)
     return out

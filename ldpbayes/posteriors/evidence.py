@@ -25,11 +25,13 @@ LIMIT = 0.5
 #: Seconds: one round of tilts of many factors, one factor in it, and one entry of the rows in an expansion.
 ROUND, FACTOR, ENTRY = 0.01, 4e-6, 3e-8
 #: Prior sd of log α over which the evidence is looked at first, and nodes of the rule placed about its mode then.
-REACH, LOOKS, NODES = 4.5, 10, 9
+REACH, LOOKS, NODES, FINER = 4.5, 10, 9, 15
 #: Draws whose weights mend the surrogate's evidence.
 DRAWN = 128
-#: Error of an evidence by the saddle point of exact factors: larger where categories are few and α is small.
+#: Error of an evidence by the saddle point of expanded factors: larger where categories are few and α is small.
 SADDLE = 0.01
+#: Error of the integrals of exact factors at large α; see tests/mend/test_20_stated_errors.py.
+FACTORS = 3e-5
 #: Errors of log Bayes factors from this size on stand beside them in the sentence.
 TOLD = 0.05
 
@@ -129,8 +131,9 @@ def log_bayes_factors(
     t = np.linspace(-REACH, REACH, LOOKS)
     found = evidences.symmetric(np.concatenate([[alpha[0] for alpha in fixed.values()], learnt.alpha(t)]))
     value = dict(zip(fixed, found[: len(fixed)].tolist(), strict=True))
-    alpha_hat, value["learnt"] = _integrated(evidences.symmetric, learnt, t, found[len(fixed) :])
-    error = dict.fromkeys(value, SADDLE) | evidences.errors(fixed | {"learnt": np.full(problem.n_categories, alpha_hat)})
+    alpha_hat, value["learnt"], by_rule = _integrated(evidences.symmetric, learnt, t, found[len(fixed) :])
+    error = evidences.errors(fixed | {"learnt": np.full(problem.n_categories, alpha_hat)})
+    error["learnt"] += by_rule
     used, alpha, skipped = "own", problem.alpha, {}
     for name, concentrations in fixed.items():
         used = name if alpha is not None and np.array_equal(alpha, concentrations) else used
@@ -164,7 +167,7 @@ def of_result(tree) -> tuple[float, float] | None:
     """
     if "exact" in tree.children and "log_evidence" in tree["exact"]:
         found = tree["exact"]["log_evidence"]
-        return (float(found), 0.0) if found.ndim == 0 else None
+        return (float(found), float(tree.attrs.get("log_evidence_error", 0.0))) if found.ndim == 0 else None
     found = tree.attrs.get("log_evidence")
     return None if found is None or np.ndim(found) else (float(found), float(tree.attrs.get("log_evidence_error", 0.0)))
 
@@ -217,7 +220,12 @@ class _Separable:
         return float(found + self.constant + gammaln(alpha.sum()) - gammaln(alpha).sum())
 
     def errors(self, alphas):
-        return {}
+        """Return by name the error of the saddle point and of the factors' integrals, of symmetric concentrations."""
+        found = {}
+        for name, alpha in alphas.items():
+            own = PowerFactors(np.full(self.extra.size, alpha[0]) + self.extra, self.family.slopes, self.family.powers)
+            found[name] = _left_out(own, self.multiplicity) + FACTORS * (1 + 0.1 / alpha[0] ** 2)
+        return found
 
 
 class _Expanded:
@@ -269,6 +277,24 @@ class _Expanded:
         return float(found + constant + gammaln(alpha.sum()) - gammaln(alpha).sum())
 
 
+def _left_out(family, multiplicity):
+    """Return the size of what the second order leaves out: twice the correction times the sum of its terms' sizes.
+
+    It vanishes for factors g^{α−1}, for which the saddle point is exact.
+    """
+    _, nodes = tilted_many(family, multiplicity, 1)
+    k2, k3, k4 = _cumulants(nodes, multiplicity, 1)
+    terms = np.array([k4 / k2**2 / 8, -5 * k3**2 / k2**3 / 24, k2 / 12])
+    return float(2 * abs(terms.sum()) * np.abs(terms).sum())
+
+
+def _cumulants(nodes, multiplicity, k):
+    """Return the second to fourth cumulants of the sum of tilted factors, three (k,) arrays."""
+    offset = nodes.offset - nodes.mean_offset[:, None]
+    second, third, fourth = ((nodes.weight * offset**power).sum(axis=1) for power in (2, 3, 4))
+    return tuple(part.reshape(k, -1) @ multiplicity for part in (second, third, fourth - 3 * second**2))
+
+
 def log_masses(family, multiplicity, k):
     """Return log ∫ Π_x φ_x(g_x) over Σ g = 1 for k sets of factors that stand one after the other, shape (k,).
 
@@ -285,9 +311,7 @@ def log_masses(family, multiplicity, k):
     k : int
     """
     tilt, nodes = tilted_many(family, multiplicity, k)
-    offset = nodes.offset - nodes.mean_offset[:, None]
-    second, third, fourth = ((nodes.weight * offset**power).sum(axis=1) for power in (2, 3, 4))
-    k2, k3, k4 = (part.reshape(k, -1) @ multiplicity for part in (second, third, fourth - 3 * second**2))
+    k2, k3, k4 = _cumulants(nodes, multiplicity, k)
     shape = 1 / k2
     correction = k4 / k2**2 / 8 - 5 * k3**2 / k2**3 / 24 + k2 / 12
     density = shape * np.log(shape) - shape - gammaln(shape) + np.log1p(np.clip(correction, -0.5, 0.5))
@@ -295,25 +319,32 @@ def log_masses(family, multiplicity, k):
 
 
 def _integrated(symmetric, learnt, t, found):
-    """Return (posterior mean of log α as an α, log-evidence) of the learnt prior: two rules in t, log α's prior sd.
+    """Return (posterior mean of log α as an α, log-evidence, its error) of the learnt prior: rules in t, log α's prior sd.
 
-    The second stands about the mode that a look at the whole range finds, with the sd of its curvature.
+    They stand about the mode that a look at the whole range finds, with the sd of its curvature; the error is what a rule
+    with more nodes changes.
     """
     mean, sd = _peak(t, found - 0.5 * t**2)
-    x, w = np.polynomial.hermite_e.hermegauss(NODES)
     for _ in range(3):
-        t = mean + sd * x
-        log_weight = np.log(w) + symmetric(learnt.alpha(t)) - 0.5 * t**2 + 0.5 * x**2
-        top = log_weight.max()
-        weight = np.exp(log_weight - top)
-        log_total = float(top + math.log(weight.sum()) + math.log(sd) - 0.5 * math.log(2 * math.pi))
-        weight /= weight.sum()
+        t, weight, log_total = _rule(symmetric, learnt, mean, sd, NODES)
         before = mean, sd
         mean = float(weight @ t)
         sd = max(math.sqrt(float(weight @ (t - mean) ** 2)), 0.01)
         if abs(mean - before[0]) < 0.7 * before[1] and 0.6 < sd / before[1] < 1.5:
             break
-    return float(learnt.alpha(mean)), log_total
+    _, _, finer = _rule(symmetric, learnt, mean, sd, FINER)
+    return float(learnt.alpha(mean)), finer, abs(finer - log_total)
+
+
+def _rule(symmetric, learnt, mean, sd, size):
+    """Return (t, weights, log-evidence) of a Gauss–Hermite rule in t about a mean."""
+    x, w = np.polynomial.hermite_e.hermegauss(size)
+    t = mean + sd * x
+    log_weight = np.log(w) + symmetric(learnt.alpha(t)) - 0.5 * t**2 + 0.5 * x**2
+    top = log_weight.max()
+    weight = np.exp(log_weight - top)
+    log_total = float(top + math.log(weight.sum()) + math.log(sd) - 0.5 * math.log(2 * math.pi))
+    return t, weight / weight.sum(), log_total
 
 
 def _peak(t, value):

@@ -1,6 +1,5 @@
 """Priors that are one-parameter mixtures of Dirichlet priors: conjugate answers, mixed by what the reports say of each."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -11,9 +10,12 @@ from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample
 from ldpbayes.posteriors.expansion import checked_expansion
-from ldpbayes.posteriors.mixing import mixed_moments, server_of, shares
+from ldpbayes.posteriors.mixing import mixed_ends, mixed_moments, server_of, shares
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.base import AbstractMixture, Nodes
+
+#: Levels of the quantiles that moments of the hyperparameter come from.
+LEVELS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,12 +133,20 @@ class Mixture(AbstractPosterior):
         parameter = parameter_draws(mixture, nodes, found.node, rng)[order]
         rows = len(order) // self.chains * self.chains
         shape = (self.chains, rows // self.chains)
+
+        def intervals(ci_prob):
+            """Return the ends of P's intervals: those of the mixture of the nodes' distribution functions."""
+            centre, sd = found.exact["distribution_mean"], found.exact["distribution_sd"]
+            ends = mixed_ends(nodes, server, centre, sd, ((1 - ci_prob) / 2, (1 + ci_prob) / 2))
+            return dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
+
         return Sample(
             found.distribution[order][:rows].reshape(*shape, -1),
             effective=found.effective,
             verdict=found.verdict,
             moments=found.moments,
             weighted=found.weighted,
+            intervals=intervals if server.exact else None,
             exact=found.exact | ({"log_evidence": nodes.log_evidence} if found.exact else {}),
             facts=facts_of(mixture, nodes, factor) | found.facts,
             facts_at=lambda ci_prob: interval_facts(mixture, nodes, ci_prob),
@@ -171,13 +181,16 @@ def mixture_moments(problem, mixture, server) -> MixtureMoments:
 
 def facts_of(mixture, nodes, factor):
     """Return the attrs about the hyperparameter that every result under a mixture has."""
-    mean = float(nodes.weights @ nodes.values)
+    # From the curve through all values that were looked at: the law of α has a tail that few nodes do not see.
+    values = mixture.quantile(nodes, (np.arange(LEVELS) + 0.5) / LEVELS)
     return {
-        f"{mixture.parameter}_mean": mean,
-        f"{mixture.parameter}_sd": math.sqrt(float(nodes.weights @ (nodes.values - mean) ** 2)),
+        f"{mixture.parameter}_mean": float(values.mean()),
+        f"{mixture.parameter}_sd": float(values.std()),
         f"{mixture.parameter}_nodes": nodes.values.size,
         "prior_weight": float(nodes.weights @ [prior.total for prior in nodes.priors]),
         "log_bayes_factor_jeffreys": float(factor),
+        "log_bayes_factor_jeffreys_error": nodes.error,
+        "log_evidence_error": nodes.error,
     }
 
 

@@ -17,8 +17,10 @@ from ldpbayes.priors.dirichlet import Dirichlet, log_gamma_variable
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
-#: Nodes of the Gauss–Hermite rule in log α.
-NODES = 7
+#: Nodes of the Gauss–Hermite rule in log α; of that which takes its place where its log-evidence is off by more than OFF.
+NODES, MORE, OFF = 7, 15, 2e-5
+#: Points of the curve through all values that were looked at.
+FINE = 4001
 #: The rule is placed anew until its mean and sd move by less than this share of the sd …
 SETTLED = 0.15
 #: … or so many times.
@@ -189,7 +191,7 @@ class Concentration(AbstractMixture):
         first = good if rough is None else _Curve(self, rough)
         rule = _settled(first, *(_about_mode(first) if near is None else self._moments(near)))
         if rough is None:
-            return rule.nodes(self, good.seen())
+            return _refined(rule, good, good.seen()).nodes(self, good.seen())
         exact = _Rule(good, rule.mean, rule.sd)
         if exact.moved > SETTLED * exact.new_sd:
             exact = _settled(good, exact.new_mean, exact.new_sd)
@@ -200,6 +202,11 @@ class Concentration(AbstractMixture):
         places = np.concatenate([known[0], places[fresh]])
         values = np.concatenate([known[1], (values + shift)[fresh]])
         order = np.argsort(places)
+        refined = _refined(exact, good, (places[order], values[order]))
+        if refined is not exact:
+            places, values = np.concatenate([places, refined.t]), np.concatenate([values, refined.log_evidences])
+            places, first = np.unique(places, return_index=True)
+            return refined.nodes(self, (places, values[first]))
         return exact.nodes(self, (places[order], values[order]))
 
     def _moments(self, nodes):
@@ -210,12 +217,8 @@ class Concentration(AbstractMixture):
 
     def quantile(self, nodes: Nodes, levels: np.ndarray) -> np.ndarray:
         """Return posterior quantiles of α; between the values looked at, the log-evidence is interpolated."""
-        from scipy.interpolate import CubicSpline
-
         seen = (np.log(nodes.seen) - math.log(self.prior.median)) / self.prior.sd
-        curve = CubicSpline(seen, nodes.seen_log_evidences)
-        t = np.linspace(seen[0], seen[-1], 4001)
-        log_density = curve(t) - 0.5 * t**2
+        t, log_density = _through(seen, nodes.seen_log_evidences)
         density = np.exp(log_density - log_density.max())
         cdf = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])
         return self.prior.alpha(np.interp(np.asarray(levels) * cdf[-1], cdf, t))
@@ -246,8 +249,8 @@ class _Curve:
 class _Rule:
     """Gauss–Hermite nodes about a mean with an sd, and the moments of t that they give."""
 
-    def __init__(self, curve, mean, sd):
-        x, w = np.polynomial.hermite_e.hermegauss(NODES)
+    def __init__(self, curve, mean, sd, size=NODES):
+        x, w = np.polynomial.hermite_e.hermegauss(size)
         self.mean, self.sd, self.t = mean, sd, mean + sd * x
         self.log_evidences = np.array([curve.log_evidence(float(t)) for t in self.t])
         log_weight = np.log(w) + self.log_evidences - 0.5 * self.t**2 + 0.5 * x**2
@@ -263,7 +266,27 @@ class _Rule:
         values = mixture.prior.alpha(self.t)
         priors = tuple(mixture.at(value) for value in values)
         every = mixture.prior.alpha(seen[0])
-        return Nodes(values, priors, self.weight, self.log_evidence, self.log_evidences, every, seen[1])
+        return Nodes(values, priors, self.weight, self.log_evidence, self.log_evidences, every, seen[1], self.error(seen))
+
+    def error(self, seen):
+        """Return by how much the log-evidence differs from the integral of the curve through all that was seen."""
+        t, log_density = _through(*seen)
+        top = log_density.max()
+        total = np.trapezoid(np.exp(log_density - top), t)
+        return abs(float(top + math.log(total)) - 0.5 * math.log(2 * math.pi) - self.log_evidence)
+
+
+def _through(places, log_evidences):
+    """Return (t, log-density of t up to a constant) on a fine grid, by the spline through known log-evidences."""
+    from scipy.interpolate import CubicSpline
+
+    t = np.linspace(places[0], places[-1], FINE)
+    return t, CubicSpline(places, log_evidences)(t) - 0.5 * t**2
+
+
+def _refined(rule, curve, seen):
+    """Return the rule, or one with more nodes at the same place where its error is above OFF."""
+    return rule if rule.error(seen) < OFF else _Rule(curve, rule.new_mean, rule.new_sd, MORE)
 
 
 def _about_mode(curve):

@@ -54,15 +54,16 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
         key: (("target", *dims), np.stack([exact[f"{target}_{key}"] for target in ("distribution", "frequency")]))
         for key in ("mean", "sd", "lower", "upper")
     }
-    summary["mcse"] = (("target", *dims), np.zeros((2, *blank.shape)))
+    for key in ("mcse", "lower_error", "upper_error"):
+        summary[key] = (("target", *dims), np.zeros((2, *blank.shape)))
     summary |= {key: (("target", *dims), np.stack([blank, blank])) for key in ("ess_bulk", "ess_tail", "r_hat")}
     marks = {"ci_prob": ci_prob, "ci_kind": "eti"}
     named = {"target": ["distribution", "frequency"]}
     learnt = [name for name in prior.hyperparameter_names if f"{name}_mean" in attrs]
     if learnt:
         named["parameter"] = learnt
-        for key in ("mean", "sd", "lower", "upper", "mcse", "ess_bulk", "ess_tail", "r_hat"):
-            blank_of = 0.0 if key == "mcse" else np.nan
+        for key in ("mean", "sd", "lower", "upper", "mcse", "lower_error", "upper_error", "ess_bulk", "ess_tail", "r_hat"):
+            blank_of = 0.0 if key in ("mcse", "lower_error", "upper_error") else np.nan
             summary[f"parameter_{key}"] = (
                 ("parameter",),
                 np.array([attrs.get(f"{name}_{key}", blank_of) for name in learnt]),

@@ -1,0 +1,40 @@
+"""Ends of equal-tailed intervals from draws, and their errors."""
+
+import numpy as np
+
+
+def ends_of_draws(
+    draws: np.ndarray, ci_prob: float, effective: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return (lower, upper, and the standard error of each) of equal-tailed intervals, four (k,) arrays.
+
+    The level of a sample quantile at q has the sd δ = √(q(1 − q)/n), n the effective draws: its error is half of what lies
+    between the quantiles at q ± δ, so that no density is estimated.
+
+    Parameters
+    ----------
+    draws : (S, k) array
+    ci_prob : float
+    effective : (k,) array
+        Effective draws of each quantity, for its tails; the errors are nan where they are not known.
+    """
+    ranked = np.sort(draws, axis=0)
+    size = np.maximum(np.where(np.isfinite(effective), effective, 1.0), 1.0)
+    found = []
+    for level in ((1 - ci_prob) / 2, (1 + ci_prob) / 2):
+        step = np.sqrt(level * (1 - level) / size)
+        high, low = (_at(ranked, np.clip(level + way * step, 0.0, 1.0)) for way in (1, -1))
+        error = np.where(np.isfinite(effective), 0.5 * (high - low), np.nan)
+        found.append((_at(ranked, np.full(size.shape, level)), error))
+    (lower, lower_error), (upper, upper_error) = found
+    return lower, upper, lower_error, upper_error
+
+
+def _at(ranked: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return the quantile of each column of ordered draws at its own level, as np.quantile does."""
+    place = levels * (len(ranked) - 1)
+    below = np.floor(place).astype(int)
+    above = np.minimum(below + 1, len(ranked) - 1)
+    column = np.arange(ranked.shape[1])
+    first, second = ranked[below, column], ranked[above, column]
+    return first + (place - below) * (second - first)

@@ -1,0 +1,88 @@
+"""Ends of intervals come from the best source at hand, and every number of the summary has its error."""
+
+import pathlib
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+import ldpbayes as lb
+from ldpbayes.inference.ends import ends_of_draws
+from ldpbayes.protocols import UnaryEncoding
+
+OLD = sorted((pathlib.Path(__file__).parent.parent / "data").glob("result_0.1.0_*.nc"))[::2]
+
+
+def of_target(tree, target="distribution"):
+    return tree["summary"].to_dataset().sel(target=target)
+
+
+@pytest.fixture(scope="module")
+def empties():
+    """Seven categories share sixty nearly open reports; thirty-three are empty, so that they are exchangeable."""
+    counts = np.zeros(40, dtype=int)
+    counts[:7] = [12, 11, 10, 9, 8, 6, 4]
+    return lb.Collection([f"c{x}" for x in range(40)], lb.Tally(lb.GRR(40, 6.0), np.arange(40), counts))
+
+
+def test_exchangeable_categories_have_the_same_ends(empties):
+    with_draws, without = lb.fit(empties, random_seed=1, draws=500), lb.fit(empties, draws=0)
+    assert with_draws.attrs["prior"].startswith("learnt")
+    for name in ("lower", "upper"):
+        ends = of_target(with_draws)[name].values
+        np.testing.assert_allclose(ends[7:], ends[7], rtol=1e-9)
+        np.testing.assert_allclose(ends, of_target(without)[name].values, rtol=1e-4, atol=1e-9)
+        assert (of_target(with_draws)[f"{name}_error"].values == 0).all()
+
+
+def test_ends_of_the_mixture_are_those_of_many_draws(empties):
+    tree = lb.fit(empties, random_seed=2, draws=5000)
+    p = tree["posterior"]["distribution"].values.reshape(-1, 40)
+    lower, upper, low_error, up_error = ends_of_draws(p, 0.95, np.full(40, float(len(p))))
+    found = of_target(tree)
+    assert (np.abs(found["lower"].values - lower) < 5 * low_error + 1e-6).all()
+    assert (np.abs(found["upper"].values - upper) < 5 * up_error + 1e-6).all()
+
+
+def test_stated_errors_of_ends_are_those_of_repetition():
+    """Quantiles of 400 draws from four beta laws, 600 times: the root mean square error is the stated one."""
+    rng, laws = np.random.default_rng(3), [beta(0.5, 20), beta(3, 3), beta(40, 2), beta(200, 200)]
+    draws = np.stack([law.rvs((600, 400), random_state=rng) for law in laws], axis=-1)
+    found = np.array([ends_of_draws(one, 0.95, np.full(4, 400.0)) for one in draws])
+    truth = np.array([[law.ppf(level) for law in laws] for level in (0.025, 0.975)])
+    for end in (0, 1):
+        off = np.sqrt(((found[:, end] - truth[end]) ** 2).mean(axis=0))
+        stated = np.sqrt((found[:, end + 2] ** 2).mean(axis=0))
+        assert (np.abs(stated / off - 1) < 0.25).all()
+
+
+def test_two_seeds_differ_by_the_errors_of_their_ends():
+    """Weighted draws: ends of two seeds, over the root of the sum of their squared errors."""
+    rng, protocol = np.random.default_rng(4), UnaryEncoding.optimised(30, 1.0)
+    p = np.r_[1 / np.arange(1, 7), np.zeros(24)]
+    data = lb.Collection(
+        [f"c{x}" for x in range(30)], lb.Tally(protocol, *protocol.simulate(rng.multinomial(2000, p / p.sum()), rng))
+    )
+    first, second = (of_target(lb.fit(data, random_seed=seed, draws=500, estimates=False)) for seed in (1, 2))
+    z = (first["upper"] - second["upper"]) / np.hypot(first["upper_error"], second["upper_error"])
+    assert (first["upper_error"] > 0).all() and 0.6 < np.sqrt((z.values**2).mean()) < 1.5
+
+
+def test_every_interval_of_a_summary_has_errors(empties):
+    derived = lb.Collection(
+        ["no", "yes"],
+        lb.Tally(lb.GRR(2, 1.0), [0, 1], [60, 40]),
+        derived=[lb.collections.Derived("odds", ("yes",), ("no", "yes"))],
+    )
+    for tree in (lb.fit(derived, random_seed=1, draws=200), lb.fit(empties, draws=0), lb.fit(derived, 0.5, draws=100)):
+        held = tree["summary"].data_vars
+        for name in [name for name in held if name.endswith("lower") or name.endswith("upper")]:
+            assert np.isfinite(held[f"{name}_error"].values).all(), name
+    facts = lb.show(lb.fit(derived, random_seed=1, draws=200)).facts
+    assert {"lower_error", "upper_error"} <= set(facts["distribution"])
+
+
+@pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem)
+def test_results_without_errors_stay_readable(path):
+    tree = lb.load(path)
+    assert "lower_error" not in tree["summary"].data_vars and lb.show(tree).tables
