@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Nodes of the Gauss–Hermite rule in log α; of that which takes its place where its log-evidence is off by more than OFF.
 NODES, MORE, OFF = 7, 15, 2e-5
+#: … as long as its least α is above this.
+SMALLEST = 0.01
 #: Points of the curve through all values that were looked at.
 FINE = 4001
 #: The rule is placed anew until its mean and sd move by less than this share of the sd …
@@ -240,6 +242,10 @@ class _Curve:
     def __call__(self, t):
         return self.log_evidence(t) - 0.5 * t**2
 
+    def alpha(self, t):
+        """Return α at t."""
+        return float(self._mixture.prior.alpha(t))
+
     def seen(self):
         """Return (values of t in order, their log-evidences)."""
         places = np.array(sorted(self._known))
@@ -251,6 +257,9 @@ class _Rule:
 
     def __init__(self, curve, mean, sd, size=NODES):
         x, w = np.polynomial.hermite_e.hermegauss(size)
+        if size > NODES:  # far out α is too small for the engines, and the weight next to nothing
+            inside = np.abs(mean + sd * x) <= REACH
+            x, w = x[inside], w[inside]
         self.mean, self.sd, self.t = mean, sd, mean + sd * x
         self.log_evidences = np.array([curve.log_evidence(float(t)) for t in self.t])
         log_weight = np.log(w) + self.log_evidences - 0.5 * self.t**2 + 0.5 * x**2
@@ -285,8 +294,11 @@ def _through(places, log_evidences):
 
 
 def _refined(rule, curve, seen):
-    """Return the rule, or one with more nodes at the same place where its error is above OFF."""
-    return rule if rule.error(seen) < OFF else _Rule(curve, rule.new_mean, rule.new_sd, MORE)
+    """Return the rule, or where its error is above OFF one with more nodes, unless that reaches α too small for engines."""
+    if rule.error(seen) < OFF:
+        return rule
+    lowest = max(rule.new_mean + rule.new_sd * float(np.polynomial.hermite_e.hermegauss(MORE)[0].min()), -REACH)
+    return _Rule(curve, rule.new_mean, rule.new_sd, MORE) if curve.alpha(lowest) > SMALLEST else rule
 
 
 def _about_mode(curve):
