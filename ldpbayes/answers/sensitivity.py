@@ -9,7 +9,7 @@ import xarray as xr
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.many import fit_one
-from ldpbayes.priors import Dirichlet, Learnt
+from ldpbayes.priors import Dirichlet
 
 #: The prior is scaled by one over this and by this: a doubling in all.
 HALF = math.sqrt(2.0)
@@ -66,7 +66,8 @@ def prior_sensitivity(tree: xr.DataTree, problem: Problem, floor: float = FLOOR)
     if summary["mean"].ndim > 1:
         return None
     ci_prob, mean, sd = float(summary.attrs["ci_prob"]), summary["mean"].values, summary["sd"].values
-    found = _weighted(tree, problem.prior, ci_prob) if isinstance(problem.prior, Learnt) else _again(problem, ci_prob)
+    learnt = problem.prior.mixture() is not None
+    found = _weighted(tree, problem.prior, ci_prob) if learnt else _again(problem, ci_prob)
     if found is None:
         return None
     moves = np.abs(found[1] - found[0]).max(axis=0)
@@ -93,16 +94,18 @@ def _again(problem: Problem, ci_prob: float) -> list[np.ndarray] | None:
 
 def _weighted(tree: xr.DataTree, prior: Any, ci_prob: float) -> list[np.ndarray] | None:
     """Return (mean, lower, upper) under both learnt priors with a moved median, by weights on the draws."""
-    if "alpha" not in tree["posterior"]:
+    known = prior.to_dict()
+    if "alpha" not in tree["posterior"] or not {"median", "sd"} <= set(known):
         return None
+    median, sd = float(known["median"]), float(known["sd"])
     p = tree["posterior"]["distribution"].values
     p = p.reshape(-1, p.shape[-1])
-    t = np.log(tree["posterior"]["alpha"].values.ravel() / prior.median) / prior.sd
+    t = np.log(tree["posterior"]["alpha"].values.ravel() / median) / sd
     levels = np.array([(1 - ci_prob) / 2, (1 + ci_prob) / 2])
     order = np.argsort(p, axis=0)
     ranked = np.take_along_axis(p, order, axis=0)
     found = []
-    for step in (-math.log(HALF) / prior.sd, math.log(HALF) / prior.sd):
+    for step in (-math.log(HALF) / sd, math.log(HALF) / sd):
         weight = np.exp(step * (t - t.mean()))  # N(t; step, 1)/N(t; 0, 1), up to a constant
         weight /= weight.sum()
         ends = np.stack([_quantiles(ranked[:, x], weight[order[:, x]], levels) for x in range(p.shape[1])], axis=1)
