@@ -12,7 +12,7 @@ WORKERS ?= 2
 # What `make bench` runs: the other files of benchmarks/ are studies, parts of these, or run by `make bench-scale`.
 BENCHMARKS := accuracy engines exact_grr mle private_groups structured throughput
 
-.PHONY: demo test test-portable scale-env test-spark docs fuzz calibrate studies notebooks lint bench bench-scale wheel-check release-check clean help
+.PHONY: demo test test-portable scale-env test-spark docs fuzz calibrate studies notebooks lint bench bench-weak bench-scale wheel-check release-check clean help
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -58,6 +58,9 @@ lint: $(VENV)/.ready  ## Check style and types.
 
 bench: $(VENV)/.ready  ## Run the benchmarks beside other ways to compute the same.
 	for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || exit 1; done
+
+bench-weak: $(VENV)/.ready  ## Compare interval ends of 200 weak regressions with references that share no code with the package.
+	$(BIN)/python benchmarks/weak_regressions.py
 
 bench-scale: $(VENV)/.ready  ## Print every number that reports at scale are asked to reach (SCALE="--full": 10^8 reports, 10 GB on disk meanwhile).
 	$(BIN)/python benchmarks/asked.py $(SCALE)

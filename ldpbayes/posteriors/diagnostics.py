@@ -237,6 +237,17 @@ def _target(draws, exact, name, ci_prob, independent, effective=None):
     return out
 
 
+def entries_of_chains(draws: np.ndarray, ci_prob: float) -> dict[str, np.ndarray]:
+    """Return the summary entries of a variable from chains (chains, draws, k): mean, sd, ends, errors and diagnostics.
+
+    Parameters
+    ----------
+    draws : (chains, draws, k) array
+    ci_prob : float
+    """
+    return _target(draws, {}, "", ci_prob, False)
+
+
 def _chain_diagnostics(draws):
     """Return mcse, ess_bulk, ess_tail and r_hat of (chains, draws, a) arrays; nan for the categories left out."""
     size = draws.shape[-1]

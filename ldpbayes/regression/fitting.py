@@ -7,17 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown
+from ldpbayes.inference.verdict import MIN_SHARE
 from ldpbayes.posteriors.base import Watch, level, seed
 from ldpbayes.priors.regression import INTERCEPT, SCALE, Effects, Regression
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.regression import maximum
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.proposal import weighted
+from ldpbayes.regression.proposal import MAX_END_ERROR, quantiles, weighted
 from ldpbayes.regression.reports import Reports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
@@ -31,8 +33,9 @@ AVERAGED = 200
 SLOW = 5e9
 #: A second maximum of the likelihood is mentioned where it is lower by less than this many nats.
 NEXT = 2.0
-#: The reports say little about a coefficient whose posterior sd is above this share of its prior sd.
-UNMOVED = 0.8
+#: The prior decides on a coefficient where these powers of it move the mean or an interval end by more than so many
+#: posterior sd, and by more than so many log odds for one sd of the column.
+POWERS, MOVED, MOVED_ODDS = (0.8, 1.25), 0.1, 0.1
 
 
 def regress(
@@ -409,17 +412,19 @@ class Draws:
 
 def _about_the_mode(model, found, run, rng, watch):
     """Return Draws of a multivariate t about the mode, weighted by the posterior density and resampled."""
-    drawn = weighted(model.target, found, run["draws"] * run["chains"], rng, watch)
+    drawn = weighted(model.target, found, run["draws"] * run["chains"], rng, watch, run["ci_prob"])
     chosen = drawn.chosen(rng)
     named = {"distribution": drawn.shares / drawn.shares.sum(axis=1, keepdims=True)}
     named |= {name: values for name, (_, values) in model.prior.variables(drawn.z).items()}
-    known = {name: drawn.errors(values) for name, values in named.items()}
+    known = {name: drawn.known(values) for name, values in named.items()}
+    known = {name: {k: v for k, v in part.items() if not k.endswith("_error")} for name, part in known.items()}
     worth = min(float(np.min(part["ess_bulk"], where=part["mcse"] > 0, initial=np.inf)) for part in known.values())
     facts = {
         "effective_draws": min(worth, drawn.effective),
         "weights_effective": drawn.found.effective_sample,
         "k_hat": drawn.found.k_hat,
         "shift_by_weights": drawn.found.shift,
+        "interval_error": float(drawn.end_errors.max(initial=0.0)),
         "log_evidence": drawn.found.log_evidence,
         "log_evidence_error": drawn.found.log_evidence_error,
     }
@@ -438,16 +443,32 @@ def _about_the_mode(model, found, run, rng, watch):
 
 
 def _by_chains(model, mode, run, watch, method, why):
-    """Return Draws by Hamiltonian Monte Carlo or the No-U-Turn sampler."""
+    """Return Draws by Hamiltonian Monte Carlo or the No-U-Turn sampler: of chains that went on, every so many of them."""
+    from ldpbayes.posteriors import diagnostics
     from ldpbayes.regression import sampled
 
     rng = np.random.default_rng(run["random_seed"])
-    z, stats, name, trouble = sampled.sample(model.target, mode, run["draws"], run["chains"], rng, watch, method)
+    z, stats, name, trouble = sampled.sample(
+        model.target, mode, run["draws"], run["chains"], rng, watch, method, run["ci_prob"]
+    )
     run["chains"] = len(z)
+    errors = sampled.end_errors(model.prior, z, run["ci_prob"])
+    facts = {"interval_error": float(errors.max(initial=0.0))}
+    if not trouble and facts["interval_error"] > MAX_END_ERROR:
+        trouble = f"the end of an interval has an error of {facts['interval_error']:.2f} posterior sd"
+    step = max(z.shape[1] // run["draws"], 1)
     flat = z.reshape(-1, z.shape[-1])
-    reason = f"Chains in coordinates whitened by the Hessian work for every regression.{why}"
     shares = model.target.likelihoods(flat, watch=watch)[1]
-    return Draws(flat, shares, name, reason, trouble, "", False, {}, stats)
+    named = {"distribution": shares / shares.sum(axis=1, keepdims=True)}
+    named |= {key: values for key, (_, values) in model.prior.variables(flat).items()}
+    known = {
+        key: diagnostics.entries_of_chains(values.reshape(*z.shape[:2], -1), run["ci_prob"])
+        for key, values in (named.items() if step > 1 else ())
+    }
+    kept = (np.arange(len(flat)) % z.shape[1]) % step == step - 1
+    stats = {key: values[:, step - 1 :: step] for key, values in stats.items()}
+    reason = f"Chains in coordinates whitened by the Hessian work for every regression.{why}"
+    return Draws(flat[kept], shares[kept], name, reason, trouble, "", False, facts, stats, known)
 
 
 def _stretched(model, answer, mode, variance):
@@ -560,7 +581,7 @@ def _tree(model, answer, run, facts):
         )
     diagnostics.summarise(tree, run["ci_prob"], known=answer.known)
     _add_frequency(tree, model, answer)
-    tree.attrs["prior_decides"] = _undecided(tree, model)
+    tree.attrs["prior_decides"] = _undecided(model, answer, run["ci_prob"])
     result.validate(tree)
     return tree
 
@@ -607,18 +628,16 @@ def _add_frequency(tree, model, answer):
     tree["summary"] = xr.DataTree(summary)
 
 
-def _undecided(tree, model):
+def _undecided(model, answer, ci_prob):
     """Return the sentence that says about which coefficients the prior decides, or an empty string."""
     prior = model.prior
-    sd = tree["posterior"]["coefficients"].std(("chain", "draw")).values
-    known = prior.coefficient_sd()
+    by_sd, by_odds = _moved_by_prior(prior, answer.z, ci_prob)
     others = [x for x in range(prior.n_categories) if x != prior.reference]
-    ratio = sd[:, others] / known[:, others]
     found = [
-        name if len(others) == 1 else f"{name} ({prior.categories[others[x]]})"
+        name if len(others) == 1 else f"{name} ({prior.categories[x]})"
         for k, name in enumerate(prior.terms)
-        for x in range(len(others))
-        if ratio[k, x] > UNMOVED
+        for x in others
+        if by_sd[k, x] > MOVED and by_odds[k, x] > MOVED_ODDS
     ]
     linked = maximum.dependent(prior.design, model.target.entries.sizes, tuple(prior.terms))
     said = ""
@@ -626,6 +645,40 @@ def _undecided(tree, model):
         verb = "is a linear combination" if len(linked) == 1 else "are linear combinations"
         said = f"Over the rows with reports, {listed(linked)} {verb} of the other columns: only the prior separates them. "
     if found:
-        said += f"The reports carry little information on {listed(found)}: the prior decides there "
-        said += "(posterior sd above 0.8 of the prior's)."
+        said += (
+            f"The prior decides on {listed(found)}: with 0.8 or 1.25 times its precision the mean or an end moves by "
+            f"up to {by_sd[by_odds > MOVED_ODDS].max():.2g} posterior sd."
+        )
     return said.strip()
+
+
+def _moved_by_prior(prior, z, ci_prob):
+    """Return how far the prior to the powers in POWERS moves mean and interval ends of the coefficients, at most.
+
+    In posterior sd, and in log odds for one sd of the column, each (terms, a). The draws are weighted by prior^(γ − 1); the
+    prior of what is told from reports only through the sd between groups, the effects, is part of the model and stays as it
+    is. Where weights of few draws would be left, a power nearer to one is taken, and the move is scaled.
+    """
+    fixed = prior.design.shape[1] * (prior.n_categories - 1)
+    log_prior = -0.5 * (z[:, :fixed] ** 2).sum(axis=1)
+    for effect, (place, _) in zip(prior.effects, prior.places, strict=True):
+        log_prior -= 0.5 * (np.exp(np.minimum(z[:, place], 300.0)) / effect.scale) ** 2
+    values, even = prior.coefficients(z), np.full(len(z), 1 / len(z))
+    shape, values = values.shape[1:], values.reshape(len(z), -1)
+    tails = (1 - ci_prob) / 2, (1 + ci_prob) / 2
+
+    def numbers(weight):
+        return np.stack([weight @ values, *quantiles(values, weight, tails).T])
+
+    before, moved = numbers(even), np.zeros(values.shape[1])
+    for power in POWERS:
+        share = 1.0
+        while True:
+            weight = softmax(share * (power - 1) * log_prior)
+            if 1 / (weight**2).sum() >= MIN_SHARE * len(z) or share < 1e-3:
+                break
+            share *= 0.5
+        moved = np.maximum(moved, np.abs(numbers(weight) - before).max(axis=0) / share)
+    sd = values.std(axis=0)
+    by_sd = np.divide(moved, sd, out=np.zeros(sd.size), where=sd > 0)
+    return by_sd.reshape(shape), moved.reshape(shape) * prior.spread[:, None]

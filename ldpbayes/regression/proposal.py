@@ -1,14 +1,15 @@
-"""Proposals about the mode whose mean is right to third order, and draws with weights on the true density."""
+"""Proposals about the mode, mended until weights on the true density hold, and the weighted draws with their errors."""
 
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from ldpbayes.inference.importance import Weighted, resample, weigh
-from ldpbayes.inference.verdict import Verdict
-from ldpbayes.posteriors.proposals import StudentT
+from ldpbayes.inference.verdict import MOST_TIMES, Verdict
+from ldpbayes.posteriors.proposals import Mixture, SplitT, StudentT, fitted_parts
 from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.target import Target
 
@@ -23,6 +24,21 @@ MAX_REFITS, GOOD_K_HAT = 5, 0.5
 LEAST_FOR_REFIT = 2
 #: This share of the proposals comes from the prior, where the reports leave some unknown with this share of its prior sd.
 DEFENCE, WEAK = 0.1, 0.25
+#: So few unknowns have a mixture of at most so many fitted distributions beside the first ones, which keep this share.
+MAX_MIXED, MOST_PARTS, FIRST = 12, 6, 0.2
+#: Their proposals are Sobol points, at least so many; more of them make the errors of interval ends, in posterior sd, AIMED
+#: where that costs at most CHEAP evaluations of a likelihood's entry, and MOST_DRAWN draws.
+LEAST_DRAWN, AIMED, CHEAP, MOST_DRAWN = 4096, 0.02, 2e8, 2**17
+#: An interval end of a coefficient with a larger error, in posterior sd, is not accepted.
+MAX_END_ERROR = 0.1
+#: Axes along which log odds of so many cells move belong to those that are looked along.
+MOST_CELLS = 12
+#: Distances from the mode, in sd by the curvature, at which the density is looked at; where it falls by fewer nats than the
+#: first of these as far out as the second, a proposal of its own goes there, as many as the third at most.
+REACHES, SHALLOW, LONG, MOST_SEEDS = (2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 22.0, 33.0), 11.0, 7.0, 8
+#: Distances from the mean, in posterior sd, at which weights are looked at along axes, and the largest accepted there in
+#: units of the mean weight where the density has fallen by fewer nats: what has a larger one would hold little.
+FAR, MOST_MISSED, DEEP = (1.0, 2.0, 3.0, 4.5, 6.0, 9.0), 50.0, 8.0
 
 
 def about(target: Target, mode: np.ndarray, eigenvalues: np.ndarray, vectors: np.ndarray) -> StudentT:
@@ -61,12 +77,21 @@ class Draws:
     found : Weighted
     kept : int
         How many draws will be kept.
+    prior : Regression, optional
+        Whose coefficients have interval ends that are judged.
+    missed : float
+        The largest weight along the axes, in units of the mean weight; 0 where nobody looked.
+    prob : float
+        Of the intervals.
     """
 
     z: np.ndarray
     shares: np.ndarray
     found: Weighted
     kept: int
+    prior: Regression | None = None
+    missed: float = 0.0
+    prob: float = 0.95
 
     @property
     def effective(self) -> float:
@@ -74,9 +99,51 @@ class Draws:
         return min(self.found.effective_sample, float(self.kept))
 
     @cached_property
+    def end_errors(self) -> np.ndarray:
+        """Errors of the interval ends of the coefficients, in posterior sd."""
+        if self.prior is None:
+            return np.zeros(0)
+        known = self.known(self.prior.coefficients(self.z))
+        sd = known["sd"][known["sd"] > 0]
+        return np.concatenate([known[name][known["sd"] > 0] / sd for name in ("lower_error", "upper_error")])
+
+    @cached_property
     def verdict(self) -> Verdict:
         """Whether the kept draws may be used."""
-        return self.found.judged(self.kept)
+        judged = self.found.judged(self.kept)
+        if self.missed > MOST_MISSED:
+            judged = judged.rejecting(f"weights along the axes reach {self.missed:.3g} times their mean")
+        if judged.accepted and self.end_errors.max(initial=0.0) > MAX_END_ERROR:
+            times = math.ceil((self.end_errors.max() / MAX_END_ERROR) ** 2)
+            said = f"the end of an interval has an error of {self.end_errors.max():.2f} posterior sd"
+            judged = replace(
+                judged, accepted=False, problem=said, next="more" if times <= MOST_TIMES else "other", times=times
+            )
+        return judged
+
+    def known(self, values: np.ndarray) -> dict[str, np.ndarray]:
+        """Return mean, sd, interval ends and the errors of ends of a quantity, from all weighted draws, beside ``errors``.
+
+        The share p of the weight below an end has the variance Σ w² (1{x ≤ end} − p)²; the error of the end is half the
+        distance between the quantiles a standard error of p to either side (Woodruff 1952).
+
+        Parameters
+        ----------
+        values : (N, …) array
+            Of every proposal.
+        """
+        weight, shape = self.found.weight, values.shape[1:]
+        x = values.reshape(len(values), -1)
+        mean = weight @ x
+        found = {"mean": mean, "sd": np.sqrt(weight @ (x - mean) ** 2)}
+        tails = {"lower": (1 - self.prob) / 2, "upper": (1 + self.prob) / 2}
+        ends = quantiles(x, weight, tuple(tails.values()))
+        for k, (name, p) in enumerate(tails.items()):
+            found[name] = ends[:, k]
+            error = np.sqrt(weight**2 @ ((x <= ends[:, k]) - p) ** 2)
+            around = quantiles(x, weight, np.clip(np.stack([p - error, p + error], axis=1), 0.0, 1.0))
+            found[f"{name}_error"] = 0.5 * (around[:, 1] - around[:, 0])
+        return {name: value.reshape(shape) for name, value in found.items()} | self.errors(values)
 
     def errors(self, values: np.ndarray) -> dict[str, np.ndarray]:
         """Return mcse, ess_bulk and ess_tail of the mean of the kept draws of a quantity.
@@ -102,6 +169,166 @@ class Draws:
         return rng.permutation(resample(self.found.weight, rng, self.kept))
 
 
+def quantiles(values: np.ndarray, weight: np.ndarray, probs: Any) -> np.ndarray:
+    """Return the quantiles of weighted draws of several quantities, shape (k, q).
+
+    Parameters
+    ----------
+    values : (N, k) array
+    weight : (N,) array
+        Normalised.
+    probs : (q,) or (k, q) array
+    """
+    probs = np.atleast_2d(probs)
+    out = np.empty((values.shape[1], probs.shape[1]))
+    for k, one in enumerate(values.T):
+        order = np.argsort(one)
+        below = np.cumsum(weight[order]) - 0.5 * weight[order]
+        out[k] = np.interp(probs[k % len(probs)], below, one[order])
+    return out
+
+
+def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, watch, prob: float = 0.95) -> Draws:
+    """Return draws with Pareto-smoothed weights, of proposals that are fitted anew where the weights ask for it.
+
+    Parameters
+    ----------
+    target : Target
+    mode : tuple
+        Of find_mode.
+    size : int
+        Draws that are kept.
+    rng : numpy.random.Generator
+    watch : Watch
+    prob : float
+        Of the intervals whose ends are judged.
+    """
+    weak = 1 / math.sqrt(mode[1].min()) > WEAK
+    few = mode[0].size <= MAX_MIXED
+    source: Any = _split(target, mode, weak) if few else Defended(about(target, *mode), target.prior, DEFENCE * weak)
+    drawn = max(2 ** math.ceil(math.log2(size)), LEAST_DRAWN) if few else size
+    entries = target.entries.cell.size * target.entries.n_categories
+    most = max(drawn, min(MOST_DRAWN, 2 ** int(math.log2(CHEAP / entries)))) if few else drawn
+    tried: list[tuple[Draws, Any]] = []
+    for _ in range(1 + MAX_REFITS):
+        found = _draws(target, source, drawn, size, prob, rng, watch)
+        tried.append((found, source))
+        good = found.verdict.accepted and found.found.k_hat < GOOD_K_HAT
+        short = good and drawn < most and found.end_errors.max(initial=0.0) > AIMED
+        if good and not short and (len(tried) > 1 or not few):
+            break
+        source = source.refitted(found, rng)
+        if source is None:
+            break
+        if good and few:  # ends as exact as is cheap
+            wanted = math.ceil(math.log2(max(found.end_errors.max(initial=0.0) / AIMED, 1.0) ** 2))
+            drawn = min(drawn * 2**wanted, most)
+    best, source = max(
+        tried, key=lambda one: (one[0].verdict.accepted, one[0].verdict.next == "more", len(one[0].z), one[0].effective)
+    )
+    if best.verdict.next == "more":
+        times = 2 ** math.ceil(math.log2(best.verdict.times)) if few else best.verdict.times
+        more = _draws(target, source, len(best.z) * times, size, prob, rng, watch)
+        return more if (more.verdict.accepted, more.effective) > (False, best.effective) else best
+    return best
+
+
+def _split(target, mode, weak):
+    """Return the first proposal of few unknowns: a split t about the mode, others where a tail is flat, and the prior."""
+    z, eigenvalues, vectors = mode
+    root = vectors / np.sqrt(eigenvalues)
+
+    def log_density(at):
+        return target.log_density(at)[0]
+
+    covariance, seeds = root @ root.T, []
+    axes = _axes(target, covariance)
+    axes = np.concatenate([axes, -axes])
+    with np.errstate(all="ignore"):
+        values = log_density(np.concatenate([z[None], (z + np.multiply.outer(REACHES, axes)).reshape(-1, z.size)]))
+    near = (values[0] - values[1:]).reshape(len(REACHES), -1) < SHALLOW
+    reached = (near * np.array(REACHES)[:, None]).max(axis=0)
+    for k in np.argsort(-reached)[:MOST_SEEDS]:
+        if reached[k] < LONG:
+            break
+        wide = np.linalg.cholesky(covariance + np.outer(axes[k], axes[k]) * (0.4 * reached[k]) ** 2)
+        ones = np.ones(z.size)
+        seeds.append(SplitT(z + 0.5 * reached[k] * axes[k], wide, np.linalg.inv(wide), ones, ones))
+    return Mixed((SplitT.looking(z, root, log_density), *seeds), target.prior, DEFENCE if weak else 0.0)
+
+
+def _axes(target, covariance):
+    """Return axes, one sd long each: those of a covariance, of each unknown, and of the log odds of the least known cells.
+
+    Those of an unknown or of log odds move the others as they go with it.
+    """
+    prior, u = target.prior, len(covariance)
+    values, vectors = np.linalg.eigh(covariance)
+    fixed = prior.design.shape[1] * (prior.n_categories - 1)
+    asked = target.entries.sizes > 0
+    # An unknown of two categories counts once; the log odds of a cell are X_c Z Vᵀ.
+    part = covariance[:fixed, :fixed].reshape(prior.design.shape[1], prior.n_categories - 1, prior.design.shape[1], -1)
+    known = np.einsum("ck,kflf,cl->c", prior.columns, part, prior.columns, optimize=True) * asked
+    cells = np.argsort(-known)[:MOST_CELLS]
+    odds = np.zeros((len(cells), prior.n_categories, u))
+    odds[:, :, :fixed] = np.einsum("ck,xf->cxkf", prior.columns[cells], prior.basis).reshape(*odds.shape[:2], fixed)
+    odds = odds.reshape(-1, u)[: prior.n_categories * len(cells)]
+    spread = np.sqrt(np.einsum("iu,uv,iv->i", odds, covariance, odds))
+    odds = (odds @ covariance)[spread > 0] / spread[spread > 0, None]
+    return np.concatenate([(vectors * np.sqrt(np.maximum(values, 0.0))).T, covariance / np.sqrt(np.diag(covariance)), odds])
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed:
+    """A split t and others in flat tails, t distributions fitted to weighted draws of proposals before, and the prior.
+
+    Attributes
+    ----------
+    first : tuple of SplitT
+    prior : Regression
+    defence : float
+        Share of the prior.
+    fitted : tuple of SplitT
+    shares : (parts,) array, optional
+        Of the fitted ones, with sum one.
+    """
+
+    first: tuple
+    prior: Regression
+    defence: float
+    fitted: tuple = ()
+    shares: np.ndarray | None = None
+
+    @cached_property
+    def mixture(self) -> Mixture:
+        """The distribution as a whole."""
+        begin = np.full(len(self.first), 0.5 / max(len(self.first) - 1, 1))
+        begin[0] = 0.5 if len(self.first) > 1 else 1.0
+        shares = begin if self.shares is None else np.append(FIRST * begin, (1 - FIRST) * self.shares)
+        return Mixture((*self.first, *self.fitted), (1 - self.defence) * shares, self.prior)
+
+    def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return (draws, their log-densities)."""
+        return self.mixture.draw(size, rng)
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """Return the log-density at z."""
+        return self.mixture.log_density(z)
+
+    def refitted(self, found: Draws, rng: np.random.Generator) -> "Mixed | None":
+        """Return the same with t distributions fitted to weighted draws, or None where these are too few."""
+        worth, u = found.found.effective_sample, found.z.shape[1]
+        if worth < LEAST_FOR_REFIT * u:
+            return None
+        number = int(np.clip(worth / (20 * u), 1, MOST_PARTS))
+        try:
+            chosen = resample(found.found.weight, rng, min(len(found.z), LEAST_DRAWN))
+            parts, shares = fitted_parts(found.z[chosen], number, self.first[0].degrees, rng)
+        except np.linalg.LinAlgError:
+            return None
+        return replace(self, fitted=parts, shares=shares)
+
+
 @dataclass(frozen=True, eq=False)
 class Defended:
     """Draws of a multivariate t, some of them replaced by draws of the prior: weights are bounded as the likelihood is.
@@ -120,57 +347,50 @@ class Defended:
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return (draws, their log-densities)."""
-        z, log_density = self.about.draw(size, rng)
+        z, _ = self.about.draw(size, rng)
+        if self.share:
+            replaced = rng.random(size) < self.share
+            z[replaced] = self.prior.unknowns(int(replaced.sum()), rng)
+        return z, self.log_density(z)
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """Return the log-density at z."""
+        inside = np.linalg.solve(self.about.root, (z - self.about.centre).T)
+        found = self.about.log_density((inside**2).sum(axis=0))
         if not self.share:
-            return z, log_density
-        replaced = rng.random(size) < self.share
-        z[replaced] = self.prior.unknowns(int(replaced.sum()), rng)
-        inside = np.linalg.solve(self.about.root, (z[replaced] - self.about.centre).T)
-        log_density[replaced] = self.about.log_density((inside**2).sum(axis=0))
-        return z, np.logaddexp(math.log1p(-self.share) + log_density, math.log(self.share) + self.prior.log_density(z))
-
-
-def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, watch) -> Draws:
-    """Return draws about the mode with Pareto-smoothed weights: about a better centre, or more of them, where it takes that.
-
-    Parameters
-    ----------
-    target : Target
-    mode : tuple
-        Of find_mode.
-    size : int
-    rng : numpy.random.Generator
-    watch : Watch
-    """
-    proposal = about(target, *mode)
-    share = DEFENCE if 1 / math.sqrt(mode[1].min()) > WEAK else 0.0
-    tried: list[tuple[Draws, Defended]] = []
-    for _ in range(1 + MAX_REFITS):
-        source = Defended(proposal, target.prior, share)
-        found = _joined([_batch(target, source, size, rng, watch)], size)
-        if found.verdict.accepted and found.found.k_hat < GOOD_K_HAT:
             return found
-        tried.append((found, source))
-        refitted = StudentT.fitted(found.z, found.found.weight, proposal.degrees)
-        if refitted is None or found.found.effective_sample < LEAST_FOR_REFIT * proposal.centre.size:
-            break
-        proposal = refitted
-    best, source = max(tried, key=lambda one: (one[0].verdict.accepted, one[0].verdict.next == "more", one[0].effective))
-    if best.verdict.next == "more":
-        batches = [_batch(target, source, size, rng, watch) for _ in range(best.verdict.times)]
-        more = _joined(batches, size)
-        return more if more.effective > best.effective else best
-    return best
+        return np.logaddexp(math.log1p(-self.share) + found, math.log(self.share) + self.prior.log_density(z))
+
+    def refitted(self, found: Draws, rng: np.random.Generator) -> "Defended | None":
+        """Return the same about the mean and covariance of weighted draws, or None where these are too few."""
+        if found.found.effective_sample < LEAST_FOR_REFIT * self.about.centre.size:
+            return None
+        fitted = StudentT.fitted(found.z, found.found.weight, self.about.degrees)
+        return None if fitted is None else replace(self, about=fitted)
 
 
-def _batch(target, proposal, size, rng, watch):
-    z, log_proposal = proposal.draw(size, rng)
+def _draws(target, source, drawn, kept, prob, rng, watch):
+    """Return Draws of a proposal, with what it misses along the axes."""
+    z, log_proposal = source.draw(drawn, rng)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         value, shares, _ = target.likelihoods(z, watch=watch)
         log_ratio = value + target.prior.log_density(z) - log_proposal
-    return z, shares, np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
+    log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
+    found = weigh(z, np.maximum(log_ratio, log_ratio.max() - 700))
+    return Draws(z, shares, found, kept, target.prior, _missed(target, source, found), prob)
 
 
-def _joined(parts, kept):
-    z, shares, log_ratio = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return Draws(z, shares, weigh(z, np.maximum(log_ratio, log_ratio.max() - 700)), kept)
+def _missed(target, source, found):
+    """Return the largest weight along axes through the mean, in units of the mean weight, where that is cheap to know."""
+    z, weight = found.distribution, found.weight
+    u = z.shape[1]
+    if 6 * (u + MOST_CELLS) * len(FAR) > len(z):
+        return 0.0
+    centre = weight @ z
+    axes = _axes(target, (weight[:, None] * (z - centre)).T @ (z - centre) + 1e-12 * np.eye(u))
+    axes = np.concatenate([axes, -axes])
+    points = (centre + np.multiply.outer(np.array(FAR), axes)).reshape(-1, u)
+    with np.errstate(all="ignore"):
+        value = target.log_density(np.concatenate([centre[None], points]))[0]
+        log_ratio = np.where(value[1:] > value[0] - DEEP, value[1:] - source.log_density(points), -np.inf)
+    return float(np.exp(np.clip(np.nanmax(log_ratio) - found.log_evidence, -50.0, 50.0)))

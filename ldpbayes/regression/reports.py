@@ -130,13 +130,6 @@ class Entries:
         """The part of the log-likelihood that does not depend on p."""
         return float(self.weight @ self.log_constants[self.row])
 
-    @cached_property
-    def together(self) -> int:
-        """How many probabilities of reports may be multiplied before their logarithm is taken."""
-        used = self.table[np.unique(self.row)]
-        low = used.min()
-        return 1 if low <= 0 else int(np.clip(600 / max(-np.log(low), 1e-9), 1, 64))
-
     def per_cell(self, values: np.ndarray) -> np.ndarray:
         """Return the sums over the entries of each cell of an (e, …) array, shape (cells, …)."""
         out = np.zeros((self.n_cells, *values.shape[1:]))

@@ -15,8 +15,10 @@ from ldpbayes.regression.target import Target
 PILOT, ROUNDS = 240, 3
 #: Where log σ starts: the mode of a small sd between groups lies far from its mass.
 FIRST_SCALE = -1.0
-#: Runs go on, to at most so many, until the worst unknown is worth so many draws, or a quarter of those asked for.
-MOST_RUNS, ENOUGH = 8, 1000
+#: Runs go on until the worst unknown is worth so many draws and interval ends have errors below so many posterior sd …
+ENOUGH, AIMED = 1000, 0.05
+#: … up to so many runs, or more where all evaluate at most so many entries of the likelihood, and have so many draws.
+LEAST_RUNS, CHEAP, MOST_DRAWN = 4, 2e7, 2**17
 #: Curvatures below this share of the prior's count as this; step of the differences of the gradient.
 LEAST, DIFFERENCE = 0.05, 1e-4
 #: At most this share of an effect counts as decided by the reports.
@@ -27,12 +29,19 @@ SHORT, TUNE, ACCEPTANCE = 200, 300, (0.85, 0.99)
 
 
 def sample(
-    target: Target, mode: np.ndarray, draws: int, chains: int, rng: np.random.Generator, watch: Watch, method: str = "auto"
+    target: Target,
+    mode: np.ndarray,
+    draws: int,
+    chains: int,
+    rng: np.random.Generator,
+    watch: Watch,
+    method: str = "auto",
+    prob: float = 0.95,
 ):
     """Return (unknowns (chains, draws, u), statistics by ArviZ's names, name of the sampler, what is wrong or "").
 
-    Chains that are short of effective draws go on, and every second, fourth or eighth draw is kept then. An interruption
-    leaves fewer draws.
+    Chains that are short of effective draws, or whose interval ends are uncertain, go on: there are a multiple of the draws
+    asked for. An interruption leaves fewer.
 
     Parameters
     ----------
@@ -44,6 +53,8 @@ def sample(
     watch : Watch
     method : {"auto", "hmc", "nuts"}
         ``auto`` goes on with NUTS where trajectories do not hold.
+    prob : float
+        Of the intervals.
     """
     centre = mode.copy()
     for place, _ in target.prior.places:
@@ -64,35 +75,51 @@ def sample(
             (u, stats), trouble = hmc.sampled(density.pair, start, steps, draws, rng, watch)
             return density.of(u), stats, trouble
 
-        found, stats, trouble = _going_on(more, watch)
+        found, stats, trouble = _going_on(more, target, prob, watch)
         if not trouble or method == "hmc":
             return found, stats, "hmc", trouble
-    return *_by_nuts(density, z, draws, chains, rng, watch), "nuts", ""
+    return *_by_nuts(density, z, draws, chains, prob, rng, watch), "nuts", ""
 
 
-def _going_on(more, watch):
-    """Return (draws, statistics, trouble) of as many runs as make the worst unknown worth enough draws, thinned to one."""
-    runs = []
-    for times in (1, 2, 4, MOST_RUNS):
-        while len(runs) < times:
-            z, stats, trouble = more()
-            if trouble or watch.interrupted:
-                return (*_thinned(runs or [(z, stats)]), trouble)
+def _going_on(more, target, prob, watch):
+    """Return (draws, statistics, trouble) of as many runs as interval ends and effective draws ask for: 1, 2, 4, …"""
+    runs, wanted = [], 1
+    entries = target.entries.cell.size * target.entries.n_categories
+    while True:
+        z, stats, trouble = more()
+        if not (trouble or watch.interrupted) or not runs:
             runs.append((z, stats))
-        z, stats = _thinned(runs)
-        if z.shape[1] < 4 or chain_health(z)[1] > min(ENOUGH, z.shape[0] * z.shape[1] / 4):
-            break
-    return z, stats, ""
+        stop = bool(trouble) or watch.interrupted
+        if len(runs) < wanted and not stop:
+            continue
+        size = z.size / z.shape[-1]
+        most = max(LEAST_RUNS, min(int(CHEAP / (entries * size)), int(MOST_DRAWN / size)))
+        z = np.concatenate([z for z, _ in runs], axis=1)
+        good = z.shape[1] < 4 or (chain_health(z)[1] > ENOUGH and end_errors(target.prior, z, prob).max() < AIMED)
+        wanted *= 2
+        if stop or good or wanted > most:
+            return z, {name: np.concatenate([held[name] for _, held in runs], axis=1) for name in runs[0][1]}, trouble
 
 
-def _thinned(runs):
-    """Return (draws, statistics) of runs one after the other: every so many of them."""
-    step = len(runs)
-    stats = {name: np.concatenate([held[name] for _, held in runs], axis=1)[:, step - 1 :: step] for name in runs[0][1]}
-    return np.concatenate([z for z, _ in runs], axis=1)[:, step - 1 :: step], stats
+def end_errors(prior, z: np.ndarray, prob: float) -> np.ndarray:
+    """Return the errors of the interval ends of the coefficients by chains, in posterior sd.
+
+    Parameters
+    ----------
+    prior : Regression
+    z : (chains, draws, u) array
+    prob : float
+        Of the intervals.
+    """
+    from arviz_stats.base import array_stats
+
+    values = prior.coefficients(z.reshape(-1, z.shape[-1])).reshape(*z.shape[:2], -1)
+    values = np.moveaxis(values[..., np.ptp(values, axis=(0, 1)) > 0], -1, 0)
+    errors = [array_stats.mcse(values, method="quantile", prob=p) for p in ((1 - prob) / 2, (1 + prob) / 2)]
+    return np.concatenate(errors) / np.tile(values.std(axis=(1, 2)), 2)
 
 
-def _by_nuts(density, start, draws, chains, rng, watch):
+def _by_nuts(density, start, draws, chains, prob, rng, watch):
     """Return (unknowns, statistics) of the No-U-Turn sampler."""
 
     def run(acceptance, **settings):
@@ -105,7 +132,7 @@ def _by_nuts(density, start, draws, chains, rng, watch):
     density = Bent.about(density.target, start)
     for acceptance in ACCEPTANCE:
         more = partial(run, acceptance, draws=draws, chains=chains, watch=watch)
-        z, stats, _ = _going_on(more, watch)
+        z, stats, _ = _going_on(more, density.target, prob, watch)
         if not stats["diverging"].any() or watch.interrupted:
             break
     return z, stats
@@ -135,20 +162,17 @@ class Bent:
         from ldpbayes.regression import _kernels
 
         self.target, self.at, self.precision, self._kernels = target, at, precision, _kernels
-        prior, e = target.prior, target.entries
+        prior = target.prior
         free, size = prior.n_categories - 1, at.size
         self.spans = [
             (place, slice(start, start + len(effect.levels) * free))
             for effect, (place, start) in zip(prior.effects, prior.places, strict=True)
         ]
-        cell, index = np.nonzero(target.columns)
-        starts = np.searchsorted(cell, np.arange(e.n_cells + 1))
-        reports = prior.basis, starts, index, target.columns[cell, index], e.starts, e.row, e.weight, e.table, e.sizes
         spans = np.array([(place, span.start, span.stop) for place, span in self.spans], dtype=np.int64).reshape(-1, 3)
         scales = np.array([effect.scale for effect in prior.effects], dtype=float)
         room = (size,), *((target.columns.shape[1], free),) * 2
         self._around = at, precision, *np.ascontiguousarray(spans.T), scales, prior.design.shape[1] * free
-        self._around += tuple(np.ascontiguousarray(part) for part in reports)
+        self._around += prior.basis, *target.arrays
         self._room = tuple(np.empty(shape) for shape in room)
         self.centre = at.copy()
         for _, span in self.spans:

@@ -9,14 +9,12 @@ from scipy.special import softmax
 from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.reports import Entries
 
-#: Numbers that a block of cells × draws may hold, so that it stays in the processor's cache.
-CACHED = 2**17
+#: Draws between two looks at whether to stop, and evaluations (cells × draws × categories) beyond which progress is shown.
+TOGETHER, WATCHED = 512, 5e8
 #: Cells or entries whose gradient or Hessian is computed together.
 BLOCK = 2**14
 #: A cell with at least this many distinct reports has them multiplied as a matrix.
 MANY = 8
-#: Log odds are cut here: e^345 and its square are still finite.
-LARGEST = 345.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +39,14 @@ class Target:
         """All columns that have coefficients, those of groups too, shape (cells, K)."""
         parts = [effect.matrix / np.sqrt(2) for effect in self.prior.effects]
         return np.hstack([self.prior.columns, *parts]) if parts else self.prior.columns
+
+    @cached_property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """What compiled functions read: where each cell's columns other than zero begin, these and their values; entries."""
+        e = self.entries
+        cell, index = np.nonzero(self.columns)
+        sparse = np.searchsorted(cell, np.arange(e.n_cells + 1)), index, self.columns[cell, index]
+        return tuple(np.ascontiguousarray(part) for part in (*sparse, e.starts, e.row, e.weight, e.table, e.sizes))
 
     def stacked(self, z: np.ndarray) -> np.ndarray:
         """Return the coefficients of the columns in the basis V, shape (…, K, a − 1)."""
@@ -144,9 +150,9 @@ class Target:
     def gradients(self, z: np.ndarray) -> np.ndarray:
         """Return the gradients of the log-density at many z, shape (S, n_unknowns)."""
         prior, free = self.prior, self.prior.n_categories - 1
-        slope = np.zeros((self.columns.shape[1], prior.n_categories, len(z)))
+        slope = np.zeros((prior.n_categories, self.columns.shape[1], len(z)))
         self.likelihoods(z, tallies=True, slope=slope)
-        inner = np.einsum("kxs,xj->skj", slope, prior.basis)
+        inner = np.einsum("xks,xj->skj", slope, prior.basis)
         stacked, k = self.stacked(z), prior.design.shape[1]
         found = np.empty((len(z), prior.n_unknowns))
         found[:, : k * free] = inner[:, :k].reshape(len(z), -1)
@@ -169,26 +175,31 @@ class Target:
         z : (S, n_unknowns) array
         tallies : bool
             Whether to add up E[T | z, reports] = Σ_e w_e q_e, shape (S, a).
-        slope : (K, a, S) array, optional
+        slope : (a, K, S) array, optional
             With ``tallies``: what the gradients in the coefficients of the columns are added to.
+        watch : Watch, optional
         """
-        e, prior = self.entries, self.prior
-        size, a = len(z), prior.n_categories
-        coefficients = np.moveaxis(self.stacked(z) @ prior.basis.T, 0, -1)  # (K, a, S)
-        coefficients = np.ascontiguousarray(np.moveaxis(coefficients, 1, 0))
-        if a == 2:
-            coefficients = np.ascontiguousarray(coefficients[1:] - coefficients[:1])
-        value, shares = np.full(size, e.constant), np.zeros((size, a))
-        expected = np.zeros((size, a)) if tallies else None
-        step = max(1, CACHED // (size * (1 if a == 2 else a)))
-        blocks = range(0, e.n_cells, step)
-        if watch is not None and e.n_cells * size * a > 5e8:
-            blocks = watch.track(blocks, "Weights on all cells", len(blocks))
-        work = _two if a == 2 else _several
+        from ldpbayes.regression import _kernels
+
+        a, size = self.prior.n_categories, len(z)
+        value, shares = np.full(size, self.entries.constant), np.empty((size, a))
+        expected = np.empty((size, a)) if tallies else None
+        blocks = range(0, size, TOGETHER)
+        if watch is not None and self.columns.shape[0] * size * a > WATCHED:
+            blocks = watch.track(blocks, "Likelihood of the draws", len(blocks))
         for start in blocks:
-            cells = slice(start, min(start + step, e.n_cells))
-            inside = slice(*e.starts[[cells.start, cells.stop]])
-            work(e, self.columns[cells], coefficients, cells, inside, value, shares, expected, slope)
+            part = slice(start, min(start + TOGETHER, size))
+            many = part.stop - start
+            contrasts = self.stacked(z[part]) @ (self.prior.basis[1:] - self.prior.basis[0]).T  # (S, K, a - 1)
+            sums = np.zeros((a, many)), np.zeros((a if tallies else 0, many))
+            along = np.zeros((0, 0, 0) if slope is None else (*slope.shape[:2], many))
+            moved = np.ascontiguousarray(np.moveaxis(contrasts, 0, -1).swapaxes(0, 1))
+            _kernels.of_draws(moved, *self.arrays, value[part], *sums, along)
+            shares[part] = sums[0].T
+            if expected is not None:
+                expected[part] = sums[1].T
+            if slope is not None:
+                slope[:, :, part] += along
         return value, shares, expected
 
     def shares(self, columns: np.ndarray, z: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -214,89 +225,3 @@ def _outer_sums(part, inner):
         rows = slice(part.starts[c], part.starts[c + 1])
         out[c] = (part.weight[rows, None] * inner[rows]).T @ inner[rows]
     return out
-
-
-def _two(e, columns, coefficients, cells, inside, value, shares, expected, slope):
-    """Add a block of cells of two categories: L_e · p = (L_e0 + L_e1 x)/(1 + x) with x the odds."""
-    odds = columns @ coefficients[0]
-    np.clip(odds, -LARGEST, LARGEST, out=odds)
-    np.exp(odds, out=odds)
-    rest = odds + 1.0
-    np.reciprocal(rest, out=rest)
-    cell, w, low = e.cell[inside] - cells.start, e.weight[inside], e.table[e.row[inside]]
-    aligned = cell.size == cells.stop - cells.start and (cell == np.arange(cell.size)).all()
-    x, r = (odds, rest) if aligned else (odds[cell], rest[cell])
-    u = x * low[:, 1, None]
-    u += low[:, :1]
-    if expected is not None:
-        part = (w * low[:, 1]) @ (x / u)
-        expected[:, 1] += part
-        expected[:, 0] += w.sum() - part
-    if slope is not None:
-        one = columns[cell].T @ ((w * low[:, 1])[:, None] * (x / u))
-        one -= (columns * e.sizes[cells][:, None]).T @ (odds * rest)
-        slope[:, 1] += one
-        slope[:, 0] -= one
-    u *= r
-    _add_logs(value, u, w, e.together)
-    odds *= rest
-    one = e.sizes[cells] @ odds
-    shares[:, 1] += one
-    shares[:, 0] += e.sizes[cells].sum() - one
-
-
-def _several(e, columns, coefficients, cells, inside, value, shares, expected, slope):
-    """Add a block of cells of any number of categories."""
-    a = len(coefficients)
-    share = np.empty((a, columns.shape[0], coefficients.shape[2]))
-    for x in range(a):
-        np.matmul(columns, coefficients[x], out=share[x])
-    share -= share.max(axis=0)
-    np.exp(share, out=share)
-    share /= share.sum(axis=0)
-    sizes = e.sizes[cells]
-    for x in range(a):
-        shares[:, x] += sizes @ share[x]
-        if slope is not None:
-            slope[:, x] -= (columns * sizes[:, None]).T @ share[x]
-    starts = e.starts[cells.start : cells.stop + 1]
-    if (starts[-1] - starts[0]) < MANY * (cells.stop - cells.start):
-        cell, w, table = e.cell[inside] - cells.start, e.weight[inside], e.table[e.row[inside]]
-        u = table[:, 0, None] * share[0][cell]
-        for x in range(1, a):
-            u += table[:, x, None] * share[x][cell]
-        if expected is not None:
-            for x in range(a):
-                true = (w * table[:, x])[:, None] * (share[x][cell] / u)
-                expected[:, x] += true.sum(axis=0)
-                if slope is not None:
-                    slope[:, x] += columns[cell].T @ true
-        _add_logs(value, u, w, e.together)
-        return
-    for c in range(cells.stop - cells.start):
-        rows = slice(starts[c], starts[c + 1])
-        p, w = np.ascontiguousarray(share[:, c]), e.weight[rows]
-        for begin in range(rows.start, rows.stop, 64):
-            some = slice(begin, min(begin + 64, rows.stop))
-            table, w = e.table[e.row[some]], e.weight[some]
-            u = table @ p
-            if expected is not None:
-                true = p * (table.T @ (w[:, None] / u))
-                expected += true.T
-                if slope is not None:
-                    slope += columns[c][:, None, None] * true
-            _add_logs(value, u, w, e.together)
-
-
-def _add_logs(value, u, weight, together):
-    """Add Σ_e weight_e log u_e to value; probabilities of weight one are multiplied first. u is overwritten."""
-    with np.errstate(divide="ignore"):
-        if together == 1 or not (weight == 1).any():
-            value += weight @ np.log(u, out=u)
-            return
-        single = weight == 1
-        if not single.all():
-            value += weight[~single] @ np.log(u[~single])
-            u = u[single]
-        for start in range(0, len(u), together):
-            value += np.log(np.multiply.reduce(u[start : start + together], axis=0))

@@ -17,6 +17,9 @@ from ldpbayes.regression.fitting import Model
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.reports import read_reports
 
+# Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
+pytestmark = pytest.mark.filterwarnings("ignore:The prior decides on")
+
 DIE = forced_response(2 / 3, (1, 1))
 
 

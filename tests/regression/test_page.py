@@ -10,6 +10,9 @@ from commands import run
 import ldpbayes as lb
 from ldpbayes import pages, plots
 
+# Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
+pytestmark = pytest.mark.filterwarnings("ignore:The prior decides on")
+
 FORMULA = "connected ~ female + married + age_group"
 
 
