@@ -417,7 +417,6 @@ def _about_the_mode(model, found, run, rng, watch):
     named = {"distribution": drawn.shares / drawn.shares.sum(axis=1, keepdims=True)}
     named |= {name: values for name, (_, values) in model.prior.variables(drawn.z).items()}
     known = {name: drawn.known(values) for name, values in named.items()}
-    known = {name: {k: v for k, v in part.items() if not k.endswith("_error")} for name, part in known.items()}
     worth = min(float(np.min(part["ess_bulk"], where=part["mcse"] > 0, initial=np.inf)) for part in known.values())
     facts = {
         "effective_draws": min(worth, drawn.effective),
