@@ -3,11 +3,8 @@
 import math
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from ldpbayes.compiling import compiled
+from ldpbayes.compiling import compiled, reinterpreted
 
 #: A report with a smaller probability has it computed in logarithms: a category that the channel rules out has a zero in
 #: its row, and the others may have shares beyond the range of floats.
@@ -183,24 +180,7 @@ def rotated(u, v, force, angle, steps, out, *known):
     return value
 
 
-@intrinsic
-def _bits(typingctx, x):
-    """Return the bits of a float as an integer."""
-
-    def generate(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
-
-
-@intrinsic
-def _float(typingctx, x):
-    """Return the float with these bits."""
-
-    def generate(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
+_bits, _float = reinterpreted()
 
 
 @compiled(nogil=True, fastmath={"contract"})

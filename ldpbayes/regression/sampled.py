@@ -7,7 +7,7 @@ import numpy as np
 
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.chains import sample_density
-from ldpbayes.posteriors.diagnostics import chain_health
+from ldpbayes.posteriors.diagnostics import chain_health, entries_of_chains
 from ldpbayes.posteriors.joint import hmc
 from ldpbayes.regression.target import Target
 
@@ -111,12 +111,9 @@ def end_errors(prior, z: np.ndarray, prob: float) -> np.ndarray:
     prob : float
         Of the intervals.
     """
-    from arviz_stats.base import array_stats
-
     values = prior.coefficients(z.reshape(-1, z.shape[-1])).reshape(*z.shape[:2], -1)
-    values = np.moveaxis(values[..., np.ptp(values, axis=(0, 1)) > 0], -1, 0)
-    errors = [array_stats.mcse(values, method="quantile", prob=p) for p in ((1 - prob) / 2, (1 + prob) / 2)]
-    return np.concatenate(errors) / np.tile(values.std(axis=(1, 2)), 2)
+    found = entries_of_chains(values[..., np.ptp(values, axis=(0, 1)) > 0], prob)
+    return np.concatenate([found[name] / found["sd"] for name in ("lower_error", "upper_error")])
 
 
 def _by_nuts(density, start, draws, chains, prob, rng, watch):
