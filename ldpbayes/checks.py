@@ -386,7 +386,7 @@ def mapping(value: object, name: str, rule: str = "a mapping from names to value
     return dict(value)
 
 
-def instance[T](value: object, name: str, cls: type[T] | tuple[type[T], ...], words: str) -> T:
+def instance[T](value: Any, name: str, cls: type[T] | tuple[type[T], ...] | Any, words: str) -> T:
     """Return the value if it is of the class, or of one of them.
 
     Parameters
@@ -635,7 +635,7 @@ def array_of(value: ArrayLike, name: str, rule: str) -> NDArray:
         raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.") from err
 
 
-def _as_floats(array, name, rule):
+def _as_floats(array: NDArray, name: str, rule: str) -> NDArray[np.float64]:
     """Return an array of numbers as float64; texts, dates, booleans and complex numbers are none, missing ones neither."""
     if array.dtype.kind in "iuf":
         return array.astype(float)

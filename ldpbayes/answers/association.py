@@ -296,8 +296,12 @@ def independence(tree: xr.DataTree, first: str | None = None, second: str | None
     if math.isfinite(log_factor):
         why = ""
     probability = 1 / (1 + math.exp(min(-log_factor, 700.0)))  # nan stays nan
-    numbers = {"log_bayes_factor": float(log_factor), "error": float(error), "probability": float(probability)}
-    return Independence(**numbers, reason=why or ("" if math.isfinite(log_factor) else NOT_STATED))
+    return Independence(
+        log_bayes_factor=float(log_factor),
+        error=float(error),
+        probability=float(probability),
+        reason=why or ("" if math.isfinite(log_factor) else NOT_STATED),
+    )
 
 
 def pairs_of(tree: xr.DataTree) -> list[tuple[str, str]]:

@@ -98,9 +98,9 @@ def _weighted(tree: xr.DataTree, prior: Any, ci_prob: float) -> list[np.ndarray]
     if "alpha" not in tree["posterior"] or not {"median", "sd"} <= set(known):
         return None
     median, sd = float(known["median"]), float(known["sd"])
-    p = tree["posterior"]["distribution"].values
+    p = np.asarray(tree["posterior"]["distribution"])
     p = p.reshape(-1, p.shape[-1])
-    t = np.log(tree["posterior"]["alpha"].values.ravel() / median) / sd
+    t = np.log(np.ravel(tree["posterior"]["alpha"]) / median) / sd
     levels = np.array([(1 - ci_prob) / 2, (1 + ci_prob) / 2])
     order = np.argsort(p, axis=0)
     ranked = np.take_along_axis(p, order, axis=0)

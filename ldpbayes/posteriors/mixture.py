@@ -162,7 +162,8 @@ def mixture_moments(problem, mixture, server) -> MixtureMoments:
         middle = np.exp(nodes.weights @ np.log([prior.concentrations() for prior in nodes.priors]))
         _, found = checked_expansion(problem.likelihood, middle)
         facts, text = facts | found.facts(), f" {found.sentence}"
-    known = mixed_moments(nodes, *server.moments(nodes.priors), problem.n_users)
+    means, variances = server.moments(nodes.priors)
+    known = mixed_moments(nodes, means, variances, problem.n_users)
     kind = "Exact" if server.exact else "Expansions, of second order in the saddle point,"
     return MixtureMoments(
         known["distribution_mean"],

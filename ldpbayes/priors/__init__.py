@@ -102,7 +102,7 @@ def prior_for(prior, collection) -> AbstractPrior:
     if not isinstance(collection, Collection | Summarized):
         raise ArgumentError(f"collection must be a Collection, got {type(collection).__name__}.")
     n_laws, size = collection.n_laws, collection.n_categories
-    if not n_laws:
+    if not n_laws or isinstance(collection, Summarized):
         return as_prior(prior, size)
     if isinstance(prior, AbstractPrior):
         prior = prior.beside(n_laws) or prior

@@ -207,8 +207,8 @@ class Concentration(AbstractMixture):
         refined = _refined(exact, good, (places[order], values[order]))
         if refined is not exact:
             places, values = np.concatenate([places, refined.t]), np.concatenate([values, refined.log_evidences])
-            places, first = np.unique(places, return_index=True)
-            return refined.nodes(self, (places, values[first]))
+            places, at = np.unique(places, return_index=True)
+            return refined.nodes(self, (places, values[at]))
         return exact.nodes(self, (places[order], values[order]))
 
     def _moments(self, nodes):

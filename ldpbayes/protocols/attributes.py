@@ -67,6 +67,11 @@ class Attributes(AbstractProtocol):
     name: ClassVar[str] = "attributes"
     file_parameters: ClassVar[str] = "factors = [{protocol, its parameters}, …]; or epsilon, sizes, base (grr, oue or sue)"
 
+    @cached_property
+    def coded(self) -> tuple["Coded", ...]:
+        """The reports of every attribute as codes."""
+        return tuple(Coded(factor) for factor in self.factors)
+
     def __post_init__(self):
         found = tuple(self.factors) if isinstance(self.factors, (list, tuple)) else ()
         if not found or not all(isinstance(factor, AbstractProtocol) for factor in found):
@@ -74,7 +79,7 @@ class Attributes(AbstractProtocol):
         if not isinstance(self.separator, str) or not self.separator:
             raise ArgumentError(f"separator must be a text, got {shown(self.separator)}.")
         object.__setattr__(self, "factors", found)
-        object.__setattr__(self, "coded", tuple(Coded(factor) for factor in found))
+        self.coded  # noqa: B018 (refuses what has no codes)
         if math.prod(self.sizes) > MAX_CELLS:
             raise InfeasibleError(
                 f"The joint table has {math.prod(self.sizes):,} cells, at most {MAX_CELLS:,} are possible."
@@ -241,7 +246,8 @@ class Coded:
     """
 
     def __init__(self, protocol: AbstractProtocol):
-        self.protocol, self.bits = protocol, protocol.free_bits()
+        self.protocol: Any = protocol  # unary encodings have more methods than every protocol
+        self.bits = protocol.free_bits()
         if self.bits is None:
             listed = protocol.n_outputs is not None and protocol.n_outputs <= MAX_CHANNEL_ENTRIES
             if not listed or protocol.all_reports().ndim != 1:

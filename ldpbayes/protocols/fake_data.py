@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from typing import ClassVar
 
@@ -69,12 +70,17 @@ class FakeData(AbstractProtocol):
         "epsilon or attribute_epsilon; sizes, base (grr, oue or sue), fake (uniform, zeros or random)"
     )
 
+    @cached_property
+    def coded(self) -> tuple[Coded, ...]:
+        """The reports of every attribute as codes."""
+        return tuple(Coded(BASES[self.base](size, self.epsilon)) for size in self.sizes)
+
     def __post_init__(self):
         super().__post_init__()
         object.__setattr__(self, "sizes", check_sizes(self.sizes, self.n_categories))
-        make = BASES[checks.choice(self.base, "base", tuple(BASES))]
+        checks.choice(self.base, "base", tuple(BASES))
         checks.choice(self.fake, "fake", FAKES[self.base])
-        object.__setattr__(self, "coded", tuple(Coded(make(size, self.epsilon)) for size in self.sizes))
+        self.coded  # noqa: B018 (refuses what has no codes)
 
     @classmethod
     def amplified(cls, sizes, epsilon: float, base: str, fake: str) -> "FakeData":

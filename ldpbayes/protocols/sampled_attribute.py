@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -68,11 +69,16 @@ class SampledAttribute(AbstractProtocol):
     name: ClassVar[str] = "smp"
     report_fields: ClassVar[tuple[str, ...]] = ("attribute", "report")
 
+    @cached_property
+    def coded(self) -> tuple[Coded, ...]:
+        """The reports of every attribute as codes."""
+        return tuple(Coded(BASES[self.base](size, self.epsilon)) for size in self.sizes)
+
     def __post_init__(self):
         super().__post_init__()
         object.__setattr__(self, "sizes", check_sizes(self.sizes, self.n_categories))
-        make = BASES[checks.choice(self.base, "base", tuple(BASES))]
-        object.__setattr__(self, "coded", tuple(Coded(make(size, self.epsilon)) for size in self.sizes))
+        checks.choice(self.base, "base", tuple(BASES))
+        self.coded  # noqa: B018 (refuses what has no codes)
 
     @property
     def attribute_epsilon(self) -> float:

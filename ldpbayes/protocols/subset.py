@@ -116,8 +116,9 @@ class SubsetSelection(AbstractProtocol):
         values = checks.values(values, self.n_categories)
         rng = checks.generator(rng)
         # Small sets grow from nothing; large ones start at a binomial size close to theirs.
-        density = self.size / self.n_categories
-        start = density if self.size > 16 and density > 1 / 16 else 0.0
+        size = int(self.size or 0)  # a number once __post_init__ has run
+        density = size / self.n_categories
+        start = density if size > 16 and density > 1 / 16 else 0.0
         out = bits.bernoulli(values.size, self.n_categories, start, rng)
         bits.assign(out, values, rng.random(values.size) < self.hit_rates[0])
         for part in bits.blocks(values.size, self.n_categories):
