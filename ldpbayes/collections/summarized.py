@@ -70,6 +70,10 @@ class Summarized:
         """Return an empty string: the protocols are not known."""
         return ""
 
+    def device(self) -> str:
+        """Return an empty string: the channels are not known."""
+        return ""
+
     def warn_if_unidentified(self) -> None:
         """Warn of nothing."""
 

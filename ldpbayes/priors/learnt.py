@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 NODES, MORE, OFF = 7, 15, 2e-5
 #: … as long as its least α is above this.
 SMALLEST = 0.01
+#: Prior sds beyond the values that were looked at in which the log-evidence goes on in a straight line.
+BEYOND = 3.0
 #: Points of the curve through all values that were looked at.
 FINE = 4001
 #: The rule is placed anew until its mean and sd move by less than this share of the sd …
@@ -289,8 +291,9 @@ def _through(places, log_evidences):
     """Return (t, log-density of t up to a constant) on a fine grid, by the spline through known log-evidences."""
     from scipy.interpolate import CubicSpline
 
-    t = np.linspace(places[0], places[-1], FINE)
-    return t, CubicSpline(places, log_evidences)(t) - 0.5 * t**2
+    t = np.linspace(places[0] - BEYOND, places[-1] + BEYOND, FINE)
+    inside, curve = np.clip(t, places[0], places[-1]), CubicSpline(places, log_evidences)
+    return t, curve(inside) + curve(inside, 1) * (t - inside) - 0.5 * t**2
 
 
 def _refined(rule, curve, seen):
