@@ -88,7 +88,11 @@ class AbstractJoint(abc.ABC):
         data: dict[str, tuple] = {"distribution": (("chain", "draw", "cell", "category"), sample.distribution)}
         for name, (dims, values) in sample.variables.items():
             data[name] = (("chain", "draw", *dims), values, {"of": "prior"})
-        trace = {"posterior": xr.Dataset(data, {name: list(labels) for name, labels in prior.coords().items()})}
+        # A prior names categories and cells by position; the data have their labels.
+        named = {"category": list(cells.categories), "cell": list(cells.labels)}
+        used = {dim for dims, *_ in data.values() for dim in dims}
+        coords = {name: list(labels) for name, labels in (dict(prior.coords()) | named).items() if name in used}
+        trace = {"posterior": xr.Dataset(data, coords)}
         if sample.stats:
             trace["sample_stats"] = xr.Dataset({name: (("chain", "draw"), values) for name, values in sample.stats.items()})
         facts = {
