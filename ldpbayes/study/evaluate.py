@@ -3,12 +3,13 @@
 import functools
 import math
 import pathlib
+from typing import Any
 
 import numpy as np
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.collections.noncompliance import named
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_sub, project_to_simplex, truncate_and_renormalize
@@ -146,11 +147,17 @@ def learnt_moments(collection, rng):
     collection : Collection
     rng : numpy.random.Generator
     """
+    mixture: Mixture = Mixture()
     try:
-        found = Mixture().moments(collection, "learnt")
+        found = mixture.moments(collection, "learnt")
         return found.mean, found.variance, found.frequency_mean
     except InfeasibleError:
-        tree = fit(collection, "learnt", estimates=False, random_seed=int(rng.integers(2**31)))
+        pass
+    tree: Any
+    try:
+        tree = mixture.posterior(collection, "learnt", random_seed=int(rng.integers(2**31)))
+    except ConvergenceError as err:  # few of the weighted draws count: a noisy mean instead of an hour of chains
+        tree = err.result
     one, users = (tree["summary"].sel(target=target) for target in ("distribution", "frequency"))
     return one["mean"].values, one["sd"].values ** 2, users["mean"].values
 
