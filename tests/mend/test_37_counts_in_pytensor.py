@@ -73,9 +73,9 @@ def test_nuts_takes_more_reports_than_int32_counts():
     data = lb.Collection(CATEGORIES, [lb.Tally(lb.GRR(3, 1.0), [0, 1, 2], counts)])
     tree = lb.fit(data, "flat", "nuts", random_seed=1)
     exact = lb.fit(data, "flat", draws=0, random_seed=1)
-    mean, sd = (exact["summary"][key].sel(quantity="P") for key in ("mean", "sd"))
-    assert (abs(tree["summary"]["mean"].sel(quantity="P") - mean) < 0.5 * sd).all()
-    assert tree["summary"]["sd"].sel(quantity="P").values == pytest.approx(sd.values, rel=0.35)
+    mean, sd = (exact["summary"][key].sel(target="distribution") for key in ("mean", "sd"))
+    assert (abs(tree["summary"]["mean"].sel(target="distribution") - mean) < 0.5 * sd).all()
+    assert tree["summary"]["sd"].sel(target="distribution").values == pytest.approx(sd.values, rel=0.35)
 
 
 def test_gradients_in_float32():
