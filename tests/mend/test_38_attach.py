@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import ldpbayes as lb
-from ldpbayes.result import attach
+from ldpbayes.result import add_log_likelihood, attach
 
 RNG = np.random.default_rng(38)
 CATEGORIES = ["a", "b", "c"]
@@ -70,3 +70,23 @@ def test_a_variable_named_as_one_of_the_results_is_refused():
     name = "frequency"
     with pytest.raises(lb.LDPBayesError, match="rename it"):
         attach(trace(**{name: (("chain", "draw", "term"), np.zeros((4, 500, 2)))}), survey(), random_seed=1)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("by", [None, "report", "cell"])
+def test_no_pit_is_drawn_of_predicted_counts_which_have_no_likelihood_each(by):
+    given, data = trace(), survey()
+    if by is not None:
+        data = lb.Cells({region: survey() for region in "uvw"})
+        p = RNG.dirichlet([60, 30, 10], size=(4, 500, 3))
+        drawn = RNG.multinomial(1000, [0.5, 0.3, 0.2], size=(4, 500, 3))
+        groups = {
+            "posterior": {"p": (("chain", "draw", "cell", "category"), p)},
+            "posterior_predictive": {"reports": (("chain", "draw", "cell", "reports_report"), drawn)},
+            "observed_data": {"reports": (("cell", "reports_report"), drawn[0, 0])},
+        }
+        given = xr.DataTree.from_dict({name: xr.Dataset(of) for name, of in groups.items()})
+    tree = attach(given, data, random_seed=1, log_likelihood=False)
+    add_log_likelihood(tree, data, by=by)
+    with pytest.raises((ValueError, IndexError)):
+        arviz_plots.plot_loo_pit(tree, var_names=["reports"], backend="none")
