@@ -254,7 +254,7 @@ def _report_probabilities(name, p, rows):
     if form is None:
         return pt.dot(model_data(f"{name}_channel", scale[:, None] * rows.dense()), p)
     base, slope = model_data(f"{name}_base", scale * form.base), model_data(f"{name}_slope", scale * form.slope)
-    return base + slope * p[model_data(f"{name}_index", form.index)]
+    return base + slope * _looked_at(name, p, form.index, rows.n_categories)
 
 
 def _observe_reports(name, p, tally, support):
@@ -440,7 +440,12 @@ def _shared_probabilities(name, p, rows):
     if form is None:
         return pt.dot(p, model_data(f"{name}_channel", (scale[:, None] * rows.dense()).T.copy()))
     base, slope = model_data(f"{name}_base", scale * form.base), model_data(f"{name}_slope", scale * form.slope)
-    return base + slope * p[:, model_data(f"{name}_index", form.index)]
+    return base + slope * _looked_at(name, p, form.index, rows.n_categories)
+
+
+def _looked_at(name, p, index, n_categories):
+    """Return the entries of p that reports single out; p itself where they do so in order (GRR), which compiles to less."""
+    return p if np.array_equal(index, np.arange(n_categories)) else p[..., model_data(f"{name}_index", index)]
 
 
 def _stacked_probabilities(name, p, rows, which):
