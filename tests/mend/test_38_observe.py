@@ -1,4 +1,4 @@
-"""observe() adds no more to compile and to evaluate than the same model written by hand."""
+"""observe() of a GRR survey has no more nodes to evaluate than the model written by hand; of cells, four more at most."""
 
 import numpy as np
 import pymc as pm
