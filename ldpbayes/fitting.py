@@ -358,8 +358,8 @@ def fit(
     random_seed, ci_prob = seed(random_seed), level(ci_prob)
     draws = None if draws is None else checks.integer(draws, "draws", minimum=0)
     chains = None if chains is None else checks.integer(chains, "chains", minimum=1)
-    if not isinstance(method, AbstractPosterior):
-        checks.text(method, "method", empty=False)
+    if not isinstance(method, (AbstractPosterior, str)):
+        raise ArgumentError(f"method must be a name or a posterior method such as Exact(), got {method!r}.")
     progressbar, estimates = checks.flag(progressbar, "progressbar"), checks.flag(estimates, "estimates")
     exclude = _names(exclude)
     if isinstance(collection, (str, os.PathLike)):
@@ -417,8 +417,6 @@ def fit(
     else:
         if isinstance(method, str):
             method = make_method(method, **settings)
-        elif not isinstance(method, AbstractPosterior):
-            raise ArgumentError(f"method must be a name or a posterior method such as Exact(), got {method!r}.")
         elif draws is not None or chains is not None:
             raise ArgumentError("draws and chains must be set on the method object; fit takes them for names only.")
         if _names(exclude):

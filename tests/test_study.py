@@ -274,7 +274,7 @@ def test_bad_names(arguments, message):
 
 
 def test_bad_numbers(tmp_path):
-    with pytest.raises(ArgumentError, match="replications must be an integer >= 2, got 1"):
+    with pytest.raises(ArgumentError, match="replications must be an integer >= 2 and <= 100000, got 1"):
         run_study(NOTED, replications=1)
     with pytest.raises(ArgumentError, match="random_seed must be"):
         run_study(NOTED, random_seed=-1)

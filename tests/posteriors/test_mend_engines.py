@@ -194,7 +194,7 @@ def test_mend_14_extreme_priors_are_served(prior, n):
 @pytest.mark.parametrize("prior", [1e-300, 1e-100, 1e-20, 1e13, 1e300])
 def test_mend_14_priors_beyond_are_refused_in_a_sentence(prior):
     for method in ("auto", "exact", "quadrature", "tally_states", "surrogate", "augmentation", "pair_slice"):
-        with pytest.raises(ArgumentError, match="prior must have concentrations between 1e-09 and 1e"):
+        with pytest.raises(ArgumentError, match=r"prior must (have concentrations between 1e-09|be from 1e-150)"):
             fit(WARNER, prior, method=method)
 
 
@@ -217,7 +217,10 @@ def test_mend_29_the_reason_of_a_rejection_is_kept_when_nothing_is_left():
 
 
 def test_mend_32_one_fit_looks_once():
-    """The prior, the separable form and identifiability are worked out once each in a default fit of a GRR collection."""
+    """The prior, the separable form and identifiability are worked out once each in a default fit of a GRR collection.
+
+    The fits under half and double the prior's weight, which say who decides, work out theirs.
+    """
     watched = {"as_prior", "find_separable", "identifiability", "unidentified"}
     seen = Counter()
 
@@ -232,7 +235,8 @@ def test_mend_32_one_fit_looks_once():
         fit(collected(GRR(3, 1.0), 100), random_seed=1, draws=10)
     finally:
         sys.setprofile(None)
-    assert dict(seen) == dict.fromkeys(watched, 1)
+    assert seen["find_separable"] == seen["unidentified"] == 1
+    assert seen["as_prior"] == seen["identifiability"] <= 3
 
 
 def test_mend_32_nothing_is_prepared_twice_at_a_hand_over_and_mend_29_its_sentences_start_in_upper_case(monkeypatch):
