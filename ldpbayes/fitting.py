@@ -402,7 +402,7 @@ def fit(
         if _by_rule(prior):
             rule = _rule_for(collection.n_categories, collection.n_laws, collection.survey is not None, method)
             prior, why = rule.prior, rule.sentence
-        tree = fit_one(Problem.of(collection, prior), run, {"draws": draws, "chains": chains}, method)
+        tree = fit_one(Problem.of(collection, prior), run, {"draws": draws, "chains": chains}, str(method))  # a name
         if collection.derived:
             tree.attrs["reason"] += " Derived quantities need draws and are left out."
         return _with_reason(tree, why, collection)
