@@ -139,7 +139,6 @@ def _coefficient_table(tree, top):
     draws = tree["posterior"]["coefficients"]
     categories = [str(name) for name in summary["category"].values if str(name) != reference]
     level, several = f"{summary.attrs['ci_prob'] * 100:g} % interval", len(categories) > 1
-    tail = (1 - summary.attrs["ci_prob"]) / 2
     columns = [
         Column("term", "term", "text"),
         *([Column("category", "category", "text")] if several else []),
@@ -160,7 +159,7 @@ def _coefficient_table(tree, top):
             at = {"term": term, "category": category}
             mean, sd, low, high = (float(summary[f"coefficients_{key}"].sel(at)) for key in ("mean", "sd", "lower", "upper"))
             values = draws.sel(at).values.ravel()
-            lower, middle, upper = np.exp(np.quantile(values, [tail, 0.5, 1 - tail]))
+            middle, lower, upper = np.exp([np.median(values), low, high])
             label = [category] if several else []
             rows.append((term, *label, mean, sd, (low, high), middle, (lower, upper), float((values > 0).mean())))
     note = f"The first {len(rows):,} of {total:,} coefficients are shown." if len(rows) < total else ""
