@@ -41,7 +41,7 @@ def test_json_has_everything(capsys):
     assert status == 0 and err == ""
     assert found["method"] == "exact" and found["categories"] == ["no", "yes"] and found["random_seed"] == 1
     for target in ("distribution", "frequency"):
-        assert set(found[target]) == {"mean", "sd", "lower", "upper", "mcse"}
+        assert set(found[target]) == {"mean", "sd", "lower", "upper", "lower_error", "upper_error", "mcse"}
         assert sum(found[target]["mean"]) == pytest.approx(1)
     assert found["distribution"]["mean"][1] == pytest.approx(0.26211, abs=5e-6)
     assert found["mle"][1] == pytest.approx(0.26191, abs=5e-6)

@@ -29,7 +29,7 @@ RESERVED = frozenset(
     "prior_decides narrow_share decides_note fitness fitness_flagged fitness_p design_effect noncompliance_sd "
     "compliance_statistic compliance_p bayes_factors log_bayes_factor_noncompliance log_bayes_factor_flat "
     "log_bayes_factor_learnt log_bayes_factor_smooth log_bayes_factor_own frequency_lower frequency_upper level "
-    "distribution_quantile support_count rate_of_value rate_of_others".split()
+    "distribution_quantile support_count rate_of_value rate_of_others lower_error upper_error thinned".split()
 )
 
 
