@@ -96,7 +96,7 @@ def test_rank_deficient_channel_warns_and_the_posterior_is_the_prior_there():
         ({"prior": [1.0, 1.0, 1.0]}, "one concentration per category"),
         ({"prior": 0}, "prior must be a finite number above 0"),
         ({"ci_prob": 0}, "ci_prob must be"),
-        ({"draws": -1}, "draws must be an integer >= 1"),
+        ({"draws": -1}, "draws must be an integer >= 0"),
         (
             {"draws": 0, "method": "surrogate"},
             "draws=0 goes with the methods auto, exact, mixture, summary",

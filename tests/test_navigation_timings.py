@@ -248,7 +248,7 @@ def test_files_without_anything_to_compare(tmp_path):
         ({"value": ""}, "value must be"),
         ({"value": "confidence"}, "value must be a time"),
         ({"columns": "rate"}, "columns must not name"),
-        ({"columns": [3]}, "columns must be names"),
+        ({"columns": [3]}, "columns must be the name of a column or a list of names"),
         ({"rate": 1.5}, "rate must be"),
     ],
 )
