@@ -62,7 +62,12 @@ def test_cells_fitted_together_are_compared_with_their_own_reports():
         name: (("target", "cell", "category"), values[None]) for name, values in (("lower", 0 * width), ("upper", width))
     }
     data["mean"] = data["upper"]
-    tree = xr.DataTree.from_dict({"summary": xr.Dataset(data, over, {"ci_prob": 0.95})})
+    tree = xr.DataTree.from_dict(
+        {
+            "posterior": xr.Dataset(coords={name: over[name] for name in ("cell", "category")}),
+            "summary": xr.Dataset(data, over, {"ci_prob": 0.95}),
+        }
+    )
     assert decision_of_cells(tree, cells)["decides_note"].startswith("Whether the prior decides is not stated")
     ends = {
         name: (("target", "cell", "category"), np.stack([getattr(one, name)[:1] for one in alone], 1))

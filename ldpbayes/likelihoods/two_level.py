@@ -565,8 +565,8 @@ class SupportSampler(AbstractSampler):
 
     @property
     def _is_dense(self):
-        """Whether all rows are written out together: few entries for many users."""
-        return self._rows.is_small and self._is_crowded
+        """Whether all rows are written out together: few entries for many users, or too few to load a compiler for."""
+        return self._rows.is_small and (self._is_crowded or self._rows.bits.shape[0] * self._rows.n_categories <= 512)
 
     @property
     def seconds(self):
