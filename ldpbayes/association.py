@@ -183,7 +183,7 @@ def _check_names(names):
     """Refuse names of attributes that the tables of answers use for their columns."""
     for name in names:
         if name in TAKEN:
-            raise ArgumentError(f"names of attributes must be other than {listed(TAKEN)}, got {name!r}.")
+            raise ArgumentError(f"names of attributes must be other than {listed(TAKEN)}, got {shown(name)}.")
 
 
 def _derived_names(collection, levels, separator):

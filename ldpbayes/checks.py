@@ -224,6 +224,11 @@ def users(value: object, name: str = "n") -> float:
     return number
 
 
+def users_count(value: object, name: str = "n") -> int:
+    """Return the number of users who report: an integer from 1 to MAX_COUNT."""
+    return integer(value, name, minimum=1, maximum=MAX_COUNT)
+
+
 def counts(value: ArrayLike, name: str = "counts", size: int | None = None) -> IntArray:
     """Return a one-dimensional int64 copy of non-negative whole numbers.
 

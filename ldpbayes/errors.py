@@ -93,6 +93,14 @@ class _Short(reprlib.Repr):
 _SHORT = _Short()
 
 
+def _text(value: object) -> str:
+    """Return the text of a value, or its quotation where it has none."""
+    try:
+        return str(value)
+    except Exception:
+        return shown(value)
+
+
 def _sentence(message: object) -> str:
     text = printable(str(message))
     return text if len(text) <= MAX_SENTENCE else f"{text[: MAX_SENTENCE - 500]} … {text[-480:]}"
@@ -132,8 +140,8 @@ class DataError(LDPBayesError, ValueError):
 
     def __init__(self, message: str, *, source: object = None, line: int | None = None, field: str | None = None) -> None:
         self.message, self.source, self.line, self.field = message, source, line, field
-        where = [str(source)] if source is not None else []
-        where += [f"line {line}"] if line is not None else []
+        where = [_text(source)] if source is not None else []
+        where += [f"line {_text(line)}"] if line is not None else []
         where += [f"field {shown(field)}"] if field is not None else []
         super().__init__(f"{', '.join(where)}: {message}" if where else message)
 

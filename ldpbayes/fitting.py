@@ -20,6 +20,7 @@ from ldpbayes.errors import (
     InfeasibleError,
     LDPBayesWarning,
     listed,
+    shown,
 )
 from ldpbayes.posteriors.base import (
     MAX_DRAWN,
@@ -359,7 +360,7 @@ def fit(
     draws = None if draws is None else checks.integer(draws, "draws", minimum=0)
     chains = None if chains is None else checks.integer(chains, "chains", minimum=1)
     if not isinstance(method, (AbstractPosterior, str)):
-        raise ArgumentError(f"method must be a name or a posterior method such as Exact(), got {method!r}.")
+        raise ArgumentError(f"method must be a name or a posterior method such as Exact(), got {shown(method)}.")
     progressbar, estimates = checks.flag(progressbar, "progressbar"), checks.flag(estimates, "estimates")
     exclude = _names(exclude)
     if isinstance(collection, (str, os.PathLike)):
@@ -420,7 +421,7 @@ def fit(
         elif draws is not None or chains is not None:
             raise ArgumentError("draws and chains must be set on the method object; fit takes them for names only.")
         if _names(exclude):
-            raise ArgumentError(f"exclude must be empty where the method is given, got {exclude!r}.")
+            raise ArgumentError(f"exclude must be empty where the method is given, got {shown(exclude)}.")
         if _by_rule(prior):
             rule = _rule_of(collection, method, (), settings)
             prior, why = rule.prior, rule.sentence
@@ -472,7 +473,7 @@ def _undrawn(collection, method, draws, chains, exclude):
         if method not in UNDRAWN:
             raise ArgumentError(f"draws=0 goes with the methods {listed(UNDRAWN)}; {method!r} makes draws.")
         if _names(exclude):
-            raise ArgumentError(f"exclude must be empty with draws=0, got {exclude!r}.")
+            raise ArgumentError(f"exclude must be empty with draws=0, got {shown(exclude)}.")
         if not held:
             raise InfeasibleError("Moments without draws need respondents who follow the device, and no sampling weights.")
         return True

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from ldpbayes import checks
@@ -111,8 +112,7 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
         return _observe_cells(name, p, data, dims, likelihood, prior, pilot, spread)
     if isinstance(data, Summary):
         _check_vector(p, data.n_categories)
-        labels = None if dims is None else pm.modelcontext(None).coords[dims[-1]]
-        labels = [str(x) for x in range(data.n_categories)] if labels is None else labels
+        labels = [str(x) for x in range(data.n_categories)]
         return (_observe_summaries(name, p, [data], None, labels, (None, dims and dims[-1])),)
     if not isinstance(data, Collection):
         raise ArgumentError(f"data must be a Collection, a Summary or Cells, got {_named(data)}.")
@@ -583,9 +583,7 @@ def _cell_dims(name, cells, dims):
     """Return the names of the dims of cells and of categories, with coords in the model; None: one for each variable."""
     model = pm.modelcontext(None)
     if dims is not None:
-        for dim, size in zip(dims, (len(cells), cells.n_categories), strict=True):
-            if dim not in model.coords or len(model.coords[dim]) != size:
-                raise ArgumentError(f"dims must name coords of the model with {size} entries, got {dim!r}.")
+        check_dims(dims, (len(cells), cells.n_categories))
         return dims
     for dim in ("cell", f"{name}_cell"):
         if dim not in model.coords:
@@ -607,6 +605,18 @@ def _add_coord(name, values):
     model = pm.modelcontext(None)
     if name not in model.coords:
         model.add_coord(name, list(values))
+    check_dims((name,), (len(values),))
+
+
+def check_dims(dims, sizes):
+    """Refuse dims that the model being built does not have, or has with other sizes."""
+    if len(dims) != len(sizes):
+        raise ArgumentError(f"dims must name {len(sizes)} dimensions, got {len(dims)}.")
+    lengths = pm.modelcontext(None).dim_lengths
+    for dim, size in zip(dims, sizes, strict=True):
+        length = lengths.get(dim, pt.constant(-1))
+        if (length.get_value() if isinstance(length, SharedVariable) else length.eval()) != size:
+            raise ArgumentError(f"dims must name coords of the model with {size} entries, got {shown(dim)}.")
 
 
 def _checked_dims(dims, p):

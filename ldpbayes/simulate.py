@@ -258,7 +258,7 @@ def _true_values(truth, n, n_categories, rng):
         if not counts.sum():
             raise ArgumentError("truth must hold at least one user, got only zeros.")
         return None, counts
-    n = checks.integer(n, "n", minimum=1, maximum=checks.MAX_COUNT)
+    n = checks.users_count(n)
     weights = truth.distribution if isinstance(truth, Population) else truth
     weights = checks.reals(weights, "truth", "a distribution or counts", ndim=None, finite=False)
     if np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0:

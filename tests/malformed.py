@@ -40,6 +40,7 @@ VALUES = {
     "-1": lambda m: -1,
     "0": lambda m: 0,
     "1.5": lambda m: 1.5,
+    "10**12": lambda m: 10**12,
     "2**63": lambda m: 2**63,
     "10**400": lambda m: 10**400,
     "1e300": lambda m: 1e300,
@@ -787,7 +788,7 @@ CALLS = {
     "find_study": lambda m: dict(name="risk"),
     "pivot": lambda m: dict(table=m.study, study=_tiny_study()),
     "run_full": lambda m: dict(
-        study=lb.study.full_studies()["risk"],
+        study=_tiny_full_study(),
         path=m.folder / "full.parquet",
         minutes=0.001,
         jobs=1,
@@ -848,6 +849,12 @@ def _tiny_study():
         "replications": 2,
     }
     return Study("tiny", "Tiny", "nowhere", lambda setting: [cell], lambda cell, rng: [line])
+
+
+def _tiny_full_study():
+    cell = {"protocol": "grr", "n_categories": 3, "epsilon": 1.0, "n_reports": 10, "goal": 4, "block": 2}
+    loss = {("posterior_mean", "distribution", "mse"): np.array([1.0, 2.0])}
+    return lb.study.FullStudy("tiny", "Tiny", "nowhere", lambda: [cell], lambda cell, rng: loss)
 
 
 #: Classes that the package fills in: what users do with their objects are the methods.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldpbayes import checks
 from ldpbayes.answers import base
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, shown
 
 #: Where a result of an earlier version does not know the evidence and does not say why.
 NOT_STATED = "the engine gave no evidence"
@@ -69,7 +69,7 @@ def joint_draws(
     for name in chosen:
         checks.choice(name, "attribute", tuple(known))
     if len(set(chosen)) != len(chosen) or not chosen:
-        raise ArgumentError(f"attributes must be different and at least one, got {chosen!r}.")
+        raise ArgumentError(f"attributes must be different and at least one, got {shown(chosen)}.")
     draws, _ = base.draws_of(tree, target)
     table = draws.reshape(len(draws), *(len(levels) for levels in known.values()))
     names = list(known)
@@ -287,7 +287,7 @@ def independence(tree: xr.DataTree, first: str | None = None, second: str | None
         for name in (first, second):
             checks.choice(name, "attribute", tuple(known))
         if first == second:
-            raise ArgumentError(f"attributes must be different, got {first!r} twice.")
+            raise ArgumentError(f"attributes must be different, got {shown(first)} twice.")
         found = {frozenset(pair): rest for *pair, rest in json.loads(tree.attrs.get("independence_of_pairs", "[]"))}
         if len(known) == 2:
             return independence(tree)

@@ -255,9 +255,10 @@ def comparisons(
         moved = number and len(seen) > 2
         chosen = [] if moved else [value.item() if isinstance(value, np.generic) else value for value in seen]
     else:
-        moved, chosen = False, [values] if np.ndim(values) == 0 else list(values)
+        rule = "at least two values to compare"
+        moved, chosen = False, () if isinstance(values, str) else checks.entries(values, "values", rule)
         if len(chosen) < 2:
-            raise ArgumentError(f"values must be at least two values to compare, got {shown(values)}.")
+            raise ArgumentError(f"values must be {rule}, got {shown(values)}.")
     coefficients, step = fitted.draws(len(frame) * max(len(chosen), 2))
     if moved:
         shares = [fitted.mean(frame, weight, coefficients)]
@@ -406,12 +407,7 @@ def _with(frame: Any, variable: str, value: Any, own: Any) -> Any:
             raise DataError(said)
         return frame.assign(**{variable: pd.Categorical([str(value)] * len(frame), levels, ordered=True)})
     if own.dtype.kind in "iuf":
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            raise ArgumentError(f"values must be numbers like those of {variable!r}, got {shown(value)}.") from None
-        if not np.isfinite(number):
-            raise ArgumentError(f"values must be finite, got {shown(value)}.")
+        number = float(checks.reals(value, "values", f"finite numbers like those of {variable!r}", ndim=0))
         return frame.assign(**{variable: int(number) if own.dtype.kind != "f" and number.is_integer() else number})
     if own.dtype.kind == "b":
         if not isinstance(value, (bool, np.bool_)) and (isinstance(value, str) or value not in (0, 1)):

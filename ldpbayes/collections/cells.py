@@ -185,7 +185,7 @@ class Cells(Mapping):
             Where there is no cell of that key, or a key stands twice.
         """
         if isinstance(keys, str):
-            raise ArgumentError(f"keys must be several keys, got the text {keys!r}; put it into a list.")
+            raise ArgumentError(f"keys must be several keys, got the text {shown(keys)}; put it into a list.")
         places = {key: place for place, key in enumerate(self)}
         chosen = [_key(key) for key in checks.entries(keys, "keys", "a sequence of keys of cells")]
         for key in chosen:
@@ -399,7 +399,7 @@ def _names(by: str | Sequence[str] | None, width: int) -> tuple[str, ...]:
         return ("cell",) if width == 1 else tuple(f"key_{i + 1}" for i in range(width))
     names = (by,) if isinstance(by, str) else checks.labels(by, "by", f"{width} distinct column names")
     if len(names) != width or len(set(names)) != width or not all(names):
-        raise ArgumentError(f"by must be {width} distinct column names, one per part of a key, got {by!r}.")
+        raise ArgumentError(f"by must be {width} distinct column names, one per part of a key, got {shown(by)}.")
     for name in names:
         if name in RESERVED or (name == "cell" and width > 1):
             raise ArgumentError(f"by must not contain {name!r}, a name that results use themselves; rename that column.")

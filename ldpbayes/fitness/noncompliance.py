@@ -11,7 +11,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.collections import Collection
 from ldpbayes.collections.noncompliance import EXPLANATION, compliers_only
-from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesWarning, listed
+from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesWarning, listed, shown
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximise
 from ldpbayes.fitness.nested import compliance_test, need_noncompliers
@@ -259,7 +259,7 @@ def _conclusion(of, known):
         labels = (text,) if text in known else tuple(part.strip() for part in text.split("+"))
     for label in labels:
         if label not in known:
-            raise ArgumentError(f"of must hold categories of the compliers ({listed(known)}), got {label!r}.")
+            raise ArgumentError(f"of must hold categories of the compliers ({listed(known)}), got {shown(label)}.")
     if not labels or len(set(labels)) < len(labels):
-        raise ArgumentError(f"of must hold different categories of the compliers, got {of!r}.")
+        raise ArgumentError(f"of must hold different categories of the compliers, got {shown(of)}.")
     return labels, sign, None if threshold is None else checks.probability(threshold, "threshold")

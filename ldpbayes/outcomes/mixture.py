@@ -13,7 +13,7 @@ from pytensor.tensor.random.op import RandomVariable
 from ldpbayes import checks
 from ldpbayes.compiling import give_pytensor_a_folder, model_data
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
-from ldpbayes.model import as_tensor, variable_name
+from ldpbayes.model import as_tensor, check_dims, variable_name
 from ldpbayes.outcomes.records import read_records
 from ldpbayes.protocols.base import AbstractProtocol
 
@@ -104,8 +104,7 @@ def observe_mixture(
     ['duration']
     """
     name = variable_name(name, "observe_mixture")
-    if dims is not None and not (dims := list(checks.columns(dims, "dims") or ())):
-        raise ArgumentError("dims must name at least one dimension, got none.")
+    dims = checks.columns(dims, "dims")
     rows, code, value = _likelihood(data, value, report, protocol, epsilon, rate, categories)
     value = _values(value, len(code))
     n_categories = rows.shape[1]
@@ -118,6 +117,8 @@ def observe_mixture(
     support = parts[0].owner.op.ndim_supp
     if value.ndim != 1 + support:
         raise ArgumentError(f"value must have {1 + support} dimensions for these components, got shape {value.shape}.")
+    if dims is not None:
+        check_dims(dims, value.shape)
     place = model_data(f"{name}_row", code)
     logs = model_data(f"{name}_likelihood", rows)[place]
     size = (place.shape[0],)  # a component with scalar parameters is drawn once for each record

@@ -428,4 +428,4 @@ def check_ending(path):
     """Raise an ArgumentError unless a figure can be written in the format that the path's ending names."""
     known, path = _new_figure().canvas.get_supported_filetypes(), files.as_path(path)
     if str(path).rpartition(".")[2].lower() not in known:
-        raise ArgumentError(f"plot must end in one of .{', .'.join(sorted(known))}, got {str(path)!r}.")
+        raise ArgumentError(f"plot must end in one of .{', .'.join(sorted(known))}, got {shown(str(path))}.")

@@ -9,7 +9,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, Summarized
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.priors.compliance import Compliance
 from ldpbayes.priors.dirichlet import Dirichlet
@@ -171,7 +171,7 @@ def parse_prior(text: str):
     except ValueError:
         raise ArgumentError(
             f"prior must be one of {', '.join(PRIORS)}, a concentration such as 0.5, or one concentration per category "
-            f"such as 0.5,1,2, got {text[:60]!r}."
+            f"such as 0.5,1,2, got {shown(text[:60])}."
         ) from None
     for number in found:
         checks.positive(number, "prior")

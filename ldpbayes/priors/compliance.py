@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import betaln
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.priors.dirichlet import Dirichlet
 
@@ -45,9 +45,10 @@ class Compliance(AbstractPrior):
     n_categories: int | None = None
 
     def __post_init__(self):
-        gamma = tuple(self.gamma) if isinstance(self.gamma, (tuple, list)) else ()
+        rule = "the two parameters of a Beta distribution"
+        gamma = checks.entries(self.gamma, "gamma", rule)
         if len(gamma) != 2:
-            raise ArgumentError(f"gamma must be the two parameters of a Beta distribution, got {self.gamma!r}.")
+            raise ArgumentError(f"gamma must be {rule}, got {shown(self.gamma)}.")
         object.__setattr__(self, "gamma", tuple(checks.positive(value, "gamma") for value in gamma))
         object.__setattr__(self, "n_laws", checks.integer(self.n_laws, "n_laws", minimum=1))
         if self.n_categories is not None:

@@ -1,7 +1,6 @@
 """Tables of several attributes: main effects, and interactions that are small unless the reports say otherwise."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -11,8 +10,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.errors import InfeasibleError
 from ldpbayes.priors.base import AbstractPrior
+from ldpbayes.protocols.attributes import attribute_sizes
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -69,11 +69,7 @@ class LogLinear(AbstractPrior):
     hyperparameter_names: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self):
-        if isinstance(self.sizes, (str, bytes)) or not isinstance(self.sizes, (Sequence, np.ndarray)) or not len(self.sizes):
-            raise ArgumentError(
-                f"sizes must be a list with the number of categories of each attribute, got {shown(self.sizes)}."
-            )
-        object.__setattr__(self, "sizes", tuple(checks.categories_count(size, "sizes") for size in self.sizes))
+        object.__setattr__(self, "sizes", attribute_sizes(self.sizes))
         for name in ("main", "scale"):
             object.__setattr__(self, name, checks.positive(getattr(self, name), name))
         order = min(checks.integer(self.order, "order", 1), len(self.sizes))

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import numbers
 import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -127,8 +128,9 @@ def resolve(name: str, parameters: dict | None = None) -> tuple[str, dict]:
     name, fixed = ALIASES.get(alias := checks.text(name, "name"), (name, {}))
     parameters = {} if parameters is None else checks.mapping(parameters, "parameters", "a mapping from names to values")
     for key, value in fixed.items():
-        if parameters.setdefault(key, value) != value:
-            raise ArgumentError(f"{alias} is {name} with {key} {value!r}; leave {key} out, got {parameters[key]!r}.")
+        stated = parameters.setdefault(key, value)
+        if not isinstance(stated, (str, numbers.Number)) or stated != value:
+            raise ArgumentError(f"{alias} is {name} with {key} {value!r}; leave {key} out, got {shown(stated)}.")
     return name, parameters
 
 

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.errors import ArgumentError, listed
 from ldpbayes.protocols.base import check_entries
 from ldpbayes.protocols.channel import Channel, check_answers
 
@@ -62,16 +62,13 @@ def forced_response(truth, forced, answers=None) -> Channel:
     answers : sequence of str, optional
     """
     truth = checks.probability(truth, "truth", open_low=True)
-    try:
-        weights = np.array([checks.real(w) for w in forced])
-    except (TypeError, ArgumentError):
-        raise ArgumentError(f"forced must be a list of numbers, one per category, got {shown(forced)}.") from None
+    weights = checks.reals(forced, "forced", "a list of finite numbers, one per category")
     if weights.size < 2 or not (0 <= weights).all() or not 0 < math.fsum(weights / len(weights)) < 1e300:
         raise ArgumentError("forced must be non-negative with a positive sum, one entry per category.")
     check_entries(weights.size, weights.size)
     u = (1 - truth) * weights / weights.sum()
     matrix = truth * np.eye(weights.size) + u[:, None]
-    return _design("forced_response", matrix, {"truth": truth, "forced": [float(w) for w in forced]}, answers)
+    return _design("forced_response", matrix, {"truth": truth, "forced": weights.tolist()}, answers)
 
 
 def unrelated_question(p, innocuous, answers=None) -> Channel:

@@ -109,7 +109,7 @@ class UnaryEncoding(AbstractProtocol):
             raise ArgumentError(
                 f"lam must be less than kappa ({kappa!r}), got {lam!r}; a report must favour the true value."
             )
-        return cls(n_categories, math.log1p((kappa - lam) / (lam * (1 - kappa))), lam)
+        return cls(n_categories, math.log1p((kappa - lam) / lam / (1 - kappa)), lam)
 
     @property
     def kappa(self):

@@ -172,7 +172,7 @@ def write_collection(collection, path):
 
     path = files.as_path(path)
     if path.suffix != ".toml":
-        raise ArgumentError(f"path must end in .toml, got {str(path)!r}; the tallies go to a .csv file beside it.")
+        raise ArgumentError(f"path must end in .toml, got {shown(str(path))}; the tallies go to a .csv file beside it.")
     table = path.with_suffix(".csv")
     by, parts = _parts(collection)
     if not by:

@@ -12,6 +12,7 @@ import gzip
 import io
 import json
 import math
+import os
 import pathlib
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -243,7 +244,9 @@ def read_navigation_timings(
         return _joined(_json_parts(path, wanted, progressbar), wanted, path)
     if suffixes[-1:] in ([".parquet"], [".pq"]):
         return _joined(_parquet_parts(path, wanted, progressbar), wanted, path)
-    raise ArgumentError(f"source must be a file of JSON lines (.jsonl, .ndjson, .json, .gz) or .parquet, got {str(path)!r}.")
+    raise ArgumentError(
+        f"source must be a file of JSON lines (.jsonl, .ndjson, .json, .gz) or .parquet, got {shown(str(path))}."
+    )
 
 
 def _is_path(source):
@@ -467,7 +470,7 @@ def _column(held, name):
 
 def _json_parts(path, wanted, progressbar) -> Iterator[_Part]:
     """Yield the parts of a file of JSON lines."""
-    size = pathlib.Path(path).stat().st_size if pathlib.Path(path).exists() else 0
+    size = os.path.getsize(path) if os.path.exists(path) else 0
     line = 1
     weight = len if path.suffix.lower() != ".gz" else None
     for block in track(_blocks(path), "Reading", size or 1, shown=progressbar and weight is not None, weight=weight):
@@ -677,7 +680,7 @@ def _table_part(pa, table, wanted, path, first):
 def _parquet_parts(path, wanted, progressbar) -> Iterator[_Part]:
     """Yield the parts of one Parquet file, or of all that a pattern matches."""
     pyarrow = optional("pyarrow", "Reading Parquet")
-    found = sorted(glob.glob(str(path))) if glob.has_magic(str(path)) and not path.exists() else [str(path)]
+    found = sorted(glob.glob(str(path))) if glob.has_magic(str(path)) and not os.path.exists(path) else [str(path)]
     if not found:
         raise DataError("matches no file", source=path)
     roots = {name.split(".")[0] for name in (wanted.value, *wanted.columns)}

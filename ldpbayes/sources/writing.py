@@ -169,7 +169,7 @@ class _Layout:
         labels = self.labels or tuple(str(x) for x in range(self.protocol.n_categories))
         made = dict(zip(fields, map(self._column, self.protocol.report_columns(reports, labels)), strict=True))
         made |= {name: self._key(name, values, m) for name, values in columns.items()}
-        made[parameters.COLUMN] = _repeated(arrow, self.text, m)
+        made[parameters.COLUMN] = _repeated(arrow, arrow.array([self.text]), m)
         table = arrow.table(made)
         if self.schema is None:
             self.schema = table.schema.with_metadata(self.metadata)
@@ -208,29 +208,28 @@ class _Layout:
     def _key(self, name, values, m):
         """Return a column of keys."""
         arrow, types = self.arrow, self.arrow.types
-        if values is None or (isinstance(values, float) and values != values):
-            raise DataError("has missing entries", field=name)
         held = isinstance(values, (arrow.Array, arrow.ChunkedArray))
-        if not held and checks.array_of(values, f"column {shown(name)}", "one entry, or one per report").ndim == 0:
-            return _repeated(arrow, values, m)
+        alone = not held and checks.array_of(values, f"column {shown(name)}", "one entry, or one per report").ndim == 0
+        if alone:
+            values = np.array([values]) if isinstance(values, np.generic) else [values]
         with foreign(f"the column {shown(name)} cannot be stored"):
             column = values if held else arrow.array(values)
         column = column.combine_chunks() if isinstance(column, arrow.ChunkedArray) else column
         if types.is_nested(column.type):
             raise ArgumentError(f"column {shown(name)} must hold texts, numbers or dates, got {column.type}.")
-        if len(column) != m:
+        if len(column) != m and not alone:
             raise ArgumentError(f"column {shown(name)} must have one entry per report ({m:,}), got {len(column):,}.")
         if column.null_count or (types.is_floating(column.type) and np.isnan(column.to_numpy(zero_copy_only=False)).any()):
             raise DataError("has missing entries", field=name)
         column = _microseconds(arrow, column)
+        if alone:
+            return _repeated(arrow, column, m)
         text = types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type)
         return column.cast(arrow.string()).dictionary_encode() if text else column
 
 
-def _repeated(arrow, value, m):
-    """Return a column with the same entry in every row; texts are a dictionary of one."""
-    with foreign(f"a column of {shown(value)} cannot be stored"):
-        one = _microseconds(arrow, arrow.array(np.array([value]) if isinstance(value, np.generic) else [value]))
+def _repeated(arrow, one, m):
+    """Return a column with the entry of an array of one in every row; texts are a dictionary of one."""
     if not arrow.types.is_string(one.type):
         return arrow.repeat(one[0], m)
     return arrow.DictionaryArray.from_arrays(arrow.array(np.zeros(m, dtype=np.int32)), one)

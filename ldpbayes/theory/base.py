@@ -368,7 +368,7 @@ def over_reports(
     ArgumentError
         If the evidences of ``moments`` do not sum to one.
     """
-    checks.integer(n, "n", minimum=1)
+    checks.users_count(n)
     moments = exact_moments if moments is None else moments
     if n_tallies(protocol, n) <= limit:
         reports, total, mass = protocol.all_reports(), 0.0, 0.0

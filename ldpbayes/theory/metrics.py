@@ -19,6 +19,9 @@ from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
 from ldpbayes.theory.information import conditional_information, reports_information, value_entropy
 
+#: Entropies of values and of their tallies are sums over all numbers of users up to n, held in memory.
+MAX_LISTED = 10**7
+
 _HALF_LOG_2PIE = 0.5 * math.log(2 * math.pi * math.e)
 
 
@@ -151,15 +154,15 @@ def optimal_subset_size(n_categories, epsilon):
 # ---- many reports ---------------------------------------------------------------------------------------------------
 @base.checked
 def values_information(prior, n):
-    """Return I(X⃗;P) in nats of n open answers, exact at every n in O(a n)."""
-    n = checks.integer(n, "n", minimum=1)
+    """Return I(X⃗;P) in nats of n open answers, exact in O(a n)."""
+    n = checks.integer(n, "n", 1, MAX_LISTED)
     return Value(_values_entropy(prior, n) - n * value_entropy(prior).value)
 
 
 @base.checked
 def tally_entropy(prior, n):
-    """Return H(T) in nats of the tallies of n values, exact at every n in O(a n)."""
-    n = checks.integer(n, "n", minimum=1)
+    """Return H(T) in nats of the tallies of n values, exact in O(a n)."""
+    n = checks.integer(n, "n", 1, MAX_LISTED)
     coefficient = math.lgamma(n + 1) - sum(w @ gammaln(np.arange(n + 1) + 1) for w in _tally_margins(prior, n))
     return Value(float(_values_entropy(prior, n) - coefficient))
 
@@ -184,8 +187,8 @@ def distribution_utility(protocol, prior, n, *, draws=200, random_seed=0, moment
     -------
     Value
     """
+    full = values_information(prior, n).value  # refuses what does not fit, before anything is simulated
     found = reports_information(protocol, prior, n, draws=draws, random_seed=random_seed, moments=moments)
-    full = values_information(prior, n).value
     return Value(found.value / full, found.standard_error / full, found.method)
 
 
@@ -239,7 +242,7 @@ def tally_utility(protocol, prior, n, *, limit=4_000_000):
     InfeasibleError
         If the numbers needed are more than ``limit``.
     """
-    n = checks.integer(n, "n", 1, checks.MAX_COUNT)
+    n = checks.users_count(n)
     a, b = prior.n_categories, protocol.n_outputs
     work = math.inf if b is None else math.comb(n + a - 1, n) * float(n + 1) ** (b - 1)
     if work > limit:

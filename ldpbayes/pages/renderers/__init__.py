@@ -6,7 +6,7 @@ import pkgutil
 import re
 
 from ldpbayes import checks, files
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.pages.page import Page
 from ldpbayes.pages.renderers.base import AbstractRenderer
 
@@ -60,7 +60,7 @@ def renderer_of(path) -> AbstractRenderer:
     suffixes = {suffix: cls for cls in renderers().values() for suffix in cls.suffixes}
     suffix = files.as_path(path).suffix.lower()
     if suffix not in suffixes:
-        raise ArgumentError(f"page must end in one of {', '.join(sorted(suffixes))}, got {str(path)!r}.")
+        raise ArgumentError(f"page must end in one of {', '.join(sorted(suffixes))}, got {shown(str(path))}.")
     return suffixes[suffix]()
 
 

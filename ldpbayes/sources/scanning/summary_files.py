@@ -78,7 +78,7 @@ def write(found: Found, path: Any) -> None:
 
 def is_summaries(path: Any) -> bool:
     """Return whether a file is one of summaries; a file that cannot be read is none."""
-    if not str(path).lower().endswith((".parquet", ".pq")):
+    if files.as_path(path).suffix.lower() not in (".parquet", ".pq"):
         return False
     try:
         return set(COLUMNS) <= set(schema_of(path).names)

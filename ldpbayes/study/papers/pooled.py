@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 import pathlib
 import time
 from collections.abc import Callable
@@ -187,6 +188,7 @@ def run_full(study, path, *, minutes=None, jobs=1, random_seed=0, progressbar=Fa
         raise ArgumentError("jobs must be a number of processes, or -1 for every core, got 0.")
     checks.flag(progressbar, "progressbar")
     path = files.as_path(path)
+    files.check_output(path)
     cells = load(study, path, random_seed)
     todo = [cell for cell in cells if cell.replications < cell.goal]
     limit = math.inf if minutes is None else time.monotonic() + 60 * checks.positive(minutes, "minutes")
@@ -243,7 +245,7 @@ def load(study, path, random_seed=None):
         If the file cannot be read, or is one of another study or seed.
     """
     cells = [Cell(settings) for settings in study.cells()]
-    if not path.exists():
+    if not os.path.exists(path):
         return cells
     by = {cell.name: cell for cell in cells}
     table = _table(path)
