@@ -62,7 +62,8 @@ def forced_response(truth, forced, answers=None) -> Channel:
     answers : sequence of str, optional
     """
     truth = checks.probability(truth, "truth", open_low=True)
-    weights = checks.reals(forced, "forced", "a list of finite numbers, one per category")
+    rule = "a list of numbers, one per category"
+    weights = np.array([checks.real(weight, "forced", rule) for weight in checks.entries(forced, "forced", rule)])
     if weights.size < 2 or not (0 <= weights).all() or not 0 < math.fsum(weights / len(weights)) < 1e300:
         raise ArgumentError("forced must be non-negative with a positive sum, one entry per category.")
     check_entries(weights.size, weights.size)
