@@ -178,18 +178,19 @@ def check_folder(path):
 
 
 def make_folder(path):
-    """Make a folder where there is none.
+    """Make a folder where there is none, and those above it.
 
     Raises
     ------
     DataError
         Where that is not possible.
     """
-    check_folder(path)
     try:
-        pathlib.Path(path).mkdir(exist_ok=True)
+        pathlib.Path(path).mkdir(parents=True, exist_ok=True)
+    except ValueError:
+        raise DataError("cannot be made (a name cannot hold a NUL character)", source=path) from None
     except OSError as err:
-        raise DataError(f"cannot be written ({_reason(err)})", source=path) from err
+        raise DataError(f"cannot be made ({_reason(err)})", source=path) from err
 
 
 @contextlib.contextmanager

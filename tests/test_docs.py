@@ -5,10 +5,12 @@ import pathlib
 import pickle
 import re
 import shlex
+import subprocess
 import sys
 import types
 import warnings
 
+import commands
 import numpy as np
 import pytest
 import typer
@@ -96,12 +98,14 @@ SHELL = typer.main.get_command(app)
 PRINTED = [
     line for path in sorted((ROOT / "docs").glob("*/*.md")) for line in re.findall(r"^ldpbayes .*", path.read_text(), re.M)
 ]
-SHOWN = [
-    " ".join(line.split())
-    for command in SHELL.commands.values()
-    for line in re.split(r"\n\s*\n", command.help)
-    if line.strip().startswith("ldpbayes ")
-]
+EXAMPLES = {
+    name: [" ".join(line.split()) for line in re.split(r"\n\s*\n", command.help.partition("Examples:")[2]) if line.strip()]
+    for name, command in SHELL.commands.items()
+}
+SHOWN = [line for lines in EXAMPLES.values() for line in lines if line.startswith("ldpbayes ")]
+#: Examples that sample, or take more than a second or two.
+LONG = ("--method nuts", "example:minarets --plot", "hierarchical", "--seed 1 --page", "--by country --quantiles", "(1 |")
+LONG += ("female + married", "ldpbayes associate", "ldpbayes crosscheck", "study risk")
 
 
 @pytest.mark.parametrize("line", sorted({*PRINTED, *SHOWN}))
@@ -117,5 +121,28 @@ def test_commands_that_readers_see_are_understood(line):
         assert lb.make_protocol(protocols, labels, options.parameters(given["parameter"])).n_categories == len(labels)
 
 
+def typed(lines, folder, monkeypatch, capsys):
+    """Type lines into a shell of an empty folder, one after another: each must end well, a check also in "does not fit"."""
+    monkeypatch.chdir(folder)
+    for line in lines:
+        program, *arguments = shlex.split(line)
+        if program == "ldpbayes":
+            status, _, complaint = commands.run(capsys, *arguments)
+            assert status in ((0, 1) if arguments[0] == "check" else (0,)), f"{line}: {complaint}"
+        else:
+            subprocess.run(line, shell=True, check=True)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_of_help_run_as_printed(name, tmp_path, monkeypatch, capsys):
+    typed([line for line in EXAMPLES[name] if not any(word in line for word in LONG)], tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.calibrate
+@pytest.mark.parametrize("line", [line for line in SHOWN if any(word in line for word in LONG)])
+def test_long_examples_of_help_run_as_printed(line, tmp_path, monkeypatch, capsys):
+    typed([line], tmp_path, monkeypatch, capsys)
+
+
 def test_help_shows_examples():
-    assert len(SHOWN) >= 40 and len(PRINTED) >= 10
+    assert all(EXAMPLES.values()) and len(SHOWN) >= 40 and len(PRINTED) >= 10

@@ -55,7 +55,7 @@ def command(
 
       ldpbayes associate example:wada --seed 1
 
-      ldpbayes associate my_survey.toml --name doping --name advice --page my_survey.html
+      ldpbayes associate example:wada --name tested --name supplements --name psychoactive --name doping --page wada.html
 
       ldpbayes associate example:wada --order 2 --json
     """

@@ -60,7 +60,7 @@ def command(
 
       ldpbayes check example:nigeria_cells --page check.html
 
-      ldpbayes check my_survey.toml --by region
+      ldpbayes check example:survey --by region
     """
     import dataclasses
 

@@ -94,17 +94,11 @@ def command(
 
       ldpbayes fit example:nigeria --page nigeria.html
 
-      ldpbayes fit reports.parquet --by country
-
-      ldpbayes fit summaries.parquet --by country
-
-      ldpbayes fit my_survey.toml --by region --by year
-
       ldpbayes fit example:nigeria_cells --prior hierarchical
 
-      ldpbayes fit my_survey.toml --weight w --strata region --cluster village
+      ldpbayes fit example:survey --by region
 
-      ldpbayes fit telemetry.csv --by-user user_id
+      ldpbayes fit example:survey --weight w --strata region --cluster village
     """
     from ldpbayes.fitting import fit
 

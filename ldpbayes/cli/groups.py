@@ -79,19 +79,18 @@ def command(
 
     Examples:
 
-      ldpbayes groups timings.jsonl --seed 1 --page timings.html
+      ldpbayes groups example:timings.jsonl --seed 1 --page timings.html
 
-      ldpbayes groups timings.jsonl --value loadEventEnd --by country --output long.csv
+      ldpbayes groups example:timings.jsonl --value loadEventEnd --by country --quantiles .5,.9 --output long.csv
 
-      ldpbayes groups visits.parquet --value duration --report confidence --rate rate --quantiles .5,.9,.99
-
-      ldpbayes groups survey.csv --value income --report answer --protocol grr -p epsilon=1.1 --categories no,yes
+      ldpbayes groups example:survey.csv --value income --report smokes --protocol warner -p p=0.7 --categories no,yes
       --weights w --target distribution
 
-      ldpbayes groups survey.csv --value vote --report answer --protocol warner -p p=0.7 --categories no,yes
+      ldpbayes groups example:survey.csv --value region --report smokes --protocol warner -p p=0.7 --categories no,yes
     """
     from ldpbayes.outcomes import by_private_group
 
+    file = options.located(file)
     suffix = pathlib.PurePath(file).suffix.lower()
     timings = timings or suffix in TIMINGS
     levels = _levels(quantiles)

@@ -113,18 +113,23 @@ def check_outputs(output, plot, page, *, saved=True):
             )
 
 
+def located(file):
+    """Return the path that a FILE argument names: example:NAME is a file that comes with the package."""
+    prefix, _, name = file.partition(":")
+    if prefix != "example":
+        return file
+    from ldpbayes.examples import path_of
+
+    return str(path_of(name))
+
+
 def read(file, by=None, **sample):
     """Return the Collection or, where columns split its reports, the Cells that a FILE argument names."""
-    from ldpbayes.examples import load_example
     from ldpbayes.sources import READERS, read_collection
     from ldpbayes.sources.channels import read_stated
     from ldpbayes.sources.scanning.summary_files import is_summaries, read_summaries
 
-    prefix, colon, name = file.partition(":")
-    if colon and prefix == "example":
-        if by or any(value is not None for value in sample.values()):
-            raise ArgumentError("by, by-user and weights must be left out: the shipped collections have no such columns.")
-        return load_example(name)
+    file = located(file)
     if is_summaries(file):
         if any(value is not None for value in sample.values()):
             raise ArgumentError("weights must be left out, and so must by-user: a file of summaries has no respondents.")

@@ -98,7 +98,7 @@ def command(
 
       ldpbayes plan --protocol extended_crosswise -p p=0.2 --users 3000 --noncompliance no-sayer=different
 
-      ldpbayes plan --categories 73 --epsilon 1 --users 32561 --p my_counts.csv --plot plan.png
+      ldpbayes plan --epsilon 1 --users 32561 --p 0.5,0.3,0.2 --plot plan.png
     """
     if plot is not None:
         from ldpbayes.plots import check_ending

@@ -10,16 +10,14 @@ from ldpbayes import files
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, DataError, shown
 
-#: Suffixes of collection files, which know their protocol.
-COLLECTIONS = (".toml",)
-
 
 def command(
     file: Annotated[
         str,
         typer.Argument(
             metavar="FILE",
-            help="Table with a row per report (.csv, .parquet), collection file (.toml), or example:nigeria_cells.",
+            help="Table with a row per report (.csv, .parquet), collection file (.toml), or a shipped one such as "
+            "example:nigeria_cells.",
         ),
     ],
     formula: Annotated[str, typer.Argument(metavar="FORMULA", help='Such as "answer ~ age + C(sex) + (1 | county)".')],
@@ -67,14 +65,13 @@ def command(
 
       ldpbayes regress example:nigeria_cells "connected ~ female + married + age_group"
 
-      ldpbayes regress survey.csv "smokes ~ age" --protocol warner -p p=0.7 --categories no,yes --method mle
-
-      ldpbayes regress phones.parquet "browser ~ C(country)" --protocol grr -p epsilon=1 --categories a,b,c --report sent
-
-      ldpbayes regress survey.csv "smokes ~ age" --protocol warner -p p=0.7 --categories no,yes --weight w
-      --strata region --cluster village
-
       ldpbayes regress example:nigeria_cells "connected ~ female + (1 | age_group)" --page regression.html
+
+      ldpbayes regress example:survey.csv "smoker ~ age" --protocol warner -p p=0.7 --categories no,yes --report smokes
+      --method mle
+
+      ldpbayes regress example:survey.csv "smokes ~ age" --protocol warner -p p=0.7 --categories no,yes --weight w
+      --strata region --cluster village
     """
     from ldpbayes.regression import METHODS, regress
 
@@ -111,8 +108,9 @@ def command(
 
 def _read(file, formula, table, parameter):
     """Return (arguments of regress, the Cells or None) of a table, or of a collection that knows its protocol."""
+    file = options.located(file)
     suffix = pathlib.PurePath(file).suffix.lower()
-    if file.startswith("example:") or suffix in COLLECTIONS:
+    if suffix == ".toml":
         given = [name for name, value in (*table.items(), ("parameter", parameter)) if value]
         if given:
             raise ArgumentError(f"{given[0]} must be left out: the collection file says how its reports were made.")
@@ -147,9 +145,6 @@ def _cells(file, formula):
     names = Formula.parse(formula).variables
     found = options.read(file)
     if not isinstance(found, Cells) or not set(names) <= {*found.by, *(found.covariates or {})}:
-        if file.startswith("example:"):
-            held = ", ".join(found.by) if isinstance(found, Cells) else "none"
-            raise DataError(f"{file} has no such covariates; it has {held}")
         if not names:
             raise ArgumentError("formula must have a covariate for a collection file; fit estimates one distribution.")
         found = options.read(file, list(names))

@@ -89,16 +89,17 @@ def command(
 
     Examples:
 
-      ldpbayes scan reports/*.parquet --by country --output summaries.parquet
+      mkdir -p reports/country=NO/day=1 reports/country=NO/day=2
 
-      ldpbayes scan reports/*.parquet --protocol oue -p epsilon=1 --categories 128 --by country,day --pilot-by country
-      --output summaries.parquet
+      ldpbayes simulate reports/country=NO/day=1/a.parquet --categories 128 --users 5000 --protocol oue -p epsilon=1
+
+      ldpbayes simulate reports/country=NO/day=2/a.parquet --categories 128 --users 5000 --protocol oue -p epsilon=1
+
+      ldpbayes scan reports/ --by country,day --pilot-by country --output summaries.parquet
 
       ldpbayes fit summaries.parquet --by country
 
-      ldpbayes scan reports/ --protocol grr -p epsilon=1 --categories no,yes --by country --checkpoint scan.state
-
-      ldpbayes scan reports/ --by country,day --spark spark://host:7077 --output summaries.parquet
+      ldpbayes scan reports/ --protocol oue -p epsilon=1 --categories 128 --by country --checkpoint scan.state
     """
     from ldpbayes.sources import scan
 

@@ -45,7 +45,7 @@ def command(
 
       ldpbayes simulate out.toml --population zipf --categories 100 --users 100000 -p epsilon=1
 
-      ldpbayes simulate out.toml --population my_counts.csv --protocol subset -p epsilon=2
+      ldpbayes simulate out.toml --population geometric --categories 20 --users 5000 --protocol subset -p epsilon=2
 
       ldpbayes simulate --output out.parquet --categories 128 --users 1000000 --protocol oue -p epsilon=1
     """

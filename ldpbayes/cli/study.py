@@ -51,7 +51,7 @@ def command(
 
       ldpbayes study risk --jobs 2 --page risk.html
 
-      ldpbayes study risk --setting paper --output docs/studies --jobs 2 --minutes 10
+      ldpbayes study risk --setting paper --output studies --jobs 2 --minutes 1
     """
     from ldpbayes.pages.study import of_study
     from ldpbayes.plots import plot_study, save_figure

@@ -1,4 +1,4 @@
-"""Small real collections that come with the package."""
+"""Small collections that come with the package: real ones, and a simulated survey."""
 
 import pathlib
 
@@ -15,18 +15,21 @@ EXAMPLES = {
     "cheating": "rr_eriksson_cheating",
     "granada": "rr_granada_joint",
     "wada": "rr_wada_forum_joint",
+    "survey": "survey",
 }
+#: Tables by their own names, simulated: the respondents of the survey, and navigation timings of browsers.
+TABLES = ("survey.csv", "timings.jsonl")
 
 
 def load_example(name: str) -> Collection | Cells:
-    """Return a real collection that comes with the package.
+    """Return a collection that comes with the package.
 
     Parameters
     ----------
-    name : {"nigeria", "nigeria_cells", "minarets", "cheating", "granada", "wada"}
+    name : {"nigeria", "nigeria_cells", "minarets", "cheating", "granada", "wada", "survey"}
         Two categories by forced response, of all respondents and by sex, marriage and age group; three by a lie
         detector with two forms; ten by polytomous forced response; 64 and 16 combinations of six and four questions
-        asked together.
+        asked together; and a simulated survey of respondents in villages, with sampling weights.
 
     Returns
     -------
@@ -44,7 +47,14 @@ def load_example(name: str) -> Collection | Cells:
     >>> survey.categories, survey.n_reports
     (('no', 'yes'), 2435)
     """
-    return read_collection(FOLDER / f"{EXAMPLES[checks.choice(name, 'example', tuple(EXAMPLES))]}.toml")
+    checks.choice(name, "example", tuple(EXAMPLES))
+    return read_collection(path_of(name))
+
+
+def path_of(name: str) -> pathlib.Path:
+    """Return the path of a file that comes with the package: of a collection by its name, or of one of TABLES."""
+    checks.choice(name, "example", (*EXAMPLES, *TABLES))
+    return FOLDER / (name if name in TABLES else f"{EXAMPLES[name]}.toml")
 
 
 def list_examples() -> dict[str, str]:

@@ -136,7 +136,7 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
         None if folder is None else folder / "cells" / f"{study.name}-{key(study, c, random_seed)}.parquet" for c in cells
     ]
     if folder is not None:
-        _make_folder(folder / "cells")
+        files.make_folder(folder / "cells")
     tables = [
         _read(path, study, cell, random_seed) if path is not None and path.exists() else None
         for path, cell in zip(paths, cells, strict=True)
@@ -212,13 +212,6 @@ def _progress(finished, total, left, study, shown):
         for item in finished:
             progress.advance(task)
             yield item
-
-
-def _make_folder(path):
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as err:  # a NUL character is a ValueError
-        raise DataError(f"cannot be made ({getattr(err, 'strerror', err)})", source=path) from err
 
 
 def _write(table, path):

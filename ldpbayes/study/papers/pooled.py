@@ -188,6 +188,7 @@ def run_full(study, path, *, minutes=None, jobs=1, random_seed=0, progressbar=Fa
         raise ArgumentError("jobs must be a number of processes, or -1 for every core, got 0.")
     checks.flag(progressbar, "progressbar")
     path = files.as_path(path)
+    files.make_folder(path.parent)
     files.check_output(path)
     cells = load(study, path, random_seed)
     todo = [cell for cell in cells if cell.replications < cell.goal]
@@ -299,7 +300,6 @@ def store(study, cells, path, random_seed=0):
     schema = schema.with_metadata({"study": study.name, "source": study.source, "random_seed": str(random_seed)})
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
-    path.parent.mkdir(parents=True, exist_ok=True)
     files.write_bytes(path, sink.getvalue())
 
 
