@@ -167,8 +167,8 @@ class Rows(AbstractLikelihood):
         """Return L.T @ diag(v) @ L, shape (a, a)."""
 
     @abc.abstractmethod
-    def gram_diagonal(self, v: FloatArray) -> FloatArray:
-        """Return the diagonal of L.T @ diag(v) @ L, shape (a,)."""
+    def gram_diagonal(self, v: FloatArray, power: int = 2) -> FloatArray:
+        """Return Σ_j v_j L_jx^power, shape (a,): by default the diagonal of L.T @ diag(v) @ L."""
 
     @abc.abstractmethod
     def square_matvec(self, p: FloatArray) -> FloatArray:

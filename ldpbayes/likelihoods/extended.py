@@ -46,8 +46,8 @@ class ExtendedRows(ByProducts, Rows):
         between = self.inner.rmatvec(self.scale[:, None] * weighted)
         return np.block([[self.inner.gram(self.scale**2 * v), between], [between.T, self.extra.T @ weighted]])
 
-    def gram_diagonal(self, v):
-        return np.concatenate([self.inner.gram_diagonal(self.scale**2 * v), self.extra.T**2 @ v])
+    def gram_diagonal(self, v, power=2):
+        return np.concatenate([self.inner.gram_diagonal(self.scale**power * v, power), self.extra.T**power @ v])
 
     def dense(self):
         return np.concatenate([self.scale[:, None] * self.inner.dense(), self.extra], axis=1)

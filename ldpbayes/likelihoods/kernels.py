@@ -200,3 +200,21 @@ def signals(bits, repeats, beta, draws, rng):
         accept, alias = alias_table(draws[i])
         out[i] = signal(bits, repeats, beta, draws[i], accept, alias, rng)
     return out
+
+
+@compiled(nogil=True)
+def dense_signals(excess, floor, counts, draws, rng, out):
+    """Add to out (S, a) the signal tallies of rows floor + excess (m, a) for draws of p (S, a), user by user."""
+    sums = np.empty(draws.shape[1])
+    for s in range(draws.shape[0]):
+        whole = draws[s].sum()
+        for j in range(counts.size):
+            total = 0.0
+            for x in range(sums.size):
+                total += excess[j, x] * draws[s, x]
+                sums[x] = total
+            every = total + floor[j] * whole
+            for _ in range(counts[j]):
+                place = rng.random() * every
+                if place < total:
+                    out[s, np.searchsorted(sums, place, side="right")] += 1

@@ -32,8 +32,8 @@ class DenseRows(ByProducts, Rows):
     def gram(self, v):
         return self.matrix.T @ (v[:, None] * self.matrix)
 
-    def gram_diagonal(self, v):
-        return np.einsum("jx,j,jx->x", self.matrix, v, self.matrix, optimize=True)
+    def gram_diagonal(self, v, power=2):
+        return v @ self.matrix**power
 
     def square_matvec(self, p):
         return self.matrix**2 @ p
@@ -99,8 +99,8 @@ class LevelRows(ByProducts, Rows):
     def gram(self, v):
         return sum(block.T @ (v[part, None] * block) for part, block in self._blocks(self.values))
 
-    def gram_diagonal(self, v):
-        return self._rmatvec(self.values**2, v)
+    def gram_diagonal(self, v, power=2):
+        return self._rmatvec(self.values**power, v)
 
     def dense(self):
         return self.values[self.levels]
@@ -169,8 +169,9 @@ class SeparableRows(ByProducts, Rows):
         diagonal = scatter(self.index, v * self.slope**2, self.n_categories)
         return v @ self.base**2 + cross[:, None] + cross[None, :] + np.diag(diagonal)
 
-    def gram_diagonal(self, v):
-        return v @ self.base**2 + scatter(self.index, v * self.slope * (2 * self.base + self.slope), self.n_categories)
+    def gram_diagonal(self, v, power=2):
+        own = (self.base + self.slope) ** power - self.base**power
+        return v @ self.base**power + scatter(self.index, v * own, self.n_categories)
 
     def dense(self):
         out = np.repeat(self.base[:, None], self.n_categories, axis=1)
@@ -222,8 +223,8 @@ class StackedRows(Rows):
     def square_matvec(self, p):
         return np.concatenate([part.square_matvec(p) for part in self.parts])
 
-    def gram_diagonal(self, v):
-        return sum(part.gram_diagonal(piece) for part, piece in self._pieces(v))
+    def gram_diagonal(self, v, power=2):
+        return sum(part.gram_diagonal(piece, power) for part, piece in self._pieces(v))
 
     def dense(self):
         return np.concatenate([part.dense() for part in self.parts])
@@ -266,6 +267,10 @@ class StackedRows(Rows):
 
 #: Weights of so many entries of the rows, or of the rows once, are written out together.
 MAX_BLOCK = 2**17
+#: Draws × entries of the rows above the floor from which users are drawn one by one, compiled, where rows have few.
+COMPILED = 2e7
+#: Users for each category of a row up to which they are few.
+FEW = 4
 
 
 class DenseSampler(AbstractSampler):
@@ -289,18 +294,35 @@ class DenseSampler(AbstractSampler):
     def _signals(self, draws, rng):
         dense, counts = self._rows.dense(), self._rows.counts.astype(np.int64)
         floor = dense.min(axis=1, keepdims=True) if self._floor is None else np.full((len(dense), 1), self._floor)
-        step, out = max(1, MAX_BLOCK // dense.size), np.empty(draws.shape, dtype=np.int64)
-        for start in range(0, len(draws), step):
-            p = draws[start : start + step, None]
-            weights = np.concatenate([(dense - floor) * p, floor * p.sum(axis=-1, keepdims=True)], axis=-1)
-            weights /= weights.sum(axis=-1, keepdims=True)
-            out[start : start + step] = rng.multinomial(counts, weights).sum(axis=1)[:, :-1]
+        size, out = (dense > floor).sum(axis=1), np.zeros(draws.shape, dtype=np.int64)
+        few = (counts <= FEW * size) & (len(draws) * size.sum() > COMPILED)
+        if few.any():
+            from ldpbayes.likelihoods import kernels  # loads numba
+
+            shares = np.ascontiguousarray(draws, dtype=float)
+            kernels.dense_signals(dense[few] - floor[few], floor[few, 0], counts[few], shares, rng, out)
+            dense, floor, counts, size = dense[~few], floor[~few], counts[~few], size[~few]
+        # Rows with about as many categories above the floor go together, and the others take no part.
+        for power in np.unique(np.frexp(np.maximum(size - 1, 0))[1]):
+            some = np.frexp(np.maximum(size - 1, 0))[1] == power
+            width = int(size[some].max())
+            place = np.argsort(floor[some] - dense[some], axis=1, kind="stable")[:, :width]
+            excess, step = np.take_along_axis(dense[some] - floor[some], place, 1), max(1, MAX_BLOCK // max(place.size, 1))
+            for start in range(0, len(draws) if width else 0, step):
+                p = draws[start : start + step]
+                shared = floor[some] * p.sum(axis=1)[:, None, None]
+                weights = np.concatenate([excess * p[:, place], shared], axis=-1)
+                weights /= weights.sum(axis=-1, keepdims=True)
+                drawn = rng.multinomial(counts[some], weights)[:, :, :-1].reshape(len(p), -1)
+                category = place.ravel() + draws.shape[1] * np.arange(len(p))[:, None]
+                summed = np.bincount(category.ravel(), drawn.ravel(), out[start : start + step].size)
+                out[start : start + step] += np.rint(summed).astype(np.int64).reshape(len(p), -1)
         return out
 
     @property
     def seconds(self):
         counts, a = self._rows.counts, self._rows.n_categories
-        return 2e-8 * counts.size * a + 4e-8 * float(np.minimum(counts, a).sum())
+        return 2e-9 * counts.size * a + 2e-8 * float(np.minimum(counts, FEW * a).sum())
 
 
 class LevelSampler(AbstractSampler):

@@ -53,8 +53,8 @@ class KroneckerRows(ByProducts, Rows):
     def square_matvec(self, p):
         return self._forward([factor**2 for factor in self.factors], p)
 
-    def gram_diagonal(self, v):
-        return self._backward([factor**2 for factor in self.factors], v)
+    def gram_diagonal(self, v, power=2):
+        return self._backward([factor**power for factor in self.factors], v)
 
     def gram(self, v):
         return _gram(self, v)
@@ -168,7 +168,9 @@ class AdditiveRows(ByProducts, Rows):
                 out = out + 2 * (other @ self._margin(table, (j, k))[:, :, 0] @ factor.T)[second, index]
         return out
 
-    def gram_diagonal(self, v):
+    def gram_diagonal(self, v, power=2):
+        if power != 2:
+            return sum(v[part] @ self._written(part) ** power for part in _parts(self))
         out = 0.0
         for k, factor, index in self._axes():
             out = out + self._placed((factor**2).T @ np.bincount(index, v, len(factor)), (k,))
@@ -243,11 +245,16 @@ def _separable(rows):
     return DenseRows(rows.dense(), rows.counts, rows.log_constants).find_separable() if len(rows.sizes) == 1 else None
 
 
+def _parts(rows):
+    """Return slices of the rows with some 2^20 entries of L each."""
+    size = max(1, 2**20 // rows.n_categories)
+    return [slice(start, start + size) for start in range(0, rows.n_rows, size)]
+
+
 def _gram(rows, v):
-    """Return Lᵀ diag(v) L, some 2^20 entries of L at a time."""
-    size, out = max(1, 2**20 // rows.n_categories), np.zeros((rows.n_categories, rows.n_categories))
-    for start in range(0, rows.n_rows, size):
-        part = slice(start, start + size)
+    """Return Lᵀ diag(v) L."""
+    out = np.zeros((rows.n_categories, rows.n_categories))
+    for part in _parts(rows):
         written = rows._written(part)
         out += written.T @ (v[part, None] * written)
     return out

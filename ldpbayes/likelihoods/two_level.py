@@ -51,8 +51,8 @@ class TwoLevelRows(Rows):
     def rmatvec(self, r):
         return r.sum(axis=0) + self.beta * self.support_totals(r)
 
-    def gram_diagonal(self, v):
-        return v.sum() + self.beta * (2 + self.beta) * self.support_totals(v)
+    def gram_diagonal(self, v, power=2):
+        return v.sum() + ((1 + self.beta) ** power - 1) * self.support_totals(v)
 
     def square_matvec(self, p):
         return p.sum() + self.beta * (2 + self.beta) * self.support_sums(p)

@@ -28,8 +28,8 @@ class PseudoRows(Rows):
     def gram(self, v):
         return self.inner.gram(v)
 
-    def gram_diagonal(self, v):
-        return self.inner.gram_diagonal(v)
+    def gram_diagonal(self, v, power=2):
+        return self.inner.gram_diagonal(v, power)
 
     def square_matvec(self, p):
         return self.inner.square_matvec(p)

@@ -235,28 +235,25 @@ class _Expanded:
         self.rows, self.size = rows, n_categories
         alpha = np.full(n_categories, 0.5)
         engine = surrogate.expand(rows, alpha, 4)[0]
-        linear, curvature, constant = self._about(engine)
+        factors, constant = self._about(engine)
         # The surrogate's own error is nearly the same under every prior: weighted draws under Jeffreys mend it.
         p, log_surrogate = surrogate.proposals(engine, DRAWN, np.random.default_rng(0))
         log_ratio = rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate
         weight = np.exp(log_ratio - log_ratio.max())
         self.sampling = float(weight.std(ddof=1) / weight.mean() / math.sqrt(DRAWN))
         found = log_ratio.max() + math.log(weight.mean())
-        self.expansion = linear, curvature, constant + found - self._evidence(alpha, linear, curvature, constant)
+        self.expansion = factors, constant + found - self._evidence(alpha, factors, constant)
 
     def _about(self, engine):
-        """Return (b, D, c) of the expansion about the mean of a surrogate."""
-        mean, spread = engine.saddle_moments()[0], engine.factor_variance
-        linear, curvature = surrogate.quadratic(self.rows, mean, spread)
-        return linear, curvature, surrogate.constant_term(self.rows, mean, spread, linear, curvature)
+        """Return (factors, what they leave out of the log-likelihood) of the expansion at the mean of a surrogate."""
+        mean = engine.saddle_moments()[0]
+        factors = surrogate.expanded(self.rows, engine.family.alpha, mean)
+        return factors, float(self.rows.log_likelihood(mean) - factors.log_smooth(mean).sum())
 
     def symmetric(self, alpha):
         """Return the log-evidence for each of many symmetric concentrations, shape (k,)."""
-        linear, curvature, constant = self.expansion
-        family = surrogate.GaussianFactors(
-            np.repeat(alpha, self.size), np.tile(linear, alpha.size), np.tile(curvature, alpha.size)
-        )
-        found = log_masses(family, np.ones(self.size), alpha.size)
+        factors, constant = self.expansion
+        found = log_masses(factors.repeated(alpha), np.ones(self.size), alpha.size)
         return found + constant + gammaln(self.size * alpha) - self.size * gammaln(alpha)
 
     def of(self, alpha):
@@ -265,15 +262,15 @@ class _Expanded:
 
     def errors(self, alphas):
         """Return by name what one more expansion, at the learnt prior's mean, changes."""
-        engine = surrogate.Proposal(surrogate.GaussianFactors(alphas["learnt"], *self.expansion[:2]))
+        engine = surrogate.Proposal(replace(self.expansion[0], alpha=alphas["learnt"]))
         other = self._about(engine)
         moved = {name: self.of(alpha) - self._evidence(alpha, *other) for name, alpha in alphas.items()}
         middle = moved[REFERENCE]  # what moves all evidences alike is in the weighted draws
         return {name: SADDLE + self.sampling + abs(change - middle) for name, change in moved.items()}
 
     @staticmethod
-    def _evidence(alpha, linear, curvature, constant):
-        found = log_masses(surrogate.GaussianFactors(alpha, linear, curvature), np.ones(alpha.size), 1)[0]
+    def _evidence(alpha, factors, constant):
+        found = log_masses(replace(factors, alpha=alpha), np.ones(alpha.size), 1)[0]
         return float(found + constant + gammaln(alpha.sum()) - gammaln(alpha).sum())
 
 
@@ -281,7 +278,7 @@ def _left_out(family, multiplicity):
     """Return the size of what the second order leaves out: twice the sum of its terms' sizes, times how far they are from
     those of a Gamma law, λ₄ = 6 κ₂ and λ₃² = 4 κ₂, for which the saddle point is exact.
     """
-    _, nodes = tilted_many(family, multiplicity, 1)
+    _, nodes, _ = tilted_many(family, multiplicity, 1)
     k2, k3, k4 = _cumulants(nodes, multiplicity, 1)
     fourth, third = k4 / k2**2, k3**2 / k2**3
     size = np.abs(fourth) / 8 + 5 * third / 24 + k2 / 12
@@ -311,7 +308,7 @@ def log_masses(family, multiplicity, k):
     multiplicity : (G,) array
     k : int
     """
-    tilt, nodes = tilted_many(family, multiplicity, k)
+    tilt, nodes, _ = tilted_many(family, multiplicity, k)
     k2, k3, k4 = _cumulants(nodes, multiplicity, k)
     shape = 1 / k2
     correction = k4 / k2**2 / 8 - 5 * k3**2 / k2**3 / 24 + k2 / 12

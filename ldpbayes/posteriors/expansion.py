@@ -93,7 +93,7 @@ class Expansion:
 
     def __init__(self, summary, alpha):
         self.summary, self.alpha = summary, alpha
-        self.family = surrogate.GaussianFactors(alpha, summary.linear, summary.tangent_curvature)
+        self.family = surrogate.ExpandedFactors(alpha, summary.linear, summary.tangent_curvature)
 
     @cached_property
     def proposal(self):

@@ -8,7 +8,7 @@ from ldpbayes.likelihoods import require_sampler
 from ldpbayes.priors.dirichlet import frequency_moments as frequency_moments
 
 #: Exact draws of F may take this long in all.
-LIMIT_SECONDS = 20.0
+LIMIT_SECONDS = 2.0
 #: Var(F) from the moments of P is a difference, which the noise of sampled moments drowns below this share of Var(P).
 LEAST_SHARE = 0.25
 #: Sds of draws of F that are moved to known moments are matched to this relative error, in at most so many rounds.

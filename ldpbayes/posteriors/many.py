@@ -16,7 +16,7 @@ from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.mixing import integrals_of, key_of, mixed_ends, server_of
 from ldpbayes.posteriors.mixture import ends_of, mixture_moments
-from ldpbayes.posteriors.surrogate import GaussianFactors
+from ldpbayes.posteriors.surrogate import ExpandedFactors
 from ldpbayes.priors.base import Nodes
 
 #: Seconds of one factor of one cell: moments and the ends of an interval.
@@ -198,10 +198,10 @@ def _powers(forms: list[Separable], alpha):
 
 
 def _gaussians(summaries: list[Summary], alpha):
-    """Return (GaussianFactors of all cells, log of the constants left out of each) of summaries."""
+    """Return (ExpandedFactors of all cells, log of the constants left out of each) of summaries."""
     linear = np.concatenate([one.linear for one in summaries])
     curvature = np.concatenate([one.tangent_curvature for one in summaries])
-    return GaussianFactors(np.tile(alpha, len(summaries)), linear, curvature), np.array([one.constant for one in summaries])
+    return ExpandedFactors(np.tile(alpha, len(summaries)), linear, curvature), np.array([one.constant for one in summaries])
 
 
 def seconds_of_mixture(many: Many) -> float:

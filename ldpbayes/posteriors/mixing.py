@@ -228,7 +228,6 @@ class _Known:
     log_evidence: float
     mean: np.ndarray
     variance: np.ndarray
-    spread: np.ndarray
     tilt: float
 
 
@@ -243,7 +242,7 @@ class Weighted:
     def __init__(self, problem, size):
         if problem.n_categories < 3:
             raise InfeasibleError("The surrogate needs three categories.")
-        self.problem, self._known, self._pilot = problem, {}, None
+        self.problem, self._known, self._factors = problem, {}, None
         work = problem.rows.n_rows * problem.n_categories
         self._large = work > LARGE
         self.reason = "surrogates at values of the hyperparameter, with weights on the true likelihood."
@@ -259,9 +258,9 @@ class Weighted:
             mean = nodes.weights @ means
             inside = nodes.weights @ np.array([one.variance for one in known])
             between = nodes.weights @ (means - mean) ** 2
-            if (np.abs(mean - self._pilot[0]) < SETTLED * np.sqrt(inside + between)).all():
+            if (np.abs(mean - self._factors.centre) < SETTLED * np.sqrt(inside + between)).all():
                 break
-            self._expand(mean, nodes.weights @ np.array([one.spread for one in known]) + between)
+            self._expand(mean)
         return nodes
 
     def log_evidence(self, prior):
@@ -275,42 +274,39 @@ class Weighted:
 
     def ends(self, prior, levels):
         """Return quantiles of every P_x under one prior by the saddle point, shape (levels, a)."""
-        linear, curvature, _ = self._quadratic
-        family = surrogate.GaussianFactors(prior.concentrations(), linear, curvature)
+        family = replace(self._factors, alpha=prior.concentrations())
         return saddle_quantiles(surrogate.Proposal(family, self._at(prior).tilt), levels)
 
-    def _expand(self, mean, spread):
-        linear, curvature = surrogate.quadratic(self.problem.rows, mean, spread)
-        constant = surrogate.constant_term(self.problem.rows, mean, spread, linear, curvature)
-        self._pilot, self._quadratic, self._known = (mean, spread), (linear, curvature, constant), {}
+    def _expand(self, mean):
+        self._factors, self._known = surrogate.expanded(self.problem.rows, np.ones_like(mean), mean), {}
+        self._constant = float(self.problem.rows.log_likelihood(mean) - self._factors.log_smooth(mean).sum())
 
     def _at(self, prior):
         """Return what is Known under one prior; the first one asked for finds the first pilot."""
         alpha = prior.concentrations()
         total = float(alpha.sum())
-        rough = self.problem.rows.rough_expansion() if self._pilot is None and self._large else None
+        rough = self.problem.rows.rough_expansion() if self._factors is None and self._large else None
         if rough is not None:  # a pass over so many reports takes seconds: the support counts find the first pilot
             uniform = np.full(alpha.size, 1 / alpha.size)
-            self._pilot = uniform, np.zeros_like(uniform)
-            self._quadratic = (*surrogate.quadratic_of(rough, uniform), 0.0)
-        elif self._pilot is None:
+            gradient = rough.gradient, surrogate.tangent_curvature(rough.square, rough.cross)
+            self._factors, self._constant = surrogate.ExpandedFactors(alpha, *gradient, uniform), 0.0
+        elif self._factors is None:
             engine, _ = surrogate.expand(self.problem.rows, Dirichlet.jeffreys(alpha.size).alpha, 3)
-            self._expand(engine.saddle_moments()[0], engine.factor_variance)
+            self._expand(engine.saddle_moments()[0])
         key = key_of(prior)
         if key not in self._known:
-            linear, curvature, constant = self._quadratic
             near = min(self._known.values(), key=lambda known: abs(math.log(known.total / total)), default=None)
             start = None if near is None else near.tilt + total - near.total
-            engine = surrogate.Proposal(surrogate.GaussianFactors(alpha, linear, curvature), start)
-            log_evidence = engine.saddle_log_evidence() + constant + gammaln(total) - gammaln(alpha).sum()
+            engine = surrogate.Proposal(replace(self._factors, alpha=alpha), start)
+            log_evidence = engine.saddle_log_evidence() + self._constant + gammaln(total) - gammaln(alpha).sum()
             mean, variance = engine.saddle_moments()
-            self._known[key] = _Known(total, float(log_evidence), mean, variance, engine.factor_variance, engine.tilt)
+            self._known[key] = _Known(total, float(log_evidence), mean, variance, engine.tilt)
         return self._known[key]
 
     def _proposal(self, prior, watch):
         """Return the surrogate expanded at its own mean under one prior."""
-        known = self._at(prior)
-        return surrogate.expand(self.problem.rows, prior.concentrations(), watch=watch, start=(known.mean, known.spread))[0]
+        alpha, start = prior.concentrations(), self._at(prior).mean
+        return surrogate.expand(self.problem.rows, alpha, watch=watch, start=start)[0]
 
     def node_draws(self, prior, count, rng, watch):
         """Return the NodeDraws under one prior: the surrogate's, resampled by their weights on the true likelihood."""
@@ -367,7 +363,9 @@ class Expanded(Weighted):
             raise InfeasibleError("Reports that were kept need no summary.")
         self.problem, self._known = problem, {}
         one = problem.likelihood
-        self._pilot, self._quadratic = one.pilot, (one.linear, one.tangent_curvature, one.constant)
+        uniform = np.ones(problem.n_categories)
+        self._factors = surrogate.ExpandedFactors(uniform, one.linear, one.tangent_curvature)
+        self._constant = one.constant
         self.reason = "surrogates of the summary at values of the hyperparameter."
         self.seconds = 1.0 + 2e-3 * problem.n_categories + size * problem.n_categories * 1e-7
 
@@ -375,9 +373,7 @@ class Expanded(Weighted):
         """Return None: a summary cannot be expanded again."""
 
     def _proposal(self, prior, watch):
-        linear, curvature, _ = self._quadratic
-        factors = surrogate.GaussianFactors(prior.concentrations(), linear, curvature)
-        return surrogate.Proposal(factors, self._at(prior).tilt)
+        return surrogate.Proposal(replace(self._factors, alpha=prior.concentrations()), self._at(prior).tilt)
 
 
 def widened(proposal):
@@ -387,9 +383,9 @@ def widened(proposal):
     with a precision of 1 − δ leaves (1 − δ²)^(k/2) of the draws.
     """
     family, mean = proposal.family, proposal.saddle_moments()[0]
-    less = WIDER / math.sqrt(mean.size - 1) * family.curvature
-    factors = surrogate.GaussianFactors(family.alpha, family.linear - less * mean, family.curvature - less)
-    return surrogate.Proposal(factors, proposal.tilt)
+    share = 1 - WIDER / math.sqrt(mean.size - 1)
+    wider = replace(family, curvature=share * family.curvature)
+    return surrogate.Proposal(replace(wider, linear=family.linear + family.slope(mean) - wider.slope(mean)), proposal.tilt)
 
 
 def _corrected(nodes, weights, counts, log_evidence):

@@ -1,14 +1,14 @@
-"""Any protocol at any n: a conditioned product with Gaussian-tilted Gamma factors, and weights on the true likelihood.
+"""Any protocol at any n: a conditioned product of factors expanded to the third order, and weights on the true likelihood.
 
-On the simplex's tangent space the log-likelihood's Hessian is nearly diagonal plus terms that vanish there, so the
-posterior is close to independent factors g^{α−1} exp(b g − D g²/2) conditioned on Σ g = 1; importance weights mend the
-rest, and Pareto smoothing says whether they can.
+On the simplex's tangent space the log-likelihood's derivatives are nearly diagonal plus terms that vanish there, so the
+posterior is close to independent factors of the categories conditioned on Σ g = 1; importance weights mend the rest, and
+Pareto smoothing says whether they can.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln, softmax
@@ -16,58 +16,96 @@ from scipy.special import gammaln, softmax
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.importance import resample, weigh
-from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, noise_of
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Watch
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
-from ldpbayes.posteriors.conditioned_product.factors import positive_roots
+from ldpbayes.posteriors.conditioned_product.factors import log1p_minus, positive_roots
 from ldpbayes.posteriors.proposals import MAX_DEFENDED
 
 #: Draws whose likelihood is computed together: enough that a pass over the rows costs little, few enough to interrupt.
 BLOCK = 500
 #: The expansion point is settled when the mean moves by less than this many posterior sd.
 SETTLED = 1e-3
-#: Nodes of the integral over the radius of a proposal.
-RADII = 161
+#: Nodes of the integral over the radius of a proposal, three times as many where Σα < 1, whose left tail is long; steps to
+#: its mode; numbers that are looked at together.
+RADII, RADIUS_STEPS, TOGETHER = 41, 60, 2**18
+#: A factor's power D/s² is at most this, so that the logarithm of 1 + s d keeps its digits …
+STRAIGHT = 1e10
+#: … and s times the pilot at most this: the factor of a category stays above zero everywhere.
+NEVER_ZERO = 1 - 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianFactors:
-    """Factors φ_x(g) = g^{α_x−1} exp(b_x g − D_x g²/2), for the conditioned product.
+class ExpandedFactors:
+    """Factors g^{α−1} exp(b g + D/s² [log(1 + s d) − s d]), d = g − c, for the conditioned product.
+
+    The bracket is −D d²/2 + s D d³/3 − …: as s goes to 0 the factor is a Gaussian times a power, and with s = 1/c that of a
+    category whose reports name no other.
 
     Attributes
     ----------
     alpha, linear, curvature : (a,) arrays
         α > 0, b, and D > 0.
+    centre, skew : (a,) arrays or 0
+        c, and s ≥ 0 with s c < 1.
     """
 
     alpha: np.ndarray
     linear: np.ndarray
     curvature: np.ndarray
-    lowest_tilt = -math.inf
+    centre: Any = 0.0
+    skew: Any = 0.0
+
+    def __post_init__(self):
+        for name in ("centre", "skew"):
+            object.__setattr__(self, name, np.broadcast_to(getattr(self, name), np.shape(self.curvature)))
+
+    @property
+    def lowest_tilt(self):
+        """The tilts that the factors must exceed for their right tails to die out, shape (a,)."""
+        with np.errstate(divide="ignore"):
+            return self.linear - self.curvature / self.skew
 
     def take(self, index):
         """Return the family of these factors only."""
-        return GaussianFactors(self.alpha[index], self.linear[index], self.curvature[index])
+        return type(self)(*(getattr(self, one.name)[index] for one in fields(self)))
+
+    def repeated(self, alpha):
+        """Return one set of these factors for every concentration, one after the other."""
+        own = (getattr(self, one.name) for one in fields(self)[1:])
+        return type(self)(np.repeat(alpha, self.alpha.size), *(np.tile(values, len(alpha)) for values in own))
 
     def polynomials(self):
         """Return None: the factors are no polynomials."""
         return None
 
     def log_smooth(self, g):
-        """Return b g − D g²/2 for g of shape (a,)."""
-        return (self.linear - 0.5 * self.curvature * g) * g
+        """Return log φ(g) − (α − 1) log g for g of shape (a,)."""
+        return self.linear * g + _bent(g - self.centre, self.curvature, self.skew)
 
     def log_remainder(self, g, delta):
         """Return log_smooth(g + delta) − log_smooth(g) − delta·slope(g); g (a,), delta (a, N)."""
-        return -0.5 * self.curvature[:, None] * delta**2
+        grown = 1 + self.skew * (g - self.centre)
+        return _bent(delta, (self.curvature / grown**2)[:, None], (self.skew / grown)[:, None])
 
     def slope(self, g):
-        """Return b − D g."""
-        return self.linear - self.curvature * g
+        """Return the derivative of log_smooth at g, shape (a,)."""
+        offset = g - self.centre
+        return self.linear - self.curvature * offset / (1 + self.skew * offset)
 
     def modes(self, tilt):
-        """Return the modes of g φ(g) e^{−tg}, the positive roots of α + (b − t) g − D g², shape (a,)."""
-        return positive_roots(self.curvature, self.linear - tilt, self.alpha)
+        """Return the modes of g φ(g) e^{−tg}: α + g (b − t) − D g d/(1 + s d) has one positive root, shape (a,)."""
+        alpha, linear, base = self.alpha, self.linear - tilt, 1 - self.skew * self.centre
+        middle = alpha * self.skew + linear * base + self.curvature * self.centre
+        return positive_roots(self.curvature - self.skew * linear, middle, alpha * base)
+
+
+def _bent(offset, curvature, skew):
+    """Return D/s² [log(1 + s d) − s d], which is −D d²/2 where s is 0."""
+    if not np.any(skew):
+        return -0.5 * curvature * offset**2
+    safe = np.where(skew > 0, skew, 1.0)
+    bent = curvature / safe**2 * log1p_minus(np.maximum(safe * offset, -1 + 1e-16))
+    return np.where(skew > 0, bent, -0.5 * curvature * offset**2)
 
 
 class Proposal(TiltedFactors):
@@ -75,7 +113,7 @@ class Proposal(TiltedFactors):
 
     Parameters
     ----------
-    family : GaussianFactors
+    family : ExpandedFactors
         One factor per category.
     start : float, optional
         A tilt near the one wanted.
@@ -126,9 +164,10 @@ class Surrogate(AbstractPosterior):
 
     Notes
     -----
-    Round: weights h_j = E[w_j/u_j²] and g_j = E[w_j/u_j] with u_j = (Lp)_j Gaussian under the surrogate; gradient Lᵀg,
-    D = diag H − 2f, f = (H1 − diag H − F)/(a−2), F = Σ f, H = Lᵀ diag(h) L: then H = diag D + f1ᵀ + 1fᵀ in its row
-    sums, and the last two vanish on the tangent space. Only three passes over the rows are needed, no a × a matrix.
+    Round: weights h_j = w_j/u_j² with u_j = (Lp)_j at the surrogate's mean; gradient Lᵀ(w/u), D = diag H − 2f,
+    f = (H1 − diag H − F)/(a−2), F = Σ f, H = Lᵀ diag(h) L: then H = diag D + f1ᵀ + 1fᵀ in its row sums, and the last two
+    vanish on the tangent space. Factors have the third derivatives too, see ``expanded``: they are exact where every
+    report names one category, and nearly so at large ε. Only a few passes over the rows are needed, no a × a matrix.
     Ctrl-C keeps the draws that are weighted, if their weights can be trusted.
     """
 
@@ -209,21 +248,40 @@ def expand(rows, alpha, max_expansions=12, *, watch=None, start=None):
     alpha : (a,) array
     max_expansions : int
     watch : Watch, optional
-    start : pair of (a,) arrays, optional
-        Mean and spread of the first expansion; the prior's mean and none by default.
+    start : (a,) array, optional
+        Where the first expansion is; the prior's mean by default.
     """
     watch = watch or Watch()
-    # The spread is the variances of the independent factors.
-    mean, spread = start or (alpha / alpha.sum(), np.zeros_like(alpha))
-    least = 2 if start is None else 0
+    mean = alpha / alpha.sum() if start is None else start
     for rounds in watch.track(range(1, max_expansions + 1), "Expansions of the likelihood"):
-        linear, curvature = quadratic(rows, mean, spread)
-        engine = Proposal(GaussianFactors(alpha, linear, curvature))
+        engine = Proposal(expanded(rows, alpha, mean))
         before, (mean, variance) = mean, engine.saddle_moments()
-        spread = engine.factor_variance
-        if rounds > least and (np.abs(mean - before) < SETTLED * np.sqrt(variance)).all():
+        if rounds > 1 and (np.abs(mean - before) < SETTLED * np.sqrt(variance)).all():
             break
     return engine, rounds
+
+
+def expanded(rows, alpha, pilot):
+    """Return the ExpandedFactors with the log-likelihood's gradient, curvature and skewness at a pilot.
+
+    The skewness of category x is that of Σ w log(m_j + M_jx p_x), m_j the mean of row j elsewhere and M_jx = L_jx − m_j: a
+    third derivative of 2 Σ w M³/u³, where D/s² log(1 + s d) has 2 s D.
+
+    Parameters
+    ----------
+    rows : Rows
+    alpha, pilot : (a,) arrays
+    """
+    a, u = pilot.size, rows.matvec(pilot)
+    total = rows.matvec(np.ones(a))
+    shared, scale = total / (a - 1), a / (a - 1)
+    first, second, third = rows.counts / u, rows.counts / u**2, rows.counts / u**3
+    gradient, cross, mixed = rows.rmatvec(np.column_stack([first, second * total, third * shared**2])).T
+    curvature = tangent_curvature(rows.gram_diagonal(second), cross)
+    cubes = scale**3 * rows.gram_diagonal(third, 3) - 3 * scale**2 * rows.gram_diagonal(third * shared)
+    cubes += 3 * scale * mixed - third @ shared**3
+    skew = np.clip(cubes / curvature, np.sqrt(curvature / STRAIGHT), NEVER_ZERO / pilot)
+    return ExpandedFactors(alpha, gradient, curvature, pilot, np.where(cubes > 0, skew, 0.0))
 
 
 def quadratic(rows, mean, spread):
@@ -233,25 +291,16 @@ def quadratic(rows, mean, spread):
 
 def quadratic_of(sums, mean):
     """Return (b, D) of the log-likelihood from the sums of its expansion at mean."""
-    _, gradient, diagonal, cross = sums
+    curvature = tangent_curvature(sums.square, sums.cross)
+    return sums.gradient + curvature * mean, curvature
+
+
+def tangent_curvature(diagonal, cross):
+    """Return D > 0 with H = diag D + f1ᵀ + 1fᵀ in the row sums of H, from its diagonal and these."""
     others = cross - diagonal
-    a = mean.size
-    shared = (others - others.sum() / (2 * a - 2)) / (a - 2)
-    curvature = diagonal - 2 * shared
-    curvature = np.maximum(curvature, 1e-6 * np.median(np.abs(curvature)) + 1e-9)
-    return gradient + curvature * mean, curvature
-
-
-def constant_term(rows, mean, spread, linear, curvature):
-    """Return c so that c + b·p − Σ D p²/2 has the log-likelihood's average over the spread about the mean."""
-    centre, total = rows.matvec(mean), max(spread.sum(), np.finfo(float).tiny)
-    logs = np.log(centre)
-    if spread.any():
-        noise = noise_of(rows, spread)
-        nodes = zip(NODES, WEIGHTS, strict=True)
-        logs = sum(weight * np.log(np.maximum(centre + node * noise, FLOOR * centre)) for node, weight in nodes)
-    inside = spread * (1 - spread / total)  # variances given that the sum is one
-    return float(rows.log_constant + rows.counts @ logs - linear @ mean + 0.5 * curvature @ (mean**2 + inside))
+    a = diagonal.size
+    curvature = diagonal - 2 * (others - others.sum() / (2 * a - 2)) / (a - 2)
+    return np.maximum(curvature, 1e-6 * np.median(np.abs(curvature)) + 1e-9)
 
 
 def proposals(engine, size, rng):
@@ -269,28 +318,57 @@ def proposals(engine, size, rng):
 
 
 def _propose(engine, size, rng):
-    """Return (draws of p, log ∫ r^{Σα−1} exp(r·B − r²C/2) dr): normalised independent factors, and their radius.
+    """Return (draws of p, log ∫ r^{Σα−1} Π_x exp(log_smooth(r p_x) − t r p_x) dr): normalised factors, and their radius.
 
-    The density of p = g/Σg is Π_x p^{α_x−1}/Z_x times that integral, with B = Σ(b − t)p and C = ΣDp²; the powers of p
-    are the prior's and cancel in the weights. In log r the integrand has one mode and no singularity, however small Σα
-    is; its left tail dies out like r^{Σα}, so that the steps grow exponentially on both sides.
+    The density of p = g/Σg is Π_x p^{α_x−1}/Z_x times that integral; the powers of p are the prior's and cancel in the
+    weights.
     """
     log_g = engine.independent_log_draws(size, rng)  # under small concentrations all of g may underflow
     p = softmax(log_g, axis=1)
+    step = max(1, TOGETHER // (RADII * p.shape[1]))
+    return p, np.concatenate([_log_radius(engine, p[start : start + step]) for start in range(0, size, step)])
+
+
+def _log_radius(engine, p):
+    """Return the log of the integral over the radius of draws p (S, a), shape (S,).
+
+    In log r the integrand has one mode and no singularity, however small Σα is; its left tail dies out like r^{Σα}, so that
+    the steps grow exponentially on both sides.
+    """
     family = engine.family
-    linear, square = p @ (family.linear - engine.tilt), p**2 @ family.curvature
-    total = family.alpha.sum()
-    mode = (linear + np.sqrt(linear**2 + 4 * square * total)) / (2 * square)
-    scale = 1 / np.sqrt(total + square * mode**2)
+    total, bent = family.alpha.sum(), family.skew > 0
+    # Σ log_smooth = constant + r·B − r²C/2 + Σ w log(1 + s (r p − c)) over the categories with a skewness.
+    power, skew, centre = (values[bent] for values in (family.curvature, family.skew, family.centre))
+    power = power / skew**2
+    straight = np.where(bent, 0.0, family.curvature)
+    tangent = family.linear - engine.tilt + straight * family.centre
+    tangent[bent] -= power * skew
+    constant = -0.5 * straight @ family.centre**2 + power @ (skew * centre)
+    linear, square, base, own = p @ tangent, p**2 @ straight, 1 - skew * centre, skew * p[:, bent]
+    # The derivative by log r is concave in r and Σα > 0 at 0: from the right Newton's steps to its root are monotone.
+    r = np.ones(len(p))
+    for _ in range(RADIUS_STEPS):
+        ratio = own * r[:, None]
+        ratio /= base + ratio
+        slope = total + r * linear - r**2 * square + ratio @ power
+        bend = r * linear - 2 * r**2 * square + (ratio * (1 - ratio)) @ power
+        move = np.where(bend < 0, np.maximum(-slope / np.minimum(bend, -1e-300), -0.9), 1.0)
+        r *= 1 + np.minimum(move, 1.0)
+        if (np.abs(move) < 1e-3).all():
+            break
+    scale = 1 / np.sqrt(-bend)
     # Both ends reach 45 nats down: on the left at the slower of the two rates, on the right as a Gaussian in r.
-    s = np.linspace(-1.0, 1.0, RADII) * np.arcsinh(12 + 45 / (total * scale))[:, None]
+    size = RADII if total >= 1 else 3 * RADII
+    s = np.linspace(-1.0, 1.0, size) * np.arcsinh(12 + 45 / (total * scale))[:, None]
     log_growth_of_r = np.minimum(scale[:, None] * np.sinh(s), 20.0)
-    growth = np.expm1(log_growth_of_r)
-    log_density = total * log_growth_of_r + (linear * mode)[:, None] * growth
-    log_density -= 0.5 * (square * mode**2)[:, None] * growth * (growth + 2)
-    top = total * np.log(mode) + linear * mode - 0.5 * square * mode**2
-    step = (s[:, -1] - s[:, 0]) / (RADII - 1)
-    return p, top + np.log((np.exp(log_density) * np.cosh(s)).sum(axis=1) * scale * step)
+    radius = r[:, None] * np.exp(log_growth_of_r)
+    log_density = total * np.log(r)[:, None] + total * log_growth_of_r + linear[:, None] * radius
+    log_density -= 0.5 * square[:, None] * radius**2
+    log_density += np.log(base + radius[:, :, None] * own[:, None]) @ power
+    top = log_density.max(axis=1)
+    step = (s[:, -1] - s[:, 0]) / (size - 1)
+    inside = (np.exp(log_density - top[:, None]) * np.cosh(s)).sum(axis=1)
+    return constant + top + np.log(inside * scale * step)
 
 
 def log_likelihood_of(rows, distribution, watch):

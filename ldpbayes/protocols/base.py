@@ -640,14 +640,14 @@ def check_labels(reports, n_outputs):
 
 
 def largest_ratio(channel):
-    """Return the exact largest ratio Q[y,x]/Q[y,x'] of a rational channel as a Fraction, or inf."""
+    """Return the exact largest ratio Q[y,x]/Q[y,x'] of a rational channel, or of whole multiples, as a Fraction, or inf."""
     largest = Fraction(1)
     for row in channel:
         high, low = max(row), min(row)
         if high and not low:
             return float("inf")
         if high:
-            largest = max(largest, high / low)
+            largest = max(largest, Fraction(high, low))
     return largest
 
 

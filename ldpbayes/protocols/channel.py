@@ -101,7 +101,7 @@ class Channel(AbstractProtocol):
 
     @cached_property
     def epsilon(self):
-        ratio = largest_ratio(self.rational_channel())
+        ratio = largest_ratio(self._shares)
         return math.inf if ratio == math.inf else log_above(ratio)
 
     @property
@@ -222,9 +222,15 @@ class Channel(AbstractProtocol):
         return sum([entropy.passed(draw, threshold, bits) for threshold in columns[value]])
 
     def rational_channel(self):
+        unit = 2 ** self._thresholds[0]
+        return [[Fraction(share, unit) for share in row] for row in self._shares]
+
+    @property
+    def _shares(self):
+        """The rational channel times 2 to the bits of the client's draw: whole numbers."""
         bits, columns = self._thresholds
         columns = [(0, *thresholds, 2**bits) for thresholds in columns]
-        return [[Fraction(column[y + 1] - column[y], 2**bits) for column in columns] for y in range(self.n_outputs)]
+        return [[column[y + 1] - column[y] for column in columns] for y in range(self.n_outputs)]
 
     def simulate(self, true_counts, rng):
         """Return (every report, counts): one multinomial per category, O(a b) for any number of users."""
@@ -257,15 +263,14 @@ class Channel(AbstractProtocol):
         only to rounding. Thresholds are the column's exact cumulative shares, rounded to the bits of the draw: those of
         the smallest entry and entropy.BITS more. A column that adds up to one exactly is therefore sampled exactly.
         """
-        columns = [[Fraction(q) for q in column] for column in self.matrix.T.tolist()]
-        smallest = max(q.denominator.bit_length() - 1 for column in columns for q in column)
+        columns = [[q.as_integer_ratio() for q in column] for column in self.matrix.T.tolist()]
+        smallest = max(below.bit_length() - 1 for column in columns for _, below in column)
         bits = entropy.steady(entropy.BITS + smallest)
-        unit = 2**bits
         out = []
         for column in columns:
-            total = sum(column)
-            sums = accumulate(column[:-1])
-            out.append([int(part * unit / total) for part in sums])
+            whole = [above * (2**smallest // below) for above, below in column]
+            total = sum(whole)
+            out.append([(part << bits) // total for part in accumulate(whole[:-1])])
         return bits, out
 
 

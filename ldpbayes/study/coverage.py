@@ -2,6 +2,7 @@
 
 import functools
 import math
+from dataclasses import fields
 
 import numpy as np
 from scipy.special import gammaln
@@ -11,7 +12,7 @@ from ldpbayes.estimators.confidence import distribution_interval
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.conditioned_product import PowerFactors
 from ldpbayes.posteriors.conditioned_product.batched import batch
-from ldpbayes.posteriors.surrogate import GaussianFactors, expand
+from ldpbayes.posteriors.surrogate import ExpandedFactors, expand
 from ldpbayes.priors import as_prior
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.base import Binomials
@@ -297,12 +298,11 @@ def _of_rows(cell, protocol, p, rng):
         collection = Collection(evaluate.labels(a), tally)
         forms.append(protocol.binomials(tally.reports, tally.counts))
         for name, held in parts.items():
-            family = expand(collection.rows, as_prior(name, a).alpha)[0].family
-            held.append((family.alpha, family.linear, family.curvature))
+            held.append(expand(collection.rows, as_prior(name, a).alpha)[0].family)
         collections.append(collection)
     found = {"learnt": learnt_by_fits(collections)}
     for name, held in parts.items():
-        family = GaussianFactors(*(np.concatenate(part) for part in zip(*held, strict=True)))
+        family = ExpandedFactors(*(np.concatenate([getattr(one, key.name) for one in held]) for key in fields(held[0])))
         quantiles = batch(family, len(held), _levels()).quantiles
         found |= {name: (quantiles[0], quantiles[1]), f"{name}_hdi": _shortest(quantiles)}
     rates = forms[0].hit, forms[0].other

@@ -145,7 +145,7 @@ def test_real_populations_are_covered_and_estimated_better(name):
         for noise in range(noises):
             rng = np.random.default_rng([4, list(POPULATIONS).index(name), place, noise])
             linear, curvature = noisy(p, n, epsilon, rng)
-            factors = surrogate.GaussianFactors(np.full(a, 0.5), linear, curvature)
+            factors = surrogate.ExpandedFactors(np.full(a, 0.5), linear, curvature)
             jeffreys = surrogate.Proposal(factors).saddle_moments()[0]
             method = RandomWalk(draws=300, chains=2, tune=500, thin=2)
             draws, scales, _ = run_chains(Form(1, first=linear, second=curvature), jeffreys, law, method, rng)

@@ -38,7 +38,7 @@ def test_evidences_of_separable_reports_are_the_exact_ones(a, n, epsilon):
 def test_the_mass_of_pure_powers_is_the_beta_function():
     """The saddle point stands on a Gamma law, so that it is all but exact for Dirichlet densities."""
     alpha = np.array([[0.02] * 3, [0.5, 0.5, 4.0], [7.0, 0.3, 1.0]])
-    family = surrogate.GaussianFactors(alpha.ravel(), np.zeros(9), np.full(9, 1e-12))
+    family = surrogate.ExpandedFactors(alpha.ravel(), np.zeros(9), np.full(9, 1e-12))
     exact = gammaln(alpha).sum(axis=1) - gammaln(alpha.sum(axis=1))
     np.testing.assert_allclose(log_masses(family, np.ones(3), 3), exact, atol=1e-3)
 

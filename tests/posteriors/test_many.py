@@ -14,7 +14,7 @@ from ldpbayes.posteriors.conditioned_product.batched import batch, saddle_quanti
 from ldpbayes.posteriors.exact import exact_moments
 from ldpbayes.posteriors.many import Many, mixed_entries
 from ldpbayes.posteriors.mixture import Mixture
-from ldpbayes.posteriors.surrogate import GaussianFactors
+from ldpbayes.posteriors.surrogate import ExpandedFactors
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols import HadamardResponse, LocalHashing, UnaryEncoding
 from ldpbayes.protocols.designs import warner
@@ -43,7 +43,7 @@ def test_batches_are_what_one_set_at_a_time_gives(size, kind):
     if kind == "powers":
         family = PowerFactors(np.full(3 * size, 0.5), np.full((3 * size, 1), 1.7), counts.reshape(-1, 1))
     else:
-        family = GaussianFactors(np.full(3 * size, 0.5), 0.3 * counts.ravel(), np.repeat(0.3 * counts.sum(axis=1), size))
+        family = ExpandedFactors(np.full(3 * size, 0.5), 0.3 * counts.ravel(), np.repeat(0.3 * counts.sum(axis=1), size))
     found = batch(family, 3, LEVELS)
     for i in range(3):
         if found.rough[i]:
@@ -71,7 +71,7 @@ def test_sets_with_a_window_too_long_for_the_nodes_are_worked_on_by_counts():
 
 
 def test_sets_whose_transforms_do_not_die_out_have_the_saddle_point():
-    found = batch(GaussianFactors(np.full(6, 0.01), np.zeros(6), np.full(6, 2.0)), 2, LEVELS)
+    found = batch(ExpandedFactors(np.full(6, 0.01), np.zeros(6), np.full(6, 2.0)), 2, LEVELS)
     assert found.rough.all() and found.alone.all() and np.isfinite(found.quantiles).all()
     np.testing.assert_allclose(found.mean, 1 / 3, rtol=1e-6)
 
@@ -260,7 +260,7 @@ def test_intervals_of_the_users_shares_without_draws(epsilon, n):
 def test_quantiles_by_the_saddle_point():
     rng = np.random.default_rng(3)
     counts = rng.multinomial(4000, rng.dirichlet(np.ones(60)))
-    family = GaussianFactors(np.full(60, 0.5), 0.3 * counts, np.full(60, 0.3 * 4000))
+    family = ExpandedFactors(np.full(60, 0.5), 0.3 * counts, np.full(60, 0.3 * 4000))
     one = ConditionedProduct(family, np.arange(60))
     found = saddle_quantiles(one.factors, LEVELS)
     assert (np.abs(found - one.quantile(LEVELS)) < 0.04 * np.sqrt(one.variance)).all()

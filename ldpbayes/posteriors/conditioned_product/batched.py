@@ -275,25 +275,8 @@ class _Tilted:
 def _tilted(family, k):
     """Return the _Tilted of k sets."""
     size = family.alpha.size // k
-    bounds = (family.alpha * size + family.slope(np.full(family.alpha.shape, 1 / size))).reshape(k, size)
-    low, high = bounds.min(axis=1), bounds.max(axis=1)
-
-    def above(t):
-        return family.modes(np.repeat(t, size)).reshape(k, size).sum(axis=1) > 1
-
-    tilt = factors.bisect(above, low, high, 14)
-    for _ in range(20):
-        each = np.repeat(tilt, size)
-        centre = family.modes(each)
-        window = factors._window(family, each, centre)
-        nodes = factors._trapezoid(family, each, centre, *window, ROUGH)
-        excess = (centre + nodes.mean_offset).reshape(k, size).sum(axis=1) - 1
-        spread = nodes.variance.reshape(k, size).sum(axis=1)
-        if (np.abs(excess) < NEAR * np.sqrt(spread)).all():
-            break
-        tilt = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - family.lowest_tilt))
-    mean = (centre + nodes.mean_offset).reshape(k, size)
-    return _Tilted(each.reshape(k, size)[:, 0], mean, nodes.variance.reshape(k, size), window)
+    tilt, nodes, window = factors.tilted_many(family, np.ones(size), k, ROUGH, NEAR)
+    return _Tilted(tilt, (nodes.centre + nodes.mean_offset).reshape(k, size), nodes.variance.reshape(k, size), window)
 
 
 def _periods(offset, weight, variance):

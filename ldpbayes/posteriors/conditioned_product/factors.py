@@ -214,12 +214,12 @@ class TiltedFactors:
 
         With a start only Newton; returns whether it arrived.
         """
-        family, m = self.family, self.multiplicity
-        tilt = start
+        family, m, tilt = self.family, self.multiplicity, start
+        lowest = np.max(family.lowest_tilt)
         if start is None:
             even = np.full(family.alpha.shape, 1 / int(m.sum()))
             bounds = family.alpha / even + family.slope(even)
-            low, high = bounds.min(), bounds.max()
+            low, high = max(bounds.min(), lowest), bounds.max()
             tilt = float(bisect(lambda t: m @ family.modes(t) > 1, low, high, 40)) if high > low else float(low)
         arrived = False
         for _ in range(12):
@@ -232,13 +232,13 @@ class TiltedFactors:
             if arrived:
                 break
             # Newton on 1/Σ E[g], which is linear in t for gamma factors.
-            tilt += max(excess * (1 + excess) / spread, -0.5 * (tilt - family.lowest_tilt))
-        self.tilt, self.centre, self.window = tilt, centre, window
+            tilt += max(excess * (1 + excess) / spread, -0.5 * (tilt - lowest))
+        self.tilt, self.centre, self.window = float(tilt), centre, window
         return arrived
 
 
-def tilted_many(family, multiplicity, k):
-    """Return (tilts (k,), Nodes) of k sets of factors that stand one after the other, each set with a tilt to mean one.
+def tilted_many(family, multiplicity, k, size=96, close=1e-3):
+    """Return (tilts (k,), Nodes, windows) of k sets of factors that stand one after the other, each tilted to mean one.
 
     What TiltedFactors finds for one set, for many of them in the time of a few.
 
@@ -249,23 +249,33 @@ def tilted_many(family, multiplicity, k):
     multiplicity : (G,) array
         How many categories have each factor of a set.
     k : int
+    size : int
+        Nodes of every factor.
+    close : float
+        How far from one the means may add up to, in sd of the sum.
     """
-    size = multiplicity.size
+
+    def each(t):
+        return np.repeat(t, multiplicity.size)
+
+    def together(values):
+        return values.reshape(k, -1) @ multiplicity
+
     even = np.full(family.alpha.shape, 1 / multiplicity.sum())
-    bounds = (family.alpha / even + family.slope(even)).reshape(k, size)
+    bounds = (family.alpha / even + family.slope(even)).reshape(k, -1)
+    lowest = np.broadcast_to(family.lowest_tilt, family.alpha.shape).reshape(k, -1).max(axis=1)
     # Modes sum to one at a tilt between the least and the largest bound; bisection is over all sets at once.
-    low, high = bounds.min(axis=1), bounds.max(axis=1)
-    tilt = bisect(lambda t: family.modes(np.repeat(t, size)).reshape(k, size) @ multiplicity > 1, low, high, 12)
+    low, high = np.maximum(bounds.min(axis=1), lowest), bounds.max(axis=1)
+    tilt = bisect(lambda t: together(family.modes(each(t))) > 1, low, high, 14)
     for _ in range(20):
-        centre = family.modes(np.repeat(tilt, size))
-        window = _window(family, np.repeat(tilt, size), centre)
-        nodes = _trapezoid(family, np.repeat(tilt, size), centre, *window, 96)
-        excess = (centre + nodes.mean_offset).reshape(k, size) @ multiplicity - 1
-        spread = nodes.variance.reshape(k, size) @ multiplicity
-        if (np.abs(excess) < 1e-3 * np.sqrt(spread)).all():
+        centre = family.modes(each(tilt))
+        window = _window(family, each(tilt), centre)
+        nodes = _trapezoid(family, each(tilt), centre, *window, size)
+        excess, spread = together(centre + nodes.mean_offset) - 1, together(nodes.variance)
+        if (np.abs(excess) < close * np.sqrt(spread)).all():
             break
-        tilt = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - family.lowest_tilt))
-    return tilt, nodes
+        tilt = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - lowest))
+    return tilt, nodes, window
 
 
 def positive_roots(square, linear, constant):

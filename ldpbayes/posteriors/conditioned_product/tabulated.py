@@ -107,7 +107,7 @@ def _shared_tilt(family, counts, tilt):
         middle = np.argsort(delta)[delta.size // 2]
         if abs(delta[middle]) < 0.3:
             break
-        tilt = tilt + max(excess[middle] * (1 + excess[middle]) / spread[middle], -0.5 * (tilt - family.lowest_tilt))
+        tilt = tilt + max(excess[middle] * (1 + excess[middle]) / spread[middle], -0.5 * (tilt - np.max(family.lowest_tilt)))
     return tilt, nodes, delta
 
 
