@@ -9,11 +9,13 @@ import numpy as np
 from ldpbayes import checks, files
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.collections.collection import check_text
-from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.csv import parse_counts, read_table
 from ldpbayes.sources.writing import write_simulated
 
+#: Rows of a file of reports; NumPy draws no users from a larger urn.
+MAX_ROWS = 10**9 - 1
 _BATCH = 2**18  # users whose reports are in memory together
 _POPULATION_KEYS = {"id", "title", "citation", "licence", "notes", "file", "n", "n_categories"}
 
@@ -223,6 +225,8 @@ def simulate_reports(path, protocol, truth, n=None, *, random_seed=None, categor
     if categories is None:
         categories = truth.categories if isinstance(truth, Population) else [f"c{i}" for i in range(protocol.n_categories)]
     categories = checks.labels(categories, "categories", f"{protocol.n_categories} labels")
+    if true_counts.sum() > MAX_ROWS:
+        raise InfeasibleError(f"A file of reports has a row for each user, at most {MAX_ROWS:,}; a collection counts them.")
     batches = _simulated_batches(protocol, true_counts, rng)
     write_simulated(path, batches, protocol, categories, _truth_entries(categories, distribution, true_counts))
     return true_counts

@@ -134,7 +134,7 @@ RENDERER = '''
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ldpbayes.pages.renderers.base import AbstractRenderer
+from ldpbayes.pages.rendering import AbstractRenderer
 
 
 @dataclass(frozen=True)

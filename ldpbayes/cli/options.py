@@ -125,9 +125,9 @@ def located(file):
 
 def read(file, by=None, **sample):
     """Return the Collection or, where columns split its reports, the Cells that a FILE argument names."""
-    from ldpbayes.sources import READERS, read_collection
+    from ldpbayes.sources import READERS, read_collection, read_summaries
     from ldpbayes.sources.channels import read_stated
-    from ldpbayes.sources.scanning.summary_files import is_summaries, read_summaries
+    from ldpbayes.sources.scanning.summary_files import is_summaries
 
     file = located(file)
     if is_summaries(file):

@@ -8,6 +8,7 @@ from typing import Any
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, LDPBayesError, shown
+from ldpbayes.pages.rendering import make_renderer
 
 
 class Kind(enum.StrEnum):
@@ -229,8 +230,6 @@ class Page:
 
     def render(self, renderer: str = "terminal", **settings) -> str:
         """Return the page as text in the format of a renderer: terminal, json, markdown, html, …"""
-        from ldpbayes.pages.renderers import make_renderer
-
         return make_renderer(renderer, **settings).render(self)
 
     def __str__(self):
@@ -239,6 +238,4 @@ class Page:
     __repr__ = __str__
 
     def _repr_html_(self):
-        from ldpbayes.pages.renderers import make_renderer
-
         return make_renderer("html", whole=False).render(self)

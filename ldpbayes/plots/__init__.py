@@ -21,6 +21,7 @@ from ldpbayes.plots.base import (
     TITLE,
     WIDTH,
     _new_figure,
+    _plain_ticks,
     _style,
     checked,
     legend_below,
@@ -260,25 +261,6 @@ def plot_plan(along, values, curves, label, *, chosen=None, title=""):
     axes.spines[["top", "right"]].set_visible(False)
     legend_below(figure)
     return figure
-
-
-def _plain_ticks(axis, values):
-    """Set ticks of a logarithmic axis at 1, 2 and 5 times powers of ten inside the values, written out in plain numbers."""
-    low, high = min(values), max(values)
-    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    for steps in ((1, 2, 5), (1, 3), (1,)):
-        ticks = [k * 10.0**e for e in powers for k in steps if low <= k * 10.0**e <= high]
-        if len(ticks) <= 6:
-            break
-    if len(ticks) >= 2:
-        axis.set_ticks(ticks, [f"{tick:,.10g}" for tick in ticks])
-        axis.set_minor_locator(_no_ticks())
-
-
-def _no_ticks():
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()
 
 
 @checked

@@ -137,6 +137,25 @@ def largest(mean, top):
 
 
 @checked
+def _plain_ticks(axis, values):
+    """Set ticks of a logarithmic axis at 1, 2 and 5 times powers of ten inside the values, written out in plain numbers."""
+    low, high = min(values), max(values)
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    for steps in ((1, 2, 5), (1, 3), (1,)):
+        ticks = [k * 10.0**e for e in powers for k in steps if low <= k * 10.0**e <= high]
+        if len(ticks) <= 6:
+            break
+    if len(ticks) >= 2:
+        axis.set_ticks(ticks, [f"{tick:,.10g}" for tick in ticks])
+        axis.set_minor_locator(_no_ticks())
+
+
+def _no_ticks():
+    from matplotlib.ticker import NullLocator
+
+    return NullLocator()
+
+
 def to_svg(figure) -> str:
     """Return a figure as SVG text, the same each time; letters are outlines, so that no font has to be there.
 

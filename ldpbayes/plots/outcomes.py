@@ -3,7 +3,19 @@
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, _style, checked, legend_below, plain, wrapped
+from ldpbayes.plots.base import (
+    LABEL,
+    SMALL,
+    TITLE,
+    WIDTH,
+    _new_figure,
+    _plain_ticks,
+    _style,
+    checked,
+    legend_below,
+    plain,
+    wrapped,
+)
 
 #: Combinations of open covariates that have a panel, those with most records first, and rows of a forest.
 PANELS, ROWS = 4, 36
@@ -196,8 +208,6 @@ def _grid(found, shown):
 
 def _plain_axis(axes, values):
     """Label a logarithmic axis with plain numbers, few enough for a phone."""
-    from ldpbayes.plots import _plain_ticks
-
     _plain_ticks(axes.xaxis, values)
 
 

@@ -1,4 +1,4 @@
-"""Renderers: one file each, found by importing this package; a page is written by name or by a file's suffix."""
+"""Renderers: one file each, found by importing this package; a page is written in the format of a file's suffix."""
 
 import importlib
 import pathlib
@@ -8,45 +8,13 @@ import re
 from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.pages.page import Page
-from ldpbayes.pages.renderers.base import AbstractRenderer
+from ldpbayes.pages.rendering import AbstractRenderer, renderers
 
 #: Characters that a link in Markdown or LaTeX would have to escape.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
-
-
-def renderers() -> dict[str, type[AbstractRenderer]]:
-    """Return the renderer classes by name: every concrete subclass of AbstractRenderer."""
-    return {cls.name: cls for cls in AbstractRenderer.__subclasses__()}
-
-
-def make_renderer(name: str, **settings) -> AbstractRenderer:
-    """Return a renderer by its name, with its settings.
-
-    Parameters
-    ----------
-    name : str
-        Such as "terminal", "json", "markdown" or "html".
-    **settings
-        Fields of the renderer.
-
-    Returns
-    -------
-    AbstractRenderer
-
-    Raises
-    ------
-    ArgumentError
-        On an unknown name or setting.
-    """
-    known = renderers()
-    checks.choice(name, "renderer", tuple(known))
-    try:
-        return known[name](**settings)
-    except TypeError as err:
-        raise ArgumentError(f"renderer {name!r} does not take these settings: {err}.") from err
 
 
 def renderer_of(path) -> AbstractRenderer:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from ldpbayes import files
 from ldpbayes.errors import printable
 from ldpbayes.pages.page import Page
-from ldpbayes.pages.renderers.base import AbstractRenderer
+from ldpbayes.pages.rendering import AbstractRenderer
 
 #: What a formula begins with in one spreadsheet or another, and numbers that begin likewise.
 _FORMULA, _NUMBER = ("=", "+", "-", "@"), re.compile(r"[+-]?[0-9]+([.,][0-9]+)*")

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from ldpbayes.errors import printable
 from ldpbayes.pages.page import Kind, Page
-from ldpbayes.pages.renderers.base import AbstractRenderer
 from ldpbayes.pages.renderers.csv import CSV
+from ldpbayes.pages.rendering import AbstractRenderer
 
 #: Groups with more rows than this are folded, one group at a time, where a table has several of them.
 OPEN_ROWS = 3

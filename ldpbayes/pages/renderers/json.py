@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes.pages.page import Page
-from ldpbayes.pages.renderers.base import AbstractRenderer
+from ldpbayes.pages.rendering import AbstractRenderer
 
 
 @dataclass(frozen=True)

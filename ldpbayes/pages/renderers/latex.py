@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ldpbayes.errors import printable
 from ldpbayes.pages.page import Page
-from ldpbayes.pages.renderers.base import AbstractRenderer
+from ldpbayes.pages.rendering import AbstractRenderer
 
 _GREEK = "alpha beta gamma delta kappa lambda mu pi rho sigma phi chi Gamma Delta Sigma Phi"
 _SPECIAL = (

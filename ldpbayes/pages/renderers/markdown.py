@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ldpbayes.errors import printable
 from ldpbayes.pages.page import Kind, Page
-from ldpbayes.pages.renderers.base import AbstractRenderer
+from ldpbayes.pages.rendering import AbstractRenderer
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$])")
 

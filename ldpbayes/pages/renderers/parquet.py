@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpbayes.pages.page import Page
-from ldpbayes.pages.renderers.base import AbstractRenderer
 from ldpbayes.pages.renderers.csv import CSV, lines_of
+from ldpbayes.pages.rendering import AbstractRenderer
 
 
 @dataclass(frozen=True)

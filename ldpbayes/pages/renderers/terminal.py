@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from ldpbayes.pages.page import Kind, Page, Table
-from ldpbayes.pages.renderers.base import AbstractRenderer
+from ldpbayes.pages.rendering import AbstractRenderer
 
 #: Width of tables that go to a file or a pipe, where COLUMNS does not set another.
 PIPE_WIDTH = 140

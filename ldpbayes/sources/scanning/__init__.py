@@ -8,10 +8,9 @@ import pkgutil
 
 from ldpbayes.sources.scanning.driver import Scan, scan
 from ldpbayes.sources.scanning.fold import Fold
-from ldpbayes.sources.scanning.found import Found
+from ldpbayes.sources.scanning.found import Found, read_summaries
 from ldpbayes.sources.scanning.partials import Partial, ReportSample
 from ldpbayes.sources.scanning.pilots import Pilots
-from ldpbayes.sources.scanning.summary_files import read_summaries
 from ldpbayes.sources.scanning.tables import TABLES, AbstractPiece, AbstractTable, open_source
 
 for _module in pkgutil.iter_modules(__path__):

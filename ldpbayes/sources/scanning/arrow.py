@@ -10,7 +10,8 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.sources.base import foreign, optional
 from ldpbayes.sources.parameters import COLUMN, METADATA
 from ldpbayes.sources.scanning.columns import check_column
-from ldpbayes.sources.scanning.tables import BATCH, AbstractTable, BatchPiece
+from ldpbayes.sources.scanning.frames import BatchPiece
+from ldpbayes.sources.scanning.tables import BATCH, AbstractTable
 
 
 class ArrowTable(AbstractTable):

@@ -21,9 +21,10 @@ from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.parameters import COLUMN, parse_protocol, protocol_text
 from ldpbayes.sources.scanning import columns, pilots
 from ldpbayes.sources.scanning.found import Found
+from ldpbayes.sources.scanning.frames import BatchPiece
 from ldpbayes.sources.scanning.partials import Partial, ReportSample
 from ldpbayes.sources.scanning.pilots import Pilots
-from ldpbayes.sources.scanning.tables import COUNT, AbstractPiece, BatchPiece
+from ldpbayes.sources.scanning.tables import COUNT, AbstractPiece
 
 #: The key of the only cell where no grouping columns are given.
 ALL = ("all",)

@@ -14,6 +14,7 @@ from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import sorted_keys
 from ldpbayes.sources.keys import check_kinds, kinds_of
+from ldpbayes.sources.scanning import summary_files
 from ldpbayes.sources.scanning.partials import ReportSample
 
 
@@ -137,9 +138,26 @@ class Found(Cells):
         DataError
             Where the file cannot be written.
         """
-        from ldpbayes.sources.scanning.summary_files import write
+        summary_files.write(self, path)
 
-        write(self, path)
+
+def read_summaries(path: Any) -> Found:
+    """Return the cells that ``Found.to_parquet`` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    Found
+
+    Raises
+    ------
+    DataError
+        Where the file is not one of summaries, or its rows do not fit each other.
+    """
+    return Found(**summary_files.read(path))
 
 
 def _added_up(groups: Mapping[tuple, Iterable], by: Sequence[str] | None, like: Found) -> Found:

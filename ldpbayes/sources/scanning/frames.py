@@ -1,14 +1,43 @@
-"""Data frames as a scan reads them: DuckDB relations, Polars frames and whatever else narwhals reads."""
+"""Batches in memory, and data frames: DuckDB relations, Polars frames and whatever else narwhals reads."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ldpbayes.errors import DataError, listed, shown
 from ldpbayes.sources.base import foreign, optional
 from ldpbayes.sources.parameters import COLUMN
-from ldpbayes.sources.scanning.tables import BATCH, COUNT, AbstractTable, BatchPiece
+from ldpbayes.sources.scanning.tables import BATCH, COUNT, AbstractPiece, AbstractTable
+
+
+class BatchPiece(AbstractPiece):
+    """A batch that is in memory: an Arrow record batch or table, or a data frame.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch, pyarrow.Table or data frame
+    first_row : int
+        Rows of the source before it.
+    source : str, optional
+    """
+
+    def __init__(self, batch: Any, first_row: int = 0, source: str | None = None) -> None:
+        self.batch, self.source, self.first_row = batch, source, first_row
+        self.n_rows = None
+        with contextlib.suppress(TypeError):  # a lazy frame has no length
+            self.n_rows = len(batch)
+
+    def batches(self, columns):
+        pa = optional("pyarrow", "Scanning reports")
+        batches, tables = pa.RecordBatch, pa.Table
+        if isinstance(self.batch, batches):
+            yield pa.Table.from_batches([self.batch])
+        elif isinstance(self.batch, tables):
+            yield self.batch
+        else:
+            yield arrow_of(self.batch, columns)
 
 
 class FrameTable(AbstractTable):

@@ -15,7 +15,6 @@ from ldpbayes.sources.base import foreign, optional
 from ldpbayes.sources.keys import plain_keys
 from ldpbayes.sources.parameters import parse_protocol, protocol_text
 from ldpbayes.sources.parquet_batches import read_whole, schema_of
-from ldpbayes.sources.scanning.found import Found
 from ldpbayes.sources.scanning.partials import ReportSample
 
 _VECTORS = ("pilot", "gradient", "square", "cross", "spread", "supports")
@@ -36,7 +35,7 @@ COLUMNS = (
 _BY = b"ldpbayes.by"
 
 
-def write(found: Found, path: Any) -> None:
+def write(found: Any, path: Any) -> None:
     """Write the cells of a scan, one row each; see ``Found.to_parquet``."""
     path = files.as_path(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
@@ -86,22 +85,8 @@ def is_summaries(path: Any) -> bool:
         return False
 
 
-def read_summaries(path: Any) -> Found:
-    """Return the cells that ``Found.to_parquet`` wrote.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    Found
-
-    Raises
-    ------
-    DataError
-        Where the file is not one of summaries, or its rows do not fit each other.
-    """
+def read(path: Any) -> dict[str, Any]:
+    """Return what the constructor of ``Found`` takes, from a file that ``write`` wrote; see ``read_summaries``."""
     path = files.as_path(path)
     table = read_whole(path)
     try:
@@ -154,7 +139,7 @@ def _found(table):
             reports = protocol.check_reports(_from_bytes(row["sample_reports"]))
             keys = _numbers(row, "sample_keys", np.uint64, len(reports))
             samples[key] = ReportSample(row["sample_level"], keys, reports)
-    return Found(cells, by or None, None, labels, protocol=protocol, samples=samples)
+    return {"cells": cells, "by": by or None, "categories": labels, "protocol": protocol, "samples": samples}
 
 
 def _summary(row, a):

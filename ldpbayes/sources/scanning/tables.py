@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import abc
 import collections
-import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.sources.base import optional
 from ldpbayes.sources.scanning.partials import Partial
 
 #: Rows of one batch.
@@ -49,36 +47,6 @@ class AbstractPiece(abc.ABC):
     def origin(self) -> str:
         """Return what the rows of this piece are counted in: the file."""
         return self.source or ""
-
-
-class BatchPiece(AbstractPiece):
-    """A batch that is in memory: an Arrow record batch or table, or a data frame.
-
-    Parameters
-    ----------
-    batch : pyarrow.RecordBatch, pyarrow.Table or data frame
-    first_row : int
-        Rows of the source before it.
-    source : str, optional
-    """
-
-    def __init__(self, batch: Any, first_row: int = 0, source: str | None = None) -> None:
-        self.batch, self.source, self.first_row = batch, source, first_row
-        self.n_rows = None
-        with contextlib.suppress(TypeError):  # a lazy frame has no length
-            self.n_rows = len(batch)
-
-    def batches(self, columns):
-        pa = optional("pyarrow", "Scanning reports")
-        batches, tables = pa.RecordBatch, pa.Table
-        if isinstance(self.batch, batches):
-            yield pa.Table.from_batches([self.batch])
-        elif isinstance(self.batch, tables):
-            yield self.batch
-        else:
-            from ldpbayes.sources.scanning.frames import arrow_of
-
-            yield arrow_of(self.batch, columns)
 
 
 class AbstractTable(abc.ABC):

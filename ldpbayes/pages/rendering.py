@@ -1,0 +1,65 @@
+"""What every renderer is: a page in, text or the bytes of a file out."""
+
+import abc
+from typing import TYPE_CHECKING, ClassVar
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from ldpbayes.pages.page import Page
+
+
+class AbstractRenderer(abc.ABC):
+    """A format in which pages are written. Settings are fields of the (frozen dataclass) subclass, all with defaults."""
+
+    #: What people call it.
+    name: ClassVar[str]
+    #: Endings of the files that it writes.
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    #: Format of the pictures that stand beside a file and are linked; empty for formats that hold their figures, or none.
+    picture: ClassVar[str] = ""
+
+    @abc.abstractmethod
+    def render(self, page: "Page") -> str:
+        """Return the page as text."""
+
+    def linked(self, links: tuple[str, ...]) -> "AbstractRenderer":
+        """Return the renderer of a file that links these pictures, one for each figure; empty for one that was not drawn."""
+        return self
+
+    def encode(self, page: "Page") -> bytes:
+        """Return what a file of this format holds: the text in UTF-8, except for formats that are no text."""
+        return self.render(page).encode()
+
+
+def renderers() -> dict[str, type[AbstractRenderer]]:
+    """Return the renderer classes by name: every concrete subclass of AbstractRenderer."""
+    return {cls.name: cls for cls in AbstractRenderer.__subclasses__()}
+
+
+def make_renderer(name: str, **settings) -> AbstractRenderer:
+    """Return a renderer by its name, with its settings.
+
+    Parameters
+    ----------
+    name : str
+        Such as "terminal", "json", "markdown" or "html".
+    **settings
+        Fields of the renderer.
+
+    Returns
+    -------
+    AbstractRenderer
+
+    Raises
+    ------
+    ArgumentError
+        On an unknown name or setting.
+    """
+    known = renderers()
+    checks.choice(name, "renderer", tuple(known))
+    try:
+        return known[name](**settings)
+    except TypeError as err:
+        raise ArgumentError(f"renderer {name!r} does not take these settings: {err}.") from err
