@@ -66,6 +66,16 @@ class Case:
         return self.name
 
 
+def has_channel(protocol):
+    """Return whether the reports of a protocol can be listed, so that its channel is a small matrix."""
+    return protocol.n_outputs is not None and protocol.n_outputs * protocol.n_categories <= 4096
+
+
+def full_rank(protocol):
+    """Return whether a protocol tells all categories apart: else nothing estimates them without bias."""
+    return protocol.decoder().rank == protocol.n_categories
+
+
 def kept(epsilon):
     """Return the probability e^ε/(1 + e^ε) of the likelier of two answers."""
     return 1 / (1 + math.exp(-epsilon))

@@ -18,6 +18,7 @@ from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.quadrature import MAX_GROUPS, START_SECONDS, Quadrature
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.base import Nodes
+from ldpbayes.priors.learnt import MORE
 
 #: Quadrature is used for a mixture where the integrals of one fit take less than this many seconds; some thirty are made.
 QUICK = 0.15
@@ -33,8 +34,9 @@ LARGE = 1e9
 ENOUGH = 50
 #: From this number of categories on, the saddle point places the nodes of separable reports; exact evidence weighs them.
 MANY = 50
-#: Engines of so many values of the hyperparameter are kept: those of a rule's nodes, and Jeffreys'.
-KEPT = 10
+#: Engines of so many values of the hyperparameter are kept: those of the finest rule's nodes, and Jeffreys'. With fewer, every
+#: pass over the nodes makes them all again.
+KEPT = MORE + 1
 #: The common pilot of all nodes is settled when the mixture's mean is within so many posterior sd of it, or after so many
 #: rounds.
 SETTLED, ROUNDS = 0.1, 4

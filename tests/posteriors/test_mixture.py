@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ConvergenceError, InfeasibleError
+from ldpbayes.posteriors import mixing
 from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.exact import exact_moments
 from ldpbayes.posteriors.mixing import Few, Weighted, shares
@@ -48,6 +49,15 @@ def brute_force(moments, a):
         "frequency": weight @ frequencies,
         "cdf": np.cumsum(weight) - weight / 2,
     }
+
+
+def test_the_engine_of_a_node_is_made_once(monkeypatch):
+    """Ends of intervals take thirty passes over the fifteen nodes of a refined rule, whose engines must all be kept."""
+    made = []
+    original = mixing.ConditionedProduct
+    monkeypatch.setattr(mixing, "ConditionedProduct", lambda *a, **k: made.append(1) or original(*a, **k))
+    tree = fit(collected(GRR(20, 2.0), 500, np.full(20, 0.05)), "learnt", draws=50, random_seed=1, estimates=False)
+    assert tree.attrs["method"] == "mixture" and mixing.MORE < len(made) < 4 * mixing.MORE
 
 
 @functools.cache
