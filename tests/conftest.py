@@ -63,7 +63,8 @@ def pytest_collection_finish(session):
 def pytest_sessionfinish(session):
     """Say what was not tested for want of an optional dependency, and fail a run that skips more than that."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in reporter.stats.get("skipped", [])] if reporter else []
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in skipped]
     lacking = Counter(name for reason in reasons for name in OPTIONAL if reason.startswith(f"{name} is not installed"))
     if lacking:
         named = ", ".join(f"{name} (skips {count})" for name, count in lacking.items())

@@ -34,8 +34,8 @@ LARGE = 1e9
 ENOUGH = 50
 #: From this number of categories on, the saddle point places the nodes of separable reports; exact evidence weighs them.
 MANY = 50
-#: Engines of so many values of the hyperparameter are kept: those of the finest rule's nodes, and Jeffreys'. With fewer, every
-#: pass over the nodes makes them all again.
+#: Engines of so many values of the hyperparameter are kept: those of the finest rule's nodes, and Jeffreys'. With fewer,
+#: every pass over the nodes makes them all again.
 KEPT = MORE + 1
 #: The common pilot of all nodes is settled when the mixture's mean is within so many posterior sd of it, or after so many
 #: rounds.
