@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaincinv, gammaln, logsumexp, ndtri
+from scipy.special import gammaincinv, gammaln, ndtri
 
 #: Parts of a defensive mixture, and how much wider each of them is.
 PARTS, WIDER = (0.7, 0.2, 0.1), (1.0, 2.0, 5.0)
@@ -252,12 +252,13 @@ def fitted_parts(z: np.ndarray, number: int, degrees: float, rng: np.random.Gene
     for _ in range(EM_ROUNDS):
         logs, scaled = np.empty((number, size)), np.empty((number, size))
         for k in range(number):
-            square = (np.linalg.solve(roots[k], (x - means[k]).T) ** 2).sum(axis=0)
+            square = (((x - means[k]) @ np.linalg.inv(roots[k]).T) ** 2).sum(axis=1)
             scaled[k] = (degrees + u) / (degrees + square)
             logs[k] = (
                 math.log(shares[k]) - np.log(np.diag(roots[k])).sum() - 0.5 * (degrees + u) * np.log1p(square / degrees)
             )
-        mine = np.exp(logs - logsumexp(logs, axis=0))
+        mine = np.exp(logs - logs.max(axis=0))
+        mine /= mine.sum(axis=0)
         total = np.maximum(mine.sum(axis=1), 1e-3)
         shares = total / total.sum()
         for k in range(number):

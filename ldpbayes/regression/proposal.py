@@ -28,7 +28,7 @@ DEFENCE, WEAK = 0.1, 0.25
 MAX_MIXED, MOST_PARTS, FIRST = 12, 6, 0.2
 #: Their proposals are Sobol points, at least so many; more of them make the errors of interval ends, in posterior sd, AIMED
 #: where that costs at most CHEAP evaluations of a likelihood's entry, and MOST_DRAWN draws.
-LEAST_DRAWN, AIMED, CHEAP, MOST_DRAWN = 4096, 0.02, 2e8, 2**17
+LEAST_DRAWN, AIMED, CHEAP, MOST_DRAWN = 4096, 0.03, 2e8, 2**17
 #: An interval end of a coefficient with a larger error, in posterior sd, is not accepted.
 MAX_END_ERROR = 0.1
 #: Axes along which log odds of so many cells move belong to those that are looked along.
@@ -136,13 +136,18 @@ class Draws:
         x = values.reshape(len(values), -1)
         mean = weight @ x
         found = {"mean": mean, "sd": np.sqrt(weight @ (x - mean) ** 2)}
-        tails = {"lower": (1 - self.prob) / 2, "upper": (1 + self.prob) / 2}
-        ends = quantiles(x, weight, tuple(tails.values()))
-        for k, (name, p) in enumerate(tails.items()):
-            found[name] = ends[:, k]
-            error = np.sqrt(weight**2 @ ((x <= ends[:, k]) - p) ** 2)
-            around = quantiles(x, weight, np.clip(np.stack([p - error, p + error], axis=1), 0.0, 1.0))
-            found[f"{name}_error"] = 0.5 * (around[:, 1] - around[:, 0])
+        tails = np.array([(1 - self.prob) / 2, (1 + self.prob) / 2])
+        ends, errors = np.tile(mean, (2, 1)), np.zeros((2, mean.size))
+        for k in np.flatnonzero(found["sd"] > 0):
+            order = np.argsort(x[:, k])
+            at, own = x[order, k], weight[order]
+            below = np.cumsum(own) - 0.5 * own
+            ends[:, k] = np.interp(tails, below, at)
+            squares = np.append(0.0, np.cumsum(own**2))
+            inside = squares[np.searchsorted(at, ends[:, k], side="right")]
+            error = np.sqrt(inside * (1 - 2 * tails) + tails**2 * squares[-1])
+            errors[:, k] = 0.5 * (np.interp(tails + error, below, at) - np.interp(tails - error, below, at))
+        found |= {"lower": ends[0], "upper": ends[1], "lower_error": errors[0], "upper_error": errors[1]}
         return {name: value.reshape(shape) for name, value in found.items()} | self.errors(values)
 
     def errors(self, values: np.ndarray) -> dict[str, np.ndarray]:
@@ -223,14 +228,24 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
         if good and few:  # ends as exact as is cheap
             wanted = math.ceil(math.log2(max(found.end_errors.max(initial=0.0) / AIMED, 1.0) ** 2))
             drawn = min(drawn * 2**wanted, most)
-    best, source = max(
-        tried, key=lambda one: (one[0].verdict.accepted, one[0].verdict.next == "more", len(one[0].z), one[0].effective)
-    )
+    best, source = max(tried, key=_worth)
     if best.verdict.next == "more":
         times = 2 ** math.ceil(math.log2(best.verdict.times)) if few else best.verdict.times
         more = _draws(target, source, len(best.z) * times, size, prob, rng, watch)
         return more if (more.verdict.accepted, more.effective) > (False, best.effective) else best
     return best
+
+
+def _worth(one):
+    """Return what the better of two pairs (draws, their proposal) has more of, the most important first."""
+    drawn, verdict = one[0], one[0].verdict
+    return (
+        verdict.accepted,
+        verdict.next == "more",
+        len(drawn.z),
+        drawn.found.k_hat < GOOD_K_HAT,
+        drawn.found.effective_sample,
+    )
 
 
 def _split(target, mode, weak):

@@ -15,17 +15,22 @@ from ldpbayes.regression.target import Target
 PILOT, ROUNDS = 240, 3
 #: Where log σ starts: the mode of a small sd between groups lies far from its mass.
 FIRST_SCALE = -1.0
-#: Runs go on until the worst unknown is worth so many draws and interval ends have errors below so many posterior sd …
-ENOUGH, AIMED = 1000, 0.05
-#: … up to so many runs, or more where all evaluate at most so many entries of the likelihood, and have so many draws.
-LEAST_RUNS, CHEAP, MOST_DRAWN = 4, 2e7, 2**17
+#: Chains go on until the worst unknown is worth so many draws and interval ends have errors below so many posterior sd.
+#: Chains that nobody asked for by name go on, where more of them are needed, until errors are below the second of these.
+ENOUGH, AIMED, ACCEPTABLE = 1000, 0.05, 0.08
+#: There are at most so many times the draws asked for. Chains that nobody asked for by name have more where gradients cost
+#: less than so many entries of the likelihood in all, or the second of these until ends are acceptable. A gradient costs
+#: its entries and EACH more, or the second of these where the sampler calls it back.
+MOST_TIMES, COSTS, EACH, MOST_DRAWN = 4, (4e8, 1.6e9), (300, 3000), 2**17
+#: Powers of two by which the draws grow at a time.
+FASTEST = 2
 #: Curvatures below this share of the prior's count as this; step of the differences of the gradient.
 LEAST, DIFFERENCE = 0.05, 1e-4
 #: At most this share of an effect counts as decided by the reports.
 MOST_SHARE = 0.98
 #: NUTS: draws of a short run, discarded ones before it and before the run that is kept, acceptance rates of one run and,
 #: where draws diverged, of another.
-SHORT, TUNE, ACCEPTANCE = 200, 300, (0.85, 0.99)
+SHORT, TUNE, ACCEPTANCE = 200, 200, (0.85, 0.99)
 
 
 def sample(
@@ -68,37 +73,45 @@ def sample(
         last = density.of(np.array(start))
         density = Bent.about(target, z)
         start = list(density.back(last))
+    going = partial(_going_on, draws=draws, target=target, prob=prob, watch=watch, free=method == "auto")
+
+    def along(steps, number):
+        (u, stats), trouble = hmc.sampled(density.pair, start, steps, number, rng, watch)
+        return density.of(u), stats, trouble
+
     if method != "nuts":
-        steps = hmc.tried(density.pair, start, steps, rng)
-
-        def more():
-            (u, stats), trouble = hmc.sampled(density.pair, start, steps, draws, rng, watch)
-            return density.of(u), stats, trouble
-
-        found, stats, trouble = _going_on(more, target, prob, watch)
-        if not trouble or method == "hmc":
+        steps = min(hmc.tried(density.pair, start, steps, rng), hmc.MAX_STEPS)
+        trouble = "yes"
+        while trouble and not watch.interrupted and steps <= hmc.MAX_STEPS:
+            found, stats, trouble = going(partial(along, steps), each=EACH[0])
+            steps *= 2
+        if method == "hmc" or not trouble or watch.interrupted:
             return found, stats, "hmc", trouble
-    return *_by_nuts(density, z, draws, chains, prob, rng, watch), "nuts", ""
+    return *_by_nuts(density, z, chains, rng, watch, going), "nuts", ""
 
 
-def _going_on(more, target, prob, watch):
-    """Return (draws, statistics, trouble) of as many runs as interval ends and effective draws ask for: 1, 2, 4, …"""
-    runs, wanted = [], 1
-    entries = target.entries.cell.size * target.entries.n_categories
+def _going_on(more, *, draws, target, prob, watch, free, each):
+    """Return (draws, statistics, trouble) of 1, 2, 4, … times the draws asked for, as ends and effective draws ask."""
+    runs, number, cost = [], draws, 0.0
+    entries = target.entries.cell.size * target.entries.n_categories + each
     while True:
-        z, stats, trouble = more()
-        if not (trouble or watch.interrupted) or not runs:
-            runs.append((z, stats))
+        z, stats, trouble = more(number)
         stop = bool(trouble) or watch.interrupted
-        if len(runs) < wanted and not stop:
-            continue
-        size = z.size / z.shape[-1]
-        most = max(LEAST_RUNS, min(int(CHEAP / (entries * size)), int(MOST_DRAWN / size)))
+        if not stop or not runs:
+            runs.append((z, stats))
         z = np.concatenate([z for z, _ in runs], axis=1)
-        good = z.shape[1] < 4 or (chain_health(z)[1] > ENOUGH and end_errors(target.prior, z, prob).max() < AIMED)
-        wanted *= 2
-        if stop or good or wanted > most:
+        cost += float(stats["n_steps"].sum()) * entries
+        size = z.shape[1]
+        worst, ess = (end_errors(target.prior, z, prob).max(), chain_health(z)[1]) if size >= 4 else (0.0, ENOUGH)
+        wanted = max(worst / AIMED, math.sqrt(ENOUGH / max(ess, 1.0))) ** 2
+        most = MOST_TIMES * draws / size
+        if free:
+            most = max(most, min(COSTS[int(worst > ACCEPTABLE)] / cost, MOST_DRAWN / (z.shape[0] * size)))
+        wanted = math.ceil(math.log2(max(wanted, 1.0))) if wanted < 1e9 else FASTEST  # nan: of chains that stood still
+        times = 2 ** min(wanted, math.floor(math.log2(most)), FASTEST)
+        if stop or times <= 1:
             return z, {name: np.concatenate([held[name] for _, held in runs], axis=1) for name in runs[0][1]}, trouble
+        number = int(times - 1) * size
 
 
 def end_errors(prior, z: np.ndarray, prob: float) -> np.ndarray:
@@ -116,20 +129,20 @@ def end_errors(prior, z: np.ndarray, prob: float) -> np.ndarray:
     return np.concatenate([found[name] / found["sd"] for name in ("lower_error", "upper_error")])
 
 
-def _by_nuts(density, start, draws, chains, prob, rng, watch):
+def _by_nuts(density, start, chains, rng, watch, going):
     """Return (unknowns, statistics) of the No-U-Turn sampler."""
 
-    def run(acceptance, **settings):
+    def run(acceptance, number, chains=chains, watch=watch):
         begin = density.back(start)
-        settings |= {"size": start.shape[1], "tune": TUNE, "target_accept": acceptance}
+        settings = {"size": start.shape[1], "tune": TUNE, "target_accept": acceptance, "watch": watch}
+        settings |= {"draws": number, "chains": chains}
         u, stats = sample_density(density.pair[0], lambda own: begin[own.integers(len(begin))], rng, **settings)
         return density.of(u), stats, ""
 
-    start = run(ACCEPTANCE[0], draws=SHORT, chains=1)[0][0]
+    start = run(ACCEPTANCE[0], SHORT, 1, None)[0][0]
     density = Bent.about(density.target, start)
     for acceptance in ACCEPTANCE:
-        more = partial(run, acceptance, draws=draws, chains=chains, watch=watch)
-        z, stats, _ = _going_on(more, density.target, prob, watch)
+        z, stats, _ = going(partial(run, acceptance), each=EACH[1])
         if not stats["diverging"].any() or watch.interrupted:
             break
     return z, stats
@@ -215,14 +228,8 @@ class Bent:
     @property
     def pair(self):
         """The density and its trajectories, as ``joint.hmc`` takes them."""
-        known, room = (*self._room, self.centre, self.root, *self._around), np.empty(self.at.size)
-
-        def rotation(u, v, force, angle, steps):
-            u, v, force = u.copy(), v.copy(), force.copy()
-            value = self._kernels.rotated(u, v, force, angle, steps, room, *known)
-            return u, v, force, value
-
-        return self.value_and_gradient, rotation
+        known = *self._room, self.centre, self.root, *self._around
+        return self.value_and_gradient, lambda *moved: self._kernels.trajectories(*moved, *known)
 
     def of(self, u: np.ndarray) -> np.ndarray:
         """Return the prior's unknowns of coordinates, shape (…, u)."""

@@ -57,8 +57,7 @@ def test_direct_questions_beside_a_device_with_effects_of_regions(seed):
 
 
 @pytest.mark.parametrize("beside", ["alone", "beside a device"])
-# Forced NUTS goes on until the ends of its intervals hold: 40 to 100 s each. The survey above has effects in `make test`.
-@pytest.mark.parametrize("effects", ["", pytest.param(" + (1 | region)", marks=pytest.mark.calibrate)])
+@pytest.mark.parametrize("effects", ["", " + (1 | region)"])
 @pytest.mark.parametrize("name", CHANNELS)
 def test_every_engine_takes_channels_with_zeros(name, effects, beside):
     rng = np.random.default_rng(5)

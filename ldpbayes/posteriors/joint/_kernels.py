@@ -174,8 +174,8 @@ def arrow_gradient(slope, shared, blocks, border, out):
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 def grouped(
-    u, centre, shared, blocks, border, settings, basis, bent_at, mean, share, linear, curvature, starts, index, base, slope,
-    counts, row_starts, rows, row_counts, z, eta, d_eta, d_z, effects, shrunk, out,
+    u, out, centre, shared, blocks, border, settings, basis, bent_at, mean, share, linear, curvature, starts, index, base,
+    slope, counts, row_starts, rows, row_counts, z, eta, d_eta, d_z, effects, shrunk,
 ):  # fmt: skip
     """Return the log-density of whitened coordinates under priors.base.Grouped, and write its gradient to out.
 
@@ -228,28 +228,43 @@ def grouped(
 
 
 @compiled(nogil=True)
-def rotated(
-    u, v, force, angle, steps, centre, shared, blocks, border, settings, basis, bent_at, mean, share, linear, curvature,
-    starts, index, base, slope, counts, row_starts, rows, row_counts, z, eta, d_eta, d_z, effects, shrunk, out,
-):  # fmt: skip
-    """Move u and v along a trajectory under the density ``grouped``, and write −∇V there to force; see joint.hmc.
+def trajectories(u, force, value, kicks, angles, levels, steps, out, values, gained, *known):
+    """Move u, −∇V there and the log-density along trajectories, and write where each ends to out; see joint.hmc.
 
-    Returns the log-density where the trajectory ends.
+    Parameters
+    ----------
+    u, force : (u,) arrays
+    value : float
+    kicks, out : (n, u) arrays
+        Momenta at the start, which are used up, and draws.
+    angles, levels, values, gained : (n,) arrays
+        Angle of a step, least energy gained with which a trajectory is accepted; log-densities, energies gained.
+    steps : int
+        Of each trajectory.
+    *known
+        What ``grouped`` takes after the first two.
     """
-    cosine, sine, value = math.cos(angle), math.sin(angle), 0.0
-    for i in range(u.size):
-        v[i] += 0.5 * angle * force[i]
-    for k in range(steps):
-        for i in range(u.size):
-            before = u[i]
-            u[i] = cosine * before + sine * v[i]
-            v[i] = cosine * v[i] - sine * before
-        value = grouped(
-            u, centre, shared, blocks, border, settings, basis, bent_at, mean, share, linear, curvature, starts, index, base,
-            slope, counts, row_starts, rows, row_counts, z, eta, d_eta, d_z, effects, shrunk, out,
-        )  # fmt: skip
-        kick = angle if k < steps - 1 else 0.5 * angle
-        for i in range(u.size):
-            force[i] = out[i] + u[i]
-            v[i] += kick * force[i]
-    return value
+    there, pull, slope = np.empty(u.size), np.empty(u.size), np.empty(u.size)
+    for i in range(angles.size):
+        v, angle, reached, energy = kicks[i], angles[i], value, -value
+        cosine, sine = math.cos(angle), math.sin(angle)
+        there[:] = u
+        for j in range(u.size):
+            energy += 0.5 * v[j] * v[j]
+            v[j] += 0.5 * angle * force[j]
+        for k in range(steps):
+            for j in range(u.size):
+                before = there[j]
+                there[j] = cosine * before + sine * v[j]
+                v[j] = cosine * v[j] - sine * before
+            reached = grouped(there, slope, *known)
+            kick = angle if k < steps - 1 else 0.5 * angle
+            for j in range(u.size):
+                pull[j] = slope[j] + there[j]
+                v[j] += kick * pull[j]
+        gained[i] = reached + energy
+        for j in range(u.size):
+            gained[i] -= 0.5 * v[j] * v[j]
+        if levels[i] < gained[i] < np.inf:
+            u[:], force[:], value = there, pull, reached
+        out[i], values[i] = u, value

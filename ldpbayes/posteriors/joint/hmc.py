@@ -79,14 +79,14 @@ class Rotating(AbstractSampled):
         target, centre = target.bent(*settled(target, pilot.mean(axis=0)))
         coordinates = whitened(target, centre)
         chains = [rng.standard_normal(centre.size) for _ in range(self.chains)]
-        density = coordinates.density(target), coordinates.rotation(target)
+        density = coordinates.density(target), coordinates.trajectories(target)
         steps = tried(density, chains, FIRST_STEPS, rng)
         if steps <= MAX_STEPS:
             u, _ = moved(density, chains, steps, math.ceil(TUNED / self.chains), rng)
             later = u[:, u.shape[1] // 3 :, : target.first]
             stretched = coordinates.stretched(later.reshape(-1, target.first))
             chains, coordinates = list(stretched.back(coordinates.of(u[:, -1]))), stretched
-            density = coordinates.density(target), coordinates.rotation(target)
+            density = coordinates.density(target), coordinates.trajectories(target)
             steps = tried(density, chains, steps, rng)
         run, trouble = None, ""
         while steps <= MAX_STEPS and (run is None or trouble):
@@ -111,7 +111,7 @@ def sampled(density, chains, steps, draws, rng, watch):
     Parameters
     ----------
     density : tuple of callables
-        u → (log-density, gradient), and what ``AbstractCoordinates.rotation`` returns.
+        u → (log-density, gradient), and what ``AbstractCoordinates.trajectories`` returns.
     chains : list of (u,) arrays
         Where the chains are.
     steps, draws : int
@@ -162,25 +162,21 @@ def moved(density, chains, steps, number, rng):
 
 def _trajectories(density, u, steps, number, rng):
     """Return (draws (number, u), statistics of each) of trajectories that start at u."""
-    density, rotation = density
+    density, along = density
     value, slope = density(u)
-    pull = slope + u  # −∇V
-    out = np.empty((number, u.size))
-    stats = {name: np.empty(number) for name in ("lp", "energy", "acceptance_rate")}
-    stats |= {"accepted": np.zeros(number, bool), "diverging": np.zeros(number, bool), "n_steps": np.full(number, steps)}
+    u, force, draws, lp, gained = u.copy(), slope + u, np.empty((number, u.size)), *np.empty((2, number))  # force: −∇V
     angles = ANGLE / steps * rng.uniform(1 - JITTER, 1 + JITTER, number)
     levels = -rng.exponential(size=number)
-    for i, (angle, level) in enumerate(zip(angles.tolist(), levels.tolist(), strict=True)):
-        v = rng.standard_normal(u.size)
-        before = value - 0.5 * float(v @ v)
-        with np.errstate(all="ignore"):  # a trajectory that leaves the posterior may overflow
-            there, v, force, reached = rotation(u, v, pull, angle, steps)
-            gained = reached - 0.5 * float(v @ v) - before
-        gained = gained if math.isfinite(gained) else -math.inf
-        stats["acceptance_rate"][i] = math.exp(min(gained, 0.0))
-        stats["diverging"][i] = gained < -MAX_ERROR
-        if gained > level:
-            u, value, pull = there, reached, force
-            stats["accepted"][i] = True
-        out[i], stats["lp"][i], stats["energy"][i] = u, value, -before
-    return out, stats
+    kicks = rng.standard_normal((number, u.size))
+    energy = 0.5 * (kicks**2).sum(axis=1)
+    with np.errstate(all="ignore"):  # a trajectory that leaves the posterior may overflow
+        along(u, force, value, kicks, angles, levels, steps, draws, lp, gained)
+    gained[~np.isfinite(gained)] = -np.inf
+    return draws, {
+        "lp": lp,
+        "energy": energy - np.append(value, lp[:-1]),
+        "acceptance_rate": np.exp(np.minimum(gained, 0.0)),
+        "accepted": gained > levels,
+        "diverging": gained < -MAX_ERROR,
+        "n_steps": np.full(number, steps),
+    }

@@ -30,31 +30,29 @@ class AbstractCoordinates:
 
         return stepwise
 
-    def rotation(self, target):
-        """Return (u, v, force, angle, steps) → (u, v, force, log-density) at the end of a trajectory; see joint.hmc."""
-        whole = self.compiled_rotation(target)
-        if whole is not None:
-            return whole
+    def trajectories(self, target):
+        """Return what moves a chain along trajectories, as ``_kernels.trajectories`` without the last parameters."""
         density = self.density(target)
 
-        def stepwise(u, v, force, angle, steps):
-            cosine, sine = math.cos(angle), math.sin(angle)
-            v = v + 0.5 * angle * force
-            for k in range(steps):
-                u, v = cosine * u + sine * v, cosine * v - sine * u
-                value, slope = density(u)
-                force = slope + u
-                v += (angle if k < steps - 1 else 0.5 * angle) * force
-            return u, v, force, value
+        def stepwise(u, force, value, kicks, angles, levels, steps, out, values, gained):
+            for i, (v, angle) in enumerate(zip(kicks, angles.tolist(), strict=True)):
+                cosine, sine = math.cos(angle), math.sin(angle)
+                there, pull, energy = u, force, 0.5 * float(v @ v) - value
+                v = v + 0.5 * angle * pull
+                for k in range(steps):
+                    there, v = cosine * there + sine * v, cosine * v - sine * there
+                    reached, slope = density(there)
+                    pull = slope + there
+                    v += (angle if k < steps - 1 else 0.5 * angle) * pull
+                gained[i] = reached + energy - 0.5 * float(v @ v)
+                if levels[i] < gained[i] < math.inf:
+                    u[:], force[:], value = there, pull, reached
+                out[i], values[i] = u, value
 
         return stepwise
 
     def compiled(self, target):
         """Return u → (log-density, gradient) in one compiled call, or None where the prior has no such form."""
-        return None
-
-    def compiled_rotation(self, target):
-        """Return what rotation() returns in one compiled call, or None where the prior has no such form."""
         return None
 
     def stretched(self, draws):
@@ -197,21 +195,15 @@ class Arrow(AbstractCoordinates):
 
         def density(u):
             out = np.empty(u.size)
-            return kernel(u, *known, out), out
+            return kernel(u, out, *known), out
 
         return density
 
-    def compiled_rotation(self, target):
+    def trajectories(self, target):
         if target.grouped is None:
-            return None
-        kernel, known, room = _kernels().rotated, self._known(target), np.empty(self.centre.size)
-
-        def rotated(u, v, force, angle, steps):
-            u, v, force = u.copy(), v.copy(), force.copy()
-            value = kernel(u, v, force, angle, steps, *known, room)
-            return u, v, force, value
-
-        return rotated
+            return super().trajectories(target)
+        kernel, known = _kernels().trajectories, self._known(target)
+        return lambda *moved: kernel(*moved, *known)
 
     def _known(self, target):
         """Return what the compiled functions read beside the coordinates, and room for them to work in."""
