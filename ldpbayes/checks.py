@@ -1,4 +1,7 @@
-"""Validators: each returns the cleaned value or raises an ArgumentError that states the rule, the value and the remedy."""
+"""Validators: each returns the cleaned value or raises an ArgumentError that states the rule, the value and the remedy.
+
+``name`` is that of the argument and ``rule`` what it must be, both for the message.
+"""
 
 import contextlib
 import decimal
@@ -43,23 +46,7 @@ MAX_DRAWS_BYTES = 2**33
 
 
 def epsilon(value: object, name: str = "epsilon") -> float:
-    """Return an LDP level in nats as a float in (0, MAX_EPSILON], and not so small that reports carry no information.
-
-    Parameters
-    ----------
-    value : object
-    name : str
-        Name of the argument, for the message.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ArgumentError
-        If the value breaks the rule; the message names it, the value and the rule.
-    """
+    """Return an LDP level in nats as a float in (0, MAX_EPSILON], and not so small that reports carry no information."""
     number = real(value, name, f"a number in (0, {MAX_EPSILON:g}]")
     if not 0 < number <= MAX_EPSILON:
         raise ArgumentError(
@@ -78,19 +65,7 @@ def integer(value: object, name: str, minimum: int | None = None, maximum: int |
 
     Parameters
     ----------
-    value : object
-    name : str
-        Name of the argument, for the message.
     minimum, maximum : int, optional
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ArgumentError
-        If the value breaks the rule; the message names it, the value and the rule.
     """
     rule = "an integer"
     if minimum is not None:
@@ -145,22 +120,10 @@ def probability(value: object, name: str, *, open_low: bool = False, open_high: 
 
     Parameters
     ----------
-    value : object
-    name : str
-        Name of the argument, for the message.
     open_low : bool
         Whether 0 is refused.
     open_high : bool
         Whether 1 is refused.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ArgumentError
-        If the value breaks the rule; the message names it, the value and the rule.
     """
     low, high = "(" if open_low else "[", ")" if open_high else "]"
     rule = f"a probability in {low}0, 1{high}"
@@ -193,20 +156,12 @@ def choice[T](value: T, name: str, options: Collection) -> T:
 
     Parameters
     ----------
-    value : object
-    name : str
-        Name of the argument, for the message.
     options : collection
 
     Returns
     -------
     object
         The value.
-
-    Raises
-    ------
-    ArgumentError
-        If the value breaks the rule; the message names it, the value and the rule.
     """
     # Compared with options of its own kind only: arrays answer == with an array, and some objects with an error.
     if not any(value is one or (isinstance(value, type(one)) and value == one) for one in options):
@@ -234,20 +189,8 @@ def counts(value: ArrayLike, name: str = "counts", size: int | None = None) -> I
 
     Parameters
     ----------
-    value : array-like
-    name : str
-        Name of the argument, for the message.
     size : int, optional
         Required length.
-
-    Returns
-    -------
-    (m,) int64 array
-
-    Raises
-    ------
-    ArgumentError
-        If the value breaks the rule; the message names it, the value and the rule.
     """
     array = _array(value, name, "non-negative whole numbers", size)
     if array.dtype == bool or not (np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)):
@@ -267,20 +210,8 @@ def text(value: object, name: str, *, empty: bool = True) -> str:
 
     Parameters
     ----------
-    value : object
-    name : str
-        Name of the argument, for the message.
     empty : bool
         Whether the empty text is one.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ArgumentError
-        If the value breaks the rule; the message names it, the value and the rule.
     """
     if not isinstance(value, str) or not (value or empty):
         raise ArgumentError(f"{name} must be {'text' if empty else 'non-empty text'}, got {shown(value)}.")
@@ -299,17 +230,8 @@ def entries(value: object, name: str, rule: str, *, ordered: bool = True) -> tup
 
     Parameters
     ----------
-    value : iterable
-    name : str
-        Name of the argument, for the message.
-    rule : str
-        What it must be, for the message.
     ordered : bool
         Whether the order matters, so that a set will not do.
-
-    Returns
-    -------
-    tuple
 
     Raises
     ------
@@ -332,14 +254,6 @@ def labels(value: object, name: str, rule: str = "a sequence of texts") -> tuple
     ----------
     value : iterable of str
         A text alone is the sequence of its characters.
-    name : str
-        Name of the argument, for the message.
-    rule : str
-        What it must be, for the message.
-
-    Returns
-    -------
-    tuple of str
 
     Raises
     ------
@@ -369,18 +283,6 @@ def columns(value: object, name: str) -> tuple[str, ...] | None:
 def mapping(value: object, name: str, rule: str = "a mapping from names to values") -> dict:
     """Return a mapping whose keys are texts as a dict.
 
-    Parameters
-    ----------
-    value : mapping
-    name : str
-        Name of the argument, for the message.
-    rule : str
-        What it must be, for the message.
-
-    Returns
-    -------
-    dict
-
     Raises
     ------
     ArgumentError
@@ -396,9 +298,6 @@ def instance[T](value: Any, name: str, cls: type[T] | tuple[type[T], ...] | Any,
 
     Parameters
     ----------
-    value : object
-    name : str
-        Name of the argument, for the message.
     cls : type or tuple of types
     words : str
         What it must be, for the message, such as "a Collection".
@@ -425,24 +324,10 @@ def reals(
 
     Parameters
     ----------
-    value : array-like
-    name : str
-        Name of the argument, for the message.
-    rule : str
-        What it must be, for the message.
     ndim : int, optional
         Number of dimensions; None for any.
     finite : bool
         Whether infinities and nan are refused.
-
-    Returns
-    -------
-    float64 array
-
-    Raises
-    ------
-    ArgumentError
-        If the value breaks the rule; the message names it, the value and the rule.
     """
     array = _array(value, name, rule, dtype=float)
     if ndim is not None and array.ndim != ndim:
@@ -457,22 +342,10 @@ def distribution(value: ArrayLike, name: str = "p", size: int | None = None, ato
 
     Parameters
     ----------
-    value : array-like
-    name : str
-        Name of the argument, for the message.
     size : int, optional
         Required length.
     atol : float
         Largest difference of the sum from one.
-
-    Returns
-    -------
-    (a,) float64 array
-
-    Raises
-    ------
-    ArgumentError
-        If the value breaks the rule; the message names it, the value and the rule.
     """
     array = _array(value, name, "probabilities", size, dtype=float)
     if not np.isfinite(array).all() or (array < 0).any() or abs(array.sum() - 1) > atol:
@@ -489,17 +362,6 @@ def values(value: ArrayLike, n_categories: int, name: str = "values") -> IntArra
         A single integer is taken as an array of one.
     n_categories : int
         Number of categories, a ≥ 2.
-    name : str
-        Name of the argument, for the message.
-
-    Returns
-    -------
-    (m,) int64 array
-
-    Raises
-    ------
-    ArgumentError
-        If the value breaks the rule; the message names it, the value and the rule.
     """
     array = np.atleast_1d(_array(value, name, "a one-dimensional array of integers"))
     if array.ndim != 1 or array.dtype == bool or not np.issubdtype(array.dtype, np.integer):
@@ -531,25 +393,7 @@ def generator(rng: object, name: str = "rng") -> np.random.Generator:
 
 
 def real(value: object, name: str = "value", rule: str = "a number") -> float:
-    """Return a float; text and booleans are refused.
-
-    Parameters
-    ----------
-    value : object
-    name : str
-        Name of the argument, for the message.
-    rule : str
-        The rule, for the message.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ArgumentError
-        If the value breaks the rule; the message names it, the value and the rule.
-    """
+    """Return a float; text and booleans are refused."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
     try:
@@ -611,18 +455,6 @@ def _array(value: ArrayLike, name: str, rule: str, size: object = _ANY, dtype: t
 
 def array_of(value: ArrayLike, name: str, rule: str) -> NDArray:
     """Return what NumPy makes of a value, of any dtype.
-
-    Parameters
-    ----------
-    value : array-like
-    name : str
-        Name of the argument, for the message.
-    rule : str
-        What it must be, for the message.
-
-    Returns
-    -------
-    array
 
     Raises
     ------

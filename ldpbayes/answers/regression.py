@@ -256,7 +256,7 @@ def comparisons(
         chosen = [] if moved else [value.item() if isinstance(value, np.generic) else value for value in seen]
     else:
         rule = "at least two values to compare"
-        moved, chosen = False, () if isinstance(values, str) else checks.entries(values, "values", rule)
+        moved, chosen = False, [] if isinstance(values, str) else list(checks.entries(values, "values", rule))
         if len(chosen) < 2:
             raise ArgumentError(f"values must be {rule}, got {shown(values)}.")
     coefficients, step = fitted.draws(len(frame) * max(len(chosen), 2))

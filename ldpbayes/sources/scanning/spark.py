@@ -146,7 +146,7 @@ def _over_rows(partial: Callable) -> Callable:
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         from pyspark import TaskContext
 
-        place = TaskContext.get().partitionId()
+        place = TaskContext.get().partitionId()  # type: ignore[union-attr]  # None outside a task
         name = f"partition {place} of the Spark data frame"
         yield _result(place, (partial(piece) for piece in joined(batches, name)))
 
