@@ -35,7 +35,7 @@ from ldpbayes.posteriors.base import (
     scaled,
     seed,
 )
-from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
+from ldpbayes.posteriors.evidence import of_result
 from ldpbayes.posteriors.expansion import doubtful_summary
 from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.posteriors.many import Many, fit_cells, fit_one, refuse_long, seconds_of_mixture
@@ -62,14 +62,10 @@ SUMMARY = "summary"
 DRAWS_BYTES, FEWEST_DRAWS = 2**27, 250
 #: Methods that go with draws=0.
 UNDRAWN = ("auto", "exact", "mixture", SUMMARY)
+#: The fit that only a log-evidence is wanted of: draws per chain, and the most seconds that it may take.
+EVIDENCE_DRAWS, LONGEST_EVIDENCE = 250, 5.0
 #: ``auto`` prefers an exact method only where its predicted time stays below this many seconds.
 PATIENCE = 10.0
-#: Simulated tables for the test of fit where reports are sparse: a fit should not wait for more.
-QUICK_REPLICATIONS = 199
-#: Cells under a shared prior have point estimates beside them where there are at most so many.
-MAX_ESTIMATED = 400
-#: … and confidence intervals where cells times categories are at most so many.
-MAX_INTERVALS = 20_000
 
 
 @dataclass(frozen=True)
@@ -355,6 +351,8 @@ def fit(
     """
     from ldpbayes import result
     from ldpbayes.answers import decision_of_cells
+    from ldpbayes.describing import cells as describing
+    from ldpbayes.describing.one import describe
 
     random_seed, ci_prob = seed(random_seed), level(ci_prob)
     draws = None if draws is None else checks.integer(draws, "draws", minimum=0)
@@ -390,8 +388,8 @@ def fit(
         tree, why = _cells_by_rule(collection, prior, why, settings, run)
         _with_reason(tree, why, collection)
         if estimates:
-            tree.attrs |= _fitness_of_cells(collection, tree)
-            _add_estimates_of_cells(collection, tree)
+            tree.attrs |= describing.fitness(tree, collection)
+            describing.add_estimates(tree, collection)
             tree.attrs |= decision_of_cells(tree, collection)
         if not tree.attrs["converged"]:
             warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
@@ -437,7 +435,7 @@ def fit(
     _with_reason(tree, why, collection)
     tree.attrs |= _about_order(collection, problem.prior)
     if estimates and problem.rows is not None:
-        _add_estimates(tree, collection, problem, ci_prob)
+        describe(tree, collection, problem, ci_prob, _evidence_of)
     if draws is None and settings["draws"] < 1000 and isinstance(asked, str):
         tree.attrs["reason"] += (
             f" {settings['draws']} draws a chain, for the memory of {collection.n_categories:,} categories."
@@ -509,39 +507,6 @@ def _about_order(collection, prior):
     return {}
 
 
-def _add_estimates(tree, collection, problem, ci_prob):
-    """Add point estimates and confidence intervals to a result, and what the reports are worth and say of the prior."""
-    from ldpbayes import answers, result
-    from ldpbayes.estimators.confidence import confidence_intervals
-    from ldpbayes.fitness.checking import MAX_GAP, check
-    from ldpbayes.fitness.nested import information_criteria
-
-    found = point_estimates(collection)
-    if found:
-        result.add_estimates(tree, found)
-    if collection.n_laws:
-        from ldpbayes.fitness.noncompliance import findings
-
-        tree.attrs |= findings(tree, collection, problem.prior)
-    elif collection.survey is None:
-        factors = log_bayes_factors(collection, problem=problem, known=of_result(tree))
-        tree.attrs |= factors.to_attrs()
-        confidence = confidence_intervals(collection, ci_prob)
-        if confidence is not None:
-            result.add_confidence(tree, confidence)
-    if np.isfinite(tree.attrs["prior_weight"]):
-        tree.attrs |= answers.worth(tree, collection)
-    alone = not collection.n_laws and collection.survey is None
-    favoured = factors.between("learnt", factors.used) if alone else np.nan
-    tree.attrs |= answers.decision(tree, collection, favoured, problem)
-    estimate = found[0].distribution if found and alone and found[0].gap <= MAX_GAP else None
-    fitness = check(collection, replications=QUICK_REPLICATIONS, estimate=estimate)
-    tree.attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged), "fitness_p": fitness.p_value}
-    if found and alone:
-        criteria = information_criteria(collection, found[0].log_likelihood)
-        tree.attrs |= {"aic": criteria.aic, "bic": criteria.bic, "parameters": criteria.parameters}
-
-
 def _weighed(cells):
     """Return cells whose sampling weights add up to n / deff in every cell; cells without weights as they are."""
     if not any(isinstance(cell, Collection) and cell.survey is not None for cell in cells.values()):
@@ -587,10 +552,13 @@ def _fit_cells(cells, prior, settings, run):
     asked = settings["method"] if isinstance(settings["method"], str) else settings["method"].name
     if len(cells) > 1 and not cells.n_laws and prior.mixture() is not None and asked in ("auto", "mixture"):
         return _fit_mixed(cells, prior, settings, run)
-    seeds = np.random.SeedSequence(run["random_seed"]).spawn(len(cells))
+    seeds = [int(one.generate_state(1)[0]) for one in np.random.SeedSequence(run["random_seed"]).spawn(len(cells))]
+    served = _conjugate(cells, prior, settings, asked)
+    if served is not None:
+        return _fit_conjugate(served, cells, prior, seeds, settings, run)
     trees = []
     for label, cell, own in zip(cells.labels, cells.collections(), seeds, strict=True):
-        one = run | {"random_seed": int(own.generate_state(1)[0])}
+        one = run | {"random_seed": own}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
@@ -600,6 +568,48 @@ def _fit_cells(cells, prior, settings, run):
         except ConvergenceError as err:
             raise ConvergenceError(f"Cell {label}: {err}", err.result) from err
     return _stacked(cells, trees, settings, run)
+
+
+def _conjugate(cells, prior, settings, asked):
+    """Return the Conjugate that serves cells, or None where they are fitted one by one."""
+    from ldpbayes.posteriors.conjugate import Conjugate
+
+    if asked not in ("auto", "exact") or "exact" in _names(settings["exclude"]) or cells.n_laws:
+        return None
+    if not isinstance(settings["method"], str):
+        return None
+    return Conjugate.of(cells, prior)
+
+
+def _fit_conjugate(served, cells, prior, seeds, settings, run):
+    """Return the result of cells with exact posteriors."""
+    import xarray as xr
+
+    from ldpbayes.describing import cells as describing
+
+    sizes = {
+        name: default if settings[name] is None else settings[name] for name, default in (("draws", 1000), ("chains", 4))
+    }
+    stated = {key: value for key, value in (settings | run | sizes).items() if key != "progressbar"}
+    stated["exclude"] = list(_names(settings["exclude"]))
+    tree = served.tree(cells, prior, sizes, seeds, run, stated)
+    if settings["estimates"]:
+        about = describing.describe(tree, cells, served, run["ci_prob"])
+        facts = tree["cells"].to_dataset()
+        known = {name: (("cell",), np.array(values, facts[name].dtype)) for name, values in about.items() if name in facts}
+        tree["cells"] = xr.DataTree(facts.assign(known))
+    return tree
+
+
+def _evidence_of(collection, prior):
+    """Return the log-evidence of a collection under a prior, or nan where a quick fit knows none."""
+    choice = select_method(collection, prior, draws=EVIDENCE_DRAWS)
+    if choice.plan.seconds > LONGEST_EVIDENCE:
+        return np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LDPBayesWarning)
+        known = of_result(fit(collection, prior, draws=EVIDENCE_DRAWS, random_seed=0, estimates=False))
+    return np.nan if known is None else known[0]
 
 
 def _cells_by_rule(cells, prior, why, settings, run):
@@ -634,6 +644,7 @@ def _fit_mixed(cells, prior, settings, run):
     """Return the result of all cells under a mixture of Dirichlet priors whose one hyperparameter they share."""
     import xarray as xr
 
+    from ldpbayes.describing.one import describe
     from ldpbayes.posteriors.shared import fit_shared
 
     method = settings["method"]
@@ -649,7 +660,7 @@ def _fit_mixed(cells, prior, settings, run):
             tree = answer.tree()
             tree.attrs |= {"identifiability": cell.identifiability(), "caveat": cell.caveat()}
             if settings["estimates"] and answer.problem.rows is not None:
-                _add_estimates(tree, cell, answer.problem, run["ci_prob"])
+                describe(tree, cell, answer.problem, run["ci_prob"], _evidence_of)
             trees.append(tree)
     tree = _stacked(cells, trees, settings, run)
     name = prior.mixture().parameter
@@ -666,43 +677,6 @@ def _fit_mixed(cells, prior, settings, run):
         f"All cells share one {name}: conjugate posteriors at its nodes, weighed by the evidence of all cells."
     )
     return tree
-
-
-def _fitness_of_cells(cells, tree):
-    """Return the facts about the fit of the reports of all cells; cells that are summaries cannot be tested."""
-    from ldpbayes.fitness.cells import verdict_of_cells
-    from ldpbayes.fitness.checking import check
-
-    if "cells" in tree.children:
-        p = tree["cells"]["fitness_p"].values
-    else:
-        whole = [one.rows() is not None for one in cells.likelihoods]
-        p = [
-            check(cell, replications=QUICK_REPLICATIONS).p_value if held else np.nan
-            for cell, held in zip(cells.values(), whole, strict=True)
-        ]
-    sentence, flagged = verdict_of_cells(cells.labels, p)
-    return {"fitness": sentence, "fitness_flagged": int(flagged)}
-
-
-def _add_estimates_of_cells(cells, tree):
-    """Add point estimates and confidence intervals of each cell alone to a result of cells fitted together.
-
-    Where all cells have their reports.
-    """
-    from ldpbayes import result
-    from ldpbayes.estimators.confidence import confidence_intervals
-
-    if "estimate" in tree.children or len(cells) > MAX_ESTIMATED or any(one.rows() is None for one in cells.likelihoods):
-        return
-    found = [point_estimates(cell) for cell in cells.values()]
-    if all(found):
-        result.add_estimates_of_cells(tree, cells, found)
-    if len(cells) * cells.n_categories <= MAX_INTERVALS and all(cell.survey is None for cell in cells.values()):
-        ci_prob = float(tree["summary"].attrs["ci_prob"])
-        intervals = [confidence_intervals(cell, ci_prob) for cell in cells.values()]
-        if all(intervals):
-            result.add_confidence_of_cells(tree, cells, intervals)
 
 
 def _fit_together(cells, prior, settings, run):
@@ -783,25 +757,3 @@ def _run_automatic(selection, run):
     tree = kept[0].tree() if isinstance(kept[0], Answer) else kept[0]
     tree.attrs["reason"] = kept[1]
     return tree
-
-
-def point_estimates(collection):
-    """Return the estimates shown beside a posterior: MLE, and the oracle where the channels have one.
-
-    Where respondents may ignore the device, the MLE is that of the compliers; there is none where γ is not identified.
-    """
-    from ldpbayes.estimators.derived import among_compliers, with_derived
-    from ldpbayes.estimators.mle import MLE
-    from ldpbayes.estimators.oracle import Oracle
-
-    if collection.n_laws:
-        if not collection.noncompliance().identified:
-            return []
-        collection = named(collection)
-        return [among_compliers(with_derived(MLE()(collection), collection), collection)]
-    found = [MLE()(collection)]
-    try:
-        found.append(Oracle()(collection))
-    except (ArgumentError, InfeasibleError):
-        pass  # Rank-deficient and very large channels have no oracle; the table leaves its column out.
-    return [with_derived(estimate, collection) for estimate in found]

@@ -16,7 +16,7 @@ LAYERS = [
     {"collections"},
     {"inference", "priors", "simulate", "sources"},
     {"estimators", "examples", "model", "posteriors", "result", "theory"},
-    {"answers", "association", "fitness", "fitting", "outcomes", "regression"},
+    {"answers", "association", "describing", "fitness", "fitting", "outcomes", "regression"},
     {"pages", "plots"},
     {"__main__", "cli", "study"},
 ]
@@ -44,6 +44,7 @@ BUILT_ON = {
     "estimators.confidence": {"estimators.mle"},
     "theory.planning": {"theory.risk", "theory.bounds"},
     "theory.prospects": {"theory.planning"},
+    "posteriors.conjugate": {"posteriors.exact", "posteriors.many"},
     "posteriors.evidence": {"posteriors.exact", "posteriors.surrogate", "posteriors.walk"},
     "posteriors.expansion": {"posteriors.surrogate"},
     "posteriors.summary": {

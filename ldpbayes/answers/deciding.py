@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from ldpbayes import checks
 from ldpbayes.answers import base
-from ldpbayes.answers.sensitivity import FLOOR, prior_sensitivity
+from ldpbayes.answers.sensitivity import FLOOR, PriorSensitivity, prior_sensitivity
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed
 from ldpbayes.estimators.confidence import likelihood_intervals
@@ -110,21 +110,44 @@ def decision(
     log_bayes_factor, floor = checks.real(log_bayes_factor, "log_bayes_factor"), checks.probability(floor, "floor")
     if problem is not None:
         checks.instance(problem, "problem", Problem, "a Problem")
+    sensitivity = None if problem is None else prior_sensitivity(tree, problem, floor)
+    weights = tree.attrs.get("prior_weight", math.nan), tree.attrs.get("effective_open_answers", math.nan)
+    return decision_given(collection, compared_widths(tree, [collection]), sensitivity, weights, log_bayes_factor)
+
+
+def decision_given(
+    collection: Collection,
+    compared: tuple[np.ndarray, Any, str],
+    sensitivity: PriorSensitivity | None,
+    weights: tuple[float, float],
+    log_bayes_factor: float,
+) -> Decision:
+    """Return what ``decision`` does of what it looks at.
+
+    Parameters
+    ----------
+    collection : Collection
+    compared : tuple
+        Widths of the credible intervals over those by the reports alone, (a,); that of their sums; and what these are.
+    sensitivity : PriorSensitivity, optional
+    weights : pair of floats
+        Answers that the prior, and that the reports, are worth.
+    log_bayes_factor : float
+        As for ``decision``.
+    """
     reasons, share, ratio = [], math.nan, math.nan
-    ratios, whole, words = _ratios(tree, [collection])
+    (ratios, whole, words), (weight, worth) = compared, weights
     known = np.isfinite(ratios)
     if known.any():
         narrow = int((ratios[known] < NARROW).sum())
         share, ratio = narrow / known.sum(), float(np.median(ratios[known]))
-    sensitivity = None if problem is None else prior_sensitivity(tree, problem, floor)
-    if sensitivity is not None and sensitivity.share > MOST:
+    if sensitivity is not None and sensitivity.share > MOST + 1e-9:  # a sum of shares, to rounding
         many = f"{int(sensitivity.hangs.sum()):,} of {sensitivity.hangs.size:,} categories, {sensitivity.share:.0%} of all,"
         reasons.append(f"with twice its weight the mean or an end of {many} would move by more than a tenth of an sd")
     if sensitivity is None and known.any() and 2 * narrow > known.sum() and whole < NARROW:
         reasons.append(
             f"the credible intervals of {narrow:,} of {int(known.sum()):,} categories are less than half as wide as {words}"
         )
-    weight, worth = tree.attrs.get("prior_weight", math.nan), tree.attrs.get("effective_open_answers", math.nan)
     if sensitivity is None and weight > max(worth, 1.0):
         reports = f"{worth:,.0f}" if worth >= 1 else "less than one"
         reasons.append(f"it carries as much weight as {weight:,.0f} answers, the reports as much as {reports}")
@@ -186,7 +209,7 @@ def decision_of_cells(tree: xr.DataTree, cells: Cells) -> Decision:
             return {"prior_decides": int(chosen.sum()), "narrow_share": share, "decides": sentence, "decides_note": ""}
         note = str(notes[0]) if notes.size and all(notes) else ""
         return {"prior_decides": 0, "narrow_share": share, "decides": "", "decides_note": note}
-    ratios, whole, words = _ratios(tree, list(cells.values()))
+    ratios, whole, words = compared_widths(tree, list(cells.values()))
     known = np.isfinite(ratios)
     if not known.any():
         return {"prior_decides": 0, "narrow_share": math.nan, "decides": "", "decides_note": UNKNOWN_OF_CELLS}
@@ -229,7 +252,7 @@ def _joined(reasons: list[str]) -> str:
     return f"{START}{'; '.join(reasons)}."
 
 
-def _ratios(tree: xr.DataTree, collections: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, str]:
+def compared_widths(tree: xr.DataTree, collections: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, str]:
     """Return the widths of the credible intervals of P over those by the reports alone, and what these are.
 
     First those of shape ([cells,] categories), nan where unknown; then those of the sums over the categories where both are

@@ -1,6 +1,7 @@
 """How much an answer hangs on the prior: it is scaled a little up and down, and the posterior is made again."""
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ import xarray as xr
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import Problem
-from ldpbayes.posteriors.many import fit_one
+from ldpbayes.posteriors.many import Many, undrawn
 from ldpbayes.priors import Dirichlet
 
 #: The prior is scaled by one over this and by this: a doubling in all.
@@ -70,6 +71,28 @@ def prior_sensitivity(tree: xr.DataTree, problem: Problem, floor: float = FLOOR)
     found = _weighted(tree, problem.prior, ci_prob) if learnt else _again(problem, ci_prob)
     if found is None:
         return None
+    return _judged(found, mean, sd, floor)
+
+
+def sensitivity_of_cells(many: Many, alpha: np.ndarray, mean: np.ndarray, sd: np.ndarray, ci_prob: float):
+    """Return the PriorSensitivity of each of many cells under one Dirichlet prior, in a list.
+
+    Parameters
+    ----------
+    many : Many
+    alpha : (a,) array
+    mean, sd : (cells, a) arrays
+        Of P, under the prior as it is.
+    ci_prob : float
+    """
+    levels = ((1 - ci_prob) / 2, (1 + ci_prob) / 2)
+    both = [many.under(scale * alpha, levels) for scale in (1 / HALF, HALF)]
+    ends = [np.stack([found.mean, *found.quantiles], axis=1) for found in both]
+    return [_judged([low, high], *known, FLOOR) for low, high, *known in zip(*ends, mean, sd, strict=True)]
+
+
+def _judged(found, mean, sd, floor):
+    """Return the PriorSensitivity of (mean, lower, upper) under both scaled priors, two (3, a) arrays."""
     moves = np.abs(found[1] - found[0]).max(axis=0)
     hangs = (moves > MOVED * sd) & (moves > floor)
     return PriorSensitivity(moves, hangs, float(mean[hangs].sum()))
@@ -80,15 +103,13 @@ def _again(problem: Problem, ci_prob: float) -> list[np.ndarray] | None:
     alpha, rows = problem.alpha, problem.rows
     if alpha is None or rows is None or (problem.separable is None and rows.n_rows * rows.n_categories > MOST_ENTRIES):
         return None
-    run = {"random_seed": 0, "ci_prob": ci_prob, "progressbar": False}
-    found = []
+    levels, found = ((1 - ci_prob) / 2, (1 + ci_prob) / 2), []
     for scale in (1 / HALF, HALF):
         try:
-            tree = fit_one(Problem.of(problem.collection, Dirichlet(scale * alpha)), run, {"draws": 0, "chains": None})
+            entries = undrawn(replace(problem, prior=Dirichlet(scale * alpha)), levels)[0]
         except InfeasibleError:
             return None
-        summary = tree["summary"].to_dataset().sel(target="distribution")
-        found.append(np.stack([summary[name].values for name in ("mean", "lower", "upper")]))
+        found.append(np.stack([entries[f"distribution_{name}"] for name in ("mean", "lower", "upper")]))
     return found
 
 

@@ -3,6 +3,7 @@
 from typing import TypedDict
 
 import xarray as xr
+from numpy.typing import NDArray
 
 from ldpbayes import checks
 from ldpbayes.answers import base
@@ -55,20 +56,32 @@ def worth(tree: xr.DataTree, collection: Collection) -> Worth:
     ArgumentError
         If the weight of the prior is unknown.
     """
+    checks.instance(collection, "collection", Collection, "a Collection")
+    summary = base.summary(tree).sel(target="distribution")
+    unidentified = tree.attrs["identifiability"] if "identifiability" in tree.attrs else collection.identifiability()
+    return worth_given(summary["mean"].values, summary["sd"].values, base.prior_weight(tree), collection, bool(unidentified))
+
+
+def worth_given(mean: NDArray, sd: NDArray, alpha_total: float, collection: Collection, unidentified: bool) -> Worth:
+    """Return what ``worth`` does of a posterior with these means and sds of P, shape (a,), under a prior worth Σα answers.
+
+    Parameters
+    ----------
+    mean, sd : (a,) arrays
+    alpha_total : float
+    collection : Collection
+    unidentified : bool
+        Whether the channels cannot tell some categories apart.
+    """
     from ldpbayes.theory.bounds import exact_floor
     from ldpbayes.theory.risk import effective_open_answers
 
-    checks.instance(collection, "collection", Collection, "a Collection")
-    summary = base.summary(tree).sel(target="distribution")
-    variance = float((summary["sd"].values ** 2).sum())
-    n, mean = collection.n_reports, summary["mean"].values
-    alpha_total = base.prior_weight(tree)
+    n, variance = collection.n_reports, float((sd**2).sum())
     open_answers = min(max(effective_open_answers(variance, mean / mean.sum()) - alpha_total - 1, 0.0), float(n))
     wrapped = [(tally.protocol, tally.protocol.noncompliance()) for tally in collection.tallies]
     epsilon = max((protocol if other is None else other.compliers).epsilon for protocol, other in wrapped)
     sentence = f"These {n:,} reports carry as much information about P as {open_answers:,.0f} unprotected answers."
     bound = float("nan")
-    unidentified = tree.attrs["identifiability"] if "identifiability" in tree.attrs else collection.identifiability()
     if collection.survey is None and 0 < epsilon < float("inf") and not unidentified and alpha_total <= open_answers:
         least = exact_floor(mean.size, min(epsilon, 50.0)).value / n
         if least <= variance:

@@ -1,6 +1,8 @@
 """Confidence intervals that hold for every P, beside the posterior's credible intervals. See docs/theory/fitness.md."""
 
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,6 +104,36 @@ def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) 
     return likelihood_intervals(collection.rows, ci_prob)
 
 
+def confidence_of_cells(collections: Sequence[Collection], ci_prob: float) -> list[Confidence | None]:
+    """Return the confidence_intervals of many collections, those with exact intervals all at once.
+
+    Parameters
+    ----------
+    collections : sequence of Collection
+        Without sampling weights.
+    ci_prob : float
+    """
+    forms = [
+        one.tallies[0].protocol.binomials(one.tallies[0].reports, one.tallies[0].counts) if len(one.tallies) == 1 else None
+        for one in collections
+    ]
+    if any(form is None for form in forms):
+        return [confidence_intervals(one, ci_prob) for one in collections]
+    counts, hit, other = (
+        np.concatenate([np.broadcast_to(part, form.counts.shape) for form, part in parts])
+        for parts in zip(*([(form, part) for part in (form.counts, form.hit, form.other)] for form in forms), strict=True)
+    )
+    n = np.concatenate([np.full(form.counts.shape, form.n) for form in forms])
+    every = Binomials(counts, hit, other, n)
+    both = distribution_interval(every, ci_prob), frequency_interval(every, ci_prob)
+    lower, upper = (np.stack(ends) for ends in zip(*both, strict=True))
+    places = np.cumsum([0, *(form.counts.size for form in forms)])
+    parts = [slice(*pair) for pair in itertools.pairwise(places.tolist())]
+    return [
+        Confidence(lower[:, part], upper[:, part], ci_prob, "exact", form) for part, form in zip(parts, forms, strict=True)
+    ]
+
+
 def likelihood_intervals(rows: Rows, ci_prob: float) -> Confidence | None:
     """Return the intervals of P by the profile likelihood of rows, whose counts may be sampling weights; None if too long.
 
@@ -161,9 +193,9 @@ def frequency_interval(form: Binomials, ci_prob: float) -> tuple[FloatArray, Flo
     return lower, upper
 
 
-def _first(holds, n: int, size: int) -> FloatArray:
+def _first(holds, n: int | FloatArray, size: int) -> FloatArray:
     """Return for each entry the least whole number from 0 to n at which a condition that stays true once it is holds."""
-    low, high = np.zeros(size), np.full(size, float(n))
+    low, high = np.zeros(size), np.broadcast_to(np.asarray(n, dtype=float), size).copy()
     while (low < high).any():
         middle = np.floor((low + high) / 2)
         true = holds(middle)
@@ -177,7 +209,7 @@ def _at_least(c: FloatArray, t: FloatArray, form: Binomials) -> FloatArray:
     g, h = form.hit, form.other
     small = t * g * (1 - g) + (form.n - t) * h * (1 - h) < SUMMED_VARIANCE
     if small.any():
-        part = Binomials(form.counts[small], g[small], h[small], form.n)
+        part = Binomials(form.counts[small], g[small], h[small], np.broadcast_to(form.n, small.shape)[small])
         out[small] = _summed(c[small], t[small], part)
     return out
 
@@ -205,7 +237,7 @@ def _saddle_point(c: FloatArray, t: FloatArray, form: Binomials) -> FloatArray:
     K(s) = t log(1 − g + g eˢ) + (n − t) log(1 − h + h eˢ); K′(s) = c − ½ is a quadratic equation for eˢ.
     """
     g, h, n = form.hit, form.other, form.n
-    least, most = np.where(g == 1, t, 0.0), np.where(h == 0, t, float(n))
+    least, most = np.where(g == 1, t, 0.0), np.where(h == 0, t, n)
     inside = (c > least) & (c <= most)
     x = np.where(inside, c - 0.5, 0.5)
     a = g * h * (n - x)

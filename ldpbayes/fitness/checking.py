@@ -20,6 +20,8 @@ from ldpbayes.fitness.supports import support_checks
 
 #: An estimate that is handed in may be so many nats below the maximum: a twentieth of what would move a p-value.
 MAX_GAP = 0.05
+#: Simulated tables for the test of fit beside a posterior, where reports are sparse: a fit should not wait for more.
+QUICK_REPLICATIONS = 199
 
 type Seed = int | np.random.Generator | None
 

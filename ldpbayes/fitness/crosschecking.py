@@ -6,11 +6,12 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, as_collection
+from ldpbayes.describing.estimates import point_estimates
 from ldpbayes.errors import listed
 from ldpbayes.fitness.base import Fitness
 from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.checking import check
-from ldpbayes.fitting import fit, point_estimates
+from ldpbayes.fitting import fit
 from ldpbayes.priors import prior_for
 
 #: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.

@@ -10,17 +10,16 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.collections import Collection
-from ldpbayes.collections.noncompliance import EXPLANATION, compliers_only
+from ldpbayes.collections.noncompliance import compliers_only
 from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesWarning, listed, shown
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximise
-from ldpbayes.fitness.nested import compliance_test, need_noncompliers
-from ldpbayes.fitting import fit, select_method
+from ldpbayes.fitness.nested import need_noncompliers
+from ldpbayes.fitting import fit
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.posteriors.base import scaled
+from ldpbayes.posteriors.evidence import of_result
 
-#: The fit without noncompliers that a Bayes factor needs: draws per chain, and the most seconds that it may take.
-DRAWS, LONGEST = 250, 5.0
 #: Likelihood rows with more entries than this are not written out for a curve.
 MAX_ENTRIES = 2**22
 #: Points of a curve; each is a maximum of the likelihood.
@@ -60,79 +59,6 @@ class Sensitivity:
     sentence: str
 
 
-def findings(tree, collection: Collection, prior) -> dict:
-    """Return the facts about non-compliance that stand in the attrs of a result.
-
-    Parameters
-    ----------
-    tree : DataTree
-        The result.
-    collection : Collection
-        Made by ``with_noncompliers``.
-    prior : AbstractPrior
-        Of p′.
-
-    Returns
-    -------
-    dict
-        noncompliance: what P and F mean, and what the reports can say of γ; noncompliance_low and _high: the γ that the
-        reports allow; noncompliance_sd: the sd that the design gives; compliance: the test of full compliance and the Bayes
-        factor, with compliance_statistic, compliance_p, compliance_gamma and log_bayes_factor_noncompliance.
-    """
-    found = scaled(collection).noncompliance()
-    facts = {"noncompliance": f"{EXPLANATION} {_said(found)}", "noncompliance_sd": found.sd}
-    if not found.identified:
-        return facts | {"noncompliance_low": found.low, "noncompliance_high": found.high}
-    if collection.survey is not None:  # no χ² law, and no evidence, under weights
-        return facts
-    test = compliance_test(collection)
-    factor = _log_bayes_factor(tree, collection, prior)
-    sentence = (
-        f"Full compliance (γ = 0): likelihood-ratio statistic {test.statistic:.2f}, p = {test.p_value:.3g}, with "
-        f"γ = {test.gamma:.3g} at the maximum."
-    )
-    if math.isfinite(factor):
-        word = "against" if factor > 0 else "for"
-        sentence += f" The log Bayes factor {word} full compliance is {abs(factor):.1f}, under these priors."
-    return facts | {
-        "compliance": sentence,
-        "compliance_statistic": test.statistic,
-        "compliance_p": test.p_value,
-        "compliance_gamma": test.gamma,
-        "log_bayes_factor_noncompliance": factor,
-    }
-
-
-def _said(found):
-    """Return what the reports can say of γ, for a result that was made all the same."""
-    if found.identified:
-        return found.sentence
-    return (
-        f"The reports do not decide between the γ from {found.low:.3g} to {found.high:.3g}: within that interval γ follows "
-        "its prior, and so does P with it. No maximum-likelihood estimate is shown, because it is not unique; a sensitivity "
-        "curve shows P for every γ."
-    )
-
-
-def _evidence(tree):
-    """Return the log-evidence of a result, or nan."""
-    known = tree["exact"] if "exact" in tree.children else {}
-    return float(known["log_evidence"] if "log_evidence" in known else tree.attrs.get("log_evidence", math.nan))
-
-
-def _log_bayes_factor(tree, collection, prior):
-    """Return log P(reports | prior) − log P(reports | all follow the device) by the evidence of a result, or nan."""
-    plain, belief = compliers_only(collection), prior.without(collection.n_laws)
-    if belief is None or not math.isfinite(_evidence(tree)):
-        return math.nan
-    choice = select_method(plain, belief, draws=DRAWS)
-    if choice.plan.seconds > LONGEST:
-        return math.nan
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LDPBayesWarning)
-        return _evidence(tree) - _evidence(fit(plain, belief, draws=DRAWS, random_seed=0, estimates=False))
-
-
 def log_bayes_factor(collection: Collection, prior="jeffreys", *, compliers="jeffreys", random_seed=0) -> float:
     """Return log P(reports | some ignore the device) − log P(reports | all follow it).
 
@@ -151,7 +77,8 @@ def log_bayes_factor(collection: Collection, prior="jeffreys", *, compliers="jef
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LDPBayesWarning)
         for one, belief in ((collection, prior), (compliers_only(collection), compliers)):
-            found.append(_evidence(fit(one, belief, random_seed=random_seed, estimates=False)))
+            known = of_result(fit(one, belief, random_seed=random_seed, estimates=False))
+            found.append(math.nan if known is None else known[0])
     return found[0] - found[1]
 
 

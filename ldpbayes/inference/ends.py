@@ -1,6 +1,11 @@
 """Ends of equal-tailed intervals from draws, and their errors."""
 
 import numpy as np
+from scipy.special import ndtr
+
+#: Levels of the quantiles that a result keeps where they are exact: even on the normal scale, far enough out for joint
+#: intervals of thousands of categories.
+LEVELS = ndtr(np.array([-5.6, -5.0, -4.4, -3.8, -3.2, -2.6, -2.0, -1.4, -0.7, 0.7, 1.4, 2.0, 2.6, 3.2, 3.8, 4.4, 5.0, 5.6]))
 
 
 def ends_of_draws(

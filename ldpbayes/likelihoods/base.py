@@ -110,9 +110,9 @@ class AbstractSampler(abc.ABC):
         """Predicted time of one draw on one core."""
 
     @final
-    def allocate_each(self, draws: FloatArray, rng: np.random.Generator) -> IntArray:
-        """Return allocate(p) for each draw p, shape (S, a), made together where that is faster."""
-        signal = self._signals(draws, rng)
+    def allocate_each(self, draws: FloatArray, rng: np.random.Generator, signal: IntArray | None = None) -> IntArray:
+        """Return allocate(p) for each draw p, shape (S, a), given the signal tallies of each where these are known."""
+        signal = self._signals(draws, rng) if signal is None else signal
         left = int(self.n_reports) - signal.sum(axis=1)
         return signal + rng.multinomial(left, draws / draws.sum(axis=1, keepdims=True))
 

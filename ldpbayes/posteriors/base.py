@@ -139,6 +139,8 @@ class Sample:
         Draws of P; fewer than asked for only after an interruption.
     tallies : (chains, draws, a) array, optional
         Draws of the true tallies T; None lets the base class draw F from the rows.
+    signal : (chains · draws, a) int array, optional
+        Draws of the signal tallies (likelihoods.AbstractSampler), of which those of T are made at once.
     independent : bool
         Whether the draws are independent; otherwise they form chains.
     effective : float, optional
@@ -171,6 +173,7 @@ class Sample:
 
     distribution: np.ndarray
     tallies: np.ndarray | None = None
+    signal: np.ndarray | None = None
     independent: bool = True
     effective: float | None = None
     verdict: Verdict = ACCEPTED
@@ -425,7 +428,7 @@ class Answer:
             moments = sample.moments or (_moments(*sample.weighted) if sample.weighted else None)
             known = self._known_moments(flat, *(moments or (flat.mean(axis=0), flat.var(axis=0))))
         found, how = frequency.frequency_draws_within(
-            problem.rows, flat, self.rng, known, watch=self.watch, least=LEAST_KEPT
+            problem.rows, flat, self.rng, known, signal=sample.signal, watch=self.watch, least=LEAST_KEPT
         )
         if len(found) == len(flat):
             place = np.arange(len(flat)).reshape(chains, length)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors import surrogate, walk
@@ -26,6 +26,8 @@ LIMIT = 0.5
 ROUND, FACTOR, ENTRY = 0.01, 4e-6, 3e-8
 #: Prior sd of log α over which the evidence is looked at first, and nodes of the rule placed about its mode then.
 REACH, LOOKS, NODES, FINER = 4.5, 10, 9, 15
+#: Collections whose evidences are computed together.
+TOGETHER = 8
 #: Draws whose weights mend the surrogate's evidence.
 DRAWN = 128
 #: Error of an evidence by the saddle point of expanded factors: larger where categories are few and α is small.
@@ -121,40 +123,74 @@ def log_bayes_factors(
     BayesFactors
     """
     problem = problem or Problem.of(collection, prior)
-    prior = problem.prior
     try:
         evidences = _evidences(problem, limit)
     except InfeasibleError as err:
         return BayesFactors({}, {}, dict.fromkeys(COMPARED, str(err).rstrip(".")), "")
-    learnt = Learnt(n_categories=problem.n_categories)
-    fixed = {name: make(problem.n_categories).alpha for name, make in Dirichlet.named().items() if name in COMPARED}
+    return _factors([problem], evidences, [known], limit)[0]
+
+
+def log_bayes_factors_of_cells(problems: list[Problem], known: list, limit: float = LIMIT) -> list[BayesFactors]:
+    """Return the BayesFactors of many collections at once, all of separable reports and under one prior.
+
+    Parameters
+    ----------
+    problems : list of Problem
+    known : list of pairs of floats
+        Log-evidence of each under the prior used, and its error.
+    limit : float
+        Predicted seconds for one of them above which evidences are left out.
+    """
+    first = problems[0]
+    if _seconds(first.n_categories) > limit:
+        why = f"they would take {_seconds(first.n_categories):.1g} s"
+        return [BayesFactors({}, {}, dict.fromkeys(COMPARED, why), "")] * len(problems)
+    out = []
+    for start in range(0, len(problems), TOGETHER):
+        part = slice(start, start + TOGETHER)
+        forms = [problem.separable for problem in problems[part]]
+        out += _factors(problems[part], _Separable(forms, first.n_categories), known[part], limit)
+    return out
+
+
+def _factors(problems, evidences, known, limit):
+    """Return the BayesFactors of collections whose evidences are known together, and that share a prior."""
+    a, prior, alpha = problems[0].n_categories, problems[0].prior, problems[0].alpha
+    learnt = Learnt(n_categories=a)
+    fixed = {name: make(a).alpha for name, make in Dirichlet.named().items() if name in COMPARED}
     t = np.linspace(-REACH, REACH, LOOKS)
-    found = evidences.symmetric(np.concatenate([[alpha[0] for alpha in fixed.values()], learnt.alpha(t)]))
-    value = dict(zip(fixed, found[: len(fixed)].tolist(), strict=True))
-    alpha_hat, value["learnt"], by_rule = _integrated(evidences.symmetric, learnt, t, found[len(fixed) :])
-    error = evidences.errors(fixed | {"learnt": np.full(problem.n_categories, alpha_hat)})
-    error["learnt"] += by_rule
-    used, alpha, skipped = "own", problem.alpha, {}
+    asked = np.concatenate([[one[0] for one in fixed.values()], learnt.alpha(t)])
+    found = evidences.symmetric(np.broadcast_to(asked, (len(problems), asked.size)))
+    alpha_hat, together, by_rule = _integrated(evidences.symmetric, learnt, t, found[:, len(fixed) :])
+    value = dict(zip(fixed, found.T, strict=False)) | {"learnt": together}
+    error = evidences.errors({name: np.full(len(problems), one[0]) for name, one in fixed.items()} | {"learnt": alpha_hat})
+    error["learnt"] = error["learnt"] + by_rule
+    used = "learnt" if prior == learnt else "own"
     for name, concentrations in fixed.items():
         used = name if alpha is not None and np.array_equal(alpha, concentrations) else used
-    used = "learnt" if prior == learnt else used
-    if (problem.collection is not None and problem.collection.ordered) or prior.walk() is not None:
-        smooth = Smooth(n_categories=problem.n_categories)
-        used = "smooth" if prior == smooth else used
-        seconds = walk.seconds(problem, (walk.STONES + 1) * (2 * walk.DRAWS + walk.TUNE))
-        if seconds < (10 * limit if used == "smooth" else limit):
-            asked = replace(problem, prior=smooth)
-            value["smooth"], error["smooth"] = walk.log_evidence(asked, np.random.default_rng(0))
-        else:
-            skipped["smooth"] = f"it would take {seconds:.2g} s"
-    if used == "own":
-        if known is not None:
-            value["own"], error["own"] = known
-        elif alpha is not None:
-            value["own"], error["own"] = evidences.of(alpha), max(error.values())
-        else:
-            skipped["own"] = "its method gives no evidence"
-    return BayesFactors(value, error, skipped, used)
+    out = []
+    for k, problem in enumerate(problems):
+        values, errors = ({name: float(one[k]) for name, one in each.items()} for each in (value, error))
+        own, skipped = used, {}
+        if (problem.collection is not None and problem.collection.ordered) or prior.walk() is not None:
+            smooth = Smooth(n_categories=a)
+            own = "smooth" if prior == smooth else used
+            seconds = walk.seconds(problem, (walk.STONES + 1) * (2 * walk.DRAWS + walk.TUNE))
+            if seconds < (10 * limit if own == "smooth" else limit):
+                values["smooth"], errors["smooth"] = walk.log_evidence(
+                    replace(problem, prior=smooth), np.random.default_rng(0)
+                )
+            else:
+                skipped["smooth"] = f"it would take {seconds:.2g} s"
+        if own == "own":
+            if known[k] is not None:
+                values["own"], errors["own"] = known[k]
+            elif alpha is not None:
+                values["own"], errors["own"] = evidences.of(alpha), max(errors.values())
+            else:
+                skipped["own"] = "its method gives no evidence"
+        out.append(BayesFactors(values, errors, skipped, own))
+    return out
 
 
 def of_result(tree) -> tuple[float, float] | None:
@@ -179,11 +215,11 @@ def _evidences(problem, limit):
     if problem.collection is not None and problem.collection.survey is not None:
         raise InfeasibleError("the reports are weighted")
     a, form = problem.n_categories, problem.separable
-    rounds = 4 * (ROUND + FACTOR * a * (LOOKS + NODES))
+    rounds = _seconds(a)
     if form is not None and not (form.slope < 0).any():
         if rounds > limit:
             raise InfeasibleError(f"they would take {rounds:.1g} s")
-        return _Separable(form, a)
+        return _Separable([form], a)
     if a < 3:
         raise InfeasibleError("with two categories the reports have no separable form")
     if problem.rows is None:
@@ -194,38 +230,54 @@ def _evidences(problem, limit):
     return _Expanded(problem.rows, a)
 
 
-class _Separable:
-    """Evidences of separable reports."""
+def _seconds(n_categories):
+    """Return the predicted time of the evidences of one collection of separable reports."""
+    return 4 * (ROUND + FACTOR * n_categories * (LOOKS + NODES))
 
-    def __init__(self, form, n_categories):
-        family, group, self.constant = separable_family(form, np.ones(n_categories))
-        self.extra, self.family = family.alpha - 1, family
-        self.group, self.multiplicity = group, np.bincount(group).astype(float)
+
+class _Separable:
+    """Evidences of the separable reports of one collection, whose equal factors are joined, or of several."""
+
+    def __init__(self, forms, n_categories):
+        a = n_categories
+        families, groups, constants = zip(*(separable_family(form, np.ones(a)) for form in forms), strict=True)
+        self.constant, self.group = np.array(constants), groups[0] if len(forms) == 1 else np.arange(a)
+        self.multiplicity = np.bincount(self.group).astype(float)
+        wide = max(family.slopes.shape[1] for family in families)
+        each = [(family, slice(None) if len(forms) == 1 else group) for family, group in zip(families, groups, strict=True)]
+        self.extra = np.stack([family.alpha[group] for family, group in each]) - 1
+        self.slopes, self.powers = (
+            np.stack([np.pad(part[group], ((0, 0), (0, wide - part.shape[1]))) for part, group in parts])
+            for parts in (
+                [(family.slopes, group) for family, group in each],
+                [(family.powers, group) for family, group in each],
+            )
+        )
 
     def _family(self, alpha):
-        k = alpha.size // self.multiplicity.size
-        return PowerFactors(alpha, np.tile(self.family.slopes, (k, 1)), np.tile(self.family.powers, (k, 1)))
+        """Return the PowerFactors of every collection at each of its concentrations (k, m)."""
+        every = (alpha[:, :, None] + self.extra[:, None]).ravel()
+        wide = self.slopes.shape[2]
+        repeated = (np.repeat(one, alpha.shape[1], axis=0) for one in (self.slopes, self.powers))
+        return PowerFactors(every, *(one.reshape(-1, wide) for one in repeated))
 
     def symmetric(self, alpha):
-        """Return the log-evidence for each of many symmetric concentrations, shape (k,)."""
+        """Return the log-evidences of each collection for its symmetric concentrations (k, m)."""
         a = self.multiplicity.sum()
-        every = (alpha[:, None] + self.extra).ravel()
-        found = log_masses(self._family(every), self.multiplicity, alpha.size)
-        return found + self.constant + gammaln(a * alpha) - a * gammaln(alpha)
+        found = log_masses(self._family(alpha), self.multiplicity, alpha.size).reshape(alpha.shape)
+        return found + self.constant[:, None] + gammaln(a * alpha) - a * gammaln(alpha)
 
     def of(self, alpha):
-        """Return the log-evidence under Dirichlet(α)."""
-        family = PowerFactors(alpha + self.extra[self.group], self.family.slopes[self.group], self.family.powers[self.group])
-        found = log_masses(family, np.ones(alpha.size), 1)[0]
-        return float(found + self.constant + gammaln(alpha.sum()) - gammaln(alpha).sum())
+        """Return the log-evidence of one collection under Dirichlet(α)."""
+        slopes, powers = self.slopes[0][self.group], self.powers[0][self.group]
+        found = log_masses(PowerFactors(alpha + self.extra[0][self.group], slopes, powers), np.ones(alpha.size), 1)[0]
+        return float(found + self.constant[0] + gammaln(alpha.sum()) - gammaln(alpha).sum())
 
     def errors(self, alphas):
-        """Return by name the error of the saddle point and of the factors' integrals, of symmetric concentrations."""
-        found = {}
-        for name, alpha in alphas.items():
-            own = PowerFactors(np.full(self.extra.size, alpha[0]) + self.extra, self.family.slopes, self.family.powers)
-            found[name] = _left_out(own, self.multiplicity) + FACTORS * (1 + 0.1 / alpha[0] ** 2)
-        return found
+        """Return by name the errors (k,) of the saddle point and of the factors' integrals at symmetric α (k,)."""
+        stacked = np.stack(list(alphas.values()), axis=1)
+        left = _left_out(self._family(stacked), self.multiplicity, stacked.size).reshape(stacked.shape)
+        return dict(zip(alphas, (left + FACTORS * (1 + 0.1 / stacked**2)).T, strict=True))
 
 
 class _Expanded:
@@ -251,22 +303,23 @@ class _Expanded:
         return factors, float(self.rows.log_likelihood(mean) - factors.log_smooth(mean).sum())
 
     def symmetric(self, alpha):
-        """Return the log-evidence for each of many symmetric concentrations, shape (k,)."""
-        factors, constant = self.expansion
+        """Return the log-evidences of the one collection for symmetric concentrations (1, m)."""
+        (factors, constant), alpha = self.expansion, alpha[0]
         found = log_masses(factors.repeated(alpha), np.ones(self.size), alpha.size)
-        return found + constant + gammaln(self.size * alpha) - self.size * gammaln(alpha)
+        return (found + constant + gammaln(self.size * alpha) - self.size * gammaln(alpha))[None]
 
     def of(self, alpha):
         """Return the log-evidence under Dirichlet(α)."""
         return self._evidence(alpha, *self.expansion)
 
     def errors(self, alphas):
-        """Return by name what one more expansion, at the learnt prior's mean, changes."""
+        """Return by name what one more expansion, at the learnt prior's mean, changes, each of shape (1,)."""
+        alphas = {name: np.full(self.size, alpha[0]) for name, alpha in alphas.items()}
         engine = surrogate.Proposal(replace(self.expansion[0], alpha=alphas["learnt"]))
         other = self._about(engine)
         moved = {name: self.of(alpha) - self._evidence(alpha, *other) for name, alpha in alphas.items()}
         middle = moved[REFERENCE]  # what moves all evidences alike is in the weighted draws
-        return {name: SADDLE + self.sampling + abs(change - middle) for name, change in moved.items()}
+        return {name: np.array([SADDLE + self.sampling + abs(change - middle)]) for name, change in moved.items()}
 
     @staticmethod
     def _evidence(alpha, factors, constant):
@@ -274,16 +327,18 @@ class _Expanded:
         return float(found + constant + gammaln(alpha.sum()) - gammaln(alpha).sum())
 
 
-def _left_out(family, multiplicity):
-    """Return the size of what the second order leaves out: twice the sum of its terms' sizes, times how far they are from
-    those of a Gamma law, λ₄ = 6 κ₂ and λ₃² = 4 κ₂, for which the saddle point is exact.
+def _left_out(family, multiplicity, k):
+    """Return the size of what the second order leaves out of k sets of factors, shape (k,).
+
+    Twice the sum of its terms' sizes, times how far they are from those of a Gamma law, λ₄ = 6 κ₂ and λ₃² = 4 κ₂, for which
+    the saddle point is exact.
     """
-    _, nodes, _ = tilted_many(family, multiplicity, 1)
-    k2, k3, k4 = _cumulants(nodes, multiplicity, 1)
+    _, nodes, _ = tilted_many(family, multiplicity, k)
+    k2, k3, k4 = _cumulants(nodes, multiplicity, k)
     fourth, third = k4 / k2**2, k3**2 / k2**3
     size = np.abs(fourth) / 8 + 5 * third / 24 + k2 / 12
     apart = np.abs(fourth - 6 * k2) / 8 + 5 * np.abs(third - 4 * k2) / 24
-    return float((2 * size * apart)[0])
+    return 2 * size * apart
 
 
 def _cumulants(nodes, multiplicity, k):
@@ -317,40 +372,47 @@ def log_masses(family, multiplicity, k):
 
 
 def _integrated(symmetric, learnt, t, found):
-    """Return (posterior mean of log α as an α, log-evidence, its error) of the learnt prior: rules in t, log α's prior sd.
+    """Return (exp of the mean of log α, log-evidence, its error) of the learnt prior, each (k,): rules in t = log α's sd.
 
-    They stand about the mode that a look at the whole range finds, with the sd of its curvature; the error is what a rule
-    with more nodes changes.
+    They stand about the modes that a look at the whole range finds, with the sds of their curvature; the error is what a
+    rule with more nodes changes.
+
+    Parameters
+    ----------
+    symmetric : callable
+        Concentrations (k, m) → log-evidences.
+    learnt : Learnt
+    t : (m,) array
+    found : (k, m) array
+        Log-evidences at the concentrations of t.
     """
     mean, sd = _peak(t, found - 0.5 * t**2)
     for _ in range(3):
-        t, weight, log_total = _rule(symmetric, learnt, mean, sd, NODES)
+        places, weight, log_total = _rule(symmetric, learnt, mean, sd, NODES)
         before = mean, sd
-        mean = float(weight @ t)
-        sd = max(math.sqrt(float(weight @ (t - mean) ** 2)), 0.01)
-        if abs(mean - before[0]) < 0.7 * before[1] and 0.6 < sd / before[1] < 1.5:
+        mean = (weight * places).sum(axis=1)
+        sd = np.maximum(np.sqrt((weight * (places - mean[:, None]) ** 2).sum(axis=1)), 0.01)
+        if ((np.abs(mean - before[0]) < 0.7 * before[1]) & (sd > 0.6 * before[1]) & (sd < 1.5 * before[1])).all():
             break
-    _, _, finer = _rule(symmetric, learnt, mean, sd, FINER)
-    return float(learnt.alpha(mean)), finer, abs(finer - log_total)
+    finer = _rule(symmetric, learnt, mean, sd, FINER)[2]
+    return learnt.alpha(mean), finer, np.abs(finer - log_total)
 
 
 def _rule(symmetric, learnt, mean, sd, size):
-    """Return (t, weights, log-evidence) of a Gauss–Hermite rule in t about a mean."""
+    """Return (t, weights, log-evidences) of Gauss–Hermite rules in t about means: (k, size) twice, and (k,)."""
     x, w = np.polynomial.hermite_e.hermegauss(size)
-    t = mean + sd * x
+    t = mean[:, None] + sd[:, None] * x
     log_weight = np.log(w) + symmetric(learnt.alpha(t)) - 0.5 * t**2 + 0.5 * x**2
-    top = log_weight.max()
-    weight = np.exp(log_weight - top)
-    log_total = float(top + math.log(weight.sum()) + math.log(sd) - 0.5 * math.log(2 * math.pi))
-    return t, weight / weight.sum(), log_total
+    log_total = logsumexp(log_weight, axis=1)
+    weight = np.exp(log_weight - log_total[:, None])
+    return t, weight, log_total + np.log(sd) - 0.5 * math.log(2 * math.pi)
 
 
 def _peak(t, value):
-    """Return (place, sd) of the mode of a log-density known at t, by the spline through it."""
+    """Return (places, sds) of the modes of log-densities (k, m) known at t, by the splines through them."""
     from scipy.interpolate import CubicSpline
 
-    curve = CubicSpline(t, value)
-    fine = np.linspace(t[0], t[-1], 2001)
-    at = fine[int(np.argmax(curve(fine)))]
-    bend = -float(curve(at, 2))
-    return float(at), 1 / math.sqrt(max(bend, 1.0))
+    curve, fine = CubicSpline(t, value, axis=1), np.linspace(t[0], t[-1], 2001)
+    highest = np.argmax(curve(fine), axis=1)
+    bend = -curve(fine, 2)[np.arange(len(value)), highest]
+    return fine[highest], 1 / np.sqrt(np.maximum(bend, 1.0))

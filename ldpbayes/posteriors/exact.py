@@ -9,6 +9,7 @@ from scipy.special import gammaln
 
 from ldpbayes import checks
 from ldpbayes.errors import DataError, InfeasibleError
+from ldpbayes.inference.ends import LEVELS
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Sample, scaled
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.frequency import frequency_moments
@@ -95,7 +96,7 @@ class Exact(AbstractPosterior):
     def prepare(self, problem):
         form = singling(problem.separable)
         refuse_fractions(form)
-        _refuse_large(form)
+        refuse_tables(form)
         a = problem.n_categories
         seconds = 0.02 + 1e-4 * a + self.draws * self.chains * a * 1.2e-6 + 1e-7 * _tables(form)
         return Plan("Every report singles out one category: the posterior is exact at any size.", seconds, (problem, form))
@@ -113,7 +114,7 @@ class Exact(AbstractPosterior):
     def run(self, plan, rng, watch):
         problem, form = plan.state
         moments = moments_of(form, problem.alpha, problem.n_users)
-        flat, acceptance = moments.engine.draws(self.chains * self.draws, rng)
+        flat, signal, acceptance = draws_of(form, moments.engine, self.chains * self.draws, rng)
         exact = {
             "distribution_mean": moments.mean,
             "distribution_sd": moments.sd,
@@ -129,13 +130,11 @@ class Exact(AbstractPosterior):
             facts["exact_covariance"] = f"left out above {COVARIANCE_LIMIT} categories; Exact().moments gives it"
 
         def intervals(ci_prob):
-            from ldpbayes.result import LEVELS
-
             lower, upper, *quantiles = moments.quantile([(1 - ci_prob) / 2, (1 + ci_prob) / 2, *LEVELS])
             return {"distribution_lower": lower, "distribution_upper": upper, "distribution_quantile": np.array(quantiles)}
 
         draws = flat.reshape(self.chains, self.draws, -1)
-        return Sample(draws, exact=exact, intervals=intervals, facts=facts)
+        return Sample(draws, signal=signal, exact=exact, intervals=intervals, facts=facts)
 
 
 def exact_moments(rows, prior):
@@ -147,6 +146,22 @@ def exact_moments(rows, prior):
     prior : Dirichlet
     """
     return moments_of(singling(rows.separable()), prior.concentrations(), rows.n_reports)
+
+
+def draws_of(form, engine, size, rng):
+    """Return (draws of P (size, a), of the signal tallies (size, a), accepted share of the proposals).
+
+    Parameters
+    ----------
+    form : Separable
+    engine : ConditionedProduct
+        What separable_product makes of the form.
+    size : int
+    rng : numpy.random.Generator
+    """
+    p, powers, acceptance = engine.draws(size, rng)
+    powers += certain(form, engine.n_categories)
+    return p, powers, acceptance
 
 
 def evidence_of(form, alpha):
@@ -211,13 +226,19 @@ def separable_family(form, alpha):
     pure, flat = form.base == 0, form.slope == 0
     if (pure & flat).any():
         raise DataError("some reports have probability zero under every distribution; check the channel")
-    alpha = alpha + np.bincount(form.index[pure], form.counts[pure], alpha.size)
+    alpha = alpha + certain(form, alpha.size)
     log_scale = form.counts @ (form.log_constants + np.log(np.where(pure, form.slope, form.base)))
     both = ~pure & ~flat
     slopes, powers = padded(form.index[both], form.slope[both] / form.base[both], form.counts[both], alpha.size)
     key = np.column_stack([alpha, slopes, powers])
     _, first, group = np.unique(key, axis=0, return_index=True, return_inverse=True)
     return PowerFactors(alpha[first], slopes[first], powers[first]), group.reshape(-1), float(log_scale)
+
+
+def certain(form, n_categories):
+    """Return how many users certainly have each category, shape (a,): their reports are impossible under every other."""
+    pure = form.base == 0
+    return np.bincount(form.index[pure], form.counts[pure], n_categories).astype(np.int64)
 
 
 def padded(index, slope, count, size):
@@ -264,7 +285,8 @@ def _tables(form):
     return np.minimum(named, 20 * np.sqrt(named)).sum()
 
 
-def _refuse_large(form):
+def refuse_tables(form):
+    """Raise an InfeasibleError where the tables that draws are made from are too large."""
     size = _tables(form)
     if size > MAX_TABLES:
         raise InfeasibleError(

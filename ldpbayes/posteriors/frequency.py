@@ -41,10 +41,11 @@ def moments_from_draws(likelihood, distribution):
     return mean.mean(axis=0) / likelihood.n_reports, np.sqrt(np.maximum(spread, 0.0)) / likelihood.n_reports
 
 
-def frequency_draws(rows, distribution, rng, *, watch=None, least=math.inf):
+def frequency_draws(rows, distribution, rng, *, signal=None, watch=None, least=math.inf):
     """Return one draw of F for each draw of P, shape (S, a).
 
-    Given P, the users behind report j split over the categories as Multinomial(w_j, L_j∘P/(L P)_j).
+    Given P, the users behind report j split over the categories as Multinomial(w_j, L_j∘P/(L P)_j). Given the signal
+    tallies too, the others split as Multinomial(n − Σ signal, P).
 
     Parameters
     ----------
@@ -52,16 +53,25 @@ def frequency_draws(rows, distribution, rng, *, watch=None, least=math.inf):
     distribution : (S, a) array
         Draws of P.
     rng : numpy.random.Generator
+    signal : (S, a) int array, optional
+        Draws of the signal tallies (likelihoods.AbstractSampler) that belong to those of P.
     watch : Watch, optional
         Shows progress, and keeps at Ctrl-C the draws of F for the first draws of P, if at least ``least``.
     least : float
     """
-    sampler, blocks = require_sampler(rows), range(0, len(distribution), TOGETHER)
-    allocated = (each for start in blocks for each in sampler.allocate_each(distribution[start : start + TOGETHER], rng))
-    if watch is not None:
-        shown = watch.track(distribution, "Draws of the users' own frequencies")
-        allocated = watch.finished((tallies for _, tallies in zip(shown, allocated, strict=True)), least)
-    return np.stack(list(allocated)) / rows.n_reports
+    sampler = require_sampler(rows)
+    blocks = [slice(start, start + TOGETHER) for start in range(0, len(distribution), TOGETHER)]
+
+    def tallies(block):
+        p = distribution[block]
+        return sampler.allocate_each(p, rng, None if signal is None else signal[block])
+
+    if watch is None:
+        return np.concatenate([tallies(block) for block in blocks]) / rows.n_reports
+    sizes = [len(distribution[block]) for block in blocks]
+    shown = watch.track(sizes, "Draws of the users' own frequencies", len(distribution), weight=int)
+    found = watch.finished((tallies(block) for _, block in zip(shown, blocks, strict=True)), math.ceil(least / TOGETHER))
+    return np.concatenate(found) / rows.n_reports
 
 
 def frequency_draws_within(rows, distribution, rng, known, *, limit_seconds=LIMIT_SECONDS, **watching):
@@ -80,10 +90,10 @@ def frequency_draws_within(rows, distribution, rng, known, *, limit_seconds=LIMI
     limit_seconds : float
         Predicted time above which the second kind is used.
     **watching
-        watch and least, as in frequency_draws.
+        signal, watch and least, as in frequency_draws.
     """
     narrow = known is None or (known[1] ** 2 < LEAST_SHARE * distribution.var(axis=0)).any()
-    if narrow or require_sampler(rows).seconds * len(distribution) <= limit_seconds:
+    if narrow or watching.get("signal") is not None or require_sampler(rows).seconds * len(distribution) <= limit_seconds:
         return frequency_draws(rows, distribution, rng, **watching), "allocated"
     return _moved(distribution - distribution.mean(axis=0), *known), "moment-matched"
 

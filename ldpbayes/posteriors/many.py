@@ -92,7 +92,7 @@ class Many:
         watch : Watch, optional
         """
         k, a = len(self.n_reports), self.n_categories
-        out = Batch(np.empty((k, a)), np.empty((k, a)), np.empty(k), np.empty((len(levels), k, a)), *np.zeros((2, k), bool))
+        out = Batch(np.empty((k, a)), np.empty((k, a)), np.empty(k), np.empty((len(levels), k, a)), *np.zeros((3, k), bool))
         normaliser = gammaln(alpha.sum()) - gammaln(alpha).sum()
         for members, make in ((self.separable, _powers), (self.summarized, _gaussians)):
             if not members:
@@ -101,7 +101,7 @@ class Many:
             family, log_scale = make([one for _, one in members], alpha)
             found = batch(family, len(members), levels, watch=watch)
             out.mean[place], out.variance[place], out.alone[place] = found.mean, found.variance, found.alone
-            out.rough[place] = found.rough
+            out.rough[place], out.sharp[place] = found.rough, found.sharp
             out.log_evidence[place] = found.log_evidence + log_scale + normaliser
             out.quantiles[:, place] = found.quantiles
         return out
@@ -246,7 +246,7 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
     elif prior.mixture() is not None:
         mixture = prior.mixture()
         entries, nodes = mixed_entries(many, mixture, levels, watch)
-        none, quiet = np.empty((0, len(cells), 0)), np.zeros((2, len(cells)), dtype=bool)
+        none, quiet = np.empty((0, len(cells), 0)), np.zeros((3, len(cells)), dtype=bool)
         found = Batch(entries["distribution_mean"], entries["distribution_sd"] ** 2, entries["log_evidence"], none, *quiet)
         alone, rough, name = 0, 0, mixture.parameter
         mean = float(nodes.weights @ nodes.values)
@@ -354,36 +354,23 @@ def _mixed_one(problem, levels):
     return entries, facts | {f"{mixture.parameter}_lower": low, f"{mixture.parameter}_upper": high}, found.checked
 
 
-def fit_one(problem, run: dict, settings: dict, method: str = "auto"):
-    """Return the result of one collection without draws: of separable reports exact, of others by their expansion.
+def undrawn(problem, levels, method: str = "auto"):
+    """Return (entries of ``exact``, facts, what was checked, the method's name) of one collection without draws.
 
     Parameters
     ----------
     problem : Problem
-    run, settings : dict
-        As for fit_cells.
+    levels : pair of floats
+        Of the ends of the intervals.
     method : str
-        "auto", or the method that was asked for.
-
-    Returns
-    -------
-    DataTree
-
-    Raises
-    ------
-    InfeasibleError
-        Where the prior is no Dirichlet, the method does not apply, or the expansion may be off.
+        As for fit_one.
     """
-    from ldpbayes.result.moments import build_moments
-
-    alpha, ci_prob = problem.alpha, run["ci_prob"]
-    levels = ((1 - ci_prob) / 2, (1 + ci_prob) / 2)
-    if alpha is None and problem.prior.mixture() is None:
+    if problem.alpha is None and problem.prior.mixture() is None:
         raise InfeasibleError(
             f"Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is "
             f"{problem.prior.describe()}."
         )
-    form, facts, entries, asked = problem.separable, {}, None, method
+    alpha, form, facts, entries, asked = problem.alpha, problem.separable, {}, None, method
     if asked == "exact" and alpha is None:
         raise InfeasibleError(f"The method exact needs a Dirichlet prior; this one is {problem.prior.describe()}.")
     if asked == "exact":
@@ -396,7 +383,7 @@ def fit_one(problem, run: dict, settings: dict, method: str = "auto"):
     elif asked != "summary" and form is not None and (form.slope >= 0).all():
         found, method = moments_of(form, alpha, problem.n_users), "exact"
         mean, variance, log_evidence = found.mean, found.variance, found.log_evidence
-        lower, upper = found.interval(ci_prob)
+        lower, upper = found.quantile(levels)
         checked = "Moments, intervals and evidence are integrals; no draws were made."
     elif asked != "summary" and (integrals := integrals_of(problem, levels)) is not None:
         (entries, facts, checked), method = integrals, "quadrature"
@@ -428,6 +415,33 @@ def fit_one(problem, run: dict, settings: dict, method: str = "auto"):
             "frequency_sd": frequency_sd,
             "log_evidence": np.array(float(log_evidence)),
         }
+    return entries, facts, checked, method
+
+
+def fit_one(problem, run: dict, settings: dict, method: str = "auto"):
+    """Return the result of one collection without draws: of separable reports exact, of others by their expansion.
+
+    Parameters
+    ----------
+    problem : Problem
+    run, settings : dict
+        As for fit_cells.
+    method : str
+        "auto", or the method that was asked for.
+
+    Returns
+    -------
+    DataTree
+
+    Raises
+    ------
+    InfeasibleError
+        Where the prior is no Dirichlet, the method does not apply, or the expansion may be off.
+    """
+    from ldpbayes.result.moments import build_moments
+
+    alpha, ci_prob = problem.alpha, run["ci_prob"]
+    entries, facts, checked, method = undrawn(problem, ((1 - ci_prob) / 2, (1 + ci_prob) / 2), method)
     weight = problem.prior.weight() if alpha is not None else facts["prior_weight"]
     decides = bool(outweighed(entries["distribution_mean"], entries["distribution_sd"], weight))
     facts |= {"prior_decides": int(decides), "decides_note": "" if decides else OUTWEIGHED}

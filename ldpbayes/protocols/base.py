@@ -85,14 +85,14 @@ class Binomials:
         C_x, how many reports support category x.
     hit, other : (a,) arrays
         g_x and h_x: the probability that a report supports x where its value is x, and where it is not; g_x > h_x.
-    n : int
+    n : int or (a,) array
         Number of users.
     """
 
     counts: np.ndarray
     hit: np.ndarray
     other: np.ndarray
-    n: int
+    n: int | np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)

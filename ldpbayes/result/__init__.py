@@ -12,9 +12,9 @@ import json
 import arviz_base
 import numpy as np
 import xarray as xr
-from scipy.special import ndtr
 
 from ldpbayes.errors import ArgumentError
+from ldpbayes.inference.ends import LEVELS
 from ldpbayes.result.attaching import add_log_likelihood, attach, expected_tallies
 from ldpbayes.result.cells import add_confidence_of_cells, add_estimates_of_cells, select, stack
 from ldpbayes.result.compliers import among_compliers, extended_draws
@@ -25,7 +25,6 @@ from ldpbayes.result.validation import validate
 
 __all__ = [
     "EXACT",
-    "LEVELS",
     "add_confidence",
     "add_confidence_of_cells",
     "add_estimates",
@@ -60,9 +59,6 @@ EXACT = {
     "frequency_upper": ("category",),
     "log_evidence": (),
 }
-
-#: Levels of the exact quantiles: even on the normal scale, far enough out for joint intervals of thousands of categories.
-LEVELS = ndtr(np.array([-5.6, -5.0, -4.4, -3.8, -3.2, -2.6, -2.0, -1.4, -0.7, 0.7, 1.4, 2.0, 2.6, 3.2, 3.8, 4.4, 5.0, 5.6]))
 
 
 def build(

@@ -229,6 +229,12 @@ def add_confidence_of_cells(tree: xr.DataTree, cells: Cells, intervals: list) ->
     """
     ends = {name: np.stack([getattr(one, name) for one in intervals], axis=1) for name in ("lower", "upper")}
     data = {name: (("target", "cell", "category"), values) for name, values in ends.items()}
+    if all(one.form is not None for one in intervals):
+        parts = {"support_count": "counts", "rate_of_value": "hit", "rate_of_others": "other"}
+        data |= {
+            name: (("cell", "category"), np.stack([np.asarray(getattr(one.form, part), float) for one in intervals]))
+            for name, part in parts.items()
+        }
     methods = sorted({one.method for one in intervals})
     coords = {"target": ["distribution", "frequency"], "category": list(cells.categories)} | cell_coords(cells)
     about = {"method": ", ".join(methods), "ci_prob": intervals[0].ci_prob}

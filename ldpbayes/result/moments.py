@@ -7,6 +7,7 @@ import xarray as xr
 from scipy import special
 
 from ldpbayes.collections import Cells
+from ldpbayes.inference.ends import LEVELS
 from ldpbayes.result.observed import cell_coords, constant_data, observed_data, observed_of_cells
 from ldpbayes.result.validation import NO_DRAWS, validate
 
@@ -16,8 +17,10 @@ MAX_OBSERVED = 200
 LEAST_SHARE = 0.25
 
 
-def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_prob: float, attrs: dict, facts=None):
-    """Return the DataTree of a posterior without draws.
+def build_moments(
+    data, prior, *, method: str, settings: dict, exact: dict, ci_prob: float, attrs: dict, facts=None, draws=None
+):
+    """Return the DataTree of a posterior whose moments are known, with draws of many cells or without any.
 
     Parameters
     ----------
@@ -33,22 +36,81 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
         Further facts, the diagnostics among them.
     facts : dict of (cells,) arrays, optional
         Of each cell, for the group ``cells``.
+    draws : dict of (chains, draws, cells, a) arrays, optional
+        Of P and F.
 
     Returns
     -------
     DataTree
-        The group ``posterior`` has the coordinates alone, and the attr ``draws`` is "none".
+        Without draws the group ``posterior`` has the coordinates alone, and the attr ``draws`` is "none". With draws the
+        summary is left to ``diagnostics.summarise``.
     """
     many = isinstance(data, Cells)
     dims = ("cell", "category") if many else ("category",)
     coords = {"category": np.array(data.categories, dtype=object)} | (cell_coords(data) if many else {})
     sizes = np.array([[cell.n_reports] for cell in data.values()]) if many else data.n_reports
-    exact = dict(exact) | frequency_intervals(exact, sizes, ci_prob)
+    exact = dict(exact) | ({} if draws else frequency_intervals(exact, sizes, ci_prob))
     tree = xr.DataTree()
-    tree["posterior"] = xr.DataTree(xr.Dataset(coords=coords))
-    tree["exact"] = xr.DataTree(
-        xr.Dataset({name: (dims if name != "log_evidence" else dims[:-1], value) for name, value in exact.items()}, coords)
+    sampled = {name: (("chain", "draw", *dims), values) for name, values in (draws or {}).items()}
+    axes = (
+        {"chain": np.arange(draws["distribution"].shape[0]), "draw": np.arange(draws["distribution"].shape[1])}
+        if draws
+        else {}
     )
+    tree["posterior"] = xr.DataTree(xr.Dataset(sampled, axes | coords))
+    shaped = {"log_evidence": dims[:-1], "distribution_quantile": (*dims[:-1], "level", dims[-1])}
+    levels = {"level": LEVELS} if "distribution_quantile" in exact else {}
+    tree["exact"] = xr.DataTree(
+        xr.Dataset({name: (shaped.get(name, dims), value) for name, value in exact.items()}, coords | levels)
+    )
+    if draws is None:
+        tree["summary"] = _summary(exact, dims, coords, prior, ci_prob, attrs)
+    if many:
+        observed = observed_of_cells(data) if draws or len(data) <= MAX_OBSERVED else xr.Dataset()
+        constants = constant_data(data)
+    else:
+        observed = xr.Dataset(observed_data(data))
+        constants = xr.Dataset({"n_reports": ((), data.n_reports)})
+    for name, value in prior.to_dict().items():
+        array = np.asarray(value)
+        constants[name] = (
+            ("category",) if array.shape == prior.shape else tuple(f"{name}_{i}" for i in range(array.ndim)),
+            array,
+        )
+    tree["observed_data"], tree["constant_data"] = xr.DataTree(observed), xr.DataTree(constants)
+    if facts:
+        tree["cells"] = xr.DataTree(xr.Dataset({k: (("cell",), v) for k, v in facts.items()}, cell_coords(data)))
+    about = (
+        {"frequency_draws": "allocated"}
+        if draws
+        else {
+            "draws": NO_DRAWS,
+            "frequency_draws": "moments only",
+            "frequency_intervals": (
+                "those of P moved to the mean and sd of F; of a beta distribution where F is much narrower"
+            ),
+        }
+    )
+    tree.attrs |= {
+        "collection": data.id,
+        "title": data.title,
+        "n_reports": data.n_reports,
+        "prior": prior.describe(),
+        "prior_weight": prior.weight(),
+        "method": method,
+        "settings": json.dumps(settings, sort_keys=True, default=float),
+        **about,
+        "identifiability": data.identifiability(),
+        "caveat": data.caveat(),
+        "device": data.device(),
+    } | attrs
+    if draws is None:
+        validate(tree)
+    return tree
+
+
+def _summary(exact, dims, coords, prior, ci_prob, attrs):
+    """Return the group ``summary`` of moments without draws."""
     blank = np.full(np.shape(exact["distribution_mean"]), np.nan)
     summary = {
         key: (("target", *dims), np.stack([exact[f"{target}_{key}"] for target in ("distribution", "frequency")]))
@@ -68,39 +130,7 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
                 ("parameter",),
                 np.array([attrs.get(f"{name}_{key}", blank_of) for name in learnt]),
             )
-    tree["summary"] = xr.DataTree(xr.Dataset(summary, coords | named, marks))
-    if many:
-        observed = observed_of_cells(data) if len(data) <= MAX_OBSERVED else xr.Dataset()
-        constants = constant_data(data)
-    else:
-        observed = xr.Dataset(observed_data(data))
-        constants = xr.Dataset({"n_reports": ((), data.n_reports)})
-    for name, value in prior.to_dict().items():
-        array = np.asarray(value)
-        constants[name] = (
-            ("category",) if array.shape == prior.shape else tuple(f"{name}_{i}" for i in range(array.ndim)),
-            array,
-        )
-    tree["observed_data"], tree["constant_data"] = xr.DataTree(observed), xr.DataTree(constants)
-    if facts:
-        tree["cells"] = xr.DataTree(xr.Dataset({k: (("cell",), v) for k, v in facts.items()}, cell_coords(data)))
-    tree.attrs |= {
-        "collection": data.id,
-        "title": data.title,
-        "n_reports": data.n_reports,
-        "prior": prior.describe(),
-        "prior_weight": prior.weight(),
-        "method": method,
-        "settings": json.dumps(settings, sort_keys=True, default=float),
-        "draws": NO_DRAWS,
-        "frequency_draws": "moments only",
-        "frequency_intervals": "those of P moved to the mean and sd of F; of a beta distribution where F is much narrower",
-        "identifiability": data.identifiability(),
-        "caveat": data.caveat(),
-        "device": data.device(),
-    } | attrs
-    validate(tree)
-    return tree
+    return xr.DataTree(xr.Dataset(summary, coords | named, marks))
 
 
 def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.ndarray]:

@@ -5,7 +5,8 @@ import pytest
 
 from ldpbayes import GRR, ArgumentError, Collection, InfeasibleError, Tally, fit, show
 from ldpbayes.estimators.mle import maximise
-from ldpbayes.fitness.noncompliance import compliance_test, compliers_only, log_bayes_factor, sensitivity
+from ldpbayes.fitness.nested import compliance_test
+from ldpbayes.fitness.noncompliance import compliers_only, log_bayes_factor, sensitivity
 from ldpbayes.protocols import UnaryEncoding, designs
 
 

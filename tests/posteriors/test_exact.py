@@ -216,7 +216,7 @@ def test_extremes_are_finite_and_consistent(a, n, epsilon, weights):
     assert moments.diagnostics()["covariance_row_sum_error"] < 1e-8
     low, middle, high = moments.quantile([0.025, 0.5, 0.975])
     assert ((0 < low) & (low < middle) & (middle < high) & (high < 1)).all()
-    flat, acceptance = moments.engine.draws(400, np.random.default_rng(1))
+    flat, _, acceptance = moments.engine.draws(400, np.random.default_rng(1))
     assert 0 < acceptance <= 1
     inside = ((flat > low) & (flat < high)).mean()
     assert inside == pytest.approx(0.95, abs=4 * math.sqrt(0.95 * 0.05 / 400))
@@ -228,7 +228,7 @@ def test_draws_have_the_exact_mean_covariance_and_margins():
     )
     moments = exact_moments(collection.rows, Dirichlet([0.5, 0.5, 1.0, 0.5]))
     size = 20_000
-    draws, _ = moments.engine.draws(size, np.random.default_rng(5))
+    draws, _, _ = moments.engine.draws(size, np.random.default_rng(5))
     np.testing.assert_allclose(draws.sum(axis=1), 1)
     assert (np.abs(draws.mean(axis=0) - moments.mean) < 4 * moments.sd / math.sqrt(size)).all()
     centred = draws - moments.mean

@@ -36,14 +36,16 @@ def cells():
     return Cells(found, by="day")
 
 
-@pytest.mark.parametrize(("kind", "size"), [("powers", 2), ("powers", 5), ("gaussians", 8)])
-def test_batches_are_what_one_set_at_a_time_gives(size, kind):
+@pytest.mark.parametrize(
+    ("kind", "size", "alpha"), [("powers", 2, 0.5), ("powers", 2, 0.01), ("powers", 5, 0.5), ("gaussians", 8, 0.5)]
+)
+def test_batches_are_what_one_set_at_a_time_gives(size, kind, alpha):
     rng = np.random.default_rng(size)
     counts = np.stack([rng.multinomial(n, rng.dirichlet(np.ones(size))) for n in (300, 3000, 90_000)]).astype(float)
     if kind == "powers":
-        family = PowerFactors(np.full(3 * size, 0.5), np.full((3 * size, 1), 1.7), counts.reshape(-1, 1))
+        family = PowerFactors(np.full(3 * size, alpha), np.full((3 * size, 1), 1.7), counts.reshape(-1, 1))
     else:
-        family = ExpandedFactors(np.full(3 * size, 0.5), 0.3 * counts.ravel(), np.repeat(0.3 * counts.sum(axis=1), size))
+        family = ExpandedFactors(np.full(3 * size, alpha), 0.3 * counts.ravel(), np.repeat(0.3 * counts.sum(axis=1), size))
     found = batch(family, 3, LEVELS)
     for i in range(3):
         if found.rough[i]:

@@ -45,6 +45,8 @@ class Batch:
     rough : (k,) bool array
         Those among them whose transforms do not die out: moments and evidence are of second order in the saddle point, and
         quantiles those of saddle_quantiles.
+    sharp : (k,) bool array
+        Sets whose quantiles hold at any level; those of the others hold between the levels of .1 % and 99.9 %.
     """
 
     mean: np.ndarray
@@ -53,6 +55,7 @@ class Batch:
     quantiles: np.ndarray
     alone: np.ndarray
     rough: np.ndarray
+    sharp: np.ndarray
 
 
 def batch(family, k, levels=(), *, watch=None):
@@ -70,14 +73,14 @@ def batch(family, k, levels=(), *, watch=None):
     """
     a, levels = family.alpha.size // k, np.asarray(levels, dtype=float)
     mean, variance, log_evidence = np.empty((k, a)), np.empty((k, a)), np.empty(k)
-    quantiles, alone, rough = np.empty((levels.size, k, a)), np.zeros(k, dtype=bool), np.zeros(k, dtype=bool)
+    quantiles, (alone, rough, sharp) = np.empty((levels.size, k, a)), np.zeros((3, k), dtype=bool)
     size = max(1, BLOCK // a)
     starts = range(0, k, size)
     for start in starts if watch is None else watch.track(starts, "Posteriors of the cells"):
         part = slice(start, min(start + size, k))
         found = _block(family.take(slice(part.start * a, part.stop * a)), part.stop - part.start, levels)
-        mean[part], variance[part], log_evidence[part], quantiles[:, part], alone[part], rough[part] = found
-    return Batch(mean, variance, log_evidence, quantiles, alone, rough)
+        mean[part], variance[part], log_evidence[part], quantiles[:, part], alone[part], rough[part], sharp[part] = found
+    return Batch(mean, variance, log_evidence, quantiles, alone, rough, sharp)
 
 
 def _block(family, k, levels):
@@ -86,14 +89,16 @@ def _block(family, k, levels):
         return _pairs(family, k, levels)
     tilted = _tilted(family, k)
     mean, variance, log_evidence = np.empty((k, a)), np.empty((k, a)), np.full(k, np.nan)
-    quantiles = np.empty((levels.size, k, a))
+    quantiles, sharp = np.empty((levels.size, k, a)), np.zeros(k, dtype=bool)
     for way in (_by_counts, _by_transforms) if a <= FEW else (_by_transforms, _by_counts):
         left = np.flatnonzero(np.isnan(log_evidence))
         if left.size:
             each = (left[:, None] * a + np.arange(a)).ravel()
             found = way(family.take(each), left.size, levels, tilted.take(left, each))
             mean[left], variance[left], log_evidence[left], quantiles[:, left] = found
+            sharp[left] = way is _by_counts
     alone, rough = np.isnan(log_evidence), np.zeros(k, dtype=bool)
+    sharp |= alone
     for i in np.flatnonzero(alone):
         own = family.take(slice(i * a, (i + 1) * a))
         try:
@@ -102,12 +107,12 @@ def _block(family, k, levels):
             if levels.size:
                 quantiles[:, i] = one.quantile(levels)
         except ConvergenceError:
-            rough[i] = True
+            rough[i], sharp[i] = True, False
             saddle = TiltedFactors(own, np.ones(a), float(tilted.tilt[i]))
             (mean[i], variance[i]), log_evidence[i] = saddle.saddle_moments(), saddle.saddle_log_evidence()
             if levels.size:
                 quantiles[:, i] = saddle_quantiles(saddle, levels)
-    return mean, variance, log_evidence, quantiles, alone, rough
+    return mean, variance, log_evidence, quantiles, alone, rough, sharp
 
 
 def _by_counts(family, k, levels, tilted):
@@ -227,18 +232,29 @@ def _pairs(family, k, levels):
 
     mode = factors.bisect(rising, np.full(k, -700.0), np.full(k, 700.0), 70)
     top = density(mode[:, None])[:, 0]
-    ends = []
-    for sign in (-1.0, 1.0):
+
+    def reach(sign, fall):
+        """Return how far from the mode the log-density has fallen by so much."""
         low, high = np.zeros(k), np.full(k, 1e-8)
         for _ in range(60):
-            inside = density((mode + sign * high)[:, None])[:, 0] > top - REACH
+            inside = density((mode + sign * high)[:, None])[:, 0] > top - fall
             if not inside.any():
                 break
             low, high = np.where(inside, high, low), np.where(inside, 2 * high, high)
-        ends.append(factors.bisect(lambda u: density((mode + sign * u)[:, None])[:, 0] > top - REACH, low, high, 12))  # noqa: B023
+        return factors.bisect(lambda u: density((mode + sign * u)[:, None])[:, 0] > top - fall, low, high, 12)
+
+    # As for sums of factors, y = mode + scale·sinh(u): small concentrations leave tails much longer than the peak is wide.
+    scale = np.minimum(0.5 * (reach(-1.0, 0.5) + reach(1.0, 0.5)), 3.0)
+    ends = [np.arcsinh(reach(sign, REACH) / scale) for sign in (-1.0, 1.0)]
     step = (ends[0] + ends[1]) / PAIR_NODES
-    y = (mode - ends[0])[:, None] + step[:, None] * (np.arange(PAIR_NODES) + 0.5)
-    weight = np.exp(density(y) - top[:, None])
+
+    def at(place):
+        return mode[:, None] + scale[:, None] * np.sinh(step[:, None] * (place + 0.5) - ends[0][:, None])
+
+    nodes = np.arange(PAIR_NODES)
+    y = at(nodes)
+    growth = scale[:, None] * np.cosh(step[:, None] * (nodes + 0.5) - ends[0][:, None])
+    weight = np.exp(density(y) - top[:, None]) * growth
     total = weight.sum(axis=1)
     weight /= total[:, None]
     p = special.expit(y)
@@ -249,13 +265,11 @@ def _pairs(family, k, levels):
         from ldpbayes.posteriors.conditioned_product import _batched
 
         series, place = fft.rfft(weight), np.empty((k, levels.size))
-        _batched.positions(weight, np.ascontiguousarray(series.real), np.ascontiguousarray(series.imag), levels, place)
-        found = special.expit((mode - ends[0])[:, None] + step[:, None] * (place + 0.5))
-        quantiles[:, :, 0] = found.T
-        _batched.positions(weight, np.ascontiguousarray(series.real), np.ascontiguousarray(series.imag), 1 - levels, place)
-        quantiles[:, :, 1] = special.expit(-((mode - ends[0])[:, None] + step[:, None] * (place + 0.5))).T
+        for x, (sign, each) in enumerate(((1.0, levels), (-1.0, 1 - levels))):
+            _batched.positions(weight, np.ascontiguousarray(series.real), np.ascontiguousarray(series.imag), each, place)
+            quantiles[:, :, x] = special.expit(sign * at(place)).T
     none = np.zeros(k, dtype=bool)
-    return mean, variance, top + np.log(total * step), quantiles, none, none
+    return mean, variance, top + np.log(total * step), quantiles, none, none, ~none
 
 
 @dataclass(frozen=True, eq=False)

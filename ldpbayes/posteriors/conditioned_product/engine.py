@@ -123,9 +123,10 @@ class ConditionedProduct:
         return self._sum_margin(np.bincount(self.group[member], minlength=self.family.alpha.size).astype(float))
 
     def draws(self, size, rng):
-        """Return (g, acceptance): ``size`` independent draws of g, shape (size, a), and the accepted share of proposals.
+        """Return (g, k, acceptance): ``size`` independent draws, and the accepted share of proposals.
 
-        For polynomial factors, by whichever route the moments are.
+        For polynomial factors, by whichever route the moments are. Each polynomial is Σ_k c_k g^k: k, shape (size, a) like
+        g, are draws of the powers, given which g is a Dirichlet distribution's.
         """
         return self._polynomial.draws(self.group, size, rng)
 

@@ -296,12 +296,21 @@ def log_growth(u):
 
 def log1p_minus(x):
     """Return log(1 + x) − x to full relative precision: −x r + 2r³(1/3 + r²/5 + …) with r = x/(2 + x) near zero."""
-    r = x / (2 + x)
+    out = np.log1p(x)
+    out -= x
+    small = np.abs(x) < 0.25
+    near = x[small]
+    r = near / (2 + near)
     square = r * r
-    series = np.zeros_like(x)
-    for odd in (17, 15, 13, 11, 9, 7, 5, 3):
-        series = series * square + 1 / odd
-    return np.where(np.abs(x) < 0.25, -x * r + 2 * r * square * series, np.log1p(x) - x)
+    series = np.full_like(r, 1 / 17)
+    for odd in (15, 13, 11, 9, 7, 5, 3):
+        series *= square
+        series += 1 / odd
+    series *= 2 * square
+    series -= near
+    series *= r
+    out[small] = series
+    return out
 
 
 def bisect(above, low, high, steps):

@@ -181,7 +181,7 @@ class PolynomialRoute:
         return sums, np.maximum(fft.irfft(product, size)[(sums - lowest) % size], 0)
 
     def draws(self, group, size, rng):
-        """Return (g, acceptance) of ConditionedProduct.draws for categories with the factors ``group``.
+        """Return (g, k, acceptance) of ConditionedProduct.draws for categories with the factors ``group``.
 
         k_x from its table for each category, accepted with probability ∝ t^m/Γ(Σα + m), m = Σ k; then g | k ~
         Dirichlet(α + k): exact, because φ(g) e^{−tg} is a mixture of Gamma(α + k, t) and only the sum couples them.
@@ -195,7 +195,7 @@ class PolynomialRoute:
 
         peak = math.floor(best)
         top = max(log_weight(m) for m in (max(peak, 0), peak + 1))
-        out, have = np.empty((size, group.size)), 0
+        out, counts, have = np.empty((size, group.size)), np.empty((size, group.size), dtype=np.int64), 0
         share = 0.25
         while have < size:
             batch = int(min(max(1.2 * (size - have) / share, 64), 4e6 // group.size + 64))
@@ -203,9 +203,10 @@ class PolynomialRoute:
             kept = np.flatnonzero(np.log(rng.random(batch)) < log_weight(k.sum(axis=0)) - top)
             share = max(kept.size / batch, 1e-3)
             kept = kept[: size - have]
-            out[have : have + kept.size] = _dirichlet(alpha[:, None] + k[:, kept], rng)
+            k = k[:, kept]
+            out[have : have + kept.size], counts[have : have + kept.size] = _dirichlet(alpha[:, None] + k, rng), k.T
             have += kept.size
-        return out, share
+        return out, counts, share
 
     def _independent_counts(self, group, size, rng):
         """Return draws of k before they are conditioned, shape (a, size)."""

@@ -1,0 +1,26 @@
+"""Point estimates beside a posterior."""
+
+from ldpbayes.collections.noncompliance import named
+from ldpbayes.errors import ArgumentError, InfeasibleError
+
+
+def point_estimates(collection):
+    """Return the estimates shown beside a posterior: MLE, and the oracle where the channels have one.
+
+    Where respondents may ignore the device, the MLE is that of the compliers; there is none where γ is not identified.
+    """
+    from ldpbayes.estimators.derived import among_compliers, with_derived
+    from ldpbayes.estimators.mle import MLE
+    from ldpbayes.estimators.oracle import Oracle
+
+    if collection.n_laws:
+        if not collection.noncompliance().identified:
+            return []
+        collection = named(collection)
+        return [among_compliers(with_derived(MLE()(collection), collection), collection)]
+    found = [MLE()(collection)]
+    try:
+        found.append(Oracle()(collection))
+    except (ArgumentError, InfeasibleError):
+        pass  # Rank-deficient and very large channels have no oracle; the table leaves its column out.
+    return [with_derived(estimate, collection) for estimate in found]

@@ -1,0 +1,141 @@
+"""Many cells under a Dirichlet prior, each with reports that single out one category: exact moments, ends and draws."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.ends import LEVELS
+from ldpbayes.posteriors import diagnostics
+from ldpbayes.posteriors.base import Problem, Watch
+from ldpbayes.posteriors.exact import draws_of, refuse_fractions, refuse_tables, separable_product
+from ldpbayes.posteriors.frequency import frequency_draws
+from ldpbayes.posteriors.many import Many, exact_entries
+
+#: Why a cell has this method, and what its draws need.
+EVERY = "Every report singles out one category: the posterior is exact at any size."
+CHECKED = "Independent draws: no chain diagnostics are needed."
+
+
+@dataclass(frozen=True, eq=False)
+class Conjugate:
+    """Cells whose posteriors are independent, and exact.
+
+    Attributes
+    ----------
+    many : Many
+        What gives the moments of all cells at once.
+    problems : list of Problem
+        Of each cell, all under one Dirichlet prior.
+    """
+
+    many: Many
+    problems: list[Problem]
+
+    @classmethod
+    def of(cls, cells, prior) -> "Conjugate | None":
+        """Return the Conjugate of cells under a prior, or None where it does not serve them.
+
+        Parameters
+        ----------
+        cells : Cells
+            Without respondents who ignore the device.
+        prior : AbstractPrior
+        """
+        if prior.concentrations() is None:
+            return None
+        try:
+            many = Many.of(cells)
+            for _, form in many.separable:
+                refuse_fractions(form)
+                refuse_tables(form)
+        except InfeasibleError:
+            return None
+        if many.summarized or any(cell.survey is not None or cell.derived for cell in cells.values()):
+            return None
+        return cls(many, [Problem.of(cell, prior) for cell in cells.collections()])
+
+    def sampled(self, draws: int, chains: int, ci_prob: float, seeds: list, watch: Watch) -> dict[str, Any]:
+        """Return the draws of P and F, (chains, draws, cells, a), and the entries of ``exact``.
+
+        Parameters
+        ----------
+        draws, chains : int
+        ci_prob : float
+        seeds : list of int
+            Of each cell: its draws do not depend on the other cells.
+        watch : Watch
+        """
+        size, a, count = draws * chains, self.many.n_categories, len(self.problems)
+        alpha = self.problems[0].alpha
+        found = self.many.under(alpha, ((1 - ci_prob) / 2, (1 + ci_prob) / 2, *LEVELS), watch)
+        exact = exact_entries(found, alpha, self.many.n_reports)
+        if found.sharp.all():
+            exact["distribution_quantile"] = np.moveaxis(found.quantiles[2:], 0, 1)
+        p, f = np.empty((size, count, a)), np.empty((size, count, a))
+        pairs = list(zip(self.problems, (form for _, form in self.many.separable), seeds, strict=True))
+        for k, (problem, form, seed) in enumerate(watch.track(pairs, "Draws of the cells")):
+            rng = np.random.default_rng(seed)
+            p[:, k], signal, _ = draws_of(form, separable_product(form, alpha)[0], size, rng)
+            f[:, k] = frequency_draws(problem.rows, p[:, k], rng, signal=signal)
+        shape = (chains, draws, count, a)
+        return {"distribution": p.reshape(shape), "frequency": f.reshape(shape), "exact": exact}
+
+    def tree(self, cells, prior, sizes: dict, seeds: list, run: dict, stated: dict):
+        """Return the summarised result of all cells.
+
+        Parameters
+        ----------
+        cells : Cells
+        prior : AbstractPrior
+        sizes : dict
+            draws and chains.
+        seeds : list of int
+        run : dict
+            random_seed, ci_prob and progressbar.
+        stated : dict
+            What was asked for, to be recorded.
+        """
+        from ldpbayes.result.cells import FACTS
+        from ldpbayes.result.moments import build_moments
+        from ldpbayes.result.validation import validate
+
+        found = self.sampled(**sizes, ci_prob=run["ci_prob"], seeds=seeds, watch=Watch(run["progressbar"]))
+        exact, count = found.pop("exact"), len(self.problems)
+        facts = {name: np.array([value] * count, object if value == "" else type(value)) for name, value in FACTS.items()}
+        facts["method"] = np.full(count, "exact", dtype=object)
+        facts["reason"] = np.full(count, EVERY, dtype=object)
+        facts["outcome"] = np.full(count, CHECKED, dtype=object)
+        facts["frequency_draws"] = np.full(count, "allocated", dtype=object)
+        facts |= {
+            "converged": np.ones(count, dtype=int),
+            "random_seed": np.array(seeds),
+            "log_evidence": exact["log_evidence"],
+        }
+        attrs = {
+            "n_cells": count,
+            "by": ", ".join(cells.by),
+            "prior": f"{prior.describe()}, independent in every cell",
+            "reason": f"{EVERY} Under such a prior the cells are independent.",
+            "random_seed": run["random_seed"],
+            "sampling": "independent",
+            "converged": 1,
+            "interrupted": 0,
+            "checked": CHECKED,
+            "problems": "",
+        }
+        tree = build_moments(
+            cells,
+            prior,
+            method="exact",
+            settings=stated,
+            exact=exact,
+            ci_prob=run["ci_prob"],
+            attrs=attrs,
+            facts=facts,
+            draws=found,
+        )
+        diagnostics.summarise(tree, run["ci_prob"])
+        validate(tree)
+        return tree
