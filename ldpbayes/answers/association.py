@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ldpbayes import checks
 from ldpbayes.answers import base
 from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.inference.ends import ends_of_equal_draws, tails
 
 #: Where a result of an earlier version does not know the evidence and does not say why.
 NOT_STATED = "the engine gave no evidence"
@@ -171,7 +172,7 @@ def odds_ratio(
     for axis in (1, 2):
         pairs = _pairs(logs.shape[axis], kind)
         logs = logs.take([j for _, j in pairs], axis=axis) - logs.take([i for i, _ in pairs], axis=axis)
-    tail = (1 - ci_prob) / 2
+    tail = tails(ci_prob)[0]
     lower, median, upper = np.exp(np.quantile(logs, [tail, 0.5, 1 - tail], axis=0))
     found = {"median": median, "lower": lower, "upper": upper, "log_mean": logs.mean(axis=0), "log_sd": logs.std(axis=0)}
     found["log_mcse"] = base.mcse(tree, logs.reshape(len(logs), -1)).reshape(median.shape)
@@ -317,7 +318,7 @@ def _pairs(size: int, kind: str) -> list[tuple[int, int]]:
 
 def _summary(tree: xr.DataTree, draws: NDArray, levels: dict[str, tuple[str, ...]], ci_prob: float) -> xr.Dataset:
     ci_prob = checks.level(ci_prob)
-    lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2], axis=0)
+    lower, upper = ends_of_equal_draws(draws, ci_prob)
     found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1), "lower": lower, "upper": upper}
     found["mcse"] = base.mcse(tree, draws.reshape(len(draws), -1)).reshape(lower.shape)
     dims = tuple(levels)

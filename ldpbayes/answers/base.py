@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.inference.ends import ends_of_equal_draws
 from ldpbayes.posteriors.diagnostics import mcse_of_mean
 
 TARGETS = ("distribution", "frequency")
@@ -201,7 +202,7 @@ def scalar(draws: NDArray, ci_prob: float, error: float) -> xr.Dataset:
         If ci_prob is not between 0 and 1.
     """
     ci_prob = checks.level(ci_prob)
-    lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2])
+    lower, upper = ends_of_equal_draws(draws, ci_prob)
     facts = {"mean": draws.mean(), "sd": draws.std(ddof=1), "lower": lower, "upper": upper}
     return xr.Dataset(facts | {"mcse": error}, attrs={"ci_prob": ci_prob})
 

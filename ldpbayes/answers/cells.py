@@ -12,6 +12,7 @@ from ldpbayes import checks
 from ldpbayes.answers import base
 from ldpbayes.answers.regression import poststratify_table
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, shown
+from ldpbayes.inference.ends import ends_of_equal_draws
 
 #: A pull of the priors above this many standard deviations of the sum is warned of.
 MAX_PULL = 0.5
@@ -85,7 +86,7 @@ def poststratify(
     values = values.transpose("chain", "draw", "cell", "category")
     share = _shares(tree, weights, values.sizes["cell"])
     draws = np.einsum("c,mdcx->mdx", share, values.values).reshape(-1, values.sizes["category"])
-    lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2], axis=0)
+    lower, upper = ends_of_equal_draws(draws, ci_prob)
     mean, sd = draws.mean(axis=0), draws.std(axis=0, ddof=1)
     pull = _pull(tree, share, sd)
     if np.nanmax(np.abs(pull), initial=0.0) > MAX_PULL:

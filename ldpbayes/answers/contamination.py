@@ -14,6 +14,7 @@ from ldpbayes import checks
 from ldpbayes.arrays import BoolArray, FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
+from ldpbayes.inference.ends import tails
 from ldpbayes.priors import as_prior
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.protocols.base import Binomials
@@ -328,7 +329,7 @@ class _Ends:
     @classmethod
     def of(cls, tally: Tally, weights: FloatArray, ci_prob: float, form: Binomials | None, own: int | None) -> "_Ends":
         """Return the ends of a quantity Σ w_x p_x of one tally, or refuse."""
-        tail, bounds = (1 - ci_prob) / 2, (float(weights.min()), float(weights.max()))
+        tail, bounds = tails(ci_prob)[0], (float(weights.min()), float(weights.max()))
         if form is not None and own is not None and _agrees(tally, form):
             held, g, h = float(form.counts[own]), float(form.hit[own]), float(form.other[own])
             scores, counts = np.array([-h, 1 - h]) / (g - h), np.array([form.n - held, held])
@@ -487,7 +488,7 @@ def _posterior_range(
     none = np.zeros_like(counts), whole
     reached: dict[int, tuple[IntArray, ExactMoments]] = {-1: none, 1: none}
     ends, outer = np.empty((2, fakes.size)), np.empty((2, fakes.size))
-    credible, gap, tail = np.full((2, fakes.size), math.nan), 0.0, (1 - ci_prob) / 2
+    credible, gap, tail = np.full((2, fakes.size), math.nan), 0.0, tails(ci_prob)[0]
     plus, minus = (weights > 0).astype(float), (weights < 0).astype(float)
     for k in np.argsort(fakes, kind="stable"):
         m = int(fakes[k])

@@ -6,7 +6,6 @@ from typing import Any, TypedDict
 
 import numpy as np
 import xarray as xr
-from scipy.special import ndtri
 
 from ldpbayes import checks
 from ldpbayes.answers import base
@@ -14,6 +13,7 @@ from ldpbayes.answers.sensitivity import FLOOR, PriorSensitivity, prior_sensitiv
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed
 from ldpbayes.estimators.confidence import likelihood_intervals
+from ldpbayes.inference.ends import normal_reach
 from ldpbayes.posteriors.base import Problem, scaled
 
 #: A credible interval less than this share as wide as the confidence interval owes its width to the prior.
@@ -275,7 +275,7 @@ def compared_widths(tree: xr.DataTree, collections: Sequence[Any]) -> tuple[np.n
     elif "estimate" in tree.children and "mle" in base.variable(tree, "estimate", "estimator").values:
         found = tree["estimate"].to_dataset().sel(estimator="mle")
         value, error = (found[name].transpose(*dims).values.astype(float) for name in ("value", "standard_error"))
-        reach = float(ndtri((1 + ci_prob) / 2))
+        reach = normal_reach(ci_prob)
         other = np.clip(value + reach * error, 0, 1) - np.clip(value - reach * error, 0, 1)
         words = f"the maximum-likelihood estimate ± {reach:.3g} standard errors"
     else:

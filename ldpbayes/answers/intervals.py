@@ -128,7 +128,8 @@ def _from_quantiles(
         return slope * draws.shape[1] * gamma + rest.mean(), float(base.mcse(tree, rest[:, None])[0])
 
     # Level 1 − ci_prob for each is too much, the a-th part of it too little (Bonferroni).
-    low, high = np.log(max((1 - ci_prob) / draws.shape[1], least)), np.log(1 - ci_prob)
+    left = 1 - ci_prob
+    low, high = np.log(max(left / draws.shape[1], least)), np.log(left)
     for _ in range(STEPS):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if missed(np.exp(middle))[0] > 1 - ci_prob else (middle, high)

@@ -11,6 +11,7 @@ from scipy.special import softmax
 from ldpbayes import checks
 from ldpbayes.answers import base
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
+from ldpbayes.inference.ends import ends_of_equal_draws
 from ldpbayes.posteriors.diagnostics import mcse_of_mean
 from ldpbayes.regression.design import Columns, Design
 from ldpbayes.regression.maximum import Maximum
@@ -136,7 +137,7 @@ class Fitted:
     def summary(self, draws: NDArray, step: int, ci_prob: float) -> dict[str, NDArray]:
         """Return mean, sd, lower, upper and mcse of (S, …) draws."""
         ci_prob = checks.level(ci_prob)
-        lower, upper = np.quantile(draws, [(1 - ci_prob) / 2, (1 + ci_prob) / 2], axis=0)
+        lower, upper = ends_of_equal_draws(draws, ci_prob)
         flat = draws.reshape(len(draws), -1)
         if step == 1:
             error = base.mcse(self.tree, flat)
@@ -343,8 +344,8 @@ def odds_ratios(tree: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> xr.Dat
     if not isinstance(tree, xr.DataTree) or "regression" not in tree.attrs:
         raise ArgumentError("tree must be what regress returned.")
     draws = base.variable(tree, "posterior", "coefficients").drop_sel(category=tree.attrs["reference"])
-    tails = ((1 - ci_prob) / 2, 0.5, (1 + ci_prob) / 2)
-    lower, middle, upper = np.exp(np.quantile(draws.values, tails, axis=(0, 1)))
+    flat = draws.values.reshape(-1, *draws.shape[2:])
+    middle, (lower, upper) = np.exp(np.median(flat, axis=0)), np.exp(ends_of_equal_draws(flat, ci_prob))
     data = {"odds_ratio": middle, "lower": lower, "upper": upper}
     coords = {name: draws[name].values for name in ("term", "category")}
     return xr.Dataset({name: (("term", "category"), values) for name, values in data.items()}, coords, {"ci_prob": ci_prob})

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.ends import tails
 from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.many import Many, undrawn
 from ldpbayes.priors import Dirichlet
@@ -85,7 +86,7 @@ def sensitivity_of_cells(many: Many, alpha: np.ndarray, mean: np.ndarray, sd: np
         Of P, under the prior as it is.
     ci_prob : float
     """
-    levels = ((1 - ci_prob) / 2, (1 + ci_prob) / 2)
+    levels = tails(ci_prob)
     both = [many.under(scale * alpha, levels) for scale in (1 / HALF, HALF)]
     ends = [np.stack([found.mean, *found.quantiles], axis=1) for found in both]
     return [_judged([low, high], *known, FLOOR) for low, high, *known in zip(*ends, mean, sd, strict=True)]
@@ -103,7 +104,7 @@ def _again(problem: Problem, ci_prob: float) -> list[np.ndarray] | None:
     alpha, rows = problem.alpha, problem.rows
     if alpha is None or rows is None or (problem.separable is None and rows.n_rows * rows.n_categories > MOST_ENTRIES):
         return None
-    levels, found = ((1 - ci_prob) / 2, (1 + ci_prob) / 2), []
+    levels, found = tails(ci_prob), []
     for scale in (1 / HALF, HALF):
         try:
             entries = undrawn(replace(problem, prior=Dirichlet(scale * alpha)), levels)[0]
@@ -122,7 +123,7 @@ def _weighted(tree: xr.DataTree, prior: Any, ci_prob: float) -> list[np.ndarray]
     p = np.asarray(tree["posterior"]["distribution"])
     p = p.reshape(-1, p.shape[-1])
     t = np.log(np.ravel(tree["posterior"]["alpha"]) / median) / sd
-    levels = np.array([(1 - ci_prob) / 2, (1 + ci_prob) / 2])
+    levels = np.array(tails(ci_prob))
     order = np.argsort(p, axis=0)
     ranked = np.take_along_axis(p, order, axis=0)
     found = []

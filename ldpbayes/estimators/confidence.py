@@ -14,6 +14,7 @@ from ldpbayes.arrays import FloatArray
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.mle import maximize
+from ldpbayes.inference.ends import tails
 from ldpbayes.likelihoods import DenseRows, Rows
 from ldpbayes.protocols.base import Binomials
 
@@ -165,7 +166,7 @@ def distribution_interval(form: Binomials, ci_prob: float) -> tuple[FloatArray, 
         ``counts`` may have any length that goes with the rates.
     ci_prob : float
     """
-    c, n, tail = form.counts, form.n, (1 - ci_prob) / 2
+    c, n, tail = form.counts, form.n, tails(ci_prob)[0]
     low = np.where(c > 0, betaincinv(np.maximum(c, 1), n - c + 1, tail), 0.0)
     high = np.where(c < n, betaincinv(c + 1, np.maximum(n - c, 1), 1 - tail), 1.0)
     at_zero, at_one = _edge_bounds(form, ci_prob)
@@ -182,7 +183,7 @@ def frequency_interval(form: Binomials, ci_prob: float) -> tuple[FloatArray, Flo
     The least number T of users whose chance of so many supports is above half of 1 − ci_prob, and the largest whose chance
     of so few is.
     """
-    c, n, tail = form.counts, form.n, (1 - ci_prob) / 2
+    c, n, tail = form.counts, form.n, tails(ci_prob)[0]
     level = tail * SLACK
     low = _first(lambda t: _at_least(c, t, form) > level, n, c.size)
     high = n - _first(lambda t: 1 - _at_least(c + 1, n - t, form) > level, n, c.size)

@@ -1,11 +1,26 @@
-"""Ends of equal-tailed intervals from draws, and their errors."""
+"""Ends of intervals: that they are equal-tailed is decided here, and here only."""
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 #: Levels of the quantiles that a result keeps where they are exact: even on the normal scale, far enough out for joint
 #: intervals of thousands of categories.
 LEVELS = ndtr(np.array([-5.6, -5.0, -4.4, -3.8, -3.2, -2.6, -2.0, -1.4, -0.7, 0.7, 1.4, 2.0, 2.6, 3.2, 3.8, 4.4, 5.0, 5.6]))
+
+
+def tails(ci_prob: float) -> tuple[float, float]:
+    """Return the levels of the two ends of an interval with this probability."""
+    return (1 - ci_prob) / 2, (1 + ci_prob) / 2
+
+
+def normal_reach(ci_prob: float) -> float:
+    """Return how many sds the interval of a normal distribution reaches to either side."""
+    return float(ndtri(tails(ci_prob)[1]))
+
+
+def ends_of_equal_draws(draws: np.ndarray, ci_prob: float) -> np.ndarray:
+    """Return (lower, upper) of draws (S, …), shape (2, …); without errors."""
+    return np.quantile(draws, tails(ci_prob), axis=0)
 
 
 def ends_of_draws(
@@ -26,7 +41,7 @@ def ends_of_draws(
     ranked = np.sort(draws, axis=0)
     size = np.maximum(np.where(np.isfinite(effective), effective, 1.0), 1.0)
     found = []
-    for level in ((1 - ci_prob) / 2, (1 + ci_prob) / 2):
+    for level in tails(ci_prob):
         step = np.sqrt(level * (1 - level) / size)
         high, low = (_at(ranked, np.clip(level + way * step, 0.0, 1.0)) for way in (1, -1))
         error = np.where(np.isfinite(effective), 0.5 * (high - low), np.nan)

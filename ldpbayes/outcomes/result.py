@@ -9,6 +9,7 @@ import xarray as xr
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.inference.ends import ends_of_equal_draws, tails
 from ldpbayes.outcomes.checking import Check
 from ldpbayes.outcomes.measure import Measure
 from ldpbayes.result.saving import AbstractStored
@@ -288,7 +289,7 @@ class PrivateGroups(AbstractStored):
         if self.method != "recipe":
             return ()
         empty = (self.draws("share") <= 0).mean(axis=0).max(axis=0)
-        return tuple(group for group, share in zip(self.groups, empty, strict=True) if share > (1 - self.ci_prob) / 2)
+        return tuple(group for group, share in zip(self.groups, empty, strict=True) if share > tails(self.ci_prob)[0])
 
     @property
     def trusted(self) -> bool:
@@ -321,15 +322,14 @@ class PrivateGroups(AbstractStored):
                 coords[name] = ("cell", [str(key[i]) for key in self.cells])
         else:
             draws, dims = draws[:, 0], dims[1:]
-        tails = [(1 - prob) / 2, (1 + prob) / 2]
         if np.isnan(draws).any():  # of a group that is empty in some draws, the others are summarized
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
                 mean, sd = np.nanmean(draws, axis=0), np.nanstd(draws, axis=0, ddof=1)
-                lower, upper = np.nanquantile(draws, tails, axis=0)
+                lower, upper = np.nanquantile(draws, tails(prob), axis=0)
         else:
             mean, sd = draws.mean(axis=0), draws.std(axis=0, ddof=1)
-            lower, upper = np.quantile(draws, tails, axis=0)
+            lower, upper = ends_of_equal_draws(draws, prob)
         worth = len(draws) if not np.isfinite(self.effective_draws) else self.effective_draws
         data = {"mean": mean, "sd": sd, "lower": lower, "upper": upper, "mcse": sd / np.sqrt(worth)}
         return xr.Dataset({name: (dims, held) for name, held in data.items()}, coords, {"ci_prob": prob})

@@ -8,6 +8,7 @@ import numpy as np
 from ldpbayes import checks, files
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.inference.ends import tails
 from ldpbayes.plots.association import plot_association
 from ldpbayes.plots.base import (
     BLACK,
@@ -144,7 +145,7 @@ def _prior_ends(tree, ci_prob):
     from scipy.special import betaincinv
 
     alpha = held["alpha"].values
-    return np.stack([betaincinv(alpha, alpha.sum() - alpha, level) for level in ((1 - ci_prob) / 2, (1 + ci_prob) / 2)])
+    return np.stack([betaincinv(alpha, alpha.sum() - alpha, level) for level in tails(ci_prob)])
 
 
 def _prior_lines(axes, prior, below, ci_prob):

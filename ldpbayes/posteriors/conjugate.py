@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.ends import LEVELS
+from ldpbayes.inference.ends import LEVELS, tails
 from ldpbayes.posteriors import diagnostics
 from ldpbayes.posteriors.base import Problem, Watch
 from ldpbayes.posteriors.exact import draws_of, refuse_fractions, refuse_tables, separable_product
@@ -69,7 +69,7 @@ class Conjugate:
         """
         size, a, count = draws * chains, self.many.n_categories, len(self.problems)
         alpha = self.problems[0].alpha
-        found = self.many.under(alpha, ((1 - ci_prob) / 2, (1 + ci_prob) / 2, *LEVELS), watch)
+        found = self.many.under(alpha, (*tails(ci_prob), *LEVELS), watch)
         exact = exact_entries(found, alpha, self.many.n_reports)
         if found.sharp.all():
             exact["distribution_quantile"] = np.moveaxis(found.quantiles[2:], 0, 1)

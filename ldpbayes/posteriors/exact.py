@@ -9,7 +9,7 @@ from scipy.special import gammaln
 
 from ldpbayes import checks
 from ldpbayes.errors import DataError, InfeasibleError
-from ldpbayes.inference.ends import LEVELS
+from ldpbayes.inference.ends import LEVELS, tails
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Sample, scaled
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.frequency import frequency_moments
@@ -130,7 +130,7 @@ class Exact(AbstractPosterior):
             facts["exact_covariance"] = f"left out above {COVARIANCE_LIMIT} categories; Exact().moments gives it"
 
         def intervals(ci_prob):
-            lower, upper, *quantiles = moments.quantile([(1 - ci_prob) / 2, (1 + ci_prob) / 2, *LEVELS])
+            lower, upper, *quantiles = moments.quantile([*tails(ci_prob), *LEVELS])
             return {"distribution_lower": lower, "distribution_upper": upper, "distribution_quantile": np.array(quantiles)}
 
         draws = flat.reshape(self.chains, self.draws, -1)

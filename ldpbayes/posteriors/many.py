@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.ends import tails
 from ldpbayes.likelihoods import Separable, Summary
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product import PowerFactors
@@ -236,7 +237,7 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
     from ldpbayes.result.moments import build_moments
 
     watch, ci_prob, alpha = Watch(run["progressbar"]), run["ci_prob"], prior.concentrations()
-    levels = ((1 - ci_prob) / 2, (1 + ci_prob) / 2)
+    levels = tails(ci_prob)
     more: dict = {}
     described = prior.describe()
     if alpha is not None:
@@ -441,7 +442,7 @@ def fit_one(problem, run: dict, settings: dict, method: str = "auto"):
     from ldpbayes.result.moments import build_moments
 
     alpha, ci_prob = problem.alpha, run["ci_prob"]
-    entries, facts, checked, method = undrawn(problem, ((1 - ci_prob) / 2, (1 + ci_prob) / 2), method)
+    entries, facts, checked, method = undrawn(problem, tails(ci_prob), method)
     weight = problem.prior.weight() if alpha is not None else facts["prior_weight"]
     decides = bool(outweighed(entries["distribution_mean"], entries["distribution_sd"], weight))
     facts |= {"prior_decides": int(decides), "decides_note": "" if decides else OUTWEIGHED}

@@ -8,6 +8,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.ends import tails
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample
 from ldpbayes.posteriors.expansion import checked_expansion
 from ldpbayes.posteriors.mixing import mixed_ends, mixed_moments, server_of, shares
@@ -137,7 +138,7 @@ class Mixture(AbstractPosterior):
         def intervals(ci_prob):
             """Return the ends of P's intervals: those of the mixture of the nodes' distribution functions."""
             centre, sd = found.exact["distribution_mean"], found.exact["distribution_sd"]
-            ends = mixed_ends(nodes, server, centre, sd, ((1 - ci_prob) / 2, (1 + ci_prob) / 2))
+            ends = mixed_ends(nodes, server, centre, sd, tails(ci_prob))
             return dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
 
         return Sample(
@@ -203,8 +204,7 @@ def interval_facts(mixture, nodes, ci_prob):
 
 def ends_of(mixture, nodes, ci_prob):
     """Return the ends of the hyperparameter's equal-tailed interval."""
-    tail = (1 - ci_prob) / 2
-    low, high = mixture.quantile(nodes, np.array([tail, 1 - tail]))
+    low, high = mixture.quantile(nodes, np.array(tails(ci_prob)))
     return float(low), float(high)
 
 

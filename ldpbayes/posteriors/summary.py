@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes.errors import ConvergenceError, InfeasibleError
+from ldpbayes.inference.ends import tails
 from ldpbayes.inference.importance import resample
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 from ldpbayes.posteriors.expansion import Expansion, of_rows, refusal, trusted
@@ -103,7 +104,7 @@ class OfSummary(AbstractPosterior):
 
             def intervals(ci_prob):
                 try:
-                    lower, upper = engine.quantile([(1 - ci_prob) / 2, (1 + ci_prob) / 2])
+                    lower, upper = engine.quantile(tails(ci_prob))
                 except ConvergenceError:  # the draws' quantiles take their place
                     return {}
                 return {"distribution_lower": lower, "distribution_upper": upper}

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import special
 
 from ldpbayes import checks
+from ldpbayes.inference.ends import tails
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.likelihoods import require_sampler
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
@@ -75,7 +76,7 @@ class TallyStates(AbstractPosterior):
             tallies.reshape(shape),
             verdict=Verdict(checked=plan.reason),
             exact=_moments(merged, states, probability) | {"log_evidence": log_evidence},
-            intervals=lambda ci_prob: _intervals(merged, states, probability, (1 - ci_prob) / 2),
+            intervals=lambda ci_prob: _intervals(merged, states, probability, tails(ci_prob)[0]),
             facts={"n_states": len(states), "n_groups": merged.n_groups},
         )
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.ends import ends_of_equal_draws
 from ldpbayes.inference.importance import weigh, within_chains
 from ldpbayes.posteriors import diagnostics, surrogate
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Watch
@@ -146,9 +147,9 @@ class RandomWalk(AbstractPosterior):
         rng = np.random.default_rng(random_seed)
         form, start = form_of(problem, rng)
         draws, scales, _ = run_chains(form, start, problem.prior.walk(), self, rng)
-        flat, tails = draws.reshape(-1, draws.shape[-1]), ((1 - ci_prob) / 2, (1 + ci_prob) / 2)
-        lower, upper = np.quantile(flat, tails, axis=0)
-        sigma, tau = (_mean_and_ends(scales[..., k], tails) for k in range(2))
+        flat = draws.reshape(-1, draws.shape[-1])
+        lower, upper = ends_of_equal_draws(flat, ci_prob)
+        sigma, tau = (_mean_and_ends(scales[..., k], ci_prob) for k in range(2))
         return WalkMoments(
             flat.mean(axis=0),
             flat.std(axis=0),
@@ -181,8 +182,8 @@ def seconds(problem, iterations):
     return iterations * (ITERATION + PER_CATEGORY * a + PER_ENTRY * (entries if entries <= MAX_ENTRIES else 0))
 
 
-def _mean_and_ends(draws, tails) -> tuple[float, float, float]:
-    low, high = np.quantile(draws, tails)
+def _mean_and_ends(draws, ci_prob) -> tuple[float, float, float]:
+    low, high = ends_of_equal_draws(draws, ci_prob)
     return float(draws.mean()), float(low), float(high)
 
 

@@ -12,6 +12,7 @@ from scipy.special import softmax
 from ldpbayes import checks
 from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown
+from ldpbayes.inference.ends import tails
 from ldpbayes.inference.verdict import MIN_SHARE
 from ldpbayes.posteriors.base import Watch, level, seed
 from ldpbayes.priors.regression import INTERCEPT, SCALE, Effects, Regression
@@ -664,10 +665,9 @@ def _moved_by_prior(prior, z, ci_prob):
         log_prior -= 0.5 * (np.exp(np.minimum(z[:, place], 300.0)) / effect.scale) ** 2
     values, even = prior.coefficients(z), np.full(len(z), 1 / len(z))
     shape, values = values.shape[1:], values.reshape(len(z), -1)
-    tails = (1 - ci_prob) / 2, (1 + ci_prob) / 2
 
     def numbers(weight):
-        return np.stack([weight @ values, *quantiles(values, weight, tails).T])
+        return np.stack([weight @ values, *quantiles(values, weight, tails(ci_prob)).T])
 
     before, moved = numbers(even), np.zeros(values.shape[1])
     for power in POWERS:

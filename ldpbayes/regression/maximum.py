@@ -7,6 +7,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError, InfeasibleError, listed
+from ldpbayes.inference.ends import normal_reach
 from ldpbayes.posteriors.laplace import find_mode
 from ldpbayes.regression.target import Target
 
@@ -120,11 +121,10 @@ class Maximum:
             Of the intervals, by the normal approximation; by default that of regress.
         """
         import xarray as xr
-        from scipy.special import ndtri
 
         ci_prob = self.ci_prob if ci_prob is None else checks.level(ci_prob)
 
-        half = ndtri((1 + ci_prob) / 2) * self.standard_errors
+        half = normal_reach(ci_prob) * self.standard_errors
         low, high = self.coefficients - half, self.coefficients + half
         data = {"mean": self.coefficients, "sd": self.standard_errors, "lower": low, "upper": high}
         data |= {"odds_ratio": np.exp(self.coefficients), "odds_lower": np.exp(low), "odds_upper": np.exp(high)}

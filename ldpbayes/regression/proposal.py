@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ldpbayes.inference.ends import tails
 from ldpbayes.inference.importance import Weighted, resample, weigh
 from ldpbayes.inference.verdict import MOST_TIMES, Verdict
 from ldpbayes.posteriors.proposals import Mixture, SplitT, StudentT, fitted_parts
@@ -136,17 +137,17 @@ class Draws:
         x = values.reshape(len(values), -1)
         mean = weight @ x
         found = {"mean": mean, "sd": np.sqrt(weight @ (x - mean) ** 2)}
-        tails = np.array([(1 - self.prob) / 2, (1 + self.prob) / 2])
+        levels = np.array(tails(self.prob))
         ends, errors = np.tile(mean, (2, 1)), np.zeros((2, mean.size))
         for k in np.flatnonzero(found["sd"] > 0):
             order = np.argsort(x[:, k])
             at, own = x[order, k], weight[order]
             below = np.cumsum(own) - 0.5 * own
-            ends[:, k] = np.interp(tails, below, at)
+            ends[:, k] = np.interp(levels, below, at)
             squares = np.append(0.0, np.cumsum(own**2))
             inside = squares[np.searchsorted(at, ends[:, k], side="right")]
-            error = np.sqrt(inside * (1 - 2 * tails) + tails**2 * squares[-1])
-            errors[:, k] = 0.5 * (np.interp(tails + error, below, at) - np.interp(tails - error, below, at))
+            error = np.sqrt(inside * (1 - 2 * levels) + levels**2 * squares[-1])
+            errors[:, k] = 0.5 * (np.interp(levels + error, below, at) - np.interp(levels - error, below, at))
         found |= {"lower": ends[0], "upper": ends[1], "lower_error": errors[0], "upper_error": errors[1]}
         return {name: value.reshape(shape) for name, value in found.items()} | self.errors(values)
 

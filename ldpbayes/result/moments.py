@@ -7,7 +7,7 @@ import xarray as xr
 from scipy import special
 
 from ldpbayes.collections import Cells
-from ldpbayes.inference.ends import LEVELS
+from ldpbayes.inference.ends import LEVELS, tails
 from ldpbayes.result.observed import cell_coords, constant_data, observed_data, observed_of_cells
 from ldpbayes.result.validation import NO_DRAWS, validate
 
@@ -154,7 +154,7 @@ def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.
     dict
     """
     mean, sd = (np.asarray(exact[f"frequency_{name}"], dtype=float) for name in ("mean", "sd"))
-    ends = beta_ends(mean, sd, ((1 - ci_prob) / 2, (1 + ci_prob) / 2))
+    ends = beta_ends(mean, sd, tails(ci_prob))
     names = [f"distribution_{name}" for name in ("mean", "sd", "lower", "upper")]
     if all(name in exact for name in names):
         centre, spread, *known = (np.asarray(exact[name], dtype=float) for name in names)

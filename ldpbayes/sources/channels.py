@@ -355,14 +355,14 @@ def _by_rate(protocol, categories):
     labels = list(categories)
     a = len(labels)
 
-    def make(level):
-        level = checks.probability(level, "rate")
-        if level == 1:
+    def make(rate):
+        rate = checks.probability(rate, "rate")
+        if rate == 1:
             raise ArgumentError("reports at rate 1 carry no information on the values; leave those rows out.")
-        epsilon = math.log1p(a * (1 - level) / level) if level > 0 else math.inf
+        epsilon = math.log1p(a * (1 - rate) / rate) if rate > 0 else math.inf
         if epsilon <= checks.MAX_EPSILON:
             return GRR(a, epsilon)
-        return designs.forced_response(1 - level, [1.0] * a, answers=labels)
+        return designs.forced_response(1 - rate, [1.0] * a, answers=labels)
 
     return make
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
-from scipy.special import betainc, betaln, gammaln, log_expit, logsumexp, ndtri, xlog1py, xlogy
+from scipy.special import betainc, betaln, gammaln, log_expit, logsumexp, xlog1py, xlogy
 from scipy.stats import binom
 
 from ldpbayes.estimators.confidence import distribution_interval
+from ldpbayes.inference.ends import normal_reach, tails
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.base import Binomials
 from ldpbayes.protocols.channel import Channel
@@ -160,7 +161,7 @@ class Posteriors:
 
     def equal_tailed(self, ci_prob: float = 0.95) -> tuple[NDArray, NDArray]:
         """Return the ends of the intervals that leave out (1 − ci_prob)/2 on either side."""
-        return self.quantile((1 - ci_prob) / 2), self.quantile((1 + ci_prob) / 2)
+        return tuple(self.quantile(level) for level in tails(ci_prob))
 
     def shortest(self, ci_prob: float = 0.95) -> tuple[NDArray, NDArray]:
         """Return the ends of the shortest intervals of probability ci_prob, which ArviZ calls HDI."""
@@ -200,13 +201,13 @@ def wald(form: Binomials, ci_prob: float = 0.95) -> tuple[NDArray, NDArray]:
     slope = form.hit - form.other
     estimate = (form.counts / form.n - form.other) / slope
     rate = form.other + slope * np.clip(estimate, 0, 1)
-    reach = ndtri((1 + ci_prob) / 2) * np.sqrt(rate * (1 - rate) / form.n) / slope
+    reach = normal_reach(ci_prob) * np.sqrt(rate * (1 - rate) / form.n) / slope
     return np.clip(estimate - reach, 0, 1), np.clip(estimate + reach, 0, 1)
 
 
 def wilson(form: Binomials, ci_prob: float = 0.95) -> tuple[NDArray, NDArray]:
     """Return Wilson's score interval of the rate of supports, carried to the share and cut to [0, 1]."""
-    z = ndtri((1 + ci_prob) / 2)
+    z = normal_reach(ci_prob)
     share = form.counts / form.n
     centre = (share + z**2 / (2 * form.n)) / (1 + z**2 / form.n)
     reach = z / (1 + z**2 / form.n) * np.sqrt(share * (1 - share) / form.n + z**2 / (4 * form.n**2))
@@ -225,7 +226,7 @@ def bootstrap(form: Binomials, ci_prob: float = 0.95) -> tuple[NDArray, NDArray]
         return np.clip((counts / form.n - form.other) / slope, 0, 1)
 
     rate = form.other + slope * mle(form.counts)
-    tail = (1 - ci_prob) / 2
+    tail = tails(ci_prob)[0]
     return mle(binom.ppf(tail, form.n, rate)), mle(binom.ppf(1 - tail, form.n, rate))
 
 

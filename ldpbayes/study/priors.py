@@ -10,6 +10,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_cut, norm_sub, power_law
+from ldpbayes.inference.ends import tails
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.walk import RandomWalk
 from ldpbayes.priors import as_prior
@@ -99,7 +100,7 @@ def moments(collection, name, rng=0):
 def matched_interval(mean, variance, ci_prob=0.95):
     """Return the ends of the equal-tailed intervals of Beta distributions with these means and variances."""
     weight = np.maximum(mean * (1 - mean) / variance - 1, 1e-6)
-    tail = (1 - ci_prob) / 2
+    tail = tails(ci_prob)[0]
     return betaincinv(mean * weight, (1 - mean) * weight, tail), betaincinv(mean * weight, (1 - mean) * weight, 1 - tail)
 
 

@@ -1,9 +1,10 @@
 """The study of repeated reports: intervals from exact rows of users against those that take every report for a user."""
 
 import numpy as np
-from scipy.special import expit, logit, ndtri
+from scipy.special import expit, logit
 
 from ldpbayes.collections import Tally
+from ldpbayes.inference.ends import normal_reach
 from ldpbayes.protocols import LOLOHA, MemoizedGRR, MemoizedUnary, hashing
 from ldpbayes.study import evaluate
 
@@ -96,7 +97,7 @@ def interval(rows, level, alpha=0.5):
             break
     slopes = (np.eye(a) - p) / (1 - p)[:, None]
     sd = np.sqrt(np.einsum("xi,ij,xj->x", slopes, inverse, slopes))
-    reach = ndtri((1 + level) / 2) * sd
+    reach = normal_reach(level) * sd
     return p, expit(logit(p) - reach), expit(logit(p) + reach)
 
 

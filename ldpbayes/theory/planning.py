@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.inference.ends import normal_reach
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
 from ldpbayes.protocols import AbstractProtocol, describe_protocols, make_protocol, parse_name, protocol_names, resolve
 from ldpbayes.protocols.block_design import BlockDesign
@@ -285,7 +286,7 @@ class _Question:
     def width(self, a):
         """Return how many standard errors the kind spans."""
         if self.kind == "half_width":
-            return float(ndtri((1 + self.ci_prob) / 2))
+            return normal_reach(self.ci_prob)
         return float(ndtri((1 + self.ci_prob ** (1 / a)) / 2)) if self.kind == "max" else 1.0
 
     def open_answers(self, a):

@@ -12,6 +12,7 @@ from ldpbayes import checks
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.collections.noncompliance import identification
 from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesError, shown
+from ldpbayes.inference.ends import normal_reach
 from ldpbayes.protocols import AbstractProtocol, make_protocol
 from ldpbayes.protocols.base import MAX_LISTED
 from ldpbayes.theory import planning
@@ -111,7 +112,7 @@ def power(protocol: AbstractProtocol, n: float, delta: float, *, groups: int = 2
     """Return the probability that a difference between two groups is found.
 
     Each of the groups has n/groups reports. The difference of a category's two shares has the standard deviation σ√2, σ that
-    of one group, and is found where it exceeds z = Φ⁻¹((1 + ci_prob)/2) of them: the power is
+    of one group, and is found where it exceeds normal_reach(ci_prob) of them: the power is
     Φ(δ/(σ√2) − z) + Φ(−δ/(σ√2) − z).
 
     Parameters
@@ -133,7 +134,7 @@ def power(protocol: AbstractProtocol, n: float, delta: float, *, groups: int = 2
     float
     """
     delta, groups, ci_prob = _delta(delta), checks.integer(groups, "groups", 2, checks.MAX_COUNT), checks.level(ci_prob)
-    width = ndtri((1 + ci_prob) / 2)
+    width = normal_reach(ci_prob)
     sd = half_width(protocol, n, groups, ci_prob=ci_prob, **assumed) / width
     return _power(delta / (sd * math.sqrt(2)), width)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError
+from ldpbayes.inference.ends import tails
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 from ldpbayes.posteriors.frequency import frequency_moments
@@ -72,7 +73,7 @@ class Integrals:
 
     def intervals(self, ci_prob):
         """Return the ends of the equal-tailed intervals, as entries of result.EXACT."""
-        ends = interval_ends(self.merged, self._margins, (1 - ci_prob) / 2)
+        ends = interval_ends(self.merged, self._margins, tails(ci_prob)[0])
         return dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
 
     def cdf(self, value):
