@@ -42,6 +42,7 @@ SHARED = {
 #: Members that stand on named siblings: planning solves for the risks and bounds of the theory.
 BUILT_ON = {
     "estimators.confidence": {"estimators.mle"},
+    "estimators.together": {"estimators.derived", "estimators.mle", "estimators.oracle"},
     "theory.planning": {"theory.risk", "theory.bounds"},
     "theory.prospects": {"theory.planning"},
     "posteriors.conjugate": {"posteriors.exact", "posteriors.many"},

@@ -22,8 +22,8 @@ from ldpbayes import (
     show,
     write_collection,
 )
-from ldpbayes.describing.estimates import point_estimates
 from ldpbayes.estimators.mle import maximise
+from ldpbayes.estimators.together import point_estimates
 from ldpbayes.pages.about import about
 from ldpbayes.priors import Compliance, Dirichlet, prior_for
 from ldpbayes.protocols import HadamardResponse, LocalHashing, UnaryEncoding, designs

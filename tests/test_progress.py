@@ -99,11 +99,11 @@ def test_interrupted_surrogate_that_cannot_be_trusted_stops(monkeypatch):
 def test_interrupted_draws_of_frequencies_keep_the_finished_ones(monkeypatch):
     collection = collected(GRR(5, 1.0), 400)
     with monkeypatch.context() as patch:
-        interrupt(patch, type(collection.rows.sampler()), "_signals", 3)  # draws are allocated in blocks
+        interrupt(patch, type(collection.rows.sampler()), "allocate_each", 3)  # draws are allocated in blocks
         tree = fit(collection, method="exact", random_seed=1, estimates=False)
     assert tree["posterior"]["distribution"].shape == (4, 3 * TOGETHER // 4, 5) and tree.attrs["interrupted"] == 1
     assert tree["summary"]["mcse"].sel(target="distribution").max() == 0  # the moments do not come from draws
-    interrupt(monkeypatch, type(collection.rows.sampler()), "_signals", 0)
+    interrupt(monkeypatch, type(collection.rows.sampler()), "allocate_each", 0)
     with pytest.raises(KeyboardInterrupt):
         fit(collection, method="exact", random_seed=1, estimates=False)
 

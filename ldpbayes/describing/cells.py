@@ -9,8 +9,8 @@ from ldpbayes.answers.deciding import compared_widths, decision_given
 from ldpbayes.answers.sensitivity import sensitivity_of_cells
 from ldpbayes.answers.value import worth_given
 from ldpbayes.collections import Cells
-from ldpbayes.describing.estimates import point_estimates
 from ldpbayes.estimators.confidence import confidence_of_cells
+from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.cells import verdict_of_cells
 from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.posteriors.conjugate import Conjugate

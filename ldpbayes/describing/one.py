@@ -6,8 +6,8 @@ import xarray as xr
 from ldpbayes import answers, result
 from ldpbayes.collections import Collection
 from ldpbayes.describing.compliance import EvidenceOf, findings
-from ldpbayes.describing.estimates import point_estimates
 from ldpbayes.estimators.confidence import confidence_intervals
+from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.fitness.nested import information_criteria
 from ldpbayes.posteriors.base import Problem

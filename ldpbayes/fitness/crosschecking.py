@@ -6,8 +6,8 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, as_collection
-from ldpbayes.describing.estimates import point_estimates
 from ldpbayes.errors import listed
+from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.base import Fitness
 from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.checking import check

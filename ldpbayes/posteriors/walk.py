@@ -183,7 +183,7 @@ def seconds(problem, iterations):
 
 
 def _mean_and_ends(draws, ci_prob) -> tuple[float, float, float]:
-    low, high = ends_of_equal_draws(draws, ci_prob)
+    low, high = ends_of_equal_draws(draws.ravel(), ci_prob)
     return float(draws.mean()), float(low), float(high)
 
 

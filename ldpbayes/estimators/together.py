@@ -1,4 +1,4 @@
-"""Point estimates beside a posterior."""
+"""The point estimates that stand beside a posterior."""
 
 from ldpbayes.collections.noncompliance import named
 from ldpbayes.errors import ArgumentError, InfeasibleError
