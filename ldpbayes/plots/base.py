@@ -136,7 +136,6 @@ def largest(mean, top):
     return np.sort(np.argsort(-np.asarray(mean), kind="stable")[:top])
 
 
-@checked
 def _plain_ticks(axis, values):
     """Set ticks of a logarithmic axis at 1, 2 and 5 times powers of ten inside the values, written out in plain numbers."""
     low, high = min(values), max(values)
@@ -156,6 +155,7 @@ def _no_ticks():
     return NullLocator()
 
 
+@checked
 def to_svg(figure) -> str:
     """Return a figure as SVG text, the same each time; letters are outlines, so that no font has to be there.
 
