@@ -8,7 +8,7 @@ import numpy as np
 
 from ldpbayes import checks, files
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.collections.collection import check_text
+from ldpbayes.collections.derived import check_text
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.csv import parse_counts, read_table

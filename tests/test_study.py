@@ -13,7 +13,7 @@ from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.plots import plot_study
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.study import Study, evaluate, find_study, full_studies, list_studies, pivot, run_study
-from ldpbayes.study.runner import grid
+from ldpbayes.study.base import grid
 
 NAMES = [name for name, _, _ in list_studies()]
 CALLS = []

@@ -1,7 +1,8 @@
 """What was collected: tallies of distinct reports, collections of tallies over the same categories, and cells."""
 
 from ldpbayes.collections.cells import Cells
-from ldpbayes.collections.collection import Collection, Derived, as_collection
+from ldpbayes.collections.collection import Collection, as_collection
+from ldpbayes.collections.derived import Derived
 from ldpbayes.collections.summarized import Summarized, as_fitted
 from ldpbayes.collections.tally import Tally
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbayes import checks
-from ldpbayes.collections.collection import Collection, check_text
+from ldpbayes.collections.collection import Collection
+from ldpbayes.collections.derived import check_text
 from ldpbayes.collections.noncompliance import with_noncompliers
 from ldpbayes.collections.summarized import Summarized
 from ldpbayes.collections.tally import Tally

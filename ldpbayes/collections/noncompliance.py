@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ldpbayes.collections.derived import Derived
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.protocols.laws import ListLaw
@@ -116,8 +117,6 @@ def _derived(collection: Collection, names: tuple[str, ...]) -> tuple:
 
 def _shares(names: tuple[str, ...]) -> tuple:
     """Return γ and, with several laws, the share of each as derived quantities."""
-    from ldpbayes.collections.collection import Derived
-
     each = [Derived(f"noncompliance, {name.replace('/', '∕')}", (name,)) for name in names] if len(names) > 1 else []
     return (Derived("noncompliance", names), *each)
 

@@ -12,12 +12,14 @@ from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, Infeasi
 from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.outcomes.binning import Bins, default_bins, normal_score_bins
 from ldpbayes.outcomes.checking import check_shares
+from ldpbayes.outcomes.drawing import draw_curves
 from ldpbayes.outcomes.measure import Atoms, Measure
 from ldpbayes.outcomes.recipe import bootstrap, weighed
 from ldpbayes.outcomes.records import Records, read_records
-from ldpbayes.outcomes.result import TARGETS, PrivateGroups
+from ldpbayes.outcomes.result import PrivateGroups
 from ldpbayes.outcomes.rounding import DIFFERENT, Classes, difference, rounding_classes
-from ldpbayes.outcomes.smoothing import Constant, Curve, Curves, Entries, Exchange, Walk, draw_curves
+from ldpbayes.outcomes.smoothing import Constant, Curve, Curves, Entries, Exchange, Walk
+from ldpbayes.outcomes.storing import TARGETS
 from ldpbayes.posteriors.base import level, seed
 
 #: Ways to the answer; "auto" begins with the first and hands over where its check fails.

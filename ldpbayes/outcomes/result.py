@@ -12,12 +12,9 @@ from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws, tails
 from ldpbayes.outcomes.checking import Check
 from ldpbayes.outcomes.measure import Measure
+from ldpbayes.outcomes.storing import fields_of, to_tree
 from ldpbayes.result.saving import AbstractStored
 
-#: What a file of such a result says that it holds.
-HOLDS = "private groups"
-#: What made the draws, how, and whom they are about.
-METHODS, SAMPLINGS, TARGETS = ("smooth", "rounding", "recipe"), ("weighted", "annealed"), ("distribution", "frequency")
 #: What differences can be asked of.
 QUANTITIES = ("share", "mean", "quantile", "cdf")
 #: Names of dims and columns in tables of answers.
@@ -99,8 +96,6 @@ class PrivateGroups(AbstractStored):
 
     def to_tree(self) -> xr.DataTree:
         """Return a DataTree of everything, which ``ldpbayes.save`` writes."""
-        from ldpbayes.outcomes.storing import to_tree
-
         return to_tree(self)
 
     # ---- answers -------------------------------------------------------------------------------------------------
@@ -369,3 +364,8 @@ def _text(found: PrivateGroups) -> str:
     ]
     lines += [found.outcome, found.who_decides]
     return "\n".join(lines)
+
+
+def from_tree(tree: xr.DataTree) -> PrivateGroups:
+    """Return the private groups of a DataTree that ``PrivateGroups.to_tree`` made, or raise a DataError."""
+    return PrivateGroups(**fields_of(tree))

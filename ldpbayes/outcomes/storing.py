@@ -11,8 +11,11 @@ import xarray as xr
 from ldpbayes.errors import DataError
 from ldpbayes.outcomes.checking import Check
 from ldpbayes.outcomes.measure import Atoms, Measure
-from ldpbayes.outcomes.result import HOLDS, METHODS, SAMPLINGS, TARGETS, PrivateGroups
 
+#: What a file of such a result says that it holds.
+HOLDS = "private groups"
+#: What made the draws, how, and whom they are about.
+METHODS, SAMPLINGS, TARGETS = ("smooth", "rounding", "recipe"), ("weighted", "annealed"), ("distribution", "frequency")
 #: Attributes that are texts, lists of texts and numbers.
 _TEXTS = ("value", "target", "method", "reason", "sampling", "problem")
 _NUMBERS = ("ci_prob", "k_hat", "effective_draws", "scale")
@@ -28,7 +31,7 @@ _KEYS: dict[str, Any] = {
 }
 
 
-def to_tree(found: PrivateGroups) -> xr.DataTree:
+def to_tree(found: Any) -> xr.DataTree:
     """Return the DataTree of private groups: attributes, the check, and the draws of each cell.
 
     Parameters
@@ -62,13 +65,12 @@ def to_tree(found: PrivateGroups) -> xr.DataTree:
     return xr.DataTree.from_dict(groups)
 
 
-def from_tree(tree: xr.DataTree) -> PrivateGroups:
-    """Return the private groups of a DataTree that to_tree made.
+def fields_of(tree: xr.DataTree) -> dict[str, Any]:
+    """Return the fields of the private groups of a DataTree that to_tree made.
 
     Parameters
     ----------
     tree : DataTree
-        From a file, which anybody may have written.
 
     Raises
     ------
@@ -84,7 +86,7 @@ def from_tree(tree: xr.DataTree) -> PrivateGroups:
 
 
 def _read(tree):
-    """Return the private groups, or raise whatever a damaged tree leads to."""
+    """Return the fields, or raise whatever a damaged tree leads to."""
     attrs = tree.attrs
     fields: dict[str, Any] = {name: _text(attrs[name]) for name in _TEXTS}
     fields |= {name: float(attrs[name]) for name in _NUMBERS}
@@ -121,7 +123,7 @@ def _read(tree):
     if "recipe_share" in held[0]:
         wanted = {"share": shape[1:], "mean": shape[1:], "quantile": (len(quantiles), len(groups))}
         recipe = tuple({name: _array(one, f"recipe_{name}", size) for name, size in wanted.items()} for one in held)
-    return PrivateGroups(
+    return dict(
         groups=groups,
         measures=measures,
         cells=cells,

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ldpbayes import checks, progress
-from ldpbayes.collections.collection import evaluate_draws
+from ldpbayes.collections.derived import evaluate_draws
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.inference.verdict import ACCEPTED, Verdict
 from ldpbayes.posteriors import frequency, merging

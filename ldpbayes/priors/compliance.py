@@ -13,6 +13,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.priors.dirichlet import Dirichlet
+from ldpbayes.priors.naming import as_prior
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -69,8 +70,6 @@ class Compliance(AbstractPrior):
 
     @cached_property
     def _inner(self) -> AbstractPrior:
-        from ldpbayes.priors import as_prior
-
         return as_prior(self.compliers, self.n_categories - self.n_laws)
 
     @cached_property

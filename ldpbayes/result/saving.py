@@ -25,7 +25,7 @@ _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 #: Seconds, and bytes a second, that the second process has to read a file without a checksum.
 PATIENCE, PACE = 60.0, 10.0 * 2**20
 #: Stored results: what the attribute ``holds`` of their file says, and the module whose ``from_tree`` makes them.
-HOLDERS = {"private groups": "ldpbayes.outcomes.storing"}
+HOLDERS = {"private groups": "ldpbayes.outcomes.result"}
 _READ = "import sys, xarray; xarray.open_datatree(sys.argv[1], engine='h5netcdf').load()"
 
 

@@ -3,7 +3,7 @@
 import functools
 
 from ldpbayes.study import coverage, evaluate, poisoning, priors, repeats
-from ldpbayes.study.runner import Study, grid
+from ldpbayes.study.base import Study, grid
 
 
 # The studies of the papers' figures have only their small setting here; study.papers has them at the papers' sizes.

@@ -18,7 +18,7 @@ from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.base import Binomials
 from ldpbayes.simulate import population
 from ldpbayes.study import binary, evaluate
-from ldpbayes.study.runner import grid
+from ldpbayes.study.base import grid
 
 CI_PROB = 0.95
 TAILS = ((1 - CI_PROB) / 2, (1 + CI_PROB) / 2)

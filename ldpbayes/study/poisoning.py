@@ -12,8 +12,8 @@ from ldpbayes.posteriors.exact import exact_moments
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols.respondents import MaximalGain
 from ldpbayes.study import evaluate
+from ldpbayes.study.base import grid
 from ldpbayes.study.priors import shares
-from ldpbayes.study.runner import grid
 
 #: Categories that the attack raises.
 TARGETS = 5

@@ -1,15 +1,13 @@
 """Runs a study: a grid of cells, in parallel, one Parquet file a finished cell, so that an interrupted run goes on."""
 
 import hashlib
-import itertools
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.study.base import Study
 
 SETTINGS = ("small", "paper")
 #: What makes a cell; a study uses some of them, the rest are null.
@@ -48,37 +46,25 @@ COLUMNS = {"study": "string"} | CELL_COLUMNS | RESULT_COLUMNS
 _CELL = b"ldpbayes cell"
 
 
-@dataclass(frozen=True)
-class Study:
-    """A grid of cells and what to do in each.
+def find_study(name):
+    """Return a study by its name, or raise an ArgumentError that lists the names."""
+    from ldpbayes.study.catalogue import STUDIES
 
-    Attributes
-    ----------
-    name, title, source : str
-        Word for the command line, one line for the reader, and the figures or tables it repeats.
-    cells : callable
-        setting -> list of dicts with keys of CELL_COLUMNS and ``replications``.
-    evaluate : callable
-        (cell, Generator) -> list of dicts with keys of RESULT_COLUMNS.
-    x : str
-        Column on the horizontal axis of the figure.
-    lines, panels : tuple of str
-        Columns whose values make a curve, and a panel.
-    """
-
-    name: str
-    title: str
-    source: str
-    cells: Callable
-    evaluate: Callable
-    x: str = "epsilon"
-    lines: tuple = ("estimator",)
-    panels: tuple = ("protocol", "n_categories", "n_reports", "target")
+    return STUDIES[checks.choice(name, "study", tuple(STUDIES))]
 
 
-def grid(**axes):
-    """Return the cells of a full grid: every combination of the values of the axes, the last one fastest."""
-    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+def full_studies():
+    """Return the studies that run at their papers' size, by name."""
+    from ldpbayes.study.papers.figures import FULL
+
+    return FULL
+
+
+def list_studies():
+    """Return (name, title, source) of every study."""
+    from ldpbayes.study.catalogue import STUDIES
+
+    return [(study.name, study.title, study.source) for study in STUDIES.values()]
 
 
 def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, replications=None, progressbar=False):
@@ -114,8 +100,6 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
     """
     import joblib
     import pyarrow as pa
-
-    from ldpbayes.study import find_study, full_studies
 
     study = checks.instance(find_study(study) if isinstance(study, str) else study, "study", Study, "a Study or its name")
     checks.flag(progressbar, "progressbar")

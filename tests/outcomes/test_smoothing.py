@@ -6,9 +6,10 @@ from scipy.special import logsumexp
 
 from ldpbayes.outcomes import smoothing
 from ldpbayes.outcomes.binning import default_bins, normal_score_bins
+from ldpbayes.outcomes.drawing import draw_curves
 from ldpbayes.outcomes.recipe import weighed
 from ldpbayes.outcomes.rounding import difference, rounding_classes
-from ldpbayes.outcomes.smoothing import Curve, Entries, Exchange, Walk, contrasts, draw_curves
+from ldpbayes.outcomes.smoothing import Curve, Entries, Exchange, Walk, contrasts
 from ldpbayes.protocols import GRR
 
 

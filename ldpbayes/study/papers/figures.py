@@ -12,10 +12,10 @@ from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.priors import as_prior
 from ldpbayes.simulate import population
 from ldpbayes.study import evaluate
+from ldpbayes.study.base import grid
 from ldpbayes.study.papers import vectorised
 from ldpbayes.study.papers.hashed import Hashed
 from ldpbayes.study.papers.pooled import BASE, FullStudy
-from ldpbayes.study.runner import grid
 
 #: Concentrations of the priors that populations are drawn from.
 ALPHAS = {"jeffreys": 0.5, "flat": 1.0}
