@@ -223,7 +223,7 @@ def needed():
 
 
 def in_circles(graph):
-    """Return the nodes of circles: what needs nothing that is left, or is not needed by it, is taken away again and again."""
+    """Return the nodes of circles: what needs nothing that is left, or that nothing needs, is taken away step by step."""
     before = None
     while graph != before:
         before, used = graph, set().union(*graph.values())
