@@ -14,6 +14,7 @@ import commands
 import numpy as np
 import pytest
 import typer
+import xarray as xr
 
 import ldpbayes as lb
 from ldpbayes.cli import app, options
@@ -31,6 +32,9 @@ def test_examples_run(page, capsys, tmp_path, monkeypatch):
         warnings.simplefilter("ignore")
         for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.S | re.M):
             exec(block, namespace)
+    for name, value in namespace.items():  # "Do not trust this posterior yet" is no example
+        if isinstance(value, xr.DataTree) and "converged" in value.attrs:
+            assert value.attrs["converged"], (name, value.attrs["outcome"])
 
 
 class Cluster:

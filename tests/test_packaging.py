@@ -7,8 +7,6 @@ import subprocess
 import sys
 import tomllib
 
-import pytest
-
 ROOT = pathlib.Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 #: Distributions whose import name differs, and those that another one imports.
@@ -73,15 +71,20 @@ PathFinder.find_spec = lambda name, *rest: None if name.split(".")[0] in ABSENT 
 """
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "from ldpbayes import cli; cli.main(['fit', 'data/rr_nigeria.toml', '--seed', '1'])",
-        "from ldpbayes import cli; cli.main(['fit', 'data/rr_eriksson_cheating.toml', '--seed', '1', '--json'])",
-        "import ldpbayes as lb; lb.fit(lb.Collection(['a', 'b', 'c'], [lb.Tally(lb.GRR(3, 1.0), [0, 1, 2, 2])]))",
-    ],
-)
-def test_exact_fits_need_no_heavy_library(code):
-    done = subprocess.run([sys.executable, "-c", BLOCKED + code], capture_output=True, text=True, cwd=ROOT)
+EXACT = """
+import ldpbayes as lb
+from ldpbayes import cli
+
+lb.fit(lb.Collection(["a", "b", "c"], [lb.Tally(lb.GRR(3, 1.0), [0, 1, 2, 2])]))
+for arguments in (["data/rr_eriksson_cheating.toml", "--json"], ["data/rr_nigeria.toml"]):
+    try:
+        cli.main(["fit", *arguments, "--seed", "1"])
+    except SystemExit as end:
+        assert not end.code, arguments
+"""
+
+
+def test_exact_fits_need_no_heavy_library():
+    done = subprocess.run([sys.executable, "-c", BLOCKED + EXACT], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr

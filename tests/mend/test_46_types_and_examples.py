@@ -52,18 +52,6 @@ def test_the_page_on_regressions_runs_whole_and_its_posteriors_are_trusted(tmp_p
     assert names["counties"].attrs["converged"] and names["found"].attrs["converged"]
 
 
-def test_the_varying_intercepts_of_the_page_are_trusted():
-    """The example ended in "Do not trust this posterior yet"; it is the posterior that the page prints."""
-    page = ROOT / "docs" / "howto" / "regression.md"
-    names: dict = {}
-    code = [block for block in blocks(page, "python") if "rng =" in block or "(1 | county)" in block]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", lb.LDPBayesWarning)
-        for block in code:
-            exec(block.replace('    "use ~ age",', '    "use ~ 1",').replace("print(lb.show(found))", ""), names)
-    assert names["counties"].attrs["converged"] and "Do not trust" not in names["counties"].attrs["outcome"]
-
-
 def test_no_function_shares_its_name_with_a_module_beside_it():
     """A type checker takes the module: ``lb.show(posterior)`` was "Module not callable"."""
     for init in (ROOT / "ldpbayes").rglob("__init__.py"):

@@ -244,10 +244,6 @@ def uniform_enough(found):
         assert stats.chisquare(counts).pvalue > 1e-4, counts
 
 
-def test_calibrated_in_short():
-    uniform_enough(ranks(GRR(4, 1.5), 100, 20, 1, draws=100))
-
-
 @pytest.mark.calibrate
 @pytest.mark.parametrize("protocol, n", [(GRR(4, 1.5), 200), (UnaryEncoding.optimised(4, 1.0), 400)], ids=["grr", "oue"])
 def test_calibrated(protocol, n):
