@@ -89,7 +89,7 @@ def test_by_splits_a_file_on_the_command_line(capsys, survey):
     for arguments, words in (
         ([file, "--by", "month"], "no column 'month'"),
         ([file, "--by", "year", "--explain"], "explain needs a collection without cells"),
-        (["example:nigeria", "--by", "year"], "shipped collections have no such columns"),
+        (["example:nigeria", "--by", "year"], "has no column 'year'"),
     ):
         status, out, err = run(capsys, "fit", *arguments)
         assert status == 2 and out == "" and words in " ".join(err.split())
