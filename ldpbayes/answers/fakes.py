@@ -98,7 +98,7 @@ def fakes_needed(
         goal = f"let the estimated share of {category} overtake that of {overtake}"
     if math.isinf(added):
         return Fakes(category, added, replaced, 1.0, f"No number of fabricated reports would {goal}.")
-    share = added / (form.n + added)
+    share = float(added / (form.n + added))
     sentence = (
         f"{added:,} fabricated reports that support {category} ({100 * share:.2g} % of all) would {goal}."
         if added

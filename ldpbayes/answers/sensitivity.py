@@ -1,6 +1,7 @@
 """How much an answer hangs on the prior: it is scaled a little up and down, and the posterior is made again."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -75,7 +76,9 @@ def prior_sensitivity(tree: xr.DataTree, problem: Problem, floor: float = FLOOR)
     return _judged(found, mean, sd, floor)
 
 
-def sensitivity_of_cells(many: Many, alpha: np.ndarray, mean: np.ndarray, sd: np.ndarray, ci_prob: float):
+def sensitivity_of_cells(
+    many: Many, alpha: np.ndarray, mean: np.ndarray, sd: np.ndarray, ci_prob: float
+) -> list[PriorSensitivity]:
     """Return the PriorSensitivity of each of many cells under one Dirichlet prior, in a list.
 
     Parameters
@@ -89,10 +92,10 @@ def sensitivity_of_cells(many: Many, alpha: np.ndarray, mean: np.ndarray, sd: np
     levels = tails(ci_prob)
     both = [many.under(scale * alpha, levels) for scale in (1 / HALF, HALF)]
     ends = [np.stack([found.mean, *found.quantiles], axis=1) for found in both]
-    return [_judged([low, high], *known, FLOOR) for low, high, *known in zip(*ends, mean, sd, strict=True)]
+    return [_judged([low, high], m, s, FLOOR) for low, high, m, s in zip(*ends, mean, sd, strict=True)]
 
 
-def _judged(found, mean, sd, floor):
+def _judged(found: Sequence[np.ndarray], mean: np.ndarray, sd: np.ndarray, floor: float) -> PriorSensitivity:
     """Return the PriorSensitivity of (mean, lower, upper) under both scaled priors, two (3, a) arrays."""
     moves = np.abs(found[1] - found[0]).max(axis=0)
     hangs = (moves > MOVED * sd) & (moves > floor)

@@ -118,17 +118,18 @@ def confidence_of_cells(collections: Sequence[Collection], ci_prob: float) -> li
         one.tallies[0].protocol.binomials(one.tallies[0].reports, one.tallies[0].counts) if len(one.tallies) == 1 else None
         for one in collections
     ]
-    if any(form is None for form in forms):
+    known = [form for form in forms if form is not None]
+    if len(known) < len(forms):
         return [confidence_intervals(one, ci_prob) for one in collections]
     counts, hit, other = (
         np.concatenate([np.broadcast_to(part, form.counts.shape) for form, part in parts])
-        for parts in zip(*([(form, part) for part in (form.counts, form.hit, form.other)] for form in forms), strict=True)
+        for parts in zip(*([(form, part) for part in (form.counts, form.hit, form.other)] for form in known), strict=True)
     )
-    n = np.concatenate([np.full(form.counts.shape, form.n) for form in forms])
+    n = np.concatenate([np.full(form.counts.shape, form.n) for form in known])
     every = Binomials(counts, hit, other, n)
     both = distribution_interval(every, ci_prob), frequency_interval(every, ci_prob)
     lower, upper = (np.stack(ends) for ends in zip(*both, strict=True))
-    places = np.cumsum([0, *(form.counts.size for form in forms)])
+    places = np.cumsum([0, *(form.counts.size for form in known)])
     parts = [slice(*pair) for pair in itertools.pairwise(places.tolist())]
     return [
         Confidence(lower[:, part], upper[:, part], ci_prob, "exact", form) for part, form in zip(parts, forms, strict=True)

@@ -161,7 +161,8 @@ class Posteriors:
 
     def equal_tailed(self, ci_prob: float = 0.95) -> tuple[NDArray, NDArray]:
         """Return the ends of the intervals that leave out (1 − ci_prob)/2 on either side."""
-        return tuple(self.quantile(level) for level in tails(ci_prob))
+        lower, upper = tails(ci_prob)
+        return self.quantile(lower), self.quantile(upper)
 
     def shortest(self, ci_prob: float = 0.95) -> tuple[NDArray, NDArray]:
         """Return the ends of the shortest intervals of probability ci_prob, which ArviZ calls HDI."""
