@@ -64,7 +64,7 @@ DRAWS_BYTES, FEWEST_DRAWS = 2**27, 250
 UNDRAWN = ("auto", "exact", "mixture", SUMMARY)
 #: The fit that only a log-evidence is wanted of: draws per chain, and the most seconds that it may take.
 EVIDENCE_DRAWS, LONGEST_EVIDENCE = 250, 5.0
-#: ``auto`` prefers an exact method only where its predicted time stays below this many seconds.
+#: ``auto`` prefers an exact method only where its predicted time stays below this many seconds, or its own limit.
 PATIENCE = 10.0
 
 
@@ -116,9 +116,9 @@ class _Selection:
         """Return the Choice among the methods that have not been rejected, or None where none of them applies."""
         considered = []
         for name in (name for name in self.names if name not in rejected):
-            _, plan = self.consider(name)
+            method, plan = self.consider(name)
             considered.append((name, plan))
-            if plan.feasible and not plan.seconds > PATIENCE:
+            if plan.feasible and not plan.seconds > min(PATIENCE, method.patience):
                 break
         else:
             feasible = [(plan.seconds, name) for name, plan in considered if plan.feasible]

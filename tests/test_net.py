@@ -50,6 +50,8 @@ DRAWS = 400
 FAR = {"mean": 5, "sd": 8, "lower": 10, "upper": 10}
 #: Error of an exact mean, standard deviation or interval end, in standard deviations, and of an estimate or an evidence.
 EXACT = 1e-6
+#: Methods that give the same moments: which of them answers is a matter of time.
+SAME = {"quadrature", "tally_states"}
 
 
 def allowed(old, new, key):
@@ -80,7 +82,8 @@ def test_outputs_are_those_of_the_first_version(name):
         return
     new = ENTRIES[name]()
     assert new is not None, "refused now"
-    assert new.get("method") == old.get("method") or name in REJECTED
+    methods = {new.get("method"), old.get("method")}
+    assert len(methods) == 1 or methods == SAME or name in REJECTED
     for key, values in old.items():
         if key in ("method", "mcse", "log_evidence_error") or values is None or (name in REJECTED and key != "mean"):
             continue

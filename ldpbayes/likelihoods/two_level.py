@@ -12,6 +12,8 @@ from ldpbayes.likelihoods.kinds import DenseSampler
 
 #: Entries up to which packed supports are kept unpacked: below, products are faster than loading the compiled kernels.
 SMALL = 2**16
+#: Entries up to which draws of the true tallies write the rows out, rather than load a compiler.
+WRITTEN = 2**12
 #: Members are listed where fewer than one category in this many is in a support: then a list is shorter than the bits,
 #: and a pass over it takes 10–40 ms for a million reports over 1,024 categories, where byte tables take 130.
 SPARSE = 20
@@ -566,7 +568,7 @@ class SupportSampler(AbstractSampler):
     @property
     def _is_dense(self):
         """Whether all rows are written out together: few entries for many users, or too few to load a compiler for."""
-        return self._rows.is_small and (self._is_crowded or self._rows.bits.shape[0] * self._rows.n_categories <= 512)
+        return self._rows.is_small and (self._is_crowded or self._rows.bits.shape[0] * self._rows.n_categories <= WRITTEN)
 
     @property
     def seconds(self):

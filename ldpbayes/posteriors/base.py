@@ -233,6 +233,8 @@ class AbstractPosterior(abc.ABC):
     name: ClassVar[str]
     #: Place among the methods that ``auto`` considers: exact ones below 10, sampled ones below 20, any prior below 30.
     order: ClassVar[float]
+    #: Predicted seconds above which ``auto`` looks for a faster method.
+    patience: ClassVar[float] = math.inf
     #: What the engine cannot do without: "rows" (distinct reports), "concentrations" (a Dirichlet prior).
     needs: ClassVar[tuple[str, ...]] = ("rows", "concentrations")
 
@@ -420,8 +422,10 @@ class Answer:
         sample, problem = self.sample, self.problem
         chains, length, a = sample.distribution.shape
         order = np.arange(chains * length).reshape(chains, length)
+        flat = sample.distribution.reshape(-1, a)
+        if sample.interleaved:
+            flat = flat[order.T.ravel()]
         order = order.T.ravel() if sample.interleaved else order.ravel()
-        flat = sample.distribution.reshape(-1, a)[order]
         if "frequency_mean" in sample.exact:
             known = sample.exact["frequency_mean"], sample.exact["frequency_sd"]
         else:

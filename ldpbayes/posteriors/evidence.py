@@ -299,13 +299,14 @@ class _Expanded:
     def _about(self, engine):
         """Return (factors, what they leave out of the log-likelihood) of the expansion at the mean of a surrogate."""
         mean = engine.saddle_moments()[0]
-        factors = surrogate.expanded(self.rows, engine.family.alpha, mean)
+        factors = surrogate.expanded(self.rows, engine.whole.alpha, mean)
         return factors, float(self.rows.log_likelihood(mean) - factors.log_smooth(mean).sum())
 
     def symmetric(self, alpha):
         """Return the log-evidences of the one collection for symmetric concentrations (1, m)."""
         (factors, constant), alpha = self.expansion, alpha[0]
-        found = log_masses(factors.repeated(alpha), np.ones(self.size), alpha.size)
+        distinct, _, size = replace(factors, alpha=np.ones(self.size)).grouped()
+        found = log_masses(distinct.repeated(alpha), size, alpha.size)
         return (found + constant + gammaln(self.size * alpha) - self.size * gammaln(alpha))[None]
 
     def of(self, alpha):

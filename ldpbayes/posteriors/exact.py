@@ -98,7 +98,7 @@ class Exact(AbstractPosterior):
         refuse_fractions(form)
         refuse_tables(form)
         a = problem.n_categories
-        seconds = 0.02 + 1e-4 * a + self.draws * self.chains * a * 1.2e-6 + 1e-7 * _tables(form)
+        seconds = 0.02 + 1e-4 * a + self.draws * self.chains * a * 4e-7 + 1e-7 * _tables(form)
         return Plan("Every report singles out one category: the posterior is exact at any size.", seconds, (problem, form))
 
     def moments(self, collection, prior):

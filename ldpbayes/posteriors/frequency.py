@@ -1,5 +1,6 @@
 """The users' own frequencies F = T/n, from the distribution P: moments without a sampler, and draws given draws of P."""
 
+import contextlib
 import math
 
 import numpy as np
@@ -59,19 +60,17 @@ def frequency_draws(rows, distribution, rng, *, signal=None, watch=None, least=m
         Shows progress, and keeps at Ctrl-C the draws of F for the first draws of P, if at least ``least``.
     least : float
     """
-    sampler = require_sampler(rows)
-    blocks = [slice(start, start + TOGETHER) for start in range(0, len(distribution), TOGETHER)]
-
-    def tallies(block):
-        p = distribution[block]
-        return sampler.allocate_each(p, rng, None if signal is None else signal[block])
-
-    if watch is None:
-        return np.concatenate([tallies(block) for block in blocks]) / rows.n_reports
-    sizes = [len(distribution[block]) for block in blocks]
-    shown = watch.track(sizes, "Draws of the users' own frequencies", len(distribution), weight=int)
-    found = watch.finished((tallies(block) for _, block in zip(shown, blocks, strict=True)), math.ceil(least / TOGETHER))
-    return np.concatenate(found) / rows.n_reports
+    sampler, out, finished = require_sampler(rows), np.empty(distribution.shape), 0
+    blocks = [slice(start, min(start + TOGETHER, len(out))) for start in range(0, len(out), TOGETHER)]
+    shown = sizes = [block.stop - block.start for block in blocks]
+    if watch is not None:
+        shown = watch.track(sizes, "Draws of the users' own frequencies", len(out), weight=int)
+    with contextlib.nullcontext() if watch is None else watch.keeping(lambda: finished >= least):
+        for size, block in zip(shown, blocks, strict=True):
+            tallies = sampler.allocate_each(distribution[block], rng, None if signal is None else signal[block])
+            np.divide(tallies, rows.n_reports, out=out[block])
+            finished += size
+    return out[:finished]
 
 
 def frequency_draws_within(rows, distribution, rng, known, *, limit_seconds=LIMIT_SECONDS, **watching):

@@ -403,7 +403,7 @@ def undrawn(problem, levels, method: str = "auto"):
         else:
             mean, variance = own.proposal.saddle_moments()
             log_evidence = own.proposal.saddle_log_evidence()
-            lower, upper = saddle_quantiles(own.proposal, levels)
+            lower, upper = saddle_quantiles(own.proposal, levels)[:, own.proposal.group]
         log_evidence, checked, facts = log_evidence + log_scale, found.sentence, found.facts()
     if entries is None:
         frequency_mean, frequency_sd = frequency_moments(mean, variance, alpha, problem.n_users)

@@ -21,7 +21,7 @@ from ldpbayes.priors.base import Nodes
 from ldpbayes.priors.learnt import MORE
 
 #: Quadrature is used for a mixture where the integrals of one fit take less than this many seconds; some thirty are made.
-QUICK = 0.15
+QUICK = 0.05
 #: … and for cells that share the hyperparameter where that of all of them takes less than this.
 TOGETHER = 10.0
 #: Quadrature is used for one Dirichlet prior without draws where it would take less than so many seconds.
@@ -277,7 +277,8 @@ class Weighted:
     def ends(self, prior, levels):
         """Return quantiles of every P_x under one prior by the saddle point, shape (levels, a)."""
         family = replace(self._factors, alpha=prior.concentrations())
-        return saddle_quantiles(surrogate.Proposal(family, self._at(prior).tilt), levels)
+        proposal = surrogate.Proposal(family, self._at(prior).tilt)
+        return saddle_quantiles(proposal, levels)[:, proposal.group]
 
     def _expand(self, mean):
         self._factors, self._known = surrogate.expanded(self.problem.rows, np.ones_like(mean), mean), {}
@@ -384,7 +385,7 @@ def widened(proposal):
     Where reports say little the log-likelihood falls off more slowly than its quadratic. In k dimensions a normal proposal
     with a precision of 1 − δ leaves (1 − δ²)^(k/2) of the draws.
     """
-    family, mean = proposal.family, proposal.saddle_moments()[0]
+    family, mean = proposal.whole, proposal.saddle_moments()[0]
     share = 1 - WIDER / math.sqrt(mean.size - 1)
     wider = replace(family, curvature=share * family.curvature)
     return surrogate.Proposal(replace(wider, linear=family.linear + family.slope(mean) - wider.slope(mean)), proposal.tilt)

@@ -74,6 +74,16 @@ class ExpandedFactors:
         own = (getattr(self, one.name) for one in fields(self)[1:])
         return type(self)(np.repeat(alpha, self.alpha.size), *(np.tile(values, len(alpha)) for values in own))
 
+    def grouped(self):
+        """Return (the distinct factors, the group of each category, the number of categories in each group).
+
+        Factors that are equal to twelve digits count as equal: sums over the same reports can differ in the last ones.
+        """
+        digits, power = np.frexp([getattr(self, one.name) for one in fields(self)])
+        key = np.ldexp(np.round(digits * 2**40), power).T
+        _, first, group, size = np.unique(key, axis=0, return_index=True, return_inverse=True, return_counts=True)
+        return self.take(first), group.reshape(-1), size.astype(float)
+
     def polynomials(self):
         """Return None: the factors are no polynomials."""
         return None
@@ -117,10 +127,19 @@ class Proposal(TiltedFactors):
         One factor per category.
     start : float, optional
         A tilt near the one wanted.
+
+    Attributes
+    ----------
+    whole : ExpandedFactors
+        The factors of all categories; those of the base class are the distinct ones.
+    group : (a,) int array
+        Which of the distinct factors each category has.
     """
 
     def __init__(self, family, start=None):
-        super().__init__(family, np.ones(family.alpha.size), start)
+        distinct, self.group, size = family.grouped()
+        self.whole = family
+        super().__init__(distinct, size, start)
 
     @cached_property
     def _fine(self):
@@ -129,12 +148,15 @@ class Proposal(TiltedFactors):
     @property
     def factor_variance(self):
         """Variances of the tilted factors, shape (a,)."""
-        return self.coarse.variance
+        return self.coarse.variance[self.group]
 
     @property
     def factor_log_mass(self):
         """log ∫ φ_x(g) e^{−tg} dg, shape (a,)."""
-        return self._fine.log_mass
+        return self._fine.log_mass[self.group]
+
+    def saddle_moments(self):
+        return tuple(values[self.group] for values in super().saddle_moments())
 
     def independent_log_draws(self, size, rng):
         """Return the logs of draws of the tilted factors, shape (size, a), by their inverse cdf on a fine grid.
@@ -144,10 +166,10 @@ class Proposal(TiltedFactors):
         nodes, low = self._fine, self.window[0]
         cumulative = np.concatenate([np.zeros((low.size, 1)), nodes.weight.cumsum(axis=1)], axis=1)
         edges = np.arange(cumulative.shape[1])
-        out = np.empty((size, low.size))
-        for x in range(low.size):
-            u = low[x] + nodes.step[x] * np.interp(rng.random(size), cumulative[x], edges)
-            out[:, x] = math.log(self.centre[x]) + log_growth(u)
+        out = np.empty((size, self.group.size))
+        for x, k in enumerate(self.group):
+            u = low[k] + nodes.step[k] * np.interp(rng.random(size), cumulative[k], edges)
+            out[:, x] = math.log(self.centre[k]) + log_growth(u)
         return out
 
 
@@ -281,7 +303,9 @@ def expanded(rows, alpha, pilot):
     cubes = scale**3 * rows.gram_diagonal(third, 3) - 3 * scale**2 * rows.gram_diagonal(third * shared)
     cubes += 3 * scale * mixed - third @ shared**3
     skew = np.clip(cubes / curvature, np.sqrt(curvature / STRAIGHT), NEVER_ZERO / pilot)
-    return ExpandedFactors(alpha, gradient, curvature, pilot, np.where(cubes > 0, skew, 0.0))
+    # Where nothing is left of a category's curvature the derivatives are not nearly diagonal, least of all the third.
+    trusted = (cubes > 0) & (curvature > _least(curvature)).all()
+    return ExpandedFactors(alpha, gradient, curvature, pilot, np.where(trusted, skew, 0.0))
 
 
 def quadratic(rows, mean, spread):
@@ -300,7 +324,12 @@ def tangent_curvature(diagonal, cross):
     others = cross - diagonal
     a = diagonal.size
     curvature = diagonal - 2 * (others - others.sum() / (2 * a - 2)) / (a - 2)
-    return np.maximum(curvature, 1e-6 * np.median(np.abs(curvature)) + 1e-9)
+    return np.maximum(curvature, _least(curvature))
+
+
+def _least(curvature):
+    """Return the curvature that every factor has at least."""
+    return 1e-6 * np.median(np.abs(curvature)) + 1e-9
 
 
 def proposals(engine, size, rng):
@@ -312,7 +341,7 @@ def proposals(engine, size, rng):
     size : int
     rng : numpy.random.Generator
     """
-    alpha = engine.family.alpha
+    alpha = engine.whole.alpha
     p, log_radius = _propose(engine, size, rng)
     return p, log_radius - (gammaln(alpha.sum()) - gammaln(alpha).sum() + engine.factor_log_mass.sum())
 
@@ -335,7 +364,7 @@ def _log_radius(engine, p):
     In log r the integrand has one mode and no singularity, however small Σα is; its left tail dies out like r^{Σα}, so that
     the steps grow exponentially on both sides.
     """
-    family = engine.family
+    family = engine.whole
     total, bent = family.alpha.sum(), family.skew > 0
     # Σ log_smooth = constant + r·B − r²C/2 + Σ w log(1 + s (r p − c)) over the categories with a skewness.
     power, skew, centre = (values[bent] for values in (family.curvature, family.skew, family.centre))

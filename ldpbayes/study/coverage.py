@@ -298,7 +298,7 @@ def _of_rows(cell, protocol, p, rng):
         collection = Collection(evaluate.labels(a), tally)
         forms.append(protocol.binomials(tally.reports, tally.counts))
         for name, held in parts.items():
-            held.append(expand(collection.rows, as_prior(name, a).alpha)[0].family)
+            held.append(expand(collection.rows, as_prior(name, a).alpha)[0].whole)
         collections.append(collection)
     found = {"learnt": learnt_by_fits(collections)}
     for name, held in parts.items():

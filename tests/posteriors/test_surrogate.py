@@ -148,7 +148,7 @@ def test_mend_05_evidence_where_the_prior_weighs_little(alpha):
     rows = protocol.rows(reports[counts > 0], counts[counts > 0].astype(float))
     engine, _ = expand(rows, np.full(3, alpha))
     p, log_radius = _propose(engine, 8, rng)
-    total, family = 3 * alpha, engine.family
+    total, family = 3 * alpha, engine.whole
     for draw, found in zip(p, log_radius, strict=True):
         u = np.concatenate([-np.geomspace(60 / total + 20, 1e-7, 100_001), np.geomspace(1e-7, 5, 100_001)])
         values = total * u - engine.tilt * np.exp(u)

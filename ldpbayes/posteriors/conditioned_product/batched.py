@@ -181,7 +181,7 @@ def _by_transforms(family, k, levels, tilted):
 
 
 def saddle_quantiles(tilted, levels):
-    """Return quantiles of every g_x given Σ g = 1, the sum of the others being normal: shape (L, a).
+    """Return quantiles of every distinct g_x given Σ g = 1, the sum of the others being normal: shape (L, G).
 
     The density of g_x is its own times that of the others' sum at 1 − g. Its normal approximation is good where there are
     many categories, and one does not carry most of the spread.
@@ -189,14 +189,13 @@ def saddle_quantiles(tilted, levels):
     Parameters
     ----------
     tilted : TiltedFactors
-        With multiplicities of one.
     levels : sequence of float
     """
     from ldpbayes.posteriors.conditioned_product import _batched
 
     levels, nodes = np.asarray(levels, dtype=float), tilted.coarse
-    total, variance = (nodes.centre + nodes.mean_offset).sum(), nodes.variance
-    rest = np.maximum(variance.sum() - variance, 1e-12 * variance)
+    total, variance = tilted.multiplicity @ (nodes.centre + nodes.mean_offset), nodes.variance
+    rest = np.maximum(tilted.multiplicity @ variance - variance, 1e-12 * variance)
     out = np.empty((levels.size, variance.size))
     for start in range(0, variance.size, BLOCK):
         part = np.arange(start, min(start + BLOCK, variance.size))

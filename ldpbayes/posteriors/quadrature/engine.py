@@ -115,6 +115,7 @@ class Quadrature(AbstractPosterior):
     limit_seconds: float = 60.0
     name: ClassVar[str] = "quadrature"
     order: ClassVar[float] = 2
+    patience: ClassVar[float] = 2.0
 
     def __post_init__(self):
         super().__post_init__()
