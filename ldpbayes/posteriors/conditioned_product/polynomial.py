@@ -15,6 +15,9 @@ from ldpbayes.posteriors.conditioned_product.coefficients import coefficient_rat
 from ldpbayes.posteriors.conditioned_product.factors import DROP
 from ldpbayes.posteriors.conditioned_product.margins import Moments
 
+#: Counts proposed together: five arrays of this size are held at a time.
+BATCH = 10**6
+
 
 class PolynomialRoute:
     """The law of Σ k by roots of unity, and of g by mixing Dirichlets over it.
@@ -198,7 +201,7 @@ class PolynomialRoute:
         out, counts, have = np.empty((size, group.size)), np.empty((size, group.size), dtype=np.int64), 0
         share = 0.25
         while have < size:
-            batch = int(min(max(1.2 * (size - have) / share, 64), 4e6 // group.size + 64))
+            batch = int(min(max(1.2 * (size - have) / share, 64), BATCH // group.size + 64))
             k = self._independent_counts(group, batch, rng)
             kept = np.flatnonzero(np.log(rng.random(batch)) < log_weight(k.sum(axis=0)) - top)
             share = max(kept.size / batch, 1e-3)
