@@ -337,8 +337,11 @@ class LevelSampler(AbstractSampler):
         self._rows, self.n_reports = rows, rows.n_reports
 
     def signal(self, p, rng):
+        return self._signals(p[None], rng)[0]
+
+    def _signals(self, draws, rng):
         blocks = self._rows.blocks()
-        return sum(DenseSampler(DenseRows(block, self._rows.counts[part])).signal(p, rng) for part, block in blocks)
+        return sum(DenseSampler(DenseRows(block, self._rows.counts[part]))._signals(draws, rng) for part, block in blocks)
 
     @property
     def seconds(self):
