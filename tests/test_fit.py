@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import neighbours
 from scipy import stats
 
 from ldpbayes import Collection, Tally, fit, select_method
@@ -118,7 +119,7 @@ def test_wrong_objects_and_settings():
 
 def test_auto_returns_the_last_answer_with_its_problems_where_none_converged(monkeypatch):
     """Everything left refuses or does not converge: the caller gets the answer, the problems and a warning."""
-    collection = simulated(UnaryEncoding.optimised(20, 4.0), 60)
+    collection = simulated(neighbours(10), 60)
     monkeypatch.setattr("ldpbayes.inference.verdict.MIN_ESS", 1e9)
     with pytest.warns(DiagnosticWarning, match="Do not trust"):
         tree = fit(collection, draws=50, random_seed=1, exclude=("nuts", "pair_slice"), estimates=False)

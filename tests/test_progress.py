@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import neighbours
 
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError, DiagnosticWarning
@@ -88,7 +89,7 @@ def test_interrupted_surrogate_says_so_and_auto_does_not_start_another_method(mo
 
 
 def test_interrupted_surrogate_that_cannot_be_trusted_stops(monkeypatch):
-    collection = collected(UnaryEncoding.optimised(20, 4.0), 60)
+    collection = collected(neighbours(10), 60)
     with pytest.raises(ConvergenceError):
         make_method("surrogate").posterior(collection, "jeffreys", random_seed=1)
     interrupt(monkeypatch, type(collection.rows), "log_likelihood", 2)

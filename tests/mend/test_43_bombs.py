@@ -170,7 +170,7 @@ def test_ctrl_c_of_a_module_and_of_a_library():
 
 
 def test_draws_of_many_categories_are_held_a_few_times():
-    """GRR with 10,000 categories took 2 GB, 16 times its draws of P; a fit of 2,000 in small took 6.1 times and 5 are held."""
+    """GRR with 10,000 categories took 2 GB, 16 times its draws of P; 2,000 took 6.1 times theirs, and take 5."""
     code = """
 import resource, numpy as np, ldpbayes as lb, arviz_stats
 def fitted(a, draws):

@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from cases import neighbours
 from priorcases import LogisticNormal
 
 from ldpbayes.collections import Collection, Derived, Tally
@@ -208,7 +209,7 @@ def test_mend_22_draws_that_no_memory_holds_are_refused_before_time_is_spent(a):
 
 
 def test_mend_29_the_reason_of_a_rejection_is_kept_when_nothing_is_left():
-    collection = collected(UnaryEncoding.optimised(20, 4.0), 60)
+    collection = collected(neighbours(10), 60)
     with pytest.warns(DiagnosticWarning, match="Pareto k-hat"):
         tree = fit(
             collection, "jeffreys", random_seed=1, exclude=("augmentation", "pair_slice", "nuts"), draws=250, estimates=False
@@ -245,7 +246,7 @@ def test_mend_32_nothing_is_prepared_twice_at_a_hand_over_and_mend_29_its_senten
             return original(self, problem)
 
         monkeypatch.setattr(kind, "prepare", counted)
-    tree = fit(collected(UnaryEncoding.optimised(20, 4.0), 60), "jeffreys", random_seed=1, estimates=False)
+    tree = fit(collected(neighbours(10), 60), "jeffreys", random_seed=1, estimates=False)
     assert tree.attrs["method"] == "augmentation" and set(calls.values()) == {1}
     rejected = "Before it, surrogate ran first and was rejected: The draws cannot be trusted: Pareto"
     assert rejected in tree.attrs["reason"]
