@@ -25,6 +25,7 @@ def even(protocol, n):
     [(LocalHashing(50, 5.12), 1203, "mixture"), (LocalHashing(5, 0.69), 3702, "surrogate"), (BITS, 268, "mixture")],
     ids=["olh", "olh of five", "rappor bits"],
 )
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.CompositeWarning")
 def test_small_hashed_collections_take_one_method(monkeypatch, protocol, n, method):
     """The bits went through three methods, and five hashed categories through 15 s of quadrature."""
     tried, plain = [], AbstractPosterior.answer
