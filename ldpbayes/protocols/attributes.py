@@ -19,6 +19,7 @@ from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.noncompliance import ListedDecoder
+from ldpbayes.protocols.registry import make_factor
 from ldpbayes.protocols.unary import UnaryEncoding
 
 #: What one attribute may be answered with in the collecting schemes.
@@ -223,12 +224,10 @@ class Attributes(AbstractProtocol):
 
     @classmethod
     def from_parameters(cls, categories, parameters):
-        from ldpbayes.protocols import _factor
-
         given = dict(parameters)
         separator = given.pop("separator", "/")
         if set(given) == {"factors"} and isinstance(given["factors"], list):
-            return cls(tuple(_factor(t, None, f"factor {i}") for i, t in enumerate(given["factors"], 1)), separator)
+            return cls(tuple(make_factor(t, None, f"factor {i}") for i, t in enumerate(given["factors"], 1)), separator)
         if set(given) == {"epsilon", "sizes", "base"}:
             return cls.split(**given, separator=separator)
         raise ArgumentError(

@@ -22,6 +22,7 @@ from ldpbayes.protocols.base import (
     parse_labels,
 )
 from ldpbayes.protocols.decoding import MatrixDecoder
+from ldpbayes.protocols.registry import make_factor
 
 #: Channels with at most so many reports and categories are said in words.
 MAX_SAID = 4
@@ -170,9 +171,7 @@ class Channel(AbstractProtocol):
     def attribute_factors(self):
         if self.design != "kronecker":
             return None
-        from ldpbayes.protocols import _factor
-
-        return tuple(_factor(table, None, f"factor {i}") for i, table in enumerate(self.settings["factors"], 1))
+        return tuple(make_factor(table, None, f"factor {i}") for i, table in enumerate(self.settings["factors"], 1))
 
     def decoder(self):
         """Return the weighted least-squares inverse of the matrix."""

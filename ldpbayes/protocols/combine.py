@@ -9,9 +9,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.protocols.base import AbstractProtocol, check_entries
 from ldpbayes.protocols.channel import Channel
-
-#: Entries of a combined channel: several copies of it are in memory together while it is made.
-MAX_ENTRIES = 2**22
+from ldpbayes.protocols.registry import MAX_ENTRIES
 
 
 def as_channel(protocol):

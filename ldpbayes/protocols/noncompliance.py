@@ -14,6 +14,7 @@ from ldpbayes.likelihoods.extended import ExtendedRows
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol
 from ldpbayes.protocols.decoding import MatrixDecoder
 from ldpbayes.protocols.laws import ListLaw
+from ldpbayes.protocols.registry import make_protocol
 from ldpbayes.protocols.respondents import ATTACKS, NOBODY, AbstractLaw, Always, FairCoins, Uniform, targeted
 
 #: Laws by the words of files and the command line; others are "always LABEL".
@@ -261,8 +262,6 @@ class Noncompliance(AbstractProtocol):
 
     @classmethod
     def from_parameters(cls, categories, parameters):
-        from ldpbayes.protocols import make_protocol
-
         for key in parameters:
             if key not in ("compliers", "laws"):
                 raise ArgumentError(f"noncompliance has no parameter {shown(key)}; it takes compliers, laws.")

@@ -17,6 +17,7 @@ from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.protocols.attributes import listed_decoder
 from ldpbayes.protocols.base import AbstractProtocol, largest_ratio
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.protocols.registry import make_protocol
 from ldpbayes.protocols.repeated.histories import (
     MAX_HISTORIES,
     MAX_TIMES,
@@ -315,8 +316,6 @@ class Repeated(AbstractHistories):
 
     @classmethod
     def from_parameters(cls, categories, parameters):
-        from ldpbayes.protocols import make_protocol
-
         for key in parameters:
             if key not in ("of", "times"):
                 raise ArgumentError(f"{cls.name} has no parameter {key!r}; it takes of, times.")

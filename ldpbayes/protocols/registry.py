@@ -1,0 +1,260 @@
+"""Protocols by name: from what a collection file or a user says to the protocol, and what each takes."""
+
+import inspect
+import numbers
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.protocols.base import AbstractProtocol, check_entries
+
+#: Concrete protocol classes, and makers of survey designs and of combinations, by the name that collection files use; filled
+#: as the package is imported.
+PROTOCOLS: dict[str, Any] = {}
+DESIGNS: dict[str, Callable] = {}
+COMBINATORS: dict[str, Callable] = {}
+#: Entries of a combined channel: several copies of it are in memory together while it is made.
+MAX_ENTRIES = 2**22
+
+#: Other names of protocols, with the parameters that they fix.
+ALIASES: dict[str, tuple[str, dict]] = {
+    "oue": ("unary", {"variant": "optimized"}),
+    "optimized_unary": ("unary", {"variant": "optimized"}),
+    "optimised_unary": ("unary", {"variant": "optimized"}),
+    "sue": ("unary", {"variant": "symmetric"}),
+    "symmetric_unary": ("unary", {"variant": "symmetric"}),
+    "olh": ("local_hashing", {}),
+    "optimized_local_hashing": ("local_hashing", {}),
+    "optimised_local_hashing": ("local_hashing", {}),
+    "spl": ("attributes", {}),
+    "blh": ("local_hashing", {"buckets": 2}),
+    "binary_local_hashing": ("local_hashing", {"buckets": 2}),
+    # The extended design asks two groups with p and 1 − p: two channels of one collection, each a crosswise model.
+    "extended_crosswise": ("crosswise", {}),
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a protocol, as a collection file states it.
+
+    Attributes
+    ----------
+    name : str
+    required : bool
+    default : object
+        None where the parameter is required.
+    """
+
+    name: str
+    required: bool = True
+    default: object = None
+
+    def __str__(self):
+        return self.name if self.required else f"{self.name}={self.default!r}"
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a collection file may say about a protocol.
+
+    Attributes
+    ----------
+    name : str
+    parameters : tuple of Parameter
+    stated : str
+        The parameters in words: alternatives where not all of them go together.
+    summary : str
+        What the protocol is, without markup.
+    aliases : tuple of str
+        Its other names.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    stated: str
+    summary: str
+    aliases: tuple[str, ...]
+
+
+def protocol_names() -> list[str]:
+    """Return every name that make_protocol knows, aliases included, sorted."""
+    return sorted({*PROTOCOLS, *DESIGNS, *COMBINATORS, *ALIASES})
+
+
+def resolve(name: str, parameters: dict | None = None) -> tuple[str, dict]:
+    """Return the registered name behind a name or alias, and the parameters with those that the alias fixes.
+
+    Raises
+    ------
+    ArgumentError
+        Where the parameters state one that the alias fixes otherwise.
+    """
+    name, fixed = ALIASES.get(alias := checks.text(name, "name"), (name, {}))
+    parameters = {} if parameters is None else checks.mapping(parameters, "parameters", "a mapping from names to values")
+    for key, value in fixed.items():
+        stated = parameters.setdefault(key, value)
+        if not isinstance(stated, (str, numbers.Number)) or stated != value:
+            raise ArgumentError(f"{alias} is {name} with {key} {value!r}; leave {key} out, got {shown(stated)}.")
+    return name, parameters
+
+
+def parse_name(text: str) -> tuple[str, dict]:
+    """Return the name and the parameters of a text such as "olh:seeds=4096,buckets=4".
+
+    Parameters
+    ----------
+    text : str
+        A name, or a name, a colon and name=value pairs; values are numbers where they parse, else texts.
+
+    Returns
+    -------
+    str, dict
+
+    Raises
+    ------
+    ArgumentError
+        On a pair without an equals sign, or a parameter that is given twice.
+
+    Examples
+    --------
+    >>> parse_name("olh:seeds=4096")
+    ('olh', {'seeds': 4096})
+    """
+    name, colon, rest = checks.text(text, "protocol").partition(":")
+    parameters: dict = {}
+    for pair in rest.split(",") if colon else ():
+        key, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals or not key or key in parameters:
+            raise ArgumentError(f"protocol must be a name, or name:parameter=value,… with each once, got {shown(text)}.")
+        parameters[key] = _number(value)
+    return name.strip(), parameters
+
+
+def _number(text):
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def make_protocol(name: str, categories: Sequence[str], parameters: dict | None = None) -> AbstractProtocol:
+    """Return the protocol that a collection file names.
+
+    Parameters
+    ----------
+    name : str
+        A protocol ("grr", …), a survey design ("warner", …), "channel", a combinator ("compose", …) or an alias ("oue", …).
+    categories : sequence of str
+        Category labels, in order.
+    parameters : dict, optional
+        The protocol's parameters under their own names.
+
+    Returns
+    -------
+    AbstractProtocol
+
+    Raises
+    ------
+    ArgumentError
+        On an unknown name, an unknown, missing or invalid parameter, or a wrong number of categories.
+    """
+    name, parameters = resolve(checks.choice(name, "protocol", protocol_names()), parameters)
+    categories = checks.entries(categories, "categories", "a sequence of labels")
+    if name in PROTOCOLS:
+        protocol = PROTOCOLS[name].from_parameters(categories, parameters)
+    elif name in COMBINATORS:
+        protocol = _combine(name, parameters, len(categories))
+    else:
+        stated = parameters.get("n_categories", len(categories))  # before a matrix of that size is made
+        if checks.categories_count(stated) != len(categories):
+            raise ArgumentError(f"n_categories must be the number of categories ({len(categories)}), got {shown(stated)}.")
+        protocol = _design(DESIGNS[name], parameters)
+    if protocol.n_categories != len(categories):
+        raise ArgumentError(
+            f"categories must match the {name} channel, which has {protocol.n_categories} of them, got {len(categories)}."
+        )
+    return protocol
+
+
+def describe_protocols() -> list[Description]:
+    """Return the Description of every protocol, survey design and combinator, by name."""
+    out = []
+    for name in sorted({*PROTOCOLS, *DESIGNS, *COMBINATORS}):
+        maker = PROTOCOLS.get(name) or DESIGNS.get(name) or COMBINATORS[name]
+        parameters = tuple(
+            Parameter(p.name) if p.default is p.empty else Parameter(p.name, False, p.default)
+            for p in inspect.signature(maker).parameters.values()
+            if p.name not in ("n_categories", "answers", "design", "settings")
+        )
+        stated = PROTOCOLS[name].file_parameters if name in PROTOCOLS else None
+        summary = " ".join((inspect.getdoc(maker) or "").split("\n\n")[0].replace("`", "").split())
+        aliases = tuple(alias for alias, (registered, _) in ALIASES.items() if registered == name)
+        out.append(Description(name, parameters, stated or ", ".join(map(str, parameters)), summary, aliases))
+    return out
+
+
+def _design(maker, parameters):
+    """Call a constructor with the parameters of a file, or say which is unknown or missing."""
+    name = maker.__name__.lower()
+    known = {k: v for k, v in inspect.signature(maker).parameters.items() if k not in ("design", "settings")}
+    for key in parameters:
+        if key not in known:
+            raise ArgumentError(f"{name} has no parameter {shown(key)}; it takes {', '.join(known)}.")
+    for key, parameter in known.items():
+        if parameter.default is parameter.empty and key not in parameters:
+            raise ArgumentError(f"{name} needs the parameter {key!r}.")
+    return maker(**parameters)
+
+
+def _combine(name, parameters, n_categories):
+    """Return the combination of the protocols that the tables ``factors``, or ``outer`` and ``inner``, describe."""
+    parameters = dict(parameters)
+    # The factors of a product or a mixture share the file's categories; those of kronecker have their own.
+    size = None if name == "kronecker" else n_categories
+    if name == "kronecker":
+        _check_kronecker(parameters.get("factors"), n_categories)
+    if isinstance(parameters.get("factors"), list):
+        parameters["factors"] = [make_factor(table, size, f"factor {i}") for i, table in enumerate(parameters["factors"], 1)]
+    elif "factors" in parameters:
+        raise ArgumentError(f"factors must be a list of tables, each with a protocol, got {shown(parameters['factors'])}.")
+    if "inner" in parameters:
+        parameters["inner"] = make_factor(parameters["inner"], size, "inner")
+        if "outer" in parameters:
+            parameters["outer"] = make_factor(parameters["outer"], parameters["inner"].n_outputs, "outer")
+    return _design(COMBINATORS[name], parameters)
+
+
+def _check_kronecker(factors, n_categories):
+    """Refuse factors that state more categories than the whole has, before anything of their size is made."""
+    for i, table in enumerate(factors if isinstance(factors, list) else (), 1):
+        stated = table.get("n_categories") if isinstance(table, dict) else None
+        if stated is not None and n_categories is not None and checks.categories_count(stated) > n_categories:
+            raise ArgumentError(
+                f"n_categories of factor {i} must be at most the number of categories ({n_categories}), got {shown(stated)}."
+            )
+
+
+def make_factor(table, n_categories, where):
+    """Return the protocol of one factor: its table names the protocol, and n_categories where nothing else fixes it."""
+    settings = dict(table) if isinstance(table, dict) else {}
+    name = settings.pop("protocol", None)
+    if name not in protocol_names():
+        raise ArgumentError(f"{where} must name a protocol, got {shown(name)}; known are {', '.join(protocol_names())}.")
+    name, settings = resolve(name, settings)
+    if name in DESIGNS:
+        return _design(DESIGNS[name], settings)
+    if name == "channel":
+        return _design(PROTOCOLS[name], settings)
+    stated = settings.pop("n_categories", None)
+    if stated is not None and n_categories is not None and stated != n_categories:
+        raise ArgumentError(f"n_categories of {where} must be {n_categories}, got {shown(stated)}.")
+    if name in COMBINATORS:
+        return _combine(name, settings, n_categories if stated is None else stated)
+    size = checks.categories_count(n_categories if stated is None else stated, f"n_categories of {where}")
+    check_entries(size, 1, MAX_ENTRIES)
+    return make_protocol(name, [str(x) for x in range(size)], settings)
