@@ -7,7 +7,7 @@ from scipy import special, stats
 
 from ldpbayes import Cells, Collection, Tally, answers, fit, result
 from ldpbayes.errors import ArgumentError, DiagnosticWarning
-from ldpbayes.posteriors.diagnostics import summarise
+from ldpbayes.inference.diagnostics import summarise
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols import GRR, designs

@@ -6,9 +6,9 @@ import pytest
 from arviz_stats.base import array_stats
 
 from ldpbayes import NUTS, ArgumentError, Collection, ConvergenceError, Exact, InfeasibleError, Surrogate, Tally, observe
+from ldpbayes.inference.diagnostics import summarise
 from ldpbayes.model import build_model
 from ldpbayes.posteriors import nuts
-from ldpbayes.posteriors.diagnostics import summarise
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
 

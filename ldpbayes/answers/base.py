@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.ends import ends_of_equal_draws
-from ldpbayes.posteriors.diagnostics import mcse_of_mean
 
 TARGETS = ("distribution", "frequency")
 

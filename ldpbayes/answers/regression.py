@@ -11,8 +11,8 @@ from scipy.special import softmax
 from ldpbayes import checks
 from ldpbayes.answers import base
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
+from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.ends import ends_of_equal_draws
-from ldpbayes.posteriors.diagnostics import mcse_of_mean
 from ldpbayes.regression.design import Columns, Design
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.table import clean, to_pandas

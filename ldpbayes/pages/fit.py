@@ -8,12 +8,12 @@ import sys
 import numpy as np
 
 from ldpbayes.answers.deciding import who_decides
+from ldpbayes.inference.diagnostics import unknown_arrays
 from ldpbayes.pages.about import about, again, fingerprint_of_arrays
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.posteriors import evidence
-from ldpbayes.posteriors.diagnostics import unknown_arrays
 
 #: Categories that a table shows unless the caller wants another number.
 TOP = 40

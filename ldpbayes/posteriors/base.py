@@ -350,7 +350,7 @@ class Answer:
     def tree(self):
         """Return the summarised DataTree; draws F where the engine did not."""
         from ldpbayes import result
-        from ldpbayes.posteriors import diagnostics
+        from ldpbayes.inference import diagnostics
 
         method, problem, sample = self.method, self.problem, self.sample
         draws, frequencies, stats, facts = sample.distribution, None, dict(sample.stats), dict(sample.facts)

@@ -1,13 +1,14 @@
 """Many cells under a Dirichlet prior, each with reports that single out one category: exact moments, ends and draws."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference import diagnostics
 from ldpbayes.inference.ends import LEVELS, tails
-from ldpbayes.posteriors import diagnostics
 from ldpbayes.posteriors.base import Problem, Watch
 from ldpbayes.posteriors.exact import draws_of, refuse_fractions, refuse_tables, separable_product
 from ldpbayes.posteriors.frequency import frequency_draws
@@ -76,8 +77,10 @@ class Conjugate:
         p, f = np.empty((size, count, a)), np.empty((size, count, a))
         pairs = list(zip(self.problems, (form for _, form in self.many.separable), seeds, strict=True))
         for k, (problem, form, seed) in enumerate(watch.track(pairs, "Draws of the cells")):
-            rng = np.random.default_rng(seed)
-            p[:, k], signal, _ = draws_of(form, separable_product(form, alpha)[0], size, rng)
+            rng, tilt = np.random.default_rng(seed), float(found.tilt[k])
+            # Draws come from polynomials, by whichever route the moments are.
+            engine = separable_product(form, alpha, route="polynomial", start=None if math.isnan(tilt) else tilt)[0]
+            p[:, k], signal, _ = draws_of(form, engine, size, rng)
             f[:, k] = frequency_draws(problem.rows, p[:, k], rng, signal=signal)
         shape = (chains, draws, count, a)
         return {"distribution": p.reshape(shape), "frequency": f.reshape(shape), "exact": exact}

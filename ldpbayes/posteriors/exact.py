@@ -201,16 +201,18 @@ def moments_given(engine, log_scale, alpha, n):
     return ExactMoments(mean, variance, float(log_evidence), frequency_mean, frequency_sd, engine)
 
 
-def separable_product(form, alpha):
+def separable_product(form, alpha, **settings):
     """Return (ConditionedProduct, log of the constants left out) of Π_x p_x^{α_x−1} Π_j c_j (base_j + slope_j p)^{w_j}.
 
     Parameters
     ----------
     form : Separable
     alpha : (a,) array
+    **settings
+        Of ConditionedProduct.
     """
     family, group, log_scale = separable_family(form, alpha)
-    return ConditionedProduct(family, group), log_scale
+    return ConditionedProduct(family, group, **settings), log_scale
 
 
 def separable_family(form, alpha):

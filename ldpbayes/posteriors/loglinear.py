@@ -10,11 +10,11 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import gammaln, logsumexp
 
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.diagnostics import least_effective
 from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
 from ldpbayes.posteriors.chains import sample_density
-from ldpbayes.posteriors.diagnostics import least_effective
 from ldpbayes.priors.loglinear import softmax
 
 #: More effects than this are left to NUTS: their Hessian is a dense matrix.

@@ -93,7 +93,14 @@ class Many:
         watch : Watch, optional
         """
         k, a = len(self.n_reports), self.n_categories
-        out = Batch(np.empty((k, a)), np.empty((k, a)), np.empty(k), np.empty((len(levels), k, a)), *np.zeros((3, k), bool))
+        out = Batch(
+            np.empty((k, a)),
+            np.empty((k, a)),
+            np.empty(k),
+            np.empty((len(levels), k, a)),
+            *np.zeros((3, k), bool),
+            np.empty(k),
+        )
         normaliser = gammaln(alpha.sum()) - gammaln(alpha).sum()
         for members, make in ((self.separable, _powers), (self.summarized, _gaussians)):
             if not members:
@@ -102,7 +109,7 @@ class Many:
             family, log_scale = make([one for _, one in members], alpha)
             found = batch(family, len(members), levels, watch=watch)
             out.mean[place], out.variance[place], out.alone[place] = found.mean, found.variance, found.alone
-            out.rough[place], out.sharp[place] = found.rough, found.sharp
+            out.rough[place], out.sharp[place], out.tilt[place] = found.rough, found.sharp, found.tilt
             out.log_evidence[place] = found.log_evidence + log_scale + normaliser
             out.quantiles[:, place] = found.quantiles
         return out
@@ -248,7 +255,14 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
         mixture = prior.mixture()
         entries, nodes = mixed_entries(many, mixture, levels, watch)
         none, quiet = np.empty((0, len(cells), 0)), np.zeros((3, len(cells)), dtype=bool)
-        found = Batch(entries["distribution_mean"], entries["distribution_sd"] ** 2, entries["log_evidence"], none, *quiet)
+        found = Batch(
+            entries["distribution_mean"],
+            entries["distribution_sd"] ** 2,
+            entries["log_evidence"],
+            none,
+            *quiet,
+            np.full(len(cells), np.nan),
+        )
         alone, rough, name = 0, 0, mixture.parameter
         mean = float(nodes.weights @ nodes.values)
         more = {f"{name}_mean": mean, f"{name}_sd": math.sqrt(float(nodes.weights @ (nodes.values - mean) ** 2))}

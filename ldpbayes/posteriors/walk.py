@@ -8,9 +8,10 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference import diagnostics
 from ldpbayes.inference.ends import ends_of_equal_draws
 from ldpbayes.inference.importance import weigh, within_chains
-from ldpbayes.posteriors import diagnostics, surrogate
+from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Watch
 from ldpbayes.priors import as_prior
 

@@ -444,7 +444,7 @@ def _about_the_mode(model, found, run, rng, watch):
 
 def _by_chains(model, mode, run, watch, method, why):
     """Return Draws by Hamiltonian Monte Carlo or the No-U-Turn sampler: of chains that went on, every so many of them."""
-    from ldpbayes.posteriors import diagnostics
+    from ldpbayes.inference import diagnostics
     from ldpbayes.regression import sampled
 
     rng = np.random.default_rng(run["random_seed"])
@@ -508,7 +508,7 @@ def _tree(model, answer, run, facts):
     import xarray as xr
 
     from ldpbayes import result
-    from ldpbayes.posteriors import diagnostics
+    from ldpbayes.inference import diagnostics
 
     prior, reports, entries = model.prior, model.reports, model.target.entries
     split = (run["chains"], len(answer.z) // run["chains"])

@@ -5,9 +5,9 @@ from functools import partial
 
 import numpy as np
 
+from ldpbayes.inference.diagnostics import chain_health, entries_of_chains
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.chains import sample_density
-from ldpbayes.posteriors.diagnostics import chain_health, entries_of_chains
 from ldpbayes.posteriors.joint import hmc
 from ldpbayes.regression.target import Target
 

@@ -83,7 +83,7 @@ def attach(
     draw of P. Where the reports were not kept (summaries), or such draws would take too long, only E[T | P] = P∘∇ℓ(P),
     averaged over the draws, is known: the summary then has the mean of F alone, and the posterior no variable ``frequency``.
     """
-    from ldpbayes.posteriors import diagnostics
+    from ldpbayes.inference import diagnostics
 
     attrs = None if attrs is None else checks.mapping(attrs, "attrs", "a mapping from names to facts")
     known = None if known is None else checks.mapping(known, "known", "a mapping from names to mappings")

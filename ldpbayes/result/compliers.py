@@ -29,7 +29,7 @@ def among_compliers(tree: xr.DataTree, collection: Collection) -> xr.DataTree:
     DataTree
         Of the interval's ends and moments that an engine knows exactly only the log-evidence is kept: they are those of p′.
     """
-    from ldpbayes.posteriors.diagnostics import summarise
+    from ldpbayes.inference.diagnostics import summarise
 
     need_result(tree)
     checks.instance(collection, "collection", Collection, "a Collection made by with_noncompliers")

@@ -21,9 +21,9 @@ from ldpbayes import (
     save,
     show,
 )
+from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.posteriors import laplace
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.diagnostics import mcse_of_mean
 from ldpbayes.posteriors.joint import Joint, Rotating, Whitened, hmc, moments
 from ldpbayes.posteriors.joint import _kernels as joint_kernels
 from ldpbayes.posteriors.joint import sampled as joint

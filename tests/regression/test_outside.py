@@ -7,8 +7,8 @@ import xarray as xr
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.inference import diagnostics
 from ldpbayes.inference.importance import weigh
-from ldpbayes.posteriors import diagnostics
 from ldpbayes.priors.regression import Effects, Regression
 from ldpbayes.protocols.designs import forced_response
 from ldpbayes.regression import proposal

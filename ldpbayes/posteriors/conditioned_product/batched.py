@@ -47,6 +47,8 @@ class Batch:
         quantiles those of saddle_quantiles.
     sharp : (k,) bool array
         Sets whose quantiles hold at any level; those of the others hold between the levels of .1 % and 99.9 %.
+    tilt : (k,) array
+        Near the tilt of each set, for ConditionedProduct's ``start``; nan where none was searched for.
     """
 
     mean: np.ndarray
@@ -56,6 +58,7 @@ class Batch:
     alone: np.ndarray
     rough: np.ndarray
     sharp: np.ndarray
+    tilt: np.ndarray
 
 
 def batch(family, k, levels=(), *, watch=None):
@@ -74,13 +77,23 @@ def batch(family, k, levels=(), *, watch=None):
     a, levels = family.alpha.size // k, np.asarray(levels, dtype=float)
     mean, variance, log_evidence = np.empty((k, a)), np.empty((k, a)), np.empty(k)
     quantiles, (alone, rough, sharp) = np.empty((levels.size, k, a)), np.zeros((3, k), dtype=bool)
+    tilt = np.full(k, np.nan)
     size = max(1, BLOCK // a)
     starts = range(0, k, size)
     for start in starts if watch is None else watch.track(starts, "Posteriors of the cells"):
         part = slice(start, min(start + size, k))
         found = _block(family.take(slice(part.start * a, part.stop * a)), part.stop - part.start, levels)
-        mean[part], variance[part], log_evidence[part], quantiles[:, part], alone[part], rough[part], sharp[part] = found
-    return Batch(mean, variance, log_evidence, quantiles, alone, rough, sharp)
+        (
+            mean[part],
+            variance[part],
+            log_evidence[part],
+            quantiles[:, part],
+            alone[part],
+            rough[part],
+            sharp[part],
+            tilt[part],
+        ) = found
+    return Batch(mean, variance, log_evidence, quantiles, alone, rough, sharp, tilt)
 
 
 def _block(family, k, levels):
@@ -112,7 +125,7 @@ def _block(family, k, levels):
             (mean[i], variance[i]), log_evidence[i] = saddle.saddle_moments(), saddle.saddle_log_evidence()
             if levels.size:
                 quantiles[:, i] = saddle_quantiles(saddle, levels)
-    return mean, variance, log_evidence, quantiles, alone, rough, sharp
+    return mean, variance, log_evidence, quantiles, alone, rough, sharp, tilted.tilt
 
 
 def _by_counts(family, k, levels, tilted):
@@ -268,7 +281,7 @@ def _pairs(family, k, levels):
             _batched.positions(weight, np.ascontiguousarray(series.real), np.ascontiguousarray(series.imag), each, place)
             quantiles[:, :, x] = special.expit(sign * at(place)).T
     none = np.zeros(k, dtype=bool)
-    return mean, variance, top + np.log(total * step), quantiles, none, none, ~none
+    return mean, variance, top + np.log(total * step), quantiles, none, none, ~none, np.full(k, np.nan)
 
 
 @dataclass(frozen=True, eq=False)

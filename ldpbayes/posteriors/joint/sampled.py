@@ -7,11 +7,11 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.inference import verdict
+from ldpbayes.inference.diagnostics import MAX_DIAGNOSED, chain_numbers, mcse_of_mean
 from ldpbayes.inference.importance import weigh, within_chains
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Plan, Refusal, Sample
-from ldpbayes.posteriors.diagnostics import MAX_DIAGNOSED, chain_numbers, mcse_of_mean
 from ldpbayes.posteriors.joint.base import AbstractJoint
 from ldpbayes.posteriors.joint.bending import Bend
 from ldpbayes.posteriors.joint.forms import Forms, entries, expand, improved, log_weights
