@@ -96,13 +96,13 @@ class AbstractSampler(abc.ABC):
     n_reports: float
     writes_rows: bool = False
 
-    @abc.abstractmethod
     def signal(self, p: FloatArray, rng: np.random.Generator) -> IntArray:
         """Return one draw of the signal tallies k given p, shape (a,)."""
+        return self._signals(p[None], rng)[0]
 
+    @abc.abstractmethod
     def _signals(self, draws: FloatArray, rng: np.random.Generator) -> IntArray:
         """Return one draw of the signal tallies for each draw of p, shape (S, a)."""
-        return np.stack([self.signal(p, rng) for p in draws])
 
     @property
     @abc.abstractmethod

@@ -288,9 +288,6 @@ class DenseSampler(AbstractSampler):
     def __init__(self, rows, floor=None):
         self._rows, self._floor, self.n_reports = rows, floor, rows.n_reports
 
-    def signal(self, p, rng):
-        return self._signals(p[None], rng)[0]
-
     def _signals(self, draws, rng):
         dense, counts = self._rows.dense(), self._rows.counts.astype(np.int64)
         floor = dense.min(axis=1, keepdims=True) if self._floor is None else np.full((len(dense), 1), self._floor)
@@ -336,9 +333,6 @@ class LevelSampler(AbstractSampler):
     def __init__(self, rows):
         self._rows, self.n_reports = rows, rows.n_reports
 
-    def signal(self, p, rng):
-        return self._signals(p[None], rng)[0]
-
     def _signals(self, draws, rng):
         blocks = self._rows.blocks()
         return sum(DenseSampler(DenseRows(block, self._rows.counts[part]))._signals(draws, rng) for part, block in blocks)
@@ -358,9 +352,6 @@ class StackedSampler(AbstractSampler):
 
     def __init__(self, parts):
         self._parts, self.n_reports = tuple(parts), sum(part.n_reports for part in parts)
-
-    def signal(self, p, rng):
-        return sum(part.signal(p, rng) for part in self._parts)
 
     def _signals(self, draws, rng):
         return sum(part._signals(draws, rng) for part in self._parts)

@@ -506,9 +506,6 @@ class IdentitySampler(AbstractSampler):
     def __init__(self, rows):
         self._rows, self.n_reports = rows, rows.n_reports
 
-    def signal(self, p, rng):
-        return self._signals(p[None], rng)[0]
-
     def _signals(self, draws, rng):
         rows = self._rows
         named = rows.beta * draws[:, rows.index]
@@ -533,11 +530,8 @@ class SupportSampler(AbstractSampler):
     def __init__(self, rows):
         self._rows, self.n_reports = rows, rows.n_reports
 
-    def signal(self, p, rng):
-        rows = self._rows
-        if self._is_dense:
-            return DenseSampler(rows, floor=1.0).signal(p, rng)
-        kernels = _kernels()
+    def _one(self, p, rng):
+        rows, kernels = self._rows, _kernels()
         p = p / p.sum()
         # Few rows can stand for many users each: those are one multinomial a row.
         repeats = rows.counts.astype(np.int64)
@@ -555,8 +549,8 @@ class SupportSampler(AbstractSampler):
         rows = self._rows
         if self._is_dense:
             return DenseSampler(rows, floor=1.0)._signals(draws, rng)
-        if self._is_crowded or rows.listed:
-            return super()._signals(draws, rng)
+        if self._is_crowded or rows.listed or len(draws) == 1:
+            return np.stack([self._one(p, rng) for p in draws])
         shares = np.ascontiguousarray(draws / draws.sum(axis=1, keepdims=True))
         return _kernels().signals(rows.bits, rows.counts.astype(np.int64), rows.beta, shares, rng)
 
