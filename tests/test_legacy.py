@@ -57,8 +57,8 @@ def read_summaries(path, known, scratch):
     found = lb.read_summaries(FOLDER / path)
     assert {str(key): found[key].n_reports for key in found} == known["n_reports"]
     for key, mean in known["mean"].items():
-        fit = lb.fit(found[ast.literal_eval(key)], "flat", draws=0, estimates=False)
-        np.testing.assert_allclose(np.ravel(fit["summary"]["mean"].sel(target="distribution")), mean, rtol=1e-3)
+        fit = lb.fit(found[ast.literal_eval(key)], "flat", draws=0, estimates=False)["summary"].sel(target="distribution")
+        assert (np.abs(np.ravel(fit["mean"]) - mean) < 0.1 * np.ravel(fit["sd"])).all()  # the error that it may state
 
 
 READERS = {".nc": read_result, ".toml": read_collection, ".parquet": read_summaries}
