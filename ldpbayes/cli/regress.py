@@ -74,6 +74,7 @@ def command(
       --strata region --cluster village
     """
     from ldpbayes.regression import METHODS, regress
+    from ldpbayes.regression.maximum import Maximum
 
     if method not in METHODS:
         raise ArgumentError(f"method must be one of {', '.join(METHODS)}, got {shown(method)}.")
@@ -99,7 +100,7 @@ def command(
     from ldpbayes.pages.regress import of_maximum, of_regression
 
     line = options.command_line(given, None if method == "mle" else seed)
-    if method == "mle":
+    if isinstance(found, Maximum):
         content = of_maximum(found, ci_prob=ci, command=line)
     else:
         content = of_regression(found, collection=collection, command=line)

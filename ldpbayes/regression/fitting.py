@@ -4,7 +4,7 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 from scipy.special import softmax
@@ -25,13 +25,16 @@ from ldpbayes.regression.reports import Reports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 METHODS = ("auto", "laplace", "hmc", "nuts", "mle")
 #: More unknowns than this go to NUTS at once.
 MAX_UNKNOWNS = 400
 #: Draws of which the expected frequencies are averaged.
 AVERAGED = 200
-#: Cells × categories × draws above which the fit is announced as slow, with a remedy.
-SLOW = 5e9
+#: Cells × categories × draws above which the fit is announced as slow, with a remedy, and seconds of each.
+SLOW, EACH = 4e9, 2.5e-9
 #: A second maximum of the likelihood is mentioned where it is lower by less than this many nats.
 NEXT = 2.0
 #: The prior decides on a coefficient where these powers of it move the mean or an interval end by more than so many
@@ -39,10 +42,56 @@ NEXT = 2.0
 POWERS, MOVED, MOVED_ODDS = (0.8, 1.25), 0.1, 0.1
 
 
+class Settings(TypedDict, total=False):
+    """The keywords of ``regress`` but its method, for type checkers."""
+
+    report: str | Sequence[str] | None
+    design: str | None
+    count: str | None
+    weights: str | None
+    strata: str | None
+    cluster: str | None
+    categories: Sequence[str] | None
+    reference: str | None
+    prior: float | Mapping[str, float] | None
+    draws: int
+    chains: int
+    random_seed: int | None
+    ci_prob: float
+    progressbar: bool
+    missing: str
+
+
+Protocols = AbstractProtocol | Mapping[Any, AbstractProtocol] | None
+
+
+@overload
+def regress(
+    formula: str, frame: Any, protocol: Protocols = None, *, method: Literal["mle"], **settings: Unpack[Settings]
+) -> maximum.Maximum: ...
+
+
+@overload
 def regress(
     formula: str,
     frame: Any,
-    protocol: AbstractProtocol | Mapping[Any, AbstractProtocol] | None = None,
+    protocol: Protocols = None,
+    *,
+    method: Literal["auto", "laplace", "hmc", "nuts"] = "auto",
+    **settings: Unpack[Settings],
+) -> "xr.DataTree": ...
+
+
+@overload
+def regress(
+    formula: str, frame: Any, protocol: Protocols = None, *, method: str, **settings: Unpack[Settings]
+) -> "xr.DataTree | maximum.Maximum": ...
+
+
+def regress(
+    formula: str,
+    frame: Any,
+    protocol: Protocols = None,
     *,
     report: str | Sequence[str] | None = None,
     design: str | None = None,
@@ -60,7 +109,7 @@ def regress(
     ci_prob: float = 0.95,
     progressbar: bool = False,
     missing: str = "refuse",
-) -> Any:
+) -> "xr.DataTree | maximum.Maximum":
     """Regress a private answer on covariates: multinomial logit, seen through any protocol.
 
     P(answer = x | covariates) = softmax(X B)_x, and each report has the probability that its protocol gives it at that P.
@@ -346,7 +395,7 @@ def _posterior(model, method, run, watch):
     size = model.target.entries.n_cells * model.prior.n_categories * run["draws"] * run["chains"]
     if size > SLOW:
         warnings.warn(
-            f"{model.target.entries.n_cells:,} distinct rows of covariates make this fit slow (about {size * 8e-9:.0f} s of "
+            f"{model.target.entries.n_cells:,} distinct rows of covariates make this fit slow (about {size * EACH:.0f} s of "
             "weights); covariates that are rounded or binned make fewer.",
             DiagnosticWarning,
             stacklevel=4,

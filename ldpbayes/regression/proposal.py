@@ -30,6 +30,8 @@ MAX_MIXED, MOST_PARTS, FIRST = 12, 6, 0.2
 #: Their proposals are Sobol points, at least so many; more of them make the errors of interval ends, in posterior sd, AIMED
 #: where that costs at most CHEAP evaluations of a likelihood's entry, and MOST_DRAWN draws.
 LEAST_DRAWN, AIMED, CHEAP, MOST_DRAWN = 4096, 0.03, 2e8, 2**17
+#: Where draws cost more than CHEAP, proposals are fitted to batches of so many first.
+BATCH = 512
 #: An interval end of a coefficient with a larger error, in posterior sd, is not accepted.
 MAX_END_ERROR = 0.1
 #: Axes along which log odds of so many cells move belong to those that are looked along.
@@ -214,6 +216,9 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
     source: Any = _split(target, mode, weak) if few else Defended(about(target, *mode), target.prior, DEFENCE * weak)
     drawn = max(2 ** math.ceil(math.log2(size)), LEAST_DRAWN) if few else size
     entries = target.entries.cell.size * target.entries.n_categories
+    dear = entries * drawn > CHEAP
+    if dear:
+        source = _by_batches(target, source, prob, rng, watch)
     most = max(drawn, min(MOST_DRAWN, 2 ** int(math.log2(CHEAP / entries)))) if few else drawn
     tried: list[tuple[Draws, Any]] = []
     for _ in range(1 + MAX_REFITS):
@@ -221,7 +226,7 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
         tried.append((found, source))
         good = found.verdict.accepted and found.found.k_hat < GOOD_K_HAT
         short = good and drawn < most and found.end_errors.max(initial=0.0) > AIMED
-        if good and not short and (len(tried) > 1 or not few):
+        if good and not short and (len(tried) > 1 or not few or dear):
             break
         source = source.refitted(found, rng)
         if source is None:
@@ -235,6 +240,19 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
         more = _draws(target, source, len(best.z) * times, size, prob, rng, watch)
         return more if (more.verdict.accepted, more.effective) > (False, best.effective) else best
     return best
+
+
+def _by_batches(target, source, prob, rng, watch):
+    """Return a proposal fitted to small batches of weighted draws, before many are weighted at every row."""
+    for _ in range(1 + MAX_REFITS):
+        batch = _draws(target, source, BATCH, BATCH, prob, rng, watch)
+        better = source.refitted(batch, rng)
+        if better is None:
+            break
+        source = better
+        if batch.found.judged().accepted and batch.found.k_hat < GOOD_K_HAT and batch.missed <= MOST_MISSED:
+            break
+    return source
 
 
 def _worth(one):

@@ -164,13 +164,8 @@ def _trajectories(density, u, steps, number, rng):
     """Return (draws (number, u), statistics of each) of trajectories that start at u."""
     density, along = density
     value, slope = density(u)
-    u, force, draws, lp, gained = (
-        u.copy(),
-        slope + u,
-        np.empty((number, u.size)),
-        np.empty(number),
-        np.empty(number),
-    )  # force: −∇V
+    u, force, draws = u.copy(), slope + u, np.empty((number, u.size))  # force: −∇V
+    lp, gained = np.empty(number), np.empty(number)
     angles = ANGLE / steps * rng.uniform(1 - JITTER, 1 + JITTER, number)
     levels = -rng.exponential(size=number)
     kicks = rng.standard_normal((number, u.size))
