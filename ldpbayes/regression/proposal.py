@@ -235,10 +235,13 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
             wanted = math.ceil(math.log2(max(found.end_errors.max(initial=0.0) / AIMED, 1.0) ** 2))
             drawn = min(drawn * 2**wanted, most)
     best, source = max(tried, key=_worth)
-    if best.verdict.next == "more":
-        times = 2 ** math.ceil(math.log2(best.verdict.times)) if few else best.verdict.times
+    worst = best.end_errors.max(initial=0.0)
+    times = best.verdict.times if best.verdict.next == "more" else 1
+    if few and (best.verdict.accepted or times > 1) and worst > AIMED:  # ends as exact as is cheap, once more
+        times = max(min(2 ** math.ceil(math.log2((worst / AIMED) ** 2)), most // len(best.z)), times)
+    if times > 1:
         more = _draws(target, source, len(best.z) * times, size, prob, rng, watch)
-        return more if (more.verdict.accepted, more.effective) > (False, best.effective) else best
+        return more if (more.verdict.accepted, more.effective) >= (best.verdict.accepted, best.effective) else best
     return best
 
 
