@@ -226,7 +226,7 @@ def test_summaries_with_weights_agree_with_the_reports():
 
 
 def test_few_reports_at_high_epsilon_refuse_summaries_and_keep_rows():
-    cells, _ = unary_groups([57] * 50, epsilon=3.0, a=10)
+    cells, _ = unary_groups([57] * 15, epsilon=3.0, a=10)
     forced = run(cells, Hierarchical(), form="summary", draws=250)
     assert forced.rejected and "Pareto k-hat" in forced.verdict.problem
     plan = Whitened().plan(Joint(cells, Hierarchical().on(cells)))
