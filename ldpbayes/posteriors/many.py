@@ -93,14 +93,9 @@ class Many:
         watch : Watch, optional
         """
         k, a = len(self.n_reports), self.n_categories
-        out = Batch(
-            np.empty((k, a)),
-            np.empty((k, a)),
-            np.empty(k),
-            np.empty((len(levels), k, a)),
-            *np.zeros((3, k), bool),
-            np.empty(k),
-        )
+        mean, variance, quantiles = np.empty((k, a)), np.empty((k, a)), np.empty((len(levels), k, a))
+        alone, rough, sharp = np.zeros((3, k), bool)
+        out = Batch(mean, variance, np.empty(k), quantiles, alone, rough, sharp, np.empty(k))
         normaliser = gammaln(alpha.sum()) - gammaln(alpha).sum()
         for members, make in ((self.separable, _powers), (self.summarized, _gaussians)):
             if not members:
@@ -254,13 +249,15 @@ def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
     elif prior.mixture() is not None:
         mixture = prior.mixture()
         entries, nodes = mixed_entries(many, mixture, levels, watch)
-        none, quiet = np.empty((0, len(cells), 0)), np.zeros((3, len(cells)), dtype=bool)
+        none, (never, nowhere, nothing) = np.empty((0, len(cells), 0)), np.zeros((3, len(cells)), dtype=bool)
         found = Batch(
             entries["distribution_mean"],
             entries["distribution_sd"] ** 2,
             entries["log_evidence"],
             none,
-            *quiet,
+            never,
+            nowhere,
+            nothing,
             np.full(len(cells), np.nan),
         )
         alone, rough, name = 0, 0, mixture.parameter
