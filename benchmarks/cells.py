@@ -36,7 +36,7 @@ def seconds(data, **settings):
 def main(most):
     """Print one line a fit: cells, what is made, CPU seconds, milliseconds a cell, multiples of one cell alone."""
     for protocol in (lb.GRR(SIZE, epsilon=1.0), lb.make_protocol("oue", [f"x{x}" for x in range(SIZE)], {"epsilon": 1.0})):
-        name = protocol.describe() if hasattr(protocol, "describe") else type(protocol).__name__
+        name = protocol.design
         single = list(cells(3, protocol).values())
         seconds(single[0])  # imports and compiled functions
         alone = min(seconds(one) for one in single)

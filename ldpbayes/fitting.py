@@ -297,7 +297,8 @@ def fit(
     Parameters
     ----------
     collection : Collection, Tally, Cells or path-like
-        Reports, or a collection file. Cells without a prior over all of them are fitted one by one.
+        Reports, or a collection file. Cells without a prior over all of them have independent posteriors, of all cells at
+        once where these are exact.
     prior : {"default", "jeffreys", "flat", "learnt", "smooth"}, float, (a,) array or AbstractPrior
         Prior of P; a number is a symmetric concentration, an array the concentrations of a Dirichlet. By default
         ``learnt`` from 20 categories on, where that takes seconds, and ``jeffreys`` otherwise; the attr
