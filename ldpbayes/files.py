@@ -189,6 +189,8 @@ def make_folder(path):
         pathlib.Path(path).mkdir(parents=True, exist_ok=True)
     except ValueError:
         raise DataError("cannot be made (a name cannot hold a NUL character)", source=path) from None
+    except FileExistsError as err:
+        raise DataError("cannot be made a folder (a file has that name)", source=path) from err
     except OSError as err:
         raise DataError(f"cannot be made ({_reason(err)})", source=path) from err
 

@@ -59,8 +59,73 @@ LONGEST = (
 )
 
 
+#: Tests of some four CPU seconds and more whose statement others make in less time, on smaller input or by another engine:
+#: `make calibrate` has them, so that `make test` ends within ten minutes.
+CALIBRATED = (
+    "mend/test_04_asymmetric_mixtures.py::test_few_categories_by_quadrature",
+    "mend/test_04_asymmetric_mixtures.py::test_one_collection[0]",
+    "mend/test_08_channels_with_zeros.py::test_direct_questions_beside_a_device_with_effects_of_regions[2]",
+    "mend/test_08_channels_with_zeros.py::test_direct_questions_beside_a_device_with_effects_of_regions[3]",
+    "mend/test_08_channels_with_zeros.py::test_every_engine_takes_channels_with_zeros[direct- + (1 | region)-alone]",
+    "mend/test_08_channels_with_zeros.py::test_every_engine_takes_channels_with_zeros[edge- + (1 | region)-alone]",
+    "mend/test_08_channels_with_zeros.py::test_every_engine_takes_channels_with_zeros[edge- + (1 | region)-beside a device]",
+    "mend/test_08_channels_with_zeros.py::test_every_engine_takes_channels_with_zeros[kuk- + (1 | region)-alone]",
+    "mend/test_08_channels_with_zeros.py::test_every_engine_takes_channels_with_zeros[kuk- + (1 | region)-beside a device]",
+    "mend/test_08_channels_with_zeros.py::test_every_engine_takes_channels_with_zeros[one-sided- + (1 | region)-alone]",
+    "mend/test_08_channels_with_zeros.py::"
+    "test_every_engine_takes_channels_with_zeros[one-sided- + (1 | region)-beside a device]",
+    "mend/test_18_moments_are_checked.py::test_studies_go_on_with_draws[jeffreys]",
+    "mend/test_43_bombs.py::test_draws_of_many_categories_are_held_a_few_times",
+    "posteriors/test_augmentation.py::test_packed_rows_give_what_dense_rows_give",
+    "posteriors/test_expansion.py::test_priors_that_are_no_dirichlet",
+    "posteriors/test_joint.py::test_few_reports_at_high_epsilon_refuse_summaries_and_keep_rows",
+    "posteriors/test_joint.py::test_summaries_with_weights_agree_with_the_reports",
+    "posteriors/test_joint.py::test_trajectories_of_hmc_agree_with_nuts",
+    "posteriors/test_mend_engines.py::test_mend_7_other_engines_that_resample_by_weights_have_that_error_too[laplace]",
+    "posteriors/test_mixture.py::test_other_reports_agree_with_brute_force[oue-quadrature]",
+    "posteriors/test_nuts.py::test_exact_agrees[eriksson]",
+    "posteriors/test_nuts.py::test_nigeria_agrees_with_quadrature",
+    "posteriors/test_pair_slice.py::test_auto_answers_four_items_without_nuts",
+    "posteriors/test_shared.py::test_surrogates_share_alpha_too",
+    "posteriors/test_walk.py::test_the_error_of_the_evidence_is_that_of_repetitions",
+    "priors/test_contract.py::test_pymc_variable_has_the_moments_of_the_draws[conjugate compliance]",
+    "priors/test_contract.py::test_pymc_variable_has_the_moments_of_the_draws[hierarchical by category]",
+    "priors/test_contract.py::test_pymc_variable_has_the_moments_of_the_draws[jeffreys]",
+    "priors/test_contract.py::test_pymc_variable_has_the_moments_of_the_draws[neighbours]",
+    "priors/test_contract.py::test_pymc_variable_has_the_moments_of_the_draws[uneven Dirichlet]",
+    "test_association.py::test_items_of_the_published_survey",
+    "test_association.py::test_sampled_attributes_tell_margins_only",
+    "test_engines_agree.py::test_draws_agree_with_the_exact_moments[blh-augmentation]",
+    "test_engines_agree.py::test_draws_agree_with_the_exact_moments[cohort-label-augmentation]",
+    "test_engines_agree.py::test_draws_agree_with_the_exact_moments[cohort-permutation-augmentation]",
+    "test_engines_agree.py::test_draws_agree_with_the_exact_moments[noncompliance-augmentation]",
+    "test_engines_agree.py::test_draws_agree_with_the_exact_moments[olh-xxhash-augmentation]",
+    "test_engines_agree.py::test_draws_agree_with_the_exact_moments[product-augmentation]",
+    "test_engines_agree.py::test_draws_agree_with_the_exact_moments[rappor-augmentation]",
+    "test_engines_agree.py::test_draws_agree_with_the_exact_moments[rappor-bits-augmentation]",
+    "test_engines_agree.py::test_draws_agree_with_the_exact_moments[rappor-bloom-augmentation]",
+    "test_engines_agree.py::test_draws_agree_with_the_exact_moments[rappor-direct-augmentation]",
+    "test_engines_agree.py::test_draws_agree_with_the_exact_moments[sue-augmentation]",
+    "test_net.py::test_outputs_are_those_of_the_first_version[case/cohort-label/5]",
+    "test_net.py::test_outputs_are_those_of_the_first_version[random/62]",
+    "test_net.py::test_outputs_are_those_of_the_first_version[random/78]",
+    "test_result.py::test_leave_one_out_compares_two_models[ours]",
+    "test_reweighing.py::test_refined_and_weighed_draws_are_those_of_the_reports",
+    "test_study.py::test_posterior_mean_has_the_least_mse_on_every_cell[some]",
+    "test_study.py::test_processes_give_the_same_numbers",
+    "test_surrogate_in_pymc.py::test_nuts_on_the_surrogate_against_the_exact_posterior",
+    "theory/test_bounds.py::test_bound_attainable_oracle[loloha]",
+    "theory/test_planning.py::test_mend_4_categories_for_errors_that_fall_with_their_number[olh]",
+    "theory/test_planning.py::test_mend_4_categories_for_errors_that_fall_with_their_number[oue]",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Long files first, and where files are handed out in the order of the tests that is how they start."""
+    for item in items:
+        if item.nodeid.removeprefix("tests/") in CALIBRATED:
+            item.add_marker("calibrate")
     rank = {pathlib.Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
 

@@ -115,7 +115,7 @@ def test_the_command_takes_a_column_of_users(tmp_path, capsys):
     status, _, err = run(capsys, "fit", path, "--by-user", "who")
     assert status == 2 and "has no column 'who'" in err
     status, _, err = run(capsys, "fit", "example:nigeria", "--by-user", "who")
-    assert status == 2 and "by, by-user and weights must be left out" in err
+    assert status == 2 and "has no column 'who'; it has report, count" in err
 
 
 # ---- coverage ----------------------------------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def test_seed_reproduces():
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_interruption_keeps_what_is_finished(route, monkeypatch):
-    def interrupted(stop, items, description):
+    def interrupted(stop, items, description, *_):
         if description != "Pair slices":
             yield from items
             return
@@ -139,11 +139,11 @@ def test_interruption_keeps_what_is_finished(route, monkeypatch):
 
     collection = collected(GRR(4, 1.0), 100, seed=1)
     method = PairSlice(draws=50, chains=2, tune=100, route=route)
-    monkeypatch.setattr(Watch, "track", lambda _, *items: interrupted(130, *items))
+    monkeypatch.setattr(Watch, "track", lambda _, *items, **_settings: interrupted(130, *items))
     tree = method.posterior(collection, "flat", random_seed=1)
     assert draws_of(tree).shape == (2, 30, 4)
     assert tree.attrs["problem"] == "sampling was interrupted after 30 of 50 draws"
-    monkeypatch.setattr(Watch, "track", lambda _, *items: interrupted(40, *items))
+    monkeypatch.setattr(Watch, "track", lambda _, *items, **_settings: interrupted(40, *items))
     with pytest.raises(KeyboardInterrupt):
         method.posterior(collection, "flat", random_seed=1)
 

@@ -112,7 +112,7 @@ def test_command_on_a_collection_file_that_has_the_covariate(capsys, tmp_path):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["example:nigeria_cells", "connected ~ height"], "no such covariates; it has female, married, age_group"),
+        (["example:nigeria_cells", "connected ~ height"], "has no column 'height'; it has female, married, age_group"),
         (["example:nigeria_cells", "female"], "formula must name"),
         (["nowhere.csv", "a ~ b", "--protocol", "grr", "-p", "epsilon=1", "--categories", "x,y"], "No such file"),
         (["nowhere.csv", "a ~ b"], "protocol must say"),
