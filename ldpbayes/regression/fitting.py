@@ -20,7 +20,7 @@ from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.regression import maximum
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.proposal import MAX_END_ERROR, quantiles, weighted
+from ldpbayes.regression.proposal import most_error, quantiles, weighted
 from ldpbayes.regression.reports import Reports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
@@ -503,7 +503,7 @@ def _by_chains(model, mode, run, watch, method, why):
     run["chains"] = len(z)
     errors = sampled.end_errors(model.prior, z, run["ci_prob"])
     facts = {"interval_error": float(errors.max(initial=0.0))}
-    if not trouble and facts["interval_error"] > MAX_END_ERROR:
+    if not trouble and facts["interval_error"] > most_error(model.target):
         trouble = f"the end of an interval has an error of {facts['interval_error']:.2f} posterior sd"
     step = max(z.shape[1] // run["draws"], 1)
     flat = z.reshape(-1, z.shape[-1])

@@ -32,8 +32,9 @@ MAX_MIXED, MOST_PARTS, FIRST = 12, 6, 0.2
 LEAST_DRAWN, AIMED, CHEAP, MOST_DRAWN = 4096, 0.03, 2e8, 2**17
 #: Where draws cost more than CHEAP, proposals are fitted to batches of so many first.
 BATCH = 512
-#: An interval end of a coefficient with a larger error, in posterior sd, is not accepted.
-MAX_END_ERROR = 0.1
+#: An interval end of a coefficient with a larger standard error, in posterior sd, is not accepted; where so many times the
+#: draws are cheap, half of it, so that a tenth is two errors away.
+MAX_END_ERROR, ROOM = 0.1, 4
 #: Axes along which log odds of so many cells move belong to those that are looked along.
 MOST_CELLS = 12
 #: Distances from the mode, in sd by the curvature, at which the density is looked at; where it falls by fewer nats than the
@@ -86,6 +87,8 @@ class Draws:
         The largest weight along the axes, in units of the mean weight; 0 where nobody looked.
     prob : float
         Of the intervals.
+    allowed : float
+        Largest standard error of an interval end that is accepted, in posterior sd.
     """
 
     z: np.ndarray
@@ -95,6 +98,7 @@ class Draws:
     prior: Regression | None = None
     missed: float = 0.0
     prob: float = 0.95
+    allowed: float = MAX_END_ERROR
 
     @property
     def effective(self) -> float:
@@ -116,8 +120,8 @@ class Draws:
         judged = self.found.judged(self.kept)
         if self.missed > MOST_MISSED:
             judged = judged.rejecting(f"weights along the axes reach {self.missed:.3g} times their mean")
-        if judged.accepted and self.end_errors.max(initial=0.0) > MAX_END_ERROR:
-            times = math.ceil((self.end_errors.max() / MAX_END_ERROR) ** 2)
+        if judged.accepted and self.end_errors.max(initial=0.0) > self.allowed:
+            times = math.ceil((self.end_errors.max() / self.allowed) ** 2)
             said = f"the end of an interval has an error of {self.end_errors.max():.2f} posterior sd"
             judged = replace(
                 judged, accepted=False, problem=said, next="more" if times <= MOST_TIMES else "other", times=times
@@ -175,6 +179,13 @@ class Draws:
     def chosen(self, rng: np.random.Generator) -> np.ndarray:
         """Return the positions of equally weighted draws, by systematic resampling, in random order."""
         return rng.permutation(resample(self.found.weight, rng, self.kept))
+
+
+def most_error(target: Target) -> float:
+    """Return the largest standard error of an interval end that is accepted, in posterior sd."""
+    entries = target.entries.cell.size * target.entries.n_categories
+    cheap = target.prior.n_unknowns <= MAX_MIXED and CHEAP >= ROOM * LEAST_DRAWN * entries
+    return 0.5 * MAX_END_ERROR if cheap else MAX_END_ERROR
 
 
 def quantiles(values: np.ndarray, weight: np.ndarray, probs: Any) -> np.ndarray:
@@ -414,7 +425,7 @@ def _draws(target, source, drawn, kept, prob, rng, watch):
         log_ratio = value + target.prior.log_density(z) - log_proposal
     log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
     found = weigh(z, np.maximum(log_ratio, log_ratio.max() - 700))
-    return Draws(z, shares, found, kept, target.prior, _missed(target, source, found), prob)
+    return Draws(z, shares, found, kept, target.prior, _missed(target, source, found), prob, most_error(target))
 
 
 def _missed(target, source, found):

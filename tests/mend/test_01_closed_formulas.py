@@ -387,6 +387,7 @@ def test_polynomials_are_orthonormal_and_span_the_powers():
 
 
 @pytest.mark.filterwarnings("ignore:The prior decides on")
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")  # of ends, which nothing here looks at
 @pytest.mark.parametrize("right", ["scale(x) + poly(number, 2)*g", "bs(x, df=4) + T(g, 'v')"])
 def test_a_saved_result_answers_as_the_fresh_one_and_an_old_one_too(right, tmp_path):
     """Also where the description is that of the first months of 0.2.0, the formula: it goes through the same language."""

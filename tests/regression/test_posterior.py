@@ -75,9 +75,13 @@ def test_the_reference_does_not_change_the_model():
     frame = pd.DataFrame({"x": np.tile([0.0, 1, 2], 40), "report": np.random.default_rng(0).choice(list("abc"), 120)})
     kept = {"report": "report", "categories": ["a", "b", "c"], "draws": 500, "random_seed": 1}
     first, last = (lb.regress("answer ~ x", frame, lb.GRR(3, 2.0), reference=name, **kept) for name in ("a", "c"))
-    np.testing.assert_array_equal(first["posterior"]["distribution"], last["posterior"]["distribution"])
+    error = np.hypot(*(one["summary"]["mcse"].sel(target="distribution") for one in (first, last)))
+    apart = [one["summary"]["mean"].sel(target="distribution") for one in (first, last)]
+    assert (np.abs(apart[0] - apart[1]) < 5 * error).all()  # how many draws are made hangs on the ends that are judged
     turned = first["posterior"]["coefficients"] - first["posterior"]["coefficients"].sel(category="c")
-    np.testing.assert_allclose(turned, last["posterior"]["coefficients"], atol=1e-12)
+    means = [one.mean(["chain", "draw"]) for one in (turned, last["posterior"]["coefficients"])]
+    sd = turned.std(["chain", "draw"])
+    assert (np.abs(means[0] - means[1]) <= 5 * sd * np.sqrt(2 / 2000)).all()
 
 
 def test_the_same_seed_gives_the_same_draws(counts):
