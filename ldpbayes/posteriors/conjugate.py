@@ -10,7 +10,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference import diagnostics
 from ldpbayes.inference.ends import LEVELS, tails
 from ldpbayes.posteriors.base import Problem, Watch
-from ldpbayes.posteriors.exact import draws_of, refuse_fractions, refuse_tables, separable_product
+from ldpbayes.posteriors.exact import Exact, draws_of, refuse_fractions, refuse_tables, separable_product
 from ldpbayes.posteriors.frequency import frequency_draws
 from ldpbayes.posteriors.many import Many, exact_entries
 
@@ -104,6 +104,7 @@ class Conjugate:
         from ldpbayes.result.moments import build_moments
         from ldpbayes.result.validation import validate
 
+        Exact(**sizes)  # which refuses sizes as for one cell
         found = self.sampled(**sizes, ci_prob=run["ci_prob"], seeds=seeds, watch=Watch(run["progressbar"]))
         exact, count = found.pop("exact"), len(self.problems)
         facts = {name: np.array([value] * count, object if value == "" else type(value)) for name, value in FACTS.items()}
