@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from ldpbayes import checks
 from ldpbayes.collections.collection import Collection
 from ldpbayes.collections.derived import check_text
+from ldpbayes.collections.nature import Nature
 from ldpbayes.collections.noncompliance import with_noncompliers
 from ldpbayes.collections.summarized import Summarized
 from ldpbayes.collections.tally import Tally
@@ -266,6 +267,26 @@ class Cells(Mapping):
         """Number of the last categories that are respondents who ignore the device, in every cell."""
         numbers = {0 if isinstance(cell, Summary) else cell.n_laws for cell in self.values()}
         return numbers.pop() if len(numbers) == 1 else 0
+
+    @property
+    def laws(self) -> tuple[str, ...]:
+        """The last categories, if they are respondents who ignore the device; empty where everybody follows it."""
+        return self.categories[self.n_categories - self.n_laws :]
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The categories of those who follow the device: all but the ``laws``."""
+        return self.categories[: self.n_categories - self.n_laws]
+
+    @property
+    def nature(self) -> Nature:
+        """What the likelihood of all cells is: the first that is not the probability of its reports decides."""
+        return next((one.nature for one in self.collections() if one.nature is not Nature.FULL), Nature.FULL)
+
+    @property
+    def keeps_reports(self) -> bool:
+        """Whether every cell has its distinct reports, and not only sums over them."""
+        return all(one.keeps_reports for one in self.collections())
 
     def pooled(self) -> Collection:
         """Return the reports of all cells together, as if they were one.

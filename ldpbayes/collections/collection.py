@@ -1,7 +1,7 @@
 """Collection: tallies over the same categories, and the quantities derived from them."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from ldpbayes import checks
 from ldpbayes.collections.derived import Derived, check_name, check_text
+from ldpbayes.collections.nature import Nature
 from ldpbayes.collections.noncompliance import identification, with_noncompliers
 from ldpbayes.collections.survey import Survey, check_weights
 from ldpbayes.collections.tally import Tally, places
@@ -246,12 +247,38 @@ class Collection:
         """The likelihood of these reports."""
         return self.rows
 
+    @cached_property
+    def nature(self) -> Nature:
+        """What the likelihood is: a probability of the reports, a weighted one, or a product of marginal ones."""
+        if self.survey is not None:
+            return Nature.PSEUDO
+        return Nature.COMPOSITE if self.rows.sampler() is None else Nature.FULL
+
     @property
     def n_laws(self) -> int:
         """Number of the last categories that are respondents who ignore the device, by ``with_noncompliers``."""
         wrapped = {tally.protocol.noncompliance() for tally in self.tallies}
         numbers = {0 if protocol is None else len(protocol.laws) for protocol in wrapped}
         return numbers.pop() if len(numbers) == 1 else 0
+
+    @property
+    def laws(self) -> tuple[str, ...]:
+        """The last categories, if they are respondents who ignore the device; empty where everybody follows it."""
+        return self.categories[self.n_categories - self.n_laws :]
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The categories of those who follow the device: all but the ``laws``."""
+        return self.categories[: self.n_categories - self.n_laws]
+
+    @property
+    def keeps_reports(self) -> bool:
+        """Whether the distinct reports are there, and not only sums over them."""
+        return True
+
+    def collections(self) -> Iterator["Collection"]:
+        """Yield what is fitted on its own: this collection, as cells yield each of theirs."""
+        yield self
 
     def with_noncompliers(self, laws: Mapping) -> "Collection":
         """Return this collection with respondents who ignore the device: one more category for each law of their reports.

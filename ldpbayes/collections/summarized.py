@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from ldpbayes.collections.collection import Collection, as_collection
+from ldpbayes.collections.nature import Nature
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import Summary
 
@@ -35,6 +37,9 @@ class Summarized:
     derived = ()
     survey = None
     n_laws = 0
+    laws = ()
+    nature = Nature.FULL
+    keeps_reports = False
 
     def __post_init__(self) -> None:
         labels = tuple(self.categories)
@@ -51,6 +56,15 @@ class Summarized:
     def likelihood(self) -> Summary:
         """The summary."""
         return self.summary
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The categories."""
+        return self.categories
+
+    def collections(self) -> Iterator[Summarized]:
+        """Yield what is fitted on its own: this summary."""
+        yield self
 
     @property
     def n_categories(self) -> int:
