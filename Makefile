@@ -34,10 +34,10 @@ fuzz: $(VENV)/.ready  ## Read many mutated files (FUZZ_EXAMPLES, 20,000 where no
 STUDIES := privacy tradeoff risk populations subset cohorts decoders
 studies: $(VENV)/.ready  ## Continue the papers' studies from docs/studies, and that of priors (MINUTES=10: so long for each).
 	for study in $(STUDIES); do \
-	  $(BIN)/ldpbayes study $$study --setting paper --output docs/studies --jobs 2 $(if $(MINUTES),--minutes $(MINUTES)) || exit 1; \
+	  $(BIN)/python -m studies $$study --jobs 2 $(if $(MINUTES),--minutes $(MINUTES)) || exit 1; \
 	done
-	$(BIN)/python tools/draw_studies.py
-	$(if $(MINUTES),,$(BIN)/ldpbayes study priors --setting paper --output out/studies --jobs 2)
+	$(BIN)/python -m studies.draw
+	$(if $(MINUTES),,$(BIN)/python -m studies priors --setting paper --output out/studies --jobs 2)
 
 calibrate: $(VENV)/.ready  ## Run the slow statistical calibrations.
 	$(BIN)/python -m pytest -m calibrate

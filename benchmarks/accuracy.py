@@ -19,6 +19,8 @@ import tempfile
 
 import numpy as np
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))  # for studies/
+
 import ldpbayes
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.mle import MLE
@@ -32,7 +34,8 @@ from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.sampled_attribute import SampledAttribute
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.study import evaluate, priors
+from ldpbayes.study import evaluate
+from studies import common, priors
 
 N = 10_000
 #: Populations: a census of data/populations and how many of its most frequent categories are kept.
@@ -84,13 +87,13 @@ def encode(label, reports, a):
 
 def shares_of(name, size):
     """Return the distribution over the most frequent categories of a census."""
-    shares = np.sort(evaluate.census(name).distribution)[::-1][:size]
+    shares = np.sort(common.census(name).distribution)[::-1][:size]
     return shares / shares.sum()
 
 
 def table_of(name):
     """Return the joint distribution of a census of two attributes with labels "x y", all cells, the last one fastest."""
-    census = evaluate.census(name)
+    census = common.census(name)
     pairs = [label.split(" ", 1) for label in census.categories]
     rows, columns = (sorted({pair[i] for pair in pairs}) for i in (0, 1))
     out = np.zeros((len(rows), len(columns)))

@@ -731,14 +731,7 @@ CALLS = {
     # ---- studies
     "find_study": lambda m: dict(name="risk"),
     "pivot": lambda m: dict(table=m.study, study=_tiny_study()),
-    "run_full": lambda m: dict(
-        study=_tiny_full_study(),
-        path=m.folder / "full.parquet",
-        minutes=0.001,
-        jobs=1,
-        random_seed=0,
-        progressbar=False,
-    ),
+    "register": lambda m: dict(),
     "run_study": lambda m: dict(
         study=_tiny_study(),
         setting="small",
@@ -795,15 +788,9 @@ def _tiny_study():
     return Study("tiny", "Tiny", "nowhere", lambda setting: [cell], lambda cell, rng: [line])
 
 
-def _tiny_full_study():
-    cell = {"protocol": "grr", "n_categories": 3, "epsilon": 1.0, "n_reports": 10, "goal": 4, "block": 2}
-    loss = {("posterior_mean", "distribution", "mse"): np.array([1.0, 2.0])}
-    return lb.study.FullStudy("tiny", "Tiny", "nowhere", lambda: [cell], lambda cell, rng: loss)
-
-
 #: Classes that the package fills in: what users do with their objects are the methods.
 RESULTS = {
-    "Check", "CellsFitness", "Criteria", "Description", "Fitness", "FullStudy", "Groups", "Kind", "NavigationTimings",
+    "Check", "CellsFitness", "Criteria", "Description", "Fitness", "Groups", "Kind", "NavigationTimings",
     "Parameter", "Plan", "Population", "PrivateGroups", "Study", "Poisoning",
 }  # fmt: skip
 

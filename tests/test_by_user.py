@@ -17,7 +17,9 @@ from ldpbayes.pages.fit import of_fit
 from ldpbayes.protocols import GRR, LOLOHA, MemoizedGRR, Repeated
 from ldpbayes.sources import read_collection, read_frame, read_reports, write_collection
 from ldpbayes.sources.parameters import protocol_text
-from ldpbayes.study import find_study, repeats, run_study
+from ldpbayes.study import run_study
+from studies import repeats
+from studies.catalogue import STUDIES
 
 ABC = ("a", "b", "c")
 MEMO = MemoizedGRR.from_levels(3, 2.0, 1.0)
@@ -152,7 +154,7 @@ def test_laplace_intervals_are_those_of_a_fit():
 
 @pytest.mark.calibrate
 def test_the_whole_study_covers_within_two_points():
-    table = run_study(find_study("repeats"), "paper")
+    table = run_study(STUDIES["repeats"], "paper")
     assert_covers(table.to_pylist())
 
 

@@ -19,7 +19,9 @@ from ldpbayes.posteriors.exact import Exact
 from ldpbayes.protocols.base import Binomials
 from ldpbayes.protocols.designs import crosswise, warner
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.study import binary, coverage, evaluate, find_study, run_study
+from ldpbayes.study import evaluate, run_study
+from studies import binary, coverage
+from studies.catalogue import STUDIES
 
 CREDIBLE = ("jeffreys", "jeffreys_hdi", "flat", "flat_hdi", "learnt", "learnt_hdi")
 METHODS = (*CREDIBLE, "confidence", "wilson", "wald", "bootstrap")
@@ -214,7 +216,7 @@ def test_a_cell_of_several_categories(protocol):
 
 
 def test_coverage_is_drawn_on_a_linear_axis():
-    study = find_study("coverage")
+    study = STUDIES["coverage"]
     one = dataclasses.replace(study, cells=lambda setting: study.cells("small")[:1])
     (axes,) = plot_study(run_study(one), study.x, study.lines, study.panels).axes
     assert axes.get_yscale() == "linear" and axes.get_ylabel() == "coverage"
@@ -238,7 +240,7 @@ def test_binary_cells_are_exact():
     assert mean["flat"] == pytest.approx(0.95, abs=1e-3) and mean["flat_hdi"] == pytest.approx(0.95, abs=1e-3)
     assert mean["confidence"] >= 0.95
     assert {line["metric"] for line in lines} == {"coverage", "width", "coverage_least"}
-    assert len(find_study("coverage").cells("paper")) == 132
+    assert len(STUDIES["coverage"].cells("paper")) == 132
 
 
 # ---- what is stored ------------------------------------------------------------------------------------------------------

@@ -49,7 +49,8 @@ def test_notebook_runs(path, tmp_path):
 
     folder = tmp_path / "notebooks"
     folder.mkdir()
-    shutil.copytree(ROOT / "data", tmp_path / "data")
+    for name in ("data", "studies"):
+        shutil.copytree(ROOT / name, tmp_path / name)
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]

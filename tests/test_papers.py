@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from ldpbayes import cli
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.estimators.mle import MLE
@@ -21,11 +20,13 @@ from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.study import run_study
-from ldpbayes.study.evaluate import POPULATIONS, labels
-from ldpbayes.study.papers import figures, hashed, vectorised
-from ldpbayes.study.papers.pooled import LISTED, FullStudy, load, pooled, prediction, read, run_full
+from ldpbayes.study import Study, register, run_study
+from ldpbayes.study.evaluate import labels
 from ldpbayes.theory.bounds import exact_floor
+from studies import __main__ as command
+from studies import figures, hashed, vectorised
+from studies.common import POPULATIONS
+from studies.pooled import LISTED, FullStudy, load, pooled, prediction, read, run_full
 
 STORED = pathlib.Path(__file__).parents[1] / "docs" / "studies"
 
@@ -240,24 +241,27 @@ def test_time_that_is_over_and_files_that_are_not_studies(tmp_path):
 
 
 def test_the_command_continues_a_study(tmp_path, capsys):
-    command = ["study", "tradeoff", "--setting", "paper", "--output", str(tmp_path)]
     for _ in range(2):
-        with pytest.raises(SystemExit) as stopped:
-            cli.main(command)
-        assert not stopped.value.code
+        command.main(["tradeoff", "--output", str(tmp_path)])
         shown = capsys.readouterr().out
         assert "64 of 64 cells are finished" in shown and "tradeoff.parquet" in shown
     assert {row["metric"] for row in read(tmp_path / "tradeoff.parquet")} >= {"average_privacy", "participation_factor"}
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["study", "tradeoff", "--minutes", "3"])
+        command.main(["tradeoff", "--output", str(tmp_path), "--seed", "1"])
     assert stopped.value.code == 2
-    assert "minutes must be left out unless --setting is paper" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([*command, "--replications", "3"])
-    assert stopped.value.code == 2
-    assert "replications must be left out with a study that runs in blocks" in capsys.readouterr().err
-    with pytest.raises(ArgumentError, match="The study tradeoff runs in blocks at its paper's size"):
+    assert "was made with seed 0 and cannot go on with seed 1" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(ArgumentError, match=r"setting must be small with the study tradeoff, .* python -m studies tradeoff"):
         run_study("tradeoff", "paper")
+
+
+def test_the_command_lists_our_own_studies_too(capsys):
+    for arguments, name in (([], "coverage"), (["nonsense"], "poisoning")):
+        with pytest.raises(SystemExit) as stopped:
+            command.main(arguments)
+        assert bool(stopped.value.code) == bool(arguments)
+        assert name in "".join(capsys.readouterr())
+    with pytest.raises(ArgumentError, match="must have a name of its own, got 'risk'"):
+        register(Study("risk", "Another", "nobody", lambda setting: [], lambda cell, rng: []))
 
 
 # ---- every study of the papers runs ------------------------------------------------------------------------------------

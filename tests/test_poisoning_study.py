@@ -9,9 +9,10 @@ import pytest
 from ldpbayes.collections import Tally
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.respondents import MaximalGain
-from ldpbayes.study import evaluate, find_study, poisoning
+from studies import common, poisoning
+from studies.catalogue import STUDIES
 
-pytestmark = pytest.mark.skipif(not evaluate.POPULATIONS.is_dir(), reason="data/populations is in a checkout only")
+pytestmark = pytest.mark.skipif(not common.POPULATIONS.is_dir(), reason="data/populations is in a checkout only")
 
 
 STORED = pathlib.Path(__file__).parents[1] / "docs" / "theory" / "poisoning-study.parquet"
@@ -55,6 +56,6 @@ def test_rows_of_a_known_share_are_those_of_the_mixed_channel():
 
 
 def test_the_study_is_listed_with_its_full_grid():
-    full = find_study("poisoning").cells("paper")
+    full = STUDIES["poisoning"].cells("paper")
     assert len(full) == 36 and {cell["fakes"] for cell in full} == {0.01, 0.05, 0.1}
     assert {cell["protocol"] for cell in full} == {"grr", "oue", "olh"}

@@ -10,7 +10,8 @@ from ldpbayes import Collection, Tally
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.priors import LEARNT_FROM
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.study import evaluate, find_study, priors
+from studies import common, priors
+from studies.catalogue import STUDIES
 
 STORED = pathlib.Path(__file__).parents[1] / "docs" / "theory" / "priors-study.parquet"
 
@@ -87,9 +88,9 @@ def test_matched_intervals_are_near_the_exact_ones():
         assert (np.abs(matched - exact) < 0.5 * found.sd).all()
 
 
-@pytest.mark.skipif(not evaluate.POPULATIONS.is_dir(), reason="data/populations is in a checkout only")
+@pytest.mark.skipif(not common.POPULATIONS.is_dir(), reason="data/populations is in a checkout only")
 def test_the_study_is_listed_with_its_full_grid():
-    study = find_study("priors")
+    study = STUDIES["priors"]
     full = study.cells("paper")
     assert len(full) == 420 and {cell["replications"] for cell in full} == {20}
     assert {cell["population"] for cell in full} == {*priors.ZIPF, *priors.CENSUSES}

@@ -12,8 +12,11 @@ from ldpbayes import cli
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.plots import plot_study
 from ldpbayes.protocols.rappor import Rappor
-from ldpbayes.study import Study, evaluate, find_study, full_studies, list_studies, pivot, run_study
+from ldpbayes.study import Study, evaluate, find_study, list_studies, pivot, run_study
 from ldpbayes.study.base import grid
+from studies import common
+from studies.catalogue import STUDIES as OWN
+from studies.figures import FULL
 
 NAMES = [name for name, _, _ in list_studies()]
 CALLS = []
@@ -140,13 +143,13 @@ def test_bits_of_rappor_are_decoded_by_least_squares():
     np.testing.assert_allclose(evaluate._decode_bits(protocol, counts, sizes), reference, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *OWN])
 def test_every_study_runs(name):
     """The cheapest and some other cells of every study; errors of Monte Carlo are stated."""
-    if name in ("poisoning", "populations", "priors") and not evaluate.POPULATIONS.is_dir():
+    if name in ("poisoning", "populations", "priors") and not common.POPULATIONS.is_dir():
         pytest.skip("data/populations is in a checkout only")
-    study = find_study(name)
-    whole = full_studies()[name].cells() if name in full_studies() else study.cells("paper")
+    study = OWN[name] if name in OWN else find_study(name)
+    whole = FULL[name].cells() if name in FULL else study.cells("paper")
     assert len(whole) > len(study.cells("small"))
     cells = study.cells("small")
     some = [c for c in cells if c["n_categories"] <= 16 and c.get("n_reports", 0) <= 50_000] or cells

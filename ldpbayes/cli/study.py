@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from ldpbayes.cli import options, printing
-from ldpbayes.errors import ArgumentError
 from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 from ldpbayes.pages.renderers.terminal import out
 
@@ -25,8 +24,7 @@ def command(
     setting: Annotated[
         Setting,
         typer.Option(
-            help="[bold]small[/bold]: about a minute on one core; [bold]paper[/bold]: the paper's own sizes, in blocks of "
-            "replications that are added to the results in --output."
+            help="[bold]small[/bold]: about a minute on one core; [bold]paper[/bold]: the whole grid, if it is here."
         ),
     ] = Setting.small,
     output: Annotated[
@@ -35,9 +33,6 @@ def command(
     jobs: Annotated[int, typer.Option(help="Processes; -1 for every core.", min=-1)] = 1,
     seed: Annotated[int, typer.Option(help="Random seed; the numbers do not depend on --jobs.", min=0)] = 0,
     replications: Annotated[int | None, typer.Option(help="Replications a cell, instead of the setting's.", min=2)] = None,
-    minutes: Annotated[
-        float | None, typer.Option(help="With --setting paper: stop after about so many minutes and keep what is found.")
-    ] = None,
     page: options.PagePath = None,
 ):
     """Repeat a paper's experiment with the posterior mean and the bounds beside its estimators.
@@ -50,23 +45,15 @@ def command(
       ldpbayes study
 
       ldpbayes study risk --jobs 2 --page risk.html
-
-      ldpbayes study risk --setting paper --output studies --jobs 2 --minutes 1
     """
     from ldpbayes.pages.study import of_study
     from ldpbayes.plots import plot_study, save_figure
-    from ldpbayes.study import find_study, full_studies, list_studies, run_study
+    from ldpbayes.study import find_study, list_studies, run_study
 
     if name is None:
         return printing.display(_list(list_studies()))
     options.check_page(page)
     chosen = find_study(name)
-    if setting is Setting.paper and chosen.name in full_studies():
-        if replications is not None:
-            raise ArgumentError("replications must be left out with a study that runs in blocks; minutes limits it.")
-        return _full(full_studies()[chosen.name], output, jobs, seed, minutes, page)
-    if minutes is not None:
-        raise ArgumentError("minutes must be left out unless --setting is paper and the study runs in blocks.")
     settings = {"jobs": jobs, "random_seed": seed, "replications": replications, "progressbar": sys.stderr.isatty()}
     try:
         table = run_study(chosen, setting.value, output=output, **settings)
@@ -81,24 +68,6 @@ def command(
     out.print(f"{content.title}.")
     printing.show(content, page=page)
     out.print(f"Wrote {path.with_suffix('.parquet')} and {path.name}.")
-
-
-def _full(study, output, jobs, seed, minutes, page):
-    """Continue a study at its paper's size, and show how far it has come."""
-    from ldpbayes.pages.study import of_progress
-    from ldpbayes.study import run_full
-
-    path = output / f"{study.name}.parquet"
-    settings = {"minutes": minutes, "jobs": jobs, "random_seed": seed, "progressbar": sys.stderr.isatty()}
-    try:
-        cells = run_full(study, path, **settings)
-    except KeyboardInterrupt:
-        printing.complain(f"ldpbayes: interrupted; the same command continues from {path}.", style=None)
-        raise SystemExit(130) from None
-    content = of_progress(study, cells, command=options.command_line())
-    out.print(content.summary)
-    printing.show(content, page=page)
-    out.print(f"Wrote {path}.")
 
 
 def _list(studies):

@@ -1,8 +1,7 @@
-"""Simulation studies: the papers' experiments with the posterior mean and the bounds added."""
+"""Simulation studies: the papers' experiments with the posterior mean and the bounds added; others may be registered."""
 
 from ldpbayes.pages.study import pivot
 from ldpbayes.study.base import Study
-from ldpbayes.study.papers.pooled import FullStudy, run_full
-from ldpbayes.study.runner import find_study, full_studies, list_studies, run_study
+from ldpbayes.study.runner import find_study, list_studies, register, run_study
 
-__all__ = ["FullStudy", "Study", "find_study", "full_studies", "list_studies", "pivot", "run_full", "run_study"]
+__all__ = ["Study", "find_study", "list_studies", "pivot", "register", "run_study"]

@@ -4,6 +4,9 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+#: Sizes of a study: about a minute on one core, or the whole grid.
+SETTINGS = ("small", "paper")
+
 
 @dataclass(frozen=True)
 class Study:
@@ -21,6 +24,8 @@ class Study:
         Column on the horizontal axis of the figure.
     lines, panels : tuple of str
         Columns whose values make a curve, and a panel.
+    settings : tuple of str
+        Those of SETTINGS that the study has.
     """
 
     name: str
@@ -31,6 +36,7 @@ class Study:
     x: str = "epsilon"
     lines: tuple = ("estimator",)
     panels: tuple = ("protocol", "n_categories", "n_reports", "target")
+    settings: tuple = SETTINGS
 
 
 def grid(**axes):

@@ -1,28 +1,17 @@
-"""The studies: small settings of the four papers' experiments, with the posterior mean added, and our own comparisons."""
+"""The studies: small settings of four papers' experiments with the posterior mean added, and its distance to the MLE."""
 
 import functools
 
-from ldpbayes.study import coverage, evaluate, poisoning, priors, repeats
+from ldpbayes.study import evaluate
 from ldpbayes.study.base import Study, grid
 
 
-# The studies of the papers' figures have only their small setting here; study.papers has them at the papers' sizes.
 def _risk(_setting):
     rest = {"epsilon": [0.2, 0.5, 1.0, 2.0], "population": ["jeffreys"], "replications": [60]}
     return [
         *grid(protocol=["grr"], n_categories=[1024], n_reports=[10_000, 1_000_000], **rest),
         *grid(protocol=["oue"], n_categories=[10], n_reports=[100, 10_000], **rest),
     ]
-
-
-def _populations(_setting):
-    evaluate.require_populations()
-    cells = []
-    for protocol, name in (("grr", "adult_age"), ("grr", "flights_dep_minute_of_day"), ("oue", "adult_workclass")):
-        people = evaluate.census(name)
-        sizes = {"n_categories": [people.n_categories], "n_reports": [int(people.counts.sum())], "population": [name]}
-        cells += grid(protocol=[protocol], **sizes, epsilon=[0.5, 1.0, 2.0], replications=[30])
-    return cells
 
 
 def _decoders(_setting):
@@ -79,34 +68,9 @@ def _convergence(setting):
     )
 
 
-def _priors(setting):
-    evaluate.require_populations()
-    paper = setting == "paper"
-    rest = {"epsilon": [0.5, 1.0, 2.0, 4.0] if paper else [1.0, 4.0], "replications": [20 if paper else 3]}
-    sizes = [(name, a) for a in ((205, 1000) if paper else (205,)) for name in priors.ZIPF]
-    sizes += [(name, evaluate.census(name).n_categories) for name in (priors.CENSUSES if paper else ("flights_dest",))]
-    cells = []
-    for name, a in sorted(sizes, key=lambda size: size[1]):
-        fixed = rest | {"n_categories": [a], "population": [name]}
-        cells += grid(protocol=["grr", "oue", "olh", "subset"] if paper else ["grr", "oue"], n_reports=[10_000], **fixed)
-        if paper:
-            cells += grid(protocol=["grr"], n_reports=[1_000_000], **fixed)
-    return cells
-
-
-def _repeats(setting):
-    paper = setting == "paper"
-    return grid(
-        protocol=list(repeats.PROTOCOLS),
-        n_categories=[repeats.SHARES.size],
-        epsilon=[1.5],
-        n_reports=[1000],
-        times=list(repeats.TIMES if paper else repeats.TIMES[:3]),
-        replications=[1000 if paper else 40],
-    )
-
-
-#: Every study by its name.
+#: The papers' figures at the papers' sizes are in studies/ of a checkout.
+ONE_SIZE = ("small",)
+#: Every study by its name; ``register`` adds to them.
 STUDIES = {
     study.name: study
     for study in (
@@ -118,18 +82,7 @@ STUDIES = {
             functools.partial(
                 evaluate.simulate_risks, estimators=("posterior_mean", "mle", "norm_sub", "oracle"), with_bounds=True
             ),
-        ),
-        Study(
-            "populations",
-            "The same estimators on real populations: adults' age and work class, flights' departures and carriers",
-            "Lopuhaä-Zwakenberg et al. (2020), Fig. 4 and 5 (flights stand in for the taxi data)",
-            _populations,
-            functools.partial(
-                evaluate.simulate_risks,
-                estimators=("posterior_mean", "mle", "norm_sub", "oracle"),
-                targets=("frequency",),
-            ),
-            panels=("population", "protocol"),
+            settings=ONE_SIZE,
         ),
         Study(
             "decoders",
@@ -144,6 +97,7 @@ STUDIES = {
             ),
             lines=("protocol", "estimator"),
             panels=("population", "n_reports", "n_categories"),
+            settings=ONE_SIZE,
         ),
         Study(
             "cohorts",
@@ -153,6 +107,7 @@ STUDIES = {
             evaluate.cohort_losses,
             lines=("protocol", "estimator"),
             panels=("n_categories",),
+            settings=ONE_SIZE,
         ),
         Study(
             "subset",
@@ -167,6 +122,7 @@ STUDIES = {
             ),
             lines=("protocol",),
             panels=("estimator", "n_categories"),
+            settings=ONE_SIZE,
         ),
         Study(
             "privacy",
@@ -177,6 +133,7 @@ STUDIES = {
             x="n_categories",
             lines=("protocol",),
             panels=("metric",),
+            settings=ONE_SIZE,
         ),
         Study(
             "tradeoff",
@@ -186,6 +143,7 @@ STUDIES = {
             evaluate.information_metrics,
             lines=("protocol",),
             panels=("metric",),
+            settings=ONE_SIZE,
         ),
         Study(
             "convergence",
@@ -196,40 +154,6 @@ STUDIES = {
             x="n_reports",
             lines=("protocol",),
             panels=("epsilon",),
-        ),
-        Study(
-            "priors",
-            "Posterior means under Jeffreys', the flat, the learnt and the smooth prior against estimators without a prior",
-            "our own comparison; docs/theory/priors-study.md",
-            _priors,
-            priors.compare_priors,
-            panels=("population", "n_categories", "protocol", "n_reports"),
-        ),
-        Study(
-            "coverage",
-            "How often credible, confidence, Wald and bootstrap intervals hold the true share, and how wide they are",
-            "in the manner of Kao and Reiter (2025); docs/studies/coverage.md",
-            coverage.cells,
-            coverage.simulate_coverage,
-            panels=("protocol", "n_categories", "n_reports"),
-        ),
-        Study(
-            "repeats",
-            "Coverage of 90 % intervals from exact rows of users with several reports, and from reports taken for users",
-            "our own comparison; docs/theory/repeated.md",
-            _repeats,
-            repeats.coverage_of_repeats,
-            x="times",
-            panels=("protocol", "metric"),
-        ),
-        Study(
-            "poisoning",
-            "Errors under the maximal gain attack: posteriors with and without the law of the fakes, Norm-Sub, LDPRecover",
-            "after Cao, Jia and Gong (2021) and Sun et al. (2024); docs/theory/contamination.md",
-            poisoning.cells,
-            poisoning.compare_defences,
-            x="fakes",
-            panels=("population", "protocol", "n_reports"),
         ),
     )
 }

@@ -2,22 +2,17 @@
 
 import functools
 import math
-import pathlib
-from typing import Any
 
 import numpy as np
 
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.collections.noncompliance import named
-from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
+from ldpbayes.errors import InfeasibleError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_sub, project_to_simplex, truncate_and_renormalize
-from ldpbayes.fitting import fit, make_method
+from ldpbayes.fitting import fit
 from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.expansion import checked_expansion
 from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols.cohort_rr import CohortRR
@@ -30,7 +25,6 @@ from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.simulate import population
 from ldpbayes.theory import bounds, risk
 
-POPULATIONS = pathlib.Path(__file__).parents[2] / "data" / "populations"
 PRIORS = ("jeffreys", "flat")
 TARGETS = ("distribution", "frequency")
 #: Weighted draws of the surrogate: the Monte Carlo error adds about 1/1,000 to the posterior mean's risk.
@@ -70,39 +64,35 @@ def protocol_of(cell):
 
 
 def truth(cell, rng):
-    """Return (distribution or None, true counts) of one replication: drawn from the prior, a fixed law, or a census."""
+    """Return (distribution, true counts) of one replication: P drawn from the prior, or a fixed law."""
     a, name = cell["n_categories"], cell["population"]
     if name in PRIORS:
         p = np.maximum(rng.dirichlet(as_prior(name, a).alpha), 1e-300)
         p /= p.sum()
-    elif name in ("geometric", "zipf"):
-        p = population(name, a).distribution
     else:
-        return None, census(name).counts
+        p = population(name, a).distribution
     return p, rng.multinomial(cell["n_reports"], p)
 
 
-@functools.lru_cache
-def census(name):
-    """Return a population of data/populations by its name."""
-    return population(POPULATIONS / f"{name}.toml")
-
-
 def posterior_moments(collection, prior, rng):
-    """Return (mean, variance) of P: exact, else the surrogate's where its weights are good, else the next method's.
-
-    Where respondents may ignore the device, those of P with their shares after it.
+    """Return (mean, variance) of P, shape (a,) each: those of quick_moments, else of the next method that a fit takes.
 
     Parameters
     ----------
     collection : Collection
     prior : Dirichlet
     rng : numpy.random.Generator
-
-    Returns
-    -------
-    (a,) array, (a,) array
     """
+    quick = quick_moments(collection, prior, rng)
+    if quick is not None:
+        return quick
+    tree = fit(collection, prior, exclude=("surrogate",), estimates=False, random_seed=int(rng.integers(2**31)))
+    summary = tree["summary"].sel(target="distribution")
+    return summary["mean"].values, summary["sd"].values ** 2
+
+
+def quick_moments(collection, prior, rng):
+    """Return (mean, variance) of P: exact, else the surrogate's where its weights are good, else None."""
     try:
         found = Exact().moments(collection, prior)
         return found.mean, found.variance
@@ -114,52 +104,7 @@ def posterior_moments(collection, prior, rng):
         if found.verdict.accepted:
             mean = found.weight @ found.distribution
             return mean, found.weight @ (found.distribution - mean) ** 2
-    seed = int(rng.integers(2**31))
-    if collection.n_laws:  # a fit would give the compliers' P alone
-        tree = make_method("augmentation").posterior(named(collection), prior, random_seed=seed)
-    else:
-        tree = fit(collection, prior, exclude=("surrogate",), estimates=False, random_seed=seed)
-    summary = tree["summary"].sel(target="distribution")
-    return summary["mean"].values, summary["sd"].values ** 2
-
-
-def expanded_moments(collection, prior, rng):
-    """Return (mean, variance) of P by an expansion of the likelihood; where that may be off, those of posterior_moments.
-
-    Parameters
-    ----------
-    collection : Collection
-    prior : Dirichlet
-    rng : numpy.random.Generator
-    """
-    try:
-        own, _ = checked_expansion(collection.likelihood, prior.alpha)
-    except InfeasibleError:
-        return posterior_moments(collection, prior, rng)
-    return own.proposal.saddle_moments()
-
-
-def learnt_moments(collection, rng):
-    """Return (mean, variance) of P, and mean of F, under the learnt prior: by draws where an expansion may be off.
-
-    Parameters
-    ----------
-    collection : Collection
-    rng : numpy.random.Generator
-    """
-    mixture: Mixture = Mixture()
-    try:
-        found = mixture.moments(collection, "learnt")
-        return found.mean, found.variance, found.frequency_mean
-    except InfeasibleError:
-        pass
-    tree: Any
-    try:
-        tree = mixture.posterior(collection, "learnt", random_seed=int(rng.integers(2**31)))
-    except ConvergenceError as err:  # few of the weighted draws count: a noisy mean instead of an hour of chains
-        tree = err.result
-    one, users = (tree["summary"].sel(target=target) for target in ("distribution", "frequency"))
-    return one["mean"].values, one["sd"].values ** 2, users["mean"].values
+    return None
 
 
 def estimate_all(collection, names, prior, rng):
@@ -198,7 +143,7 @@ def estimate_all(collection, names, prior, rng):
     return found, spread
 
 
-def simulate_risks(cell, rng, *, estimators, targets=TARGETS, metrics=("mse",), with_bounds=False):
+def simulate_risks(cell, rng, *, estimators, targets=TARGETS, metrics=("mse",), with_bounds=False, draw=truth):
     """Return the lines of a cell: Monte Carlo risks of the estimators, with their formulas and the bounds.
 
     Parameters
@@ -210,12 +155,14 @@ def simulate_risks(cell, rng, *, estimators, targets=TARGETS, metrics=("mse",), 
         "distribution", "frequency"; "mse" (Σ squared errors), "l1" (Σ absolute errors).
     with_bounds : bool
         Add the floors, for populations drawn from a prior.
+    draw : callable
+        (cell, rng) -> (distribution or None, true counts) of one replication.
     """
     protocol, categories = protocol_of(cell), labels(cell["n_categories"])
     prior = as_prior(cell["population"] if cell["population"] in PRIORS else "jeffreys", protocol.n_categories)
     losses, spreads = {}, {target: [] for target in targets}
     for _ in range(cell["replications"]):
-        p, true_counts = truth(cell, rng)
+        p, true_counts = draw(cell, rng)
         collection = Collection(categories, Tally(protocol, *protocol.simulate(true_counts, rng)))
         found, spread = estimate_all(collection, estimators, prior, rng)
         aims = {"distribution": p, "frequency": true_counts / true_counts.sum()}
@@ -231,7 +178,7 @@ def simulate_risks(cell, rng, *, estimators, targets=TARGETS, metrics=("mse",), 
     floors = {target: _bounds(cell, protocol, prior, target) for target in targets} if with_bounds else {}
     for line in lines:
         if line["metric"] == "mse":
-            line |= _expected(cell, protocol, prior, line, spreads[line["target"]])
+            line |= _expected(cell, protocol, prior, line, spreads[line["target"]], draw)
             line |= floors.get(line["target"], {})
     return lines
 
@@ -256,7 +203,7 @@ def mean_and_error(values):
     return float(values.mean()), float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else math.nan
 
 
-def _expected(cell, protocol, prior, line, spread):
+def _expected(cell, protocol, prior, line, spread, draw):
     """Return the mean squared error by formula: exact for the oracle, the mean posterior variance, the MLE's limit."""
     n, target = cell["n_reports"], line["target"]
     if line["estimator"] == "posterior_mean":
@@ -268,7 +215,7 @@ def _expected(cell, protocol, prior, line, spread):
         found = risk.average_risk(protocol, prior, n, target, estimator=line["estimator"], draws=30)
     else:
         # The oracle's risk is linear in F, whose mean is P; a census is its own F.
-        p, true_counts = truth(cell, np.random.default_rng(0))
+        p, true_counts = draw(cell, np.random.default_rng(0))
         p = true_counts / n if p is None else p
         if line["estimator"] == "oracle":
             found = risk.oracle_risk(protocol, p, n, target)
@@ -359,9 +306,3 @@ def information_metrics(cell, rng):
         "participation_factor": metrics.participation_factor(protocol, prior),
     }
     return [{"metric": name, "value": v.value, "standard_error": v.standard_error} for name, v in found.items()]
-
-
-def require_populations():
-    """Raise an ArgumentError where the folder of true populations is missing."""
-    if not POPULATIONS.is_dir():
-        raise ArgumentError("study must run from a checkout of the project, which holds data/populations; got none.")

@@ -7,9 +7,8 @@ import numpy as np
 
 from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.study.base import Study
+from ldpbayes.study.base import SETTINGS, Study
 
-SETTINGS = ("small", "paper")
 #: What makes a cell; a study uses some of them, the rest are null.
 CELL_COLUMNS = {
     "protocol": "string",
@@ -53,11 +52,19 @@ def find_study(name):
     return STUDIES[checks.choice(name, "study", tuple(STUDIES))]
 
 
-def full_studies():
-    """Return the studies that run at their papers' size, by name."""
-    from ldpbayes.study.papers.figures import FULL
+def register(*studies):
+    """Add studies to those that find_study, list_studies and ``ldpbayes study`` know.
 
-    return FULL
+    Parameters
+    ----------
+    *studies : Study
+    """
+    from ldpbayes.study.catalogue import STUDIES
+
+    for study in studies:
+        checks.instance(study, "study", Study, "a Study")
+        if STUDIES.setdefault(study.name, study) is not study:
+            raise ArgumentError(f"study must have a name of its own, got {study.name!r}, which another study has.")
 
 
 def list_studies():
@@ -79,7 +86,8 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
     study : Study or str
         One of STUDIES, or its name.
     setting : {"small", "paper"}
-        About a minute on one core, or the whole grid. Studies of the papers' figures have the whole grid in ``run_full``.
+        About a minute on one core, or the whole grid, which studies of the papers' figures have in a checkout of the project
+        only (``python -m studies``).
     output : path-like, optional
         Folder for ``<study>-<setting>.parquet`` and the cells; made where missing.
     jobs : int
@@ -104,9 +112,10 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
     study = checks.instance(find_study(study) if isinstance(study, str) else study, "study", Study, "a Study or its name")
     checks.flag(progressbar, "progressbar")
     checks.choice(setting, "setting", SETTINGS)
-    if setting == "paper" and study.name in full_studies():
+    if setting not in study.settings:
         raise ArgumentError(
-            f'The study {study.name} runs in blocks at its paper\'s size: run_full(full_studies()["{study.name}"], …).'
+            f"setting must be small with the study {study.name}, got {setting}: its paper's size runs in a checkout of the "
+            f"project, by python -m studies {study.name}."
         )
     if checks.integer(jobs, "jobs", minimum=-1, maximum=256) == 0:
         raise ArgumentError("jobs must be a number of processes, or -1 for every core, got 0.")

@@ -6,7 +6,8 @@ import pytest
 import ldpbayes as lb
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.protocols import HadamardResponse, UnaryEncoding
-from ldpbayes.study import evaluate, priors
+from ldpbayes.study import evaluate
+from studies import common, priors
 
 
 def surveyed(protocol, n, shares, seed=1):
@@ -48,7 +49,7 @@ def test_good_expansions_are_served_as_they_were():
     tree = lb.fit(collection, "learnt", draws=0)
     np.testing.assert_array_equal(found.mean, tree["summary"]["mean"].sel(target="distribution").values)
     assert "predicted to be off" in found.checked
-    mean, variance = evaluate.expanded_moments(collection, lb.priors.as_prior("jeffreys", 6), np.random.default_rng(1))
+    mean, variance = common.expanded(collection, lb.priors.as_prior("jeffreys", 6), np.random.default_rng(1))
     weighted, spread = evaluate.posterior_moments(collection, lb.priors.as_prior("jeffreys", 6), np.random.default_rng(1))
     assert (np.abs(mean - weighted) < 0.15 * np.sqrt(spread)).all()
     np.testing.assert_allclose(variance, spread, rtol=0.15)
@@ -61,5 +62,5 @@ def test_fakes_with_a_share_to_learn_have_checked_moments():
     collection = surveyed(UnaryEncoding.optimised(6, 5.0), 300, SHARES[:6] / SHARES[:6].sum())
     extended = collection.with_noncompliers({"fake": MaximalGain((0,))})
     prior = lb.priors.Dirichlet(np.append(np.full(6, 0.5), 1.0))
-    mean, variance = evaluate.expanded_moments(extended, prior, np.random.default_rng(1))
+    mean, variance = common.expanded(extended, prior, np.random.default_rng(1))
     assert mean.shape == variance.shape == (7,) and np.isfinite(mean).all()

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg, sparse
 
-from ldpbayes.study.papers.vectorised import project
+from studies.vectorised import project
 
 #: Singular values of the normal matrix below this share of the largest count as zero.
 TINY = 1e-10

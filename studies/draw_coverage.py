@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow.parquet as pq
 
-from ldpbayes.study import binary, coverage
+from studies import binary, coverage
 
 PLACE = pathlib.Path(__file__).parents[1] / "docs" / "studies"
 METHODS = {

@@ -17,8 +17,9 @@ from ldpbayes.priors import as_prior
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.base import Binomials
 from ldpbayes.simulate import population
-from ldpbayes.study import binary, evaluate
+from ldpbayes.study import evaluate
 from ldpbayes.study.base import grid
+from studies import binary
 
 CI_PROB = 0.95
 TAILS = ((1 - CI_PROB) / 2, (1 + CI_PROB) / 2)

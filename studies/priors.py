@@ -16,6 +16,7 @@ from ldpbayes.posteriors.walk import RandomWalk
 from ldpbayes.priors import as_prior
 from ldpbayes.simulate import population
 from ldpbayes.study import evaluate
+from studies import common
 
 #: Populations whose categories are in an order, so that the smooth prior applies.
 ORDERED = frozenset(
@@ -61,7 +62,7 @@ LARGE = 0.02
 def shares(name, n_categories):
     """Return the distribution of a population by its name, shape (a,)."""
     if name not in ZIPF:
-        return evaluate.census(name).distribution
+        return common.census(name).distribution
     exponent, empty = ZIPF[name]
     present = n_categories - round(empty * n_categories)
     out = np.zeros(n_categories)
@@ -85,7 +86,7 @@ def moments(collection, name, rng=0):
     """
     rng = np.random.default_rng(rng)
     if name == "learnt":
-        return evaluate.learnt_moments(collection, rng)[:2]
+        return common.learnt(collection, rng)[:2]
     if name == "smooth":
         found = SMOOTH.moments(collection, name)
         return found.mean, found.sd**2
@@ -93,7 +94,7 @@ def moments(collection, name, rng=0):
     try:
         found = Exact().moments(collection, prior)
     except InfeasibleError:
-        return evaluate.expanded_moments(collection, prior, rng)
+        return common.expanded(collection, prior, rng)
     return found.mean, found.variance
 
 

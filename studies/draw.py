@@ -1,7 +1,7 @@
 """Figures and tables of docs/studies from the stored results: the numbers on those pages are all made here.
 
-python tools/draw_studies.py            draw everything
-python tools/draw_studies.py --stored out/studies   from other results
+python -m studies.draw            draw everything
+python -m studies.draw --stored out/studies   from other results
 """
 
 import argparse
@@ -16,9 +16,10 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from ldpbayes.study.papers import figures
-from ldpbayes.study.papers.pooled import load, read
 from ldpbayes.theory import bounds
+from studies import figures
+from studies.pooled import load, read
+from studies.progress import of_progress
 
 PLACE = pathlib.Path(__file__).parents[1] / "docs" / "studies"
 #: Okabe and Ito: told apart by people with any colour vision; markers and dashes repeat the colours.
@@ -674,8 +675,6 @@ DRAW = {
 
 def progress(stored):
     """Write the table of what is stored: cells, replications, time spent and time left."""
-    from ldpbayes.pages.study import of_progress
-
     table = []
     for name, study in figures.FULL.items():
         path = stored / f"{name}.parquet"

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow.parquet as pq
 
-from ldpbayes.study.priors import geometric_means
+from studies.priors import geometric_means
 
 PLACE = pathlib.Path(__file__).parents[1] / "docs" / "theory"
 SHOWN = {"learnt": "o", "flat": "s", "mle": "^", "norm_sub": "v", "power_law": "D", "smooth": "*"}

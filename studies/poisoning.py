@@ -13,7 +13,8 @@ from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols.respondents import MaximalGain
 from ldpbayes.study import evaluate
 from ldpbayes.study.base import grid
-from ldpbayes.study.priors import shares
+from studies import common
+from studies.priors import shares
 
 #: Categories that the attack raises.
 TARGETS = 5
@@ -23,10 +24,10 @@ WIDE = 1.96
 
 def cells(setting):
     """Return the cells of a setting."""
-    evaluate.require_populations()
+    common.require_populations()
     paper = setting == "paper"
     out = []
-    for name, a in (("zipf_1", 20), ("adult_age", evaluate.census("adult_age").n_categories)):
+    for name, a in (("zipf_1", 20), ("adult_age", common.census("adult_age").n_categories)):
         fixed = {"n_categories": [a], "epsilon": [1.0], "population": [name], "fakes": [0.01, 0.05, 0.1]}
         for n in (10_000, 100_000) if paper else (10_000,):
             for protocol in ("grr", "oue", "olh"):
@@ -95,9 +96,9 @@ def replicate(cell, rng):
         estimates["posterior"] = exact_moments(tally.rows, prior).mean
         estimates["posterior_law"] = exact_moments(mixed_rows(protocol, tally, law, eta), prior).mean
     else:
-        estimates["posterior"] = evaluate.expanded_moments(collection, prior, rng)[0]
+        estimates["posterior"] = common.expanded(collection, prior, rng)[0]
         extended = collection.with_noncompliers({"fake": law})
-        mean, variance = evaluate.expanded_moments(extended, Dirichlet(np.append(prior.alpha, 1.0)), rng)
+        mean, variance = common.expanded(extended, Dirichlet(np.append(prior.alpha, 1.0)), rng)
         estimates["posterior_law"] = mean[:-1] / (1 - mean[-1])
         learnt["posterior_law", "share"] = mean[-1]
         inside = abs(mean[-1] - m / n) < WIDE * np.sqrt(variance[-1])

@@ -13,9 +13,9 @@ from ldpbayes.priors import as_prior
 from ldpbayes.simulate import population
 from ldpbayes.study import evaluate
 from ldpbayes.study.base import grid
-from ldpbayes.study.papers import vectorised
-from ldpbayes.study.papers.hashed import Hashed
-from ldpbayes.study.papers.pooled import BASE, FullStudy
+from studies import common, vectorised
+from studies.hashed import Hashed
+from studies.pooled import BASE, FullStudy
 
 #: Concentrations of the priors that populations are drawn from.
 ALPHAS = {"jeffreys": 0.5, "flat": 1.0}
@@ -30,8 +30,8 @@ def people(name):
     """Return the counts of a census, whose smaller categories are merged where the name ends in a number, shape (a,)."""
     base, _, kept = name.rpartition("_")
     if not kept.isdigit():
-        return evaluate.census(name).counts
-    ordered = np.sort(evaluate.census(base).counts)[::-1]
+        return common.census(name).counts
+    ordered = np.sort(common.census(base).counts)[::-1]
     return np.append(ordered[: int(kept) - 1], ordered[int(kept) - 1 :].sum())
 
 
@@ -160,7 +160,7 @@ def _of_reports(cell, true_counts, rng, projection):
             one |= {(BASE, "distribution"): mean, (BASE, "frequency"): frequency_moments(mean, variance, prior.alpha, n)[0]}
             spread.setdefault(BASE, []).append(variance)
         if part == "learnt":
-            mean, variance, frequency = evaluate.learnt_moments(collection, rng)
+            mean, variance, frequency = common.learnt(collection, rng)
             one |= {("learnt", "distribution"): mean, ("learnt", "frequency"): frequency}
             spread.setdefault("learnt", []).append(variance)
         for key, value in one.items():
@@ -198,7 +198,7 @@ def _moments(collection, epsilon, prior, rng):
         return mean[0], variance[0]
     if 2 < collection.n_categories <= 16:
         return evaluate.posterior_moments(collection, prior, rng)
-    return evaluate.expanded_moments(collection, prior, rng)
+    return common.expanded(collection, prior, rng)
 
 
 # ---- Lopuhaä-Zwakenberg et al. (2020) ------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def _risk():
 
 
 def _populations():
-    evaluate.require_populations()
+    common.require_populations()
     cells = []
     for figure, protocol, names, block in (
         ("4", "grr", ("flights_distance", "adult_age"), 50),
@@ -345,8 +345,8 @@ def _hashed_reports(cell, rng):
     collection = Collection(evaluate.labels(cell["n_categories"]), Tally(protocol, *protocol.simulate(true_counts[0], rng)))
     oracle = protocol.least_squares(collection.rows) if cell["protocol"] != "subset" else Oracle()(collection).distribution
     mle = MLE(tolerance=1e-4)(collection).distribution
-    mean = evaluate.expanded_moments(collection, as_prior("jeffreys", p.size), rng)[0]
-    learnt = evaluate.learnt_moments(collection, rng)[0]
+    mean = common.expanded(collection, as_prior("jeffreys", p.size), rng)[0]
+    learnt = common.learnt(collection, rng)[0]
     found = {("projected", None): vectorised.project(oracle[None]), ("mle", None): mle[None], (BASE, None): mean[None]}
     found["learnt", None] = learnt[None]
     found["no_privacy", None] = true_counts / true_counts.sum()
