@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from scipy.special import softmax
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.ends import tails
+from ldpbayes.inference.ends import ends_of_weighted_draws, tails
 from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.many import Many, undrawn
 from ldpbayes.priors import Dirichlet
@@ -126,18 +127,6 @@ def _weighted(tree: xr.DataTree, prior: Any, ci_prob: float) -> list[np.ndarray]
     p = np.asarray(tree["posterior"]["distribution"])
     p = p.reshape(-1, p.shape[-1])
     t = np.log(np.ravel(tree["posterior"]["alpha"]) / median) / sd
-    levels = np.array(tails(ci_prob))
-    order = np.argsort(p, axis=0)
-    ranked = np.take_along_axis(p, order, axis=0)
-    found = []
-    for step in (-math.log(HALF) / sd, math.log(HALF) / sd):
-        weight = np.exp(step * (t - t.mean()))  # N(t; step, 1)/N(t; 0, 1), up to a constant
-        weight /= weight.sum()
-        ends = np.stack([_quantiles(ranked[:, x], weight[order[:, x]], levels) for x in range(p.shape[1])], axis=1)
-        found.append(np.concatenate([(weight @ p)[None], ends]))
-    return found
-
-
-def _quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Return weighted quantiles of ordered values, with half of each weight on either side of its value."""
-    return np.interp(levels, np.cumsum(weight) - 0.5 * weight, values)
+    step = math.log(HALF) / sd
+    weights = softmax(np.multiply.outer([-step, step], t), axis=1)  # N(t; step, 1)/N(t; 0, 1), up to a constant
+    return list(np.stack([weights @ p, *ends_of_weighted_draws(p, weights, ci_prob)[:2]], axis=1))

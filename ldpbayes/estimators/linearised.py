@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import helmert
 
 from ldpbayes.collections.survey import DesignEffect
 from ldpbayes.errors import InfeasibleError
@@ -58,10 +59,7 @@ def linearized(collection, p) -> Linearized:
     ratio = rows[:, free] / (rows @ p)[:, None]
     weight = survey.counts * survey.weights
     weight = np.bincount(place, weight * (survey.n / weight.sum()), len(rows))
-    # An orthonormal basis of the directions that sum to zero, by a Householder reflection of the first axis.
-    normal = np.full(free.size, free.size**-0.5)
-    normal[0] += 1.0
-    basis = (np.eye(free.size) - np.outer(normal, normal) * (2 / (normal @ normal)))[:, 1:]
+    basis = helmert(free.size).T
     scores = ratio @ basis
     mixed = (ratio.T * (weight / survey.n)) @ ratio
     respondents = np.diag(p[free]) - np.outer(p[free], p[free])

@@ -50,6 +50,36 @@ def ends_of_draws(
     return lower, upper, lower_error, upper_error
 
 
+def ends_of_weighted_draws(draws: np.ndarray, weights: np.ndarray, ci_prob: float) -> np.ndarray:
+    """Return (lower, upper, and the standard error of each) of weighted draws, shape (4, …, k).
+
+    The share p of the weight below an end has the variance Σ w² (1{x ≤ end} − p)²; the error of the end is half the distance
+    between the quantiles a standard error of p to either side (Woodruff 1952). What does not vary has errors of 0.
+
+    Parameters
+    ----------
+    draws : (S, k) array
+    weights : (…, S) array
+        Normalised.
+    ci_prob : float
+    """
+    levels, every = np.array(tails(ci_prob)), np.atleast_2d(weights)
+    out = np.zeros((4, len(every), draws.shape[1]))
+    for k, x in enumerate(draws.T):
+        order = np.argsort(x)
+        at = x[order]
+        for m, w in enumerate(every[:, order]):
+            below = np.cumsum(w) - 0.5 * w
+            ends = np.interp(levels, below, at)
+            out[:2, m, k] = ends
+            if at[0] < at[-1]:
+                squares = np.append(0.0, np.cumsum(w**2))
+                inside = squares[np.searchsorted(at, ends, side="right")]
+                error = np.sqrt(inside * (1 - 2 * levels) + levels**2 * squares[-1])
+                out[2:, m, k] = 0.5 * (np.interp(levels + error, below, at) - np.interp(levels - error, below, at))
+    return out.reshape(4, *weights.shape[:-1], -1)
+
+
 def _at(ranked: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Return the quantile of each column of ordered draws at its own level, as np.quantile does."""
     place = levels * (len(ranked) - 1)

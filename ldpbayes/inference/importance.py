@@ -191,6 +191,31 @@ def weigh(values: np.ndarray, log_ratio: np.ndarray, expansions: int = 0) -> Wei
     )
 
 
+def moments(values: np.ndarray, weight: np.ndarray, kept: int | None = None) -> dict[str, np.ndarray]:
+    """Return mean, sd, mcse, ess_bulk and ess_tail of independent weighted draws, or of the draws resampled from them.
+
+    The variance of Σ w x is Σ w² (x − μ)² (delta method): weights that go with a quantity make its error larger than Σ w²
+    says. Resampled draws add Σ f (1 − f) (x − μ)²/S², f the fractional part of S w: draw j is kept ⌊S w⌋ times or once more.
+
+    Parameters
+    ----------
+    values : (N, …) array
+    weight : (N,) array
+        Normalised.
+    kept : int, optional
+        S, where the errors are those of resampled draws.
+    """
+    noise, most = weight**2, float(len(values) if kept is None else kept)
+    if kept is not None:
+        part = np.modf(kept * weight)[0]
+        noise = noise + part * (1 - part) / kept**2
+    mean = np.tensordot(weight, values, 1)
+    square = (values - mean) ** 2
+    variance, error = np.tensordot(weight, square, 1), np.tensordot(noise, square, 1)
+    worth = np.divide(variance, error, out=np.full(np.shape(variance), most), where=error > 0)
+    return {"mean": mean, "sd": np.sqrt(variance), "mcse": np.sqrt(error), "ess_bulk": worth, "ess_tail": worth}
+
+
 def resample(weight: np.ndarray, rng: np.random.Generator, size: int | None = None) -> np.ndarray:
     """Return indices of equally weighted draws, by default as many, by systematic resampling (least added noise)."""
     size = weight.size if size is None else size

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
+from ldpbayes.inference.importance import resample
 from ldpbayes.inference.verdict import together
 from ldpbayes.outcomes.annealing import ROUNDS, annealed
 from ldpbayes.outcomes.smoothing import LEAST_DRAWN, Curve, Curves, Normal, sizes_of
@@ -60,7 +61,7 @@ def draw_curves(curves: Sequence[Curve], draws: int, rng: np.random.Generator, s
 def _joined(normal, held, weights, draws, rng):
     """Return (node of each draw, places of equally likely draws of each curve): in one draw all curves have one node."""
     share = normal.share([one.evidence(len(normal.scales)) for one in held])
-    chosen = _allocate(share, draws, rng)
+    chosen = np.bincount(resample(share, rng, draws), minlength=share.size)
     order = rng.permutation(draws)
     every = []
     for drawn, weighted in zip(held, weights, strict=True):
@@ -68,21 +69,6 @@ def _joined(normal, held, weights, draws, rng):
         for i in np.flatnonzero(chosen).tolist():
             mine = np.flatnonzero(drawn.node == i)
             own = np.exp(weighted.log_weight[mine] - logsumexp(weighted.log_weight[mine]))
-            picked.append(mine[_systematic(own, chosen[i], rng)])
+            picked.append(mine[rng.permutation(resample(own, rng, chosen[i]))])
         every.append(np.concatenate(picked)[order])
     return np.repeat(np.arange(len(share)), chosen)[order], every
-
-
-def _allocate(share, draws, rng):
-    """Return how many draws each node gets, by systematic resampling."""
-    edges = np.floor(np.cumsum(share) * draws + rng.random())
-    edges = np.minimum(edges, draws).astype(int)
-    edges[-1] = draws
-    return np.diff(edges, prepend=0)
-
-
-def _systematic(weight, size, rng):
-    """Return places drawn by weight, in random order."""
-    positions = (rng.random() + np.arange(size)) / size
-    at = np.minimum(np.searchsorted(np.cumsum(weight), positions), weight.size - 1)
-    return rng.permutation(at)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, cholesky_banded, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, cholesky, cholesky_banded, helmert, solve_triangular
 from scipy.linalg.lapack import dpbtrs, dtbtrs
 from scipy.special import logsumexp, softmax
 
@@ -125,16 +125,6 @@ class Entries:
                 slope[block] -= self.totals[:, None]
                 slope[block] *= r
         return value, slope
-
-
-def contrasts(k: int) -> np.ndarray:
-    """Return an orthonormal basis of the vectors of length k that add up to 0, shape (k, k − 1)."""
-    basis = np.zeros((k, k - 1))
-    for j in range(1, k):
-        basis[:j, j - 1] = 1.0
-        basis[j, j - 1] = -j
-        basis[:, j - 1] /= math.sqrt(j * (j + 1))
-    return basis
 
 
 class Walk:
@@ -325,7 +315,8 @@ class Curve:
 
     @cached_property
     def basis(self) -> np.ndarray:
-        return contrasts(self.entries.table.shape[1])
+        """Orthonormal contrasts of the groups, (k, k − 1)."""
+        return np.ascontiguousarray(helmert(self.entries.table.shape[1]).T)
 
     @cached_property
     def _squares(self) -> np.ndarray:

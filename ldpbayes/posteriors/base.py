@@ -13,6 +13,7 @@ import numpy as np
 from ldpbayes import checks, progress
 from ldpbayes.collections.derived import evaluate_draws
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
+from ldpbayes.inference.importance import moments as weighted_moments
 from ldpbayes.inference.verdict import ACCEPTED, Verdict
 from ldpbayes.posteriors import frequency, merging
 from ldpbayes.priors import prior_for
@@ -464,17 +465,14 @@ def _moments(values, weight):
 def _effective(values, weight, collection, share, drawn):
     """Return how many independent draws weighted ones are worth for each quantity, by the name of its variable.
 
-    The variance of Σ w x is Σ w² (x − μ)² (delta method): weights that go with a quantity make its error larger than 1/Σw²
-    says. F follows P. ``share`` of the draws was kept, and no more than were drawn from more of them are independent.
+    F follows P. ``share`` of the draws was kept, and no more than were drawn from more of them are independent.
     """
     quantities = {item.name: item.evaluate(values, collection.categories)[:, None] for item in collection.derived}
     out = {}
     for name, x in {"distribution": values, **quantities}.items():
         defined = ~np.isnan(x).any(axis=1)  # a share of categories that have none in a draw is not
         x, w = x[defined], weight[defined] / max(weight[defined].sum(), np.finfo(float).tiny)
-        mean, variance = _moments(x, w)
-        error = w**2 @ (x - mean) ** 2
-        worth = np.divide(variance, error, out=np.full(error.size, float(len(x))), where=error > 0)
+        worth = weighted_moments(x, w)["ess_bulk"]
         out[name] = share * (np.minimum(worth, drawn) if len(x) > drawn else worth)
     return out | {"frequency": out["distribution"]}
 

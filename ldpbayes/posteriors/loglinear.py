@@ -290,7 +290,7 @@ def _degrees(node):
 
 def _proposals(nodes, shares, size, rng):
     """Return θ drawn from the mixture of the nodes, node by node."""
-    counts = _systematic(shares, size, rng)
+    counts = np.bincount(resample(shares, rng, size), minlength=shares.size)
     heavy = rng.binomial(counts, DEFENSIVE)
     parts = [node.draw(k - h, _degrees(node), rng) for node, k, h in zip(nodes, counts, heavy, strict=True)]
     parts += [node.draw(h, HEAVY, rng) for node, h in zip(nodes, heavy, strict=True)]
@@ -392,13 +392,6 @@ def of_independence(prior, rows, size, rng):
         effects, _, _ = sampled(alone, theta, found.weight, size // CHAINS, CHAINS, rng, Watch())
         value, error = bridged(alone, nodes, effects, rng)
     return {"log_evidence_independence": value, "log_evidence_independence_error": error}
-
-
-def _systematic(shares, size, rng):
-    """Return how many of size draws each share gets, by systematic sampling."""
-    ends = np.floor(np.cumsum(shares) * size + rng.random()).astype(int)
-    ends[-1] = size
-    return np.diff(np.minimum(ends, size), prepend=0)
 
 
 def sampled(table, theta, weight, draws, chains, rng, watch):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.linalg import helmert
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
@@ -142,7 +143,7 @@ class Hierarchical(AbstractPrior):
         """(width, categories): rows span the contrasts, orthonormal; the identity where each category has its scale."""
         if self.by_category:
             return np.eye(self.n_categories)
-        return contrasts(self.n_categories)
+        return helmert(self.n_categories)
 
     def _split(self, z):
         """Return centre (…, width), log of σ/scale (…, scales), effects (…, rank, width)."""
@@ -454,15 +455,6 @@ class Neighbours(AbstractField):
 
     def to_dict(self):
         return {"neighbours": self.weights}
-
-
-def contrasts(size: int) -> np.ndarray:
-    """Return an orthonormal basis of the vectors of this size that sum to zero, one per row (Helmert)."""
-    out = np.zeros((size - 1, size))
-    for k in range(1, size):
-        out[k - 1, :k], out[k - 1, k] = 1.0, -float(k)
-        out[k - 1] /= math.sqrt(k * (k + 1))
-    return out
 
 
 def _root_of_graph(weights):

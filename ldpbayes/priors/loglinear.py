@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.linalg import helmert
 from scipy.special import logsumexp
 
 from ldpbayes import checks
@@ -108,7 +109,7 @@ class LogLinear(AbstractPrior):
         """The square matrices [1, H_k] of the attributes, small ones joined into their Kronecker products."""
         out = []
         for size in self.sizes:
-            matrix = np.column_stack([np.ones(size), helmert(size)])
+            matrix = np.column_stack([np.ones(size), -helmert(size).T])
             if out and len(out[-1]) * size <= BLOCK:
                 out[-1] = np.kron(out[-1], matrix)
             else:
@@ -265,21 +266,6 @@ class LogLinear(AbstractPrior):
         sigma = self.scale * np.exp(GRID)
         given = -size * np.log(sigma) - 0.5 * square / sigma**2 - 0.5 * size * math.log(2 * math.pi)
         return given + GRID - np.exp(GRID) + math.log(GRID[1] - GRID[0])
-
-
-def helmert(size: int) -> np.ndarray:
-    """Return an orthonormal basis of the contrasts of so many levels, shape (size, size − 1); columns sum to zero.
-
-    Examples
-    --------
-    >>> helmert(2).ravel().round(3).tolist()
-    [-0.707, 0.707]
-    """
-    out = np.zeros((size, size - 1))
-    for i in range(1, size):
-        out[:i, i - 1], out[i, i - 1] = -1.0, i
-        out[:, i - 1] /= math.sqrt(i * (i + 1))
-    return out
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from scipy.special import softmax
 from ldpbayes import checks
 from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown
-from ldpbayes.inference.ends import tails
+from ldpbayes.inference.ends import ends_of_weighted_draws
 from ldpbayes.inference.verdict import MIN_SHARE
 from ldpbayes.posteriors.base import Watch, level, seed
 from ldpbayes.priors.regression import INTERCEPT, SCALE, Effects, Regression
@@ -20,7 +20,7 @@ from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.regression import maximum
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.proposal import most_error, quantiles, weighted
+from ldpbayes.regression.proposal import most_error, weighted
 from ldpbayes.regression.reports import Reports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
@@ -716,7 +716,7 @@ def _moved_by_prior(prior, z, ci_prob):
     shape, values = values.shape[1:], values.reshape(len(z), -1)
 
     def numbers(weight):
-        return np.stack([weight @ values, *quantiles(values, weight, tails(ci_prob)).T])
+        return np.stack([weight @ values, *ends_of_weighted_draws(values, weight, ci_prob)[:2]])
 
     before, moved = numbers(even), np.zeros(values.shape[1])
     for power in POWERS:

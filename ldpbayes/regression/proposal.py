@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ldpbayes.inference.ends import tails
-from ldpbayes.inference.importance import Weighted, resample, weigh
+from ldpbayes.inference.ends import ends_of_weighted_draws
+from ldpbayes.inference.importance import Weighted, moments, resample, weigh
 from ldpbayes.inference.verdict import MOST_TIMES, Verdict
 from ldpbayes.posteriors.proposals import Mixture, SplitT, StudentT, fitted_parts
 from ldpbayes.priors.regression import Regression
@@ -129,10 +129,7 @@ class Draws:
         return judged
 
     def known(self, values: np.ndarray) -> dict[str, np.ndarray]:
-        """Return mean, sd, interval ends and the errors of ends of a quantity, from all weighted draws, beside ``errors``.
-
-        The share p of the weight below an end has the variance Σ w² (1{x ≤ end} − p)²; the error of the end is half the
-        distance between the quantiles a standard error of p to either side (Woodruff 1952).
+        """Return the weighted moments of a quantity, the ends of its intervals, and errors; the mean's is of kept draws.
 
         Parameters
         ----------
@@ -140,41 +137,9 @@ class Draws:
             Of every proposal.
         """
         weight, shape = self.found.weight, values.shape[1:]
-        x = values.reshape(len(values), -1)
-        mean = weight @ x
-        found = {"mean": mean, "sd": np.sqrt(weight @ (x - mean) ** 2)}
-        levels = np.array(tails(self.prob))
-        ends, errors = np.tile(mean, (2, 1)), np.zeros((2, mean.size))
-        for k in np.flatnonzero(found["sd"] > 0):
-            order = np.argsort(x[:, k])
-            at, own = x[order, k], weight[order]
-            below = np.cumsum(own) - 0.5 * own
-            ends[:, k] = np.interp(levels, below, at)
-            squares = np.append(0.0, np.cumsum(own**2))
-            inside = squares[np.searchsorted(at, ends[:, k], side="right")]
-            error = np.sqrt(inside * (1 - 2 * levels) + levels**2 * squares[-1])
-            errors[:, k] = 0.5 * (np.interp(levels + error, below, at) - np.interp(levels - error, below, at))
-        found |= {"lower": ends[0], "upper": ends[1], "lower_error": errors[0], "upper_error": errors[1]}
-        return {name: value.reshape(shape) for name, value in found.items()} | self.errors(values)
-
-    def errors(self, values: np.ndarray) -> dict[str, np.ndarray]:
-        """Return mcse, ess_bulk and ess_tail of the mean of the kept draws of a quantity.
-
-        The weighted mean has variance Σ w² (x − μ)² (delta method): weights that go with a quantity make its error larger
-        than Σ w² says. The kept draws add Σ f (1 − f) (x − μ)²/S², f the fractional part of S w: proposal j is kept ⌊S w⌋
-        times or once more.
-
-        Parameters
-        ----------
-        values : (N, …) array
-            Of every proposal.
-        """
-        weight, part = self.found.weight, np.modf(self.kept * self.found.weight)[0]
-        square = (values - np.tensordot(weight, values, 1)) ** 2
-        variance = np.tensordot(weight, square, 1)
-        error = np.tensordot(weight**2 + part * (1 - part) / self.kept**2, square, 1)
-        worth = np.divide(variance, error, out=np.full(np.shape(variance), float(self.kept)), where=error > 0)
-        return {"mcse": np.sqrt(error), "ess_bulk": worth, "ess_tail": worth}
+        ends = ends_of_weighted_draws(values.reshape(len(values), -1), weight, self.prob)
+        named = zip(("lower", "upper", "lower_error", "upper_error"), ends, strict=True)
+        return moments(values, weight, self.kept) | {name: value.reshape(shape) for name, value in named}
 
     def chosen(self, rng: np.random.Generator) -> np.ndarray:
         """Return the positions of equally weighted draws, by systematic resampling, in random order."""
@@ -186,25 +151,6 @@ def most_error(target: Target) -> float:
     entries = target.entries.cell.size * target.entries.n_categories
     cheap = target.prior.n_unknowns <= MAX_MIXED and CHEAP >= ROOM * LEAST_DRAWN * entries
     return 0.5 * MAX_END_ERROR if cheap else MAX_END_ERROR
-
-
-def quantiles(values: np.ndarray, weight: np.ndarray, probs: Any) -> np.ndarray:
-    """Return the quantiles of weighted draws of several quantities, shape (k, q).
-
-    Parameters
-    ----------
-    values : (N, k) array
-    weight : (N,) array
-        Normalised.
-    probs : (q,) or (k, q) array
-    """
-    probs = np.atleast_2d(probs)
-    out = np.empty((values.shape[1], probs.shape[1]))
-    for k, one in enumerate(values.T):
-        order = np.argsort(one)
-        below = np.cumsum(weight[order]) - 0.5 * weight[order]
-        out[k] = np.interp(probs[k % len(probs)], below, one[order])
-    return out
 
 
 def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, watch, prob: float = 0.95) -> Draws:

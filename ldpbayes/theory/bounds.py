@@ -7,6 +7,7 @@ Squared errors are sums over the categories. Each function says for which n it h
 import math
 
 import numpy as np
+from scipy.linalg import helmert
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
@@ -325,7 +326,7 @@ def kairouz_order(n_categories, epsilon, n, norm="l2"):
 # ---- parts --------------------------------------------------------------------------------------------------------------
 def _log_frequency_dets(fisher, p):
     """Return log det(T⁻¹ − S) for stacks T, p: the covariance of F̂ − F that one report leaves, S = Uᵀ(diag p − ppᵀ)U."""
-    basis = information.tangent_basis(p.shape[1])
+    basis = helmert(p.shape[1]).T
     along = p @ basis
     spread = np.einsum("xi,mx,xj->mij", basis, p, basis, optimize=True) - along[:, :, None] * along[:, None, :]
     log_det = information.log_dets(fisher)

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import helmert
 from scipy.special import digamma, gammaln, xlogy
 
 from ldpbayes import checks
@@ -65,13 +66,6 @@ def support_law(protocol):
 
 
 # ---- the information of one report -------------------------------------------------------------------------------
-def tangent_basis(n_categories):
-    """Return U, shape (a, a−1): an orthonormal basis of {v : Σv = 0}, from one Householder reflection."""
-    v = np.full(n_categories, -1 / math.sqrt(n_categories))
-    v[0] += 1
-    return (np.eye(n_categories) - 2 * np.outer(v, v) / (v @ v))[:, 1:]
-
-
 def dense_feasible(protocol):
     """Return whether the information can be summed over every report."""
     b, a = protocol.n_outputs, protocol.n_categories
@@ -98,7 +92,7 @@ def explicit_channel(protocol):
 def informations(protocol, p, *, reports=20_000, random_seed=0):
     """Return (T, method): Fisher informations of one report about p on the simplex tangent, shape (m, a−1, a−1).
 
-    T = Uᵀ Qᵀ diag(Qp)⁻¹ Q U with U = tangent_basis(a). One matrix where the sum over the reports is exact (over all of
+    T = Uᵀ Qᵀ diag(Qp)⁻¹ Q U with U = helmert(a).T of SciPy. One matrix where the sum over the reports is exact (over all of
     them, or by quadrature for exchangeable supports), else BATCHES independent Monte Carlo estimates of it.
 
     Parameters
@@ -116,7 +110,7 @@ def informations(protocol, p, *, reports=20_000, random_seed=0):
         return law.curvature() * np.eye(a - 1)[None], "closed form"
     listing = float(protocol.n_outputs) * a**2 if dense_feasible(protocol) else MAX_DENSE_WORK
     if law is not None and _inclusion_work(law) < listing:
-        basis = tangent_basis(a)
+        basis = helmert(a).T
         return (law.beta**2 * basis.T @ _inclusions(law, p) @ basis)[None], "quadrature"
     if dense_feasible(protocol):
         return dense_informations(protocol.channel(), p[None]), "sum over reports"
@@ -127,7 +121,7 @@ def informations(protocol, p, *, reports=20_000, random_seed=0):
 
 def dense_informations(channel, p):
     """Return the tangent informations of an explicit channel at each p of shape (m, a)."""
-    directions = channel @ tangent_basis(channel.shape[1])
+    directions = channel @ helmert(channel.shape[1]).T
     mixed = p @ channel.T
     weight = np.divide(1.0, mixed, out=np.zeros_like(mixed), where=mixed > 0)
     if len(p) == 1:
@@ -152,13 +146,13 @@ def _listed(protocol, p):
         part = reports[start : start + size]
         rows = protocol.rows(part, np.ones(len(part)))
         total = total + rows.gram(np.exp(rows.log_constants) / rows.matvec(p))
-    basis = tangent_basis(p.size)
+    basis = helmert(p.size).T
     return basis.T @ total @ basis
 
 
 def _simulated(protocol, p, reports, rng):
     """Return BATCHES estimates of the tangent information from simulated reports."""
-    basis, size = tangent_basis(protocol.n_categories), max(reports // BATCHES, 1)
+    basis, size = helmert(protocol.n_categories).T, max(reports // BATCHES, 1)
     out = []
     for _ in range(BATCHES):
         found, counts = protocol.simulate(rng.multinomial(size, p), rng)

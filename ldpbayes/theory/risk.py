@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from scipy.linalg import helmert
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
@@ -81,7 +82,7 @@ def mle_covariance(protocol, p, n, target="distribution", *, reports=20_000, ran
     """
     checks.choice(target, "target", TARGETS)
     p = checks.distribution(p, "p", protocol.n_categories)
-    basis = information.tangent_basis(p.size)
+    basis = helmert(p.size).T
     batches, method = information.informations(protocol, p, reports=reports, random_seed=random_seed)
     open_answers = np.diag(p) - np.outer(p, p) if target == "frequency" else 0.0
 
@@ -133,7 +134,7 @@ def mle_risk(protocol, p, n, target="distribution", norm="l2", *, reports=20_000
         curvature, a = law.curvature(), p.size
         variance = np.full(a, (a - 1) / (a * curvature) if curvature > 0 else math.inf)
         return Value(spread((variance - open_answers) / n, norm))
-    basis = information.tangent_basis(p.size)
+    basis = helmert(p.size).T
 
     def risk(fisher):
         inverse = information.inverse(fisher)
@@ -297,7 +298,7 @@ def spread(variance, norm):
 
 def _explicit_variances(channel, p, target):
     """Return n times the MLE's variances at each p of shape (m, a); inf where the channel lacks rank."""
-    fisher, basis = information.dense_informations(channel, p), information.tangent_basis(p.shape[1])
+    fisher, basis = information.dense_informations(channel, p), helmert(p.shape[1]).T
     deficient = information.log_dets(fisher) == -np.inf
     fisher[deficient] = np.eye(fisher.shape[1])
     variance = np.einsum("xi,mij,xj->mx", basis, np.linalg.inv(fisher), basis, optimize=True)

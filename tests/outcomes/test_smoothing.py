@@ -9,7 +9,7 @@ from ldpbayes.outcomes.binning import default_bins, normal_score_bins
 from ldpbayes.outcomes.drawing import draw_curves
 from ldpbayes.outcomes.recipe import weighed
 from ldpbayes.outcomes.rounding import difference, rounding_classes
-from ldpbayes.outcomes.smoothing import Curve, Entries, Exchange, Walk, contrasts
+from ldpbayes.outcomes.smoothing import Curve, Entries, Exchange, Walk
 from ldpbayes.protocols import GRR
 
 
@@ -56,13 +56,6 @@ def test_the_walk_is_free_of_level_and_slope_only():
     for scale in (0.01, 10.0):
         assert walk.quadratic(line, scale)[0] == pytest.approx(1 / smoothing.LEVEL**2)
         assert walk.quadratic(line, scale)[1] == pytest.approx(1 / (smoothing.SLOPE * 0.5) ** 2)
-
-
-def test_contrasts_are_orthonormal():
-    for k in (2, 3, 6):
-        basis = contrasts(k)
-        np.testing.assert_allclose(basis.T @ basis, np.eye(k - 1), atol=1e-12)
-        np.testing.assert_allclose(basis.sum(axis=0), 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("k", [2, 3])

@@ -22,9 +22,10 @@ from ldpbayes import (
     show,
 )
 from ldpbayes.inference.diagnostics import mcse_of_mean
+from ldpbayes.inference.importance import moments
 from ldpbayes.posteriors import laplace
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.joint import Joint, Rotating, Whitened, hmc, moments
+from ldpbayes.posteriors.joint import Joint, Rotating, Whitened, hmc
 from ldpbayes.posteriors.joint import _kernels as joint_kernels
 from ldpbayes.posteriors.joint import sampled as joint
 from ldpbayes.posteriors.joint.forms import Forms, entries

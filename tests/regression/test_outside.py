@@ -145,7 +145,7 @@ def test_monte_carlo_errors_count_weights_and_resampling():
         weights = weigh(z, 0.8 * z[:, 0])
         draws = proposal.Draws(z, z, weights, 300)
         scatter.append(float(z[draws.chosen(rng)].mean()) - 0.8)
-        stated.append(float(draws.errors(z)["mcse"][0]))
+        stated.append(float(draws.known(z)["mcse"][0]))
         naive.append(1 / np.sqrt(weights.effective_sample))
     ratio = np.sqrt(np.mean(np.square(scatter)) / np.mean(np.square(stated)))
     assert 0.85 < ratio < 1.15 and np.mean(stated) > 1.15 * np.mean(naive)

@@ -1,6 +1,6 @@
 """Engines for a prior over all cells: the pattern of posteriors.base, with one likelihood a cell."""
 
-from ldpbayes.posteriors.joint.base import AbstractJoint, Joint, moments
+from ldpbayes.posteriors.joint.base import AbstractJoint, Joint
 from ldpbayes.posteriors.joint.hmc import Rotating
 from ldpbayes.posteriors.joint.laplace import AboutTheMode
 from ldpbayes.posteriors.joint.nuts import Whitened

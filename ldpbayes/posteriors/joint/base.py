@@ -124,21 +124,3 @@ class AbstractJoint(abc.ABC):
             kept[name if name not in kept else f"prior_{name}"] = (own, array)
         tree["constant_data"] = xr.DataTree(kept)
         return tree
-
-
-def moments(values: np.ndarray, weight: np.ndarray) -> dict[str, np.ndarray]:
-    """Return mean, sd, mcse and ess_bulk of independent weighted draws.
-
-    The variance of Σ w x is Σ w² (x − μ)² (delta method).
-
-    Parameters
-    ----------
-    values : (S, …) array
-    weight : (S,) array
-        With sum one.
-    """
-    mean = np.tensordot(weight, values, 1)
-    square = (values - mean) ** 2
-    variance, error = np.tensordot(weight, square, 1), np.tensordot(weight**2, square, 1)
-    worth = np.divide(variance, error, out=np.full(np.shape(variance), float(len(values))), where=error > 0)
-    return {"mean": mean, "sd": np.sqrt(variance), "mcse": np.sqrt(error), "ess_bulk": worth, "ess_tail": worth}

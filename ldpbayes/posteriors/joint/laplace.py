@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.inference.importance import resample
+from ldpbayes.inference.importance import moments, resample
 from ldpbayes.posteriors.base import Plan, Refusal, Sample
-from ldpbayes.posteriors.joint.base import AbstractJoint, moments
+from ldpbayes.posteriors.joint.base import AbstractJoint
 from ldpbayes.posteriors.laplace import MAX_UNKNOWNS, Target, find_mode, weighted_draws
 from ldpbayes.posteriors.proposals import StudentT
 
