@@ -25,38 +25,73 @@ def pytest_collection(session):
     gc.disable()
 
 
+#: What one process runs, in this order and before all else. The first group compiles the package's kernels, which are then
+#: on disk for everybody, and the second PyMC's models: two processes that began with the same would both compile it.
+TOGETHER = (
+    (
+        "test_docs.py",
+        "test_readme.py::test_python_examples",
+        "test_net.py",
+        "regression/test_posterior.py",
+        "posteriors/test_walk.py",
+    ),
+    (
+        "posteriors/test_nuts.py",
+        "test_crosscheck.py",
+        "test_readme.py",
+        "test_surrogate_in_pymc.py",
+        "priors/test_contract.py",
+        "test_model.py",
+        "test_observe_cells.py",
+        "test_spark.py",
+    ),
+)
 #: Files that take ten seconds or more, the longest first: whoever begins with them ends together with the others.
 LONGEST = (
-    "test_net.py",
-    "test_docs.py",
-    "regression/test_posterior.py",
-    "mend/test_08_channels_with_zeros.py",
-    "test_spark.py",
     "test_result.py",
-    "test_readme.py",
-    "test_study.py",
-    "posteriors/test_joint.py",
+    "test_browser.py",
+    "mend/test_08_channels_with_zeros.py",
     "test_engines_agree.py",
-    "priors/test_contract.py",
+    "test_faults.py",
+    "posteriors/test_joint.py",
+    "test_sources.py",
+    "theory/test_risk.py",
     "protocols/test_contract.py",
-    "posteriors/test_nuts.py",
-    "mend/test_04_asymmetric_mixtures.py",
+    "mend/test_01_closed_formulas.py",
+    "mend/test_43_bombs.py",
+    "theory/test_planning.py",
+    "mend/test_36_private_groups_of_every_protocol.py",
     "posteriors/test_mixture.py",
+    "posteriors/test_pair_slice.py",
+    "posteriors/test_tally_states.py",
+    "test_malformed.py",
     "posteriors/test_quadrature.py",
     "test_fit_cells.py",
+    "test_pages.py",
     "test_cli_cells.py",
-    "test_legacy.py",
-    "posteriors/test_tally_states.py",
-    "posteriors/test_expansion.py",
-    "theory/test_bounds.py",
-    "posteriors/test_shared.py",
-    "test_faults.py",
-    "test_fuzz.py",
-    "posteriors/test_pair_slice.py",
+    "test_study.py",
+    "mend/test_04_asymmetric_mixtures.py",
     "posteriors/test_mend_engines.py",
-    "test_sources.py",
-    "test_crosscheck.py",
+    "theory/test_bounds.py",
+    "mend/test_02_interval_ends.py",
+    "test_fuzz.py",
+    "test_legacy.py",
+    "test_association.py",
 )
+_TOGETHER = [tuple(f"tests/{name}" for name in group) for group in TOGETHER]
+_ORDER = [*(name for group in _TOGETHER for name in group), *(f"tests/{name}" for name in LONGEST)]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Hand out file by file, except that what stands together goes to one process."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Together(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return next((group[0] for group in _TOGETHER if nodeid.startswith(group)), super()._split_scope(nodeid))
+
+    return Together(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 #: Tests of some four CPU seconds and more whose statement others make in less time, on smaller input or by another engine:
@@ -128,8 +163,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.nodeid.removeprefix("tests/") in CALIBRATED:
             item.add_marker("calibrate")
-    rank = {pathlib.Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+    items.sort(key=lambda item: next((i for i, name in enumerate(_ORDER) if item.nodeid.startswith(name)), len(_ORDER)))
 
 
 def pytest_collection_finish(session):
