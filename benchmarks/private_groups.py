@@ -8,15 +8,12 @@ browsers use, and prints CPU seconds of one thread for
 - the recipe with a bootstrap of RESAMPLES resamples of the records, which is what gives it an interval;
 - pandas' group-by on the true labels, which nobody has: the cost of the answer without privacy.
 
-All in one run, on the same records; ratios are to by_private_group. A JSON-lines file of the records is read as well.
+All in one run, on the same records; ratios are to by_private_group.
 """
 
-import json
 import os
-import pathlib
 import resource
 import sys
-import tempfile
 import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -85,14 +82,6 @@ def main(n=RECORDS):
         return by.mean(), by.quantile(list(LEVELS))
 
     took["pandas group-by, true labels"], _ = seconds(grouped)
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "timings.jsonl"
-        with open(path, "w") as handle:
-            for z, y in zip(value.tolist(), labels[reported].tolist(), strict=True):
-                confidence = {"value": y, "randomizedTriggerRate": RATE}
-                handle.write(json.dumps({"entryType": "navigation", "duration": z, "confidence": confidence}) + "\n")
-        took["read_navigation_timings, JSON lines"], read = seconds(lambda: lb.read_navigation_timings(path))
-    assert read.n_records == n
     first = took["by_private_group"]
     print(f"{n:,} records, {BINS} bins, {DRAWS:,} draws; method {found.attrs['method']}, {found.attrs['sampling']}")
     for name, cpu in took.items():

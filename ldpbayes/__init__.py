@@ -33,7 +33,6 @@ from ldpbayes.simulate import population, simulate_collection
 from ldpbayes.sources import (
     read_collection,
     read_frame,
-    read_navigation_timings,
     read_reports,
     read_summaries,
     scan,
@@ -178,7 +177,6 @@ __all__ = [
     "protocols",
     "read_collection",
     "read_frame",
-    "read_navigation_timings",
     "read_reports",
     "read_summaries",
     "regress",

@@ -5,7 +5,6 @@ A C library that hangs, crashes or takes all memory ends this process, and its l
 
 import csv
 import faulthandler
-import json
 import pathlib
 import random
 import re
@@ -26,7 +25,7 @@ from ldpbayes import result
 from ldpbayes.errors import LDPBayesError
 from ldpbayes.protocols import GRR, Channel, HadamardResponse, LocalHashing, SubsetSelection, UnaryEncoding, designs
 from ldpbayes.result import saving
-from ldpbayes.sources import read_navigation_timings, read_reports, read_summaries, write_reports
+from ldpbayes.sources import read_reports, read_summaries, write_reports
 from ldpbayes.sources.parameters import protocol_text
 from ldpbayes.sources.scanning import scan
 
@@ -186,15 +185,6 @@ class Fuzz:
         tree = lb.fit(lb.Collection(["no", "yes"], lb.Tally(GRR(2, 1.0), [0, 1], [6, 4])), draws=50, random_seed=1)
         result.save(tree, self.folder / "good.nc")
         self.saved = (self.folder / "good.nc").read_bytes()
-        entry = {"name": "page", "entryType": "navigation", "duration": 812.0, "loadEventEnd": 700.5, "country": "NL"}
-        entry["confidence"] = {"value": "high", "randomizedTriggerRate": 0.25}
-        lines = [
-            entry | {"duration": 100.0 + k, "confidence": entry["confidence"] | {"value": v}}
-            for k, v in enumerate(["low", "high"] * 4)
-        ]
-        self.lines = "".join(json.dumps(line) + "\n" for line in lines)
-        (self.folder / "good.jsonl").write_text(self.lines)
-        assert len(read_navigation_timings(self.folder / "good.jsonl", progressbar=False)["duration"]) == 8
 
     def _columns(self):
         """Yield columns of every type that may hold reports of three categories, or none."""
@@ -270,11 +260,6 @@ class Fuzz:
             tree = result.load(path)
         values = tree["posterior"]["distribution"].values
         assert (values >= 0).all() and np.allclose(values.sum(axis=-1), 1)
-
-    def read_json_lines(self, random):
-        path = self.write("t.jsonl", mutate_text(self.lines, random))
-        found = read_navigation_timings(path, progressbar=False)
-        assert len(found["duration"]) <= 40
 
     def read_population(self, random):
         path = self.write("people.csv", mutate_text("value,count\nyoung,100\nold,250\n", random))

@@ -224,7 +224,6 @@ MATERIAL = {
     "toml": lambda m: lb.write_collection(m.survey, m.folder / "good.toml") or m.folder / "good.toml",
     "people": lambda m: _file(m, "people.csv", "value,count\nold,30\nyoung,20\n"),
     "saved": lambda m: lb.save(m.tree_of_survey, m.folder / "good.nc") or m.folder / "good.nc",
-    "timings": lambda m: _file(m, "timings.jsonl", 2 * '{"duration": 9, "country": "NL", "confidence": {"value": "low"}}\n'),
     "rng": lambda m: np.random.default_rng(1),
 }
 
@@ -518,9 +517,6 @@ CALLS = {
         protocol=m.grr,
         **COUNTED,
     ),
-    "read_navigation_timings": lambda m: dict(
-        source=m.timings, value="duration", columns="country", rate=0.4, keep_unfinished=False, progressbar=False
-    ),
     "read_summaries": lambda m: dict(path=m.folded),
     "scan": lambda m: dict(
         source=m.frame[["report", "g"]],
@@ -790,7 +786,7 @@ def _tiny_study():
 
 #: Classes that the package fills in: what users do with their objects are the methods.
 RESULTS = {
-    "Check", "CellsFitness", "Criteria", "Description", "Fitness", "Groups", "Kind", "NavigationTimings",
+    "Check", "CellsFitness", "Criteria", "Description", "Fitness", "Groups", "Kind",
     "Parameter", "Plan", "Population", "PrivateGroups", "Study", "Poisoning",
 }  # fmt: skip
 

@@ -19,6 +19,7 @@ from ldpbayes.plots.outcomes import quantity_name
 RATE = 0.4994798
 SHORT = ("--draws", 400, "--seed", 1)
 FAST = (*SHORT, "--method", "recipe")
+BY_RATE = ("--report", "confidence", "--rate", "rate")
 
 
 def table(n=1500, seed=1):
@@ -34,17 +35,10 @@ def table(n=1500, seed=1):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The same records as CSV, Parquet and navigation timings."""
+    """The same records as CSV and Parquet."""
     where, records = tmp_path_factory.mktemp("groups"), table()
     pyarrow.csv.write_csv(records, where / "t.csv")
     pyarrow.parquet.write_table(records, where / "t.parquet")
-    with open(where / "t.jsonl", "w") as handle:
-        for row in records.to_pylist():
-            confidence = {"value": row["confidence"], "randomizedTriggerRate": row["rate"]}
-            entry = {"duration": row["duration"], "confidence": confidence, "country": row["country"]}
-            handle.write(json.dumps(entry) + "\n")
-        coin = {"duration": 9, "confidence": {"value": "low", "randomizedTriggerRate": 1}}
-        handle.write(f'{{"duration": 3, "confidence": {{}}}}\n{json.dumps(coin)}\n')
     return where
 
 
@@ -60,22 +54,14 @@ def outcomes():
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------
-def test_timings_tables_and_frames_give_the_same_answers(capsys, folder):
-    by_rate = ("--report", "confidence", "--rate", "rate", "--categories", "high,low")
-    runs = {
-        "jsonl": run(capsys, "groups", folder / "t.jsonl", *FAST, "--json"),
-        "csv": run(capsys, "groups", folder / "t.csv", *by_rate, *FAST, "--json"),
-        "parquet": run(capsys, "groups", folder / "t.parquet", *by_rate, *FAST, "--json"),
-    }
+def test_tables_of_both_formats_give_the_same_answers(capsys, folder):
     facts = {}
-    for name, (status, out, err) in runs.items():
+    for name in ("t.csv", "t.parquet"):
+        status, out, err = run(capsys, "groups", folder / name, *BY_RATE, "--categories", "high,low", *FAST, "--json")
         assert status == 0 and err == "", (name, err)
         facts[name] = json.loads(out)
-    assert facts["csv"]["answers"] == facts["parquet"]["answers"] == facts["jsonl"]["answers"]
-    assert facts["jsonl"]["unit"] == "ms" and facts["csv"]["unit"] == ""
-    assert facts["jsonl"]["n_records"] == 1500 and facts["jsonl"]["groups"] == ["high", "low"]
-    said = " ".join(facts["jsonl"]["read"])
-    assert "1 entry has an empty confidence" in said and "a coin toss (rate 1) and was left out" in said
+    assert facts["t.csv"]["answers"] == facts["t.parquet"]["answers"]
+    assert facts["t.csv"]["n_records"] == 1500 and facts["t.csv"]["groups"] == ["high", "low"]
 
 
 def test_what_is_printed_and_written(capsys, folder, tmp_path):
@@ -110,13 +96,11 @@ CASES = {
     "no such column": (["t.csv", "--value", "time", "--report", "confidence", "--rate", "rate"], "has no column 'time'"),
     "no such rate": (["t.parquet", "--report", "confidence", "--rate", "r"], "has no column 'r'"),
     "no such file": (["nothing.csv", "--report", "confidence", "--rate", "rate"], "cannot be read"),
-    "levels": (["t.jsonl", "--quantiles", ".5,high"], "quantiles must be levels"),
-    "level above one": (["t.jsonl", "--quantiles", "50"], "quantiles must be"),
-    "target": (["t.jsonl", "--target", "both"], "target must be"),
-    "design of timings": (["t.jsonl", "--rate", "rate"], "rate must be left out with navigation timings"),
-    "value of timings": (["t.jsonl", "--value", "loadEventEnd"], "holds no entry with this time"),
-    "output": (["t.jsonl", "--output", "long.txt"], "output must end in .csv or .parquet"),
-    "page": (["t.jsonl", "--page", "page.doc"], "page must end in"),
+    "levels": (["t.csv", *BY_RATE, "--quantiles", ".5,high"], "quantiles must be levels"),
+    "level above one": (["t.csv", *BY_RATE, "--quantiles", "50"], "quantiles must be"),
+    "target": (["t.csv", *BY_RATE, "--target", "both"], "target must be"),
+    "output": (["t.csv", *BY_RATE, "--output", "long.txt"], "output must end in .csv or .parquet"),
+    "page": (["t.csv", *BY_RATE, "--page", "page.doc"], "page must end in"),
     "two epsilons": (
         ["t.csv", "--protocol", "grr", "-p", "epsilon=1", "--epsilon-value", "2"],
         "epsilon must be stated once",
@@ -166,18 +150,9 @@ def test_bad_input_is_one_sentence_and_status_two(capsys, bad, monkeypatch, argu
     assert words in " ".join(err.split()) and "Traceback" not in err
 
 
-def test_a_bad_line_of_timings_names_its_line(capsys, tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text('{"duration": 3, "confidence": {"value": "low", "randomizedTriggerRate": 1.2}}\n')
-    status, _, err = run(capsys, "groups", path)
-    assert (
-        status == 2 and "line 1, field" in " ".join(err.split()) and "must be from 0 to 1, got 1.2" in " ".join(err.split())
-    )
-
-
 # ---- the page and its figures ----------------------------------------------------------------------------------------
 def test_the_page_of_several_combinations(found):
-    page = of_groups(found, unit="ms", read=["All was read."], design="Randomised response.")
+    page = of_groups(found, unit="ms", design="Randomised response.")
     shares, values, apart = page.tables
     assert [column.key for column in values.columns][:3] == ["country", "group", "quantity"]
     assert len(shares.rows) == 4 and len(values.rows) == 16 and len(apart.rows) == 8 and values.keys == 1
@@ -185,7 +160,7 @@ def test_the_page_of_several_combinations(found):
     assert (one["country"], one["group"], one["quantity"]) == ("NO", "high", "median")
     assert one["value_mean"] == pytest.approx(float(found.quantile(0.5)["mean"].sel(cell="NO", group="high").item()))
     assert one["value_interval"][0] < one["value_mean"] < one["value_interval"][1] and one["value_recipe"] > 0
-    assert "All was read." in [note.text for note in page.notes] and page.about["Design"] == "Randomised response."
+    assert page.about["Design"] == "Randomised response."
     assert [figure.name for figure in page.figures] == ["functions", "quantiles", "differences"]
     few = of_groups(found, top=8).tables[1]
     assert len(few.rows) == 8 and "1 of 2 combinations" in few.note and len(few.complete().rows) == 16

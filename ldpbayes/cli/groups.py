@@ -3,7 +3,6 @@
 import csv
 import io
 import pathlib
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -12,14 +11,11 @@ from ldpbayes import files
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 
-#: Suffixes of navigation timings.
-TIMINGS = (".jsonl", ".ndjson", ".json", ".gz")
-
 
 def command(
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="Table with a row per record (.csv, .parquet), or navigation timings (.jsonl)."),
+        typer.Argument(metavar="FILE", help="Table with a row per record (.csv, .parquet)."),
     ],
     value: Annotated[str, typer.Option(help="The column of the open value: a number, or an open category.")] = "duration",
     report: Annotated[
@@ -38,12 +34,6 @@ def command(
     parameter: options.Parameters = None,
     epsilon_value: Annotated[float | None, typer.Option(help="The same as -p epsilon=…: one ε for all reports.")] = None,
     categories: Annotated[str | None, typer.Option(help="Labels of the private groups in order, such as high,low.")] = None,
-    timings: Annotated[
-        bool,
-        typer.Option(
-            "--timings", help="FILE holds browsers' navigation timings (assumed of .jsonl): confidence with its rate."
-        ),
-    ] = False,
     by: Annotated[
         list[str] | None, typer.Option(help="Columns of open covariates, such as country; may be repeated.")
     ] = None,
@@ -56,9 +46,7 @@ def command(
     bins: Annotated[
         int | None, typer.Option(help="Number of bins; by default 100 to 200, by the number of records.")
     ] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="Unit of the value in tables and figures; ms for navigation timings.")
-    ] = None,
+    unit: Annotated[str, typer.Option(help="Unit of the value in tables and figures, such as ms.")] = "",
     ci: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
     draws: Annotated[int, typer.Option(help="Draws.", min=1)] = 2000,
     seed: options.Seed = None,
@@ -75,13 +63,9 @@ def command(
     monotone. The reweighting recipe's numbers stand beside the estimates.
 
     Say how the reports were made: --rate names a column of randomization rates, --epsilon a column of ε, --protocol one
-    protocol for all. A .jsonl file of browsers' navigation timings needs none of them.
+    protocol for all.
 
     Examples:
-
-      ldpbayes groups example:timings.jsonl --seed 1 --page timings.html
-
-      ldpbayes groups example:timings.jsonl --value loadEventEnd --by country --quantiles .5,.9 --output long.csv
 
       ldpbayes groups example:survey.csv --value income --report smokes --protocol warner -p p=0.7 --categories no,yes
       --weights w --target distribution
@@ -92,7 +76,6 @@ def command(
 
     file = options.located(file)
     suffix = pathlib.PurePath(file).suffix.lower()
-    timings = timings or suffix in TIMINGS
     levels = _levels(quantiles)
     columns = _columns(by)
     if output is not None and output.suffix.lower() not in (".csv", ".parquet", ".pq"):
@@ -106,20 +89,8 @@ def command(
         "parameter": parameter,
     }
     stated |= {"epsilon-value": epsilon_value, "report": report}
-    settings, sentences, design = {}, [], ""
-    shows_progress = sys.stderr.isatty() and not as_json
-    if timings:
-        for name, given in stated.items():
-            if given is not None:
-                raise ArgumentError(f"{name} must be left out with navigation timings, whose records state it.")
-        frame, sentences, settings, design = _timings(
-            file, value, [*columns, *([weights] if weights else [])], shows_progress
-        )
-        unit = "ms" if unit is None else unit
-    else:
-        settings = _design(stated, weights)
-        frame = _table(file, suffix, value, [*(report or ()), rate, epsilon, weights, *columns], report or ())
-        design = _words(stated)
+    settings = _design(stated, weights)
+    frame = _table(file, suffix, value, [*(report or ()), rate, epsilon, weights, *columns], report or ())
     chosen = options.chosen_seed(seed)
     found = by_private_group(
         frame,
@@ -138,7 +109,7 @@ def command(
     from ldpbayes.pages.groups import long_rows, of_groups
 
     again = options.command_line(seed, chosen)
-    content = of_groups(found, unit=unit or "", read=sentences, design=design, top=top, command=again)
+    content = of_groups(found, unit=unit, design=_words(stated), top=top, command=again)
     if output:
         _write(long_rows(found), output)
     printing.show(content, as_json, output=output, plot=plot, page=page)
@@ -155,20 +126,6 @@ def _levels(text):
 def _columns(texts):
     """Return the names of repeated options that may each name several columns."""
     return [name.strip() for text in texts or () for name in text.split(",") if name.strip()]
-
-
-def _timings(file, value, columns, shows_progress):
-    """Return (frame, sentences, arguments of by_private_group, design in words) of navigation timings."""
-    from ldpbayes.sources import read_navigation_timings
-    from ldpbayes.sources.navigation_timings import LABELS
-
-    found = read_navigation_timings(file, value, columns=columns, progressbar=shows_progress)
-    design = (
-        "Browsers state the confidence of a page load, high or low. At the randomized trigger rate they toss a fair coin "
-        "instead."
-    )
-    settings = {"report": "confidence", "rate": "rate", "categories": list(LABELS)}
-    return found.frame(), found.sentences(), settings, design
 
 
 def _design(stated, weights):

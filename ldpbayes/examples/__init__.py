@@ -17,8 +17,8 @@ EXAMPLES = {
     "wada": "rr_wada_forum_joint",
     "survey": "survey",
 }
-#: Tables by their own names, simulated: the respondents of the survey, and navigation timings of browsers.
-TABLES = ("survey.csv", "timings.jsonl")
+#: Tables by their own names, simulated: the respondents of the survey.
+TABLES = ("survey.csv",)
 
 
 def load_example(name: str) -> Collection | Cells:

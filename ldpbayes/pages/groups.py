@@ -1,7 +1,6 @@
 """The page of private groups of an open measurement."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,7 +19,6 @@ def of_groups(
     found: PrivateGroups,
     *,
     unit: str = "",
-    read: Sequence[str] = (),
     design: str = "",
     top: int = TOP,
     command: str = "",
@@ -32,8 +30,6 @@ def of_groups(
     found : PrivateGroups
     unit : str
         Of the open value, such as "ms".
-    read : sequence of str
-        What a reader says of the records, such as how many were left out.
     design : str
         How the reports were made, in words.
     top : int
@@ -55,9 +51,9 @@ def of_groups(
     return Page(
         title,
         tuple(tables),
-        tuple(_notes(found, read)),
+        tuple(_notes(found)),
         tuple(_figures(found, unit)),
-        _facts(found, unit, read),
+        _facts(found, unit),
         _summary(found, unit),
         {heading: text for heading, text in about.items() if text},
         again(command, seed=found.random_seed),
@@ -250,12 +246,10 @@ def _table(found, title, columns, rows, per_cell, top):
     return table(shown, note, None if not note else lambda: table(every, "", None))
 
 
-def _notes(found, read):
+def _notes(found):
     """Yield the notes, in the order in which they are read."""
     target = "the population that they were drawn from" if found.target == "distribution" else "these very records"
     yield Note(Kind.DATA, f"{found.n_records:,} records; answers are about {target}; seed {found.random_seed}.")
-    for sentence in read:
-        yield Note(Kind.DATA, sentence)
     bins = sorted(set(found.n_bins))
     size = f"{bins[0]:,}" if len(bins) == 1 else f"{bins[0]:,} to {bins[-1]:,}"
     ways = {
@@ -356,7 +350,7 @@ def _capital(text):
     return text[:1].upper() + text[1:]
 
 
-def _facts(found, unit, read):
+def _facts(found, unit):
     """Return every number under stable names: the keys of the JSON output."""
     return {
         "value": found.value,
@@ -373,7 +367,6 @@ def _facts(found, unit, read):
         "n_bins": list(found.n_bins),
         "ci_prob": found.ci_prob,
         "random_seed": found.random_seed,
-        "read": list(read),
         "diagnostics": {
             "sampling": found.sampling,
             "k_hat": found.k_hat,

@@ -10,7 +10,6 @@ from ldpbayes.sources.base import READERS, AbstractSource, Groups, open_table
 from ldpbayes.sources.channels import read_reports
 from ldpbayes.sources.collection_file import read_collection, write_collection
 from ldpbayes.sources.frame import read_frame
-from ldpbayes.sources.navigation_timings import NavigationTimings, read_navigation_timings
 from ldpbayes.sources.scanning import read_summaries, scan
 from ldpbayes.sources.writing import write_reports
 
@@ -23,11 +22,9 @@ __all__ = [
     "READERS",
     "AbstractSource",
     "Groups",
-    "NavigationTimings",
     "open_table",
     "read_collection",
     "read_frame",
-    "read_navigation_timings",
     "read_reports",
     "read_summaries",
     "scan",
