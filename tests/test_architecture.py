@@ -64,14 +64,15 @@ BUILT_ON = {
     },
     "posteriors.mixing": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
     "posteriors.mixture": {"posteriors.expansion", "posteriors.mixing"},
+    "posteriors.nuts": {"posteriors.surrogate"},
     "posteriors.shared": {"posteriors.expansion", "posteriors.mixing", "posteriors.mixture"},
     "posteriors.walk": {"posteriors._walk_kernels", "posteriors.surrogate"},
 }
 HOMES = {
     "numba": {"compiling"},
     "pymc": {
+        "collections.tensor",
         "compiling",
-        "model",
         "outcomes.mixture",
         "posteriors.nuts",
         "priors.compliance",
@@ -83,8 +84,8 @@ HOMES = {
         "priors.smooth",
     },
     "pytensor": {
+        "collections.tensor",
         "compiling",
-        "model",
         "outcomes.mixture",
         "posteriors.nuts",
         "priors.base",

@@ -11,9 +11,11 @@ import pytensor.tensor as pt
 import pytest
 from scipy import special, stats
 
-import ldpbayes.model
 from ldpbayes import GRR, ArgumentError, Channel, Collection, InfeasibleError, Tally
-from ldpbayes.model import build_model, dirichlet, observe
+from ldpbayes.collections import tensor
+from ldpbayes.model import build_model, observe
+from ldpbayes.priors import Dirichlet
+from ldpbayes.priors import dirichlet as sticks
 from ldpbayes.protocols import hashing
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
@@ -188,7 +190,7 @@ def test_grr_with_many_categories_is_counted_without_a_matrix():
 
 
 def test_whole_reports_have_the_log_probability_of_the_rows(grr10, minarets, monkeypatch):
-    monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
+    monkeypatch.setattr(tensor, "lists_reports", lambda tally: False)
     for collection in (grr10, minarets):
         logp = observed_logp(collection)
         for p in points(collection.n_categories):
@@ -202,7 +204,7 @@ def test_rows_that_single_out_a_category_make_no_matrix(grr10, eriksson, minaret
 
 
 def test_channels_of_both_kinds_stand_side_by_side(monkeypatch):
-    monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: tally.protocol.name == "grr")
+    monkeypatch.setattr(tensor, "lists_reports", lambda tally: tally.protocol.name == "grr")
     first, second = simulated(GRR(4, 1.0)), simulated(UnaryEncoding.symmetric(4, 1.5))
     tallies = [replace(first.tallies[0], name="form"), replace(second.tallies[0], name="app")]
     both = Collection(first.categories, tallies)
@@ -240,7 +242,7 @@ def test_predictive_reports_and_log_likelihood_come_from_pymc(grr10):
 
 @pytest.mark.filterwarnings("ignore:Numba will use object mode")
 def test_predictive_support_counts_of_whole_reports(grr10, monkeypatch):
-    monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
+    monkeypatch.setattr(tensor, "lists_reports", lambda tally: False)
     p = np.full(10, 0.1)
     with pm.Model():
         observe("reports", pt.as_tensor(p) + pm.Normal("nothing", 0, 1e-12), grr10)
@@ -258,7 +260,7 @@ def test_predictive_support_counts_of_whole_reports(grr10, monkeypatch):
 def test_dirichlet_draws_have_the_moments_of_the_prior(alpha):
     alpha = np.array(alpha)
     with pm.Model():
-        p = dirichlet("latent", alpha)
+        p = Dirichlet(alpha).pymc("latent")
         draws = pm.draw(p, draws=4000, random_seed=3, mode="FAST_COMPILE")
     mean = alpha / alpha.sum()
     variance = mean * (1 - mean) / (alpha.sum() + 1)
@@ -269,16 +271,16 @@ def test_dirichlet_draws_have_the_moments_of_the_prior(alpha):
 
 def test_latent_densities_are_those_of_scipy():
     y, alpha, beta = np.linspace(-30, 3, 12), np.array(0.02), np.array(0.7)
-    log_gamma = ldpbayes.priors.dirichlet._log_gamma_logp(pt.as_tensor(y), alpha).eval(mode="FAST_COMPILE")
+    log_gamma = sticks._log_gamma_logp(pt.as_tensor(y), alpha).eval(mode="FAST_COMPILE")
     assert log_gamma == pytest.approx(stats.loggamma(0.02).logpdf(y), rel=1e-10)
-    logit_beta = ldpbayes.priors.dirichlet._logit_beta_logp(pt.as_tensor(y), alpha, beta).eval(mode="FAST_COMPILE")
+    logit_beta = sticks._logit_beta_logp(pt.as_tensor(y), alpha, beta).eval(mode="FAST_COMPILE")
     x = special.expit(y)
     assert logit_beta == pytest.approx(stats.beta(0.02, 0.7).logpdf(x) + np.log(x * (1 - x)), rel=1e-9)
 
 
 def test_latent_draws_stay_finite_where_gammas_underflow():
     small, third = (
-        pm.draw(ldpbayes.priors.dirichlet.log_gamma_variable(np.array(alpha), (2000,)), random_seed=0, mode="FAST_COMPILE")
+        pm.draw(sticks.log_gamma_variable(np.array(alpha), (2000,)), random_seed=0, mode="FAST_COMPILE")
         for alpha in (1e-3, 0.3)
     )
     assert np.isfinite(small).all() and small.min() < -745
@@ -305,9 +307,9 @@ def test_wrong_shape_of_p_is_refused(nigeria):
 
 
 def test_rows_too_large_for_a_model_are_refused(grr10, monkeypatch):
-    monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
-    monkeypatch.setattr(ldpbayes.model, "MAX_ENTRIES", 99)
-    with pytest.raises(InfeasibleError, match="10 distinct reports over 10 categories, more than the 99"):
+    monkeypatch.setattr(tensor, "lists_reports", lambda tally: False)
+    monkeypatch.setattr(tensor, "MAX_ENTRIES", 99)
+    with pytest.raises(InfeasibleError, match=r"100 likelihood entries .*, more than the 99"):
         build_model(grr10)
 
 

@@ -7,9 +7,10 @@ import pytensor.tensor as pt
 import pytest
 from scipy import special
 
-import ldpbayes.model
 from ldpbayes import GRR, ArgumentError, Cells, Channel, Collection, InfeasibleError, Tally, observe
+from ldpbayes.collections import tensor
 from ldpbayes.likelihoods import Summary
+from ldpbayes.model import expand
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -70,7 +71,7 @@ def test_counts_of_all_cells_are_one_multinomial(form):
 @pytest.fixture
 def whole(monkeypatch):
     """Make every protocol be observed by its whole reports."""
-    monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
+    monkeypatch.setattr(tensor, "lists_reports", lambda tally: False)
 
 
 @pytest.mark.parametrize("protocols", [[UnaryEncoding.optimised(A, 1.5)] * 3, [GRR(A, 1.0), CHANNEL]], ids=["one", "two"])
@@ -103,11 +104,10 @@ def test_one_summary_is_observed_at_a_vector():
 def test_surrogate_expands_cells_at_their_pooled_mean():
     cells = simulated([UnaryEncoding.optimised(A, 1.0)] * 4, n=4000)
     found, points, _ = pointwise(cells, likelihood="surrogate")
-    pilots, spreads = ldpbayes.model._cell_pilots(cells, "jeffreys", None, None)
-    np.testing.assert_allclose(spreads, (0.3 * pilots) ** 2)
+    pilot, spread = expand(cells, "jeffreys")
+    np.testing.assert_allclose(spread, (0.3 * pilot) ** 2)
     expected = [
-        Summary.of(cell.rows, pilot, spread).log_likelihood(p)
-        for cell, pilot, spread, p in zip(cells.values(), pilots, spreads, points, strict=True)
+        Summary.of(cell.rows, pilot, spread).log_likelihood(p) for cell, p in zip(cells.values(), points, strict=True)
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     given, _, _ = pointwise(cells, likelihood="surrogate", pilot=points)
@@ -116,7 +116,7 @@ def test_surrogate_expands_cells_at_their_pooled_mean():
 
 
 def test_cells_of_every_kind_stand_side_by_side(monkeypatch):
-    monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: tally.protocol.name != "unary")
+    monkeypatch.setattr(tensor, "lists_reports", lambda tally: tally.protocol.name != "unary")
     unary = UnaryEncoding.symmetric(A, 1.0)
     cells = dict(simulated([GRR(A, 1.0), unary, CHANNEL, GRR(A, 2.0), unary]))
     cells["g5"] = Summary.of(cells["g1",].rows, np.full(A, 1 / A))
@@ -158,7 +158,7 @@ def graph_size(cells, **settings):
 @pytest.mark.parametrize("kind", ["counts", "whole reports", "summaries"])
 def test_the_graph_does_not_grow_with_the_cells(kind, monkeypatch):
     if kind == "whole reports":
-        monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
+        monkeypatch.setattr(tensor, "lists_reports", lambda tally: False)
     settings = {"likelihood": "surrogate", "pilot": np.full(A, 1 / A)} if kind == "summaries" else {}
     few, many = (
         graph_size(simulated([GRR(A, 1.0), GRR(A, 2.0)] * half, names=["all"] * 2 * half), **settings) for half in (1, 10)
@@ -172,7 +172,7 @@ def test_log_likelihood_and_predictions_have_one_row_per_cell(kind, monkeypatch)
     import arviz_base
 
     if kind == "whole reports":
-        monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
+        monkeypatch.setattr(tensor, "lists_reports", lambda tally: False)
     cells = simulated([UnaryEncoding.symmetric(A, 1.0)] * 3, n=500)
     p = np.random.default_rng(4).dirichlet(np.ones(A), size=3)
     with pm.Model(coords={"cell": cells.labels, "category": LABELS}):
@@ -225,8 +225,8 @@ def test_wrong_shapes_are_refused(monkeypatch):
     for p, data, settings, words in refused:
         with pm.Model(), pytest.raises(ArgumentError, match=words):
             observe("reports", p, data, **settings)
-    monkeypatch.setattr(ldpbayes.model, "_lists_reports", lambda tally: False)
-    monkeypatch.setattr(ldpbayes.model, "MAX_ENTRIES", 20)
+    monkeypatch.setattr(tensor, "lists_reports", lambda tally: False)
+    monkeypatch.setattr(tensor, "MAX_ENTRIES", 20)
     with pm.Model(), pytest.raises(InfeasibleError, match="more than the 20"):
         observe("reports", matrix, cells)
 

@@ -107,7 +107,7 @@ def test_refusals(unary):
 
 
 def test_the_surrogate_is_never_too_large_for_a_model(unary, monkeypatch):
-    monkeypatch.setattr("ldpbayes.model.MAX_ENTRIES", 10)
+    monkeypatch.setattr("ldpbayes.collections.tensor.MAX_ENTRIES", 10)
     monkeypatch.setattr(nuts, "MAX_ENTRIES", 10)
     assert not NUTS().feasibility(unary, "flat").feasible
     with pytest.raises(InfeasibleError, match='likelihood="surrogate"'):

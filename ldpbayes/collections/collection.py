@@ -254,6 +254,10 @@ class Collection:
             return Nature.PSEUDO
         return Nature.COMPOSITE if self.rows.sampler() is None else Nature.FULL
 
+    def channels(self) -> dict[str, list[tuple[int, Tally]]]:
+        """Return (0, tally) by channel name: those of cells of which this is the only one."""
+        return {tally.name: [(0, tally)] for tally in self.tallies}
+
     @property
     def n_laws(self) -> int:
         """Number of the last categories that are respondents who ignore the device, by ``with_noncompliers``."""

@@ -57,6 +57,10 @@ class Summarized:
         """The summary."""
         return self.summary
 
+    def channels(self) -> dict:
+        """Return nothing: the channels are not known."""
+        return {}
+
     @property
     def answers(self) -> tuple[str, ...]:
         """The categories."""

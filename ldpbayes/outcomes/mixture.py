@@ -11,9 +11,9 @@ from pymc.distributions.shape_utils import change_dist_size
 from pytensor.tensor.random.op import RandomVariable
 
 from ldpbayes import checks
+from ldpbayes.collections.tensor import as_tensor, check_dims, variable_name
 from ldpbayes.compiling import give_pytensor_a_folder, model_data
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
-from ldpbayes.model import as_tensor, check_dims, variable_name
 from ldpbayes.outcomes.records import read_records
 from ldpbayes.protocols.base import AbstractProtocol
 

@@ -11,6 +11,7 @@ from ldpbayes.inference.importance import weigh, within_chains
 from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 from ldpbayes.posteriors.chains import finished
+from ldpbayes.posteriors.surrogate import pilot
 
 #: Dense likelihood rows with more entries than this (rows × categories) are refused; O(a) likelihoods never are.
 MAX_ENTRIES = 2**25
@@ -24,7 +25,7 @@ _compiled: dict = {}
 
 @dataclass(frozen=True)
 class NUTS(AbstractPosterior):
-    """Posterior of P by the No-U-Turn sampler on model.build_model, and of F by one draw given each draw of P.
+    """Posterior of P by the No-U-Turn sampler on the model of build_model, and of F by one draw given each draw of P.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class NUTS(AbstractPosterior):
         Chains sampled at the same time; the draws do not depend on it. By default all of them with nutpie, whose chains are
         threads, and one with PyMC, whose chains are processes.
     likelihood : {"full", "surrogate"}
-        "surrogate" samples on model.observe's O(a) likelihood and then resamples each chain with Pareto-smoothed weights
+        "surrogate" samples on observe's O(a) likelihood and then resamples each chain with Pareto-smoothed weights
         true likelihood / surrogate, in its order, so that R-hat and effective sample sizes count repeated draws. Refused
         where the weights cannot be trusted, as Surrogate does.
 
@@ -97,7 +98,8 @@ class NUTS(AbstractPosterior):
         sampler_seed, next_seed = rng.bit_generator.seed_seq.spawn(2)
         rng.bit_generator.state = np.random.default_rng(next_seed).bit_generator.state  # F is drawn from the second stream
         sample = {"nutpie": self._nutpie, "pymc": self._pymc}[self.sampler]
-        model = _model(problem.collection, problem.prior, self.likelihood)
+        expansion = pilot(problem.rows, problem.alpha) if self.likelihood == "surrogate" else None
+        model = _model(problem, expansion)
         with no_foreign_errors(f"The sampler {self.sampler}"):
             tree = sample(model, int(sampler_seed.generate_state(1)[0]), watch.shown)
         chains, length = finished(tree["posterior"]["distribution"].values)
@@ -147,10 +149,10 @@ class NUTS(AbstractPosterior):
             )
 
 
-def _model(collection, prior, likelihood):
-    from ldpbayes.model import build_model
+def _model(problem, expansion):
+    from ldpbayes.collections import tensor  # loads PyMC
 
-    return build_model(collection, prior, likelihood=likelihood)
+    return tensor.build(problem.collection, problem.prior, expansion)
 
 
 def _mend(model, rows, draws, rng):

@@ -283,6 +283,12 @@ def expand(rows, alpha, max_expansions=12, *, watch=None, start=None):
     return engine, rounds
 
 
+def pilot(rows, alpha):
+    """Return (mean, variances) of the surrogate posterior, at which others expand the likelihood, two (a,) arrays."""
+    engine, _ = expand(rows, alpha)
+    return engine.saddle_moments()[0], engine.factor_variance
+
+
 def expanded(rows, alpha, pilot):
     """Return the ExpandedFactors with the log-likelihood's gradient, curvature and skewness at a pilot.
 

@@ -78,7 +78,7 @@ def groups(protocol, cells=6, n=400, sd=0.5):
 
 def of_cells(cells, prior):
     """Return the draws of cells under a prior over all of them, and NUTS's."""
-    from ldpbayes.model import sample_cells
+    from nutscells import sample_cells
 
     prior = prior.on(cells)
     one = lb.fit(cells, prior, draws=2500, random_seed=1, estimates=False)
@@ -93,8 +93,7 @@ def of_cells(cells, prior):
 def of_regression(formula, protocol, n):
     """Return the draws of regress, and those of PyMC over cells of people with the same covariates."""
     import pandas as pd
-
-    from ldpbayes.model import sample_cells
+    from nutscells import sample_cells
 
     rng = np.random.default_rng(11)
     a = protocol.n_categories

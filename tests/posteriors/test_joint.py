@@ -273,7 +273,7 @@ def test_one_group_and_small_groups_have_results(prior):
 @pytest.mark.parametrize("structure", ["groups", "days", "neighbours"])
 def test_draws_are_those_of_pymc_on_the_reports(structure):
     """The full likelihood in PyMC, with the prior's variables there; of groups also the model as textbooks write it."""
-    from ldpbayes.model import sample_cells
+    from nutscells import sample_cells
 
     cells, _ = unary_groups([400] * 6)
     ring = np.roll(np.eye(6), 1, axis=0) + np.roll(np.eye(6), -1, axis=0)

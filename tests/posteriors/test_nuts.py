@@ -137,7 +137,7 @@ def test_settings_say_how_to_run_it_again(nuts_nigeria):
 @pytest.mark.parametrize("listed", [True, False], ids=["counts", "whole reports"])
 def test_three_categories_agree_with_a_grid_whichever_way_they_are_observed(minarets, listed, monkeypatch):
     if not listed:
-        monkeypatch.setattr("ldpbayes.model._lists_reports", lambda tally: False)
+        monkeypatch.setattr("ldpbayes.collections.tensor.lists_reports", lambda tally: False)
     tree = NUTS().posterior(minarets, "flat", random_seed=5)
     step = (np.arange(400) + 0.5) / 400
     first, second = np.meshgrid(step, step)

@@ -1,0 +1,357 @@
+"""The reports of a collection or of cells as observed variables of a PyMC model; models and NUTS both stand on this."""
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
+
+from ldpbayes import checks
+from ldpbayes.collections.cells import Cells
+from ldpbayes.collections.collection import Collection
+from ldpbayes.compiling import give_pytensor_a_folder, model_data
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.likelihoods import Summary
+from ldpbayes.protocols.base import distinct
+
+#: Protocols with at most this many possible reports are observed as one multinomial over all of them (GRR: any number).
+MAX_OUTPUTS = 1024
+#: Dense likelihood rows with more entries than this do not go into a PyMC model.
+MAX_ENTRIES = 2**25
+
+give_pytensor_a_folder()
+
+
+def build(data: Collection | Cells, prior: Any, expansion: tuple | None = None) -> pm.Model:
+    """Return the PyMC model P ~ prior, reports ~ data, with P as ``distribution`` and the reports as ``reports``.
+
+    Parameters
+    ----------
+    data : Collection or Cells
+    prior : AbstractPrior
+        Over P of one collection, or of all cells.
+    expansion : tuple, optional
+        As for observe.
+
+    Returns
+    -------
+    pymc.Model
+    """
+    dims = ("cell", "category")[-len(prior.shape) :]
+    labels = dict(
+        zip(("category", "cell"), (list(data.categories), *([data.labels] if len(dims) > 1 else [])), strict=False)
+    )
+    with pm.Model(coords=labels) as model:
+        distribution = pm.Deterministic("distribution", prior.pymc("latent"), dims=dims)
+        observe("reports", distribution, data, dims if len(dims) > 1 else None, expansion)
+    return model
+
+
+def observe(name: str, p: Any, data: Any, dims: tuple | None = None, expansion: tuple | None = None) -> tuple:
+    """Add the likelihood of the reports to the model on the context stack, one variable per channel and form of likelihood.
+
+    Parameters
+    ----------
+    name : str
+        Of the variable; with several of them the first part of their names.
+    p : (a,) or (cells, a) tensor
+    data : Collection, Summarized or Cells
+    dims : tuple of str, optional
+        Names of p's dimensions.
+    expansion : tuple, optional
+        (pilot, spread): the likelihood of reports is expanded there, as Summary does it.
+
+    Returns
+    -------
+    tuple of TensorVariable
+
+    Raises
+    ------
+    ArgumentError
+        Where p, its dims, the pilot or the spread do not fit the data.
+    InfeasibleError
+        On sampling weights, and where the likelihood rows have more than MAX_ENTRIES entries.
+    """
+    many = isinstance(data, Cells)
+    _check_shape(p, data, many)
+    lead, last = _named_dims(name, data, dims) if many else ((), dims and dims[-1])
+    cells = list(data.collections())
+    if any(cell.nature.weighted for cell in cells):
+        raise InfeasibleError("NUTS and observe take no sampling weights, strata or clusters; other methods of fit do.")
+    parts = list(_parts(name, cells, None if expansion is None else _pilots(expansion, len(cells), data.n_categories, many)))
+    variables = []
+    for label, add, positions, content in parts:
+        label, chosen, own = name if len(parts) == 1 else label, p, lead
+        if len(positions) < len(cells) and many:
+            chosen, own = p[model_data(f"{label}_cells", np.array(positions))], (f"{label}_cell",)
+            add_coord(*own, [data.labels[c] for c in positions])
+        variables.append(add(label, chosen, content, data.categories, (own, last)))
+    return tuple(variables)
+
+
+def _parts(name, cells, pilots):
+    """Yield (label, adder, positions of the cells, content): the variables that hold the reports of all cells."""
+    kept = [(c, cell.likelihood) for c, cell in enumerate(cells) if not cell.tallies]
+    if kept:
+        yield f"{name}_summary", _add_summaries, [c for c, _ in kept], [(summary, None) for _, summary in kept]
+    channels: dict[str, dict] = {}
+    for c, cell in enumerate(cells):
+        for tally in cell.tallies:
+            kind = _kind(tally) if pilots is None else "expanded"
+            channels.setdefault(tally.name, {}).setdefault(kind, []).append((c, tally))
+    for channel, kinds in channels.items():
+        for i, (kind, same) in enumerate(kinds.items(), 1):
+            label = f"{name}_{channel}" if len(kinds) == 1 else f"{name}_{channel}_{i}"
+            content = [tally for _, tally in same]
+            add = _add_whole_reports if kind is None else _add_counts
+            if pilots is not None:
+                add = _add_summaries
+                content = [(Summary.of(tally.rows, pilots[0][c], pilots[1][c]), tally.protocol) for c, tally in same]
+            yield label, add, [c for c, _ in same], content
+
+
+def _kind(tally):
+    """Return what tallies of one variable share: the number of possible reports and the form of Q p; None: whole reports."""
+    return (tally.protocol.n_outputs, tally.rows.separable() is not None) if lists_reports(tally) else None
+
+
+def lists_reports(tally: Any) -> bool:
+    """Return whether every possible report is counted: few of them, or each singles out one category."""
+    outputs = tally.protocol.n_outputs
+    return outputs is not None and (outputs <= MAX_OUTPUTS or tally.rows.separable() is not None)
+
+
+def _add_counts(name, p, tallies, categories, dims):
+    """Add Multinomial(n_c, Q_c p_c) over every report that the protocols can send."""
+    listed = {}
+    for tally in tallies:
+        if tally.protocol not in listed:
+            every = tally.protocol.all_reports()
+            listed[tally.protocol] = every, tally.protocol.rows(every, np.ones(len(every)))
+    counts = np.stack([_counted(listed[tally.protocol][0], tally) for tally in tallies])
+    possible = np.stack([rows.matvec(np.ones(len(categories))) > 0 for _, rows in listed.values()])
+    # A report that no value can send has probability 0 and, unseen, nothing to say; its gradient would be 0/0.
+    kept = possible.any(axis=0) | (counts > 0).any(axis=0)
+    report = f"{name}_report"
+    first, (every, _) = next(iter(listed.items()))
+    labels = [", ".join(parts) for parts in zip(*first.format_reports(every[kept], categories), strict=True)]
+    add_coord(report, labels if len(listed) == 1 else [str(i) for i in range(int(kept.sum()))])
+    rows = [protocol.rows(every[kept], np.ones(int(kept.sum()))) for protocol, (every, _) in listed.items()]
+    if len(rows) == 1:
+        probabilities = _shared_probabilities(name, p, rows[0])
+    else:
+        order = list(listed)
+        which = np.array([order.index(tally.protocol) for tally in tallies])
+        probabilities = _stacked_probabilities(name, p, rows, which)
+    lead = dims[0]
+    counts = (counts if lead else counts[0])[..., kept]
+    observed = model_data(f"{name}_counts", counts.astype(np.uint64), dims=(*lead, report))
+    users = observed.sum(axis=-1).astype("int64")
+    return pm.Multinomial(name, n=users, p=probabilities, observed=observed, dims=(*lead, report))
+
+
+def _counted(every, tally):
+    """Return the counts of a tally over all possible reports, in the order of ``every``."""
+    reports, counts = distinct(np.concatenate([every, tally.reports]), np.r_[np.zeros(len(every), np.int64), tally.counts])
+    if len(reports) != len(every) or not np.array_equal(reports, every):
+        order, _ = distinct(every, np.arange(len(every)) + 1)
+        place = {np.asarray(report).tobytes(): i for i, report in enumerate(order)}
+        return np.array([counts[place[np.asarray(report).tobytes()]] for report in every])
+    return counts
+
+
+def _shared_probabilities(name, p, rows):
+    """Return p Qᵀ of one protocol: base + slope · p[index] where each row looks at one category, a product elsewhere."""
+    scale = np.exp(rows.log_constants)
+    form = rows.separable()
+    if form is None:
+        return pt.dot(p, model_data(f"{name}_channel", (scale[:, None] * rows.dense()).T.copy()))
+    base, slope = model_data(f"{name}_base", scale * form.base), model_data(f"{name}_slope", scale * form.slope)
+    if np.array_equal(form.index, np.arange(rows.n_categories)):  # in order, as GRR's: evaluates faster
+        return base + slope * p
+    return base + slope * p[..., model_data(f"{name}_index", form.index)]
+
+
+def _stacked_probabilities(name, p, rows, which):
+    """Return Q_c p_c for every cell, with a protocol for each."""
+    scales = [np.exp(part.log_constants) for part in rows]
+    forms = [part.separable() for part in rows]
+    which = model_data(f"{name}_protocol", which)
+    if None in forms:
+        channel = np.stack([scale[:, None] * part.dense() for scale, part in zip(scales, rows, strict=True)])
+        return (model_data(f"{name}_channel", channel)[which] * p[:, None, :]).sum(axis=-1)
+    base, slope, index = (
+        np.stack([scale * form.base for scale, form in zip(scales, forms, strict=True)]),
+        np.stack([scale * form.slope for scale, form in zip(scales, forms, strict=True)]),
+        np.stack([form.index for form in forms]),
+    )
+    base, slope = model_data(f"{name}_base", base)[which], model_data(f"{name}_slope", slope)[which]
+    return base + slope * pt.take_along_axis(p, model_data(f"{name}_index", index)[which], axis=-1)
+
+
+def _add_whole_reports(name, p, tallies, categories, dims):
+    """Add the likelihood of whole reports of all cells: their rows in one array, each with the number of its cell."""
+    rows = [tally.rows for tally in tallies]
+    entries = sum(part.n_rows for part in rows) * len(categories)
+    if entries > MAX_ENTRIES:
+        raise InfeasibleError(
+            f"{name} has {entries} likelihood entries (distinct reports × categories), more than the {MAX_ENTRIES} that a "
+            'PyMC model takes; use likelihood="surrogate" or another method.'
+        )
+    shared = {"rows": np.concatenate([part.dense() for part in rows]), "weights": np.concatenate([r.counts for r in rows])}
+    if dims[0]:
+        shared["place"] = np.repeat(np.arange(len(rows)), [part.n_rows for part in rows])
+    each = {"log_constants": [part.log_constant for part in rows], "users": [part.n_reports for part in rows]}
+    logp, signature = (_cells_logp, "(c,a),(m,a),(m),(m),(c),(c)->(c,a)") if dims[0] else (_logp, "(a),(m,a),(m),(),()->(a)")
+    counts, protocols = [part.support_counts() for part in rows], [tally.protocol for tally in tallies]
+    return _add_support_counts(name, p, shared, each, counts, categories, dims, protocols, bool(dims[0]), logp, signature)
+
+
+def _add_summaries(name, p, summaries, categories, dims):
+    """Add quadratic log-likelihoods, one for each (Summary, its protocol or None)."""
+    held = [summary for summary, _ in summaries]
+    each = {
+        "linear": [summary.linear for summary in held],
+        "curvature": [summary.tangent_curvature for summary in held],
+        "constant": [summary.constant for summary in held],
+        "users": [summary.n_reports for summary in held],
+    }
+    blank = np.full(len(categories), np.nan)
+    counts = [blank if summary.supports is None else summary.supports for summary in held]
+    protocols, signature = [protocol for _, protocol in summaries], "(a),(a),(a),(),()->(a)"
+    return _add_support_counts(name, p, {}, each, counts, categories, dims, protocols, False, _quadratic_logp, signature)
+
+
+def _add_support_counts(name, p, shared, each, counts, categories, dims, protocols, matrix, logp, signature):
+    """Add a likelihood whose value, the support counts, is what people look at; ``each`` has one entry per cell."""
+    lead, last = dims
+    support = f"{name}_support" if last is None else last
+    add_coord(support, list(categories))
+    parameters = shared | {key: _of_cells(value, lead) for key, value in each.items()}
+    return pm.CustomDist(
+        name,
+        p,
+        *(model_data(f"{name}_{key}", value) for key, value in parameters.items()),
+        logp=logp,
+        random=_fresh(protocols, matrix),
+        signature=signature,
+        dtype="float64",
+        observed=model_data(f"{name}_counts", np.nan_to_num(_of_cells(counts, lead))),
+        dims=(*lead, support),
+        class_name="PrivatisedReports",
+    )
+
+
+def _of_cells(values, lead):
+    """Return values as a float array with one entry per cell, or the only one where p is a vector."""
+    return np.asarray(values if lead else values[0], dtype=float)
+
+
+def _cells_logp(value, p, rows, weights, place, log_constants, users):
+    """Return the log-likelihood of each cell's whole reports."""
+    terms = weights * pt.log((rows * p[place]).sum(axis=-1))
+    return pt.inc_subtensor(log_constants[place], terms)
+
+
+def _logp(value, p, rows, weights, log_constant, users):
+    return log_constant + pt.dot(weights, pt.log(pt.dot(rows, p)))
+
+
+def _quadratic_logp(value, p, linear, curvature, constant, users):
+    return constant + (linear * p - 0.5 * curvature * p**2).sum(axis=-1)
+
+
+def _fresh(protocols, matrix):
+    """Return the random function of a CustomDist: support counts of as many fresh users as each cell has."""
+
+    def random(p, *parameters, rng=None, size=None):
+        if any(protocol is None for protocol in protocols):
+            raise InfeasibleError("Reports cannot be predicted from a summary, which does not know its protocol.")
+        size = () if size is None else tuple(size)
+        batch = np.broadcast_shapes(size + (p.shape[-2],) * matrix, p.shape[:-1]) if matrix else (size or p.shape[:-1])
+        flat = np.broadcast_to(p, (*batch, p.shape[-1])).reshape(-1, len(protocols), p.shape[-1])
+        users = np.broadcast_to(parameters[-1], batch).reshape(-1, len(protocols))
+        drawn = [
+            [
+                protocol.simulate_support_counts(rng.multinomial(round(float(n)), q / q.sum()), rng)
+                for protocol, q, n in zip(protocols, row, sizes, strict=True)
+            ]
+            for row, sizes in zip(flat, users, strict=True)
+        ]
+        return np.array(drawn, dtype=float).reshape(*batch, p.shape[-1])
+
+    return random
+
+
+def _pilots(expansion, n_cells, n_categories, many):
+    """Return (pilots, spreads) with one entry per cell."""
+    shape = (n_cells, n_categories)
+    pilot, spread = expansion
+    try:
+        spreads = [None] * n_cells if spread is None else np.broadcast_to(np.asarray(spread, dtype=float), shape)
+        return np.broadcast_to(np.asarray(pilot, dtype=float), shape), spreads
+    except ValueError:
+        other = f" or {shape}" if many else ""
+        raise ArgumentError(f"pilot and spread must have shape ({n_categories},){other}.") from None
+
+
+def _check_shape(p, data, many):
+    """Refuse p of another shape than the data ask for."""
+    wanted = (len(data), data.n_categories) if many else (data.n_categories,)
+    if p.type.ndim == len(wanted) and all(n in (None, size) for n, size in zip(p.type.shape, wanted, strict=True)):
+        return
+    rule = f"have one row per cell and one column per category {wanted}"
+    if not many:
+        rule = f"be a vector with one entry per category ({data.n_categories})"
+    raise ArgumentError(f"p must {rule}, got shape {p.type.shape}.")
+
+
+def _named_dims(name, cells, dims):
+    """Return ((dim of the cells,), dim of the categories), with coords in the model; None: one for each variable."""
+    model = pm.modelcontext(None)
+    if dims is not None:
+        check_dims(dims, (len(cells), cells.n_categories))
+        return (dims[0],), dims[1]
+    for dim in ("cell", f"{name}_cell"):
+        if dim not in model.coords:
+            add_coord(dim, cells.labels)
+        if tuple(map(str, model.coords[dim])) == cells.labels:
+            return (dim,), None
+    raise ArgumentError(f"The model already has other coords named 'cell' and '{name}_cell'; give dims=.")
+
+
+def add_coord(name: str, values: Any) -> None:
+    """Add coords to the model that is being built unless it has them, of the same number."""
+    model = pm.modelcontext(None)
+    if name not in model.coords:
+        model.add_coord(name, list(values))
+    check_dims((name,), (len(values),))
+
+
+def check_dims(dims: tuple, sizes: tuple) -> None:
+    """Refuse dims that the model being built does not have, or has with other sizes."""
+    if len(dims) != len(sizes):
+        raise ArgumentError(f"dims must name {len(sizes)} dimensions, got {len(dims)}.")
+    lengths = pm.modelcontext(None).dim_lengths
+    for dim, size in zip(dims, sizes, strict=True):
+        length = lengths.get(dim, pt.constant(-1))
+        if (length.get_value() if isinstance(length, SharedVariable) else length.eval()) != size:
+            raise ArgumentError(f"dims must name coords of the model with {size} entries, got {shown(dim)}.")
+
+
+def variable_name(name: Any, function: str) -> str:
+    """Return the name of a variable of the model that is being built, or refuse where none is, or the name is none."""
+    if not checks.text(name, "name", empty=False).isprintable() or "/" in name:
+        raise ArgumentError(f"name must be printable text without '/', got {shown(name)}.")
+    try:
+        pm.modelcontext(None)
+    except TypeError as err:
+        raise ArgumentError(f"{function} must be called within a model: with pymc.Model(): {function}(…).") from err
+    return name
+
+
+def as_tensor(p: Any) -> Any:
+    """Return probabilities, a variable of PyTensor or numbers, as a tensor."""
+    return pt.as_tensor_variable(p if isinstance(p, Variable) else checks.reals(p, "p", "numbers or a tensor", ndim=None))
