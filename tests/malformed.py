@@ -792,7 +792,7 @@ RESULTS = {
 
 #: Functions by which the package builds results: no user calls them.
 INNER = {
-    "add_confidence", "add_confidence_of_cells", "add_estimates", "add_estimates_of_cells", "build", "expected_tallies",
+    "add_confidence", "add_confidence_of_cells", "add_estimates", "add_estimates_of_cells", "build",
     "extended_draws", "into_chains", "stack",
 }  # fmt: skip
 

@@ -220,6 +220,41 @@ class Cells(Mapping):
         return np.array([cell.n_reports for cell in self.values()], dtype=float).round().astype(np.int64)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of P: (cells, a)."""
+        return len(self), self.n_categories
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of P's dimensions."""
+        return ("cell", "category")
+
+    def coords(self) -> dict:
+        """Return the coordinates of P's dimensions: labels of the categories, labels and key columns of the cells."""
+        return {"category": list(self.categories)} | self.cell_coords()
+
+    def cell_coords(self) -> dict:
+        """Return the coordinates of the dim cell: labels, and the key columns."""
+        columns = {name: (("cell",), values) for name, values in self.key_columns().items() if name != "cell"}
+        return {"cell": np.array(self.labels, dtype=object)} | columns
+
+    def constants(self) -> dict:
+        """Return the sizes and the covariates of the cells as variables of a Dataset."""
+        data: dict = {"n_reports": (("cell",), self.sizes)}
+        for name, values in (self.covariates or {}).items():
+            array = np.asarray(values)
+            plain = array if array.dtype.kind in "iufbM" else np.array([str(value) for value in array], dtype=object)
+            data[name if name not in (*data, "alpha", *self.by) else f"covariate_{name}"] = (("cell",), plain)
+        return data
+
+    def observed(self) -> dict:
+        """Return what every cell observed as variables of a Dataset; names start with ``cell_{position}_``."""
+        found: dict = {}
+        for position, cell in enumerate(self.collections()):
+            found |= cell.observed(f"cell_{position}_")
+        return found
+
+    @property
     def likelihoods(self) -> tuple[AbstractLikelihood, ...]:
         """The likelihood of each cell."""
         return tuple(cell.likelihood for cell in self.values())

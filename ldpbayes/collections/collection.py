@@ -254,9 +254,44 @@ class Collection:
             return Nature.PSEUDO
         return Nature.COMPOSITE if self.rows.sampler() is None else Nature.FULL
 
+    # ---- what cells have too: a collection is the only cell ----------------------------------------------------------
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of P: (a,)."""
+        return (self.n_categories,)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of P's dimensions."""
+        return ("category",)
+
+    @property
+    def likelihoods(self) -> tuple[AbstractLikelihood, ...]:
+        """The likelihood, as cells have one each."""
+        return (self.likelihood,)
+
     def channels(self) -> dict[str, list[tuple[int, Tally]]]:
-        """Return (0, tally) by channel name: those of cells of which this is the only one."""
+        """Return (0, tally) by channel name."""
         return {tally.name: [(0, tally)] for tally in self.tallies}
+
+    def coords(self) -> dict:
+        """Return the coordinates of P's dimensions."""
+        return {"category": list(self.categories)}
+
+    def constants(self) -> dict:
+        """Return the number of users as a variable of a Dataset."""
+        return {"n_reports": ((), self.n_reports)}
+
+    def observed(self, prefix: str = "") -> dict:
+        """Return the reports and counts as variables of a Dataset, their names starting with a prefix."""
+        observed: dict = {}
+        for tally in self.tallies:
+            name = tally.name
+            report = f"{prefix}report_{name}"
+            observed[f"{prefix}counts_{name}"] = ((report,), tally.counts)
+            parts = (f"{prefix}part_{name}_{i}" for i in range(1, tally.reports.ndim))
+            observed[f"{prefix}reports_{name}"] = ((report, *parts), tally.reports)
+        return observed
 
     @property
     def n_laws(self) -> int:

@@ -57,9 +57,21 @@ class Summarized:
         """The summary."""
         return self.summary
 
+    @property
+    def likelihoods(self) -> tuple[Summary, ...]:
+        """The summary, as cells have one each."""
+        return (self.summary,)
+
     def channels(self) -> dict:
         """Return nothing: the channels are not known."""
         return {}
+
+    def observed(self, prefix: str = "") -> dict:
+        """Return the support counts, where they were kept, as a variable of a Dataset."""
+        supports = self.summary.support_counts()
+        return {} if supports is None else {f"{prefix}supports": (("category",), supports)}
+
+    shape, dims, coords, constants = Collection.shape, Collection.dims, Collection.coords, Collection.constants
 
     @property
     def answers(self) -> tuple[str, ...]:

@@ -12,6 +12,9 @@ from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods.expansion import Sums, by_products
 
+#: Reports times draws whose probabilities are computed together.
+BLOCK = 2**21
+
 
 class AbstractLikelihood(abc.ABC):
     """log P(Y | p) of the reports of one cell, as a function of the cell's distribution p.
@@ -60,6 +63,10 @@ class AbstractLikelihood(abc.ABC):
         mean = np.stack([one * gradient for one, gradient in zip(flat, gradients, strict=True)])
         variance = mean - flat**2 * np.stack([self.curvature(one) for one in flat])
         return mean.reshape(np.shape(p)), variance.reshape(np.shape(p))
+
+    def tally_means(self, draws: FloatArray) -> FloatArray:
+        """Return E[T | reports, p] = p∘∇ℓ(p) of draws of p, (S, a); Σ_x E[T_x] = n settles a constant of ∇ℓ."""
+        return self.tally_moments(draws)[0]
 
     @abc.abstractmethod
     def support_counts(self) -> FloatArray | None:
@@ -221,6 +228,12 @@ class Rows(AbstractLikelihood):
     @abc.abstractmethod
     def closed_form(self) -> FloatArray | None:
         """Return the p of largest likelihood, shape (a,), or None where only iterations find it."""
+
+    @final
+    def tally_means(self, draws: FloatArray) -> FloatArray:
+        size = max(1, BLOCK // self.n_rows)
+        parts = (np.ascontiguousarray(draws[start : start + size].T) for start in range(0, len(draws), size))
+        return np.concatenate([(p * self.rmatvec(self.counts[:, None] / self.matvec(p))).T for p in parts])
 
     @final
     def rows(self) -> "Rows":

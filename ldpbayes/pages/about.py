@@ -154,12 +154,7 @@ def fingerprint(collection: Collection | Cells) -> str:
     str
         The same as ``fingerprint_of_arrays`` of what a result keeps of the data.
     """
-    from ldpbayes.result.observed import observed_data, observed_of_cells  # loads xarray, which plan does without
-
-    if isinstance(collection, Cells):
-        held = observed_of_cells(collection).data_vars
-        return fingerprint_of_arrays(collection.categories, {str(name): one.values for name, one in held.items()})
-    found = {name: values for name, (_, values) in observed_data(collection).items()}
+    found = {name: np.asarray(values) for name, (_, values) in collection.observed().items()}
     return fingerprint_of_arrays(collection.categories, found)
 
 

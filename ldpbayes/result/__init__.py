@@ -15,10 +15,9 @@ import xarray as xr
 
 from ldpbayes.errors import ArgumentError
 from ldpbayes.inference.ends import LEVELS
-from ldpbayes.result.attaching import add_log_likelihood, attach, expected_tallies
+from ldpbayes.result.attaching import add_log_likelihood, attach
 from ldpbayes.result.cells import add_confidence_of_cells, add_estimates_of_cells, select, stack
 from ldpbayes.result.compliers import among_compliers, extended_draws
-from ldpbayes.result.observed import observed_data
 from ldpbayes.result.reweighing import repilot, reweigh
 from ldpbayes.result.saving import load, save
 from ldpbayes.result.validation import validate
@@ -33,7 +32,6 @@ __all__ = [
     "among_compliers",
     "attach",
     "build",
-    "expected_tallies",
     "extended_draws",
     "into_chains",
     "load",
@@ -120,7 +118,7 @@ def build(
         data = {name: (EXACT[name], np.asarray(value)) for name, value in exact.items()}
         used = {dim for name in exact for dim in EXACT[name]}
         tree["exact"] = xr.DataTree(xr.Dataset(data, coords={k: v for k, v in coords.items() if k in used}))
-    tree["observed_data"] = xr.DataTree(xr.Dataset(observed_data(collection)))
+    tree["observed_data"] = xr.DataTree(xr.Dataset(collection.observed()))
     tree["constant_data"] = xr.DataTree(_settings_of(prior, categories))
     tree.attrs |= {
         "collection": collection.id,

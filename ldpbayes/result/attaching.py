@@ -10,7 +10,6 @@ from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.result.compliers import extended_draws
-from ldpbayes.result.observed import cell_coords, constant_data, observed_data, observed_of_cells
 from ldpbayes.result.regressions import of_regression
 from ldpbayes.result.validation import need_draws, need_result, validate
 
@@ -85,7 +84,7 @@ def attach(
     """
     from ldpbayes.inference import diagnostics
 
-    attrs = None if attrs is None else checks.mapping(attrs, "attrs", "a mapping from names to facts")
+    attrs = {} if attrs is None else checks.mapping(attrs, "attrs", "a mapping from names to facts")
     known = None if known is None else checks.mapping(known, "known", "a mapping from names to mappings")
     for name, facts in (known or {}).items():
         checks.mapping(facts, f"known of {name}", "a mapping from names to numbers")
@@ -97,35 +96,13 @@ def attach(
         random_seed = int(np.random.SeedSequence().generate_state(1)[0])
     random_seed = checks.integer(random_seed, "random_seed", minimum=0)
     ci_prob = checks.level(ci_prob)
-    many = isinstance(data, Cells)
-    dims = ("chain", "draw", "cell", "category") if many else ("chain", "draw", "category")
-    chains, length = draws.shape[:2]
-    coords = {"chain": np.arange(chains), "draw": np.arange(length), "category": list(data.categories)}
-    coords |= cell_coords(data) if many else {}
-    likelihoods = data.likelihoods if many else (data.likelihood,)
-    cells = draws.reshape(chains * length, len(likelihoods), -1)
-    found, mean, how = _frequencies(likelihoods, cells, np.random.default_rng(random_seed))
-    variables = {"distribution": (dims, draws)}
-    if found is not None:
-        variables["frequency"] = (dims, found.reshape(draws.shape))
-    for item in data.derived:
-        variables[item.name] = (dims[:-1], item.evaluate(draws, data.categories))
-    variables |= {
-        name: (("chain", "draw"), values.values, values.attrs)
-        for name, values in trace["posterior"].data_vars.items()
-        if values.dims == ("chain", "draw") and name not in variables
-    }
-    arrays = [
-        _array(values, coords) for name, values in trace["posterior"].data_vars.items() if _is_array(name, values, var_name)
-    ]
-    coords |= {name: labels for values in arrays for name, labels in values.coords.items() if name in values.dims}
-    variables |= {values.name: (values.dims, values.values, {"of": "model"} | values.attrs) for values in arrays}
+    found, mean, how = _frequencies(data, draws, np.random.default_rng(random_seed))
     tree = xr.DataTree()
-    tree["posterior"] = xr.DataTree(xr.Dataset(variables, coords))
+    tree["posterior"] = xr.DataTree(_posterior(trace, data, var_name, draws, found))
     _copy_statistics(trace, tree)
-    tree["observed_data"] = xr.DataTree(observed_of_cells(data) if many else xr.Dataset(observed_data(data)))
-    sizes = xr.Dataset({"n_reports": ((), data.n_reports)})
-    tree["constant_data"] = xr.DataTree(constant_data(data) if many else sizes)
+    tree["observed_data"] = xr.DataTree(xr.Dataset(data.observed()))
+    own = {dim: labels for dim, labels in data.coords().items() if dim != "category"}
+    tree["constant_data"] = xr.DataTree(xr.Dataset(data.constants(), own))
     tree.attrs |= {
         "collection": data.id,
         "title": data.title,
@@ -141,15 +118,35 @@ def attach(
         "frequency_draws": how,
         "identifiability": data.identifiability(),
         "caveat": data.caveat(),
-    } | (attrs or {})
+    } | attrs
     diagnostics.summarise(tree, ci_prob, known=known)
-    if found is None:
-        _mean_only(tree, mean, many)
+    if found is None:  # the summary has nan for all else
+        summary = tree["summary"].to_dataset()
+        summary["mean"].loc[{"target": "frequency"}] = mean
+        tree["summary"] = xr.DataTree(summary)
     _copy_predictions(trace, tree)
-    if log_likelihood or (log_likelihood is None and (many or not _too_many(likelihoods, len(cells)))):
+    size = draws.shape[0] * draws.shape[1]
+    if log_likelihood or (log_likelihood is None and not (_too_many(data, size) and data.dims == ("category",))):
         add_log_likelihood(tree, data)
     validate(tree)
     return tree
+
+
+def _posterior(trace, data, var_name, draws, frequencies):
+    """Return the group ``posterior``: P, F, derived quantities, and the other variables of the trace."""
+    dims, values = ("chain", "draw", *data.dims), trace["posterior"].data_vars
+    coords = {"chain": np.arange(draws.shape[0]), "draw": np.arange(draws.shape[1])} | data.coords()
+    variables = {"distribution": (dims, draws)} | ({} if frequencies is None else {"frequency": (dims, frequencies)})
+    for item in data.derived:
+        variables[item.name] = (dims[:-1], item.evaluate(draws, data.categories))
+    variables |= {
+        name: (("chain", "draw"), one.values, one.attrs)
+        for name, one in values.items()
+        if one.dims == ("chain", "draw") and name not in variables
+    }
+    arrays = [_array(one, coords) for name, one in values.items() if _is_array(name, one, var_name)]
+    coords |= {name: labels for one in arrays for name, labels in one.coords.items() if name in one.dims}
+    return xr.Dataset(variables | {one.name: (one.dims, one.values, {"of": "model"} | one.attrs) for one in arrays}, coords)
 
 
 def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells | None = None, *, by: str | None = None) -> xr.DataTree:
@@ -189,44 +186,41 @@ def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells | None = None
         return of_regression(tree, by=by)
     need_draws(tree)
     values = tree["posterior"]["distribution"]
-    many = isinstance(data, Cells)
-    if not many and not isinstance(data, Collection):
-        raise ArgumentError(f"data must be the Collection or the Cells of the fit, got {type(data).__name__}.")
-    size = (len(data), data.n_categories) if many else (data.n_categories,)
-    if values.shape[2:] != size and (many or values.shape[2:] != (data.n_categories - data.n_laws,)):
-        raise ArgumentError(f"data must be what the result was fitted to, with shape {values.shape[2:]}, got {size}.")
-    checks.choice(by, "by", (None, "report", "cell") if many else (None, "report"))
+    checks.instance(data, "data", (Collection, Cells), "the Collection or the Cells of the fit")
+    if values.shape[2:] not in (data.shape, (*data.shape[:-1], len(data.answers))):
+        raise ArgumentError(f"data must be what the result was fitted to, with shape {values.shape[2:]}, got {data.shape}.")
+    apart = data.dims[:-1]
+    checks.choice(by, "by", (None, "report", *apart))
     chains, draws = values.shape[:2]
-    flat = (values.values if many else extended_draws(tree, data)).reshape(chains * draws, -1, data.n_categories)
-    likelihoods = data.likelihoods if many else (data.likelihood,)
-    refused = _too_many(likelihoods, len(flat))
-    if refused and (by == "report" or not many):
+    flat = extended_draws(tree, data).reshape(chains * draws, -1, data.n_categories)
+    refused = _too_many(data, len(flat))
+    if refused and (by == "report" or not apart):
         raise InfeasibleError(refused)
-    if many and (by == "cell" or refused):
-        found = np.stack([_log_likelihood(one, flat[:, c]) for c, one in enumerate(likelihoods)], axis=1)
-        dim, coords = "cell", cell_coords(data)
+    if by == "cell" or refused:
+        found = np.stack([_log_likelihood(one, flat[:, c]) for c, one in enumerate(data.likelihoods)], axis=1)
+        dim, coords = "cell", data.cell_coords()
     else:
-        parts = [_by_report(one.rows(), flat[:, c]) for c, one in enumerate(likelihoods)]
+        parts = [_by_report(one.rows(), flat[:, c]) for c, one in enumerate(data.likelihoods)]
         found = np.concatenate(parts, axis=1)
         if not found.shape[1]:
             raise InfeasibleError("No report depends on P, so that none has a log-likelihood to compare.")
         dim, coords = "report", {"report": np.arange(found.shape[1])}
-        if many:
+        for cell in apart:
             each = [part.shape[1] for part in parts]
-            coords["report_cell"] = (("report",), np.repeat(np.array(data.labels, dtype=object), each))
+            coords[f"report_{cell}"] = (("report",), np.repeat(np.array(data.labels, dtype=object), each))
     coords = {"chain": values["chain"].values, "draw": values["draw"].values} | coords
     array = found.reshape(chains, draws, -1)
     tree["log_likelihood"] = xr.DataTree(xr.Dataset({"reports": (("chain", "draw", dim), array)}, coords))
     return tree
 
 
-def _too_many(likelihoods, size):
-    """Return why the log-likelihood of single reports cannot be written out, or an empty string."""
-    if any(one.rows() is not None and (one.rows().counts % 1).any() for one in likelihoods):
+def _too_many(data, size):
+    """Return why the log-likelihood of single reports cannot be written out for so many draws, or an empty string."""
+    if data.nature.weighted:
         return "Single reports have no log-likelihood where they are weighted."
-    if any(one.rows() is None for one in likelihoods):
+    if not data.keeps_reports:
         return "Single reports have no log-likelihood: a summary keeps sums only."
-    entries = size * sum(one.n_reports for one in likelihoods)
+    entries = size * data.n_reports
     if entries <= MAX_POINTWISE:
         return ""
     return (
@@ -243,33 +237,9 @@ def _by_report(rows, draws):
     return single[:, each]
 
 
-def expected_tallies(likelihood, draws: np.ndarray) -> np.ndarray:
-    """Return E[T | reports] from draws of P, shape (a,): the mean of P∘∇ℓ(P).
-
-    A summary knows ∇ℓ up to a constant; Σ_x E[T_x | P] = n settles it.
-
-    Parameters
-    ----------
-    likelihood : AbstractLikelihood
-    draws : (S, a) array
-    """
-    total, rows = np.zeros(draws.shape[1]), likelihood.rows()
-    if rows is not None:
-        step = max(1, 2**21 // rows.n_rows)
-        for start in range(0, len(draws), step):
-            p = np.ascontiguousarray(draws[start : start + step].T)
-            total += (p * rows.rmatvec(rows.counts[:, None] / rows.matvec(p))).sum(axis=1)
-        return total / len(draws)
-    for p in draws:
-        gradient = likelihood.value_and_gradient(p)[1]
-        total += p * (gradient + (likelihood.n_reports - p @ gradient))
-    return total / len(draws)
-
-
 def _draws(trace, data, var_name):
     """Return the draws of P, (chains, draws, [cells,] a), checked against the data."""
-    if not isinstance(data, (Collection, Cells)):
-        raise ArgumentError(f"data must be the Collection or the Cells that the model observed, got {type(data).__name__}.")
+    checks.instance(data, "data", (Collection, Cells), "the Collection or the Cells that the model observed")
     if not isinstance(trace, Mapping):
         raise ArgumentError("trace must have a group 'posterior', as pm.sample returns it.")
     try:
@@ -280,13 +250,12 @@ def _draws(trace, data, var_name):
     if not isinstance(var_name, str) or var_name not in names:
         raise ArgumentError(f"var_name must be a variable of the trace ({listed(names)}), got {shown(var_name)}.")
     values = posterior[var_name]
-    size = (len(data), data.n_categories) if isinstance(data, Cells) else (data.n_categories,)
+    size, known = data.shape, data.coords()
     if values.dims[:2] != ("chain", "draw") or values.shape[2:] != size:
         raise ArgumentError(f"{var_name} must have shape (chains, draws, {', '.join(map(str, size))}), got {values.shape}.")
-    known = (data.labels, data.categories) if len(size) == 2 else (data.categories,)
-    for dim, labels in zip(values.dims[2:], known, strict=True):
-        own = [str(label) for label in values[dim].values] if dim in values.coords else []
-        if own != list(labels) and sorted(own) == sorted(labels):
+    for dim, name in zip(values.dims[2:], data.dims, strict=True):
+        own, labels = [str(label) for label in values[dim].values] if dim in values.coords else [], list(known[name])
+        if own != labels and sorted(own) == sorted(labels):
             raise ArgumentError(f"{var_name} must have the order of the data along {dim!r}, got {listed(own)}.")
     draws = np.array(values.values, dtype=float)
     if not np.isfinite(draws).all() or draws.min() < -1e-9 or np.abs(draws.sum(axis=-1) - 1).max() > 1e-5:
@@ -337,23 +306,15 @@ def _copy_predictions(trace, tree):
         )
 
 
-def _frequencies(likelihoods, draws, rng):
-    """Return (draws of F (S, cells, a) or None, its mean (cells, a), how): by allocation where every cell allows it."""
-    samplers = [one.sampler() for one in likelihoods]
-    allowed = None not in samplers and len(draws) * sum(sampler.seconds for sampler in samplers) <= LIMIT_SECONDS
-    if allowed:
-        found = np.stack([one.allocate_each(draws[:, c], rng) / one.n_reports for c, one in enumerate(samplers)], axis=1)
-        return found, found.mean(axis=0), "allocated"
-    mean = np.stack([expected_tallies(one, draws[:, c]) / one.n_reports for c, one in enumerate(likelihoods)])
-    return None, mean, "mean only"
-
-
-def _mean_only(tree, mean, many):
-    """Write the mean of F into the summary, which has nan for all else."""
-    summary = tree["summary"].to_dataset()
-    place = {"target": "frequency"}
-    summary["mean"].loc[place] = mean if many else mean[0]
-    tree["summary"] = xr.DataTree(summary)
+def _frequencies(data, draws, rng):
+    """Return (draws of F or None, its mean, how): by allocation where every cell allows it."""
+    samplers, n = [one.sampler() for one in data.likelihoods], draws.shape[0] * draws.shape[1]
+    cells = draws.reshape(n, len(samplers), -1)
+    if None not in samplers and n * sum(sampler.seconds for sampler in samplers) <= LIMIT_SECONDS:
+        found = np.stack([one.allocate_each(cells[:, c], rng) / one.n_reports for c, one in enumerate(samplers)], axis=1)
+        return found.reshape(draws.shape), None, "allocated"
+    mean = np.stack([one.tally_means(cells[:, c]).mean(axis=0) / one.n_reports for c, one in enumerate(data.likelihoods)])
+    return None, mean.reshape(draws.shape[2:]), "mean only"
 
 
 def _copy_statistics(trace, tree):

@@ -12,7 +12,6 @@ from ldpbayes.collections import Cells
 from ldpbayes.collections.noncompliance import EXPLANATION
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.result.compliers import LATENT
-from ldpbayes.result.observed import cell_coords, constant_data, observed_of_cells
 from ldpbayes.result.validation import need_result
 
 #: Covariance matrices of all cells with more entries than this are left out.
@@ -81,7 +80,7 @@ def stack(cells: Cells, trees: list[xr.DataTree], settings: dict) -> xr.DataTree
         Groups as for one collection, each with the dim cell; the group ``cells`` says for each cell which method was
         used, why, and what its diagnostics say. Chains and draws are cut to the shortest of all cells.
     """
-    coords = cell_coords(cells)
+    coords = cells.cell_coords()
     chains, draws = (min(tree["posterior"].sizes[name] for tree in trees) for name in ("chain", "draw"))
     tree = xr.DataTree()
     cut = {"chain": slice(chains), "draw": slice(draws)}
@@ -98,7 +97,7 @@ def stack(cells: Cells, trees: list[xr.DataTree], settings: dict) -> xr.DataTree
     if all("estimate" in part.children for part in trees):
         tree["estimate"] = xr.DataTree(_estimates([part["estimate"].to_dataset() for part in trees], coords))
     _join(tree, "confidence", [part["confidence"] if "confidence" in part.children else None for part in trees], coords)
-    tree["observed_data"] = xr.DataTree(observed_of_cells(cells))
+    tree["observed_data"] = xr.DataTree(xr.Dataset(cells.observed()))
     tree["constant_data"] = xr.DataTree(_constants(cells, [part["constant_data"].to_dataset() for part in trees], coords))
     facts = {
         name: (("cell",), np.array([_fact(part, name, blank) for part in trees], dtype=_kind(blank)))
@@ -214,7 +213,7 @@ def add_estimates_of_cells(tree: xr.DataTree, cells: Cells, estimates: list) -> 
             "outcome": (("estimator",), [one.outcome for one in held]),
         }
         parts.append(xr.Dataset(data, {"estimator": [one.name for one in held], "category": list(cells.categories)}))
-    tree["estimate"] = xr.DataTree(_estimates(parts, cell_coords(cells)))
+    tree["estimate"] = xr.DataTree(_estimates(parts, cells.cell_coords()))
 
 
 def add_confidence_of_cells(tree: xr.DataTree, cells: Cells, intervals: list) -> None:
@@ -236,7 +235,7 @@ def add_confidence_of_cells(tree: xr.DataTree, cells: Cells, intervals: list) ->
             for name, part in parts.items()
         }
     methods = sorted({one.method for one in intervals})
-    coords = {"target": ["distribution", "frequency"], "category": list(cells.categories)} | cell_coords(cells)
+    coords = {"target": ["distribution", "frequency"], "category": list(cells.categories)} | cells.cell_coords()
     about = {"method": ", ".join(methods), "ci_prob": intervals[0].ci_prob}
     tree["confidence"] = xr.DataTree(xr.Dataset(data, coords, about))
 
@@ -259,7 +258,7 @@ def _estimates(parts, coords):
 
 def _constants(cells, parts, coords):
     """Return sizes, covariates and the settings of the prior, the same in every cell."""
-    data = constant_data(cells)
+    data = xr.Dataset(cells.constants(), cells.cell_coords())
     for name in parts[0].data_vars:
         if name not in data.data_vars:
             data[f"prior_{name}" if name in data.coords else name] = _stacked([part[name] for part in parts])

@@ -6,9 +6,7 @@ import numpy as np
 import xarray as xr
 from scipy import special
 
-from ldpbayes.collections import Cells
 from ldpbayes.inference.ends import LEVELS, tails
-from ldpbayes.result.observed import cell_coords, constant_data, observed_data, observed_of_cells
 from ldpbayes.result.validation import NO_DRAWS, validate
 
 #: Reports of more cells than this are left out of the result: they would be a variable each.
@@ -45,10 +43,8 @@ def build_moments(
         Without draws the group ``posterior`` has the coordinates alone, and the attr ``draws`` is "none". With draws the
         summary is left to ``diagnostics.summarise``.
     """
-    many = isinstance(data, Cells)
-    dims = ("cell", "category") if many else ("category",)
-    coords = {"category": np.array(data.categories, dtype=object)} | (cell_coords(data) if many else {})
-    sizes = np.array([[cell.n_reports] for cell in data.values()]) if many else data.n_reports
+    dims, coords = data.dims, data.coords()
+    sizes = np.reshape([one.n_reports for one in data.collections()], (*data.shape[:-1], 1))
     exact = dict(exact) | ({} if draws else frequency_intervals(exact, sizes, ci_prob))
     tree = xr.DataTree()
     sampled = {name: (("chain", "draw", *dims), values) for name, values in (draws or {}).items()}
@@ -65,12 +61,8 @@ def build_moments(
     )
     if draws is None:
         tree["summary"] = _summary(exact, dims, coords, prior, ci_prob, attrs)
-    if many:
-        observed = observed_of_cells(data) if draws or len(data) <= MAX_OBSERVED else xr.Dataset()
-        constants = constant_data(data)
-    else:
-        observed = xr.Dataset(observed_data(data))
-        constants = xr.Dataset({"n_reports": ((), data.n_reports)})
+    observed = xr.Dataset(data.observed() if draws or len(data.likelihoods) <= MAX_OBSERVED else {})
+    constants = xr.Dataset(data.constants(), {dim: label for dim, label in coords.items() if dim != "category"})
     for name, value in prior.to_dict().items():
         array = np.asarray(value)
         constants[name] = (
@@ -79,7 +71,7 @@ def build_moments(
         )
     tree["observed_data"], tree["constant_data"] = xr.DataTree(observed), xr.DataTree(constants)
     if facts:
-        tree["cells"] = xr.DataTree(xr.Dataset({k: (("cell",), v) for k, v in facts.items()}, cell_coords(data)))
+        tree["cells"] = xr.DataTree(xr.Dataset({k: (("cell",), v) for k, v in facts.items()}, data.cell_coords()))
     about = (
         {"frequency_draws": "allocated"}
         if draws

@@ -11,6 +11,7 @@ from arviz_stats.base import array_stats
 from scipy import special, stats
 
 from ldpbayes import GRR, NUTS, ArgumentError, Collection, Dirichlet, Exact, InfeasibleError, Learnt, Smooth, Tally
+from ldpbayes.collections import tensor
 from ldpbayes.posteriors import chains, nuts
 from ldpbayes.posteriors.frequency import frequency_moments
 
@@ -217,6 +218,6 @@ def test_a_compiled_model_is_not_used_under_another_prior(one, other):
     """Settings of priors are constants of the graph: the draws of the second fit were once those under the first prior."""
     collection = Collection(["a", "b", "c"], Tally(GRR(3, 1.0), [0, 1, 2], [30, 20, 10]))
     more = Collection(["a", "b", "c"], Tally(GRR(3, 1.0), [0, 1, 2], [3, 2, 50]))
-    models = [nuts._model(data, prior, "full") for data, prior in ((collection, one), (more, one), (more, other))]
+    models = [tensor.build(data, prior) for data, prior in ((collection, one), (more, one), (more, other))]
     keys = [nuts._structure(model) for model in models]
     assert keys[0] == keys[1] != keys[2]
