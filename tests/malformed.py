@@ -807,12 +807,14 @@ HOOKS = {
     # priors
     "alpha", "beside", "coefficients", "curvature", "draw_scales", "effects_of", "gradient", "group_effects",
     "hyperparameters", "log_density", "log_prior", "log_prior_given", "log_prior_mains", "logits_of", "on", "over",
+    "eta", "learnt", "pulled", "values",
     "predictor", "pullback", "pullback_logits", "pymc", "sized", "start", "to_simplex", "sample", "unknowns", "variables",
     "without",
     # methods
     "answer", "feasibility", "integrals", "moments", "plan", "prepare", "run", "weighted",
     # collections, likelihoods and pages
-    "evaluate", "log_likelihood", "missed", "tally_moments", "trusted", "value_and_gradient", "weights",
+    "evaluate", "log_likelihood", "missed", "observed", "tally_means", "tally_moments", "trusted", "value_and_gradient",
+    "weights",
 }  # fmt: skip
 
 #: Methods: class -> (an object or the class itself, {method: arguments}).

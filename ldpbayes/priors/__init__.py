@@ -22,7 +22,8 @@ for _module in pkgutil.iter_modules(__path__):
     if not _module.name.startswith("_"):  # modules with an underscore load compilers
         importlib.import_module(f"{__name__}.{_module.name}")
 
-PRIORS.update({name: maker for family in AbstractPrior.__subclasses__() for name, maker in family.named().items()})
+for _family in AbstractPrior.families():
+    PRIORS.update(_family.named())
 
 
 def prior_for(prior, collection) -> AbstractPrior:

@@ -4,9 +4,11 @@ import abc
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.special import gammaln, softmax
 
 from ldpbayes.errors import ArgumentError
 
@@ -181,6 +183,11 @@ class AbstractPrior(abc.ABC):
         """Return the names under which users ask for this family, each with its maker from the number of categories."""
         return {}
 
+    @classmethod
+    def families(cls) -> "list[type[AbstractPrior]]":
+        """Return all classes of priors that are known to Python."""
+        return [one for family in cls.__subclasses__() for one in (family, *family.families())]
+
     @property
     @abc.abstractmethod
     def shape(self) -> tuple[int, ...]:
@@ -324,3 +331,266 @@ class AbstractPrior(abc.ABC):
     def walk(self) -> Walk | None:
         """Return the random walk over ordered categories that this prior is, else None."""
         return None
+
+
+class Law(abc.ABC):
+    """The density of one kind of unknowns z, each independent of the others, and what they stand for, of(z).
+
+    Formulas with ``xp`` are read by NumPy and by PyTensor, whichever module is given.
+    """
+
+    @abc.abstractmethod
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """Return the log-density of every z."""
+
+    @abc.abstractmethod
+    def score(self, z: np.ndarray) -> np.ndarray:
+        """Return the derivative of log_density."""
+
+    @abc.abstractmethod
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Return draws of z."""
+
+    def of(self, z: Any, xp: Any = np) -> Any:
+        """Return what z stands for: z itself, where nothing else is said."""
+        return z
+
+    def slope(self, z: np.ndarray) -> np.ndarray | float:
+        """Return the derivative of ``of``."""
+        return 1.0
+
+    @abc.abstractmethod
+    def pymc(self, name: str, shape: tuple[int, ...]) -> "TensorVariable":
+        """Return what z stands for as a PyMC variable."""
+
+
+@dataclass(frozen=True)
+class Normal(Law):
+    """z ~ N(0, 1)."""
+
+    def log_density(self, z):
+        return -0.5 * z**2 - 0.5 * math.log(2 * math.pi)
+
+    def score(self, z):
+        return -z
+
+    def draw(self, shape, rng):
+        return rng.standard_normal(shape)
+
+    def pymc(self, name, shape):
+        import pymc as pm
+
+        return pm.Normal(name, 0.0, 1.0, shape=shape)
+
+
+@dataclass(frozen=True)
+class StudentT(Law):
+    """z ~ Student-t(degrees)."""
+
+    degrees: float
+
+    def log_density(self, z):
+        nu = self.degrees
+        constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * math.log(nu * math.pi)
+        return constant - 0.5 * (nu + 1) * np.log1p(z**2 / nu)
+
+    def score(self, z):
+        return -(self.degrees + 1) * z / (self.degrees + z**2)
+
+    def draw(self, shape, rng):
+        return rng.standard_t(self.degrees, shape)
+
+    def pymc(self, name, shape):
+        import pymc as pm
+
+        return pm.StudentT(name, nu=self.degrees, mu=0.0, sigma=1.0, shape=shape)
+
+
+@dataclass(frozen=True)
+class Scale(Law):
+    """z = log x of x > 0 with a density ∝ exp(−(x/unit)^power/power): exponential for power 1, half-normal for power 2."""
+
+    power: int
+    unit: float = 1.0
+
+    def _raised(self, z):
+        """Return (x/unit)^power, cut off far in the tail, within the range of floats."""
+        return np.exp(self.power * np.minimum(z - math.log(self.unit), 300.0))
+
+    def log_density(self, z):
+        constant = 0.5 * math.log(2 / math.pi) if self.power == 2 else 0.0
+        return constant + z - math.log(self.unit) - self._raised(z) / self.power
+
+    def score(self, z):
+        return 1 - self._raised(z)
+
+    def draw(self, shape, rng):
+        x = np.abs(rng.standard_normal(shape)) if self.power == 2 else rng.standard_exponential(shape)
+        return np.log(np.maximum(self.unit * x, 1e-300))
+
+    def of(self, z, xp=np):
+        return xp.exp(xp.minimum(z, 300.0))
+
+    def slope(self, z):
+        return self.of(z)
+
+    def pymc(self, name, shape):
+        import pymc as pm
+
+        one = pm.HalfNormal(name, 1.0, shape=shape) if self.power == 2 else pm.Exponential(name, 1.0, shape=shape)
+        return self.unit * one
+
+
+class Quantile(Normal):
+    """z ~ N(0, 1), which stands for F⁻¹(Φ(z)) of a continuous distribution with cdf F: of any law, however heavy its tails.
+
+    Samplers then move in z, where every such prior is standard normal and has no funnel.
+
+    Parameters
+    ----------
+    x : (k,) array
+        Increasing values, far into both tails and close together where F bends.
+    z : (k,) array
+        Φ⁻¹(F(x)); asinh(x) is read as a cubic spline of z between them, and is constant beyond.
+    """
+
+    def __init__(self, x: np.ndarray, z: np.ndarray) -> None:
+        from scipy.interpolate import CubicSpline
+
+        knots = np.linspace(z[0], z[-1], max(2001, 4 * len(z)))
+        object.__setattr__(self, "_ends", (knots[0], knots[-1], knots[1] - knots[0]))
+        object.__setattr__(self, "_table", CubicSpline(knots, CubicSpline(z, np.arcsinh(x))(knots)).c[::-1].copy())
+
+    def of(self, z, xp=np):
+        low, high, step = self._ends
+        inside = xp.clip(z, low, high - 1e-9 * step)
+        place = xp.floor((inside - low) / step).astype("int64")
+        offset, powers = inside - low - step * place, [xp.take(row, place) for row in self._table]
+        return xp.sinh(powers[0] + offset * (powers[1] + offset * (powers[2] + offset * powers[3])))
+
+
+class AbstractSoftmax(AbstractPrior):
+    """P = softmax(η), and η a formula of independent unknowns: a prior in one description.
+
+    A member writes down ``blocks`` and ``eta``. Draws, the density, its gradient, P and the PyMC variable follow from these;
+    the gradient of η too, by PyTensor, unless ``pulled`` states it where it must be fast.
+    """
+
+    @abc.abstractmethod
+    def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
+        """Return the unknowns in their order: name → (law, shape). PyMC adds the name to that of the latent variable."""
+
+    @abc.abstractmethod
+    def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
+        """Return the logits of P, shape (…, *shape), from what the unknowns stand for, each (…, *shape of its block).
+
+        Parameters
+        ----------
+        values : mapping
+            Arrays with any axes before their own, or PyTensor's variables with none.
+        xp : module
+            numpy, or pytensor.tensor.
+        """
+
+    def learnt(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the hyperparameters that readers ask for, one number for each draw, from what the unknowns stand for."""
+        return {}
+
+    def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> Mapping[str, np.ndarray] | None:
+        """Return the gradient in the values, by name, of a function of η with this gradient; None: PyTensor derives it."""
+        return None
+
+    @cached_property
+    def _layout(self):
+        """(Name, law, shape, first, last place among the unknowns) of each block."""
+        out, at = [], 0
+        for name, (law, shape) in self.blocks().items():
+            out.append((name, law, shape, at, at + math.prod(shape)))
+            at = out[-1][-1]
+        return out
+
+    @property
+    def n_unknowns(self) -> int:
+        return self._layout[-1][-1]
+
+    def values(self, z: np.ndarray, xp: Any = np) -> dict[str, Any]:
+        """Return what the unknowns z, shape (…, n_unknowns), stand for, by block."""
+        lead = z.shape[:-1] if xp is np else ()
+        return {name: law.of(z[..., i:j], xp).reshape((*lead, *shape)) for name, law, shape, i, j in self._layout}
+
+    def unknowns(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        """Return draws of z from the prior, shape (size, n_unknowns)."""
+        return np.concatenate([law.draw((size, j - i), rng) for _, law, _, i, j in self._layout], axis=1)
+
+    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        return self.to_simplex(self.unknowns(size, rng))
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        z = np.asarray(z, dtype=float)
+        return sum(law.log_density(z[..., i:j]).sum(axis=-1) for _, law, _, i, j in self._layout)
+
+    def gradient(self, z: np.ndarray) -> np.ndarray:
+        z = np.asarray(z, dtype=float)
+        return np.concatenate([law.score(z[..., i:j]) for _, law, _, i, j in self._layout], axis=-1)
+
+    def logits_of(self, z: np.ndarray) -> np.ndarray:
+        """Return η for z of shape (…, n_unknowns)."""
+        return self.eta(self.values(np.asarray(z, dtype=float)), np)
+
+    def to_simplex(self, z: np.ndarray) -> np.ndarray:
+        return softmax(self.logits_of(z), axis=-1)
+
+    def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
+        p = self.to_simplex(z)
+        return self.pullback_logits(z, p * (dp - (p * dp).sum(axis=-1, keepdims=True)))
+
+    def pullback_logits(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """Return Jᵀ slope: the gradient with respect to z, (n_unknowns,), of a function of η whose gradient is slope."""
+        z = np.asarray(z, dtype=float)
+        pulled = self.pulled(self.values(z), slope)
+        if pulled is None:
+            return self._derived(z, slope)
+        return np.concatenate([law.slope(z[i:j]) * np.ravel(pulled[name]) for name, law, _, i, j in self._layout])
+
+    @cached_property
+    def _derived(self):
+        """The gradient of Σ slope∘η(z) as a function of z and slope, by PyTensor, which nothing is compiled for."""
+        import pytensor
+        import pytensor.tensor as pt
+
+        z, slope = pt.vector(shape=(self.n_unknowns,), dtype="float64"), pt.tensor(shape=self.shape, dtype="float64")
+        found = pytensor.grad((self.eta(self.values(z, pt), pt) * slope).sum(), z)
+        return pytensor.function([z, slope], found, mode=pytensor.compile.mode.Mode("py", "fast_compile"))
+
+    def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        return self.learnt(self.values(np.asarray(z, dtype=float)))
+
+    def pymc(self, name: str) -> "TensorVariable":
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        values = {key: law.pymc(f"{name}_{key}" if key else name, shape) for key, law, shape, _, _ in self._layout}
+        for key, value in self.learnt(values).items():
+            pm.Deterministic(key, value)
+        return pm.math.softmax(self.eta(values, pt), axis=-1)
+
+    def logits(self) -> AbstractLogits | None:
+        return Logits(self) if len(self.shape) > 1 else None
+
+
+class Logits(AbstractLogits):
+    """The logits of a prior over cells that is written as a formula of them.
+
+    Parameters
+    ----------
+    prior : AbstractSoftmax
+    """
+
+    def __init__(self, prior: AbstractSoftmax) -> None:
+        self.prior = prior
+
+    def of(self, z: np.ndarray) -> np.ndarray:
+        return self.prior.logits_of(z)
+
+    def pullback(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        return self.prior.pullback_logits(z, slope)
