@@ -15,7 +15,7 @@ from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
 from ldpbayes.posteriors.chains import sample_density
-from ldpbayes.priors.loglinear import softmax
+from ldpbayes.priors.base import softmax
 
 #: More effects than this are left to NUTS: their Hessian is a dense matrix.
 MAX_EFFECTS = 1200
@@ -158,7 +158,7 @@ def settle(table, logs, start):
     start : (n_effects,) array
     """
     prior = table.prior
-    precision = prior._deviations(np.asarray(logs, dtype=float)) ** -2.0
+    precision = prior.deviations(np.asarray(logs, dtype=float)) ** -2.0
     theta = np.array(start)
     value, gradient, p = table.at(theta)
     value -= 0.5 * (precision * theta**2).sum()
@@ -417,7 +417,7 @@ def sampled(table, theta, weight, draws, chains, rng, watch):
     logs = np.stack([np.log(scales[name] / prior.scale) for name in prior.scales], axis=1) if free else chosen[:, :0]
     middle, centre = logs.mean(axis=0), chosen.mean(axis=0)
     _, safe = table.information(table.at(centre)[2])
-    precision = prior._deviations(middle) ** -2.0
+    precision = prior.deviations(middle) ** -2.0
     kind = prior._orders[1] - 2  # which sd an effect has; −1 for main effects
     share = np.where(kind >= 0, precision / (precision + np.maximum(np.diag(safe), 0.0)), 0.0)
 
@@ -432,7 +432,7 @@ def sampled(table, theta, weight, draws, chains, rng, watch):
         factor = np.exp(log_factor)
         effects = factor * x
         value, slope, _ = table.at(effects)
-        inverse = prior._deviations(s) ** -2.0
+        inverse = prior.deviations(s) ** -2.0
         slope = slope - inverse * effects
         value += float(prior.log_prior_given(effects, s)) + log_factor.sum()
         by_scale = share * (slope * effects + 1.0)

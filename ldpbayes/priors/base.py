@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.special import gammaln, softmax
+from scipy.special import gammaln
 
 from ldpbayes.errors import ArgumentError
 
@@ -333,6 +333,17 @@ class AbstractPrior(abc.ABC):
         return None
 
 
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Return exp(η)/Σ exp(η) along the last axis."""
+    p = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return p / p.sum(axis=-1, keepdims=True)
+
+
+def product(matrix: Any, values: Any, xp: Any) -> Any:
+    """Return a known matrix times values, (…, m, k) in NumPy and (m, k) in PyTensor."""
+    return matrix @ values if xp is np else xp.dot(np.asarray(matrix, dtype=float), values)
+
+
 class Law(abc.ABC):
     """The density of one kind of unknowns z, each independent of the others, and what they stand for, of(z).
 
@@ -538,7 +549,7 @@ class AbstractSoftmax(AbstractPrior):
         return self.eta(self.values(np.asarray(z, dtype=float)), np)
 
     def to_simplex(self, z: np.ndarray) -> np.ndarray:
-        return softmax(self.logits_of(z), axis=-1)
+        return softmax(self.logits_of(z))
 
     def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
         p = self.to_simplex(z)

@@ -11,11 +11,9 @@ from scipy.linalg import helmert
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
-from ldpbayes.priors.base import AbstractLogits, AbstractPrior, Grouped
+from ldpbayes.priors.base import AbstractLogits, AbstractSoftmax, Grouped, Law, Normal, Scale, softmax
 
 if TYPE_CHECKING:
-    from pytensor.tensor.variable import TensorVariable
-
     from ldpbayes.collections import Cells
 
 #: Structures that have a name.
@@ -25,7 +23,7 @@ NULL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Hierarchical(AbstractPrior):
+class Hierarchical(AbstractSoftmax):
     """p_c = softmax(μ + σ e_c): the cells c vary about a common centre μ, and σ, how much they vary, is learnt.
 
     ========== ==================================================================================================
@@ -134,9 +132,9 @@ class Hierarchical(AbstractPrior):
     def _scales(self):
         return self.n_categories if self.by_category else 1
 
-    @property
-    def n_unknowns(self) -> int:
-        return self._width + self._scales + self.field_.rank * self._width
+    def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
+        w, effects = self._width, (Normal(), (self.field_.rank, self._width))
+        return {"centre": (Normal(), (w,)), "scale": (Scale(2), (self._scales,)), "": effects}
 
     @property
     def _basis(self):
@@ -145,81 +143,31 @@ class Hierarchical(AbstractPrior):
             return np.eye(self.n_categories)
         return helmert(self.n_categories)
 
-    def _split(self, z):
-        """Return centre (…, width), log of σ/scale (…, scales), effects (…, rank, width)."""
-        z, w, m = np.asarray(z, dtype=float), self._width, self._scales
-        return z[..., :w], z[..., w : w + m], z[..., w + m :].reshape(*z.shape[:-1], self.field_.rank, w)
+    def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
+        effects = self.field_.of(values[""]) if xp is np else xp.dot(self.field_.matrix(), values[""])
+        offset = self.scale * values["scale"][..., None, :] * effects
+        return (self.centre * values["centre"][..., None, :] + offset) @ self._basis
 
-    # ---- density ---------------------------------------------------------------------------------------------------------
-    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        z = rng.standard_normal((size, self.n_unknowns))
-        part = slice(self._width, self._width + self._scales)
-        z[:, part] = np.log(np.maximum(np.abs(z[:, part]), 1e-300))
-        return self.to_simplex(z)
-
-    def log_density(self, z: np.ndarray) -> np.ndarray:
-        z = np.asarray(z, dtype=float)
-        log_scale = z[..., self._width : self._width + self._scales]
-        normal = np.vecdot(z, z) - np.vecdot(log_scale, log_scale)
-        scale = (log_scale - 0.5 * np.exp(2 * np.minimum(log_scale, 300.0)) + 0.5 * math.log(2 / math.pi)).sum(axis=-1)
-        return scale - 0.5 * normal - 0.5 * (self.n_unknowns - self._scales) * math.log(2 * math.pi)
-
-    def gradient(self, z: np.ndarray) -> np.ndarray:
-        out = -np.asarray(z, dtype=float)
-        part = slice(self._width, self._width + self._scales)
-        out[part] = 1 - np.exp(2 * np.minimum(z[part], 300.0))
-        return out
-
-    def to_simplex(self, z: np.ndarray) -> np.ndarray:
-        eta = self._logits(z)
-        p = np.exp(eta - eta.max(axis=-1, keepdims=True))
-        return p / p.sum(axis=-1, keepdims=True)
-
-    def _logits(self, z):
-        centre, log_scale, effects = self._split(z)
-        offset = np.exp(np.minimum(log_scale, 300.0))[..., None, :] * self.scale * self.field_.of(effects)
-        return (self.centre * centre[..., None, :] + offset) @ self._basis
-
-    def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
-        p = self.to_simplex(z)
-        _, log_scale, effects = self._split(z)
-        scale = self.scale * np.exp(np.minimum(log_scale, 300.0))
-        d = (p * (dp - (p * dp).sum(axis=-1, keepdims=True))) @ self._basis.T
-        along = (scale * d * self.field_.of(effects)).sum(axis=0)
-        along = along if self.by_category else along.sum(keepdims=True)
-        return np.concatenate([self.centre * d.sum(axis=0), along, self.field_.transposed(scale * d).ravel()])
+    def pullback_logits(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        return self.logits().pullback(np.asarray(z, dtype=float), slope)
 
     def logits(self) -> "Effects":
         return Effects(self)
 
     # ---- what readers see ------------------------------------------------------------------------------------------------
-    def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        scale = self.scale * np.exp(self._split(z)[1])
-        return {} if self.by_category else {"scale": scale[..., 0]}
+    def learnt(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {} if self.by_category else {"scale": self.scale * values["scale"][..., 0]}
 
     def variables(self, z: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        centre, log_scale, effects = self._split(z)
-        scale = self.scale * np.exp(log_scale)
-        eta = self.centre * centre @ self._basis
-        pooled = np.exp(eta - eta.max(axis=-1, keepdims=True))
-        effect = scale[:, None, :] * self.field_.of(effects) @ self._basis
+        values = self.values(np.asarray(z, dtype=float))
+        scale = self.scale * values["scale"]
+        effect = scale[:, None, :] * self.field_.of(values[""]) @ self._basis
         effect -= effect.mean(axis=-1, keepdims=True)
         return {
             "scale": (("category",), scale) if self.by_category else ((), scale[:, 0]),
-            "pooled": (("category",), pooled / pooled.sum(axis=-1, keepdims=True)),
+            "pooled": (("category",), softmax(self.centre * values["centre"] @ self._basis)),
             "effect": (("cell", "category"), effect),
         }
-
-    def pymc(self, name: str) -> "TensorVariable":
-        import pymc as pm
-
-        w, m = self._width, self._scales
-        centre = pm.Normal(f"{name}_centre", 0.0, 1.0, shape=w)
-        scale = pm.HalfNormal(f"{name}_scale", 1.0, shape=m)
-        pm.Deterministic("scale", self.scale * (scale if self.by_category else scale[0]))
-        effects = pm.Normal(name, 0.0, 1.0, shape=(self.field_.rank, w))
-        eta = self.centre * centre + self.scale * scale * pm.math.dot(self.field_.matrix(), effects)
-        return pm.math.softmax(pm.math.dot(eta, self._basis), axis=-1)
 
     def describe(self) -> str:
         kind = "groups" if self.field_ is None else self.field_.what

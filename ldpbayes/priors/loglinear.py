@@ -1,10 +1,11 @@
 """Tables of several attributes: main effects, and interactions that are small unless the reports say otherwise."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import helmert
@@ -12,11 +13,8 @@ from scipy.special import logsumexp
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.priors.base import AbstractPrior
+from ldpbayes.priors.base import AbstractSoftmax, Law, Normal, Scale
 from ldpbayes.protocols.attributes import attribute_sizes
-
-if TYPE_CHECKING:
-    from pytensor.tensor.variable import TensorVariable
 
 #: The basis of a log-linear model is written out up to so many entries.
 MAX_BASIS = 2**24
@@ -27,7 +25,7 @@ GRID = np.linspace(-14.0, 4.5, 371)
 
 
 @dataclass(frozen=True)
-class LogLinear(AbstractPrior):
+class LogLinear(AbstractSoftmax):
     """P = softmax(η), η the sum of main effects and interactions of the attributes of a table.
 
     The effects of level x of one attribute, and of a combination of levels of two or three, are normal about zero and
@@ -121,10 +119,6 @@ class LogLinear(AbstractPrior):
         """Number of coefficients θ."""
         return self._orders[0].size
 
-    @property
-    def n_unknowns(self) -> int:
-        return self.n_effects + self.order - 1
-
     # ---- η = B θ ----------------------------------------------------------------------------------------------------------
     def predictor(self, effects: np.ndarray) -> np.ndarray:
         """Return η = B θ for θ of shape (n_effects,) or (k, n_effects), axis by axis."""
@@ -155,50 +149,28 @@ class LogLinear(AbstractPrior):
         return np.ascontiguousarray(self.predictor(np.eye(self.n_effects)).T)
 
     # ---- the unknowns -----------------------------------------------------------------------------------------------------
-    def _deviations(self, z):
-        """Return the sd of every coefficient for z of shape (…, n_unknowns)."""
-        logs = np.minimum(np.asarray(z, dtype=float)[..., : self.order - 1], 300.0)
-        sigma = np.concatenate([np.full((*logs.shape[:-1], 1), self.main), self.scale * np.exp(logs)], axis=-1)
-        return sigma[..., self._orders[1] - 1]
+    def deviations(self, logs: np.ndarray) -> np.ndarray:
+        """Return the sd of every coefficient given log(σ_m/scale), shape (…, order − 1)."""
+        return self._sd(np.exp(np.minimum(logs, 300.0)), np)
 
-    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        logs = np.log(rng.standard_exponential((size, self.order - 1)))
-        return self.to_simplex(np.concatenate([logs, rng.standard_normal((size, self.n_effects))], axis=1))
+    def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
+        return {"sigma": (Scale(1), (self.order - 1,)), "": (Normal(), (self.n_effects,))}
 
-    def log_density(self, z: np.ndarray) -> np.ndarray:
-        z, h = np.asarray(z, dtype=float), self.order - 1
-        logs = z[..., :h]
-        normal = -0.5 * (z[..., h:] ** 2).sum(axis=-1) - 0.5 * self.n_effects * math.log(2 * math.pi)
-        return normal + (logs - np.exp(logs)).sum(axis=-1)
+    def _sd(self, units, xp):
+        main = xp.full((*units.shape[:-1], 1), self.main)
+        return xp.concatenate([main, self.scale * units], axis=-1)[..., self._orders[1] - 1]
 
-    def gradient(self, z: np.ndarray) -> np.ndarray:
-        h = self.order - 1
-        return np.concatenate([1 - np.exp(z[:h]), -z[h:]])
+    def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
+        effects = self._sd(values["sigma"], xp) * values[""]
+        return self.predictor(effects) if xp is np else xp.dot(self.basis, effects)
 
-    def to_simplex(self, z: np.ndarray) -> np.ndarray:
-        z = np.asarray(z, dtype=float)
-        return softmax(self.predictor(self._deviations(z) * z[..., self.order - 1 :]))
+    def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
+        steps = self.effects_of(slope)
+        along = np.array([self.scale * (steps[batch] @ values[""][batch]) for batch in self.batches])
+        return {"sigma": along, "": self._sd(values["sigma"], np) * steps}
 
-    def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
-        p, h, deviations = self.to_simplex(z), self.order - 1, self._deviations(z)
-        steps = deviations * self.effects_of(p * (dp - p @ dp))
-        along = steps * z[h:]
-        return np.concatenate([[along[self._orders[1] == m].sum() for m in range(2, self.order + 1)], steps])
-
-    def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        z = np.asarray(z, dtype=float)
-        return {name: self.scale * np.exp(z[..., i]) for i, name in enumerate(self.scales)}
-
-    def pymc(self, name: str) -> "TensorVariable":
-        import pymc as pm
-        import pytensor.tensor as pt
-
-        sigmas = [pt.as_tensor_variable(np.array(self.main))]
-        for sigma in self.scales:
-            unit = pm.Exponential(f"{name}_{sigma}", 1.0)
-            sigmas.append(pm.Deterministic(sigma, self.scale * unit))
-        standard = pm.Normal(name, 0.0, 1.0, shape=self.n_effects)
-        return pm.math.softmax(pt.dot(self.basis, pt.stack(sigmas)[self._orders[1] - 1] * standard))
+    def learnt(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self.scale * values["sigma"][..., i] for i, name in enumerate(self.scales)}
 
     def describe(self) -> str:
         reach = f"interactions of up to {self.order} attributes" if self.order > 1 else "no interactions"
@@ -229,7 +201,7 @@ class LogLinear(AbstractPrior):
     def log_prior_given(self, effects: np.ndarray, logs: Any) -> np.ndarray:
         """Return log p(θ, s) with s = log(σ_m/scale) given, for θ of shape (…, n_effects)."""
         logs = np.asarray(logs, dtype=float)
-        sd = self._deviations(logs)
+        sd = self.deviations(logs)
         normal = -0.5 * ((effects / sd) ** 2).sum(axis=-1) - np.log(sd).sum() - 0.5 * sd.size * math.log(2 * math.pi)
         return normal + float((logs - np.exp(logs)).sum())
 
@@ -266,12 +238,6 @@ class LogLinear(AbstractPrior):
         sigma = self.scale * np.exp(GRID)
         given = -size * np.log(sigma) - 0.5 * square / sigma**2 - 0.5 * size * math.log(2 * math.pi)
         return given + GRID - np.exp(GRID) + math.log(GRID[1] - GRID[0])
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Return exp(η)/Σ exp(η) along the last axis."""
-    p = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return p / p.sum(axis=-1, keepdims=True)
 
 
 def _through(table, matrices):

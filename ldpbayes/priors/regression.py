@@ -1,22 +1,17 @@
 """Regression: the log odds of every cell's distribution are linear in the cell's covariates."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from scipy.linalg import helmert
-from scipy.special import softmax
 
 from ldpbayes import checks
-from ldpbayes.compiling import model_data
 from ldpbayes.errors import ArgumentError
-from ldpbayes.priors.base import AbstractLogits, AbstractPrior
-
-if TYPE_CHECKING:
-    from pytensor.tensor.variable import TensorVariable
+from ldpbayes.priors.base import AbstractSoftmax, Law, Normal, Scale, product
 
 #: Standard deviation of a slope: of the log odds between two categories, for one sd of the column.
 SCALE = 2.5
@@ -59,7 +54,7 @@ class Effects:
 
 
 @dataclass(frozen=True, eq=False)
-class Regression(AbstractPrior):
+class Regression(AbstractSoftmax):
     """Multinomial logit: P_c = softmax(X_c B), B normal on standardised columns, with normal effects of groups.
 
     Every column but the intercept is centred and divided by its standard deviation. The log odds between any two categories
@@ -193,35 +188,28 @@ class Regression(AbstractPrior):
     def shape(self) -> tuple[int, ...]:
         return (len(self.design), self.n_categories)
 
-    @property
-    def n_unknowns(self) -> int:
+    def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
         free = self.n_categories - 1
-        return self.design.shape[1] * free + sum(1 + len(effect.levels) * free for effect in self.effects)
+        found: dict[str, tuple[Law, tuple[int, ...]]] = {"": (Normal(), (self.design.shape[1], free))}
+        for i, effect in enumerate(self.effects):
+            found[f"sd_{i}"] = Scale(2, effect.scale), (1,)
+            found[f"effects_{i}"] = Normal(), (len(effect.levels), free)
+        return found
 
-    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        return self.to_simplex(self.unknowns(size, rng))
+    def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
+        found = product(self.columns, values[""], xp)
+        for i, effect in enumerate(self.effects):
+            own = values[f"sd_{i}"][..., None] / math.sqrt(2) * values[f"effects_{i}"]
+            found = found + product(effect.matrix, own, xp)
+        return found @ self.basis.T  # the logits sum to zero over the categories
 
-    def unknowns(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Return draws of the unknowns from the prior, shape (size, n_unknowns)."""
-        z = rng.standard_normal((size, self.n_unknowns))
-        for effect, (at, _) in zip(self.effects, self.places, strict=True):
-            z[:, at] = np.log(effect.scale * np.abs(z[:, at]))
-        return z
-
-    def log_density(self, z: np.ndarray) -> np.ndarray:
-        z = np.asarray(z, dtype=float)
-        total = -0.5 * (z**2).sum(axis=-1) - 0.5 * self.n_unknowns * math.log(2 * math.pi)
-        for effect, (at, _) in zip(self.effects, self.places, strict=True):
-            log_sd = z[..., at]
-            # Half-normal in σ = e^z: the Jacobian is σ, and the normal above had −z²/2.
-            total = total + 0.5 * log_sd**2 + math.log(2 / effect.scale) + log_sd
-            total = total - 0.5 * np.exp(2 * np.minimum(log_sd, 300.0)) / effect.scale**2
-        return total
-
-    def gradient(self, z: np.ndarray) -> np.ndarray:
-        found = -np.asarray(z, dtype=float)
-        for effect, (at, _) in zip(self.effects, self.places, strict=True):
-            found[at] = 1 - np.exp(2 * min(z[at], 300.0)) / effect.scale**2
+    def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
+        inner = slope @ self.basis
+        found = {"": self.columns.T @ inner}
+        for i, effect in enumerate(self.effects):
+            each = effect.matrix.T @ inner / math.sqrt(2)
+            found[f"sd_{i}"] = (each * values[f"effects_{i}"]).sum()
+            found[f"effects_{i}"] = values[f"sd_{i}"] * each
         return found
 
     def curvature(self, z: np.ndarray) -> np.ndarray:
@@ -230,57 +218,6 @@ class Regression(AbstractPrior):
         for effect, (at, _) in zip(self.effects, self.places, strict=True):
             found[at] = 2 * np.exp(2 * min(z[at], 300.0)) / effect.scale**2
         return found
-
-    def predictor(self, z: np.ndarray) -> np.ndarray:
-        """Return the logits in the basis V, shape (…, cells, a − 1)."""
-        z = np.asarray(z, dtype=float)
-        free, k = self.n_categories - 1, self.design.shape[1]
-        found = self.columns @ z[..., : k * free].reshape(*z.shape[:-1], k, free)
-        for effect, (at, start) in zip(self.effects, self.places, strict=True):
-            m = len(effect.levels)
-            own = z[..., start : start + m * free].reshape(*z.shape[:-1], m, free)
-            found = found + effect.matrix @ (np.exp(z[..., at])[..., None, None] / math.sqrt(2) * own)
-        return found
-
-    def logits_of(self, z: np.ndarray) -> np.ndarray:
-        """Return the logits η of all cells, with sum zero over the categories, shape (…, cells, a)."""
-        return self.predictor(z) @ self.basis.T
-
-    def pullback_logits(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        """Return the gradient with respect to z of a function of the logits whose gradient is slope, shape (cells, a)."""
-        free, k = self.n_categories - 1, self.design.shape[1]
-        inner, found = slope @ self.basis, np.empty(self.n_unknowns)
-        found[: k * free] = (self.columns.T @ inner).ravel()
-        for effect, (at, start) in zip(self.effects, self.places, strict=True):
-            m, sd = len(effect.levels), math.exp(z[at]) / math.sqrt(2)
-            each = sd * (effect.matrix.T @ inner).ravel()
-            found[start : start + m * free] = each
-            found[at] = each @ z[start : start + m * free]
-        return found
-
-    def logits(self) -> "Logits":
-        return Logits(self)
-
-    def to_simplex(self, z: np.ndarray) -> np.ndarray:
-        return softmax(self.logits_of(z), axis=-1)
-
-    def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
-        p = self.to_simplex(z)
-        return self.pullback_logits(z, p * (dp - (p * dp).sum(axis=1, keepdims=True)))
-
-    def pymc(self, name: str) -> "TensorVariable":
-        import pymc as pm
-        import pytensor.tensor as pt
-
-        free, k = self.n_categories - 1, self.design.shape[1]
-        z = pm.Normal(name, 0.0, 1.0, shape=(k, free))
-        found = pt.dot(model_data(f"{name}_columns", self.columns), z)
-        for i, effect in enumerate(self.effects):
-            sd = pm.HalfNormal(f"{name}_sd_{i}", effect.scale)
-            own = pm.Normal(f"{name}_effects_{i}", 0.0, 1.0, shape=(len(effect.levels), free))
-            matrix = model_data(f"{name}_groups_{i}", np.asarray(effect.matrix, dtype=float))
-            found = found + sd / math.sqrt(2) * pt.dot(matrix, own)
-        return pm.math.softmax(pt.dot(found, model_data(f"{name}_basis", self.basis.T)), axis=-1)
 
     def describe(self) -> str:
         one, slopes = self.intercept, np.delete(self.scales, [] if self.intercept is None else self.intercept)
@@ -353,21 +290,3 @@ class Regression(AbstractPrior):
             found[f"{effect.name}_sigma"] = ((), np.exp(np.asarray(z)[..., self.places[i][0]]) / effect.unit)
             found[effect.name] = ((f"{effect.name}_level", "category"), self.group_effects(z, i))
         return found
-
-
-class Logits(AbstractLogits):
-    """The logits of a regression.
-
-    Parameters
-    ----------
-    prior : Regression
-    """
-
-    def __init__(self, prior: Regression):
-        self.prior = prior
-
-    def of(self, z: np.ndarray) -> np.ndarray:
-        return self.prior.logits_of(z)
-
-    def pullback(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        return self.prior.pullback_logits(z, slope)
