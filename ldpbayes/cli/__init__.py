@@ -60,7 +60,9 @@ def _interruptible(command):
 
 
 for _module in (fit, groups, regress, associate, check, crosscheck, scan, plan, study, simulate, protocols):
-    app.command(_module.__name__.rpartition(".")[2], help=_help(_module.command))(_interruptible(_module.command))
+    app.command(_module.__name__.rpartition(".")[2], help=_help(_module.command))(
+        _interruptible(options.spread(_module.command))
+    )
 
 
 def main(arguments=None):
@@ -85,16 +87,6 @@ def main(arguments=None):
             _stop(f"{place}{error.strerror or error}")
 
 
-#: Options whose names differ from those of the arguments that they set.
-_OPTIONS = {
-    "ci_prob": "ci",
-    "n_categories": "categories",
-    "n": "users",
-    "protocols": "protocol",
-    "question": "conclusion",
-    "random_seed": "seed",
-    "share": "fake-share",
-}
 #: Options that are not the argument or parameter of that name.
 _OTHERS = {("plan", "p"), ("groups", "epsilon")}
 
@@ -106,9 +98,8 @@ def _by_option(sentence):
     found = re.match(r"[a-z][\w-]*(?= (must|goes|needs|follows|stands) )", sentence)
     if command is None or found is None or (name, found[0]) in _OTHERS:
         return sentence
-    option = "--" + _OPTIONS.get(found[0], found[0]).replace("_", "-")
-    known = {text for parameter in command.params for text in parameter.opts}
-    return option + sentence[found.end() :] if option in known else sentence
+    names = [parameter.opts[0] for parameter in command.params if found[0].replace("-", "_") == parameter.name]
+    return names[0] + sentence[found.end() :] if names and names[0].startswith("--") else sentence
 
 
 def _run(arguments):

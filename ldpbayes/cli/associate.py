@@ -1,18 +1,15 @@
 """The command ``ldpbayes associate``."""
 
-import pathlib
-import sys
 from typing import Annotated
 
 import typer
 
-from ldpbayes.cli import options, printing
-from ldpbayes.collections import Cells
-from ldpbayes.errors import ArgumentError
+from ldpbayes.cli import options
 
 
 def command(
     file: options.File,
+    *,
     name: Annotated[
         list[str] | None,
         typer.Option(
@@ -32,14 +29,11 @@ def command(
         typer.Option(help="Most attributes that interact in the loglinear prior (3 by default); 1 is independence.", min=1),
     ] = None,
     separator: Annotated[str, typer.Option(help="What separates the levels in the labels of the cells.")] = "/",
-    ci: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
+    ci_prob: options.Ci = 0.95,
     draws: options.Draws = 1000,
-    seed: options.Seed = None,
+    random_seed: options.Seed = None,
     top: Annotated[int, typer.Option(help="Number of pairs whose conditional shares are printed.", min=1)] = 6,
-    output: Annotated[pathlib.Path | None, typer.Option(help="Write the whole result as NetCDF (ArviZ reads it).")] = None,
-    plot: Annotated[pathlib.Path | None, typer.Option(help="Write heat maps of the pairs (.png, .pdf, .svg).")] = None,
-    page: options.PagePath = None,
-    as_json: options.AsJSON = False,
+    outputs: options.Outputs,
 ):
     """Infer how the private answers to two or more questions go together.
 
@@ -61,10 +55,8 @@ def command(
     """
     from ldpbayes.association import associate
 
-    collection = options.read(file)
-    if isinstance(collection, Cells):
-        raise ArgumentError("file must hold one table; its channels are split into cells by a grouping column.")
-    options.check_outputs(output, plot, page)
+    collection = options.read(file).single("associate")
+    outputs.check()
     tree = associate(
         collection,
         names=name,
@@ -72,12 +64,12 @@ def command(
         order=order,
         separator=separator,
         draws=draws,
-        random_seed=seed,
-        ci_prob=ci,
-        progressbar=sys.stderr.isatty() and not as_json,
+        random_seed=random_seed,
+        ci_prob=ci_prob,
+        progressbar=outputs.shows_progress,
     )
     from ldpbayes.pages.association import of_association
 
-    again = options.command_line(seed, tree.attrs["random_seed"])
+    again = options.command_line(random_seed, tree.attrs["random_seed"])
     content = of_association(tree, top=top, collection=collection, command=again)
-    printing.show(content, as_json, result=tree, output=output, plot=plot, page=page)
+    outputs.show(content, result=tree)

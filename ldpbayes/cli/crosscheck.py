@@ -1,24 +1,20 @@
 """The command ``ldpbayes crosscheck``."""
 
-import sys
 from typing import Annotated
 
 import typer
 
-from ldpbayes.cli import options, printing
-from ldpbayes.collections import Cells
+from ldpbayes.cli import options
 
 
 def command(
     file: options.File,
-    prior: options.Prior = "jeffreys",
+    *,
+    by: options.By = None,
+    prior: Annotated[str, typer.Option(help=f"Prior of P: {options.PRIORS}")] = "jeffreys",
     draws: options.Draws = 1000,
-    seed: options.Seed = None,
-    by: Annotated[
-        list[str] | None, typer.Option(help="A column of the tables: a cross-check for each of its values; may be repeated.")
-    ] = None,
-    page: options.PagePath = None,
-    as_json: options.AsJSON = False,
+    random_seed: options.Seed = None,
+    outputs: options.Shown,
 ):
     """Compare the exact posterior (where feasible), NUTS, MLE and oracle, and check that the channel fits the reports.
 
@@ -33,15 +29,14 @@ def command(
     from ldpbayes.fitness.crosschecking import crosscheck
     from ldpbayes.pages.crosscheck import of_crosscheck, of_crosscheck_of_cells
 
-    options.check_page(page)
+    outputs.check()
     collection = options.read(file, by)
-    seed, given = options.chosen_seed(seed), seed
-    progressbar = sys.stderr.isatty() and not as_json
-    check = crosscheck(collection, options.prior(prior), random_seed=seed, draws=draws, progressbar=progressbar)
-    title, command = collection.title or collection.id, options.command_line(given, seed)
-    if isinstance(collection, Cells):
+    seed = options.chosen_seed(random_seed)
+    check = crosscheck(collection, options.prior(prior), random_seed=seed, draws=draws, progressbar=outputs.shows_progress)
+    title, command = collection.title or collection.id, options.command_line(random_seed, seed)
+    if collection.by:
         content = of_crosscheck_of_cells(check, title=title, command=command)
     else:
         content = of_crosscheck(check, title=title, collection=collection, command=command)
-    printing.show(content, as_json, page=page)
+    outputs.show(content)
     raise typer.Exit(1 if check.flagged else 0)

@@ -1,83 +1,96 @@
 """The command ``ldpbayes fit``."""
 
 import dataclasses
-import pathlib
-import sys
-from typing import Annotated
+import math
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import typer
 
 from ldpbayes.cli import options, printing
-from ldpbayes.collections import Cells
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.pages.fit import TOP
 
 AUTO = options.Method("auto")
+#: What --noncompliance-prior must be.
+BETA = "two numbers above 0, the b,c of a Beta prior"
 
 
-def command(
-    file: options.File,
+@dataclass(frozen=True)
+class Posterior:
+    """How the posterior is computed: arguments of fit."""
+
+    panel: ClassVar[str] = "Posterior"
+
+    prior: Annotated[
+        str,
+        typer.Option(
+            help="Prior of P: [bold]default[/bold] (learnt from 20 categories on, else Jeffreys'; the output says which and "
+            "why), [bold]learnt[/bold] (a Dirichlet whose concentration the reports decide), [bold]smooth[/bold] (ordered "
+            f"categories), {options.PRIORS}"
+        ),
+    ] = "default"
     method: Annotated[
         options.Method, typer.Option(help="Posterior method; [bold]auto[/bold] picks one and explains its choice.")
-    ] = AUTO,
-    prior: options.FitPrior = "default",
-    ci: Annotated[float, typer.Option(help="Probability of the equal-tailed intervals.")] = 0.95,
+    ] = AUTO
+    exclude: Annotated[
+        list[options.Method] | None, typer.Option(help="A method that auto must not choose; may be repeated.")
+    ] = None
+    ci_prob: options.Ci = 0.95
     draws: Annotated[
         int | None,
         typer.Option(
             help="Draws per chain (four chains), 1000 by default; 0 gives moments and intervals without draws.", min=0
         ),
-    ] = None,
-    seed: options.Seed = None,
-    output: Annotated[pathlib.Path | None, typer.Option(help="Write the whole result as NetCDF (ArviZ reads it).")] = None,
-    plot: Annotated[pathlib.Path | None, typer.Option(help="Write a forest plot (.png, .pdf, .svg).")] = None,
-    page: options.PagePath = None,
-    as_json: options.AsJSON = False,
-    top: Annotated[
-        int,
-        typer.Option(
-            help="Number of categories to print and plot: those with the largest posterior means. With [bold]--by[/bold], "
-            "number of rows of a table.",
-            min=1,
-        ),
-    ] = TOP,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A column of the tables: one posterior for each of its values (replaces [bold]by[/bold] of the file); may "
-            "be repeated."
-        ),
-    ] = None,
-    exclude: Annotated[
-        list[options.Method] | None, typer.Option(help="A method that auto must not choose; may be repeated.")
-    ] = None,
-    noncompliance: Annotated[
-        list[str] | None,
-        typer.Option(help="Respondents who ignore the device, name=law, such as no-sayer=no; may be repeated."),
-    ] = None,
+    ] = None
+    random_seed: options.Seed = None
+
+
+@dataclass(frozen=True)
+class Ignoring:
+    """Who ignores the device."""
+
+    panel: ClassVar[str] = "Respondents"
+
+    noncompliance: options.Noncompliance = None
     noncompliance_prior: Annotated[
         str | None, typer.Option(help="b,c of the Beta prior of the share who ignore the device; 1,9 by default.")
-    ] = None,
-    weight: Annotated[
-        str | None, typer.Option(help="The column of sampling weights; the result is then a pseudo-posterior.")
-    ] = None,
-    strata: Annotated[str | None, typer.Option(help="The column of the sample's strata.")] = None,
-    cluster: Annotated[str | None, typer.Option(help="The column of the sample's clusters.")] = None,
-    population: Annotated[
-        str | None,
-        typer.Option(help="Size of the population, for the finite population correction: 5000, or north=2000,south=3000."),
-    ] = None,
-    by_user: Annotated[
-        str | None,
-        typer.Option(
-            help="The column of users, where a user may have sent several reports, one a row: each user then counts once, "
-            "with all reports."
-        ),
-    ] = None,
-    fakes: Annotated[
-        bool, typer.Option("--fakes", help="Also print how many fabricated reports would lift a share or change the order.")
-    ] = False,
-    explain: Annotated[bool, typer.Option(help="Only print which method auto would choose, and why.")] = False,
+    ] = None
+
+    def stated(self, collection, belief):
+        """Return (collection, prior) with those who ignore the device, and print what the design can say of their share."""
+        from ldpbayes.posteriors.base import scaled
+        from ldpbayes.priors import DEFAULT, Compliance
+
+        if self.noncompliance:
+            collection = collection.with_noncompliers(options.named_laws(self.noncompliance))
+        if self.noncompliance_prior is not None:
+            if not collection.laws:
+                raise ArgumentError(
+                    "noncompliance-prior needs respondents who ignore the device; state them with --noncompliance."
+                )
+            beta = options.levels(self.noncompliance_prior, "noncompliance-prior", BETA)
+            if len(beta) != 2 or not all(0 < number < math.inf for number in beta):
+                raise ArgumentError(f"noncompliance-prior must be {BETA}, got {shown(self.noncompliance_prior)}.")
+            belief = Compliance("jeffreys" if belief == DEFAULT else belief, tuple(beta))
+        if collection.laws and not collection.by:
+            found = scaled(collection).noncompliance()
+            if found.identified:  # otherwise fit refuses with that sentence, or the user stated a prior
+                typer.echo(found.sentence, err=True)
+        return collection, belief
+
+
+def command(
+    file: options.File,
+    *,
+    by: options.By = None,
+    top: options.Top = TOP,
+    fakes: options.Fakes = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Only print which method auto would choose, and why.")] = False,
+    posterior: Posterior,
+    respondents: options.Respondents,
+    ignoring: Ignoring,
+    outputs: options.Outputs,
 ):
     """Infer the distribution P and the users' own frequencies F from a collection.
 
@@ -102,38 +115,26 @@ def command(
     """
     from ldpbayes.fitting import fit
 
-    sample = {"weight": weight, "strata": strata, "cluster": cluster, "population": options.population_of(population)}
-    sample |= {"by_user": by_user}
-    collection, belief = options.read(file, by, **sample), options.prior(prior)
-    if noncompliance or noncompliance_prior:
-        collection, belief = options.noncompliant(collection, belief, noncompliance, noncompliance_prior)
-    options.say_noncompliance(collection)
-    excluded = tuple(name.value for name in exclude or ())
+    collection = options.read(file, by, **respondents.stated())
+    collection, belief = ignoring.stated(collection, options.prior(posterior.prior))
+    settings = dataclasses.asdict(posterior) | {"prior": belief, "exclude": tuple(posterior.exclude or ())}
     if explain:
-        if isinstance(collection, Cells):
+        if collection.by:
             raise ArgumentError(
                 "--explain needs a collection without cells, because the method is chosen separately for every cell."
             )
         from ldpbayes.fitting import select_method
         from ldpbayes.pages.choice import of_choice
 
-        choice = select_method(collection, belief, exclude=excluded)
+        choice = select_method(collection, belief, exclude=settings["exclude"])
         return printing.display(of_choice(choice, title=collection.title or collection.id))
     table = options.fakes_table(collection) if fakes else None
-    options.check_outputs(output, plot, page)
-    tree = fit(
-        collection,
-        belief,
-        method.value,
-        draws=draws,
-        random_seed=seed,
-        ci_prob=ci,
-        progressbar=sys.stderr.isatty() and not as_json,
-        exclude=excluded,
-    )
+    outputs.check()
+    tree = fit(collection, **settings, progressbar=outputs.shows_progress)
     from ldpbayes.pages.fit import of_fit
 
-    content = of_fit(tree, top=top, collection=collection, command=options.command_line(seed, tree.attrs["random_seed"]))
+    again = options.command_line(posterior.random_seed, tree.attrs["random_seed"])
+    content = of_fit(tree, top=top, collection=collection, command=again)
     if table is not None:
         content = dataclasses.replace(content, tables=(*content.tables, table))
-    printing.show(content, as_json, result=tree, output=output, plot=plot, page=page)
+    outputs.show(content, result=tree)

@@ -1,25 +1,35 @@
-"""Arguments and options that several commands take."""
+"""The options of the command line: each is declared once, and those that go together are one group.
+
+A field of a group has the name of the argument that it sets, so that a group is arguments of one function.
+"""
 
 import contextvars
+import dataclasses
 import enum
-import math
+import functools
+import inspect
 import os
 import pathlib
 import secrets
 import shlex
+import sys
 import tomllib
-from typing import Annotated
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import typer
 
 from ldpbayes import files
-from ldpbayes.checks import MAX_SEED
+from ldpbayes.checks import MAX_SEED, categories_count
+from ldpbayes.cli import printing
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.fitting import METHODS
 
 #: Posterior methods that --method takes.
 Method = enum.StrEnum("Method", {name: name for name in ("auto", *METHODS)})  # type: ignore[misc]
 
+# ---- options that several commands take ------------------------------------------------------------------------------
 File = Annotated[
     str,
     typer.Argument(
@@ -29,42 +39,206 @@ File = Annotated[
         "[bold]scan[/bold] wrote, or a shipped collection such as example:nigeria.",
     ),
 ]
-Prior = Annotated[
-    str,
+By = Annotated[
+    list[str] | None,
     typer.Option(
-        help="Prior of P: [bold]jeffreys[/bold], [bold]flat[/bold], a concentration such as 0.5, or one for each category, "
-        "such as 0.5,1,2. With [bold]--by[/bold] also [bold]hierarchical[/bold] (groups vary about a common distribution) "
-        "and [bold]days[/bold] (each day is near the one before)."
+        help="A column: one result for each of its values (replaces [bold]by[/bold] of a collection file). Repeat it, or "
+        "write country,day, for every combination."
     ),
 ]
-FitPrior = Annotated[
-    str,
-    typer.Option(
-        help="Prior of P: [bold]default[/bold] (learnt from 20 categories on, else Jeffreys'; the output says which and "
-        "why), [bold]jeffreys[/bold], [bold]flat[/bold], [bold]learnt[/bold] (a Dirichlet whose concentration the reports "
-        "decide), [bold]smooth[/bold] (ordered categories), a concentration such as 0.5, or one for each category, such as "
-        "0.5,1,2. With [bold]--by[/bold] also [bold]hierarchical[/bold] (groups vary about a common distribution) and "
-        "[bold]days[/bold] (each day is near the one before)."
-    ),
-]
-Seed = Annotated[
-    int | None, typer.Option(help="Random seed; the same seed prints the same numbers.", min=0, max=MAX_SEED - 1)
-]
+PRIORS = (
+    "[bold]jeffreys[/bold], [bold]flat[/bold], a concentration such as 0.5, or one for each category, such as 0.5,1,2. With "
+    "[bold]--by[/bold] also [bold]hierarchical[/bold] (groups vary about a common distribution) and [bold]days[/bold] (each "
+    "day is near the one before)."
+)
+Ci = Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")]
 Draws = Annotated[int, typer.Option(help="Draws per chain (four chains).", min=1)]
-AsJSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-PagePath = Annotated[
-    pathlib.Path | None,
-    typer.Option(
-        "--page",
-        help="Write the result as a page (.html, .md, .tex, .csv, .parquet, .json, .txt); figures of .md and .tex go into a "
-        "folder beside it.",
-    ),
+Seed = Annotated[
+    int | None, typer.Option("--seed", help="Random seed; the same seed prints the same numbers.", min=0, max=MAX_SEED - 1)
+]
+Top = Annotated[int, typer.Option(help="Number of rows of a table to print; files have all of them.", min=1)]
+ProtocolName = Annotated[
+    str | None,
+    typer.Option(help="How the reports were made: a name of [bold]ldpbayes protocols[/bold]; parameters by -p."),
 ]
 Parameters = Annotated[
     list[str] | None, typer.Option("--parameter", "-p", help="A protocol's parameter, name=value; may be repeated.")
 ]
+Noncompliance = Annotated[
+    list[str] | None,
+    typer.Option(help="Respondents who ignore the device, name=law, such as no-sayer=no; may be repeated."),
+]
+Fakes = Annotated[
+    bool, typer.Option("--fakes", help="Also print how many fabricated reports would lift a share or change the order.")
+]
+Plot = Annotated[pathlib.Path | None, typer.Option(help="Write the first figure of the page (.png, .pdf, .svg).")]
+
+PagePath = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--page",
+        help="Write the result as a page (.html, .md, .tex, .csv, .parquet, .json, .txt); figures of .md and .tex "
+        "go into a folder beside it.",
+    ),
+]
 
 
+# ---- groups of options -----------------------------------------------------------------------------------------------
+def spread(command: Callable) -> Callable:
+    """Return a command whose parameters of a group's class are options, one for each field of the group.
+
+    The help shows the options of a group in a box, under the name of its panel.
+    """
+    groups, parameters = {}, []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if not dataclasses.is_dataclass(parameter.annotation):
+            parameters.append(parameter)
+            continue
+        groups[name] = group = parameter.annotation
+        for field in dataclasses.fields(group):
+            (option,) = field.type.__metadata__  # type: ignore[union-attr]
+            option.rich_help_panel = group.panel
+            default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
+
+    @functools.wraps(command)
+    def run(**options):
+        for name, group in groups.items():
+            options[name] = group(**{field.name: options.pop(field.name) for field in dataclasses.fields(group)})
+        return command(**options)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a command shows of its result."""
+
+    panel: ClassVar[str] = "Output"
+
+    page: PagePath = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether somebody sees a progress bar."""
+        return sys.stderr.isatty() and not self.as_json
+
+    def check(self, *others) -> None:
+        """Refuse a page with a wrong ending, or files that cannot be written, before a command takes its time."""
+        if self.page is not None:
+            from ldpbayes.pages.renderers import check_page
+
+            check_page(self.page)
+        files.check_outputs(*others, self.page)
+
+    def show(self, content, **written) -> None:
+        """Write the files that are asked for, then print a page: the arguments of ``printing.show``."""
+        printing.show(content, self.as_json, page=self.page, **written)
+
+
+@dataclass(frozen=True)
+class Outputs(Shown):
+    """What a command shows and writes of a result that can be saved and drawn."""
+
+    output: Annotated[pathlib.Path | None, typer.Option(help="Write the whole result as NetCDF (ArviZ reads it).")] = None
+    plot: Plot = None
+
+    def check(self, *others) -> None:
+        """Refuse wrong endings too, of pictures and of a result that somebody takes for a page."""
+        super().check(self.output, self.plot, *others)
+        check_plot(self.plot)
+        if self.output is not None:
+            from ldpbayes.pages.renderers import renderers
+
+            if self.output.suffix.lower() in {suffix for renderer in renderers().values() for suffix in renderer.suffixes}:
+                name = shown(self.output.with_suffix(".nc").name)
+                raise ArgumentError(
+                    f"output must be a NetCDF file such as {name}, got {shown(self.output.name)}; --page writes tables."
+                )
+
+    def show(self, content, **written) -> None:
+        """Write the result and the first figure too."""
+        super().show(content, output=self.output, plot=self.plot, **written)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How the respondents were sampled."""
+
+    panel: ClassVar[str] = "Respondents"
+
+    weight: Annotated[
+        str | None,
+        typer.Option("--weight", help="The column of sampling weights; the result is then a pseudo-posterior."),
+    ] = None
+    strata: Annotated[str | None, typer.Option(help="The column of the sample's strata.")] = None
+    cluster: Annotated[str | None, typer.Option(help="The column of the sample's clusters.")] = None
+
+
+@dataclass(frozen=True)
+class Respondents(Sample):
+    """How the respondents were sampled, and who sent several reports."""
+
+    population: Annotated[
+        str | None,
+        typer.Option(help="Size of the population, for the finite population correction: 5000, or north=2000,south=3000."),
+    ] = None
+    by_user: Annotated[
+        str | None,
+        typer.Option(
+            help="The column of users, where a user may have sent several reports, one a row: each user then counts once, "
+            "with all reports."
+        ),
+    ] = None
+
+    def stated(self) -> dict[str, Any]:
+        """Return the arguments of a reader."""
+        return dataclasses.asdict(self) | {"population": _population(self.population)}
+
+
+@dataclass(frozen=True)
+class Reports:
+    """How the reports of a table were made."""
+
+    panel: ClassVar[str] = "Reports of a table"
+
+    protocol: ProtocolName = None
+    parameter: Parameters = None
+    categories: Annotated[
+        str | None, typer.Option(help="Labels of the private answer in order, such as no,yes, or their number.")
+    ] = None
+    report: Annotated[
+        list[str] | None, typer.Option(help="The column of the reports; repeat it for several, such as seed and value.")
+    ] = None
+
+    @property
+    def labels(self) -> list[str] | None:
+        """The labels that are stated; None where only their number is, or nothing."""
+        text = self.categories
+        return None if text is None or text.strip().isdecimal() else [label.strip() for label in text.split(",")]
+
+    @property
+    def names(self) -> list[str]:
+        """The labels, which are 0, 1, … where only their number is stated."""
+        if self.categories is None:
+            raise ArgumentError("categories must be labels in order or their number, such as --categories no,yes.")
+        return self.labels or list(map(str, range(_count(self.categories))))
+
+    @property
+    def mechanism(self):
+        """The protocol that the options state."""
+        from ldpbayes.protocols import make_protocol
+
+        if self.protocol is None:
+            raise ArgumentError("protocol must say how the reports were made, such as --protocol grr -p epsilon=1.")
+        return make_protocol(self.protocol, self.names, parameters(self.parameter))
+
+
+# ---- what the command line itself says -------------------------------------------------------------------------------
 #: The arguments of the running command, as the shell gave them.
 given: contextvars.ContextVar = contextvars.ContextVar("given", default=())
 
@@ -80,39 +254,15 @@ def chosen_seed(seed):
     return secrets.randbits(31) if seed is None else seed
 
 
-def check_page(page):
-    """Refuse a page with a wrong suffix, or at a place that cannot be written, before a command takes its time."""
-    if page is not None:
-        from ldpbayes.pages.renderers import check_page as check
-
-        check(page)
-
-
-def check_outputs(output, plot, page, *, saved=True):
-    """Refuse outputs with a wrong ending, or where they cannot be written, before a command takes its time.
-
-    Parameters
-    ----------
-    output, plot, page : path, optional
-    saved : bool
-        Whether the output is a result as NetCDF, and not a table.
-    """
-    check_page(page)
+def check_plot(plot) -> None:
+    """Refuse a picture with an ending that nobody draws."""
     if plot is not None:
         from ldpbayes.plots import check_ending
 
         check_ending(plot)
-    files.check_outputs(output, plot, page)
-    if output is not None and saved:
-        from ldpbayes.pages.renderers import renderers
-
-        if output.suffix.lower() in {suffix for renderer in renderers().values() for suffix in renderer.suffixes}:
-            name = shown(output.with_suffix(".nc").name)
-            raise ArgumentError(
-                f"output must be a NetCDF file such as {name}, got {shown(output.name)}; --page writes tables."
-            )
 
 
+# ---- what options say ------------------------------------------------------------------------------------------------
 def located(file):
     """Return the path that a FILE argument names: example:NAME is a file that comes with the package."""
     prefix, _, name = file.partition(":")
@@ -129,7 +279,7 @@ def read(file, by=None, **sample):
     from ldpbayes.sources.channels import read_stated
     from ldpbayes.sources.scanning.summary_files import is_summaries
 
-    file = located(file)
+    file, by = located(file), columns(by)
     if is_summaries(file):
         if any(value is not None for value in sample.values()):
             raise ArgumentError("weights must be left out, and so must by-user: a file of summaries has no respondents.")
@@ -140,33 +290,42 @@ def read(file, by=None, **sample):
     return read_collection(file, by=by, **sample)
 
 
-def population_of(text):
+def columns(texts):
+    """Return the names of repeated options that may each name several columns, or None."""
+    names = [name.strip() for text in texts or () for name in text.split(",") if name.strip()]
+    return names or None
+
+
+#: What --population must be.
+SIZES = "a number, or stratum=number,…"
+
+
+def _population(text):
     """Return the number, or the mapping by stratum, that a text of --population states: 5000, or north=2000,south=3000."""
     if text is None:
         return None
     if "=" not in text:
-        return _number(text)
+        return levels(text, "population", SIZES)[0]
     sizes: dict = {}
     for part in text.split(","):
         name, _, size = part.partition("=")
         if name.strip() in sizes:
             raise ArgumentError(f"population must name every stratum once, got {shown(name.strip())} twice.")
-        sizes[name.strip()] = _number(size)
+        (sizes[name.strip()],) = levels(size, "population", SIZES)
     return sizes
 
 
-def count_of(text, name):
-    """Return the whole number of categories that a text writes."""
-    from ldpbayes.checks import categories_count
-
-    return categories_count(int(text) if len(text) < 20 else 10**20, name)
+def _count(text):
+    """Return the number of categories that a text writes."""
+    return categories_count(int(text) if len(text) < 20 else 10**20, "categories")
 
 
-def _number(text):
+def levels(text, name, rule="numbers separated by commas"):
+    """Return the numbers that a text such as ".5,.95" writes."""
     try:
-        return float(text)
+        return [float(part) for part in text.strip(",").split(",")]
     except ValueError:
-        raise ArgumentError(f"population must be a number, or stratum=number,…, got {shown(text)}.") from None
+        raise ArgumentError(f"{name} must be {rule}, got {shown(text)}.") from None
 
 
 def prior(text):
@@ -174,27 +333,6 @@ def prior(text):
     from ldpbayes.priors import parse_prior
 
     return parse_prior(text)
-
-
-def noncompliant(collection, belief, pairs, beta):
-    """Return (collection, prior) with the respondents who ignore the device that name=law texts and b,c state."""
-    from ldpbayes.priors import DEFAULT, Compliance
-
-    belief = "jeffreys" if belief == DEFAULT and beta is not None else belief
-    laws = named_laws(pairs)
-    if laws:
-        collection = collection.with_noncompliers(laws)
-    if beta is None:
-        return collection, belief
-    if not collection.n_laws:
-        raise ArgumentError("noncompliance-prior needs respondents who ignore the device; state them with --noncompliance.")
-    try:
-        b, c = (float(part) for part in beta.split(","))
-    except ValueError:
-        b = c = math.nan
-    if not (0 < b < math.inf and 0 < c < math.inf):
-        raise ArgumentError(f"noncompliance-prior must be two numbers above 0, the b,c of a Beta prior, got {shown(beta)}.")
-    return collection, Compliance(belief, (b, c))
 
 
 def named_laws(pairs):
@@ -208,51 +346,20 @@ def named_laws(pairs):
     return laws
 
 
-def say_noncompliance(collection):
-    """Print to standard error what the design can say of the share who ignore the device, before the fit takes its time."""
-    from ldpbayes.collections import Collection
-    from ldpbayes.posteriors.base import scaled
-
-    if isinstance(collection, Collection) and collection.n_laws:
-        found = scaled(collection).noncompliance()
-        if found.identified:  # otherwise fit refuses with that sentence, or the user stated a prior
-            typer.echo(found.sentence, err=True)
-
-
 def fakes_table(collection):
     """Return the table of fabricated reports needed, or refuse cells and designs of which that is not known."""
-    from ldpbayes.collections import Collection
     from ldpbayes.pages.check import fakes_table as table_of
 
-    if not isinstance(collection, Collection):
-        raise ArgumentError("fakes needs a single collection; leave out --by.")
-    table = table_of(collection)
+    table = table_of(collection.single("fakes"))
     if table is None:
         raise InfeasibleError("The number of fabricated reports is not known for this design.")
     return table
 
 
-def contamination(collection, shares, question, channel=None):
-    """Return the range of estimates under shares of fakes that a text such as 0.01,0.05 states; None where it is None."""
-    from ldpbayes.answers import contamination_hull
-    from ldpbayes.collections import Collection
-
-    if shares is None:
-        for name, given in (("conclusion", question), ("channel", channel)):
-            if given is not None:
-                raise ArgumentError(f"{name} goes with fake-share, which states how many reports may be fake.")
-        return None
-    if not isinstance(collection, Collection):
-        raise ArgumentError("fake-share needs a single collection; leave out --by.")
-    try:
-        stated = [float(part) for part in shares.split(",")]
-    except ValueError:
-        raise ArgumentError(f"fake-share must be numbers separated by commas, got {shown(shares)}.") from None
-    return contamination_hull(collection, question, share=stated, channel=channel)
-
-
 def parameters(pairs):
-    """Return a dict from name=value texts; values are TOML where they parse, else text."""
+    """Return a dict from name=value texts; values are TOML, fractions and logarithms where they parse, else text."""
+    from ldpbayes.sources.numbers import as_numbers
+
     found = {}
     for pair in pairs or []:
         name, equals, text = pair.partition("=")
@@ -261,7 +368,7 @@ def parameters(pairs):
         if name.strip() in found:
             raise ArgumentError(f"parameter {shown(name.strip())} must be given once.")
         found[name.strip()] = _value(text)
-    return found
+    return as_numbers(found)
 
 
 def _value(text):

@@ -1,41 +1,53 @@
 """The command ``ldpbayes plan``."""
 
+import dataclasses
 import functools
 import pathlib
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import typer
 
-from ldpbayes import files
-from ldpbayes.cli import options, printing
-from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.cli import options
+from ldpbayes.errors import ArgumentError
 
-#: Options of which three determine the fourth, and the arguments that they set.
-_FOUR = {"categories": "n_categories", "epsilon": "epsilon", "users": "n", "error": "error"}
 #: Points of a plotted curve.
 POINTS = 25
 
 
-def command(
-    categories: Annotated[int | None, typer.Option(help="Number of categories.", min=2)] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Privacy level ε in nats.")] = None,
-    users: Annotated[float | None, typer.Option("--users", "-n", help="Number of reports.")] = None,
-    error: Annotated[float | None, typer.Option(help="Target error; --kind defines it.")] = None,
+@dataclass(frozen=True)
+class Four:
+    """Of which three determine the fourth."""
+
+    panel: ClassVar[str] = "Three of these give the fourth"
+
+    n_categories: Annotated[int | None, typer.Option("--categories", help="Number of categories.", min=2)] = None
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="Privacy level ε in nats.")] = None
+    n: Annotated[float | None, typer.Option("--users", "-n", help="Number of reports.")] = None
+    error: Annotated[float | None, typer.Option("--error", help="Target error; --kind defines it.")] = None
+
+    def check(self):
+        """Refuse any number of them but three."""
+        options = {field.type.__metadata__[0].default: getattr(self, field.name) for field in dataclasses.fields(self)}
+        missing = [name for name, value in options.items() if value is None]
+        if len(missing) != 1:
+            more = f"{', '.join(missing)} are missing" if missing else "all four were given"
+            raise ArgumentError(f"Three of {', '.join(options)} determine the fourth; {more}.")
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """What the error is, and of what."""
+
+    panel: ClassVar[str] = "Assumptions"
+
     kind: Annotated[
         str,
         typer.Option(
             help="[bold]l2[/bold]: expected sum of squared errors; [bold]l1[/bold]: of absolute errors; "
             "[bold]max[/bold]: no category off by more; [bold]half_width[/bold]: half an interval, of the widest category."
         ),
-    ] = "l2",
-    protocol: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Only this one; may be repeated. Any name of [bold]ldpbayes protocols[/bold]; without it grr, subset, oue, "
-            "sue, olh, hadamard and block_design are compared. Parameters may follow: olh:seeds=4096."
-        ),
-    ] = None,
-    parameter: options.Parameters = None,
+    ] = "l2"
     p: Annotated[
         str,
         typer.Option(
@@ -43,35 +55,52 @@ def command(
             "[bold]flat[/bold] (averaged over that prior), shares such as 0.9,0.1, or a CSV of true counts with columns "
             "value and count."
         ),
-    ] = "uniform",
-    target: Annotated[str, typer.Option(help="distribution (P) or frequency (F of these users).")] = "distribution",
-    estimator: Annotated[str, typer.Option(help="mle (what MLE and posterior attain) or oracle.")] = "mle",
-    ci: Annotated[float, typer.Option(help="Probability for max and half_width.")] = 0.95,
+    ] = "uniform"
+    target: Annotated[str, typer.Option(help="distribution (P) or frequency (F of these users).")] = "distribution"
+    estimator: Annotated[str, typer.Option(help="mle (what MLE and posterior attain) or oracle.")] = "mle"
+    ci_prob: options.Ci = 0.95
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What else is asked of every plan."""
+
+    panel: ClassVar[str] = "Groups, fake reports, and respondents who ignore the device"
+
     groups: Annotated[
         int | None, typer.Option(help="Compare this many groups of equal size: interval widths and differences.", min=2)
-    ] = None,
+    ] = None
     delta: Annotated[
         float | None, typer.Option(help="Difference between two groups' shares: the power to find it, at level 1 − ci.")
-    ] = None,
+    ] = None
     power: Annotated[
         float | None, typer.Option(help="Instead of --error: find --delta with this probability, such as 0.8.")
-    ] = None,
+    ] = None
     fakes: Annotated[
         float | None, typer.Option(help="Share of crafted reports, such as 0.05: what they do to a share of 0.01.")
-    ] = None,
-    noncompliance: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Respondents who ignore the device, name=law, such as no-sayer=no: the sd of their share that the design "
-            "can give; may be repeated."
-        ),
-    ] = None,
+    ] = None
+    noncompliance: options.Noncompliance = None
     gamma: Annotated[
         float | None, typer.Option(help="Share of those who ignore the device, for --noncompliance; 0.1 by default.")
+    ] = None
+
+
+def command(
+    *,
+    four: Four,
+    protocols: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--protocol",
+            help="Only this one; may be repeated. Any name of [bold]ldpbayes protocols[/bold]; without it grr, subset, oue, "
+            "sue, olh, hadamard and block_design are compared. Parameters may follow: olh:seeds=4096.",
+        ),
     ] = None,
+    parameter: options.Parameters = None,
+    assumed: Assumed,
+    questions: Questions,
     plot: Annotated[pathlib.Path | None, typer.Option(help="Write the error against ε (or n) as a picture.")] = None,
-    page: options.PagePath = None,
-    as_json: options.AsJSON = False,
+    outputs: options.Shown,
 ):
     """Choose protocol, ε and sample size: give three of categories, epsilon, users and error, and get the fourth.
 
@@ -100,80 +129,69 @@ def command(
 
       ldpbayes plan --epsilon 1 --users 32561 --p 0.5,0.3,0.2 --plot plan.png
     """
-    if plot is not None:
-        from ldpbayes.plots import check_ending
-
-        check_ending(plot)
-        files.check_output(plot)
-    options.check_page(page)
+    options.check_plot(plot)
+    outputs.check(plot)
     from ldpbayes.theory import planning, prospects
 
-    if power is not None:
-        kind, error = "half_width", _error_for(power, delta, groups, error, kind, ci)
-    laws = options.named_laws(noncompliance)
-    if gamma is not None and not laws:
+    if questions.power is not None:
+        four, assumed = _with_power(four, assumed, questions)
+    assumptions = dataclasses.asdict(assumed) | {"p": _distribution(assumed.p)}
+    asked = {name: getattr(questions, name) for name in ("groups", "delta", "fakes")}
+    laws = options.named_laws(questions.noncompliance)
+    if questions.gamma is not None and not laws:
         raise ArgumentError("gamma goes with noncompliance, which states how those report who ignore the device.")
-    assumptions = {"kind": kind, "p": _assumed(p), "target": target, "estimator": estimator, "ci_prob": ci}
-    known = {"n_categories": categories, "epsilon": epsilon, "n": users, "error": error}
-    asked = {"groups": groups, "delta": delta, "fakes": fakes, "laws": laws, "gamma": 0.1 if gamma is None else gamma}
-    if categories is None and not isinstance(assumptions["p"], str):
-        if None in (epsilon, users, error):
-            known["n_categories"] = categories = len(assumptions["p"])
-    if categories is None and not isinstance(assumptions["p"], str):
-        raise ArgumentError("p must be uniform, jeffreys or flat where the number of categories is the unknown.")
-    settings = options.parameters(parameter)
-    if settings and len(protocol or ()) != 1:
-        raise ArgumentError(f"parameter needs exactly one --protocol that takes it, got {len(protocol or ())}.")
-    makers = None
-    if not protocol or planning.has_free_epsilon(protocol[0], settings):
-        missing = [f"--{name}" for name, key in _FOUR.items() if known[key] is None]
-        if len(missing) != 1:
-            more = f"{', '.join(missing)} are missing" if missing else "all four were given"
-            raise ArgumentError(f"Three of {', '.join(f'--{name}' for name in _FOUR)} determine the fourth; {more}.")
-    fixed = [name for name in protocol or () if not planning.has_free_epsilon(name, settings)]
-    if fixed and len(fixed) < len(protocol or ()):
+    settings, names = options.parameters(parameter), protocols or ()
+    four = _with_categories(four, assumptions["p"])
+    if settings and len(names) != 1:
+        raise ArgumentError(f"parameter needs exactly one --protocol that takes it, got {len(names)}.")
+    fixed = [name for name in names if not planning.has_free_epsilon(name, settings)]
+    if not names or names[0] not in fixed:
+        four.check()
+    if fixed and len(fixed) < len(names):
         raise ArgumentError(f"protocol must name designs that fix epsilon ({', '.join(fixed)}) or protocols that take it.")
     if fixed:
-        plans, makers = _fixed(fixed, settings, known, assumptions)
+        plans, makers = _fixed(fixed, settings, dataclasses.asdict(four), assumptions)
     else:
-        makers = planning.named_makers(protocol, settings) if protocol else None
-        plans = planning.plan(**known, protocols=makers, **assumptions)
+        makers = planning.named_makers(protocols, settings) if protocols else None
+        plans = planning.plan(**dataclasses.asdict(four), protocols=makers, **assumptions)
     rest = {key: value for key, value in assumptions.items() if key != "kind"}
-    plans = prospects.with_prospects(plans, makers, **asked, **rest)
+    gamma = 0.1 if questions.gamma is None else questions.gamma
+    plans = prospects.with_prospects(plans, makers, **asked, laws=laws, gamma=gamma, **rest)
     from ldpbayes.pages.plan import of_plan
 
-    along = "n" if fixed or (epsilon is not None and users is None) else "epsilon"
-    draw = functools.partial(_draw, plans[0], kind, makers, assumptions, along)
-    drawn = draw if plot or (page and plans[0].feasible) else None
+    along = "n" if fixed or (four.epsilon is not None and four.n is None) else "epsilon"
+    draw = functools.partial(_draw, plans[0], assumed.kind, makers, assumptions, along)
     content = of_plan(
         plans,
-        kind=kind,
-        assumed=p,
-        ci_prob=ci,
-        draw=drawn,
+        kind=assumed.kind,
+        assumed=assumed.p,
+        ci_prob=assumed.ci_prob,
+        draw=draw if plot or (outputs.page and plans[0].feasible) else None,
         command=options.command_line(),
-        groups=groups,
-        delta=delta,
-        fakes=fakes,
+        **asked,
     )
-    printing.show(content, as_json, page=page)
-    if plot:
-        from ldpbayes.plots import save_figure
-
-        save_figure(draw(), plot)
-        if not as_json:
-            printing.wrote(plot)
+    outputs.show(content, plot=plot)
 
 
-def _error_for(power, delta, groups, error, kind, ci):
-    """Return the half-width over all users at which two of the groups are found to differ."""
+def _with_categories(four, p):
+    """Return the four with the number of categories that an assumed distribution has, where it is not the unknown."""
+    if four.n_categories is not None or isinstance(p, str):
+        return four
+    if None not in (four.epsilon, four.n, four.error):
+        raise ArgumentError("p must be uniform, jeffreys or flat where the number of categories is the unknown.")
+    return dataclasses.replace(four, n_categories=len(p))
+
+
+def _with_power(four, assumed, questions):
+    """Return the four and the assumptions with the half-width over all users at which two of the groups differ."""
     from ldpbayes.theory import prospects
 
-    if delta is None:
+    if questions.delta is None:
         raise ArgumentError("power needs --delta, the difference to be found.")
-    if error is not None or kind not in ("l2", "half_width"):
+    if four.error is not None or assumed.kind not in ("l2", "half_width"):
         raise ArgumentError("power stands for --error and --kind; leave these out.")
-    return prospects.half_width_for(delta, power, groups=groups or 2, ci_prob=ci)
+    error = prospects.half_width_for(questions.delta, questions.power, groups=questions.groups or 2, ci_prob=assumed.ci_prob)
+    return dataclasses.replace(four, error=error), dataclasses.replace(assumed, kind="half_width")
 
 
 def _fixed(names, settings, known, assumptions):
@@ -214,14 +232,11 @@ def _draw(best, kind, makers, assumptions, along):
     )
 
 
-def _assumed(text):
+def _distribution(text):
     if text in ("uniform", "jeffreys", "flat"):
         return text
     if "," in text:
-        try:
-            return [float(part) for part in text.split(",")]
-        except ValueError:
-            raise ArgumentError(f"p must be shares such as 0.9,0.1, got {shown(text)}.") from None
+        return options.levels(text, "p", "shares such as 0.9,0.1")
     from ldpbayes.simulate import population
 
     return population(text).distribution

@@ -1,10 +1,10 @@
 """The command ``ldpbayes protocols``."""
 
-from ldpbayes.cli import options, printing
+from ldpbayes.cli import options
 from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 
 
-def command(as_json: options.AsJSON = False):
+def command(*, outputs: options.Shown):
     """List the protocols and survey designs that a collection file may name, with their parameters.
 
     Examples:
@@ -21,9 +21,8 @@ def command(as_json: options.AsJSON = False):
     rows = tuple((x.name, x.stated, x.summary + _also(x.aliases)) for x in describe_protocols())
     use = Note(Kind.METHOD, 'In a collection file write protocol = "NAME"; parameters go under [channels.parameters].')
     facts = {"protocols": [dict(zip(("protocol", "parameters", "description"), row, strict=True)) for row in rows]}
-    printing.display(
-        Page("Protocols", (Table("Protocols and survey designs", columns, rows),), (use,), facts=facts), as_json
-    )
+    outputs.check()
+    outputs.show(Page("Protocols", (Table("Protocols and survey designs", columns, rows),), (use,), facts=facts))
 
 
 def _also(aliases):

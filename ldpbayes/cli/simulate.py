@@ -27,12 +27,12 @@ def command(
     categories: Annotated[
         int | None, typer.Option(help="Number of categories of zipf, geometric and dirichlet.", min=2)
     ] = None,
-    protocol: Annotated[str, typer.Option(help="A name of [bold]ldpbayes protocols[/bold].")] = "grr",
+    protocol: options.ProtocolName = "grr",
     parameter: options.Parameters = None,
     users: Annotated[
         int | None, typer.Option(help="Number of users; without it everyone in a population file.", min=1)
     ] = None,
-    seed: options.Seed = None,
+    random_seed: options.Seed = None,
     output: Annotated[pathlib.Path | None, typer.Option(help="The file to write, instead of the argument OUT.")] = None,
 ):
     """Simulate a collection: draw users from a true population and send their values through a protocol.
@@ -63,14 +63,14 @@ def command(
     files.check_outputs(target, None if is_parquet(target) else target.with_suffix(".csv"))
     if categories is None and population in ("zipf", "geometric", "dirichlet"):
         raise ArgumentError(f"categories must be given for the population {population}.")
-    truth = make_population(population, categories, random_seed=seed)
+    truth = make_population(population, categories, random_seed=random_seed)
     mechanism = make_protocol(protocol, truth.categories, options.parameters(parameter))
     if users is None and truth.counts is None:
         raise ArgumentError(f"users must be given for the {population} population, got none.")
     if is_parquet(target):
-        n_reports = int(simulate_reports(target, mechanism, truth, users, random_seed=seed).sum())
+        n_reports = int(simulate_reports(target, mechanism, truth, users, random_seed=random_seed).sum())
     else:
-        collection, _ = simulate_collection(mechanism, truth, users, random_seed=seed, id=target.stem)
+        collection, _ = simulate_collection(mechanism, truth, users, random_seed=random_seed, id=target.stem)
         write_collection(collection, target)
         n_reports = collection.n_reports
     named = f" of {truth.title}" if truth.title else ""

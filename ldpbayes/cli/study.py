@@ -52,7 +52,7 @@ def command(
 
     if name is None:
         return printing.display(_list(list_studies()))
-    options.check_page(page)
+    options.Shown(page).check()
     chosen = find_study(name)
     settings = {"jobs": jobs, "random_seed": seed, "replications": replications, "progressbar": sys.stderr.isatty()}
     try:

@@ -323,6 +323,10 @@ class Cells(Mapping):
         """Whether every cell has its distinct reports, and not only sums over them."""
         return all(one.keeps_reports for one in self.collections())
 
+    def single(self, what: str) -> Collection:
+        """Refuse, as a statement about one collection must say about which."""
+        raise ArgumentError(f"{what} needs a single collection, got {len(self):,} cells; choose one of them.")
+
     def pooled(self) -> Collection:
         """Return the reports of all cells together, as if they were one.
 

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,6 +52,9 @@ class Collection:
     >>> survey.n_reports
     100
     """
+
+    #: Grouping columns, as cells have them: none.
+    by: ClassVar[tuple[str, ...]] = ()
 
     categories: tuple[str, ...]
     tallies: tuple[Tally, ...]
@@ -318,6 +321,16 @@ class Collection:
     def collections(self) -> Iterator["Collection"]:
         """Yield what is fitted on its own: this collection, as cells yield each of theirs."""
         yield self
+
+    def single(self, what: str) -> "Collection":
+        """Return this collection, which is what a statement about one collection needs.
+
+        Parameters
+        ----------
+        what : str
+            Who needs it, for the refusal of cells and of summaries.
+        """
+        return self
 
     def with_noncompliers(self, laws: Mapping) -> "Collection":
         """Return this collection with respondents who ignore the device: one more category for each law of their reports.

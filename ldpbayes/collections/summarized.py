@@ -38,6 +38,7 @@ class Summarized:
     survey = None
     n_laws = 0
     laws = ()
+    by = ()
     nature = Nature.FULL
     keeps_reports = False
 
@@ -81,6 +82,10 @@ class Summarized:
     def collections(self) -> Iterator[Summarized]:
         """Yield what is fitted on its own: this summary."""
         yield self
+
+    def single(self, what: str) -> Collection:
+        """Refuse, as a statement about reports needs them."""
+        raise ArgumentError(f"{what} needs the reports of a collection, got a summary of them.")
 
     @property
     def n_categories(self) -> int:

@@ -1,6 +1,5 @@
 """Collection files: ``<id>.toml`` describes categories and channels, tables beside it hold tallies or reports."""
 
-import datetime
 import itertools
 import tomllib
 from dataclasses import replace
@@ -15,14 +14,13 @@ from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, sho
 from ldpbayes.protocols import make_protocol
 from ldpbayes.sources.base import is_whole, open_table, read_channels, sorted_keys
 from ldpbayes.sources.channels import find_channels
-from ldpbayes.sources.numbers import number
+from ldpbayes.sources.numbers import as_numbers
 from ldpbayes.sources.users import check_user, read_users, single_protocols
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 _SAMPLE = ("weight", "strata", "cluster", "population")
 _COLLECTION_KEYS = {*_TEXTS, *_SAMPLE, "by", "categories", "channels", "derived", "noncompliance", "ordered", "published"}
 _CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n", "epsilon", "rate", "by_user"}
-_LABELS = {"answers", "candidates", "laws", "separator"}  # parameters that are texts even where they look like "1/2"
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table", bool: "true or false"}
 
 
@@ -352,7 +350,7 @@ def _stated_protocol(path, categories, channel, field):
     if not isinstance(name, str):
         raise DataError("needs 'protocol'", source=path, field=field)
     try:
-        parameters = _numbers(_typed(channel, "parameters", dict, path, field, default={}))
+        parameters = as_numbers(_typed(channel, "parameters", dict, path, field, default={}))
         if varies and "epsilon" in parameters:
             raise ArgumentError("epsilon must not be among the parameters where a column holds it.")
         if varies:
@@ -405,20 +403,6 @@ def _known(table, keys, path, field=None):
     for key in table:
         if key not in keys:
             raise DataError(f"unknown key {shown(key)}; known are {listed(sorted(keys), most=20)}", source=path, field=field)
-
-
-def _numbers(value):
-    """Return value with every text such as "1/6" or "ln(3)" turned into a float; labels and other texts stay."""
-    if isinstance(value, dict):
-        return {key: item if key in _LABELS else _numbers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_numbers(item) for item in value]
-    if isinstance(value, (datetime.date, datetime.time)):
-        raise ArgumentError(f"parameters must be numbers, texts, lists and tables, got the date or time {shown(value)}.")
-    if isinstance(value, str):
-        found = number(value)
-        return value if found is None else found
-    return value
 
 
 def _canonical(value):

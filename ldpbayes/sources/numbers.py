@@ -1,9 +1,14 @@
 """Numbers as texts in collection files: fractions and natural logarithms."""
 
+import datetime
 import math
 import re
 from fractions import Fraction
 
+from ldpbayes.errors import ArgumentError, shown
+
+#: Parameters that are texts even where they look like "1/2".
+_LABELS = {"answers", "candidates", "laws", "separator"}
 _PLAIN = r"[0-9]{1,30}(?:\.[0-9]{1,30})?"
 _FRACTION = re.compile(rf"\s*([+-]?{_PLAIN})\s*/\s*({_PLAIN})\s*")
 _LOGARITHM = re.compile(rf"\s*(?:({_PLAIN})\s*\*\s*)?ln\(\s*({_PLAIN})\s*(?:/\s*({_PLAIN})\s*)?\)\s*(?:/\s*({_PLAIN})\s*)?")
@@ -37,3 +42,17 @@ def number(text):
     except (ValueError, ZeroDivisionError):
         pass
     return None
+
+
+def as_numbers(value):
+    """Return parameters with every text such as "1/6" or "ln(3)" turned into a float; labels and other texts stay."""
+    if isinstance(value, dict):
+        return {key: item if key in _LABELS else as_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_numbers(item) for item in value]
+    if isinstance(value, (datetime.date, datetime.time)):
+        raise ArgumentError(f"parameters must be numbers, texts, lists and tables, got the date or time {shown(value)}.")
+    if isinstance(value, str):
+        found = number(value)
+        return value if found is None else found
+    return value

@@ -1,0 +1,118 @@
+"""Tables of results: a row for each combination of some dimensions of a data set, and the columns that many tables have."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ldpbayes.pages.page import Column, Table
+
+#: A column beside its values, one a row.
+Filled = tuple[Column, Sequence]
+R_HAT = "Agreement of the chains: 1 where they agree, and not trusted above 1.01."
+EFFECTIVE = "How many independent draws would be as precise as these."
+
+
+def percent(ci_prob: float, what: str = "interval") -> str:
+    """Return the heading of a column of intervals, such as "95 % interval"."""
+    return f"{ci_prob * 100:g} % {what}"
+
+
+def filled(
+    title: str, columns: Sequence[Filled], note: str = "", *, keys: int = 0, whole: Callable[[], Table] | None = None
+) -> Table:
+    """Return the Table of columns with their values."""
+    rows = tuple(zip(*(values for _, values in columns), strict=True))
+    return Table(title, tuple(column for column, _ in columns), rows, note, keys, whole)
+
+
+class Rows:
+    """The rows of a table over some dimensions of a data set, the last of which changes fastest.
+
+    Parameters
+    ----------
+    data : xarray.Dataset
+    dims : sequence of str
+        Those that the data set lacks are left out.
+    at : slice or array, optional
+        Positions of the rows that the table shows; all of them by default.
+    """
+
+    def __init__(self, data: Any, *dims: str, at: Any = slice(None)) -> None:
+        self.data, self.at = data, at
+        self.sizes = {dim: data.sizes[dim] for dim in dims if dim in data.sizes}
+
+    def __call__(self, values: Any) -> np.ndarray:
+        """Return the entries of an array over some of the dimensions, one a row."""
+        missing = {dim: size for dim, size in self.sizes.items() if dim not in values.dims}
+        return values.expand_dims(missing).transpose(*self.sizes).values.ravel()[self.at]
+
+    def numbers(self, values: Any) -> list:
+        """Return the entries of an array as plain numbers."""
+        return self(values).tolist()
+
+    def label(self, name: str, heading: str = "", key: str = "") -> Filled:
+        """Return the column of the labels of a dimension, or of a coordinate along it."""
+        return Column(key or name, heading or name, "text"), [str(label) for label in self(self.data[name])]
+
+    def pairs(self, lower: Any, upper: Any) -> list[tuple]:
+        """Return the ends of intervals, one pair a row."""
+        return list(zip(self.numbers(lower), self.numbers(upper), strict=True))
+
+    def summary(
+        self,
+        data: Any,
+        level: str,
+        *,
+        prefix: str = "",
+        key: str = "",
+        heading: str = "mean",
+        of: str = "",
+        spec: str = ".4f",
+        priority: tuple[int, int, int] = (0, 0, 0),
+        means: tuple[str, str] = ("", ""),
+    ) -> list[Filled]:
+        """Return mean, sd and interval of a summary as columns.
+
+        Parameters
+        ----------
+        data : xarray.Dataset
+            With mean, sd, lower and upper, each after the prefix.
+        level : str
+            Heading of the intervals.
+        prefix : str
+            Of the variables.
+        key : str
+            What the keys of the columns begin with.
+        heading : str
+            Of the means.
+        of : str
+            Whose numbers they are, for headings that stand alone.
+        spec : str
+        priority : tuple of three int
+        means : tuple of two str
+            What means and intervals are.
+        """
+        mean, sd, low, high = (data[f"{prefix}{name}"] for name in ("mean", "sd", "lower", "upper"))
+        full = [f"{name} of {of}" if of else "" for name in ("sd", level)]
+        return [
+            (Column(f"{key}mean", heading, spec=spec, priority=priority[0], means=means[0]), self.numbers(mean)),
+            (Column(f"{key}sd", "sd", spec=spec, priority=priority[1], full=full[0]), self.numbers(sd)),
+            (
+                Column(f"{key}interval", level, "interval", spec, priority[2], full=full[1], means=means[1]),
+                self.pairs(low, high),
+            ),
+        ]
+
+    def diagnostics(self, data: Any, prefix: str, priority: tuple[int, int]) -> list[Filled]:
+        """Return R-hat and effective draws as columns."""
+        return [
+            (
+                Column("r_hat", "R-hat", spec=".3f", priority=priority[0], means=R_HAT),
+                self.numbers(data[f"{prefix}r_hat"]),
+            ),
+            (
+                Column("ess_bulk", "effective draws", spec=",.0f", priority=priority[1], means=EFFECTIVE),
+                self.numbers(data[f"{prefix}ess_bulk"]),
+            ),
+        ]
