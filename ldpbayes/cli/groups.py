@@ -11,6 +11,7 @@ from ldpbayes import files
 from ldpbayes.cli import options
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 
+
 @dataclass(frozen=True)
 class Reports(options.Reports):
     """How the reports of a table were made, where each may state it."""

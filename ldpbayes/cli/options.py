@@ -4,6 +4,7 @@ A field of a group has the name of the argument that it sets, so that a group is
 """
 
 import contextvars
+import copy
 import dataclasses
 import enum
 import functools
@@ -57,10 +58,7 @@ Seed = Annotated[
     int | None, typer.Option("--seed", help="Random seed; the same seed prints the same numbers.", min=0, max=MAX_SEED - 1)
 ]
 Top = Annotated[int, typer.Option(help="Number of rows of a table to print; files have all of them.", min=1)]
-ProtocolName = Annotated[
-    str | None,
-    typer.Option(help="How the reports were made: a name of [bold]ldpbayes protocols[/bold]; parameters by -p."),
-]
+PROTOCOL = typer.Option(help="How the reports were made: a name of [bold]ldpbayes protocols[/bold]; parameters by -p.")
 Parameters = Annotated[
     list[str] | None, typer.Option("--parameter", "-p", help="A protocol's parameter, name=value; may be repeated.")
 ]
@@ -89,18 +87,19 @@ def spread(command: Callable) -> Callable:
 
     The help shows the options of a group in a box, under the name of its panel.
     """
-    groups, parameters = {}, []
+    groups: dict[str, Any] = {}
+    parameters = []
     for name, parameter in inspect.signature(command).parameters.items():
         if not dataclasses.is_dataclass(parameter.annotation):
             parameters.append(parameter)
             continue
-        groups[name] = group = parameter.annotation
-        for field in dataclasses.fields(group):
-            (option,) = field.type.__metadata__  # type: ignore[union-attr]
-            option.rich_help_panel = group.panel
-            default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
-            kind = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
+        groups[name] = parameter.annotation
+        for field in dataclasses.fields(parameter.annotation):
+            held: Any = field.type
+            option = copy.copy(held.__metadata__[0])
+            option.rich_help_panel = groups[name].panel
+            taken = {"annotation": Annotated[held.__origin__, option], "default": field.default}
+            parameters.append(inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, **taken))
 
     @functools.wraps(command)
     def run(**options):
@@ -206,7 +205,7 @@ class Reports:
 
     panel: ClassVar[str] = "Reports of a table"
 
-    protocol: ProtocolName = None
+    protocol: Annotated[str | None, PROTOCOL] = None
     parameter: Parameters = None
     categories: Annotated[
         str | None, typer.Option(help="Labels of the private answer in order, such as no,yes, or their number.")

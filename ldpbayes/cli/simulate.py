@@ -27,7 +27,7 @@ def command(
     categories: Annotated[
         int | None, typer.Option(help="Number of categories of zipf, geometric and dirichlet.", min=2)
     ] = None,
-    protocol: options.ProtocolName = "grr",
+    protocol: Annotated[str, options.PROTOCOL] = "grr",
     parameter: options.Parameters = None,
     users: Annotated[
         int | None, typer.Option(help="Number of users; without it everyone in a population file.", min=1)

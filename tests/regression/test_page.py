@@ -116,7 +116,7 @@ def test_command_on_a_collection_file_that_has_the_covariate(capsys, tmp_path):
         (["example:nigeria_cells", "female"], "formula must name"),
         (["nowhere.csv", "a ~ b", "--protocol", "grr", "-p", "epsilon=1", "--categories", "x,y"], "No such file"),
         (["nowhere.csv", "a ~ b"], "protocol must say"),
-        (["nowhere.csv", "a ~ b", "--protocol", "grr"], "categories must name"),
+        (["nowhere.csv", "a ~ b", "--protocol", "grr"], "categories must be labels in order"),
         (["example:nigeria_cells", "a ~ female", "--method", "guess"], "method must be one of"),
         (["example:nigeria_cells", "a ~ female", "--report", "x"], "report must be left out"),
         (["example:nigeria_cells", "a ~ female", "--reference", "maybe"], "reference must be one of"),
