@@ -16,9 +16,9 @@ import time
 import numpy as np
 
 import ldpbayes as lb
+from ldpbayes import hashing
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.posteriors.surrogate import Surrogate
-from ldpbayes.protocols import hashing
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.unary import UnaryEncoding

@@ -3,9 +3,10 @@
 import numpy as np
 from scipy.special import expit, logit
 
+from ldpbayes import hashing
 from ldpbayes.collections import Tally
 from ldpbayes.inference.ends import normal_reach
-from ldpbayes.protocols import LOLOHA, MemoizedGRR, MemoizedUnary, hashing
+from ldpbayes.protocols import LOLOHA, MemoizedGRR, MemoizedUnary
 from ldpbayes.study import evaluate
 
 #: Distribution of the users' values.

@@ -11,12 +11,11 @@ import pytensor.tensor as pt
 import pytest
 from scipy import special, stats
 
-from ldpbayes import GRR, ArgumentError, Channel, Collection, InfeasibleError, Tally
+from ldpbayes import GRR, ArgumentError, Channel, Collection, InfeasibleError, Tally, hashing
 from ldpbayes.collections import tensor
 from ldpbayes.model import build_model, observe
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors import dirichlet as sticks
-from ldpbayes.protocols import hashing
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing

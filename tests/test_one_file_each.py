@@ -38,18 +38,10 @@ class Toy(AbstractProtocol):
 
     hit_rates = property(lambda self: self.inner.hit_rates)
     n_outputs = property(lambda self: self.n_categories)
+    report_format = property(lambda self: self.inner.report_format)
 
     def all_reports(self):
         return self.inner.all_reports()
-
-    def check_reports(self, reports):
-        return self.inner.check_reports(reports)
-
-    def parse_reports(self, columns, categories):
-        return self.inner.parse_reports(columns, categories)
-
-    def format_reports(self, reports, categories):
-        return self.inner.format_reports(reports, categories)
 
     def rows(self, reports, counts):
         return self.inner.rows(reports, counts)

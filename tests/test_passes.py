@@ -5,9 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ldpbayes import ArgumentError
+from ldpbayes import ArgumentError, hashing
 from ldpbayes.likelihoods import Summary, SupportRows, passes
-from ldpbayes.protocols import hashing
 
 NAMES = ("value", "gradient", "square", "cross")
 

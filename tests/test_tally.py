@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.protocols import GRR, AbstractProtocol, Channel, UnaryEncoding, designs, kronecker
-from ldpbayes.protocols.base import UNSORTED
-from ldpbayes.protocols.base import merged as merged_reports
 from ldpbayes.protocols.cohort_rr import CohortRR
+from ldpbayes.protocols.formats import UNSORTED
+from ldpbayes.protocols.formats import merged as merged_reports
 
 GRR4 = GRR(4, epsilon=1.0)
 reports = st.lists(st.integers(0, 3), min_size=1, max_size=40)

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.likelihoods import Rows
-from ldpbayes.protocols.base import UNSORTED, AbstractProtocol, distinct, merged
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.formats import UNSORTED, distinct, merged
 from ldpbayes.protocols.repeated import histories_of
 
 

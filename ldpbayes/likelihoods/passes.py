@@ -10,11 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpbayes import checks
+from ldpbayes import checks, hashing
 from ldpbayes.arrays import IntArray
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, Sums, expected_inverses
-from ldpbayes.protocols import hashing
 
 #: Entries up to which a pass is made in NumPy, which takes less time than loading the compiled kernels.
 SMALL = 2**16

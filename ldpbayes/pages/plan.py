@@ -2,10 +2,10 @@
 
 import math
 
+from ldpbayes.hashing import MAX_BUCKETS
 from ldpbayes.pages.about import again
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.protocols import make_protocol
-from ldpbayes.protocols.hashing import MAX_BUCKETS
 from ldpbayes.protocols.local_hashing import pool_loss, seeds_for
 from ldpbayes.theory.prospects import POWER, SHARE
 

@@ -13,9 +13,10 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.likelihoods import KroneckerRows
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol, check_labels
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol
 from ldpbayes.protocols.columns import Integers
 from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder
+from ldpbayes.protocols.formats import check_labels
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.noncompliance import ListedDecoder

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
-from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols.crafting import AbstractCrafting, ListedCrafting
 from ldpbayes.protocols.decoding import AbstractDecoder, SupportDecoder
+from ldpbayes.protocols.formats import merged
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw, SupportLaw
 
 if TYPE_CHECKING:
@@ -167,24 +167,33 @@ class AbstractProtocol(abc.ABC):
         return math.expm1(self.epsilon)
 
     # ---- reports -----------------------------------------------------------------------------------------------
-    @abc.abstractmethod
+    @property
+    def report_format(self) -> Any:
+        """How reports are checked, counted, read and written: a format of ``protocols.formats``.
+
+        None where the protocol overrides ``check_reports``, ``parse_reports`` and ``format_reports``.
+        """
+        return None
+
     def check_reports(self, reports: ArrayLike) -> np.ndarray:
         """Return reports as a canonical array, or raise a DataError that names the first malformed one."""
+        return self.report_format.check(reports)
 
     def tally_reports(self, reports: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Return (distinct canonical reports, how often each came), or raise the DataError of check_reports.
 
         Reports that are a few integers are counted at once.
         """
-        return merged(self.check_reports(reports))
+        form = self.report_format
+        return merged(self.check_reports(reports)) if form is None else form.tally(reports)
 
-    @abc.abstractmethod
     def parse_reports(self, columns: Sequence, categories: Sequence[str]) -> np.ndarray:
         """Return the canonical array for one column per report field: texts, or a class of ``protocols.columns``."""
+        return self.report_format.parse(columns, categories)
 
-    @abc.abstractmethod
     def format_reports(self, reports: np.ndarray, categories: Sequence[str]) -> Sequence[Sequence[str]]:
         """Return the text columns that parse_reports reads back."""
+        return self.report_format.format(reports, categories)
 
     def report_columns(self, reports: np.ndarray, categories: Sequence[str]) -> Sequence:
         """Return one column per report field for a binary file: integers (m,), packed bits (m, bytes) or texts.
@@ -460,183 +469,6 @@ def independent_sizes(n_categories, hit_rates):
     log_choose = gammaln(n_categories) - gammaln(k + 1) - gammaln(n_categories - k)
     others = np.exp(log_choose + k * np.log(h) + (n_categories - 1 - k) * np.log1p(-h))
     return np.convolve(others, [1 - g, g])
-
-
-#: Reports from which they are not sorted where all are distinct, and of which so many are looked at first.
-UNSORTED, SOME = 2**16, 2**12
-
-
-def distinct(reports, counts=None):
-    """Return (distinct reports in sorted order, summed int64 counts) of a report array."""
-    reports = np.ascontiguousarray(reports)
-    if counts is None:
-        if reports.ndim == 1 and reports.size and reports.dtype == np.int64 and checks.within(reports, 2**20):
-            totals = np.bincount(reports)
-            unique = np.flatnonzero(totals)
-            return unique, totals[unique]
-        counts = np.ones(len(reports), dtype=np.int64)
-    if not reports.size:
-        return reports, counts
-    if reports.ndim == 1:
-        order = np.argsort(reports)
-        new = np.append(True, reports[order[1:]] != reports[order[:-1]])
-    else:
-        spans = _spans(reports)
-        if spans is not None:
-            codes, totals = distinct(np.ravel_multi_index(tuple(reports.T), spans), counts)
-            return np.stack(np.unravel_index(codes, spans), axis=1).astype(reports.dtype), totals
-        order, new = _sort_rows(reports.reshape(len(reports), -1).view(np.uint8))
-    starts = np.flatnonzero(new)
-    return reports.take(order[starts], axis=0), np.add.reduceat(counts[order], starts)
-
-
-def merged(reports, counts=None):
-    """Return (distinct reports, summed int64 counts) of a canonical report array.
-
-    They are sorted, except where there are many reports of several bytes and no two are equal: these stay as they are,
-    for sorting takes longer than all else that is done with them.
-
-    Parameters
-    ----------
-    reports : array
-    counts : (m,) int64 array, optional
-    """
-    if reports.ndim == 2 and UNSORTED <= len(reports) < 2**31 and not _equal_pair(reports):
-        return reports.copy(), np.ones(len(reports), dtype=np.int64) if counts is None else counts.copy()
-    return distinct(reports, counts)
-
-
-def _equal_pair(reports):
-    """Return whether two reports are equal: first a look at some of them."""
-    from ldpbayes.protocols import _distinct_kernels
-
-    rows = np.ascontiguousarray(reports).reshape(len(reports), -1).view(np.uint8)
-    for some in (rows[:SOME], rows):
-        table = np.zeros(2 ** (2 * len(some) - 1).bit_length(), dtype=np.uint64)
-        if not _distinct_kernels.all_distinct(some, table):
-            return True
-    return False
-
-
-def count_labels(reports, n_outputs):
-    """Return (distinct reports, counts) of integers in 0..n_outputs-1 as check_labels and distinct would, read once.
-
-    Parameters
-    ----------
-    reports : array-like
-    n_outputs : int
-
-    Raises
-    ------
-    DataError
-        As check_labels.
-    """
-    array = np.asarray(reports)
-    # Some are looked at first: a column of seeds, say, would make a table of gigabytes.
-    plain = array.ndim == 1 and array.dtype == np.int64 and array.size > n_outputs <= 2**20
-    if plain and checks.within(array[:: -(-array.size // SOME)].copy(), n_outputs):
-        try:
-            totals = np.bincount(array, minlength=n_outputs)
-        except (ValueError, MemoryError):  # a negative number, or one far outside
-            totals = np.empty(0)
-        if len(totals) == n_outputs:
-            unique = np.flatnonzero(totals)
-            return unique, totals[unique]
-    return distinct(check_labels(array, n_outputs))
-
-
-def _spans(reports):
-    """Return one more than the largest entry of each column where a row fits in one int64 code, else None."""
-    if reports.ndim != 2 or reports.dtype != np.int64 or reports.min() < 0:
-        return None
-    spans = tuple(int(top) + 1 for top in reports.max(axis=0))
-    return spans if math.prod(spans) < 2**62 else None
-
-
-def _sort_rows(rows):
-    """Return (order, whether each sorted row differs from the one before) of byte rows in lexicographic order."""
-    key = np.zeros((len(rows), 8), dtype=np.uint8)
-    key[:, : rows.shape[1]] = rows[:, :8]
-    key = key.view(">u8").ravel().astype(np.uint64)
-    order = np.argsort(key)
-    new = np.ones(len(rows), dtype=bool)
-    new[1:] = np.diff(key[order]) != 0
-    if rows.shape[1] > 8:
-        # Eight bytes settle the order of nearly all rows; only those that agree in them are compared in full.
-        tied = np.flatnonzero(~new | np.append(~new[1:], False))
-        whole = np.ascontiguousarray(rows[order[tied]]).view(np.dtype((np.void, rows.shape[1]))).ravel()
-        order[tied] = order[tied][np.argsort(whole)]
-        again = tied[~new[tied]]
-        new[again] = (rows[order[again]] != rows[order[again - 1]]).any(axis=1)
-    return order, new
-
-
-def parse_labels(column, labels, what="report"):
-    """Return the positions in labels of a column of labels.
-
-    Parameters
-    ----------
-    column : sequence of str, or Integers
-        Texts are labels; blanks around a text are not part of it, unless a label has them. Whole numbers are positions from
-        zero, and labels in decimal digits where the caller named the categories and some label is a number. Booleans are
-        positions of two labels.
-    labels : sequence of str
-    what : str
-        The word for an entry in messages.
-
-    Returns
-    -------
-    (m,) int64 array
-
-    Raises
-    ------
-    DataError
-        On the first unknown label, with its row as ``line``; on bytes and lists; on whole numbers that could be labels as
-        well as positions.
-    """
-    if isinstance(column, Integers):
-        if column.boolean and len(labels) > 2:
-            named = f"the labels {listed(labels, most=8)}" if column.labelled else f"{len(labels)}"
-            refuse(column, f"a {what} of this protocol is one of {named}")
-        counted = list(map(str, range(len(labels)))) == list(labels)
-        if column.positions or counted or not ((column.boolean and column.labelled) or _any_number(labels)):
-            return check_labels(column.values, len(labels))
-        if not column.labelled:
-            raise DataError(
-                "holds whole numbers, which could be labels or positions; name the categories (categories=…) to read them "
-                "as labels"
-            )
-        if column.boolean:
-            refuse(column, f"a {what} of this protocol is one of the labels {listed(labels, most=8)}")
-        column = list(map(str, column.values.tolist()))
-    elif isinstance(column, (Bytes, Lists)):
-        refuse(column, f"a {what} of this protocol is one label")
-    positions = {label: i for i, label in enumerate(labels)}
-    out = np.empty(len(column), dtype=np.int64)
-    for i, text in enumerate(column):
-        position = positions.get(text)
-        if position is None:  # blanks around a cell are not part of it, unless a label has them
-            position = positions.get(text.strip())
-        if position is None:
-            raise DataError(f"unknown {what} {shown(text)}; it must be one of {listed(labels, most=8)}", line=i)
-        out[i] = position
-    return out
-
-
-def _any_number(labels):
-    """Return whether some label is a whole number in decimal digits."""
-    return any(label.isdecimal() for label in labels)
-
-
-def check_labels(reports, n_outputs):
-    """Return integer reports as int64 in 0..n_outputs-1, or raise a DataError that names the first bad one."""
-    array = checks.array_of(reports, "reports", "a one-dimensional array of integers")
-    if array.ndim != 1 or array.dtype == bool or not np.issubdtype(array.dtype, np.integer):
-        raise DataError(f"reports must be a one-dimensional array of integers, got shape {array.shape} of {array.dtype}")
-    if not checks.within(array, n_outputs):
-        i = int(np.flatnonzero((array < 0) | (array >= n_outputs))[0])
-        raise DataError(f"report {array[i]} is outside 0..{n_outputs - 1}", line=i)
-    return array.astype(np.int64, copy=False)
 
 
 def largest_ratio(channel):

@@ -12,7 +12,8 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import CyclicRows
 from ldpbayes.protocols import projective
-from ldpbayes.protocols.base import AbstractProtocol, check_labels, count_labels, parse_labels
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.formats import Labels
 
 #: Most categories: the points of a geometry are listed once.
 MAX_CATEGORIES = 2**20
@@ -110,17 +111,9 @@ class BlockDesign(AbstractProtocol):
         terms = self.beta**2 * sizes * (a - sizes) / (a + self.beta * sizes)
         return float(terms.sum() / (n + self.beta * self.block_size))
 
-    def check_reports(self, reports):
-        return check_labels(reports, self.n_outputs)
-
-    def tally_reports(self, reports):
-        return count_labels(reports, self.n_outputs)
-
-    def parse_reports(self, columns, categories):
-        return parse_labels(columns[0], [str(y) for y in range(self.n_outputs)])
-
-    def format_reports(self, reports, categories):
-        return [[str(y) for y in reports.tolist()]]
+    @property
+    def report_format(self):
+        return Labels(self.n_outputs)
 
     def rows(self, reports, counts):
         log_constant = -math.log(self.n_outputs + self.beta * self.block_size)

@@ -15,13 +15,11 @@ from ldpbayes.likelihoods import DenseRows
 from ldpbayes.protocols.base import (
     AbstractProtocol,
     Binomials,
-    check_labels,
-    count_labels,
     largest_ratio,
     log_above,
-    parse_labels,
 )
 from ldpbayes.protocols.decoding import MatrixDecoder
+from ldpbayes.protocols.formats import Labels
 from ldpbayes.protocols.registry import make_factor
 
 #: Channels with at most so many reports and categories are said in words.
@@ -130,11 +128,9 @@ class Channel(AbstractProtocol):
     def all_reports(self):
         return np.arange(self.n_outputs)
 
-    def check_reports(self, reports):
-        return check_labels(reports, self.n_outputs)
-
-    def tally_reports(self, reports):
-        return count_labels(reports, self.n_outputs)
+    @property
+    def report_format(self):
+        return Labels(self.n_outputs, self.answers)
 
     def parse_reports(self, columns, categories):
         if self.design != "channel" and set(categories) == set(self.answers) and tuple(categories) != self.answers:
@@ -143,10 +139,7 @@ class Channel(AbstractProtocol):
                 f"categories must be in the order of the answers of {self.design} ({listed(self.answers)}), "
                 f"got {listed(categories)}."
             )
-        return parse_labels(columns[0], self.answers)
-
-    def format_reports(self, reports, categories):
-        return [[self.answers[i] for i in reports]]
+        return super().parse_reports(columns, categories)
 
     def rows(self, reports, counts):
         return DenseRows(self.matrix[reports], counts)

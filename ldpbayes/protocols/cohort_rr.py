@@ -7,12 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, entropy
+from ldpbayes import checks, entropy, hashing
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import SupportRows
-from ldpbayes.protocols import bits, hashing
+from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol, Ancillary
 from ldpbayes.protocols.decoding import AbstractDecoder
+from ldpbayes.protocols.formats import Numbers
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw
 
@@ -118,19 +119,9 @@ class CohortRR(AbstractProtocol):
     def ancillaries(self):
         return (Ancillary("cohorts", lambda reports: reports[:, 0], self.cohorts),) if self.cohorts > 1 else ()
 
-    def check_reports(self, reports):
-        return hashing.check_pairs(reports, "cohort", self.cohorts, self.buckets)
-
-    def tally_reports(self, reports):
-        few = self.n_outputs is not None and self.n_outputs <= hashing.COUNTED
-        found = hashing.count_pairs(reports, self.cohorts, self.buckets) if few else None
-        return super().tally_reports(reports) if found is None else found
-
-    def parse_reports(self, columns, categories):
-        return hashing.parse_pairs(columns, "cohort", self.cohorts, self.buckets)
-
-    def format_reports(self, reports, categories):
-        return [[str(number) for number in column] for column in reports.T.tolist()]
+    @property
+    def report_format(self):
+        return Numbers(self.report_fields, (self.cohorts, self.buckets))
 
     # ---- server ------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):

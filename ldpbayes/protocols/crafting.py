@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from ldpbayes import entropy
-from ldpbayes.protocols import bits, hashing
+from ldpbayes import entropy, hashing
+from ldpbayes.protocols import bits
 
 #: Channels with more entries than this are not searched for the best reports of an attack.
 MAX_ENTRIES = 2**24

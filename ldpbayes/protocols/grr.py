@@ -11,7 +11,8 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import IdentityRows
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, check_labels, count_labels, parse_labels
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol
+from ldpbayes.protocols.formats import Labels
 
 #: Largest a + β at which one random double settles truth and category; their probabilities are then exact to 2^-53.
 ONE_DRAW = 2.0**20
@@ -65,17 +66,9 @@ class GRR(AbstractProtocol):
     def all_reports(self):
         return np.arange(self.n_categories)
 
-    def check_reports(self, reports):
-        return check_labels(reports, self.n_categories)
-
-    def tally_reports(self, reports):
-        return count_labels(reports, self.n_categories)
-
-    def parse_reports(self, columns, categories):
-        return parse_labels(columns[0], categories)
-
-    def format_reports(self, reports, categories):
-        return [[categories[i] for i in reports]]
+    @property
+    def report_format(self):
+        return Labels(self.n_categories, categories=True)
 
     def rows(self, reports, counts):
         return IdentityRows(reports, self.beta, counts, self.n_categories, -math.log(self.n_categories + self.beta))

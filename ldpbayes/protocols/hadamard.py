@@ -10,7 +10,8 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.likelihoods import HadamardRows
-from ldpbayes.protocols.base import AbstractProtocol, check_labels, count_labels, parse_labels
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.formats import Labels
 
 #: Users below which reports are drawn as in version 0.1.0, so that its random seeds keep them.
 FEW = 2**13
@@ -69,17 +70,9 @@ class HadamardResponse(AbstractProtocol):
     def all_reports(self):
         return np.arange(self.n_outputs)
 
-    def check_reports(self, reports):
-        return check_labels(reports, self.n_outputs)
-
-    def tally_reports(self, reports):
-        return count_labels(reports, self.n_outputs)
-
-    def parse_reports(self, columns, categories):
-        return parse_labels(columns[0], [str(y) for y in range(self.n_outputs)])
-
-    def format_reports(self, reports, categories):
-        return [[str(y) for y in reports.tolist()]]
+    @property
+    def report_format(self):
+        return Labels(self.n_outputs)
 
     def rows(self, reports, counts):
         log_constant = math.log(2 / self.n_outputs) - math.log(2 + self.beta)

@@ -7,12 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, entropy
+from ldpbayes import checks, entropy, hashing
 from ldpbayes.likelihoods import SupportRows
-from ldpbayes.protocols import bits, hashing
+from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol, Ancillary, Supports, independent_sizes
 from ldpbayes.protocols.cohort_rr import MAX_MEETINGS, CohortRR, MeetingLaw
 from ldpbayes.protocols.crafting import PairCrafting
+from ldpbayes.protocols.formats import Numbers
 from ldpbayes.protocols.grr import GRR
 
 
@@ -129,19 +130,9 @@ class LocalHashing(AbstractProtocol):
     def log_public_share(self):
         return -math.log(hashing.MAX_SEED) if self.seeds is None else 0.0
 
-    def check_reports(self, reports):
-        return hashing.check_pairs(reports, "seed", self._n_seeds, self.buckets)
-
-    def tally_reports(self, reports):
-        few = self.seeds is not None and self.seeds * self.buckets <= hashing.COUNTED
-        found = hashing.count_pairs(reports, self.seeds, self.buckets) if few else None
-        return super().tally_reports(reports) if found is None else found
-
-    def parse_reports(self, columns, categories):
-        return hashing.parse_pairs(columns, "seed", self._n_seeds, self.buckets)
-
-    def format_reports(self, reports, categories):
-        return [[str(number) for number in column] for column in reports.T.tolist()]
+    @property
+    def report_format(self):
+        return Numbers(self.report_fields, (self._n_seeds, self.buckets))
 
     def crafted(self, targets):
         if self._cohorts is not None:

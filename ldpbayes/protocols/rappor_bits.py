@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import LevelRows
-from ldpbayes.protocols import hashing
 from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, log_above
+from ldpbayes.protocols.formats import Numbers
 from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.rappor import FilterDecoder, Rappor
 
@@ -96,24 +96,9 @@ class RapporBits(AbstractProtocol):
     def all_reports(self):
         return np.ascontiguousarray(np.indices((self.rappor.cohorts, self.rappor.n_bits, 2)).reshape(3, -1).T)
 
-    def check_reports(self, reports):
-        array = np.asarray(reports)
-        if array.ndim != 2 or array.shape[1] != 3 or not np.issubdtype(array.dtype, np.integer):
-            raise DataError(
-                f"reports must be an (m, 3) array of integers (cohort, bit, value), got shape {array.shape} of {array.dtype}"
-            )
-        for name, limit, column in zip(self.report_fields, self._limits, array.T, strict=True):
-            bad = np.flatnonzero((column < 0) | (column >= limit))
-            if bad.size:
-                raise DataError(f"{name} {column[bad[0]]} is outside 0..{limit - 1}", line=int(bad[0]), field=name)
-        return array.astype(np.int64)
-
-    def parse_reports(self, columns, categories):
-        parsed = zip(columns, self.report_fields, self._limits, strict=True)
-        return np.stack([hashing.parse_integers(column, name, limit) for column, name, limit in parsed], axis=1)
-
-    def format_reports(self, reports, categories):
-        return [[str(number) for number in column] for column in reports.T.tolist()]
+    @property
+    def report_format(self):
+        return Numbers(self.report_fields, self._limits)
 
     def rows(self, reports, counts):
         cohort, bit, value = reports.T

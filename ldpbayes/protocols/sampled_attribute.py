@@ -20,7 +20,7 @@ from ldpbayes.protocols.attributes import (
 )
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol
 from ldpbayes.protocols.columns import Bytes, Lists, refuse, rows_of
-from ldpbayes.protocols.hashing import parse_integers
+from ldpbayes.protocols.formats import parse_integers
 from ldpbayes.protocols.laws import ListLaw
 
 #: Joins the attributes' labels in those of the cells.

@@ -15,6 +15,7 @@ from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol, PairRates, Supports
 from ldpbayes.protocols.crafting import SetCrafting
+from ldpbayes.protocols.formats import Sets
 
 #: Level below which the best share of categories is taken from its series: both errors are some 1e-11 there.
 SMALL_EPSILON = 1e-5
@@ -92,18 +93,9 @@ class SubsetSelection(AbstractProtocol):
     def crafted(self, targets):
         return SetCrafting(self.n_categories, targets, self.size)
 
-    def check_reports(self, reports):
-        packed = bits.check(reports, self.n_categories)
-        bits.check_size(packed, self.size)
-        return packed
-
-    def parse_reports(self, columns, categories):
-        packed = bits.parse(columns[0], categories)
-        bits.check_size(packed, self.size)
-        return packed
-
-    def format_reports(self, reports, categories):
-        return [bits.format(reports, self.n_categories, categories)]
+    @property
+    def report_format(self):
+        return Sets(self.n_categories, self.size)
 
     def supports(self):
         a, w = self.n_categories, self.size

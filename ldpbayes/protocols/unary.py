@@ -14,6 +14,7 @@ from ldpbayes.likelihoods import SeparableRows, SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol, Ancillary, PairRates, Supports, independent_sizes
 from ldpbayes.protocols.crafting import SetCrafting
+from ldpbayes.protocols.formats import Sets
 
 VARIANTS = ("symmetric", "optimized", "dual")
 
@@ -157,14 +158,9 @@ class UnaryEncoding(AbstractProtocol):
             return super().all_reports()
         return bits.every_set(self.n_categories)
 
-    def check_reports(self, reports):
-        return bits.check(reports, self.n_categories)
-
-    def parse_reports(self, columns, categories):
-        return bits.parse(columns[0], categories)
-
-    def format_reports(self, reports, categories):
-        return [bits.format(reports, self.n_categories, categories)]
+    @property
+    def report_format(self):
+        return Sets(self.n_categories)
 
     def rows(self, reports, counts):
         form = self.supports()

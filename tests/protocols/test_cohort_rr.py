@@ -8,10 +8,10 @@ import pytest
 import xxhash
 from scipy import stats
 
-from ldpbayes import entropy
+from ldpbayes import entropy, hashing
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.protocols import hashing, make_protocol
+from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.cohort_rr import CohortRR, distinguishable_share, independent_equations
 

@@ -9,11 +9,11 @@ import pytest
 import xxhash
 from scipy import stats
 
-from ldpbayes import entropy
+from ldpbayes import entropy, hashing
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.estimators.confidence import confidence_intervals
-from ldpbayes.protocols import hashing, make_protocol, parse_name
+from ldpbayes.protocols import make_protocol, parse_name
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.local_hashing import LocalHashing, pool_loss, seeds_for
 from ldpbayes.theory.planning import plan

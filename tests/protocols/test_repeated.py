@@ -8,6 +8,7 @@ import pytest
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.hashing import buckets
 from ldpbayes.protocols import (
     GRR,
     LOLOHA,
@@ -20,7 +21,6 @@ from ldpbayes.protocols import (
     UnaryEncoding,
     make_protocol,
 )
-from ldpbayes.protocols.hashing import buckets
 from ldpbayes.protocols.rappor import Rappor, codec
 from ldpbayes.protocols.repeated import histories_of
 from ldpbayes.protocols.repeated.loloha import optimal_buckets

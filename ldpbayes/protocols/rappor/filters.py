@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from ldpbayes import checks
+from ldpbayes import checks, hashing
 from ldpbayes.errors import ArgumentError, DataError, shown
-from ldpbayes.protocols import hashing
 
 
 def label_positions(labels, seed, cohorts, hashes, n_bits):

@@ -9,10 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, entropy
+from ldpbayes import checks, entropy, hashing
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
-from ldpbayes.protocols import bits, hashing
+from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, independent_sizes, log_above
+from ldpbayes.protocols.formats import parse_integers
 from ldpbayes.protocols.laws import BitLaw, SupportLaw
 from ldpbayes.protocols.rappor import codec, filters, likelihood
 from ldpbayes.protocols.rappor.decoder import FilterDecoder
@@ -280,7 +281,7 @@ class Rappor(AbstractProtocol):
         return codec.check(reports, self.cohorts, self.n_bits)
 
     def parse_reports(self, columns, categories):
-        cohorts = hashing.parse_integers(columns[0], "cohort", self.cohorts)
+        cohorts = parse_integers(columns[0], "cohort", self.cohorts)
         try:
             packed = bits.parse(columns[1], [f"bit {b}" for b in range(self.n_bits)])
         except DataError as err:

@@ -17,7 +17,7 @@ from ldpbayes.likelihoods import DenseRows
 from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, log_above
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 from ldpbayes.protocols.decoding import AbstractDecoder
-from ldpbayes.protocols.hashing import parse_integers
+from ldpbayes.protocols.formats import parse_integers
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, entropy
-from ldpbayes.protocols import hashing
+from ldpbayes import checks, entropy, hashing
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.repeated.histories import AbstractHistories, Rates, check_times, constant, counts_of

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpbayes import checks
+from ldpbayes import checks, hashing
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.likelihoods import Summary, passes
-from ldpbayes.protocols import hashing
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total, optional, sorted_keys
 from ldpbayes.sources.keys import check_kinds, kinds_of

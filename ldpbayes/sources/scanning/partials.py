@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import DataError
-from ldpbayes.protocols.base import distinct
+from ldpbayes.protocols.formats import distinct
 from ldpbayes.sources.base import optional
 from ldpbayes.sources.keys import finer
 

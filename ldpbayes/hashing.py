@@ -1,4 +1,4 @@
-"""Hash families that send categories to buckets, vectorised and the same on every platform, and (seed, value) pairs.
+"""Hash families that send categories to buckets, vectorised and the same on every platform.
 
 Arithmetic is modulo 2^64 (our family) or 2^32 (xxHash) on NumPy's unsigned integers, so a seed means the same everywhere.
 """
@@ -9,8 +9,7 @@ import math
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, DataError, shown
-from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.errors import ArgumentError, shown
 
 #: "ldpbayes" is ours; "xxhash" is xxh32(str(category), seed) mod g, what pure-ldp and multi-freq-ldpy collect with.
 FAMILIES = ("ldpbayes", "xxhash")
@@ -21,9 +20,6 @@ MAX_BUCKETS = 2**20
 
 #: Most entries of a protocol's table of buckets, one for each cohort, hash and category.
 MAX_TABLE = 2**24
-
-#: Pairs up to which a table of counts is made at once.
-COUNTED = 2**20
 
 #: Entries up to which supports are hashed in NumPy, which takes less time than loading the compiled kernel.
 SMALL = 2**18
@@ -229,7 +225,7 @@ def support_words(family, seeds, values, n_categories, n_buckets):
     """
     out = np.zeros((len(seeds), -(-n_categories // 64)), dtype=np.uint64)
     if family == "ldpbayes":
-        from ldpbayes.protocols import _hash_kernels
+        from ldpbayes import _hash_kernels
 
         seeds, values = (np.ascontiguousarray(column).astype(np.uint64) for column in (seeds, values))
         keys = category_keys(np.arange(n_categories))
@@ -263,126 +259,6 @@ def permutations(seed, count, size):
     ranks = np.empty((count, size), dtype=np.int64)
     np.put_along_axis(ranks, order, np.broadcast_to(np.arange(size), order.shape), axis=1)
     return ranks
-
-
-def check_pairs(reports, first, n_first, n_values):
-    """Return reports as an (m, 2) int64 array of (first, value) with first < n_first and value < n_values.
-
-    Parameters
-    ----------
-    reports : (m, 2) int array
-    first : str
-        Name of the first column, for messages.
-    n_first : int
-        The first column is below it.
-    n_values : int
-        The second column is below it.
-
-    Returns
-    -------
-    (m, 2) int64 array
-
-    Raises
-    ------
-    DataError
-        On a wrong shape or type, or naming the first entry outside its range.
-    """
-    array = np.asarray(reports)
-    if array.ndim != 2 or array.shape[1] != 2 or not np.issubdtype(array.dtype, np.integer):
-        raise DataError(
-            f"reports must be an (m, 2) array of integers ({first}, value), got shape {array.shape} of {array.dtype}"
-        )
-    for name, column, limit in ((first, array[:, 0], n_first), ("value", array[:, 1], n_values)):
-        bad = (column < 0) | (column >= limit)
-        if bad.any():
-            i = int(np.flatnonzero(bad)[0])
-            raise DataError(f"{name} {column[i]} is outside 0..{limit - 1}", line=i, field=name)
-    return array.astype(np.int64)
-
-
-def count_pairs(reports, n_first, n_values):
-    """Return (distinct pairs, counts) of (first, value) in sorted order; None where something is wrong with one.
-
-    Parameters
-    ----------
-    reports : array-like
-    n_first, n_values : int
-        The columns are below them; their product is a few million at most.
-    """
-    array = np.asarray(reports)
-    if array.ndim != 2 or array.shape[1] != 2 or array.dtype != np.int64 or len(array) < 2:
-        return None
-    first, value = array[:, 0], array[:, 1]
-    if not (first.min() >= 0 and first.max() < n_first and value.min() >= 0 and value.max() < n_values):
-        return None
-    code = first * n_values
-    code += value
-    totals = np.bincount(code, minlength=n_first * n_values)
-    seen = np.flatnonzero(totals)
-    return np.stack(np.divmod(seen, n_values), axis=1), totals[seen]
-
-
-def parse_integers(column, name, limit):
-    """Return a column of whole numbers in 0..limit-1 as int64, or raise a DataError that names the first bad row.
-
-    Parameters
-    ----------
-    column : sequence of str, or Integers
-        Texts are plain decimal numbers.
-    name : str
-        Of the field, for messages.
-    limit : int
-    """
-    if isinstance(column, (Bytes, Lists)):
-        refuse(column, f"{name} is a whole number from 0 to {limit - 1}")
-    if isinstance(column, Integers):
-        if column.boolean and limit > 2:
-            raise DataError(f"holds booleans; {name} is a whole number from 0 to {limit - 1}", field=name)
-        bad = np.flatnonzero((column.values < 0) | (column.values >= limit))
-        if bad.size:
-            i = int(bad[0])
-            raise DataError(f"{name} {column.values[i]} is outside 0..{limit - 1}", line=i, field=name)
-        return column.values
-    lengths = set(map(len, column))
-    joined = "".join(column) if lengths and min(lengths) > 0 and max(lengths) < 19 else ""
-    if joined.isascii() and joined.isdecimal():  # the usual case, without a look at each text
-        out = np.fromiter(map(int, column), dtype=np.int64, count=len(column))
-        if (out < limit).all():
-            return out
-    out = np.empty(len(column), dtype=np.int64)
-    for i, text in enumerate(column):
-        text = text.strip()
-        # int() raises a ValueError for thousands of digits; no limit has as many as forty.
-        if not (text.isascii() and text.isdecimal()) or len(text) > 40 or int(text) >= limit:
-            raise DataError(f"{name} must be a whole number from 0 to {limit - 1}, got {text!r:.80}", line=i, field=name)
-        out[i] = int(text)
-    return out
-
-
-def parse_pairs(columns, first, n_first, n_values):
-    """Return the (m, 2) array of two text columns, as check_pairs does for numbers.
-
-    Parameters
-    ----------
-    columns : pair of columns
-        As for parse_integers.
-    first : str
-        Name of the first column, for messages.
-    n_first : int
-        The first column is below it.
-    n_values : int
-        The second column is below it.
-
-    Returns
-    -------
-    (m, 2) int64 array
-
-    Raises
-    ------
-    DataError
-        Naming the first row that is not a number within its limit.
-    """
-    return np.stack([parse_integers(columns[0], first, n_first), parse_integers(columns[1], "value", n_values)], axis=1)
 
 
 def check_buckets(value, name="buckets"):

@@ -1,0 +1,340 @@
+"""Formats of reports: how they are checked, counted, read from columns and written as texts, whatever made them."""
+
+import abc
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import DataError, listed, shown
+from ldpbayes.protocols import bits
+from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+
+#: Reports of several numbers up to which a table of all counts is made at once.
+COUNTED = 2**20
+#: Reports from which they are not sorted where all are distinct, and of which so many are looked at first.
+UNSORTED, SOME = 2**16, 2**12
+
+
+class AbstractFormat(abc.ABC):
+    """One kind of report."""
+
+    @abc.abstractmethod
+    def check(self, reports):
+        """Return reports as a canonical array, or raise a DataError that names the first malformed one."""
+
+    def tally(self, reports):
+        """Return (distinct canonical reports, how often each came), or raise the DataError of check."""
+        return merged(self.check(reports))
+
+    @abc.abstractmethod
+    def parse(self, columns, categories):
+        """Return the canonical array for one column per report field: texts, or a class of ``protocols.columns``."""
+
+    @abc.abstractmethod
+    def format(self, reports, categories):
+        """Return the text columns that parse reads back."""
+
+
+@dataclass(frozen=True)
+class Labels(AbstractFormat):
+    """One of a few answers each, as its position.
+
+    Attributes
+    ----------
+    n : int
+        Number of answers.
+    labels : tuple of str, optional
+        Their texts; by default "0", "1", ….
+    categories : bool
+        Whether the texts are those of the categories.
+    """
+
+    n: int
+    labels: tuple[str, ...] | None = None
+    categories: bool = False
+
+    def check(self, reports):
+        return check_labels(reports, self.n)
+
+    def tally(self, reports):
+        array = np.asarray(reports)
+        # Some are looked at first: a column of seeds, say, would make a table of gigabytes.
+        plain = array.ndim == 1 and array.dtype == np.int64 and array.size > self.n <= 2**20
+        if plain and checks.within(array[:: -(-array.size // SOME)].copy(), self.n):
+            try:
+                totals = np.bincount(array, minlength=self.n)
+            except (ValueError, MemoryError):  # a negative number, or one far outside
+                totals = np.empty(0)
+            if len(totals) == self.n:
+                unique = np.flatnonzero(totals)
+                return unique, totals[unique]
+        return distinct(check_labels(array, self.n))
+
+    def parse(self, columns, categories):
+        labels = categories if self.categories else self.labels
+        return parse_labels(columns[0], list(map(str, range(self.n))) if labels is None else labels)
+
+    def format(self, reports, categories):
+        labels = categories if self.categories else self.labels
+        return [list(map(str, reports.tolist())) if labels is None else [labels[i] for i in reports]]
+
+
+@dataclass(frozen=True)
+class Sets(AbstractFormat):
+    """Sets of categories, as packed bits.
+
+    Attributes
+    ----------
+    n : int
+        Number of categories.
+    size : int, optional
+        Members that every set has.
+    """
+
+    n: int
+    size: int | None = None
+
+    def check(self, reports):
+        return self._of_size(bits.check(reports, self.n))
+
+    def parse(self, columns, categories):
+        return self._of_size(bits.parse(columns[0], categories))
+
+    def format(self, reports, categories):
+        return [bits.format(reports, self.n, categories)]
+
+    def _of_size(self, packed):
+        if self.size is not None:
+            bits.check_size(packed, self.size)
+        return packed
+
+
+@dataclass(frozen=True)
+class Numbers(AbstractFormat):
+    """Several whole numbers each, such as a public seed and a value: an (m, fields) int64 array.
+
+    Attributes
+    ----------
+    fields : tuple of str
+        Their names.
+    limits : tuple of int
+        Each number is below its limit.
+    """
+
+    fields: tuple[str, ...]
+    limits: tuple[int, ...]
+
+    def check(self, reports):
+        array, width = np.asarray(reports), len(self.fields)
+        if array.ndim != 2 or array.shape[1] != width or not np.issubdtype(array.dtype, np.integer):
+            raise DataError(
+                f"reports must be an (m, {width}) array of integers ({', '.join(self.fields)}), got shape {array.shape} of "
+                f"{array.dtype}"
+            )
+        for name, limit, column in zip(self.fields, self.limits, array.T, strict=True):
+            if column.size and not (column.min() >= 0 and column.max() < limit):
+                i = int(np.flatnonzero((column < 0) | (column >= limit))[0])
+                raise DataError(f"{name} {column[i]} is outside 0..{limit - 1}", line=i, field=name)
+        return array.astype(np.int64)
+
+    def tally(self, reports):
+        array = self.check(reports)
+        if math.prod(self.limits) > COUNTED or len(array) < 2:
+            return merged(array)
+        totals = np.bincount(np.ravel_multi_index(tuple(array.T), self.limits))
+        seen = np.flatnonzero(totals)
+        return np.stack(np.unravel_index(seen, self.limits), axis=1), totals[seen]
+
+    def parse(self, columns, categories):
+        parsed = zip(columns, self.fields, self.limits, strict=True)
+        return np.stack([parse_integers(column, name, limit) for column, name, limit in parsed], axis=1)
+
+    def format(self, reports, categories):
+        return [[str(number) for number in column] for column in reports.T.tolist()]
+
+
+# ---- counting ----------------------------------------------------------------------------------------------------------
+def distinct(reports, counts=None):
+    """Return (distinct reports in sorted order, summed int64 counts) of a report array."""
+    reports = np.ascontiguousarray(reports)
+    if counts is None:
+        if reports.ndim == 1 and reports.size and reports.dtype == np.int64 and checks.within(reports, 2**20):
+            totals = np.bincount(reports)
+            unique = np.flatnonzero(totals)
+            return unique, totals[unique]
+        counts = np.ones(len(reports), dtype=np.int64)
+    if not reports.size:
+        return reports, counts
+    if reports.ndim == 1:
+        order = np.argsort(reports)
+        new = np.append(True, reports[order[1:]] != reports[order[:-1]])
+    else:
+        spans = _spans(reports)
+        if spans is not None:
+            codes, totals = distinct(np.ravel_multi_index(tuple(reports.T), spans), counts)
+            return np.stack(np.unravel_index(codes, spans), axis=1).astype(reports.dtype), totals
+        order, new = _sort_rows(reports.reshape(len(reports), -1).view(np.uint8))
+    starts = np.flatnonzero(new)
+    return reports.take(order[starts], axis=0), np.add.reduceat(counts[order], starts)
+
+
+def merged(reports, counts=None):
+    """Return (distinct reports, summed int64 counts) of a canonical report array.
+
+    They are sorted, except where there are many reports of several bytes and no two are equal: these stay as they are,
+    for sorting takes longer than all else that is done with them.
+
+    Parameters
+    ----------
+    reports : array
+    counts : (m,) int64 array, optional
+    """
+    if reports.ndim == 2 and UNSORTED <= len(reports) < 2**31 and not _equal_pair(reports):
+        return reports.copy(), np.ones(len(reports), dtype=np.int64) if counts is None else counts.copy()
+    return distinct(reports, counts)
+
+
+def _equal_pair(reports):
+    """Return whether two reports are equal: first a look at some of them."""
+    from ldpbayes.protocols import _distinct_kernels
+
+    rows = np.ascontiguousarray(reports).reshape(len(reports), -1).view(np.uint8)
+    for some in (rows[:SOME], rows):
+        table = np.zeros(2 ** (2 * len(some) - 1).bit_length(), dtype=np.uint64)
+        if not _distinct_kernels.all_distinct(some, table):
+            return True
+    return False
+
+
+def _spans(reports):
+    """Return one more than the largest entry of each column where a row fits in one int64 code, else None."""
+    if reports.ndim != 2 or reports.dtype != np.int64 or reports.min() < 0:
+        return None
+    spans = tuple(int(top) + 1 for top in reports.max(axis=0))
+    return spans if math.prod(spans) < 2**62 else None
+
+
+def _sort_rows(rows):
+    """Return (order, whether each sorted row differs from the one before) of byte rows in lexicographic order."""
+    key = np.zeros((len(rows), 8), dtype=np.uint8)
+    key[:, : rows.shape[1]] = rows[:, :8]
+    key = key.view(">u8").ravel().astype(np.uint64)
+    order = np.argsort(key)
+    new = np.ones(len(rows), dtype=bool)
+    new[1:] = np.diff(key[order]) != 0
+    if rows.shape[1] > 8:
+        # Eight bytes settle the order of nearly all rows; only those that agree in them are compared in full.
+        tied = np.flatnonzero(~new | np.append(~new[1:], False))
+        whole = np.ascontiguousarray(rows[order[tied]]).view(np.dtype((np.void, rows.shape[1]))).ravel()
+        order[tied] = order[tied][np.argsort(whole)]
+        again = tied[~new[tied]]
+        new[again] = (rows[order[again]] != rows[order[again - 1]]).any(axis=1)
+    return order, new
+
+
+# ---- reading -----------------------------------------------------------------------------------------------------------
+def parse_labels(column, labels, what="report"):
+    """Return the positions in labels of a column of labels.
+
+    Parameters
+    ----------
+    column : sequence of str, or Integers
+        Texts are labels; blanks around a text are not part of it, unless a label has them. Whole numbers are positions from
+        zero, and labels in decimal digits where the caller named the categories and some label is a number. Booleans are
+        positions of two labels.
+    labels : sequence of str
+    what : str
+        The word for an entry in messages.
+
+    Returns
+    -------
+    (m,) int64 array
+
+    Raises
+    ------
+    DataError
+        On the first unknown label, with its row as ``line``; on bytes and lists; on whole numbers that could be labels as
+        well as positions.
+    """
+    if isinstance(column, Integers):
+        if column.boolean and len(labels) > 2:
+            named = f"the labels {listed(labels, most=8)}" if column.labelled else f"{len(labels)}"
+            refuse(column, f"a {what} of this protocol is one of {named}")
+        counted = list(map(str, range(len(labels)))) == list(labels)
+        if column.positions or counted or not ((column.boolean and column.labelled) or _any_number(labels)):
+            return check_labels(column.values, len(labels))
+        if not column.labelled:
+            raise DataError(
+                "holds whole numbers, which could be labels or positions; name the categories (categories=…) to read them "
+                "as labels"
+            )
+        if column.boolean:
+            refuse(column, f"a {what} of this protocol is one of the labels {listed(labels, most=8)}")
+        column = list(map(str, column.values.tolist()))
+    elif isinstance(column, (Bytes, Lists)):
+        refuse(column, f"a {what} of this protocol is one label")
+    positions = {label: i for i, label in enumerate(labels)}
+    out = np.empty(len(column), dtype=np.int64)
+    for i, text in enumerate(column):
+        position = positions.get(text)
+        if position is None:  # blanks around a cell are not part of it, unless a label has them
+            position = positions.get(text.strip())
+        if position is None:
+            raise DataError(f"unknown {what} {shown(text)}; it must be one of {listed(labels, most=8)}", line=i)
+        out[i] = position
+    return out
+
+
+def _any_number(labels):
+    """Return whether some label is a whole number in decimal digits."""
+    return any(label.isdecimal() for label in labels)
+
+
+def check_labels(reports, n_outputs):
+    """Return integer reports as int64 in 0..n_outputs-1, or raise a DataError that names the first bad one."""
+    array = checks.array_of(reports, "reports", "a one-dimensional array of integers")
+    if array.ndim != 1 or array.dtype == bool or not np.issubdtype(array.dtype, np.integer):
+        raise DataError(f"reports must be a one-dimensional array of integers, got shape {array.shape} of {array.dtype}")
+    if not checks.within(array, n_outputs):
+        i = int(np.flatnonzero((array < 0) | (array >= n_outputs))[0])
+        raise DataError(f"report {array[i]} is outside 0..{n_outputs - 1}", line=i)
+    return array.astype(np.int64, copy=False)
+
+
+def parse_integers(column, name, limit):
+    """Return a column of whole numbers in 0..limit-1 as int64, or raise a DataError that names the first bad row.
+
+    Parameters
+    ----------
+    column : sequence of str, or Integers
+        Texts are plain decimal numbers.
+    name : str
+        Of the field, for messages.
+    limit : int
+    """
+    if isinstance(column, (Bytes, Lists)):
+        refuse(column, f"{name} is a whole number from 0 to {limit - 1}")
+    if isinstance(column, Integers):
+        if column.boolean and limit > 2:
+            raise DataError(f"holds booleans; {name} is a whole number from 0 to {limit - 1}", field=name)
+        bad = np.flatnonzero((column.values < 0) | (column.values >= limit))
+        if bad.size:
+            i = int(bad[0])
+            raise DataError(f"{name} {column.values[i]} is outside 0..{limit - 1}", line=i, field=name)
+        return column.values
+    lengths = set(map(len, column))
+    joined = "".join(column) if lengths and min(lengths) > 0 and max(lengths) < 19 else ""
+    if joined.isascii() and joined.isdecimal():  # the usual case, without a look at each text
+        out = np.fromiter(map(int, column), dtype=np.int64, count=len(column))
+        if (out < limit).all():
+            return out
+    out = np.empty(len(column), dtype=np.int64)
+    for i, text in enumerate(column):
+        text = text.strip()
+        # int() raises a ValueError for thousands of digits; no limit has as many as forty.
+        if not (text.isascii() and text.isdecimal()) or len(text) > 40 or int(text) >= limit:
+            raise DataError(f"{name} must be a whole number from 0 to {limit - 1}, got {text!r:.80}", line=i, field=name)
+        out[i] = int(text)
+    return out
