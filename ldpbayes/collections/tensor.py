@@ -14,7 +14,7 @@ from ldpbayes.collections.collection import Collection
 from ldpbayes.compiling import give_pytensor_a_folder, model_data
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.likelihoods import Summary
-from ldpbayes.protocols.base import distinct
+from ldpbayes.protocols.formats import distinct
 
 #: Protocols with at most this many possible reports are observed as one multinomial over all of them (GRR: any number).
 MAX_OUTPUTS = 1024
