@@ -11,7 +11,6 @@ from threadpoolctl import threadpool_limits
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ConvergenceError
-from ldpbayes.fitting import make_method
 from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols import GRR
@@ -19,6 +18,7 @@ from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.road.methods import make_method
 
 PROTOCOLS = {"OUE": UnaryEncoding.optimized, "SS": SubsetSelection, "OLH": LocalHashing, "HR": HadamardResponse}
 #: Settings under which every method takes seconds to a minute; NUTS's compilation is timed apart.

@@ -5,9 +5,9 @@ import pathlib
 
 from ldpbayes.collections.noncompliance import named
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
-from ldpbayes.fitting import make_method
 from ldpbayes.posteriors.expansion import checked_expansion
 from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.road.methods import make_method
 from ldpbayes.simulate import population
 from ldpbayes.study import evaluate
 

@@ -17,7 +17,7 @@ LAYERS = [
     {"collections"},
     {"inference", "priors", "simulate", "sources"},
     {"estimators", "examples", "model", "posteriors", "result", "theory"},
-    {"answers", "association", "describing", "fitness", "fitting", "outcomes", "regression"},
+    {"answers", "association", "describing", "fitness", "fitting", "outcomes", "regression", "road"},
     {"pages", "plots"},
     {"__main__", "cli", "study"},
 ]
@@ -35,6 +35,7 @@ SHARED = {
     "posteriors.frequency",
     "posteriors._kernels",
     "posteriors.merging",
+    "posteriors.problem",
     "posteriors.proposals",
     "theory.base",
     "theory.information",

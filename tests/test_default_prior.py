@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldpbayes import Cells, Collection, Tally, fit, fitting, select_method
+from ldpbayes import Cells, Collection, Tally, fit, select_method
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.verdict import refused
 from ldpbayes.pages.fit import of_fit
@@ -69,7 +69,7 @@ def test_a_method_that_was_asked_for_keeps_jeffreys(method):
 def test_jeffreys_where_the_learnt_prior_cannot_be_served(monkeypatch):
     tree = fit(TWENTY, exclude="mixture", **QUICK)
     assert tree.attrs["method"] == "exact" and "was excluded" in tree.attrs["prior_reason"]
-    monkeypatch.setattr(fitting, "PATIENCE", 1e-6)
+    monkeypatch.setattr("ldpbayes.road.single.PATIENCE", 1e-6)
     choice = select_method(TWENTY, draws=50)
     assert "would take about" in choice.prior_reason and choice.method.name != "mixture"
 

@@ -6,7 +6,7 @@ from arviz_stats.base import array_stats
 from cases import CASES
 
 from ldpbayes import Collection, Dirichlet, Tally
-from ldpbayes.fitting import METHODS, make_method
+from ldpbayes.road.methods import METHODS, make_method
 
 #: Exact methods, with settings that state an error below TIGHT.
 EXACT = {"exact": {}, "quadrature": {"tolerance": 1e-9}, "tally_states": {}}

@@ -7,10 +7,10 @@ from scipy import stats
 
 from ldpbayes import Collection, Tally, fit, select_method
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, RankDeficientWarning
-from ldpbayes.fitting import METHODS, make_method
 from ldpbayes.posteriors.augmentation import Augmentation
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.road.methods import METHODS, make_method
 
 #: Methods for priors that are not Dirichlet: their tests are in tests/posteriors.
 OTHER_PRIORS = ("mixture", "laplace", "loglinear", "summary", "walk")

@@ -8,12 +8,13 @@ from cases import neighbours
 
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError, DiagnosticWarning
-from ldpbayes.fitting import METHODS, fit, make_method
+from ldpbayes.fitting import fit
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.frequency import TOGETHER
 from ldpbayes.progress import track
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.road.methods import METHODS, make_method
 
 
 def interrupting(after):
@@ -113,7 +114,7 @@ def test_interrupted_augmentation_is_not_handed_over(monkeypatch):
     collection = collected(UnaryEncoding.optimised(20, 4.0), 60)
     monkeypatch.setattr(Watch, "track", lambda _, items, *__, **___: _stop(items, 8000))
     monkeypatch.setattr(
-        sys.modules["ldpbayes.fitting"], "METHODS", {"augmentation": METHODS["augmentation"], "nuts": METHODS["nuts"]}
+        sys.modules["ldpbayes.road.methods"], "METHODS", {"augmentation": METHODS["augmentation"], "nuts": METHODS["nuts"]}
     )
     with pytest.warns(DiagnosticWarning, match="interrupted after"):
         tree = fit(collection, "jeffreys", random_seed=1, estimates=False)

@@ -14,7 +14,7 @@ from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed
 from ldpbayes.estimators.confidence import likelihood_intervals
 from ldpbayes.inference.ends import normal_reach
-from ldpbayes.posteriors.base import Problem, scaled
+from ldpbayes.posteriors.problem import Problem, scaled
 
 #: A credible interval less than this share as wide as the confidence interval owes its width to the prior.
 NARROW = 0.5

@@ -11,8 +11,8 @@ from scipy.special import softmax
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import ends_of_weighted_draws, tails
-from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.many import Many, undrawn
+from ldpbayes.posteriors.problem import Problem
 from ldpbayes.priors import Dirichlet
 
 #: The prior is scaled by one over this and by this: a doubling in all.

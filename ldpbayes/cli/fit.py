@@ -59,7 +59,7 @@ class Ignoring:
 
     def stated(self, collection, belief):
         """Return (collection, prior) with those who ignore the device, and print what the design can say of their share."""
-        from ldpbayes.posteriors.base import scaled
+        from ldpbayes.posteriors.problem import scaled
         from ldpbayes.priors import DEFAULT, Compliance
 
         if self.noncompliance:

@@ -25,7 +25,7 @@ from ldpbayes import files
 from ldpbayes.checks import MAX_SEED, categories_count
 from ldpbayes.cli import printing
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
-from ldpbayes.fitting import METHODS
+from ldpbayes.road.methods import METHODS
 
 #: Posterior methods that --method takes.
 Method = enum.StrEnum("Method", {name: name for name in ("auto", *METHODS)})  # type: ignore[misc]

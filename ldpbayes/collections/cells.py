@@ -174,6 +174,17 @@ class Cells(Mapping):
         for label, cell in zip(self.labels, self.values(), strict=True):
             yield Summarized(self.categories, cell, id=label) if isinstance(cell, Summary) else cell
 
+    def with_cells(self, cells: Mapping) -> Cells:
+        """Return other contents of the same cells: keys, columns and texts stay.
+
+        Parameters
+        ----------
+        cells : mapping of key to Collection or Summary
+            In the order of these cells.
+        """
+        categories = next(iter(cells.values())).n_categories == self.n_categories
+        return Cells(cells, self.by, self.covariates, self.categories if categories else None, id=self.id, title=self.title)
+
     def take(self, keys: Iterable) -> Cells:
         """Return the cells with these keys, in this order.
 
@@ -294,8 +305,7 @@ class Cells(Mapping):
         if any(isinstance(cell, Summary) for cell in self.values()):
             raise ArgumentError("cells that are summaries have no reports, so that a law cannot be added to them.")
         names = list(self.channels())
-        found = {key: with_noncompliers(cell, laws, names) for key, cell in self.items()}
-        return Cells(found, self.by, self.covariates, id=self.id, title=self.title)
+        return self.with_cells({key: with_noncompliers(cell, laws, names) for key, cell in self.items()})
 
     @property
     def n_laws(self) -> int:
@@ -373,7 +383,7 @@ class Cells(Mapping):
             key: Summary.of(cell.likelihood, at, about)
             for (key, cell), at, about in zip(self.items(), pilots, spreads, strict=True)
         }
-        return Cells(found, self.by, self.covariates, self.categories, id=self.id, title=self.title)
+        return self.with_cells(found)
 
     def identifiability(self) -> str:
         """Return one sentence per group of cells whose reports do not identify all categories; empty if there is none."""

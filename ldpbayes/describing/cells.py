@@ -62,15 +62,21 @@ def describe(tree: xr.DataTree, cells: Cells, served: Conjugate, ci_prob: float)
     return {name: [about[name] for about in facts] for name in facts[0] if all(name in about for about in facts)}
 
 
+def add_facts(tree: xr.DataTree, about: dict[str, list[Any]]) -> None:
+    """Write facts about each cell, by name, into the group ``cells`` of a result."""
+    facts = tree["cells"].to_dataset()
+    known = {name: (("cell",), np.array(values, facts[name].dtype)) for name, values in about.items() if name in facts}
+    tree["cells"] = xr.DataTree(facts.assign(known))
+
+
 def fitness(tree: xr.DataTree, cells: Cells) -> dict[str, Any]:
     """Return the facts about the fit of the reports of all cells; cells that are summaries cannot be tested."""
     if "cells" in tree.children:
         p = tree["cells"]["fitness_p"].values
     else:
-        whole = [one.rows() is not None for one in cells.likelihoods]
         p = [
-            check(cell, replications=QUICK_REPLICATIONS).p_value if held else np.nan
-            for cell, held in zip(cells.values(), whole, strict=True)
+            check(cell, replications=QUICK_REPLICATIONS).p_value if cell.keeps_reports else np.nan
+            for cell in cells.collections()
         ]
     sentence, flagged = verdict_of_cells(cells.labels, p)
     return {"fitness": sentence, "fitness_flagged": int(flagged)}
@@ -81,12 +87,12 @@ def add_estimates(tree: xr.DataTree, cells: Cells) -> None:
 
     Where all cells have their reports.
     """
-    if "estimate" in tree.children or len(cells) > MAX_ESTIMATED or any(one.rows() is None for one in cells.likelihoods):
+    if "estimate" in tree.children or len(cells) > MAX_ESTIMATED or not cells.keeps_reports:
         return
     estimates = [point_estimates(cell) for cell in cells.values()]
     if all(estimates):
         add_estimates_of_cells(tree, cells, estimates)
-    if len(cells) * cells.n_categories <= MAX_INTERVALS and all(cell.survey is None for cell in cells.values()):
+    if len(cells) * cells.n_categories <= MAX_INTERVALS and not cells.nature.weighted:
         ci_prob = float(tree["summary"].attrs["ci_prob"])
         intervals = confidence_of_cells(list(cells.values()), ci_prob)
         if all(intervals):

@@ -9,8 +9,8 @@ import xarray as xr
 from ldpbayes.collections import Collection
 from ldpbayes.collections.noncompliance import EXPLANATION, compliers_only
 from ldpbayes.fitness.nested import compliance_test
-from ldpbayes.posteriors.base import scaled
 from ldpbayes.posteriors.evidence import of_result
+from ldpbayes.posteriors.problem import scaled
 from ldpbayes.priors import AbstractPrior
 
 #: Collection and prior → log-evidence, or nan.
@@ -42,7 +42,7 @@ def findings(tree: xr.DataTree, collection: Collection, prior: AbstractPrior, ev
     facts = {"noncompliance": f"{EXPLANATION} {_said(found)}", "noncompliance_sd": found.sd}
     if not found.identified:
         return facts | {"noncompliance_low": found.low, "noncompliance_high": found.high}
-    if collection.survey is not None:  # no χ² law, and no evidence, under weights
+    if collection.nature.weighted:  # no χ² law, and no evidence, under weights
         return facts
     test = compliance_test(collection)
     factor = _log_bayes_factor(tree, collection, prior, evidence_of)
@@ -75,7 +75,7 @@ def _said(found):
 
 def _log_bayes_factor(tree, collection, prior, evidence_of):
     """Return log P(reports | prior) − log P(reports | all follow the device) by the evidence of a result, or nan."""
-    belief, known = prior.without(collection.n_laws), of_result(tree)
+    belief, known = prior.without(len(collection.laws)), of_result(tree)
     if belief is None or known is None or not math.isfinite(known[0]):
         return math.nan
     return known[0] - evidence_of(compliers_only(collection), belief)

@@ -10,8 +10,8 @@ from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.fitness.nested import information_criteria
-from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
+from ldpbayes.posteriors.problem import Problem
 
 
 def describe(tree: xr.DataTree, collection: Collection, problem: Problem, ci_prob: float, evidence_of: EvidenceOf) -> None:
@@ -31,8 +31,8 @@ def describe(tree: xr.DataTree, collection: Collection, problem: Problem, ci_pro
     estimates = point_estimates(collection)
     if estimates:
         result.add_estimates(tree, estimates)
-    alone, favoured = not collection.n_laws and collection.survey is None, np.nan
-    if collection.n_laws:
+    alone, favoured = not collection.laws and not collection.nature.weighted, np.nan
+    if collection.laws:
         tree.attrs |= findings(tree, collection, problem.prior, evidence_of)
     elif alone:
         factors = log_bayes_factors(collection, problem=problem, known=of_result(tree))

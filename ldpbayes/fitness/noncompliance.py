@@ -17,8 +17,8 @@ from ldpbayes.estimators.mle import maximise
 from ldpbayes.fitness.nested import need_noncompliers
 from ldpbayes.fitting import fit
 from ldpbayes.likelihoods import DenseRows
-from ldpbayes.posteriors.base import scaled
 from ldpbayes.posteriors.evidence import of_result
+from ldpbayes.posteriors.problem import scaled
 
 #: Likelihood rows with more entries than this are not written out for a curve.
 MAX_ENTRIES = 2**22

@@ -3,15 +3,17 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
+from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.outcomes.binning import Bins, default_bins, normal_score_bins
-from ldpbayes.outcomes.checking import check_shares
+from ldpbayes.outcomes.checking import Check, check_shares
 from ldpbayes.outcomes.drawing import draw_curves
 from ldpbayes.outcomes.measure import Atoms, Measure
 from ldpbayes.outcomes.recipe import bootstrap, weighed
@@ -187,27 +189,13 @@ def analyse(
             said.append(f"Groups differ between {names} at equal values, by {splits[0][0]:.1f} standard errors.")
             ways = ways[1:]
     alone = _alone(records, held, target, rng)
-    for used, classes in ways:
-        found = problem.recipe() if used == "recipe" else problem.smooth(classes)
-        check = check_shares([one.shares() for one in found.measures], *alone, smooth=used != "recipe")
-        apart, allowed = check.worst
-        if used == "recipe":
-            whose = ", whose intervals are those of the population," if target == "frequency" else ""
-            what, verbs = f"The recipe with a bootstrap{whose}", ("agrees", "differs")
-        else:
-            what, verbs = "Smooth curves", ("agree", "differ")
-            what += "" if used == "smooth" else f", one each for {', '.join(splits[0][1].names)},"
-        verdict = ACCEPTED if found.curves is None else found.curves.verdict
-        if not verdict.accepted:
-            said.append(f"{what} have draws that cannot be trusted: {verdict.problem}.")
-        elif check.good:
-            said.append(f"{what} {verbs[0]} with the shares that the reports alone give to {apart:.2f} posterior sd.")
-            break
-        else:
-            said.append(
-                f"{what} {verbs[1]} from the shares that the reports alone give by {apart:.2f} posterior sd, where "
-                f"{allowed:.2f} is allowed."
-            )
+    classed = splits[0][1].names if splits else ()
+    steps = {used: partial(_tried, problem, used, classes, alone, classed) for used, classes in ways}
+    outcome = hand_over(in_order(steps), lambda one: "" if one.accepted else one.said)
+    if outcome.answer is None:
+        raise InfeasibleError(" ".join(outcome.rejected.values()))
+    used, (found, check, accepted, last) = outcome.name, outcome.answer
+    said += [*outcome.rejected.values(), *([last] if accepted else [])]
     result = PrivateGroups(
         groups=records.groups,
         measures=tuple(found.measures),
@@ -231,6 +219,37 @@ def analyse(
     if not result.trusted:
         warnings.warn(result.outcome, DiagnosticWarning, stacklevel=3)
     return result
+
+
+class _Tried(NamedTuple):
+    """What one way to the answer found, whether its check accepts it, and the sentence that says so."""
+
+    found: "_Found"
+    check: Check
+    accepted: bool
+    said: str
+
+
+def _tried(problem: "_Problem", used: str, classes: np.ndarray | None, alone: tuple, classed: Sequence[str]) -> _Tried:
+    """Return what a way to the answer finds; ``alone`` is what the reports alone say, ``classed`` the rounding classes."""
+    found = problem.recipe() if used == "recipe" else problem.smooth(classes)
+    check = check_shares([one.shares() for one in found.measures], *alone, smooth=used != "recipe")
+    apart, allowed = check.worst
+    what, verbs = "Smooth curves", ("agree", "differ")
+    if used == "recipe":
+        whose = ", whose intervals are those of the population," if problem.target == "frequency" else ""
+        what, verbs = f"The recipe with a bootstrap{whose}", ("agrees", "differs")
+    elif used == "rounding":
+        what += f", one each for {', '.join(classed)},"
+    verdict = ACCEPTED if found.curves is None else found.curves.verdict
+    shares = "the shares that the reports alone give"
+    if not verdict.accepted:
+        said = f"{what} have draws that cannot be trusted: {verdict.problem}."
+    elif check.good:
+        said = f"{what} {verbs[0]} with {shares} to {apart:.2f} posterior sd."
+    else:
+        said = f"{what} {verbs[1]} from {shares} by {apart:.2f} posterior sd, where {allowed:.2f} is allowed."
+    return _Tried(found, check, verdict.accepted and check.good, said)
 
 
 @dataclass(frozen=True, eq=False)

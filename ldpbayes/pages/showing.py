@@ -21,7 +21,7 @@ PAGES = {
     "ldpbayes.answers.contamination.ContaminationHull": ("a ContaminationHull", "contamination.of_contamination"),
     "ldpbayes.outcomes.result.PrivateGroups": ("PrivateGroups", "groups.of_groups"),
     "ldpbayes.answers.fakes.Fakes": ("Fakes", "answers.of_fakes"),
-    "ldpbayes.fitting.Choice": ("a Choice", "choice.of_choice"),
+    "ldpbayes.road.methods.Choice": ("a Choice", "choice.of_choice"),
     "ldpbayes.sources.scanning.found.Found": ("the cells of a scan", "scan.of_scan"),
     "ldpbayes.collections.cells.Cells": ("Cells", "collection.of_cells"),
     "ldpbayes.collections.collection.Collection": ("a Collection", "collection.of_collection"),

@@ -4,7 +4,7 @@ import abc
 import contextlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, final
 
@@ -15,100 +15,13 @@ from ldpbayes.collections.derived import evaluate_draws
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.inference.importance import moments as weighted_moments
 from ldpbayes.inference.verdict import ACCEPTED, Verdict
-from ldpbayes.posteriors import frequency, merging
-from ldpbayes.priors import prior_for
+from ldpbayes.posteriors import frequency
+from ldpbayes.posteriors.problem import Problem
 
-#: What a weighted result says of the draws of F, and why it has none.
-LEFT_OUT = "left out"
-#: What a result of summaries says of the draws of F: mean and sd are known, draws are not.
-MOMENTS_ONLY = "moments only"
-NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
 #: After an interruption so many draws of F are worth keeping.
 LEAST_KEPT = 200
 #: Draws of P hold at most so many numbers; P, F and their summary take some ten times the bytes of one such array.
 MAX_DRAWN = 1e8
-#: Concentrations outside are refused: below, a draw of P is one category, to rounding; above, P is the prior's mean.
-CONCENTRATIONS = 1e-9, 1e12
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """What an engine sees: a likelihood and a prior, with the expensive looking at them done at most once.
-
-    Attributes
-    ----------
-    likelihood : likelihood of one cell
-    prior : AbstractPrior
-    n_users, n_categories : int
-    collection : Collection
-        Where the likelihood comes from; for engines that write a model of their own, and for the result.
-    """
-
-    likelihood: Any
-    prior: Any
-    n_users: int
-    n_categories: int
-    collection: Any
-
-    @classmethod
-    def of(cls, collection, prior):
-        """Return the problem of a collection under a prior, or what as_prior makes one of."""
-        prior = prior_for(prior, collection)
-        taken = [item.name for item in collection.derived if item.name in prior.hyperparameter_names]
-        if taken:
-            raise ArgumentError(
-                f"the derived quantity {taken[0]!r} has the name of a hyperparameter of the prior ({prior.describe()}); "
-                "give it another name, or choose another prior."
-            )
-        collection = scaled(collection)
-        return cls(collection.likelihood, prior, collection.n_reports, collection.n_categories, collection)
-
-    @cached_property
-    def rows(self):
-        """The rows of the likelihood, or None where only sums over the reports are left."""
-        return self.likelihood.rows()
-
-    @cached_property
-    def alpha(self) -> np.ndarray | None:
-        """The prior's concentrations, or None where it is no Dirichlet; refused where they are beyond CONCENTRATIONS."""
-        alpha = self.prior.concentrations()
-        if alpha is not None and not (alpha.min() >= CONCENTRATIONS[0] and alpha.max() <= CONCENTRATIONS[1]):
-            low, high = CONCENTRATIONS
-            found = alpha.min() if alpha.min() < low else alpha.max()
-            raise ArgumentError(f"prior must have concentrations between {low:g} and {high:g}, got {found:g}.")
-        return alpha
-
-    @cached_property
-    def separable(self):
-        """The separable form of the likelihood, or None."""
-        return self.likelihood.separable()
-
-    @cached_property
-    def n_groups(self) -> int:
-        """Number of categories that the reports can tell apart."""
-        return merging.count_groups(self.rows)
-
-    @cached_property
-    def merged(self):
-        """Dense rows, equal ones and equal columns joined; raises InfeasibleError where they are too large."""
-        return merging.merge(self.rows, self.prior)
-
-    @cached_property
-    def distinct(self):
-        """Dense rows, equal ones joined but every column kept; raises InfeasibleError where they are too large."""
-        return merging.merge(self.rows, self.prior, columns=False)
-
-
-def scaled(collection):
-    """Return a collection with sampling weights that add up to n / deff; any other as it is."""
-    survey = collection.survey
-    if survey is None or survey.effect is not None:
-        return collection
-    from ldpbayes.estimators.linearised import linearized
-    from ldpbayes.estimators.mle import maximize
-
-    effect = linearized(collection, maximize(collection.rows).p).effect
-    return replace(collection, survey=replace(survey, effect=effect))
 
 
 @dataclass(frozen=True)
@@ -278,7 +191,7 @@ class AbstractPosterior(abc.ABC):
             )
         if "concentrations" in self.needs and problem.alpha is None:
             return Refusal(f"The method {self.name} needs a Dirichlet prior; this one is {problem.prior.describe()}.")
-        if "rows" in self.needs and problem.rows is None:
+        if "rows" in self.needs and not problem.collection.keeps_reports:
             return Refusal(f"The method {self.name} needs the distinct reports; of a summary only sums are left.")
         try:
             return self.prepare(problem)
@@ -321,8 +234,8 @@ class AbstractPosterior(abc.ABC):
         problem = Problem.of(collection, prior)
         answer = self.answer(problem, self.plan(problem), random_seed=random_seed, ci_prob=ci_prob, progressbar=progressbar)
         if answer.sample.rejected:
-            raise ConvergenceError(answer.sample.rejected, answer.tree())
-        return answer.tree()
+            raise ConvergenceError(answer.sample.rejected, answer.tree)
+        return answer.tree
 
     @final
     def answer(
@@ -339,7 +252,7 @@ class AbstractPosterior(abc.ABC):
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A finished run, of which tree() makes the result."""
+    """A finished run, whose ``tree`` is the result."""
 
     method: AbstractPosterior
     problem: Problem
@@ -348,8 +261,9 @@ class Answer:
     watch: Watch
     asked: Mapping[str, Any]
 
+    @cached_property
     def tree(self):
-        """Return the summarised DataTree; draws F where the engine did not."""
+        """The summarised DataTree; draws F where the engine did not."""
         from ldpbayes import result
         from ldpbayes.inference import diagnostics
 
@@ -358,14 +272,11 @@ class Answer:
         facts |= dict(sample.facts_at(self.asked["ci_prob"])) if sample.facts_at else {}
         hyper, share = dict(sample.hyperparameters), 1.0
         exact = dict(sample.exact) | (dict(sample.intervals(self.asked["ci_prob"])) if sample.intervals else {})
-        if problem.collection.survey is not None:
+        if problem.collection.nature.weighted:
             exact = {name: values for name, values in exact.items() if name.startswith("distribution")}
-            survey = problem.collection.survey
             facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
-            facts |= {"frequency_draws": LEFT_OUT, "design_effect": survey.effect.value, "kish_effect": survey.effect.kish}
-            facts["pseudo"] = f"Pseudo-posterior. {survey.sentence()} {survey.effect.sentence()} {NO_USERS}"
-        elif problem.rows is None:
-            facts["frequency_draws"] = MOMENTS_ONLY
+        if stated := problem.stated:
+            facts |= stated
         elif sample.tallies is None:
             place, frequencies, facts["frequency_draws"] = self._frequencies()
             share = place.size / (draws.shape[0] * draws.shape[1])

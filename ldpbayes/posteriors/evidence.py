@@ -12,9 +12,9 @@ from scipy.special import gammaln, logsumexp
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors import surrogate, walk
-from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.conditioned_product.factors import PowerFactors, tilted_many
 from ldpbayes.posteriors.exact import separable_family
+from ldpbayes.posteriors.problem import Problem
 from ldpbayes.priors import Dirichlet, Learnt, Smooth
 
 #: Priors that are compared in every result, by name: the papers' prior is what the others are compared with.

@@ -10,9 +10,10 @@ from scipy.special import gammaln
 from ldpbayes import checks
 from ldpbayes.errors import DataError, InfeasibleError
 from ldpbayes.inference.ends import LEVELS, tails
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Sample, scaled
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Sample
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.frequency import frequency_moments
+from ldpbayes.posteriors.problem import scaled
 from ldpbayes.priors import as_prior
 
 #: Above this many categories the covariance matrix is not stored with the result.

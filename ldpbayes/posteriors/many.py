@@ -212,7 +212,7 @@ def seconds_of_mixture(many: Many) -> float:
     return math.ceil(VALUES * 0.7) * many.seconds
 
 
-def fit_cells(many: Many, cells, prior, run: dict, settings: dict):
+def moments_of_cells(many: Many, cells, prior, run: dict, settings: dict):
     """Return the result of all cells, without draws.
 
     Parameters
@@ -375,7 +375,7 @@ def undrawn(problem, levels, method: str = "auto"):
     levels : pair of floats
         Of the ends of the intervals.
     method : str
-        As for fit_one.
+        As for moments_of_one.
     """
     if problem.alpha is None and problem.prior.mixture() is None:
         raise InfeasibleError(
@@ -430,14 +430,14 @@ def undrawn(problem, levels, method: str = "auto"):
     return entries, facts, checked, method
 
 
-def fit_one(problem, run: dict, settings: dict, method: str = "auto"):
+def moments_of_one(problem, run: dict, settings: dict, method: str = "auto"):
     """Return the result of one collection without draws: of separable reports exact, of others by their expansion.
 
     Parameters
     ----------
     problem : Problem
     run, settings : dict
-        As for fit_cells.
+        As for moments_of_cells.
     method : str
         "auto", or the method that was asked for.
 

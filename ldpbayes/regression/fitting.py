@@ -13,6 +13,7 @@ from ldpbayes import checks
 from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import ends_of_weighted_draws
+from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.verdict import MIN_SHARE
 from ldpbayes.posteriors.base import Watch, level, seed
 from ldpbayes.priors.regression import INTERCEPT, SCALE, Effects, Regression
@@ -407,15 +408,18 @@ def _posterior(model, method, run, watch):
         model = model.scaled(1 / effect)
         found = maximum.climb(model.target, watch)
         variance = maximum.sandwich(model.target, found[0], model.cell, model.reports) / effect**2
-    answer, why = None, ""
-    if method in ("auto", "laplace") and model.prior.n_unknowns <= MAX_UNKNOWNS:
-        answer = _about_the_mode(model, found, run, rng, watch)
-        if answer.problem and method == "auto":
-            answer, why = None, f" Before it, laplace ran first and was rejected: {answer.problem}."
-    elif method == "laplace":
+    if method == "laplace" and model.prior.n_unknowns > MAX_UNKNOWNS:
         raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
-    if answer is None:
-        answer = _by_chains(model, found[0], run, watch, method, why)
+    steps = {
+        "laplace": lambda: _about_the_mode(model, found, run, rng, watch),
+        "chains": lambda: _by_chains(model, found[0], run, watch, method),
+    }
+    if method in ("hmc", "nuts") or model.prior.n_unknowns > MAX_UNKNOWNS:
+        del steps["laplace"]
+    elif method == "laplace":
+        del steps["chains"]
+    outcome = hand_over(in_order(steps), lambda answer: answer.problem)
+    answer = replace(outcome.answer, reason=outcome.answer.reason + outcome.before)
     if model.reports.weighted:  # the evidence of a pseudo-likelihood is no probability
         answer = replace(answer, facts={k: v for k, v in answer.facts.items() if not k.startswith("log_evidence")})
     if model.reports.weighted and not model.prior.effects:
@@ -491,7 +495,7 @@ def _about_the_mode(model, found, run, rng, watch):
     )
 
 
-def _by_chains(model, mode, run, watch, method, why):
+def _by_chains(model, mode, run, watch, method):
     """Return Draws by Hamiltonian Monte Carlo or the No-U-Turn sampler: of chains that went on, every so many of them."""
     from ldpbayes.inference import diagnostics
     from ldpbayes.regression import sampled
@@ -516,7 +520,7 @@ def _by_chains(model, mode, run, watch, method, why):
     }
     kept = (np.arange(len(flat)) % z.shape[1]) % step == step - 1
     stats = {key: values[:, step - 1 :: step] for key, values in stats.items()}
-    reason = f"Chains in coordinates whitened by the Hessian work for every regression.{why}"
+    reason = "Chains in coordinates whitened by the Hessian work for every regression."
     return Draws(flat[kept], shares[kept], name, reason, trouble, "", False, facts, stats, known)
 
 

@@ -16,7 +16,7 @@ import xarray as xr
 from ldpbayes.errors import ArgumentError
 from ldpbayes.inference.ends import LEVELS
 from ldpbayes.result.attaching import add_log_likelihood, attach
-from ldpbayes.result.cells import add_confidence_of_cells, add_estimates_of_cells, select, stack
+from ldpbayes.result.cells import add_confidence_of_cells, add_estimates_of_cells, select, share, stack
 from ldpbayes.result.compliers import among_compliers, extended_draws
 from ldpbayes.result.reweighing import repilot, reweigh
 from ldpbayes.result.saving import load, save
@@ -39,6 +39,7 @@ __all__ = [
     "reweigh",
     "save",
     "select",
+    "share",
     "stack",
     "validate",
 ]

@@ -108,6 +108,28 @@ def stack(cells: Cells, trees: list[xr.DataTree], settings: dict) -> xr.DataTree
     return tree
 
 
+def share(tree: xr.DataTree, name: str, facts: dict) -> None:
+    """Turn a hyperparameter of every cell, of which all have the same draws, into one of all cells.
+
+    Parameters
+    ----------
+    tree : DataTree
+        From stack.
+    name : str
+        Of the hyperparameter.
+    facts : dict
+        With its ``{name}_mean``, ``_sd``, ``_lower`` and ``_upper``.
+    """
+    posterior = tree["posterior"].to_dataset()
+    posterior[name] = posterior[name].isel(cell=0, drop=True)
+    tree["posterior"] = xr.DataTree(posterior)
+    summary = tree["summary"].to_dataset()
+    one = {key: values.isel(cell=0, drop=True) for key, values in summary.data_vars.items() if "parameter" in values.dims}
+    for key in ("mean", "sd", "lower", "upper"):
+        one[f"parameter_{key}"] = xr.full_like(one[f"parameter_{key}"], facts[f"{name}_{key}"])
+    tree["summary"] = xr.DataTree(summary.assign(one))
+
+
 def select(tree: xr.DataTree, cell) -> xr.DataTree:
     """Return the result of one cell, without the dim ``cell``.
 

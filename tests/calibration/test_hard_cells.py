@@ -14,11 +14,12 @@ from arviz_stats.base import array_stats
 from recorded import record
 
 from ldpbayes import Collection, Tally
-from ldpbayes.fitting import fit, make_method
+from ldpbayes.fitting import fit
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.road.methods import make_method
 
 PROTOCOLS = {
     "oue": UnaryEncoding.optimised,

@@ -17,8 +17,8 @@ from recorded import record
 
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError
-from ldpbayes.fitting import METHODS, make_method
 from ldpbayes.priors import as_prior
+from ldpbayes.road.methods import METHODS, make_method
 
 #: Settings and replications. With weak data and 20 sweeps a draw Gibbs draws are nearly independent; so is every third of
 #: NUTS.

@@ -5,9 +5,9 @@ import pytest
 from scipy.special import gammaln
 
 import ldpbayes as lb
-from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.evidence import log_bayes_factors
 from ldpbayes.posteriors.exact import moments_of
+from ldpbayes.posteriors.problem import Problem
 from ldpbayes.protocols import designs
 
 #: Direct answers: the law of α is nearly the prior's, has a long right tail, or a left one.

@@ -6,7 +6,7 @@ from scipy.stats import beta
 
 import ldpbayes as lb
 from ldpbayes.answers.sensitivity import HALF, prior_sensitivity
-from ldpbayes.posteriors.base import Problem
+from ldpbayes.posteriors.problem import Problem
 from ldpbayes.priors import Learnt
 from ldpbayes.protocols import UnaryEncoding, designs
 

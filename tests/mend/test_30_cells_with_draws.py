@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import ldpbayes as lb
-from ldpbayes import fitting
 from ldpbayes.posteriors.frequency import frequency_draws
 from ldpbayes.protocols.designs import warner
+from ldpbayes.road import single
 
 
 def cells(number):
@@ -64,7 +64,7 @@ def test_cells_together_have_the_posteriors_of_cells_alone(prior):
 
 def test_no_cell_is_fitted_alone(monkeypatch):
     """Twenty cells of ten categories took ten seconds: nine tenths went into what stands beside the posteriors."""
-    monkeypatch.setattr(fitting, "_run_automatic", None)
+    monkeypatch.setattr(single, "walk", None)
     data = cells(3)
     tree = lb.fit(data, random_seed=1, draws=100)
     assert tree["posterior"]["frequency"].shape == (4, 100, 3, 10)

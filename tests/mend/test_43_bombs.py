@@ -136,13 +136,9 @@ def test_cohorts_with_more_buckets_than_categories():
 
 
 def test_draws_of_many_categories_are_fewer():
-    from ldpbayes.fitting import _default_draws
+    from ldpbayes.road.request import Request
 
-    def of(a):
-        protocol = lb.GRR(a, 5.0)
-        return lb.Collection([str(i) for i in range(a)], lb.Tally(protocol, [0, 1], [60, 40]))
-
-    assert [_default_draws(of(a)) for a in (2, 4000, 10_000, 50_000)] == [1000, 1000, 419, 250]
+    assert [Request().sizes(a)["draws"] for a in (2, 4000, 10_000, 50_000)] == [1000, 1000, 419, 250]
 
 
 def test_a_study_without_end_is_refused():

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from ldpbayes import ArgumentError, Cells, Collection, InfeasibleError, Tally, fit
-from ldpbayes.fitting import make_method, select_method
+from ldpbayes.fitting import select_method
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.expansion import Accuracy, Expansion, of_rows, summary_of
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import UnaryEncoding
 from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.road.methods import make_method
 
 
 def tally(protocol, n, seed=3):

@@ -137,15 +137,11 @@ def test_summaries_without_draws():
 
 
 def test_too_many_draws_give_way_to_moments(cells, monkeypatch):
-    import sys
-
-    fitting = sys.modules["ldpbayes.fitting"]
-    monkeypatch.setattr(fitting, "MAX_OF_CELLS", 1e4)
+    monkeypatch.setattr("ldpbayes.road.cells.MAX_OF_CELLS", 1e4)
     tree = fit(cells, "jeffreys")
     assert tree.attrs["draws"] == "none" and "vectorised" in tree.attrs["reason"]
-    monkeypatch.setattr(fitting, "LEARNT_FROM", 3)
-    monkeypatch.setattr(fitting, "PATIENCE", 1e-3)
-    monkeypatch.setattr(fitting, "default_prior", lambda size: "learnt")
+    monkeypatch.setattr("ldpbayes.road.cells.PATIENCE", 1e-3)
+    monkeypatch.setattr("ldpbayes.road.ruling.default_prior", lambda size: "learnt")
     assert "would take about" in fit(cells).attrs["prior_reason"]
     one = fit(cells.take([1]), "jeffreys", draws=50, random_seed=1, estimates=False)  # draws of named cells on demand
     np.testing.assert_allclose(one["summary"]["mean"].isel(cell=0), tree["summary"]["mean"].isel(cell=1), rtol=1e-9)

@@ -10,17 +10,18 @@ from priorcases import LogisticNormal
 
 from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
-from ldpbayes.fitting import METHODS, fit, make_method, select_method
-from ldpbayes.posteriors.base import Problem
+from ldpbayes.fitting import fit, select_method
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.frequency import _moved
 from ldpbayes.posteriors.laplace import Laplace
 from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.protocols import GRR, Channel, designs, kronecker
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.road.methods import METHODS, make_method
 
 WARNER = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [60, 40])])
 

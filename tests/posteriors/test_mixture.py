@@ -10,10 +10,10 @@ from scipy.special import logsumexp
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.posteriors import mixing
-from ldpbayes.posteriors.base import Problem
 from ldpbayes.posteriors.exact import exact_moments
 from ldpbayes.posteriors.mixing import Few, Weighted, shares
 from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.learnt import Learnt

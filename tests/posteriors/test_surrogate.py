@@ -9,13 +9,14 @@ from scipy import integrate, stats
 
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError, InfeasibleError, RankDeficientWarning
-from ldpbayes.fitting import fit, make_method
+from ldpbayes.fitting import fit
 from ldpbayes.inference.importance import weigh
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.surrogate import ExpandedFactors, Proposal, Surrogate, _propose, expand
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, SampledAttribute
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.road.methods import make_method
 
 
 def collected(protocol, n, seed):

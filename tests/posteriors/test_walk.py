@@ -8,7 +8,7 @@ import pytest
 from ldpbayes import GRR, Collection, Tally, fit, read_collection, write_collection
 from ldpbayes.errors import DataError, InfeasibleError
 from ldpbayes.posteriors import walk
-from ldpbayes.posteriors.base import Problem
+from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
 from ldpbayes.priors.smooth import Smooth
 from ldpbayes.protocols.subset import SubsetSelection

@@ -2,37 +2,15 @@
 
 import abc
 import json
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import asdict
 from typing import ClassVar, final
 
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections import Cells
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import Plan, Refusal, Sample, Watch
-from ldpbayes.priors import AbstractPrior
-
-
-@dataclass(frozen=True, eq=False)
-class Joint:
-    """Cells and the prior over all of them.
-
-    Attributes
-    ----------
-    cells : Cells
-    prior : AbstractPrior
-        With P of shape (cells, categories).
-    """
-
-    cells: Cells
-    prior: AbstractPrior
-
-    @cached_property
-    def likelihoods(self):
-        """The likelihood of each cell."""
-        return self.cells.likelihoods
+from ldpbayes.posteriors.problem import Joint
 
 
 class AbstractJoint(abc.ABC):

@@ -1,0 +1,79 @@
+"""The one hand-over: methods run in order until one's answer is accepted, and the reader is told what went before."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ldpbayes.errors import ConvergenceError, InfeasibleError
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a hand-over ended with.
+
+    Attributes
+    ----------
+    name : str
+        The method whose answer this is; empty where no method made one.
+    answer : object
+        What it returned: the accepted answer, else the best of those that were rejected, None where there is none.
+    accepted : bool
+    rejected : dict of str to str
+        The methods before it, and why each was not the answer; where no answer was accepted, all of them.
+    """
+
+    name: str
+    answer: Any
+    accepted: bool
+    rejected: Mapping[str, str]
+
+    @property
+    def before(self) -> str:
+        """The sentences about the methods that were tried before this one, each after a space."""
+        others = {name: why for name, why in self.rejected.items() if name != self.name}
+        return "".join(f" Before it, {name} ran first and was rejected: {why.rstrip('.')}." for name, why in others.items())
+
+
+def hand_over(
+    following: Callable[[Mapping[str, str]], tuple[str, Callable[[], Any]] | None],
+    problem: Callable[[Any], str],
+    usable: Callable[[Any], bool] = lambda answer: True,
+) -> Outcome:
+    """Return the Outcome of methods that hand over to each other.
+
+    Parameters
+    ----------
+    following : callable
+        What was rejected so far, and why → (name, callable that makes the answer) of the method to take next, or None where
+        none is left. A method that raises an InfeasibleError or a ConvergenceError counts as rejected, with its sentence.
+    problem : callable
+        Answer → why it is rejected, or an empty string.
+    usable : callable
+        Answer → whether it can be shown with its problem. The last of those is the best of rejected answers; where there is
+        none, the first of the others.
+
+    Returns
+    -------
+    Outcome
+    """
+    rejected: dict[str, str] = {}
+    best = Outcome("", None, False, rejected)
+    while (chosen := following(rejected)) is not None:
+        name, run = chosen
+        try:
+            answer = run()
+        except (ConvergenceError, InfeasibleError) as err:
+            rejected[name] = str(err)
+            continue
+        why = problem(answer)
+        if not why:
+            return Outcome(name, answer, True, rejected)
+        rejected[name] = why
+        if best.answer is None or usable(answer):
+            best = Outcome(name, answer, False, rejected)
+    return best
+
+
+def in_order(steps: Mapping[str, Callable[[], Any]]) -> Callable[[Mapping[str, str]], tuple[str, Callable[[], Any]] | None]:
+    """Return the ``following`` of methods that are taken in the order of a mapping from their names."""
+    return lambda rejected: next(((name, run) for name, run in steps.items() if name not in rejected), None)

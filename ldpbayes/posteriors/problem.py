@@ -1,0 +1,183 @@
+"""A problem: likelihood times prior, of one collection or of all cells; the one place that asks what kind of data it has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ldpbayes.collections import Cells
+from ldpbayes.collections.noncompliance import compliers_only
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.posteriors import merging
+from ldpbayes.priors import AbstractPrior, as_prior, prior_for
+
+#: What a weighted result says of the draws of F, and why it has none.
+LEFT_OUT = "left out"
+#: What a result of summaries says of the draws of F: mean and sd are known, draws are not.
+MOMENTS_ONLY = "moments only"
+NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
+#: Concentrations outside are refused: below, a draw of P is one category, to rounding; above, P is the prior's mean.
+CONCENTRATIONS = 1e-9, 1e12
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What an engine sees: a likelihood and a prior, with the expensive looking at them done at most once.
+
+    Attributes
+    ----------
+    likelihood : likelihood of one cell
+    prior : AbstractPrior
+    n_users, n_categories : int
+    collection : Collection
+        Where the likelihood comes from; for engines that write a model of their own, and for the result.
+    """
+
+    likelihood: Any
+    prior: Any
+    n_users: int
+    n_categories: int
+    collection: Any
+
+    @classmethod
+    def of(cls, collection, prior):
+        """Return the problem of a collection under a prior, or what as_prior makes one of."""
+        prior = prior_for(prior, collection)
+        taken = [item.name for item in collection.derived if item.name in prior.hyperparameter_names]
+        if taken:
+            raise ArgumentError(
+                f"the derived quantity {taken[0]!r} has the name of a hyperparameter of the prior ({prior.describe()}); "
+                "give it another name, or choose another prior."
+            )
+        collection = scaled(collection)
+        return cls(collection.likelihood, prior, collection.n_reports, collection.n_categories, collection)
+
+    @cached_property
+    def rows(self):
+        """The rows of the likelihood, or None where only sums over the reports are left."""
+        return self.likelihood.rows()
+
+    @cached_property
+    def alpha(self) -> np.ndarray | None:
+        """The prior's concentrations, or None where it is no Dirichlet; refused where they are beyond CONCENTRATIONS."""
+        alpha = self.prior.concentrations()
+        if alpha is not None and not (alpha.min() >= CONCENTRATIONS[0] and alpha.max() <= CONCENTRATIONS[1]):
+            low, high = CONCENTRATIONS
+            found = alpha.min() if alpha.min() < low else alpha.max()
+            raise ArgumentError(f"prior must have concentrations between {low:g} and {high:g}, got {found:g}.")
+        return alpha
+
+    @cached_property
+    def separable(self):
+        """The separable form of the likelihood, or None."""
+        return self.likelihood.separable()
+
+    @cached_property
+    def n_groups(self) -> int:
+        """Number of categories that the reports can tell apart."""
+        return merging.count_groups(self.rows)
+
+    @cached_property
+    def merged(self):
+        """Dense rows, equal ones and equal columns joined; raises InfeasibleError where they are too large."""
+        return merging.merge(self.rows, self.prior)
+
+    @cached_property
+    def distinct(self):
+        """Dense rows, equal ones joined but every column kept; raises InfeasibleError where they are too large."""
+        return merging.merge(self.rows, self.prior, columns=False)
+
+    @property
+    def stated(self) -> Mapping[str, Any]:
+        """Attrs of every result of this problem where F has no draws: what its reports are, and what that leaves out."""
+        survey = self.collection.survey
+        if survey is not None:
+            return {
+                "frequency_draws": LEFT_OUT,
+                "design_effect": survey.effect.value,
+                "kish_effect": survey.effect.kish,
+                "pseudo": f"Pseudo-posterior. {survey.sentence()} {survey.effect.sentence()} {NO_USERS}",
+            }
+        return {"frequency_draws": MOMENTS_ONLY} if self.rows is None else {}
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """Cells and the prior over all of them.
+
+    Attributes
+    ----------
+    cells : Cells
+    prior : AbstractPrior
+        With P of shape (cells, categories).
+    """
+
+    cells: Cells
+    prior: AbstractPrior
+
+    @cached_property
+    def likelihoods(self):
+        """The likelihood of each cell."""
+        return self.cells.likelihoods
+
+    @property
+    def stated(self) -> Mapping[str, Any]:
+        """Attrs of every result of this problem: of cells with weights, that it is a pseudo-posterior."""
+        if not self.cells.nature.weighted:
+            return {}
+        return {"pseudo": f"Pseudo-posterior: every cell has weights that add up to n / deff. {NO_USERS}"}
+
+
+def scaled(collection):
+    """Return data with sampling weights that add up to n / deff, in every cell; any other as it is.
+
+    Parameters
+    ----------
+    collection : Collection, Summarized or Cells
+    """
+    if not collection.nature.weighted:
+        return collection
+    if isinstance(collection, Cells):
+        found = {}
+        for label, (key, cell), one in zip(collection.labels, collection.items(), collection.collections(), strict=True):
+            try:
+                found[key] = scaled(one) if one.nature.weighted else cell
+            except DataError as err:
+                raise DataError(f"cell {label}: {err.message}") from err
+        return collection.with_cells(found)
+    survey = collection.survey
+    if survey.effect is not None:
+        return collection
+    from ldpbayes.estimators.linearised import linearized
+    from ldpbayes.estimators.mle import maximize
+
+    effect = linearized(collection, maximize(collection.rows).p).effect
+    return replace(collection, survey=replace(survey, effect=effect))
+
+
+def prior_of_cells(prior: Any, cells: Cells) -> AbstractPrior | Any:
+    """Return the prior of all cells, or of each; where respondents may ignore the device, what ``fit`` takes for each.
+
+    Parameters
+    ----------
+    prior : as in fit
+    cells : Cells
+
+    Raises
+    ------
+    InfeasibleError
+        Where a prior over all cells meets respondents who ignore the device.
+    """
+    if not cells.laws:
+        return as_prior(prior, cells.n_categories, cells=cells)
+    if isinstance(prior, AbstractPrior) and prior.beside(len(cells.laws)) is not None:
+        return prior
+    plain = cells.with_cells({key: compliers_only(cell) for key, cell in cells.items()})
+    if len(as_prior(prior, plain.n_categories, cells=plain).shape) > 1:
+        raise InfeasibleError(
+            "A prior over all cells does not go with respondents who ignore the device; fit the cells one by one, with a "
+            "prior such as jeffreys, and every cell has its own share of them."
+        )
+    return prior

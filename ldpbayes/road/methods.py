@@ -1,0 +1,147 @@
+"""The posterior methods by name, and which of them suits a problem."""
+
+import importlib
+import math
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ldpbayes import checks, posteriors
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal
+from ldpbayes.posteriors.joint import JOINT
+
+for _module in pkgutil.iter_modules(posteriors.__path__):
+    if not _module.name.startswith("_"):  # modules with an underscore load compilers
+        importlib.import_module(f"{posteriors.__name__}.{_module.name}")
+
+#: Posterior methods by name, in the order in which ``auto`` considers them: every subclass in a file of posteriors/.
+METHODS = {cls.name: cls for cls in sorted(AbstractPosterior.__subclasses__(), key=lambda cls: cls.order)}
+
+#: The method of summaries, which ``auto`` takes for these and for nothing else.
+SUMMARY = "summary"
+#: ``auto`` prefers an exact method only where its predicted time stays below this many seconds, or its own limit.
+PATIENCE = 10.0
+
+
+def names_of(exclude: Any) -> tuple[str, ...]:
+    """Return the names of methods to leave out, checked; one name may stand alone."""
+    alone = isinstance(exclude, str)
+    names = (exclude,) if alone else checks.entries(exclude, "exclude", "names of methods", ordered=False)
+    for name in names:
+        checks.choice(name, "exclude", (*METHODS, *(own for own in JOINT if own not in METHODS)))
+    return names
+
+
+def make_method(name: str, **settings: Any) -> AbstractPosterior:
+    """Return a posterior method by its name, with its settings.
+
+    Parameters
+    ----------
+    name : str
+    **settings
+        Its fields.
+
+    Raises
+    ------
+    ArgumentError
+        On an unknown name or setting.
+    """
+    checks.choice(name, "method", tuple(METHODS))
+    try:
+        return METHODS[name](**settings)
+    except TypeError as err:
+        raise ArgumentError(f"method {name!r} does not take these settings: {err}.") from err
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What select_method chose.
+
+    Attributes
+    ----------
+    method : AbstractPosterior
+        Ready to run.
+    reason : str
+        Why this one.
+    considered : tuple of (name, Plan or Refusal)
+        Every method in order, up to the one chosen: why those before it were passed over.
+    prior_reason : str
+        Why the prior was chosen by rule; empty where the caller chose it.
+    """
+
+    method: AbstractPosterior
+    reason: str
+    considered: tuple[tuple[str, Plan | Refusal], ...]
+    prior_reason: str = ""
+
+    @property
+    def plan(self) -> Plan:
+        """The chosen method's plan, ready to run."""
+        return dict(self.considered)[self.method.name]  # type: ignore[return-value]
+
+
+class Selection:
+    """The methods for one problem: each is prepared when it is first considered, and never again.
+
+    Parameters
+    ----------
+    problem : Problem
+    exclude : sequence of str
+        Names of methods to leave out.
+    settings : dict
+        Fields that every method has: draws and chains.
+    """
+
+    def __init__(self, problem: Problem, exclude: tuple[str, ...], settings: Mapping[str, int]) -> None:
+        self.problem, self.settings = problem, settings
+        # Reports that were kept are never expanded unasked, and of a summary there is nothing else to take.
+        kept = problem.collection.keeps_reports
+        self.names = [name for name in METHODS if name not in exclude and (name != SUMMARY) == kept]
+        self._prepared: dict[str, tuple[AbstractPosterior, Plan | Refusal]] = {}
+
+    def consider(self, name: str) -> tuple[AbstractPosterior, Plan | Refusal]:
+        """Return (method, Plan or Refusal) of a name."""
+        if name not in self._prepared:
+            method = make_method(name, **self.settings)
+            self._prepared[name] = method, method.plan(self.problem)
+        return self._prepared[name]
+
+    def choose(self, rejected: Mapping[str, str]) -> Choice | None:
+        """Return the Choice among the methods that have not been rejected, or None where none of them applies."""
+        considered, seconds = [], {}
+        for name in (name for name in self.names if name not in rejected):
+            method, plan = self.consider(name)
+            considered.append((name, plan))
+            if plan.feasible:
+                seconds[name] = plan.seconds
+                if not plan.seconds > min(PATIENCE, method.patience):
+                    break
+        else:
+            if not seconds:
+                return None
+            name = min(seconds, key=lambda one: (math.isnan(seconds[one]), seconds[one], one))
+            method, plan = self.consider(name)
+        return Choice(method, plan.reason, tuple(considered))
+
+    def following(self, run: Mapping[str, Any]) -> Callable[[Mapping[str, str]], tuple[str, Callable[[], Any]] | None]:
+        """Return the ``following`` of a hand-over between the methods, which are run with these settings."""
+
+        def following(rejected: Mapping[str, str]) -> tuple[str, Callable[[], Any]] | None:
+            choice = self.choose(rejected)
+            if choice is None:
+                return None
+            return choice.method.name, lambda: choice.method.answer(self.problem, choice.plan, **run)
+
+        return following
+
+    def refusal(self, rejected: Mapping[str, str]) -> InfeasibleError:
+        """Return the InfeasibleError of a problem that no method could handle, with every reason."""
+        reasons = [f"{name}: {why}" for name, why in rejected.items()]
+        if self.names == [SUMMARY] and not rejected:
+            return InfeasibleError(self.consider(SUMMARY)[1].reason)
+        reasons += [plan.reason for name in self.names if name not in rejected for _, plan in [self.consider(name)]]
+        return InfeasibleError(
+            "No posterior method applies: " + (" ".join(dict.fromkeys(reasons)) or "all of them are excluded.")
+        )

@@ -1,0 +1,103 @@
+"""The prior by rule: the learnt one from LEARNT_FROM categories on, where it can be used, else Jeffreys'."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.priors import DEFAULT, LEARNT_FROM, default_prior
+from ldpbayes.road.methods import SUMMARY
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from ldpbayes.road.request import Request
+
+#: How the sentence about a prior by rule starts, and how it ends.
+NO_PRIOR, KEEP = "No prior was given", "prior='jeffreys' keeps Jeffreys' prior"
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """A prior, and why it was taken.
+
+    Attributes
+    ----------
+    prior : str or any prior
+    sentence : str
+        Empty where the caller chose the prior.
+    """
+
+    prior: Any
+    sentence: str = ""
+
+    @property
+    def learnt(self) -> bool:
+        """Whether the rule chose the learnt prior, for which Jeffreys' stands in."""
+        return bool(self.sentence) and self.prior == "learnt"
+
+
+def jeffreys_because(why: str) -> Ruling:
+    """Return the Ruling for Jeffreys' prior, with its reason."""
+    return Ruling("jeffreys", f"{NO_PRIOR}: it is Jeffreys', because {why}")
+
+
+def too_long(seconds: float) -> Ruling:
+    """Return the Ruling where the learnt prior would take so many seconds."""
+    return jeffreys_because(f"the learnt prior would take about {seconds:.2g} s; prior='learnt' asks for it.")
+
+
+def rule(prior: Any, data: Any, method: str) -> Ruling:
+    """Return the Ruling for data whose prior may be left to the rule, by its numbers alone.
+
+    The study of priors (docs/theory/priors-study.md) supports it. A method that was asked for by name keeps Jeffreys' prior,
+    unless it is one of those of the learnt prior.
+
+    Parameters
+    ----------
+    prior : as in fit
+    data : Collection, Summarized or Cells
+    method : str
+        Name of the method that was asked for.
+    """
+    if not (isinstance(prior, str) and prior == DEFAULT):
+        return Ruling(prior)
+    if default_prior(len(data.answers)) == "jeffreys":
+        sentence = f"{NO_PRIOR}: below {LEARNT_FROM} categories it is Jeffreys'; prior='learnt' learns its concentration."
+        return Ruling("jeffreys", sentence)
+    if data.laws:
+        return jeffreys_because("the learnt prior is not offered where respondents may ignore the device.")
+    if data.nature.weighted:
+        return jeffreys_because("the learnt prior needs the evidence of the reports, which sampling weights do not have.")
+    if method not in ("auto", "mixture", SUMMARY):
+        return jeffreys_because(f"the method {method} was asked for; prior='learnt' goes with auto or mixture.")
+    if not data.nature.evidence:
+        return jeffreys_because("the learnt prior needs the evidence of the reports, which a composite likelihood lacks.")
+    sentence = f"{NO_PRIOR}: from {LEARNT_FROM} categories on it is a Dirichlet prior whose concentration is learnt; {KEEP}."
+    return Ruling("learnt", sentence)
+
+
+def ruled(ruling: Ruling, request: "Request", run: Callable[[Any], "xr.DataTree"]) -> tuple["xr.DataTree", str]:
+    """Return (result, why this prior): where the rule's learnt prior has no answer that can be trusted, under Jeffreys'.
+
+    Parameters
+    ----------
+    ruling : Ruling
+    request : Request
+    run : callable
+        Prior → result.
+    """
+    try:
+        tree = run(ruling.prior)
+    except InfeasibleError as err:
+        if not (ruling.learnt and request.automatic):
+            raise
+        why = str(err)
+    else:
+        attrs = tree.attrs
+        trusted = attrs["converged"] or attrs["interrupted"] or "undefined" in attrs
+        if trusted or not (ruling.learnt and request.automatic):
+            return tree, ruling.sentence
+        why = f"{attrs['problems'].rstrip('.')}."
+    ruling = jeffreys_because(f"the answer under the learnt prior was rejected: {why}")
+    return run(ruling.prior), ruling.sentence

@@ -1,0 +1,198 @@
+"""The walk of one collection: its prior, the methods that hand over, and what is said beside the posterior."""
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ldpbayes.collections import Collection, Summarized
+from ldpbayes.collections.noncompliance import named
+from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed, shown
+from ldpbayes.inference.handover import hand_over
+from ldpbayes.posteriors.base import MAX_DRAWN, Answer
+from ldpbayes.posteriors.evidence import of_result
+from ldpbayes.posteriors.many import moments_of_one, refuse_long
+from ldpbayes.posteriors.problem import Problem
+from ldpbayes.road.methods import METHODS, PATIENCE, SUMMARY, Selection
+from ldpbayes.road.request import Request
+from ldpbayes.road.ruling import Ruling, jeffreys_because, rule, ruled, too_long
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: Methods that go with draws=0.
+UNDRAWN = ("auto", "exact", "mixture", SUMMARY)
+#: The fit that only a log-evidence is wanted of: draws per chain, and the most seconds that it may take.
+EVIDENCE_DRAWS, LONGEST_EVIDENCE = 250, 5.0
+#: Draws of a default fit, for how many categories they need not be drawn.
+DRAWN = 4000
+
+
+def settle(
+    collection: Collection | Summarized, prior: Any, method: str, exclude: tuple[str, ...], sizes: Mapping[str, int]
+) -> tuple[Ruling, Selection]:
+    """Return the prior of a collection, and the methods for it: under the learnt prior by rule only the mixture's.
+
+    Parameters
+    ----------
+    collection : Collection or Summarized
+    prior : as in fit
+    method : str
+        Name of the method that was asked for.
+    exclude : tuple of str
+    sizes : dict
+        draws and chains.
+    """
+    ruling = rule(prior, collection, method)
+    if ruling.learnt and method == "auto" and collection.keeps_reports:
+        if "mixture" in exclude:
+            ruling = jeffreys_because("the method mixture, which the learnt prior needs, was excluded.")
+        else:
+            others = tuple(name for name in METHODS if name != "mixture")
+            own = Selection(Problem.of(collection, ruling.prior), others, sizes)
+            _, plan = own.consider("mixture")
+            if plan.feasible and plan.seconds <= PATIENCE:
+                return ruling, own
+            refused = jeffreys_because(f"the learnt prior cannot be used here. {plan.reason}")
+            ruling = too_long(plan.seconds) if plan.feasible else refused
+    return ruling, Selection(Problem.of(collection, ruling.prior), exclude, sizes)
+
+
+def walk(collection: Collection | Summarized, prior: Any, request: Request) -> "xr.DataTree":
+    """Return the result of one collection.
+
+    Parameters
+    ----------
+    collection : Collection or Summarized
+    prior : as in fit
+    request : Request
+    """
+    if _without_draws(collection, request):
+        return _undrawn(collection, prior, request)
+    sizes, collection, problem = request.sizes(collection.n_categories), named(collection), None
+    if request.automatic:
+        ruling, selection = settle(collection, prior, request.name, request.exclude, sizes)
+    else:
+        engine, ruling = request.engine(sizes), rule(prior, collection, request.name)
+
+    def run(prior):
+        nonlocal problem
+        if not request.automatic:
+            problem = Problem.of(collection, prior)
+            return _by(engine, problem, request)
+        own = selection if prior is ruling.prior else Selection(Problem.of(collection, prior), request.exclude, sizes)
+        problem = own.problem
+        return _automatic(own, request)
+
+    tree, why = ruled(ruling, request, run)
+    return _told(tree, collection, problem, request, why)
+
+
+def _automatic(selection: Selection, request: Request) -> "xr.DataTree":
+    """Return the result of the first method whose answer is accepted, or the best of the rejected ones with its problems."""
+
+    def problem(answer: Answer) -> str:
+        if answer.sample.rejected:
+            return answer.sample.rejected
+        attrs = answer.tree.attrs
+        undefined = "undefined" in attrs and answer.sample.independent  # no other method would define it
+        return "" if attrs["converged"] or attrs["interrupted"] or undefined else attrs["problems"]
+
+    outcome = hand_over(selection.following(request.run), problem, lambda answer: not answer.sample.rejected)
+    if outcome.answer is None:
+        raise selection.refusal(outcome.rejected)
+    tree = outcome.answer.tree
+    tree.attrs["reason"] = selection.consider(outcome.name)[1].reason + outcome.before
+    return tree
+
+
+def _by(engine, problem: Problem, request: Request) -> "xr.DataTree":
+    """Return the result of the method that was asked for."""
+    answer = engine.answer(problem, engine.plan(problem), **request.run)
+    if answer.sample.rejected:
+        raise ConvergenceError(answer.sample.rejected, answer.tree)
+    return answer.tree
+
+
+def _told(tree, collection, problem: Problem, request: Request, why: str) -> "xr.DataTree":
+    """Return the result of one collection with all that is said beside its posterior."""
+    from ldpbayes import result
+    from ldpbayes.describing.one import describe
+
+    if collection.laws:
+        tree = result.among_compliers(tree, collection)
+    tree.attrs |= {"identifiability": collection.identifiability(), "caveat": collection.caveat()}
+    tree.attrs |= {"device": collection.device()} | stated_prior(why) | _about_order(collection, problem.prior)
+    if request.estimates and collection.keeps_reports:
+        describe(tree, collection, problem, request.ci_prob, evidence_of)
+    draws = request.sizes(collection.n_categories)["draws"]
+    if request.draws is None and draws < 1000 and isinstance(request.method, str):
+        tree.attrs["reason"] += f" {draws} draws a chain, for the memory of {collection.n_categories:,} categories."
+    return tree
+
+
+def stated_prior(why: str) -> dict[str, str]:
+    """Return the attr with the reason for a prior that the rule chose."""
+    return {"prior_reason": why} if why else {}
+
+
+def _without_draws(collection, request: Request) -> bool:
+    """Return whether a fit of one collection makes moments and intervals alone: asked to, or for its size.
+
+    Draws that were asked for are made or refused.
+    """
+    plain = not collection.nature.weighted and not collection.laws
+    if request.draws != 0:
+        unasked = request.automatic and not request.asked_sizes
+        return unasked and plain and DRAWN * collection.n_categories > MAX_DRAWN
+    if request.method not in UNDRAWN:
+        raise ArgumentError(f"draws=0 goes with the methods {listed(UNDRAWN)}; {request.method!r} makes draws.")
+    if request.exclude:
+        raise ArgumentError(f"exclude must be empty with draws=0, got {shown(request.exclude)}.")
+    if not plain:
+        raise InfeasibleError("Moments without draws need respondents who follow the device, and no sampling weights.")
+    return True
+
+
+def _undrawn(collection, prior, request: Request) -> "xr.DataTree":
+    """Return the moments, intervals and evidence of one collection."""
+    refuse_long(collection)
+    ruling = rule(prior, collection, request.name)
+    asked = {"draws": request.draws, "chains": request.chains}
+    tree = moments_of_one(Problem.of(collection, ruling.prior), request.run, asked, request.name)
+    if collection.derived:
+        tree.attrs["reason"] += " Derived quantities need draws and are left out."
+    tree.attrs |= stated_prior(ruling.sentence)
+    return tree
+
+
+def _about_order(collection, prior) -> dict[str, str]:
+    """Return the note on the order of the categories as an attr: where it is assumed, or would allow another prior."""
+    if prior.walk() is not None and not collection.ordered:
+        return {
+            "order": f"The prior takes the categories in the order {listed(collection.categories)}; check it, and state "
+            "it with ordered = true."
+        }
+    if collection.ordered and prior.walk() is None:
+        return {"order": 'The categories are ordered: prior "smooth" lets neighbours share their reports.'}
+    return {}
+
+
+def evidence_of(collection: Collection, prior: Any) -> float:
+    """Return the log-evidence of a collection under a prior, or nan where a quick fit knows none.
+
+    Parameters
+    ----------
+    collection : Collection
+    prior : as in fit
+    """
+    request = Request(draws=EVIDENCE_DRAWS, estimates=False)
+    _, selection = settle(named(collection), prior, "auto", (), {"draws": EVIDENCE_DRAWS})
+    choice = selection.choose({})
+    if choice is None or choice.plan.seconds > LONGEST_EVIDENCE:
+        return np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LDPBayesWarning)
+        known = of_result(_automatic(selection, request))
+    return np.nan if known is None else known[0]
