@@ -1,5 +1,6 @@
 import itertools
 import math
+from collections import defaultdict
 from fractions import Fraction
 
 import numpy as np
@@ -38,9 +39,11 @@ def enumerate_posterior(rows, alpha):
     cells = [[Fraction(float(q)) for q in row] for row in matrix]
     evidence, first, square = Fraction(0), [Fraction(0)] * a, [[Fraction(0)] * a for _ in range(a)]
     tally1, tally2 = [Fraction(0)] * a, [Fraction(0)] * a
+    vectors = defaultdict(Fraction)  # what the vectors of true values with the same tally weigh together, before the prior
     for x in itertools.product(range(a), repeat=n):
-        weight = math.prod((cells[j][v] for j, v in zip(reports, x, strict=True)), start=Fraction(1))
-        t = [x.count(v) for v in range(a)]
+        product = math.prod((cells[j][v] for j, v in zip(reports, x, strict=True)), start=Fraction(1))
+        vectors[tuple(x.count(v) for v in range(a))] += product
+    for t, weight in vectors.items():
         for v in range(a):
             weight *= math.prod((alpha[v] + k for k in range(t[v])), start=Fraction(1))
         weight /= math.prod((total + k for k in range(n)), start=Fraction(1))
