@@ -258,11 +258,6 @@ def test_import_is_light():
     assert not heavy & loaded_after("import ldpbayes")
 
 
-def test_exact_fit_is_light():
-    code = "from ldpbayes.cli import app\napp(['fit', 'data/rr_nigeria.toml', '--seed', '1'], standalone_mode=False)"
-    assert not (HEAVY | {"numba"}) & loaded_after(code)
-
-
 def test_no_machine_paths_or_index_hosts():
     """Nothing that git tracks names a package index's host or a folder of this machine."""
     listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, cwd=ROOT)

@@ -1,8 +1,6 @@
 """fit() of cells: each on its own, or together under a prior over all of them."""
 
 import json
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -215,13 +213,3 @@ def test_summaries_are_served_by_a_prior_over_all_cells(cells):
     one, other = (part["summary"].sel(target="distribution").isel(cell=[0, 1]) for part in (full, tree))
     assert (np.abs(one["mean"] - other["mean"]) < 0.2 * one["sd"]).all()
     assert tree.attrs["frequency_draws"] == "mean only"
-
-
-def test_exact_fits_of_cells_are_light():
-    code = (
-        "import sys; from ldpbayes import GRR, Cells, Collection, Tally, fit;"
-        "c = Collection(['a', 'b'], [Tally(GRR(2, 1.0), [0, 1], [30, 20])]);"
-        "fit(Cells({1: c, 2: c}), 'flat', random_seed=1, estimates=False);"
-        "assert not {'pymc', 'nutpie', 'cvxpy', 'matplotlib'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

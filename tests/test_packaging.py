@@ -75,12 +75,15 @@ EXACT = """
 import ldpbayes as lb
 from ldpbayes import cli
 
-lb.fit(lb.Collection(["a", "b", "c"], [lb.Tally(lb.GRR(3, 1.0), [0, 1, 2, 2])]))
+three = lb.Collection(["a", "b", "c"], [lb.Tally(lb.GRR(3, 1.0), [0, 1, 2, 2])])
+lb.fit(three)
 for arguments in (["data/rr_eriksson_cheating.toml", "--json"], ["data/rr_nigeria.toml"]):
     try:
         cli.main(["fit", *arguments, "--seed", "1"])
     except SystemExit as end:
         assert not end.code, arguments
+ABSENT.remove("numba")
+lb.fit(lb.Cells({1: three, 2: three}), "flat", random_seed=1, estimates=False)
 """
 
 

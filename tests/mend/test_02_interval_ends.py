@@ -41,16 +41,16 @@ def weak():
         (1500, 230, -4.213, -2.177, 0.593),
     ],
 )
-def test_a_flat_tail_is_seen(n, yes, lower, upper, sd):
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.calibrate)])
+def test_a_flat_tail_is_seen(n, yes, lower, upper, sd, seed):
     """Two groups under forced response: the lower end was -4.5 to -6.0 by the seed, where a grid says -5.98."""
     table = pd.DataFrame({"g": list("aabb"), "report": [0, 1, 0, 1], "n": [0.6 * n, 0.4 * n, n - yes, yes]})
     device = forced_response(0.75, (1, 1))
-    for seed in (1, 2):
-        found = lb.regress("y ~ g", table.astype({"n": int}), device, report="report", count="n", random_seed=seed)
-        summary = found["summary"].to_dataset().sel(category="1", term="g[b]")
-        assert float(summary["coefficients_lower"]) == pytest.approx(lower, abs=0.05 * sd)
-        assert float(summary["coefficients_upper"]) == pytest.approx(upper, abs=0.05 * sd)
-        assert found.attrs["converged"] and found.attrs["interval_error"] < 0.1
+    found = lb.regress("y ~ g", table.astype({"n": int}), device, report="report", count="n", random_seed=seed)
+    summary = found["summary"].to_dataset().sel(category="1", term="g[b]")
+    assert float(summary["coefficients_lower"]) == pytest.approx(lower, abs=0.05 * sd)
+    assert float(summary["coefficients_upper"]) == pytest.approx(upper, abs=0.05 * sd)
+    assert found.attrs["converged"] and found.attrs["interval_error"] < 0.1
 
 
 @pytest.mark.parametrize("numbers", [QUICK, pytest.param(DESIGNS, marks=pytest.mark.calibrate)], ids=["quick", "a tenth"])

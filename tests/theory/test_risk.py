@@ -73,9 +73,10 @@ def test_oracle_risk_of_hit_rates(case):
 
 @pytest.mark.parametrize("case", IDENTIFIED, ids=str)
 @pytest.mark.parametrize("target", risk.TARGETS)
-def test_simulated_oracle_risk(case, target):
+@pytest.mark.parametrize("repetitions", [60, pytest.param(600, marks=pytest.mark.calibrate)])
+def test_simulated_oracle_risk(case, target, repetitions):
     """The simulated squared error falls on the formula within 4 standard errors."""
-    rng, a, n, repetitions = np.random.default_rng(5), case.categories[-1], 300, 150
+    rng, a, n = np.random.default_rng(5), case.categories[-1], 300
     protocol = case.build(a, 1.5)
     p = np.arange(1, a + 1) / (a * (a + 1) / 2)
     true = np.round(p * n).astype(int)
@@ -91,9 +92,10 @@ def test_simulated_oracle_risk(case, target):
 
 
 @pytest.mark.parametrize("case", IDENTIFIED, ids=str)
-def test_simulated_mle_risk(case):
+@pytest.mark.parametrize("repetitions", [40, pytest.param(400, marks=pytest.mark.calibrate)])
+def test_simulated_mle_risk(case, repetitions):
     """The library's MLE attains the formula within 4 standard errors, for P and for F, from the same reports."""
-    rng, a, n, repetitions = np.random.default_rng(2), case.categories[-1], 6000, 100
+    rng, a, n = np.random.default_rng(2), case.categories[-1], 6000
     protocol = case.build(a, 1.5)
     p = np.linspace(1, 1.8, a) / np.linspace(1, 1.8, a).sum()
     errors = {"distribution": [], "frequency": []}
