@@ -1,6 +1,7 @@
 """What a plain install brings, what is an extra, and that exact fits need none of the heavy libraries."""
 
 import ast
+import functools
 import pathlib
 import re
 import subprocess
@@ -21,6 +22,7 @@ def distribution(requirement):
     return re.match(r"[A-Za-z0-9_-]+", requirement).group().lower()
 
 
+@functools.cache
 def imported():
     """Return the top-level names that the package imports anywhere."""
     found = set()

@@ -612,7 +612,7 @@ LABELS = st.one_of(
     st.sampled_from(["01", "10", "0", "1", "100", "0x40", "0b1", "a;b", "a", " x", "ü", "-1", "1/2", "yes"]),
     st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Zs"]), min_size=1, max_size=5),
 )
-FIXED = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+FIXED = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 
 
 @st.composite
@@ -643,11 +643,12 @@ def typed(tally):
     return {fields[0]: [int.from_bytes(row[:4], "big") for row in packed], fields[1]: [row[4:] for row in packed]}
 
 
+@pytest.mark.parametrize("examples", [2, pytest.param(10, marks=pytest.mark.calibrate)])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_what_is_written_is_what_is_read(case, tmp_path_factory):
+def test_what_is_written_is_what_is_read(case, examples, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trip")
 
-    @FIXED
+    @settings(max_examples=examples, **FIXED)
     @given(collections(case))
     def check(collection):
         (tally,) = collection.tallies
