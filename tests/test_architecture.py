@@ -36,7 +36,6 @@ SHARED = {
     "posteriors._kernels",
     "posteriors.merging",
     "posteriors.problem",
-    "posteriors.proposals",
     "theory.base",
     "theory.information",
 }

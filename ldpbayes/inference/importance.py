@@ -1,8 +1,10 @@
 """Weights of draws from a stand-in: Pareto-smoothed, judged, and resampled."""
 
 import math
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -14,6 +16,8 @@ from ldpbayes.inference.verdict import Verdict
 LEAST_WEIGHED = 25
 #: Log weights within this range are equal: the stand-in is the posterior, as where there are no reports.
 EQUAL = 1e-9
+#: Weights have no density where these logs are not finite, and more nats than this below the largest they are nothing.
+LOWEST = 700.0
 #: Numbers (draws × quantities) that are looked at together.
 TOGETHER = 2**22
 
@@ -61,6 +65,16 @@ class Weighted:
     def effective_sample(self) -> float:
         """1/Σ w²."""
         return float(1 / (self.weight**2).sum())
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """What a result says of the weights."""
+        return {
+            "k_hat": self.k_hat,
+            "shift_by_weights": self.shift,
+            "log_evidence": self.log_evidence,
+            "log_evidence_error": self.log_evidence_error,
+        }
 
     @cached_property
     def squares(self) -> tuple[float, int]:
@@ -172,6 +186,8 @@ def weigh(values: np.ndarray, log_ratio: np.ndarray, expansions: int = 0) -> Wei
     expansions : int
     """
     size = log_ratio.size
+    log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -math.inf)
+    log_ratio = np.maximum(log_ratio, log_ratio.max() - LOWEST)
     smoothed, k_hat = smooth(log_ratio)
     weight = np.exp(smoothed)
     mean, plain = weight @ values, values.mean(axis=0)
@@ -214,6 +230,56 @@ def moments(values: np.ndarray, weight: np.ndarray, kept: int | None = None) -> 
     variance, error = np.tensordot(weight, square, 1), np.tensordot(noise, square, 1)
     worth = np.divide(variance, error, out=np.full(np.shape(variance), most), where=error > 0)
     return {"mean": mean, "sd": np.sqrt(variance), "mcse": np.sqrt(error), "ess_bulk": worth, "ess_tail": worth}
+
+
+def proposed(
+    log_density: Callable, proposal: Any, size: int, rng: np.random.Generator, judged_by: str = "values"
+) -> tuple[np.ndarray, np.ndarray, Weighted]:
+    """Return (draws z of a proposal (S, u), what log_density says beside them, their weights).
+
+    Parameters
+    ----------
+    log_density : callable
+        z → (log-density (S,), values (S, …), such as P).
+    proposal : StudentT, Mixture or another object with ``draw``
+    size : int
+    rng : numpy.random.Generator
+    judged_by : {"values", "draws"}
+        What the weights are judged by.
+    """
+    z, log_proposal = proposal.draw(size, rng)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        value, values = log_density(z)
+        log_ratio = value - log_proposal
+    return z, values, weigh(z if judged_by == "draws" else values.reshape(len(z), -1), log_ratio)
+
+
+def first_accepted(
+    log_density: Callable, proposals: Generator, kept: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, Weighted]:
+    """Return what ``proposed`` does, of the first proposal whose weights are accepted, else of the one worth most draws.
+
+    Parameters
+    ----------
+    log_density : callable
+    proposals : generator
+        Yields (proposal, size), and is sent the draws and weights of the one before.
+    kept : int
+        Draws that a reader gets.
+    rng : numpy.random.Generator
+    """
+    best, step = None, next(proposals)
+    while True:
+        found = proposed(log_density, *step, rng)
+        accepted = found[2].judged(kept).accepted
+        if accepted or best is None or found[2].effective_sample > best[2].effective_sample:
+            best = found
+        if accepted:
+            return best
+        try:
+            step = proposals.send((found[0], found[2].weight))
+        except StopIteration:
+            return best
 
 
 def resample(weight: np.ndarray, rng: np.random.Generator, size: int | None = None) -> np.ndarray:

@@ -1,14 +1,13 @@
 """Any prior, without PyMC: the mode of the unconstrained unknowns, proposals about it, and weights on the true posterior."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.inference.importance import resample, weigh
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
-from ldpbayes.posteriors.proposals import MAX_DEFENDED, Defensive, StudentT
+from ldpbayes.inference.importance import first_accepted, resample
+from ldpbayes.inference.proposals import StudentT, defensive
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
 
 #: More unknowns than this are left to NUTS: their Hessian is a dense matrix, and weights over so many seldom hold.
 MAX_UNKNOWNS = 400
@@ -125,35 +124,30 @@ def _climb(target, z, value, gradient, direction):
     return None
 
 
-def weighted_draws(target, proposal, size, rng, watch=None, kept=None):
-    """Return (z, P, Weighted): draws of the proposal with Pareto-smoothed weights on the target; refitted where rejected.
+def about_the_mode(target, size, kept, rng, watch=None, proposing=defensive):
+    """Return (z, P, Weighted): draws about the mode with weights on the target, fitted to these anew where rejected.
 
     Parameters
     ----------
     target : Target
-    proposal : StudentT or Defensive
-    size : int
+    size, kept : int
+        Proposals, and draws that will be kept.
     rng : numpy.random.Generator
     watch : Watch, optional
-    kept : int, optional
-        Draws that will be kept; by default as many as are proposed.
+    proposing : callable
+        StudentT → proposal.
     """
-    best = None
-    rounds = range(1 + MAX_REFITS) if watch is None else watch.track(range(1 + MAX_REFITS), "Weighted draws")
-    for _ in rounds:
-        z, log_proposal = proposal.draw(size, rng)
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            log_density, p = target.log_density(z)
-        log_ratio = np.where(np.isfinite(log_density), log_density - log_proposal, -math.inf)
-        found = weigh(p.reshape(size, -1), np.maximum(log_ratio, log_ratio.max() - 700))
-        if best is None or found.effective_sample > best[2].effective_sample:
-            best = z, p, found
-        if found.judged(kept).accepted:
-            return z, p, found
-        proposal = proposal.refitted(z, found.weight)
-        if proposal is None:
-            break
-    return best
+    watch = watch or Watch()
+
+    def fitted(narrow):
+        for _ in watch.track(range(1 + MAX_REFITS), "Weighted draws"):
+            z, weight = yield proposing(narrow), size
+            narrow = StudentT.fitted(z, weight)
+            if narrow is None:
+                return
+
+    mode = find_mode(target, np.zeros(target.prior.n_unknowns), watch)
+    return first_accepted(target.log_density, fitted(StudentT.at_mode(*mode)), kept, rng)
 
 
 @dataclass(frozen=True)
@@ -204,13 +198,10 @@ class Laplace(AbstractPosterior):
     def run(self, plan, rng, watch):
         problem = plan.state
         target = Target(problem.prior, (problem.likelihood,))
-        mode = find_mode(target, np.zeros(problem.prior.n_unknowns), watch)
         size = self.draws * self.chains
         entries = problem.n_categories * (1 if problem.rows is None else 1 + problem.rows.n_rows)
         proposed = size * max(1, min(PROPOSALS, int(MAX_EVALUATED / (size * entries))))
-        narrow = StudentT.at_mode(*mode)
-        proposal = narrow if narrow.centre.size > MAX_DEFENDED else Defensive(narrow)
-        z, p, found = weighted_draws(target, proposal, proposed, rng, watch, size)
+        z, p, found = about_the_mode(target, proposed, size, rng, watch)
         chosen = rng.permutation(resample(found.weight, rng, size))
         split = (self.chains, self.draws)
         hyper = problem.prior.hyperparameters(z[chosen])
@@ -220,10 +211,5 @@ class Laplace(AbstractPosterior):
             verdict=found.judged(size),
             weighted=(p, found.weight),
             hyperparameters={name: values.reshape(split) for name, values in hyper.items()},
-            facts={
-                "k_hat": found.k_hat,
-                "shift_by_weights": found.shift,
-                "log_evidence": found.log_evidence,
-                "log_evidence_error": found.log_evidence_error,
-            },
+            facts=found.facts,
         )

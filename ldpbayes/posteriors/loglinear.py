@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.diagnostics import least_effective
-from ldpbayes.inference.importance import resample, weigh
+from ldpbayes.inference.importance import first_accepted, proposed, resample
+from ldpbayes.inference.proposals import Mixture, StudentT
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
 from ldpbayes.posteriors.chains import sample_density
@@ -31,12 +32,10 @@ EVEN = 0.1
 SETTLED, MAX_STEPS = 1e-8, 100
 #: Draws that chains start from where there are many effects.
 STARTS = 200
-#: Proposals of each round, in units of the draws kept, and whether those with the scales of the normal law join in.
-ROUNDS = ((1, False), (4, False), (4, True))
 #: Part of the proposals with so few degrees of freedom that they reach wherever the posterior does.
 DEFENSIVE, HEAVY = 0.2, 4.0
-#: Distances from the mode, in units of the sd, at which the density is looked at for the scales of the proposal.
-DISTANCES = (1.0, 2.0, 3.0)
+#: Distances from the mode, in units of the sd, at which the density is looked at for the scales of the proposal, and these.
+DISTANCES, SCALES = (1.0, 2.0, 3.0), (0.3, 3.0)
 #: Most steps of the iteration that bridges two samples.
 BRIDGE_STEPS = 1000
 #: Chains where weights of the effects without interactions do not hold.
@@ -62,6 +61,11 @@ class Table:
         """Return (ℓ, P) of many θ, shape (k, n_effects)."""
         p = softmax(self.prior.predictor(effects))
         return self.rows.log_likelihood(np.ascontiguousarray(p.T)), p
+
+    def log_density(self, effects):
+        """Return (log of likelihood times prior, P) of many θ, the sds integrated over."""
+        value, p = self.log_likelihood(effects)
+        return value + self.prior.log_prior(effects), p
 
     def at(self, effects):
         """Return (ℓ, its gradient, P) at θ."""
@@ -90,61 +94,29 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """Laplace's approximation of θ given the sds, and the scales of a split t about it.
+    """Laplace's approximation of θ given the sds.
 
     Attributes
     ----------
     logs : (order − 1,) array
         log(σ_m/scale).
-    mode : (u,) array
-    factor : (u, u) array
-        Cholesky factor of the precision.
+    about : StudentT
+        At the mode, with the precision's shape.
     log_weight : float
         log ∫ p(Y, θ, logs) dθ by Laplace.
-    ahead, behind : (u,) arrays
-        Scales of the proposal on either side of the mode, in units in which the precision is one.
     """
 
     logs: np.ndarray
-    mode: np.ndarray
-    factor: np.ndarray
+    about: StudentT
     log_weight: float
-    ahead: np.ndarray
-    behind: np.ndarray
-
-    def draw(self, size, degrees, rng):
-        """Return draws of the split t: a multivariate t with another scale on either side of the mode."""
-        u = self.mode.size
-        normal = np.abs(rng.standard_normal((size, u)))
-        normal /= np.sqrt(rng.chisquare(degrees, size) / degrees)[:, None]
-        forward = rng.random((size, u)) < self.ahead / (self.ahead + self.behind)
-        unit = np.where(forward, normal * self.ahead, -normal * self.behind)
-        return self.mode + solve_triangular(self.factor, unit.T, lower=True, trans="T").T
-
-    def log_density(self, effects, degrees):
-        """Return the log-density of the split t."""
-        u = self.mode.size
-        unit = (effects - self.mode) @ self.factor
-        square = ((unit / np.where(unit > 0, self.ahead, self.behind)) ** 2).sum(axis=1)
-        constant = gammaln((degrees + u) / 2) - gammaln(degrees / 2) - 0.5 * u * math.log(degrees * math.pi)
-        constant += np.log(np.diag(self.factor)).sum() + np.log(2 / (self.ahead + self.behind)).sum()
-        return constant - 0.5 * (degrees + u) * np.log1p(square / degrees)
 
     def split(self, table):
-        """Return this node with scales by Geweke's rule: the widest that the density's fall at some distances asks for."""
-        value = self._log_joint(table, self.mode[None])[0]
-        root = solve_triangular(self.factor, np.eye(self.mode.size), lower=True, trans="T").T
-        found = []
-        for way in (1.0, -1.0):
-            scale = np.zeros(self.mode.size)
-            for distance in DISTANCES:
-                fall = np.maximum(value - self._log_joint(table, self.mode + way * distance * root), 1e-3)
-                scale = np.maximum(scale, distance / np.sqrt(2 * fall))
-            found.append(np.clip(scale, 0.3, 3.0))
-        return replace(self, ahead=found[0], behind=found[1])
+        """Return this node with scales of the proposal that the density's fall along the axes asks for."""
 
-    def _log_joint(self, table, effects):
-        return table.log_likelihood(effects)[0] + table.prior.log_prior_given(effects, self.logs)
+        def log_joint(effects):
+            return table.log_likelihood(effects)[0] + table.prior.log_prior_given(effects, self.logs)
+
+        return replace(self, about=self.about.looking(log_joint, DISTANCES, SCALES))
 
 
 def settle(table, logs, start):
@@ -185,8 +157,9 @@ def settle(table, logs, start):
     log_determinant = np.log(np.diag(factor)).sum()
     prior_part = float(prior.log_prior_given(theta, logs)) + 0.5 * float((precision * theta**2).sum())
     log_weight = value + prior_part - log_determinant + 0.5 * theta.size * math.log(2 * math.pi)
-    ones = np.ones(theta.size)
-    return Node(np.asarray(logs, dtype=float), theta, factor, log_weight, ones, ones)
+    root = solve_triangular(factor, np.eye(theta.size), lower=True, trans="T")
+    about = StudentT(theta, root, max(8.0, 1.5 * theta.size), inverse=factor.T)
+    return Node(np.asarray(logs, dtype=float), about, log_weight)
 
 
 def _cholesky(matrix):
@@ -222,7 +195,7 @@ def explore(table, watch=None):
                 other = tuple(x + way * (i == m) for i, x in enumerate(place))
                 if other in nodes or not -12 <= step * min(other) or not step * max(other) <= 4 or len(nodes) >= most:
                     continue
-                nodes[other] = settle(table, step * np.array(other), nodes[place].mode)
+                nodes[other] = settle(table, step * np.array(other), nodes[place].about.centre)
                 heapq.heappush(open_nodes, (-nodes[other].log_weight, other))
                 next(rounds, None)
     for _ in rounds:  # the bar ends full
@@ -241,75 +214,38 @@ def weighted_draws(table, nodes, size, rng, watch=None):
     rng : numpy.random.Generator
     watch : Watch, optional
     """
-    nodes, shares = _mixed(nodes)
+    even, watch = _shares(nodes), watch or Watch()
     if table.prior.n_effects > LARGE:  # weights of so many effects do not hold: the draws are where chains start
-        return _starts(table, nodes, shares, rng)
-    even, nodes = nodes, [node.split(table) for node in nodes]
-    best = None
-    rounds = range(len(ROUNDS)) if watch is None else watch.track(range(len(ROUNDS)), "Weighted draws")
-    for i in rounds:
-        many, both = size * ROUNDS[i][0], ROUNDS[i][1]
-        if many * table.prior.n_categories > MAX_ENTRIES:
-            break
-        found = (nodes + even, np.tile(shares / 2, 2)) if both else (nodes, shares)
-        round_ = _round(table, *found, many, rng)
-        good = round_[2].judged(size).accepted
-        if good or best is None or round_[2].effective_sample > best[2].effective_sample:
-            best = round_
-        if good:
-            break
-    theta, p, found = best
+        theta, p, found = proposed(table.log_density, _mixture(even), STARTS, rng)
+        found = replace(found, log_weight=np.full(STARTS, -math.log(STARTS)))
+        return theta, p, found, "too many effects for weighted draws"
+    split = [(node.split(table), share) for node, share in even]
+    both = [(node, share / 2) for node, share in split + even]
+
+    def rounds():
+        for times, nodes in watch.track(((1, split), (4, split), (4, both)), "Weighted draws", 3):
+            if size * times * table.prior.n_categories > MAX_ENTRIES:
+                return
+            yield _mixture(nodes), size * times
+
+    theta, p, found = first_accepted(table.log_density, rounds(), size, rng)
     return theta, p, found, found.judged(size).problem
 
 
-def _mixed(nodes):
-    """Return the nodes that matter, and their shares of the proposals."""
+def _shares(nodes):
+    """Return the nodes that matter, each with its share of the proposals."""
     logs = np.array([node.log_weight for node in nodes])
     shares = np.exp(logs - logsumexp(logs))
     shares = (1 - EVEN) * shares + EVEN * np.where(shares > math.exp(-FALL), 1.0, 0.0) / (shares > math.exp(-FALL)).sum()
-    nodes = [node for node, share in zip(nodes, shares, strict=True) if share > 1e-4]
-    return nodes, shares[shares > 1e-4] / shares[shares > 1e-4].sum()
+    total = shares[shares > 1e-4].sum()
+    return [(node, share / total) for node, share in zip(nodes, shares, strict=True) if share > 1e-4]
 
 
-def _starts(table, nodes, shares, rng):
-    """Return (θ, P, Weighted, problem): a few draws of the nodes for chains to start from."""
-    theta, p, found = _round(table, nodes, shares, STARTS, rng)
-    return theta, p, replace(found, log_weight=np.full(STARTS, -math.log(STARTS))), "too many effects for weighted draws"
-
-
-def _round(table, nodes, shares, size, rng):
-    """Return (θ, P, Weighted): one round of weighted draws."""
-    theta = _proposals(nodes, shares, size, rng)[rng.permutation(size)]
-    log_ratio, p = _log_ratio(table, nodes, shares, theta)
-    return theta, p, weigh(p, np.maximum(log_ratio, log_ratio.max() - 700))
-
-
-def _degrees(node):
-    return max(8.0, 1.5 * node.mode.size)
-
-
-def _proposals(nodes, shares, size, rng):
-    """Return θ drawn from the mixture of the nodes, node by node."""
-    counts = np.bincount(resample(shares, rng, size), minlength=shares.size)
-    heavy = rng.binomial(counts, DEFENSIVE)
-    parts = [node.draw(k - h, _degrees(node), rng) for node, k, h in zip(nodes, counts, heavy, strict=True)]
-    parts += [node.draw(h, HEAVY, rng) for node, h in zip(nodes, heavy, strict=True)]
-    return np.concatenate(parts)
-
-
-def _log_ratio(table, nodes, shares, theta):
-    """Return (log of the posterior density times the evidence over that of the mixture of the nodes, P), at many θ."""
-    each = [
-        np.log(share) + node.log_density(theta, degrees)
-        for node, share in zip(nodes, shares, strict=True)
-        for degrees in (_degrees(node), HEAVY)
-    ]
-    of_each = np.tile(np.log([1 - DEFENSIVE, DEFENSIVE]), len(nodes))
-    proposed = logsumexp(np.stack(each) + of_each[:, None], axis=0)
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        likelihood, p = table.log_likelihood(theta)
-        log_ratio = likelihood + table.prior.log_prior(theta) - proposed
-    return np.where(np.isfinite(log_ratio), log_ratio, -math.inf), p
+def _mixture(nodes):
+    """Return the proposal of nodes and their shares: part of each has tails that reach wherever the posterior does."""
+    parts = [(replace(node.about, degrees=HEAVY), share * DEFENSIVE) for node, share in nodes]
+    parts += [(node.about, share * (1 - DEFENSIVE)) for node, share in nodes]
+    return Mixture(tuple(part for part, _ in parts), np.array([share for _, share in parts]))
 
 
 def bridged(table, nodes, theta, rng):
@@ -330,11 +266,13 @@ def bridged(table, nodes, theta, rng):
     ----------
     Meng and Wong (1996), Statistica Sinica 6; Frühwirth-Schnatter (2004), Econometrics Journal 7, for the error.
     """
-    nodes, shares = _mixed(nodes)
-    flat = theta.reshape(-1, theta.shape[-1])
+    mixture, flat = _mixture(_shares(nodes)), theta.reshape(-1, theta.shape[-1])
     size = len(flat)
-    of_posterior = _log_ratio(table, nodes, shares, flat)[0]
-    of_nodes = _log_ratio(table, nodes, shares, _proposals(nodes, shares, size, rng))[0]
+    drawn, log_proposal = mixture.draw(size, rng)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        density = table.log_density(drawn)[0]
+        of_posterior = table.log_density(flat)[0] - mixture.log_density(flat)
+    of_nodes = np.where(np.isfinite(density), density - log_proposal, -math.inf)
     found, half = float(np.median(of_posterior)), math.log(0.5)
     for _ in range(BRIDGE_STEPS):
         above = logsumexp(of_nodes - np.logaddexp(of_nodes, found))
@@ -526,14 +464,7 @@ class LogLinearTable(AbstractPosterior):
         size = self.draws * self.chains
         nodes = explore(table, watch)
         theta, p, found, rejected = weighted_draws(table, nodes, size, rng, watch)
-        facts = {
-            "k_hat": found.k_hat,
-            "shift_by_weights": found.shift,
-            "log_evidence": found.log_evidence,
-            "log_evidence_error": found.log_evidence_error,
-        }
-        if prior.n_effects > LARGE:  # what a few draws say of the weights is worth nothing
-            facts = {}
+        facts = {} if prior.n_effects > LARGE else found.facts  # what a few draws say of the weights is worth nothing
         if prior.order > 1:
             facts |= of_independence(prior, problem.rows, size, rng)
         if rejected:

@@ -16,10 +16,10 @@ from scipy.special import gammaln, softmax
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.importance import resample, weigh
+from ldpbayes.inference.proposals import MAX_DEFENDED
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Watch
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
 from ldpbayes.posteriors.conditioned_product.factors import log1p_minus, positive_roots
-from ldpbayes.posteriors.proposals import MAX_DEFENDED
 
 #: Draws whose likelihood is computed together: enough that a pass over the rows costs little, few enough to interrupt.
 BLOCK = 500
@@ -224,13 +224,7 @@ class Surrogate(AbstractPosterior):
             effective=found.effective_sample,
             verdict=found.verdict,
             weighted=(found.distribution, found.weight),
-            facts={
-                "k_hat": found.k_hat,
-                "shift_by_weights": found.shift,
-                "expansions": found.expansions,
-                "log_evidence": found.log_evidence,
-                "log_evidence_error": found.log_evidence_error,
-            },
+            facts=found.facts | {"expansions": found.expansions},
         )
 
     def weighted(self, collection, prior, *, random_seed=None, progressbar=False):

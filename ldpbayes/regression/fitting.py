@@ -475,12 +475,8 @@ def _about_the_mode(model, found, run, rng, watch):
     facts = {
         "effective_draws": min(worth, drawn.effective),
         "weights_effective": drawn.found.effective_sample,
-        "k_hat": drawn.found.k_hat,
-        "shift_by_weights": drawn.found.shift,
         "interval_error": float(drawn.end_errors.max(initial=0.0)),
-        "log_evidence": drawn.found.log_evidence,
-        "log_evidence_error": drawn.found.log_evidence_error,
-    }
+    } | drawn.found.facts
     return Draws(
         drawn.z[chosen],
         drawn.shares[chosen],

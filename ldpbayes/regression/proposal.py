@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.inference.ends import ends_of_weighted_draws
-from ldpbayes.inference.importance import Weighted, moments, resample, weigh
+from ldpbayes.inference.importance import Weighted, moments, proposed, resample
+from ldpbayes.inference.proposals import FromPrior, Mixture, StudentT, fitted_parts
 from ldpbayes.inference.verdict import MOST_TIMES, Verdict
-from ldpbayes.posteriors.proposals import Mixture, SplitT, StudentT, fitted_parts
 from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.target import Target
 
@@ -246,9 +246,8 @@ def _split(target, mode, weak):
         if reached[k] < LONG:
             break
         wide = np.linalg.cholesky(covariance + np.outer(axes[k], axes[k]) * (0.4 * reached[k]) ** 2)
-        ones = np.ones(z.size)
-        seeds.append(SplitT(z + 0.5 * reached[k] * axes[k], wide, np.linalg.inv(wide), ones, ones))
-    return Mixed((SplitT.looking(z, root, log_density), *seeds), target.prior, DEFENCE if weak else 0.0)
+        seeds.append(StudentT(z + 0.5 * reached[k] * axes[k], wide))
+    return Mixed((StudentT(z, root).looking(log_density), *seeds), target.prior, DEFENCE if weak else 0.0)
 
 
 def _axes(target, covariance):
@@ -278,11 +277,11 @@ class Mixed:
 
     Attributes
     ----------
-    first : tuple of SplitT
+    first : tuple of StudentT
     prior : Regression
     defence : float
         Share of the prior.
-    fitted : tuple of SplitT
+    fitted : tuple of StudentT
     shares : (parts,) array, optional
         Of the fitted ones, with sum one.
     """
@@ -299,7 +298,10 @@ class Mixed:
         begin = np.full(len(self.first), 0.5 / max(len(self.first) - 1, 1))
         begin[0] = 0.5 if len(self.first) > 1 else 1.0
         shares = begin if self.shares is None else np.append(FIRST * begin, (1 - FIRST) * self.shares)
-        return Mixture((*self.first, *self.fitted), (1 - self.defence) * shares, self.prior)
+        parts, shares = (*self.first, *self.fitted), (1 - self.defence) * shares
+        if self.defence:
+            parts, shares = (*parts, FromPrior(self.prior)), np.append(shares, self.defence)
+        return Mixture(parts, shares, sobol=True)
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return (draws, their log-densities)."""
@@ -349,11 +351,9 @@ class Defended:
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """Return the log-density at z."""
-        inside = np.linalg.solve(self.about.root, (z - self.about.centre).T)
-        found = self.about.log_density((inside**2).sum(axis=0))
         if not self.share:
-            return found
-        return np.logaddexp(math.log1p(-self.share) + found, math.log(self.share) + self.prior.log_density(z))
+            return self.about.log_density(z)
+        return Mixture((self.about, FromPrior(self.prior)), np.array([1 - self.share, self.share])).log_density(z)
 
     def refitted(self, found: Draws, rng: np.random.Generator) -> "Defended | None":
         """Return the same about the mean and covariance of weighted draws, or None where these are too few."""
@@ -365,12 +365,12 @@ class Defended:
 
 def _draws(target, source, drawn, kept, prob, rng, watch):
     """Return Draws of a proposal, with what it misses along the axes."""
-    z, log_proposal = source.draw(drawn, rng)
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+
+    def log_density(z):
         value, shares, _ = target.likelihoods(z, watch=watch)
-        log_ratio = value + target.prior.log_density(z) - log_proposal
-    log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
-    found = weigh(z, np.maximum(log_ratio, log_ratio.max() - 700))
+        return value + target.prior.log_density(z), shares
+
+    z, shares, found = proposed(log_density, source, drawn, rng, "draws")
     return Draws(z, shares, found, kept, target.prior, _missed(target, source, found), prob, most_error(target))
 
 

@@ -7,8 +7,9 @@ from scipy.special import logsumexp
 
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ConvergenceError, InfeasibleError
+from ldpbayes.inference.proposals import Mixture, StudentT
 from ldpbayes.likelihoods import Summary
-from ldpbayes.posteriors.laplace import Laplace, StudentT, Target, find_mode, weighted_draws
+from ldpbayes.posteriors.laplace import Laplace, Target, about_the_mode, find_mode
 from ldpbayes.posteriors.nuts import NUTS
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.protocols.designs import warner
@@ -105,12 +106,12 @@ def test_cells_at_once_equal_cells_apart():
     parts = [SMALL[name].rows for name in names]
     rng = np.random.default_rng(4)
     joint = Target(CellsApart(one, 2), tuple(parts))
-    _, p, found = weighted_draws(joint, StudentT.at_mode(*find_mode(joint, np.zeros(4))), 4000, rng)
+    _, p, found = about_the_mode(joint, 4000, 4000, rng)
     assert not found.verdict.problem and p.shape == (4000, 2, 3)
     evidence, error = 0.0, found.log_evidence_error
     for c, rows in enumerate(parts):
         alone = Target(one, (rows,))
-        _, q, apart = weighted_draws(alone, StudentT.at_mode(*find_mode(alone, np.zeros(2))), 4000, rng)
+        _, q, apart = about_the_mode(alone, 4000, 4000, rng)
         sd = np.sqrt(apart.weight @ (q - apart.weight @ q) ** 2)
         assert (np.abs(found.weight @ p[:, c] - apart.weight @ q) < 6 * sd / np.sqrt(found.effective_sample)).all()
         evidence, error = evidence + apart.log_evidence, error + apart.log_evidence_error
@@ -121,12 +122,11 @@ def test_summaries_are_served_like_rows():
     rows = collected(UnaryEncoding.optimised(4, 1.0), 20_000, [0.4, 0.3, 0.2, 0.1]).rows
     prior, rng = LogisticNormal(4), np.random.default_rng(5)
     target = Target(prior, (rows,))
-    mode = find_mode(target, np.zeros(3))
-    _, p, exact = weighted_draws(target, StudentT.at_mode(*mode), 4000, rng)
+    _, p, exact = about_the_mode(target, 4000, 4000, rng)
     mean = exact.weight @ p
     sd = np.sqrt(exact.weight @ (p - mean) ** 2)
     summed = Target(prior, (Summary.of(rows, mean, sd**2),))
-    _, q, short = weighted_draws(summed, StudentT.at_mode(*find_mode(summed, np.zeros(3))), 4000, rng)
+    _, q, short = about_the_mode(summed, 4000, 4000, rng)
     assert not short.verdict.problem
     assert (np.abs(short.weight @ q - mean) < 0.15 * sd).all()
 
@@ -150,13 +150,29 @@ def test_a_saddle_point_is_left():
 def test_draws_of_the_proposal_have_its_density():
     rng = np.random.default_rng(0)
     root = np.array([[1.0, 0.0], [0.5, 2.0]])
-    proposal = StudentT(np.array([1.0, -1.0]), root, float(np.log(2.0)))
+    proposal = StudentT(np.array([1.0, -1.0]), root)
     z, log_density = proposal.draw(200_000, rng)
     from scipy import stats
 
     reference = stats.multivariate_t([1.0, -1.0], root @ root.T, df=8).logpdf(z[:100])
     np.testing.assert_allclose(log_density[:100], reference, rtol=1e-10)
     np.testing.assert_allclose(np.cov(z.T), root @ root.T * 8 / 6, rtol=0.05, atol=0.03)
+    np.testing.assert_allclose(proposal.log_density(z[:100]), reference, rtol=1e-10)
+
+
+@pytest.mark.parametrize("sobol", [False, True])
+def test_split_proposals_and_mixtures_have_densities_of_mass_one(sobol):
+    """The weights of a wide normal law over their density have mean one, and its moments come out of them."""
+    rng = np.random.default_rng(1)
+    root = np.array([[1.0, 0.0], [0.5, 2.0]])
+    split = StudentT(np.array([0.5, -1.0]), root, 8.0, np.array([2.0, 0.5]), np.array([0.7, 3.0]))
+    mixture = Mixture((split, StudentT(np.array([-1.0, 1.0]), np.eye(2))), np.array([0.7, 0.3]), sobol)
+    z, log_density = mixture.draw(2**15, rng)
+    np.testing.assert_allclose(log_density, mixture.log_density(z), rtol=1e-10)
+    ratio = np.exp(-0.5 * (z**2).sum(axis=1) - np.log(2 * np.pi) - log_density)
+    assert abs(ratio.mean() - 1) < 5 * ratio.std() / 2**7.5
+    for k in range(2):
+        assert abs((ratio * z[:, k]).mean()) < 5 * (ratio * z[:, k]).std() / 2**7.5
 
 
 def test_an_answer_that_cannot_be_trusted_is_rejected():

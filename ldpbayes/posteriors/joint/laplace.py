@@ -8,8 +8,7 @@ import numpy as np
 from ldpbayes.inference.importance import moments, resample
 from ldpbayes.posteriors.base import Plan, Refusal, Sample
 from ldpbayes.posteriors.joint.base import AbstractJoint
-from ldpbayes.posteriors.laplace import MAX_UNKNOWNS, Target, find_mode, weighted_draws
-from ldpbayes.posteriors.proposals import StudentT
+from ldpbayes.posteriors.laplace import MAX_UNKNOWNS, Target, about_the_mode
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,9 @@ class AboutTheMode(AbstractJoint):
     def run(self, plan, rng, watch):
         problem = plan.state
         prior = problem.prior
+        size = self.draws * self.chains
         target = Target(prior, problem.likelihoods)
-        proposal = StudentT.at_mode(*find_mode(target, np.zeros(prior.n_unknowns), watch))
-        z, p, found = weighted_draws(target, proposal, self.draws * self.chains, rng, watch)
+        z, p, found = about_the_mode(target, size, size, rng, watch, lambda narrow: narrow)
         variables = prior.variables(z)
         chosen = rng.permutation(resample(found.weight, rng))
         split = (self.chains, self.draws)
@@ -46,10 +45,5 @@ class AboutTheMode(AbstractJoint):
             verdict=found.verdict,
             variables={name: (dims, v[chosen].reshape(*split, *v.shape[1:])) for name, (dims, v) in variables.items()},
             known={name: moments(values, found.weight) for name, values in named.items()},
-            facts={
-                "k_hat": found.k_hat,
-                "shift_by_weights": found.shift,
-                "log_evidence": found.log_evidence,
-                "log_evidence_error": found.log_evidence_error,
-            },
+            facts=found.facts,
         )
