@@ -253,8 +253,8 @@ HEAVY = {"pymc", "pytensor", "nutpie", "cvxpy", "matplotlib"}
 
 
 def test_import_is_light():
-    heavy = HEAVY | {"xarray", "numba", "arviz_base", "scipy.stats", "scipy.optimize"}
-    assert not heavy & loaded_after("import ldpbayes")
+    heavy = HEAVY | {"xarray", "pandas", "numba", "arviz_base", "scipy.stats", "scipy.optimize"}
+    assert not heavy & loaded_after("import ldpbayes.cli")
 
 
 def test_no_machine_paths_or_index_hosts():

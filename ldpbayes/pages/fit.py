@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 
-from ldpbayes.answers.deciding import who_decides
 from ldpbayes.inference.diagnostics import unknown_arrays
 from ldpbayes.pages.about import about, again, fingerprint_of_arrays
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
@@ -477,6 +476,8 @@ def _groups_figure(tree):
 
 def _decided(tree):
     """Return the sentence of a caption that says where the prior decides; empty where it does not."""
+    from ldpbayes.answers.deciding import who_decides  # loads xarray, which a command without a result never needs
+
     words = who_decides(tree)
     return f" {words[0].upper()}{words[1:]}: see the warning." if words else ""
 
