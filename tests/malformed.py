@@ -639,7 +639,6 @@ CALLS = {
     "reports_to_overtake": lambda m: dict(form=m.grr.binomials(m.tally.reports, m.tally.counts), category=0, other=1),
     "oracle_risk": lambda m: dict(protocol=m.grr, p=UNIFORM, n=100, target="distribution", norm="l2"),
     "no_privacy_risk": lambda m: dict(p=UNIFORM, n=100),
-    "no_privacy_minimax": lambda m: dict(n_categories=3, n=100),
     "mle_covariance": lambda m: dict(protocol=m.grr, p=UNIFORM, n=100, target="distribution", reports=100, random_seed=0),
     "mle_risk": lambda m: dict(
         protocol=m.grr, p=UNIFORM, n=100, target="distribution", norm="l2", reports=100, random_seed=0
@@ -657,14 +656,11 @@ CALLS = {
     "theorem_4_5": lambda m: dict(n_categories=3, epsilon=1.0, target="distribution", n_outputs=3),
     "exact_floor": lambda m: dict(n_categories=3, epsilon=1.0, target="distribution"),
     "duchi": lambda m: dict(n_categories=3, epsilon=1.0, n=100),
-    "duchi_attainable": lambda m: dict(n_categories=3, epsilon=1.0, n=100),
-    "kairouz_order": lambda m: dict(n_categories=3, epsilon=1.0, n=100, norm="l2"),
     "ldp_level": lambda m: dict(protocol=m.grr),
     "worst_case_privacy": lambda m: dict(protocol=m.grr),
     "average_privacy": _risk(draws=20, reports=100, random_seed=0),
     "report_information": lambda m: dict(protocol=m.grr, p=UNIFORM, reports=100, random_seed=0),
     "subset_information": lambda m: dict(n_categories=4, epsilon=1.0, size=2),
-    "optimal_subset_size": lambda m: dict(n_categories=4, epsilon=1.0),
     "values_information": lambda m: dict(prior=FLAT, n=100),
     "tally_entropy": lambda m: dict(prior=FLAT, n=100),
     "distribution_utility": _risk(n=100, draws=20, random_seed=0),
@@ -801,7 +797,7 @@ HOOKS = {
     # protocols
     "binomials", "bit_counts", "composite_rows", "crafted", "empty", "exact_chances", "filters", "format_reports",
     "from_parameters", "gather", "least_squares", "lengths", "level_ratio", "likelihoods", "list_histories", "merged",
-    "oracle", "oracle_covariance", "parse_reports", "rational_channel", "report_columns", "rows", "seed_channel",
+    "oracle", "parse_reports", "rational_channel", "report_columns", "rows", "seed_channel",
     "simulate_bit_counts", "simulate_support_counts", "supported", "tally_arrays", "tally_reports", "text", "untext",
     "check_histories", "check_reports", "device", "draw", "draw_one", "randomize",
     # priors

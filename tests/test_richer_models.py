@@ -53,7 +53,7 @@ def test_faculties_are_pooled_in_part(eriksson):
     trace, mean = sample(model, "distribution")
     overall = trace["posterior"]["overall"].values.mean(axis=(0, 1))
     shares = [np.array(counts) / np.sum(counts) for counts in FACULTIES.values()]
-    inverse = np.stack([protocol.oracle_matrix() @ share for share in shares])
+    inverse = np.stack([protocol.decoder().inverse @ share for share in shares])
     # Each faculty's mean moves from its own unbiased estimate towards the overall one, and differs between faculties.
     assert (np.abs(mean - overall).sum(axis=1) < np.abs(inverse - overall).sum(axis=1)).all()
     assert mean.std(axis=0).max() > 0.02

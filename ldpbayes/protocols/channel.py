@@ -170,33 +170,6 @@ class Channel(AbstractProtocol):
         """Return the weighted least-squares inverse of the matrix."""
         return self._matrix_decoder
 
-    def oracle_matrix(self):
-        """Return the left inverse M, shape (a, b), with oracle F̂ = M S/n."""
-        return self._matrix_decoder.inverse
-
-    def oracle_covariance(self, p, n, target="frequency"):
-        """Return the exact covariance of the oracle at n users, shape (a, a); see MatrixDecoder.covariance.
-
-        Parameters
-        ----------
-        p : (a,) array
-            On the simplex.
-        n : int
-            Number of users.
-        target : {"frequency", "distribution"}
-            Whether only the reports vary, or the users too.
-
-        Returns
-        -------
-        (a, a) array
-
-        Raises
-        ------
-        ArgumentError
-            If the channel does not have full column rank, or p is not a distribution.
-        """
-        return self._matrix_decoder.covariance(p, n, target)
-
     def privatize(self, values, rng) -> np.ndarray:
         values = checks.values(values, self.n_categories)
         rng = checks.generator(rng)

@@ -149,13 +149,6 @@ class CohortRR(AbstractProtocol):
         """Rank of H and of the channel: how many independent numbers the reports determine, at most C(k − 1) + 1."""
         return self._cohort_decoder.rank
 
-    def indistinguishable(self):
-        """Return the groups of categories (arrays of positions) that share their bucket in every cohort."""
-        _, inverse = np.unique(self.table, axis=1, return_inverse=True)
-        order = np.argsort(inverse.ravel(), kind="stable")
-        groups = np.split(order, np.flatnonzero(np.diff(inverse.ravel()[order])) + 1)
-        return [group for group in groups if group.size > 1]
-
     def least_squares(self, rows):
         """Return the decoder's solution of least norm, shape (S,), which also exists where H lacks rank."""
         return self._cohort_decoder.least_squares(rows)
@@ -407,36 +400,3 @@ class MeetingLaw(AbstractReportLaw):
 
     def simulate(self, true_counts, rng):
         return self.protocol.simulate_support_counts(true_counts, rng)
-
-
-def independent_equations(buckets, cohorts):
-    """Return C(k − 1) + 1, how many independent numbers C cohorts of k buckets can determine."""
-    return hashing.check_cohorts(cohorts) * (hashing.check_buckets(buckets) - 1) + 1
-
-
-def distinguishable_share(buckets, cohorts, n_candidates):
-    """Return the expected share of candidates that share their buckets in all cohorts with no other: (1 − k^−C)^(S−1).
-
-    Under independent uniform hashes. Kairouz et al. (2016), App. G, print k^−C as the probability that two candidates are
-    distinguishable; it is the probability that they are not.
-
-    Parameters
-    ----------
-    buckets : int
-        Number of buckets k.
-    cohorts : int
-        Number of cohorts C.
-    n_candidates : int
-        Number of candidates S.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ArgumentError
-        If an argument breaks its rule.
-    """
-    together = float(hashing.check_buckets(buckets)) ** -hashing.check_cohorts(cohorts)
-    return math.exp((checks.categories_count(n_candidates, "n_candidates") - 1) * math.log1p(-together))

@@ -106,39 +106,6 @@ def open_table(path) -> AbstractSource:
     return READERS.get(".parquet" if os.path.isdir(path) else path.suffix.lower(), READERS[".csv"])(path)
 
 
-def read_tallies(
-    source, protocol, report, *, count=None, where=None, by=(), categories=None, name="all"
-) -> dict[tuple, Tally]:
-    """Return the tallies of a source through one protocol.
-
-    Parameters
-    ----------
-    source : AbstractSource
-    protocol : AbstractProtocol
-    report : sequence of str
-        One column per field of the protocol's reports.
-    count, where, by
-        As in ``AbstractSource.distinct``.
-    categories : sequence of str, optional
-        Labels; "0", "1", … where the caller does not name them.
-    name : str
-        Of the channel.
-
-    Returns
-    -------
-    dict
-        From the key of a cell, a tuple with an entry per column of ``by``, to its Tally; the only key is () without ``by``.
-
-    Raises
-    ------
-    DataError
-        Naming line and column where the source knows them.
-    """
-    settings = {"count": count, "where": where, "by": by, "categories": categories, "names": (name,)}
-    (tallies,) = read_channels(source, (protocol,), report, **settings)
-    return {key: tally for key, (tally, *_) in tallies.items()}
-
-
 def read_channels(
     source,
     protocols,

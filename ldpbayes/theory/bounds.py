@@ -10,7 +10,6 @@ import numpy as np
 from scipy.linalg import helmert
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError
 from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
 
@@ -257,70 +256,8 @@ def duchi(n_categories, epsilon, n):
     ArgumentError
         If an argument breaks its rule.
     """
-    return Value(checks.categories_count(n_categories) / (64 * _effective(epsilon, n)))
-
-
-@base.checked
-def duchi_attainable(n_categories, epsilon, n):
-    """Return 4a/(n ε²), the leading ℓ2 risk of unary encoding and optimized local hashing; large n, small ε.
-
-    Parameters
-    ----------
-    n_categories : int
-        Number of categories, a ≥ 2.
-    epsilon : float
-        LDP level in nats.
-    n : int
-        Number of users.
-
-    Returns
-    -------
-    Value
-
-    Raises
-    ------
-    ArgumentError
-        If an argument breaks its rule.
-    """
-    return Value(4 * checks.categories_count(n_categories) / _effective(epsilon, n))
-
-
-@base.checked
-def kairouz_order(n_categories, epsilon, n, norm="l2"):
-    """Return (lower, upper): the minimax orders over ε-LDP protocols, without their universal constants in (0, 5).
-
-    ℓ2: min(1, 1/√(nε²), a/(nε²)) and min(1, a/(nε²)); ℓ1: min(1, a/√(nε²)) for both. Any n, ε ≤ 1 (Kairouz, Bonawitz,
-    Ramage 2016, Prop. 1).
-
-    Parameters
-    ----------
-    n_categories : int
-        Number of categories, a ≥ 2.
-    epsilon : float
-        LDP level in nats.
-    n : int
-        Number of users.
-    norm : {"l2", "l1"}
-
-    Returns
-    -------
-    tuple of two Values
-        The lower and the upper order.
-
-    Raises
-    ------
-    ArgumentError
-        If epsilon is above 1, or an argument breaks its rule.
-    """
-    checks.choice(norm, "norm", ("l2", "l1"))
-    a, effective = checks.categories_count(n_categories), _effective(epsilon, n)
-    if epsilon > 1:
-        raise ArgumentError(f"epsilon must be at most 1 for the minimax orders, got {epsilon!r}.")
-    if norm == "l1":
-        order = min(1.0, a / math.sqrt(effective))
-        return Value(order), Value(order)
-    upper = min(1.0, a / effective)
-    return Value(min(upper, 1 / math.sqrt(effective))), Value(upper)
+    a, effective = checks.categories_count(n_categories), checks.positive(n, "n") * checks.epsilon(epsilon) ** 2
+    return Value(a / (64 * effective))
 
 
 # ---- parts --------------------------------------------------------------------------------------------------------------
@@ -345,8 +282,3 @@ def _entropy_power(entropy, n_categories):
         return Value(math.inf, 0.0, entropy.method)
     value = a * math.exp(2 * entropy.value / (a - 1) - _LOG_2PIE)
     return Value(value, 2 * value / (a - 1) * entropy.standard_error, entropy.method)
-
-
-def _effective(epsilon, n):
-    """Return nε²."""
-    return checks.positive(n, "n") * checks.epsilon(epsilon) ** 2

@@ -140,17 +140,6 @@ def subset_information(n_categories, epsilon, size):
     return Value(subset.mutual_information(a, checks.epsilon(epsilon), k))
 
 
-def optimal_subset_size(n_categories, epsilon):
-    """Return (k, I_k): the support size whose reports carry the most information about one uniform value.
-
-    No ε-LDP protocol carries more.
-
-    k = ⌊β*⌋ or ⌈β*⌉ (at least 1), β* = (εe^ε − e^ε + 1) a/(e^ε − 1)² (Wang et al. 2016, Thm 2.1).
-    """
-    best = subset.mutual_information_size(n_categories, epsilon)
-    return best, subset_information(n_categories, epsilon, best)
-
-
 # ---- many reports ---------------------------------------------------------------------------------------------------
 @base.checked
 def values_information(prior, n):

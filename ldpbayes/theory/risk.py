@@ -52,13 +52,6 @@ def no_privacy_risk(p, n):
 
 
 @base.checked
-def no_privacy_minimax(n_categories, n):
-    """Return the minimax ℓ2 risk of n open answers, (1 − 1/a)/(√n + 1)²; exact at every n (Kairouz 2016, (30))."""
-    a = checks.categories_count(n_categories)
-    return Value((1 - 1 / a) / (math.sqrt(checks.positive(n, "n")) + 1) ** 2)
-
-
-@base.checked
 def mle_covariance(protocol, p, n, target="distribution", *, reports=20_000, random_seed=0):
     """Return the asymptotic covariance of the MLE, shape (a, a), as a Value.
 

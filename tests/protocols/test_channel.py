@@ -21,14 +21,14 @@ ASYMMETRIC = np.array([[0.7, 0.1, 0.2], [0.2, 0.8, 0.1], [0.1, 0.1, 0.7]])
 def test_oracle_covariance_by_enumeration(a, b, seed):
     rng = np.random.default_rng(seed)
     channel = Channel(rng.dirichlet(np.ones(b), a).T)
-    inverse, p = channel.oracle_matrix(), rng.dirichlet(np.ones(a))
+    inverse, p = channel.decoder().inverse, rng.dirichlet(np.ones(a))
     np.testing.assert_allclose(inverse @ channel.matrix, np.eye(a), atol=1e-8)
     reports = np.eye(b)
     mean = channel.matrix @ p
     distribution = sum(m * np.outer(inverse @ y, inverse @ y) for m, y in zip(mean, reports, strict=True)) - np.outer(p, p)
-    covariance = channel.oracle_covariance(p, 10, "distribution")
+    covariance = channel.decoder().covariance(p, 10, "distribution")
     np.testing.assert_allclose(covariance, distribution / 10, rtol=1e-6, atol=1e-8 * np.abs(covariance).max())
-    frequency = channel.oracle_covariance(p, 10)
+    frequency = channel.decoder().covariance(p, 10, "frequency")
     users = np.diag(p) - np.outer(p, p)
     np.testing.assert_allclose(covariance - frequency, users / 10, atol=1e-8 * np.abs(covariance).max())
 
@@ -79,7 +79,7 @@ def test_malformed_matrices_are_refused(matrix, problem):
 
 def test_oracle_of_a_deficient_channel_is_refused():
     with pytest.raises(ArgumentError, match="rank 3"):
-        designs.stochastic_lie_detector(0.3).oracle_matrix()
+        _ = designs.stochastic_lie_detector(0.3).decoder().inverse
 
 
 def test_the_matrix_is_copied_and_read_only():
@@ -140,4 +140,4 @@ def test_impossible_numbers_of_cards_are_refused(cards):
 def test_the_left_inverse_keeps_its_digits_in_noisy_joint_channels():
     """The normal equations lost nine digits here: the condition number is 1.6e5."""
     noisy = kronecker([GRR(2, 0.005), GRR(2, 0.005)])
-    np.testing.assert_allclose(noisy.oracle_matrix() @ noisy.matrix, np.eye(4), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(noisy.decoder().inverse @ noisy.matrix, np.eye(4), rtol=0, atol=1e-9)

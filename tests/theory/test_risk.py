@@ -274,7 +274,6 @@ def test_average_risk_is_the_mean_over_the_prior():
 
 def test_no_privacy_and_effective_answers():
     assert risk.no_privacy_risk(P4, 10).value == pytest.approx((1 - P4 @ P4) / 10)
-    assert risk.no_privacy_minimax(4, 9).value == pytest.approx(0.75 / 16)
     direct = designs.direct(4)
     assert risk.mle_risk(direct, P4, 10).value == pytest.approx(risk.no_privacy_risk(P4, 10).value, rel=1e-10)
     assert risk.mle_risk(direct, P4, 10, "frequency").value == pytest.approx(0, abs=1e-12)
