@@ -5,55 +5,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes.priors import PRIORS, AbstractPrior, Compliance, Dirichlet, Hierarchical, LogLinear, Regression
+from ldpbayes.priors.base import AbstractSoftmax, Normal
 from ldpbayes.priors.regression import Effects
 
 
 @dataclass(frozen=True)
-class LogisticNormal(AbstractPrior):
-    """A family in one file: P = softmax(0, scale·z), z standard normal."""
+class LogisticNormal(AbstractSoftmax):
+    """A family in one file: P = softmax(0, scale·z), z standard normal; its gradient is derived."""
 
     n_categories: int
     scale: float = 1.0
 
-    @property
-    def shape(self):
-        return (self.n_categories,)
+    def blocks(self):
+        return {"": (Normal(), (self.n_categories - 1,))}
 
-    @property
-    def n_unknowns(self):
-        return self.n_categories - 1
-
-    def sample(self, size, rng):
-        return self.to_simplex(rng.standard_normal((size, self.n_unknowns)))
-
-    def log_density(self, z):
-        return -0.5 * (np.asarray(z) ** 2).sum(axis=-1) - 0.5 * self.n_unknowns * np.log(2 * np.pi)
-
-    def gradient(self, z):
-        return -z
-
-    def to_simplex(self, z):
-        z = np.asarray(z, dtype=float)
-        logits = np.concatenate([np.zeros_like(z[..., :1]), self.scale * z], axis=-1)
-        p = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        return p / p.sum(axis=-1, keepdims=True)
-
-    def pullback(self, z, dp):
-        p = self.to_simplex(z)
-        return self.scale * (p * (dp - p @ dp))[1:]
-
-    def pymc(self, name):
-        import pymc as pm
-        import pytensor.tensor as pt
-
-        z = pm.Normal(name, 0.0, 1.0, shape=self.n_unknowns)
-        return pm.math.softmax(pt.concatenate([np.zeros(1), self.scale * z]))
-
-    def describe(self):
-        return f"logistic-normal with scale {self.scale:g}"
-
-    def to_dict(self):
-        return {"scale": np.array(self.scale)}
+    def eta(self, values, xp):
+        return xp.concatenate([xp.zeros_like(values[""][..., :1]), self.scale * values[""]], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 import abc
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -189,9 +189,9 @@ class AbstractPrior(abc.ABC):
         return [one for family in cls.__subclasses__() for one in (family, *family.families())]
 
     @property
-    @abc.abstractmethod
     def shape(self) -> tuple[int, ...]:
         """Shape of P: (categories,), or (cells, categories)."""
+        return (self.n_categories,)
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -222,7 +222,7 @@ class AbstractPrior(abc.ABC):
 
     def sized(self, n_categories: int, n_cells: int | None) -> "AbstractPrior":
         """Return a copy with the numbers filled in, for a family that can be written down without them."""
-        return self
+        return self if self.n_categories is not None else replace(self, n_categories=n_categories)
 
     def on(self, cells: "Cells") -> "AbstractPrior":
         """Return this prior over the cells: a family that needs their keys or covariates takes them from there.
@@ -584,6 +584,15 @@ class AbstractSoftmax(AbstractPrior):
         for key, value in self.learnt(values).items():
             pm.Deterministic(key, value)
         return pm.math.softmax(self.eta(values, pt), axis=-1)
+
+    def describe(self) -> str:
+        settings = ", ".join(f"{name} {float(value):g}" for name, value in self.to_dict().items())
+        return f"{type(self).__name__.lower()} with {settings}" if settings else type(self).__name__.lower()
+
+    def to_dict(self) -> dict[str, np.ndarray]:
+        """Return the numbers among the fields."""
+        held = {name: value for name, value in asdict(self).items() if isinstance(value, (int, float))}
+        return {name: np.array(value) for name, value in held.items() if name != "n_categories"}
 
     def logits(self) -> AbstractLogits | None:
         return Logits(self) if len(self.shape) > 1 else None

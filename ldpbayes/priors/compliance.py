@@ -60,7 +60,7 @@ class Compliance(AbstractPrior):
     def sized(self, n_categories: int, n_cells: int | None) -> "Compliance":
         if n_cells is not None:
             raise ArgumentError("prior must be over the categories of one cell where respondents may ignore the device.")
-        return self if self.n_categories is not None else replace(self, n_categories=n_categories)
+        return super().sized(n_categories, n_cells)
 
     def beside(self, n_laws: int) -> "Compliance":
         return self if self.n_categories is not None else replace(self, n_laws=n_laws)
@@ -85,10 +85,6 @@ class Compliance(AbstractPrior):
         """Return the unknowns of γ (shifted to its logit), of s and of P."""
         z = np.asarray(z, dtype=float)
         return z[..., :1] + self._share[1], z[..., 1 : self.n_laws], z[..., self.n_laws :]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.n_categories,)
 
     @property
     def hyperparameter_names(self) -> tuple[str, ...]:

@@ -71,10 +71,6 @@ class Dirichlet(AbstractPrior):
         return {"jeffreys": cls.jeffreys, "flat": cls.flat}
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self.alpha.shape
-
-    @property
     def n_categories(self) -> int:  # type: ignore[override]
         """Number of categories, a."""
         return self.alpha.size

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -70,13 +70,6 @@ class Learnt(AbstractPrior):
     @classmethod
     def named(cls) -> Mapping[str, Callable[[int], "Learnt"]]:
         return {"learnt": lambda n_categories: cls(n_categories=n_categories)}
-
-    def sized(self, n_categories: int, n_cells: int | None) -> "Learnt":
-        return self if self.n_categories is not None else replace(self, n_categories=n_categories)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.n_categories,)
 
     @property
     def n_unknowns(self) -> int:

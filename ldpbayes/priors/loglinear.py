@@ -80,10 +80,6 @@ class LogLinear(AbstractSoftmax):
         return math.prod(self.sizes)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.n_categories,)
-
-    @property
     def scales(self) -> tuple[str, ...]:
         """Names of the learnt sds: sigma_2 for pairs of attributes, sigma_3 for triples, …"""
         return tuple(f"sigma_{m}" for m in range(2, self.order + 1))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,13 +54,6 @@ class Smooth(AbstractSoftmax):
     @classmethod
     def named(cls) -> Mapping[str, Callable[[int], "Smooth"]]:
         return {"smooth": lambda n_categories: cls(n_categories=n_categories)}
-
-    def sized(self, n_categories: int, n_cells: int | None) -> "Smooth":
-        return self if self.n_categories is not None else replace(self, n_categories=n_categories)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.n_categories,)
 
     def walk(self) -> Walk:
         rate = math.sqrt(self.n_categories) / REACH if self.rate is None else self.rate
