@@ -1,12 +1,11 @@
 """PyMC: the likelihood of a collection inside any PyMC model, and the plain model under a prior of the package."""
 
-from os import PathLike
 from typing import Any
 
 from ldpbayes import checks
-from ldpbayes.collections import Cells, Collection, Summarized, tensor
-from ldpbayes.errors import ArgumentError, InfeasibleError, shown
-from ldpbayes.likelihoods import StackedRows, Summary
+from ldpbayes.collections import Cells, as_data, tensor
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.likelihoods import StackedRows
 from ldpbayes.posteriors import surrogate
 from ldpbayes.priors import as_dirichlet, prior_for
 
@@ -97,9 +96,7 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
         )
         if len(dims) != p.type.ndim:
             raise ArgumentError(f"dims must have one name for each of the {p.type.ndim} dimensions of p, got {dims}.")
-    data = Summarized.of(data) if isinstance(data, Summary) else data
-    if not isinstance(data, Collection | Summarized | Cells):
-        raise ArgumentError(f"data must be a Collection, a Summary or Cells, got {_named(data)}.")
+    data = as_data(data)
     expansion = None
     if likelihood == "surrogate" and data.channels():
         expansion = expand(data, prior) if pilot is None else (pilot, spread)
@@ -153,12 +150,3 @@ def expand(data, prior):
     held = [tally.rows for same in data.channels().values() for _, tally in same]
     mean, spread = surrogate.pilot(held[0] if len(held) == 1 else StackedRows(held), alpha)
     return mean, (FIRST_SPREAD * mean) ** 2 if isinstance(data, Cells) else spread
-
-
-def _named(value):
-    """Return what a value is, with a remedy where there is a usual one."""
-    if isinstance(value, (str, PathLike)):
-        return f"the path {shown(value)}; read it first, with read_collection"
-    if isinstance(value, (list, tuple, dict)):
-        return f"a {type(value).__name__}; make Cells of several collections: Cells({{key: collection, …}})"
-    return type(value).__name__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -508,3 +509,23 @@ def _column(values: Sequence) -> np.ndarray:
     """Return key values as an array: numbers stay numbers, all else becomes text."""
     array = np.array(values)
     return array if array.dtype.kind in "iufM" else np.array([str(value) for value in values], dtype=object)
+
+
+def as_data(value: object) -> Collection | Summarized | Cells:
+    """Return a Collection or Cells as it is, and a Summary with labels for its categories.
+
+    Raises
+    ------
+    ArgumentError
+        On anything else, with a remedy where there is a usual one.
+    """
+    if isinstance(value, Collection | Summarized | Cells):
+        return value
+    if isinstance(value, Summary):
+        return Summarized.of(value)
+    kind = type(value).__name__
+    if isinstance(value, (str, PathLike)):
+        kind = f"the path {shown(value)}; read it first, with read_collection"
+    elif isinstance(value, (list, tuple, dict)):
+        kind = f"a {kind}; make Cells of several collections: Cells({{key: collection, …}})"
+    raise ArgumentError(f"data must be a Collection, a Summary or Cells, got {kind}.")

@@ -121,6 +121,15 @@ def _shares(names: tuple[str, ...]) -> tuple:
     return (Derived("noncompliance", names), *each)
 
 
+def collapse(p: np.ndarray, size: int) -> np.ndarray:
+    """Return the first ``size`` entries of distributions (…, columns) over their sum; uniform where that is 0."""
+    if p.shape[-1] == size:
+        return p
+    first = p[..., :size]
+    total = first.sum(axis=-1, keepdims=True)
+    return np.divide(first, total, out=np.full_like(first, 1 / size), where=total > 0)
+
+
 def named(collection: Collection) -> Collection:
     """Return the collection with γ and the shares of its laws as derived quantities; itself where all follow the device."""
     if not collection.n_laws:
@@ -252,6 +261,3 @@ def compliers_only(collection: Collection) -> Collection:
     known = collection.categories[: collection.n_categories - collection.n_laws]
     tallies = [Tally.trusted(t.protocol.noncompliance().compliers, t.reports, t.counts, t.name) for t in collection.tallies]
     return replace(collection, categories=known, tallies=tuple(tallies), derived=())
-
-
-__all__ = ["EXPLANATION", "Identification", "compliers_only", "identification", "named", "null_space", "with_noncompliers"]

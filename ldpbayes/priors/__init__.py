@@ -42,10 +42,9 @@ def prior_for(prior, collection) -> AbstractPrior:
     InfeasibleError
         Where the reports do not identify γ and the user gave no prior of it.
     """
-    if not isinstance(collection, Collection | Summarized):
-        raise ArgumentError(f"collection must be a Collection, got {type(collection).__name__}.")
-    n_laws, size = collection.n_laws, collection.n_categories
-    if not n_laws or isinstance(collection, Summarized):
+    checks.instance(collection, "collection", (Collection, Summarized), "a Collection")
+    n_laws, size = len(collection.laws), collection.n_categories
+    if not n_laws:
         return as_prior(prior, size)
     if isinstance(prior, AbstractPrior):
         prior = prior.beside(n_laws) or prior

@@ -185,8 +185,9 @@ class AbstractPrior(abc.ABC):
 
     @classmethod
     def families(cls) -> "list[type[AbstractPrior]]":
-        """Return all classes of priors that are known to Python."""
-        return [one for family in cls.__subclasses__() for one in (family, *family.families())]
+        """Return all classes of priors that are known to Python, those derived from this one directly first."""
+        first = cls.__subclasses__()
+        return [*first, *(one for family in first for one in family.families())]
 
     @property
     def shape(self) -> tuple[int, ...]:

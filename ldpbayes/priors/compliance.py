@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,11 +50,13 @@ class Compliance(AbstractPrior):
         if len(gamma) != 2:
             raise ArgumentError(f"gamma must be {rule}, got {shown(self.gamma)}.")
         object.__setattr__(self, "gamma", tuple(checks.positive(value, "gamma") for value in gamma))
-        object.__setattr__(self, "n_laws", checks.integer(self.n_laws, "n_laws", minimum=1))
+        size = checks.integer(self.n_laws, "n_laws", minimum=1)
+        # γ ~ Beta(b, c) and an independent split s ~ Dirichlet(b/m, …) are one Dirichlet of the compliers and the m laws.
+        object.__setattr__(self, "_shares", Dirichlet(np.array([self.gamma[1], *[self.gamma[0] / size] * size])))
         if self.n_categories is not None:
-            least = self.n_laws + 2
-            object.__setattr__(self, "n_categories", checks.integer(self.n_categories, "n_categories", least))
-            self._inner  # noqa: B018 -- a wrong prior is refused here, not when it is first used
+            object.__setattr__(self, "n_categories", checks.integer(self.n_categories, "n_categories", size + 2))
+            # A wrong prior is refused here, not when it is first used.
+            object.__setattr__(self, "_inner", as_prior(self.compliers, self.n_categories - size))
 
     def sized(self, n_categories: int, n_cells: int | None) -> "Compliance":
         if n_cells is not None:
@@ -68,77 +69,55 @@ class Compliance(AbstractPrior):
     def without(self, n_laws: int) -> AbstractPrior:
         return self._inner
 
-    @cached_property
-    def _inner(self) -> AbstractPrior:
-        return as_prior(self.compliers, self.n_categories - self.n_laws)
-
-    @cached_property
-    def _share(self):
-        """The prior of (γ, 1 − γ), and the logit at which its unknown is zero."""
-        return Dirichlet(np.array(self.gamma)), math.log(self.gamma[0] / self.gamma[1])
-
-    @cached_property
-    def _split(self) -> Dirichlet | None:
-        return None if self.n_laws == 1 else Dirichlet(np.full(self.n_laws, self.gamma[0] / self.n_laws))
-
     def _parts(self, z):
-        """Return the unknowns of γ (shifted to its logit), of s and of P."""
-        z = np.asarray(z, dtype=float)
-        return z[..., :1] + self._share[1], z[..., 1 : self.n_laws], z[..., self.n_laws :]
+        """Return the unknowns of the shares of compliers and laws, which lie at their prior's mean at zero, and of P."""
+        z, size, (b, c) = np.asarray(z, dtype=float), self._shares.n_unknowns, self.gamma
+        shift = np.zeros(size)
+        shift[0] = math.log(c * size / b)
+        return z[..., :size] + shift, z[..., size:]
 
     @property
     def hyperparameter_names(self) -> tuple[str, ...]:
         return self._inner.hyperparameter_names
 
     def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        return self._inner.hyperparameters(self._parts(z)[2])
+        return self._inner.hyperparameters(self._parts(z)[1])
 
     @property
     def n_unknowns(self) -> int:
-        return self.n_laws + self._inner.n_unknowns
+        return self._shares.n_unknowns + self._inner.n_unknowns
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        share = self._share[0].sample(size, rng)[:, :1]
-        split = np.ones((size, 1)) if self._split is None else self._split.sample(size, rng)
-        return np.concatenate([(1 - share) * self._inner.sample(size, rng), share * split], axis=1)
+        shares = self._shares.sample(size, rng)
+        return np.concatenate([shares[:, :1] * self._inner.sample(size, rng), shares[:, 1:]], axis=1)
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
-        share, split, inner = self._parts(z)
-        value = self._share[0].log_density(share) + self._inner.log_density(inner)
-        return value if self._split is None else value + self._split.log_density(split)
+        shares, inner = self._parts(z)
+        return self._shares.log_density(shares) + self._inner.log_density(inner)
 
     def gradient(self, z: np.ndarray) -> np.ndarray:
-        share, split, inner = self._parts(z)
-        middle = [] if self._split is None else [self._split.gradient(split)]
-        return np.concatenate([self._share[0].gradient(share), *middle, self._inner.gradient(inner)])
+        shares, inner = self._parts(z)
+        return np.concatenate([self._shares.gradient(shares), self._inner.gradient(inner)])
 
     def _pieces(self, z):
-        """Return (γ, 1 − γ), s and P."""
-        share, split, inner = self._parts(z)
-        laws = np.ones_like(share) if self._split is None else self._split.to_simplex(split)
-        return self._share[0].to_simplex(share), laws, self._inner.to_simplex(inner)
+        """Return the shares and P."""
+        shares, inner = self._parts(z)
+        return self._shares.to_simplex(shares), self._inner.to_simplex(inner)
 
     def to_simplex(self, z: np.ndarray) -> np.ndarray:
-        share, laws, p = self._pieces(z)
-        return np.concatenate([share[..., 1:] * p, share[..., :1] * laws], axis=-1)
+        shares, p = self._pieces(z)
+        return np.concatenate([shares[..., :1] * p, shares[..., 1:]], axis=-1)
 
     def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
-        share, laws, p = self._pieces(z)
-        parts, first = self._parts(z), dp.size - self.n_laws
-        along = np.array([dp[first:] @ laws, dp[:first] @ p])
-        middle = [] if self._split is None else [self._split.pullback(parts[1], share[0] * dp[first:])]
-        inner = self._inner.pullback(parts[2], share[1] * dp[:first])
-        return np.concatenate([self._share[0].pullback(parts[0], along), *middle, inner])
+        (shares, p), parts, a = self._pieces(z), self._parts(z), self._inner.n_categories
+        along = np.concatenate([[dp[:a] @ p], dp[a:]])
+        return np.concatenate([self._shares.pullback(parts[0], along), self._inner.pullback(parts[1], shares[0] * dp[:a])])
 
     def pymc(self, name: str) -> "TensorVariable":
-        import pymc as pm
         import pytensor.tensor as pt
 
-        share = pm.Beta(f"{name}_noncompliance", *self.gamma)
-        laws = np.ones(1)
-        if self._split is not None:
-            laws = pm.Dirichlet(f"{name}_laws", self._split.alpha)
-        return pt.concatenate([(1 - share) * self._inner.pymc(name), share * laws])
+        shares = self._shares.pymc(f"{name}_shares")
+        return pt.concatenate([shares[:1] * self._inner.pymc(name), shares[1:]])
 
     def describe(self) -> str:
         return (
@@ -157,17 +136,17 @@ class Compliance(AbstractPrior):
         alpha, (b, c) = self._inner.concentrations(), self.gamma
         if alpha is None:
             return None
-        total, laws = float(alpha.sum()), np.full(self.n_laws, b / self.n_laws)
+        total = float(alpha.sum())
 
         def log_ratio(p: np.ndarray) -> np.ndarray:
             """Return log Beta(γ; b, c) − log Beta(γ; b, Σα)."""
             with np.errstate(divide="ignore"):
                 return (c - total) * np.log(p[:, : alpha.size].sum(axis=1)) + betaln(b, total) - betaln(b, c)
 
-        return np.concatenate([alpha, laws]), log_ratio
+        return np.concatenate([alpha, self._shares.alpha[1:]]), log_ratio
 
     def concentrations(self) -> np.ndarray | None:
         alpha = self._inner.concentrations()
         if alpha is None or not math.isclose(alpha.sum(), self.gamma[1], rel_tol=1e-12):
             return None
-        return np.concatenate([alpha, np.full(self.n_laws, self.gamma[0] / self.n_laws)])
+        return np.concatenate([alpha, self._shares.alpha[1:]])

@@ -158,7 +158,7 @@ class Dirichlet(AbstractPrior):
         if size > MAX_STICKS:
             log_gamma = pm.CustomDist(
                 name,
-                model_data("alpha", alpha),
+                model_data(f"{name}_alpha", alpha),
                 dist=log_gamma_variable,
                 logp=_log_gamma_logp,
                 shape=size,
@@ -167,8 +167,8 @@ class Dirichlet(AbstractPrior):
             return pm.math.softmax(log_gamma)
         logit = pm.CustomDist(
             name,
-            model_data("alpha", alpha[:-1]),
-            model_data("alpha_rest", self._rest),
+            model_data(f"{name}_alpha", alpha[:-1]),
+            model_data(f"{name}_alpha_rest", self._rest),
             dist=_logit_beta,
             logp=_logit_beta_logp,
             shape=size - 1,

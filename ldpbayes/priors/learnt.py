@@ -133,7 +133,7 @@ class Learnt(AbstractPrior):
         logit = pm.CustomDist(
             name,
             floor,
-            model_data("categories_after", count),
+            model_data(f"{name}_categories_after", count),
             logp=_stick_logp,
             dist=_stick,
             shape=count.size,

@@ -5,6 +5,7 @@ import xarray as xr
 
 from ldpbayes import checks
 from ldpbayes.collections import Collection
+from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.errors import ArgumentError
 from ldpbayes.result.validation import need_result
 
@@ -33,14 +34,13 @@ def among_compliers(tree: xr.DataTree, collection: Collection) -> xr.DataTree:
 
     need_result(tree)
     checks.instance(collection, "collection", Collection, "a Collection made by with_noncompliers")
-    if not collection.n_laws or collection.n_categories != tree["posterior"].sizes["category"]:
+    if not collection.laws or collection.n_categories != tree["posterior"].sizes["category"]:
         raise ArgumentError("collection must be the one made by with_noncompliers that the result was fitted to.")
-    a, posterior = collection.n_categories - collection.n_laws, tree["posterior"].to_dataset()
-    labels = list(collection.categories[:a])
+    labels, posterior = list(collection.answers), tree["posterior"].to_dataset()
     variables = {}
     for name, values in posterior.data_vars.items():
         if name in ("distribution", "frequency"):
-            variables[name] = (values.dims, conditioned(values.values, a))
+            variables[name] = (values.dims, collapse(values.values, len(labels)))
         else:
             variables[name] = (values.dims, values.values, values.attrs)
     coords = {name: values for name, values in posterior.coords.items() if "category" not in values.dims}
@@ -59,13 +59,6 @@ def among_compliers(tree: xr.DataTree, collection: Collection) -> xr.DataTree:
     return summarise(out, tree["summary"].attrs["ci_prob"])
 
 
-def conditioned(draws: np.ndarray, size: int) -> np.ndarray:
-    """Return the first ``size`` entries of distributions (…, a) divided by their sum; uniform where that is 0."""
-    first = draws[..., :size]
-    total = first.sum(axis=-1, keepdims=True)
-    return np.divide(first, total, out=np.full_like(first, 1 / size), where=total > 0)
-
-
 def extended_draws(tree: xr.DataTree, collection: Collection) -> np.ndarray:
     """Return the draws of p′ = ((1 − γ) P, γ s), shape (S, a), of a result; P itself where everybody follows the device.
 
@@ -77,9 +70,9 @@ def extended_draws(tree: xr.DataTree, collection: Collection) -> np.ndarray:
     """
     values = tree["posterior"]["distribution"].values
     flat = values.reshape(-1, values.shape[-1])
-    if values.shape[-1] == collection.n_categories or not collection.n_laws:
+    if values.shape[-1] == collection.n_categories:
         return flat
-    laws = collection.categories[-collection.n_laws :]
+    laws = collection.laws
     names = ["noncompliance"] if len(laws) == 1 else [f"noncompliance, {law.replace('/', '∕')}" for law in laws]
     ignoring = np.stack([tree["posterior"][name].values.ravel() for name in names], axis=1)
     return np.concatenate([(1 - ignoring.sum(axis=1, keepdims=True)) * flat, ignoring], axis=1)
