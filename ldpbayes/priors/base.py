@@ -2,6 +2,7 @@
 
 import abc
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -587,8 +588,10 @@ class AbstractSoftmax(AbstractPrior):
         return pm.math.softmax(self.eta(values, pt), axis=-1)
 
     def describe(self) -> str:
+        """Return the name of the class and its settings, such as ``logistic-normal with scale 1``."""
+        words = re.sub("(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
         settings = ", ".join(f"{name} {float(value):g}" for name, value in self.to_dict().items())
-        return f"{type(self).__name__.lower()} with {settings}" if settings else type(self).__name__.lower()
+        return f"{words} with {settings}" if settings else words
 
     def to_dict(self) -> dict[str, np.ndarray]:
         """Return the numbers among the fields."""

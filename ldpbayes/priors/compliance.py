@@ -117,7 +117,7 @@ class Compliance(AbstractPrior):
         import pytensor.tensor as pt
 
         shares = self._shares.pymc(f"{name}_shares")
-        return pt.concatenate([shares[:1] * self._inner.pymc(name), shares[1:]])
+        return pt.concatenate([shares[0] * self._inner.pymc(name), shares[1:]])
 
     def describe(self) -> str:
         return (
