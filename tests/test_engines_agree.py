@@ -92,6 +92,7 @@ def test_nuts_agrees_with_the_exact_moments(truth):
     )
 
 
+@pytest.mark.calibrate  # tests/posteriors/test_surrogate.py compares weighted draws of the same size
 @pytest.mark.parametrize("case", [case for case in INDIRECT if max(case.categories) > 2], ids=str)
 def test_mend_31_the_surrogate_agrees_with_the_exact_moments_of_every_protocol(case):
     """40 users over the most categories that the case has at epsilon 1, where no surrogate is rejected."""

@@ -81,7 +81,9 @@ def agree(found, expected):
             np.testing.assert_allclose(getattr(cell, name), getattr(other, name), rtol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("name", ["grr", "oue", "rappor", "kept"])
+@pytest.mark.parametrize(
+    "name", ["grr", "oue", *(pytest.param(name, marks=pytest.mark.calibrate) for name in ("rappor", "kept"))]
+)
 def test_files_give_exactly_the_cells_of_one_machine(name, tmp_path, session, monkeypatch):
     monkeypatch.setattr("ldpbayes.sources.scanning.parquet._PIECE", 250)  # two row groups in a piece
     folder = written(tmp_path / "reports", PROTOCOLS[name])
@@ -92,7 +94,9 @@ def test_files_give_exactly_the_cells_of_one_machine(name, tmp_path, session, mo
     assert found == expected and found.samples == expected.samples
 
 
-@pytest.mark.parametrize("name", ["grr", "bits that are counted", "oue", "olh"])
+@pytest.mark.parametrize(
+    "name", ["olh", *(pytest.param(name, marks=pytest.mark.calibrate) for name in ("grr", "bits that are counted", "oue"))]
+)
 def test_data_frames_give_the_cells_of_one_machine(name, tmp_path, session):
     folder = written(tmp_path / "reports", PROTOCOLS[name])
     frame = session.read.parquet(str(folder))

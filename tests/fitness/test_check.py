@@ -17,7 +17,13 @@ from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 
 
-@pytest.mark.parametrize("name", ["oue", "subset", "olh", "cohorts", "three epsilons", "crosswise pair"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("subset", "cohorts", "crosswise pair"),
+        *(pytest.param(name, marks=pytest.mark.calibrate) for name in ("oue", "olh", "three epsilons")),
+    ],
+)
 def test_mend_10_honest_reports_are_flagged_at_the_level(name):
     """Of 200 honest collections at 5 %, between 1 and 21: a one in a thousand event on either side."""
     assert 1 <= 200 * flagged_share(name, 200, 5) <= 21

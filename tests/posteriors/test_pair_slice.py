@@ -42,7 +42,7 @@ def errors(draws, expected, moment="mean"):
 
 
 @pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize("alpha", [0.5, 1.0, "unequal"])
+@pytest.mark.parametrize("alpha", [0.5, pytest.param(1.0, marks=pytest.mark.calibrate), "unequal"])
 def test_moments_against_the_exact_posterior(route, alpha):
     prior = Dirichlet(np.linspace(0.3, 3, 8) if alpha == "unequal" else np.full(8, alpha))
     collection = collected(GRR(8, 1.0), 2000, seed=3)

@@ -125,7 +125,8 @@ def test_rows_of_every_report_are_the_channel(case):
 
 
 @every_case
-def test_allocation_is_the_posterior_of_the_values(case):
+@pytest.mark.parametrize("size", [150, pytest.param(2000, marks=pytest.mark.calibrate)])
+def test_allocation_is_the_posterior_of_the_values(case, size):
     rng = np.random.default_rng(8)
     protocol = case.build(case.categories[-1], 1.3)
     likelihood = Tally(protocol, some_reports(protocol)).rows
@@ -134,10 +135,10 @@ def test_allocation_is_the_posterior_of_the_values(case):
     share /= share.sum(axis=1, keepdims=True)
     mean = likelihood.counts @ share
     sd = np.sqrt(likelihood.counts @ (share * (1 - share)))
-    draws = np.stack([likelihood.sampler().allocate(p, rng) for _ in range(400)])
+    draws = np.stack([likelihood.sampler().allocate(p, rng) for _ in range(size)])
     assert (draws.sum(axis=1) == likelihood.n_reports).all()
-    assert (np.abs(draws.mean(axis=0) - mean) <= 4.5 * sd / 20).all()
-    np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.2)
+    assert (np.abs(draws.mean(axis=0) - mean) <= 4.5 * sd / np.sqrt(size)).all()
+    np.testing.assert_allclose(draws.std(axis=0), sd, rtol=4 / np.sqrt(size))
 
 
 # ---- clients -----------------------------------------------------------------------------------------------------
