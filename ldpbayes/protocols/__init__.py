@@ -50,14 +50,12 @@ for _module in pkgutil.iter_modules(__path__):
     if not _module.name.startswith("_"):  # those are compiled kernels, loaded where the first large call needs them
         importlib.import_module(f"{__name__}.{_module.name}")
 
-PROTOCOLS.update(
-    {
-        cls.name: cls
-        for abstract in (AbstractProtocol, AbstractHistories)
-        for cls in abstract.__subclasses__()
-        if not inspect.isabstract(cls)
-    }
-)
+
+def _below(cls):
+    return [one for child in cls.__subclasses__() for one in (child, *_below(child))]
+
+
+PROTOCOLS.update({cls.name: cls for cls in _below(AbstractProtocol) if not inspect.isabstract(cls)})
 DESIGNS.update(designs.DESIGNS)
 COMBINATORS.update(combine.COMBINATORS)
 

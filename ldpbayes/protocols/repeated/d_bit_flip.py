@@ -13,14 +13,14 @@ from scipy.special import gammaln
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols.repeated import memoized_bits
-from ldpbayes.protocols.repeated.histories import NOT_SAMPLED, AbstractHistories, Rates, _whole, check_times, every_history
+from ldpbayes.protocols.repeated.histories import NOT_SAMPLED, Rates, _whole, check_times, every_history
 
 #: Ordered samples that are enumerated for an exact channel.
 _MAX_SAMPLES = 2**12
 
 
 @dataclass(frozen=True)
-class DBitFlip(AbstractHistories):
+class DBitFlip(memoized_bits.AbstractMemoizedBits):
     """dBitFlipPM: a user samples d of b buckets once, and memoizes for each whether the value is in it, flipped with noise.
 
     The bit of a sampled bucket is one with probability κ = e^{ε/2}/(e^{ε/2} + 1) where the value is in the bucket and 1 − κ
@@ -67,7 +67,6 @@ class DBitFlip(AbstractHistories):
     times: tuple[tuple[int, int], ...] | None = None
     name: ClassVar[str] = "d_bit_flip"
     report_fields: ClassVar[tuple[str, ...]] = ("times", "ones")
-    n_leading: ClassVar[int] = 1
 
     def __post_init__(self):
         object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
@@ -91,10 +90,6 @@ class DBitFlip(AbstractHistories):
 
     # ---- levels --------------------------------------------------------------------------------------------------------
     @property
-    def epsilon_one(self):
-        return self.spent(1)
-
-    @property
     def epsilon_changing(self):
         return min(self.sampled + 1, self.buckets) * self.epsilon_infinity
 
@@ -111,19 +106,12 @@ class DBitFlip(AbstractHistories):
 
     # ---- reports -------------------------------------------------------------------------------------------------------
     @property
-    def width(self):
-        return 1 + self.buckets
-
-    @property
-    def leading_fields(self):
-        return (("times", 2**62),)
+    def n_bits(self):
+        return self.buckets
 
     @property
     def single(self):
         return replace(self, times=1)
-
-    def lengths(self, histories):
-        return histories[:, 0]
 
     def check_histories(self, histories):
         codes, times = histories[:, 1:], histories[:, :1]

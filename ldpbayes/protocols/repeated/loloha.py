@@ -2,30 +2,20 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from ldpbayes import checks, entropy, hashing
-from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.local_hashing import LocalHashing
-from ldpbayes.protocols.repeated.histories import AbstractHistories, Rates, check_times, constant, counts_of
-from ldpbayes.protocols.repeated.memoized_grr import (
-    composed_level,
-    draw_counts,
-    grr_likelihoods,
-    grr_ratio,
-    instant_level,
-    one_count,
-    with_instant,
-)
+from ldpbayes.protocols.repeated.histories import Rates, constant, count_vectors, counts_of
+from ldpbayes.protocols.repeated.memoized_grr import AbstractMemoizedSymbols, instant_level, with_instant
 
 _BLOCK = 2**22  # hashes that are in memory together
 
 
 @dataclass(frozen=True)
-class LOLOHA(AbstractHistories):
+class LOLOHA(AbstractMemoizedSymbols):
     """LOLOHA: h = hash_seed(x) under a public seed per user, b = GRR_g(h) at ε_∞ once, then every report is GRR_g(b) at ε_2.
 
     With p, q the chances of the permanent answer and m_v the number of reports equal to bucket v,
@@ -76,12 +66,13 @@ class LOLOHA(AbstractHistories):
     n_leading: ClassVar[int] = 1
 
     def __post_init__(self):
-        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
-        object.__setattr__(self, "epsilon_infinity", checks.epsilon(self.epsilon_infinity, "epsilon_infinity"))
-        object.__setattr__(self, "epsilon_instant", checks.epsilon(self.epsilon_instant, "epsilon_instant"))
+        super().__post_init__()
         object.__setattr__(self, "buckets", hashing.check_buckets(self.buckets))
         checks.choice(self.family, "family", hashing.FAMILIES)
-        object.__setattr__(self, "times", check_times(self.times))
+
+    @property
+    def size(self):
+        return self.buckets
 
     @classmethod
     def from_levels(
@@ -110,28 +101,6 @@ class LOLOHA(AbstractHistories):
         instant = instant_level(buckets, epsilon_infinity, epsilon_one, rule)
         return cls(n_categories, epsilon_infinity, instant, buckets, family, times)
 
-    # ---- levels --------------------------------------------------------------------------------------------------------
-    @cached_property
-    def permanent(self):
-        """GRR over the buckets at ε_∞."""
-        return GRR(self.buckets, self.epsilon_infinity)
-
-    @cached_property
-    def instantaneous(self):
-        """GRR over the buckets at ε_2."""
-        return GRR(self.buckets, self.epsilon_instant)
-
-    @property
-    def epsilon_one(self):
-        return composed_level(self.buckets, self.epsilon_infinity, self.epsilon_instant)
-
-    @property
-    def epsilon_changing(self):
-        return self.buckets * self.epsilon_infinity
-
-    def level_ratio(self, times):
-        return grr_ratio(self.permanent, self.instantaneous, times)
-
     def rates(self):
         return Rates(self.permanent.hit_rates[0], 1 / self.buckets, *self.instantaneous.hit_rates)
 
@@ -140,22 +109,12 @@ class LOLOHA(AbstractHistories):
 
     # ---- reports -------------------------------------------------------------------------------------------------------
     @property
-    def width(self):
-        return 1 + self.buckets
-
-    @property
     def leading_fields(self):
         return (("seed", hashing.MAX_SEED),)
 
     @property
     def single(self):
         return LocalHashing(self.n_categories, self.epsilon_one, self.buckets, self.family)
-
-    def lengths(self, histories):
-        return histories[:, 1:].sum(axis=1)
-
-    def check_histories(self, histories):
-        """Accept any counts: every history can occur."""
 
     def gather(self, reports, user, names):
         seeds = constant(
@@ -168,7 +127,7 @@ class LOLOHA(AbstractHistories):
 
     # ---- server --------------------------------------------------------------------------------------------------------
     def likelihoods(self, histories):
-        by_bucket, log_constants = grr_likelihoods(histories[:, 1:], self.permanent, self.epsilon_instant)
+        by_bucket, log_constants = self.by_symbol(histories[:, 1:])
         return self._of_categories(histories[:, 0], by_bucket), log_constants
 
     def supported(self, histories):
@@ -176,8 +135,6 @@ class LOLOHA(AbstractHistories):
 
     def seed_channel(self, seed):
         """Return (histories of ``times`` reports, their dense channel given the seed)."""
-        from ldpbayes.protocols.repeated.histories import count_vectors
-
         (times,) = self.law[0]
         counts = count_vectors(self.buckets, int(times))
         histories = np.column_stack([np.full(len(counts), seed), counts])
@@ -199,15 +156,12 @@ class LOLOHA(AbstractHistories):
     def draw(self, values, times, rng):
         seeds = hashing.draw_seeds(values.size, rng)
         hashed = hashing.buckets(self.family, seeds, values, self.buckets)
-        counts = draw_counts(self.permanent.privatize(hashed, rng), times, self.instantaneous, rng)
-        return np.column_stack([seeds, counts])
+        return np.column_stack([seeds, self.draw_counts(hashed, times, rng)])
 
     def draw_one(self, value, times):
         seed = entropy.word(hashing.MAX_SEED.bit_length() - 1)
         hashed = hashing.buckets(self.family, np.array([seed]), self._beside(value), self.buckets)
-        answer = self.permanent.privatize_one(int(hashed[0]))
-        counts = one_count([self.instantaneous.privatize_one(answer) for _ in range(times)], self.buckets)
-        return np.append(seed, counts)
+        return np.append(seed, self.count_one(int(hashed[0]), times))
 
     def _beside(self, value):
         # As in LocalHashing: one category of every length is hashed besides, so that the work is the same for all values.

@@ -1,13 +1,59 @@
 """Memoized bits: a permanent bit, one with probability κ or λ, and reports on it; what unary encoding and RAPPOR share."""
 
+import abc
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
 from ldpbayes import entropy
+from ldpbayes.errors import DataError
+from ldpbayes.protocols.repeated.histories import AbstractHistories
+
+
+class AbstractMemoizedBits(AbstractHistories):
+    """Histories of T reports and how many of them show each permanent bit as one.
+
+    T is the last column before those of the bits. Subclasses state ``_exact``: κ, λ, r and s as fractions.
+    """
+
+    n_leading: ClassVar[int] = 1
+
+    @property
+    @abc.abstractmethod
+    def n_bits(self) -> int:
+        """Number of permanent bits."""
+
+    @property
+    def epsilon_one(self):
+        return self.spent(1)
+
+    def level_ratio(self, times):
+        return largest_ratio(times, *self._exact)
+
+    @property
+    def width(self):
+        return self.n_leading + self.n_bits
+
+    @property
+    def leading_fields(self):
+        return (("times", 2**62),)
+
+    def lengths(self, histories):
+        return histories[:, self.n_leading - 1]
+
+    def check_histories(self, histories):
+        times, ones = self.lengths(histories), histories[:, self.n_leading :]
+        bad = np.flatnonzero((ones > times[:, None]).any(axis=1))
+        if bad.size:
+            i = int(bad[0])
+            raise DataError(f"history {i} has {ones[i].max()} ones of a bit in {times[i]} reports", line=i)
+
+    def supported(self, histories):
+        return histories[:, self.n_leading :]
 
 
 def log_chances(ones: np.ndarray, times: np.ndarray, held: float, on: float, off: float) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Memoized randomized response (L-GRR): a permanent answer by GRR, and reports on it by GRR."""
 
+import abc
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,8 +26,101 @@ RULES = ("exact", "published")
 _BLOCK = 2**20  # entries of the chances from which counts are drawn together
 
 
+class AbstractMemoizedSymbols(AbstractHistories):
+    """Counts of reports y_t = GRR(b) at ε_2 about one permanent answer b = GRR at ε_∞, over ``size`` symbols.
+
+    Attributes
+    ----------
+    epsilon_instant : float
+        ε_2.
+    size : int
+        Number of symbols: categories, or the buckets that they fall into.
+    """
+
+    epsilon_instant: float
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Number of symbols."""
+
+    def __post_init__(self):
+        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
+        object.__setattr__(self, "epsilon_infinity", checks.epsilon(self.epsilon_infinity, "epsilon_infinity"))
+        object.__setattr__(self, "epsilon_instant", checks.epsilon(self.epsilon_instant, "epsilon_instant"))
+        object.__setattr__(self, "times", check_times(self.times))
+
+    # ---- levels --------------------------------------------------------------------------------------------------------
+    @cached_property
+    def permanent(self):
+        """GRR at ε_∞: the permanent answer."""
+        return GRR(self.size, self.epsilon_infinity)
+
+    @cached_property
+    def instantaneous(self):
+        """GRR at ε_2: a report about the permanent answer."""
+        return GRR(self.size, self.epsilon_instant)
+
+    @property
+    def epsilon_one(self):
+        """Level of one report: with λ(ε) = β/(size + β), GRR after GRR has λ(ε_1) = λ(ε_∞) λ(ε_2)."""
+        share = math.prod(_kept(self.size, epsilon) for epsilon in (self.epsilon_infinity, self.epsilon_instant))
+        return math.log1p(self.size * share / (1 - share))
+
+    @property
+    def epsilon_changing(self):
+        return self.size * self.epsilon_infinity
+
+    def level_ratio(self, times):
+        """Return the largest likelihood ratio of T reports: that of T equal ones, for their value against another."""
+        (truth, other), (kept, moved) = self.permanent.exact_rates, self.instantaneous.exact_rates
+        odds, rest = (kept / moved) ** times, self.size - 2
+        return (truth * odds + other * (1 + rest)) / (other * odds + truth + other * rest)
+
+    # ---- reports -------------------------------------------------------------------------------------------------------
+    @property
+    def width(self):
+        return self.n_leading + self.size
+
+    def lengths(self, histories):
+        return histories[:, self.n_leading :].sum(axis=1)
+
+    def check_histories(self, histories):
+        """Accept any counts: every history can occur."""
+
+    # ---- parts of server and client ------------------------------------------------------------------------------------
+    def by_symbol(self, counts):
+        """Return (L over the symbols, log constants) of counts of reports: L_b ∝ q Σ_v e^{ε m_v} + (p − q) e^{ε m_b}."""
+        truth, other = self.permanent.hit_rates
+        top = self.epsilon_instant * counts.max(axis=1)
+        weights = np.exp(self.epsilon_instant * counts - top[:, None])
+        matrix = other * weights.sum(axis=1, keepdims=True) + (truth - other) * weights
+        of_one = math.log(self.size + math.expm1(self.epsilon_instant))
+        return matrix, log_multinomial(counts) + top - counts.sum(axis=1) * of_one
+
+    def draw_counts(self, symbols, times, rng):
+        """Return counts of the reports on users' symbols, (n, size)."""
+        answers = self.permanent.privatize(symbols, rng)
+        kept, moved = self.instantaneous.hit_rates
+        out = np.empty((answers.size, self.size), dtype=np.int64)
+        step = max(1, _BLOCK // self.size)
+        for start in range(0, answers.size, step):
+            part = slice(start, start + step)
+            chances = np.full((len(answers[part]), self.size), moved)
+            chances[np.arange(len(chances)), answers[part]] = kept
+            out[part] = rng.multinomial(times[part], chances / chances.sum(axis=1, keepdims=True))
+        return out
+
+    def count_one(self, symbol, times):
+        """Return the counts of the reports on one symbol, from the operating system's entropy."""
+        answer, out = self.permanent.privatize_one(symbol), np.zeros(self.size, dtype=np.int64)
+        for _ in range(times):
+            out[self.instantaneous.privatize_one(answer)] += 1
+        return out
+
+
 @dataclass(frozen=True)
-class MemoizedGRR(AbstractHistories):
+class MemoizedGRR(AbstractMemoizedSymbols):
     """L-GRR: b = GRR(x) at ε_∞ once and for good, then every report is y_t = GRR(b) at ε_2.
 
     With p, q the two chances of the permanent answer and m_b the number of reports equal to b, a history of T reports has
@@ -70,11 +164,9 @@ class MemoizedGRR(AbstractHistories):
     report_fields: ClassVar[tuple[str, ...]] = ("counts",)
     file_parameters: ClassVar[str] = "epsilon_infinity, epsilon_one or epsilon_instant, rule='exact' or 'published', times"
 
-    def __post_init__(self):
-        object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
-        object.__setattr__(self, "epsilon_infinity", checks.epsilon(self.epsilon_infinity, "epsilon_infinity"))
-        object.__setattr__(self, "epsilon_instant", checks.epsilon(self.epsilon_instant, "epsilon_instant"))
-        object.__setattr__(self, "times", check_times(self.times))
+    @property
+    def size(self):
+        return self.n_categories
 
     @classmethod
     def from_levels(cls, n_categories, epsilon_infinity, epsilon_one, times=None, rule="exact"):
@@ -103,45 +195,12 @@ class MemoizedGRR(AbstractHistories):
         instant = instant_level(checks.categories_count(n_categories), epsilon_infinity, epsilon_one, rule)
         return cls(n_categories, epsilon_infinity, instant, times)
 
-    # ---- levels --------------------------------------------------------------------------------------------------------
-    @cached_property
-    def permanent(self):
-        """GRR at ε_∞: the permanent answer."""
-        return GRR(self.n_categories, self.epsilon_infinity)
-
-    @cached_property
-    def instantaneous(self):
-        """GRR at ε_2: a report about the permanent answer."""
-        return GRR(self.n_categories, self.epsilon_instant)
-
-    @property
-    def epsilon_one(self):
-        return composed_level(self.n_categories, self.epsilon_infinity, self.epsilon_instant)
-
-    @property
-    def epsilon_changing(self):
-        return self.n_categories * self.epsilon_infinity
-
-    def level_ratio(self, times):
-        return grr_ratio(self.permanent, self.instantaneous, times)
-
     def rates(self):
         return Rates(*self.permanent.hit_rates, *self.instantaneous.hit_rates)
-
-    # ---- reports -------------------------------------------------------------------------------------------------------
-    @property
-    def width(self):
-        return self.n_categories
 
     @property
     def single(self):
         return GRR(self.n_categories, self.epsilon_one)
-
-    def lengths(self, histories):
-        return histories.sum(axis=1)
-
-    def check_histories(self, histories):
-        """Accept any counts: every history can occur."""
 
     def gather(self, reports, user, names):
         return counts_of(reports, user, len(names), self.n_categories)
@@ -151,31 +210,31 @@ class MemoizedGRR(AbstractHistories):
 
     # ---- server --------------------------------------------------------------------------------------------------------
     def likelihoods(self, histories):
-        return grr_likelihoods(histories, self.permanent, self.epsilon_instant)
+        return self.by_symbol(histories)
 
     def supported(self, histories):
         return histories
 
     # ---- client --------------------------------------------------------------------------------------------------------
     def draw(self, values, times, rng):
-        return draw_counts(self.permanent.privatize(values, rng), times, self.instantaneous, rng)
+        return self.draw_counts(values, times, rng)
 
     def draw_one(self, value, times):
-        answer = self.permanent.privatize_one(value)
-        return one_count([self.instantaneous.privatize_one(answer) for _ in range(times)], self.n_categories)
+        return self.count_one(value, times)
 
     def exact_chances(self, histories):
-        return exact_counts(histories, self.permanent, self.instantaneous)
+        (truth, other), (kept, moved) = self.permanent.exact_rates, self.instantaneous.exact_rates
+        out = []
+        for counts in histories.tolist():
+            total, ways = sum(counts), multinomial(counts)
+            given = [ways * kept**m * moved ** (total - m) for m in counts]
+            everything = sum(given)
+            out.append([other * everything + (truth - other) * one for one in given])
+        return out
 
     @classmethod
     def from_parameters(cls, categories, parameters):
         return super().from_parameters(categories, with_instant(dict(parameters), len(categories), "exact"))
-
-
-def composed_level(size, epsilon_infinity, epsilon_instant):
-    """Return the level of GRR after GRR: with λ(ε) = β/(size + β) the two multiply, λ(ε_1) = λ(ε_∞) λ(ε_2)."""
-    share = math.prod(_kept(size, epsilon) for epsilon in (epsilon_infinity, epsilon_instant))
-    return math.log1p(size * share / (1 - share))
 
 
 def instant_level(size, epsilon_infinity, epsilon_one, rule):
@@ -205,59 +264,6 @@ def with_instant(parameters, size, rule):
     if "epsilon_infinity" in parameters:
         parameters["epsilon_instant"] = instant_level(size, parameters["epsilon_infinity"], one, rule)
     return parameters
-
-
-def grr_likelihoods(counts, permanent, epsilon_instant):
-    """Return (L over the symbols, log constants) of counts of reports: L_x ∝ q Σ_b e^{ε m_b} + (p − q) e^{ε m_x}."""
-    truth, other = permanent.hit_rates
-    size, times = counts.shape[1], counts.sum(axis=1)
-    top = epsilon_instant * counts.max(axis=1)
-    weights = np.exp(epsilon_instant * counts - top[:, None])
-    matrix = other * weights.sum(axis=1, keepdims=True) + (truth - other) * weights
-    log_constants = log_multinomial(counts) + top - times * math.log(size + math.expm1(epsilon_instant))
-    return matrix, log_constants
-
-
-def grr_ratio(permanent, instantaneous, times):
-    """Return the largest likelihood ratio of T reports: that of T equal ones, for their value against another."""
-    (truth, other), (kept, moved) = permanent.exact_rates, instantaneous.exact_rates
-    odds = (kept / moved) ** times
-    rest = permanent.n_categories - 2
-    return (truth * odds + other * (1 + rest)) / (other * odds + truth + other * rest)
-
-
-def draw_counts(answers, times, instantaneous, rng):
-    """Return counts of the reports on permanent answers, (n, size)."""
-    size = instantaneous.n_categories
-    kept, moved = instantaneous.hit_rates
-    out = np.empty((answers.size, size), dtype=np.int64)
-    step = max(1, _BLOCK // size)
-    for start in range(0, answers.size, step):
-        part = slice(start, start + step)
-        chances = np.full((len(answers[part]), size), moved)
-        chances[np.arange(len(chances)), answers[part]] = kept
-        out[part] = rng.multinomial(times[part], chances / chances.sum(axis=1, keepdims=True))
-    return out
-
-
-def one_count(reports, size):
-    """Return the counts of a few reports."""
-    out = np.zeros(size, dtype=np.int64)
-    for report in reports:
-        out[report] += 1
-    return out
-
-
-def exact_counts(histories, permanent, instantaneous):
-    """Return the exact chances of counts, summed over the permanent answer, [history][symbol]."""
-    (truth, other), (kept, moved) = permanent.exact_rates, instantaneous.exact_rates
-    out = []
-    for counts in histories.tolist():
-        total, ways = sum(counts), multinomial(counts)
-        given = [ways * kept**m * moved ** (total - m) for m in counts]
-        everything = sum(given)
-        out.append([other * everything + (truth - other) * one for one in given])
-    return out
 
 
 def _kept(size, epsilon):

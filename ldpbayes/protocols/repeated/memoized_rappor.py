@@ -12,11 +12,11 @@ from ldpbayes.protocols.attributes import listed_decoder
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.rappor import Rappor, codec
 from ldpbayes.protocols.repeated import memoized_bits
-from ldpbayes.protocols.repeated.histories import AbstractHistories, Rates, check_times, constant, every_history
+from ldpbayes.protocols.repeated.histories import Rates, check_times, constant, every_history
 
 
 @dataclass(frozen=True)
-class MemoizedRappor(AbstractHistories):
+class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
     """RAPPOR(p, q, f) over Bloom filters, with all reports of a user: one cohort, one permanent filter, T reports on it.
 
     Given the cohort c the bits are independent, so that L_x ∝ Π_{j ∈ B_c(x)} ρ(c_j) with c_j the ones of bit j among T
@@ -75,7 +75,7 @@ class MemoizedRappor(AbstractHistories):
         return self.n_categories * self.epsilon_infinity
 
     def level_ratio(self, times):
-        ratio = memoized_bits.largest_ratio(times, *self._exact)
+        ratio = super().level_ratio(times)
         return None if ratio is None else ratio**self.protocol.hashes
 
     def rates(self):
@@ -86,25 +86,19 @@ class MemoizedRappor(AbstractHistories):
 
     # ---- reports -------------------------------------------------------------------------------------------------------
     @property
-    def width(self):
-        return 2 + self.protocol.n_bits
+    def n_bits(self):
+        return self.protocol.n_bits
 
     @property
     def leading_fields(self):
-        return (("cohort", self.protocol.cohorts), ("times", 2**62))
+        return (("cohort", self.protocol.cohorts), *super().leading_fields)
 
     @property
     def single(self):
         return self.protocol
 
-    def lengths(self, histories):
-        return histories[:, 1]
-
     def check_histories(self, histories):
-        bad = np.flatnonzero((histories[:, 2:] > histories[:, 1:2]).any(axis=1))
-        if bad.size:
-            i = int(bad[0])
-            raise DataError(f"history {i} has {histories[i, 2:].max()} ones of a bit in {histories[i, 1]} reports", line=i)
+        super().check_histories(histories)
         bad = np.flatnonzero(histories[:, 0] >= self.protocol.cohorts)
         if bad.size:
             i = int(bad[0])
@@ -141,9 +135,6 @@ class MemoizedRappor(AbstractHistories):
         top = logs.max(axis=1)
         log_constants = unset.sum(axis=1) + top + memoized_bits.log_binomials(ones, times)
         return np.exp(logs - top[:, None]), log_constants - math.log(self.protocol.cohorts)
-
-    def supported(self, histories):
-        return histories[:, 2:]
 
     def has_full_rank(self):
         return self.protocol.has_full_rank()

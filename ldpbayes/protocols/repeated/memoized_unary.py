@@ -9,11 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.base import log_above
 from ldpbayes.protocols.repeated import memoized_bits
 from ldpbayes.protocols.repeated.histories import (
-    AbstractHistories,
     Rates,
     check_level_pair,
     check_times,
@@ -26,7 +25,7 @@ CHAINS = {"l-sue": (False, False), "l-osue": (True, False), "l-oue": (True, True
 
 
 @dataclass(frozen=True)
-class MemoizedUnary(AbstractHistories):
+class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
     """Memoized unary encoding: a permanent set UE(κ, λ), in every report each of its bits a one w.p. r or else s.
 
     The bit of the value is set permanently with probability κ, each other one with λ; a report shows a set bit as one with
@@ -73,7 +72,6 @@ class MemoizedUnary(AbstractHistories):
     name: ClassVar[str] = "memoized_unary"
     report_fields: ClassVar[tuple[str, ...]] = ("times", "ones")
     file_parameters: ClassVar[str] = "kappa, lam, on, off; or epsilon_infinity, epsilon_one, variant (l-osue, …); times"
-    n_leading: ClassVar[int] = 1
 
     def __post_init__(self):
         object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
@@ -145,41 +143,21 @@ class MemoizedUnary(AbstractHistories):
         return log_above(kappa * (1 - lam) / (lam * (1 - kappa)))
 
     @property
-    def epsilon_one(self):
-        return self.spent(1)
-
-    @property
     def epsilon_changing(self):
         return self.n_categories * self.epsilon_infinity
-
-    def level_ratio(self, times):
-        return memoized_bits.largest_ratio(times, *self._exact)
 
     def rates(self):
         return Rates(self.kappa, self.lam, self.on, self.off)
 
     # ---- reports -------------------------------------------------------------------------------------------------------
     @property
-    def width(self):
-        return 1 + self.n_categories
-
-    @property
-    def leading_fields(self):
-        return (("times", 2**62),)
+    def n_bits(self):
+        return self.n_categories
 
     @property
     def single(self):
         rates = self.rates()
         return UnaryEncoding.from_rates(self.n_categories, rates.first(self.kappa), rates.first(self.lam))
-
-    def lengths(self, histories):
-        return histories[:, 0]
-
-    def check_histories(self, histories):
-        bad = np.flatnonzero((histories[:, 1:] > histories[:, :1]).any(axis=1))
-        if bad.size:
-            i = int(bad[0])
-            raise DataError(f"history {i} has {histories[i, 1:].max()} ones of a bit in {histories[i, 0]} reports", line=i)
 
     def gather(self, reports, user, names):
         ones = memoized_bits.sums_by_user(reports, user, len(names), self.n_categories)
@@ -196,9 +174,6 @@ class MemoizedUnary(AbstractHistories):
         unset, ratio = memoized_bits.tabled(ones, times, (self.kappa, *shown), (self.lam, *shown))
         top = ratio.max(axis=1)
         return np.exp(ratio - top[:, None]), unset.sum(axis=1) + top + memoized_bits.log_binomials(ones, times)
-
-    def supported(self, histories):
-        return histories[:, 1:]
 
     # ---- client --------------------------------------------------------------------------------------------------------
     def draw(self, values, times, rng):
