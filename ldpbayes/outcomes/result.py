@@ -1,6 +1,7 @@
 """What by_private_group returns: draws of the distribution of an open value in every private group, and its answers."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -202,16 +203,28 @@ class PrivateGroups(AbstractStored):
 
         For an open categorical outcome share and the probabilities of its categories.
         """
+        ways = {"share": self.shares, "mean": self.mean, "table": self.table}
+        return self._together(lambda of: self.quantile(None, ci_prob) if of == "quantile" else ways[of](ci_prob))
+
+    def differences(self, ci_prob: float | None = None) -> xr.Dataset:
+        """Return how much larger the quantities of the summary are in each other group than in the first, likewise.
+
+        Parameters
+        ----------
+        ci_prob : float, optional
+        """
+        return self._together(lambda of: self.difference(of, ci_prob=ci_prob))
+
+    def _together(self, get: Callable[[str], xr.Dataset]) -> xr.Dataset:
+        """Return the quantities of the summary side by side, dims ([cell,] group, quantity)."""
+        parts = [get("share").expand_dims(quantity=["share"])]
         if self.levels is not None:
-            parts = [self.shares(ci_prob).expand_dims(quantity=["share"])]
-            table = self.table(ci_prob)
-            parts += [table.sel(outcome=one, drop=True).expand_dims(quantity=[one]) for one in self.levels]
+            parts.append(get("table").rename(outcome="quantity"))
         else:
-            parts = [self.shares(ci_prob).expand_dims(quantity=["share"]), self.mean(ci_prob).expand_dims(quantity=["mean"])]
+            parts.append(get("mean").expand_dims(quantity=["mean"]))
             if self.quantiles:
-                found = self.quantile(ci_prob=ci_prob)
                 names = [f"q{100 * one:g}" for one in self.quantiles]
-                parts.append(found.assign_coords(quantile=names).rename(quantile="quantity"))
+                parts.append(get("quantile").assign_coords(quantile=names).rename(quantile="quantity"))
         whole = xr.concat(parts, "quantity", coords="minimal", compat="override")
         return whole.transpose(*(("cell",) if self.by else ()), "group", "quantity").assign_attrs(self.attrs)
 
@@ -238,11 +251,6 @@ class PrivateGroups(AbstractStored):
         if self.discretization is not None:
             found["discretization_sd"] = self.discretization_sd
         return found
-
-    @property
-    def discrepancies(self) -> np.ndarray:
-        """(mean share − mean share by the reports alone) / posterior sd, shape (cells, k)."""
-        return self.check.discrepancy
 
     @property
     def discretization_sd(self) -> float:

@@ -1,11 +1,13 @@
 """The page of a joint table."""
 
 import math
+from dataclasses import replace
 
 from ldpbayes.answers import association as answers
 from ldpbayes.pages.about import about, again
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences
+from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 
 #: Conditional shares are printed for at most so many pairs: those with the largest Cramér's V.
 TOP = 6
@@ -37,13 +39,12 @@ def of_association(tree, *, top: int = TOP, collection=None, command: str = "") 
     ci_prob = float(tree["summary"].attrs["ci_prob"])
     pairs = [_pair(tree, *pair, ci_prob) for pair in answers.pairs_of(tree)]
     ordered = sorted(pairs, key=lambda pair: -pair["cramers_v"])
-    percent = f"{ci_prob * 100:g} %"
     margins = {name: answers.joint_table(tree, [name], ci_prob=ci_prob) for name in answers.attributes_of(tree)}
     name = tree.attrs.get("title") or tree.attrs.get("collection", "")
     title = f"{name}: association" if name and name != "collection" else "Association"
     tables = (
-        _pairs_table(ordered, percent),
-        _margins_table(margins, percent),
+        _pairs_table(ordered, percent(ci_prob)),
+        _margins_table(margins, interval_of(ci_prob)),
         *(_conditional_table(tree, pair["first"], pair["second"], ci_prob) for pair in ordered[:top]),
     )
     from ldpbayes.plots.association import plot_association
@@ -102,87 +103,41 @@ def _pair(tree, first, second, ci_prob):
     return found
 
 
-def _pairs_table(pairs, percent):
+def _pairs_table(pairs, level):
+    strength = "Strength: 0 where independent, 1 where one answer determines the other."
+    independent = "Probability of independence, if it was one half before the reports."
+    known = "Mutual information of the two answers."
+    full = [f"{level} interval of {what}" for what in ("V", "the odds ratio")]
     columns = (
         Column("first", "attribute", "text"),
         Column("second", "and", "text"),
-        Column(
-            "cramers_v",
-            "Cramér's V",
-            spec=".3f",
-            means="Strength: 0 where independent, 1 where one answer determines the other.",
-        ),
-        Column("cramers_v_interval", percent, "interval", spec=".3f", full=f"{percent} interval of V"),
+        Column("cramers_v", "Cramér's V", spec=".3f", means=strength),
+        Column("cramers_v_interval", level, "interval", spec=".3f", full=full[0]),
         Column("odds_ratio", "odds ratio", spec="#.3g", priority=1),
-        Column(
-            "odds_ratio_interval", percent, "interval", spec="#.3g", priority=2, full=f"{percent} interval of the odds ratio"
-        ),
-        Column(
-            "probability_independent",
-            "P(independent)",
-            spec=".3f",
-            means="Probability of independence, if it was one half before the reports.",
-        ),
-        Column(
-            "mutual_information",
-            "information (nats)",
-            spec=".4f",
-            priority=3,
-            means="Mutual information of the two answers.",
-        ),
+        Column("odds_ratio_interval", level, "interval", spec="#.3g", priority=2, full=full[1]),
+        Column("probability_independent", "P(independent)", spec=".3f", means=independent),
+        Column("mutual_information", "information (nats)", spec=".4f", priority=3, means=known),
     )
-    rows = [
-        (
-            pair["first"],
-            pair["second"],
-            pair["cramers_v"],
-            tuple(pair["cramers_v_interval"]),
-            math.nan if pair["odds_ratio"] is None else pair["odds_ratio"],
-            None if pair["odds_ratio"] is None else tuple(pair["odds_ratio_interval"]),
-            pair["probability_independent"],
-            pair["mutual_information"],
-        )
-        for pair in pairs
-    ]
-    return Table("Pairs of attributes, the strongest association first", columns, tuple(rows))
+    title = "Pairs of attributes, the strongest association first"
+    return filled(title, [(column, [pair[column.key] for pair in pairs]) for column in columns])
 
 
-def _margins_table(margins, percent):
-    columns = (
-        Column("attribute", "attribute", "text"),
-        Column("level", "level", "text"),
-        Column("mean", "share", spec=".4f"),
-        Column("sd", "sd", spec=".4f", priority=1),
-        Column("interval", f"{percent} interval", "interval", spec=".4f"),
-    )
-    rows = []
+def _margins_table(margins, level):
+    parts = []
     for name, found in margins.items():
-        for i, level in enumerate(found[name].values):
-            ends = float(found["lower"][i]), float(found["upper"][i])
-            rows.append((name, str(level), float(found["mean"][i]), float(found["sd"][i]), ends))
-    return Table("Margins", columns, tuple(rows))
+        rows = Rows(found, name)
+        labels = [(Column("attribute", "attribute", "text"), [name] * found.sizes[name]), rows.label(name, "level", "level")]
+        parts.append(filled("Margins", [*labels, *rows.summary(found, level, heading="share", priority=(0, 1, 0))]))
+    return replace(parts[0], rows=tuple(row for part in parts for row in part.rows))
 
 
 def _conditional_table(tree, first, second, ci_prob):
     """Return the shares of the second attribute's levels given the first one's, one row for each combination."""
     found = answers.conditional(tree, second, given=first, ci_prob=ci_prob)
-    columns = (
-        Column("given", first, "text"),
-        Column("level", second, "text"),
-        Column("mean", "share", spec=".3f"),
-        Column("interval", f"{ci_prob * 100:g} % interval", "interval", spec=".3f"),
-    )
-    rows = [
-        (
-            str(found[first].values[i]),
-            str(found[second].values[j]),
-            float(found["mean"][i, j]),
-            (float(found["lower"][i, j]), float(found["upper"][i, j])),
-        )
-        for i in range(found.sizes[first])
-        for j in range(found.sizes[second])
-    ]
-    return Table(f"Shares of {second} given {first}", columns, tuple(rows))
+    rows = Rows(found, first, second)
+    mean, _, interval = rows.summary(found, interval_of(ci_prob), heading="share", spec=".3f")
+    columns = [rows.label(first, key="given"), rows.label(second, key="level"), mean, interval]
+    return filled(f"Shares of {second} given {first}", columns)
 
 
 def _notes(tree):

@@ -12,6 +12,7 @@ from ldpbayes.pages.about import about, again, fingerprint_of_arrays
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
+from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 from ldpbayes.posteriors import evidence
 
 #: Categories that a table shows unless the caller wants another number.
@@ -29,8 +30,6 @@ _MEANS = {
 #: Whose shares P and F are.
 _WHOSE = {"P": "the population that these people were drawn from", "F": "these very people"}
 _STANDARD_ERROR = "Standard error of the estimate; empty where the estimate is 0."
-_R_HAT = "Agreement of the chains: 1 where they agree, and not trusted above 1.01."
-_EFFECTIVE = "How many independent draws would be as precise as these."
 #: What the arrays of unknowns of our priors are, by name.
 _ARRAYS = {
     "pooled": "The distribution of a typical group.",
@@ -67,7 +66,8 @@ def of_fit(tree, *, top: int = TOP, collection=None, command: str = "") -> Page:
     summary = tree["summary"]
     derived = _derived_table(tree, top) if "quantity" in summary.coords else None
     parameters = _parameter_table(tree, top) if "parameter" in summary.coords else None
-    tables = [_category_table(tree, title, top), *filter(None, (derived, parameters)), *_unknown_tables(tree, top)]
+    tables = [_category_table(tree, title, top), *filter(None, (derived, parameters))]
+    tables += [_unknown_table(tree, name, top) for name in unknown_arrays(tree["posterior"])]
     tables += [_spent_table(tree)] if "epsilon_spent" in tree.attrs else []
     return Page(
         title,
@@ -89,97 +89,69 @@ def _again(tree, command):
 
 
 def _category_table(tree, title, top):
-    summary = tree["summary"]
-    spec = f".{_digits(summary)}f"
-    level = f"{summary.attrs['ci_prob'] * 100:g} % interval"
-    columns = [*_key_columns(summary), Column("category", "category", "text")]
-    targets = _targets(tree)
-    for target, letter, order in (("distribution", "P", (0, 5, 0, 2)), ("frequency", "F", (6, 8, 7, 8))):
-        if target not in targets:
-            continue
-        columns += [
-            Column(
-                f"{target}_mean",
-                f"mean of {letter}",
-                spec=spec,
-                priority=order[0],
-                means=f"Posterior mean of the share among {_WHOSE[letter]}, with its sd.",
-            ),
-            Column(f"{target}_sd", "sd", spec=spec, priority=order[1], full=f"sd of {letter}"),
-            Column(
-                f"{target}_interval",
-                level,
-                "interval",
-                spec,
-                order[2],
-                full=f"{level} of {letter}",
-                means="Credible interval: holds this probability of the posterior.",
-            ),
-        ]
-        if _has_confidence(tree, target):
-            words = level.replace("interval", "confidence")
-            columns.append(
-                Column(
-                    f"{target}_confidence",
-                    words,
-                    "interval",
-                    spec,
-                    order[3],
-                    full=f"{words} interval of {letter}",
-                    means="From the reports alone: covers the true share with this probability, whichever it is.",
-                )
-            )
-    names = _estimators(tree)
-    for name in names:
-        # The oracle goes first, then F, then the standard errors, the MLE and the sd of P.
-        value, error = (9, 10) if name != "mle" else (3, 4)
-        columns.append(Column(name, _LABELS.get(name, name), spec=spec, priority=value, means=_MEANS.get(name, "")))
-        if _has_errors(tree, name):
-            columns.append(
-                Column(
-                    f"{name}_standard_error",
-                    "s.e.",
-                    spec=spec,
-                    priority=error,
-                    full=f"s.e. of the {_LABELS.get(name, name)}",
-                    means=_STANDARD_ERROR,
-                )
-            )
-    rows, total, kept = [], summary.sizes["category"], 0
-    labels = [str(label) for label in summary["category"].values]
-    places = _shown_cells(summary, min(total, top), top)
-    for c in places:
-        here = summary if c is None else summary.isel(cell=c)
-        means = here["mean"].sel(target="distribution").values
-        shown = _largest(means, top)
-        if _undrawn(tree):  # so many categories have no order that a reader knows
-            shown = sorted(shown, key=lambda x: -means[x])
-        kept, keys = len(shown), _keys(here)
-        values = [labels, *_category_values(tree, here, targets, names, c)]
-        rows += [(*keys, *(column[x] for column in values)) for x in shown]
-    parts = [f"the {kept} largest of {total:,} categories"] if kept < total else []
-    cut = kept < total or len(places) < summary.sizes.get("cell", 1)
+    data = tree["summary"].to_dataset()
+    spec, total = f".{_decimals(data['sd'].values)}f", data.sizes["category"]
+    cells, parts = _shown_cells(data, min(total, top), top), []
+    means = data["mean"].sel(target="distribution").values.reshape(-1, total)[:cells]
+    shown = [_largest(row, top) for row in means]
+    if _undrawn(tree):  # so many categories have no order that a reader knows
+        shown = [sorted(own, key=lambda x, row=row: -row[x]) for own, row in zip(shown, means, strict=True)]
+    if len(shown[-1]) < total:
+        parts = [f"the {len(shown[-1])} largest of {total:,} categories"]
+    rows = Rows(data, "cell", "category", at=np.concatenate([c * total + np.array(own) for c, own in enumerate(shown)]))
+    columns = [*_key_columns(rows), rows.label("category")]
+    for target in _targets(tree):
+        columns += _target_columns(tree, rows, target, spec)
+    for name in _estimators(tree):
+        columns += _estimator_columns(tree, rows, name, spec)
+    cut = parts or cells < data.sizes.get("cell", 1)
     whole = functools.partial(_category_table, tree, title, sys.maxsize) if cut else None
-    return Table(title, tuple(columns), tuple(rows), _left_out(parts, summary, places), len(_by(summary)), whole)
+    return filled(title, columns, _left_out(parts, data, cells), keys=len(_by(data)), whole=whole)
+
+
+def _target_columns(tree, rows, target, spec):
+    """Return posterior and confidence intervals of P or of F as columns."""
+    letter, order = {"distribution": ("P", (0, 5, 0, 2)), "frequency": ("F", (6, 8, 7, 8))}[target]
+    ci_prob = rows.data.attrs["ci_prob"]
+    means = (
+        f"Posterior mean of the share among {_WHOSE[letter]}, with its sd.",
+        "Credible interval: holds this probability of the posterior.",
+    )
+    settings = {"key": f"{target}_", "heading": f"mean of {letter}", "of": letter, "spec": spec}
+    columns = rows.summary(rows.data.sel(target=target), interval_of(ci_prob), **settings, priority=order[:3], means=means)
+    if _has_confidence(tree, target):
+        words, found = f"{percent(ci_prob)} confidence", tree["confidence"].to_dataset().sel(target=target)
+        full = f"{words} interval of {letter}"
+        means = "From the reports alone: covers the true share with this probability, whichever it is."
+        column = Column(f"{target}_confidence", words, "interval", spec, order[3], full=full, means=means)
+        columns.append((column, rows.pairs(found["lower"], found["upper"])))
+    return columns
+
+
+def _estimator_columns(tree, rows, name, spec, values="value", errors="standard_error"):
+    """Return an estimate and, of the MLE where it is known, its standard error as columns.
+
+    The oracle is left out first, then F, then the standard errors, the MLE and the sd of P. Of several quantities those
+    that only the posterior has, such as what a prior learns, are nan.
+    """
+    label = _LABELS.get(name, name)
+    value, error = (9, 10) if name != "mle" else (3, 4)
+    found = tree["estimate"].to_dataset()[[values, errors]].sel(estimator=name)
+    found = found.reindex({dim: rows.data[dim] for dim in rows.sizes if dim != "cell" and dim in found.dims})
+    column = Column(name, label, spec=spec, priority=value, means=_MEANS.get(name, "") if values == "value" else "")
+    columns = [(column, rows.numbers(found[values]))]
+    if name == "mle" and (values != "value" or bool(np.isfinite(found[errors].values).any())):
+        means = _STANDARD_ERROR if values == "value" else ""
+        column = Column(
+            f"{name}_standard_error", "s.e.", spec=spec, priority=error, full=f"s.e. of the {label}", means=means
+        )
+        columns.append((column, rows.numbers(found[errors])))
+    return columns
 
 
 def _undrawn(tree):
     """Return whether a result holds moments alone because of its size."""
     return tree.attrs.get("draws") == "none"
-
-
-def _category_values(tree, here, targets, names, cell):
-    """Yield the values of every column but the first ones, as lists over all categories of one cell."""
-    for target in targets:
-        mean, sd, low, high = (here[key].sel(target=target).values.tolist() for key in _KEYS[:4])
-        yield from (mean, sd, list(zip(low, high, strict=True)))
-        if _has_confidence(tree, target):
-            yield _confidence(tree, target, cell)
-    for name in names:
-        value, error = _estimate(tree, name, cell)
-        yield value.tolist()
-        if _has_errors(tree, name):
-            yield error.tolist()
 
 
 def _targets(tree):
@@ -188,31 +160,19 @@ def _targets(tree):
 
 
 def _derived_table(tree, top):
-    summary, level = tree["summary"], f"{tree['summary'].attrs['ci_prob'] * 100:g} % interval"
-    sd = summary["derived_sd"].values
-    spec = f".{_decimals(sd)}f"
-    columns = [*_key_columns(summary), Column("quantity", "quantity", "text")]
-    columns += [Column("mean", "mean", spec=spec), Column("sd", "sd", spec=spec, priority=5)]
-    columns.append(Column("interval", level, "interval", spec))
+    data = tree["summary"].to_dataset()
+    spec, n = f".{_decimals(data['derived_sd'].values)}f", data.sizes["quantity"]
+    cells = _shown_cells(data, n, top)
+    rows = Rows(data, "cell", "quantity", at=slice(cells * n))
+    columns = [*_key_columns(rows), rows.label("quantity")]
+    columns += rows.summary(data, interval_of(data.attrs["ci_prob"]), prefix="derived_", spec=spec, priority=(0, 5, 0))
     known = "estimate" in tree.children and "derived" in tree["estimate"]
-    names = _estimators(tree) if known else []
-    for name in names:
-        columns.append(Column(name, _LABELS.get(name, name), spec=spec, priority=3 if name == "mle" else 9))
-        if name == "mle":
-            columns.append(Column("mle_standard_error", "s.e.", spec=spec, priority=4, full="s.e. of the MLE"))
-    rows, places = [], _shown_cells(summary, summary.sizes["quantity"], top)
-    for c in places:
-        here = summary if c is None else summary.isel(cell=c)
-        mean, sd, low, high = (here[f"derived_{key}"].values.tolist() for key in _KEYS[:4])
-        values = [[str(name) for name in summary["quantity"].values], mean, sd, list(zip(low, high, strict=True))]
-        for name in names:
-            value, error = _estimate(tree, name, c, "derived", "derived_standard_error", summary["quantity"].values)
-            values += [value.tolist(), *([error.tolist()] if name == "mle" else [])]
-        rows += [(*_keys(here), *row) for row in zip(*values, strict=True)]
+    for name in _estimators(tree) if known else ():
+        columns += _estimator_columns(tree, rows, name, spec, "derived", "derived_standard_error")
     # A model of one's own has other scalars beside the quantities of the collection.
     title = "Other quantities" if tree.attrs["method"] == "attached" else "Derived quantities"
-    whole = functools.partial(_derived_table, tree, sys.maxsize) if len(places) < summary.sizes.get("cell", 1) else None
-    return Table(title, tuple(columns), tuple(rows), _left_out([], summary, places), len(_by(summary)), whole)
+    whole = functools.partial(_derived_table, tree, sys.maxsize) if cells < data.sizes.get("cell", 1) else None
+    return filled(title, columns, _left_out([], data, cells), keys=len(_by(data)), whole=whole)
 
 
 def _spent_table(tree):
@@ -232,14 +192,9 @@ def _spent_table(tree):
     return Table("Reports of a user, and the epsilon they have spent", columns, tuple(rows))
 
 
-def _key_columns(summary):
-    """Return one text column per grouping column; none for a single collection."""
-    return [Column(f"cell_{name}" if name in _TAKEN else name, name, "text") for name in _by(summary)]
-
-
-def _keys(here):
-    """Return the key of one cell as texts."""
-    return [str(here[name].values) for name in _by(here)]
+def _key_columns(rows):
+    """Return one column per grouping column; none for a single collection."""
+    return [rows.label(name, key=f"cell_{name}" if name in _TAKEN else name) for name in _by(rows.data)]
 
 
 def _by(summary):
@@ -250,90 +205,48 @@ def _by(summary):
     return own or ["cell"]
 
 
-def _shown_cells(summary, rows, top):
-    """Return the positions of the cells that a table shows, with ``rows`` rows each; [None] for a single collection."""
-    return range(min(summary.sizes["cell"], max(top // rows, 1))) if "cell" in summary.dims else [None]
+def _shown_cells(data, rows, top):
+    """Return how many cells a table shows, with ``rows`` rows each; a single collection is one."""
+    return min(data.sizes.get("cell", 1), max(top // rows, 1))
 
 
-def _left_out(parts, summary, places):
+def _left_out(parts, data, cells):
     """Return the sentence that says which part of a table is shown; empty where it is all of it."""
-    if "cell" in summary.dims and len(places) < summary.sizes["cell"]:
-        parts = [*parts, f"the first {len(places)} of {summary.sizes['cell']:,} cells"]
+    if cells < data.sizes.get("cell", 1):
+        parts = [*parts, f"the first {cells} of {data.sizes['cell']:,} cells"]
     text = " of ".join(parts)
     return f"{text[0].upper()}{text[1:]} are shown." if text else ""
 
 
-def _unknown_tables(tree, top):
-    """Yield a table for each array of unknowns of the prior, such as the effects of groups."""
-    summary, level = tree["summary"], f"{tree['summary'].attrs['ci_prob'] * 100:g} % interval"
-    for name in unknown_arrays(tree["posterior"]):
-        dims = tree["posterior"][name].dims[2:]
-        spec = f".{min(_decimals(summary[f'{name}_sd'].values), 4)}f"
-        columns = [Column(f"label_{dim}" if dim in _TAKEN else str(dim), str(dim), "text") for dim in dims]
-        columns += [Column("mean", "mean", spec=spec), Column("sd", "sd", spec=spec, priority=1)]
-        columns.append(Column("interval", level, "interval", spec))
-        columns += [
-            Column("r_hat", "R-hat", spec=".3f", priority=3, means=_R_HAT),
-            Column("ess_bulk", "effective draws", spec=",.0f", priority=2, means=_EFFECTIVE),
-        ]
-        labels = [[str(label) for label in summary[dim].values] for dim in dims]
-        places = list(np.ndindex(*map(len, labels)))
-        rows = []
-        for place in places[:top]:
-            mean, sd, low, high, r_hat, ess = (
-                float(summary[f"{name}_{key}"].values[place])
-                for key in ("mean", "sd", "lower", "upper", "r_hat", "ess_bulk")
-            )
-            row = [own[i] for own, i in zip(labels, place, strict=True)]
-            rows.append((*row, mean, sd, (low, high), r_hat, ess))
-        said = [_ARRAYS.get(name, "")]
-        said += [f"The first {top:,} of {len(places):,} rows are shown."] if len(places) > top else []
-        whole = functools.partial(_unknown_table, tree, name) if len(places) > top else None
-        yield Table(
-            f"{name[0].upper()}{name[1:]}".replace("_", " "),
-            tuple(columns),
-            tuple(rows),
-            " ".join(filter(None, said)),
-            0,
-            whole,
-        )
-
-
-def _unknown_table(tree, name):
-    """Return the table of one array of unknowns, with all its rows."""
-    tables = dict(zip(unknown_arrays(tree["posterior"]), _unknown_tables(tree, sys.maxsize), strict=True))
-    return tables[name]
+def _unknown_table(tree, name, top):
+    """Return the table of an array of unknowns of the prior, such as the effects of groups."""
+    data, dims = tree["summary"].to_dataset(), tree["posterior"][name].dims[2:]
+    spec = f".{min(_decimals(data[f'{name}_sd'].values), 4)}f"
+    rows, total = Rows(data, *dims, at=slice(top)), math.prod(data.sizes[dim] for dim in dims)
+    columns = [rows.label(str(dim), key=f"label_{dim}" if dim in _TAKEN else str(dim)) for dim in dims]
+    columns += rows.summary(data, interval_of(data.attrs["ci_prob"]), prefix=f"{name}_", spec=spec, priority=(0, 1, 0))
+    columns += rows.diagnostics(data, f"{name}_", (3, 2))
+    said = [_ARRAYS.get(name, ""), f"The first {top:,} of {total:,} rows are shown." if total > top else ""]
+    whole = functools.partial(_unknown_table, tree, name, sys.maxsize) if total > top else None
+    return filled(f"{name[0].upper()}{name[1:]}".replace("_", " "), columns, " ".join(filter(None, said)), whole=whole)
 
 
 def _parameter_table(tree, top):
     """Return the table of what a prior learns, such as its concentration or the scale of its steps."""
-    summary = tree["summary"].to_dataset()
-    spec, level = ".4g", f"{summary.attrs['ci_prob'] * 100:g} % interval"
-    each = "cell" in summary["parameter_mean"].dims
-    columns = [*(_key_columns(summary) if each else ()), Column("parameter", "parameter", "text")]
-    columns += [
-        Column("mean", "mean", spec=spec),
-        Column("sd", "sd", spec=spec),
-        Column("interval", level, "interval", spec),
-    ]
-    if np.isfinite(summary["parameter_r_hat"].values).any():
-        columns += [
-            Column("r_hat", "R-hat", spec=".3f", priority=1, means=_R_HAT),
-            Column("ess_bulk", "effective draws", spec=",.0f", priority=2, means=_EFFECTIVE),
-        ]
-    names, rows = [str(name) for name in summary["parameter"].values], []
-    places = _shown_cells(summary, len(names), top) if each else [None]
-    for c in places:
-        here = summary if c is None else summary.isel(cell=c)
-        statistics, keys = (*_KEYS[:4], "r_hat", "ess_bulk"), _keys(here) if each else []
-        mean, sd, low, high, *more = (here[f"parameter_{key}"].values.tolist() for key in statistics)
-        values = [names, mean, sd, list(zip(low, high, strict=True)), *more][: len(columns) - len(keys)]
-        rows += [(*keys, *row) for row in zip(*values, strict=True)]
-    title = "Hyperparameters of the prior" if "cell" not in summary.dims or each else "Other unknowns of the model"
-    cut = each and len(places) < summary.sizes["cell"]
+    data = tree["summary"].to_dataset()
+    each, n = "cell" in data["parameter_mean"].dims, data.sizes["parameter"]
+    cells = _shown_cells(data, n, top) if each else 1
+    rows = Rows(data, *(["cell"] if each else []), "parameter", at=slice(cells * n))
+    columns = [*(_key_columns(rows) if each else ()), rows.label("parameter")]
+    columns += rows.summary(data, interval_of(data.attrs["ci_prob"]), prefix="parameter_", spec=".4g")
+    if np.isfinite(data["parameter_r_hat"].values).any():
+        columns += rows.diagnostics(data, "parameter_", (1, 2))
+    title = "Hyperparameters of the prior" if "cell" not in data.dims or each else "Other unknowns of the model"
+    cut = each and cells < data.sizes["cell"]
     whole = functools.partial(_parameter_table, tree, sys.maxsize) if cut else None
-    note = _left_out([], summary, places) if each else ""
-    return Table(title, tuple(columns), tuple(rows), note, len(_by(summary)) if each else 0, whole)
+    return filled(
+        title, columns, _left_out([], data, cells) if each else "", keys=len(_by(data)) if each else 0, whole=whole
+    )
 
 
 def _notes(tree):
@@ -381,11 +294,11 @@ def _figures(tree, title, top, collection):
     """Yield the figures of a fit: intervals or groups, then the predictive check where the collection is known."""
     if "cell" in tree["summary"].dims:
         yield _groups_figure(tree)
-        if collection is not None and _predicts_cells(tree, collection):
+        if collection is not None and _predicts(tree, collection):
             yield _predictive_of_cells(tree, collection)
         return
     yield _forest(tree, top)
-    if collection is not None and collection.n_laws == 1:
+    if collection is not None and len(collection.laws) == 1:
         yield _sensitivity(tree, collection)
     if collection is not None and _predicts(tree, collection):
 
@@ -396,14 +309,6 @@ def _figures(tree, title, top, collection):
 
         caption = "Predictive check: counts of the reports that came in, and of those that the posterior predicts."
         yield Figure("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), draw)
-
-
-def _predicts_cells(tree, cells):
-    """Return whether the draws of P say what reports to expect in some cell; see _predicts."""
-    if tree["posterior"].sizes["category"] != cells.n_categories or "pseudo" in tree.attrs:
-        return False
-    whole = [cell for one, cell in zip(cells.likelihoods, cells.values(), strict=True) if one.rows() is not None]
-    return any(tally.protocol.report_law() is not None for cell in whole for tally in cell.tallies)
 
 
 def _predictive_of_cells(tree, cells):
@@ -434,10 +339,11 @@ def _sensitivity(tree, collection):
 
 
 def _predicts(tree, collection):
-    """Return whether the draws of P say what reports to expect: not where P is that of the compliers alone."""
-    same = tree["posterior"].sizes["category"] == collection.n_categories and "pseudo" not in tree.attrs
+    """Return whether there are draws of P that say what reports to expect: not where P is that of the compliers alone."""
+    same = tree["posterior"].sizes.get("category") == collection.n_categories and "pseudo" not in tree.attrs
+    kept = [one for one in collection.collections() if one.keeps_reports]
     same = same and "distribution" in tree["posterior"]
-    return same and any(tally.protocol.report_law() is not None for tally in collection.tallies)
+    return same and any(tally.protocol.report_law() is not None for one in kept for tally in one.tallies)
 
 
 def _forest(tree, top):
@@ -448,7 +354,7 @@ def _forest(tree, top):
 
         return plot_forest(tree, top=top)
 
-    level = f"{summary.attrs['ci_prob'] * 100:g} %"
+    level = percent(summary.attrs["ci_prob"])
     whose = "P" if "pseudo" in tree.attrs else "P and of F"
     caption = f"Posterior means and {level} intervals of {whose}, with the point estimates.{_decided(tree)}"
     p = summary.sel(target="distribution")
@@ -468,7 +374,7 @@ def _groups_figure(tree):
         return plot_groups(tree)
 
     summary = tree["summary"]
-    level = f"{summary.attrs['ci_prob'] * 100:g} %"
+    level = percent(summary.attrs["ci_prob"])
     caption = f"Posterior means and {level} intervals of {', '.join(drawn(tree))} in {summary.sizes['cell']:,} groups."
     caption += _decided(tree)
     return Figure("groups", caption, f"One line per group: {caption} {summary_of_fit(tree)}", draw)
@@ -552,31 +458,11 @@ def _estimators(tree):
     return [str(name) for name in tree["estimate"]["estimator"].values] if "estimate" in tree.children else []
 
 
-def _estimate(tree, name, cell, value="value", error="standard_error", quantities=None):
-    """Return (values, standard errors) of one estimator, of one cell where the result has cells.
-
-    Of several quantities those that only the posterior has, such as what a prior learns, are nan.
-    """
-    found = tree["estimate"].to_dataset()[[value, error]].sel(estimator=name)
-    if cell is not None and "cell" in found[value].dims:
-        found = found.isel(cell=cell)
-    if quantities is not None:
-        found = found.reindex(quantity=quantities)
-    return found[value].values, found[error].values
-
-
 def _has_confidence(tree, target):
     """Return whether a result has confidence intervals of a target."""
     if "confidence" not in tree.children:
         return False
     return bool(np.isfinite(tree["confidence"]["lower"].sel(target=target).values).any())
-
-
-def _confidence(tree, target, cell):
-    """Return the ends of the confidence intervals of all categories of one cell, as pairs."""
-    found = tree["confidence"].to_dataset().sel(target=target)
-    found = found.isel(cell=cell) if "cell" in found.dims else found
-    return list(zip(found["lower"].values.tolist(), found["upper"].values.tolist(), strict=True))
 
 
 def _confidence_facts(tree):
@@ -596,16 +482,8 @@ def _held(summary, prefix=""):
     return (*_KEYS, *(key for key in _ERRORS if f"{prefix}{key}" in summary.data_vars))
 
 
-def _has_errors(tree, name):
-    return name == "mle" and bool(np.isfinite(tree["estimate"]["standard_error"].sel(estimator=name).values).any())
-
-
 def _largest(mean, top):
     return sorted(sorted(range(mean.size), key=lambda x: -mean[x])[:top])
-
-
-def _digits(summary):
-    return _decimals(summary["sd"].values)
 
 
 def _decimals(sd):

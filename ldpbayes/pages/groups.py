@@ -1,13 +1,15 @@
 """The page of private groups of an open measurement."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from ldpbayes.errors import listed
 from ldpbayes.outcomes import PrivateGroups
 from ldpbayes.pages.about import again
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 from ldpbayes.plots.outcomes import largest_cells, quantity_name
 
 #: Rows of a table.
@@ -70,21 +72,21 @@ def long_rows(found: PrivateGroups) -> list[dict]:
     ----------
     found : PrivateGroups
     """
-    rows = []
-    keys = ("mean", "sd", "lower", "upper", "mcse")
-    for table, versus in _tables(found):
-        for cell in range(len(found.cells)):
-            own = table.isel(cell=cell) if found.by else table
+    lines = []
+    for table, versus in ((found.summary(), ""), (found.differences(), found.groups[0])):
+        rows = Rows(table, "cell", "group", "quantity")
+        keys = ("mean", "sd", "lower", "upper", "mcse", *(["probability"] if versus else []))
+        numbers = zip(*(rows.numbers(table[key]) for key in keys), strict=True)
+        labels = zip(rows.label("group")[1], rows.label("quantity")[1], strict=True)
+        recipe = [math.nan] * rows.size if versus else rows.numbers(_recipe(found, table))
+        held = np.repeat(np.arange(len(found.cells)), rows.size // len(found.cells)).tolist()
+        for cell, (group, quantity), values, one in zip(held, labels, numbers, recipe, strict=True):
             covariates = dict(zip(found.columns, map(_plain, found.cells[cell]), strict=True))
-            for group in map(str, own["group"].values):
-                for quantity in map(str, own["quantity"].values):
-                    one = own.sel(group=group, quantity=quantity)
-                    row = {**covariates, "group": group, "quantity": quantity, "versus": versus}
-                    row |= {key: float(one[key]) for key in keys}
-                    row["probability"] = float(one["probability"]) if versus else None
-                    row["recipe"] = None if versus else recipe_of(found, cell, group, quantity)
-                    rows.append(row)
-    return rows
+            line = {**covariates, "group": group, "quantity": quantity, "versus": versus}
+            answer = dict(zip(keys, values, strict=True))
+            answer |= {"probability": answer.get("probability"), "recipe": None if math.isnan(one) else one}
+            lines.append(line | answer)
+    return lines
 
 
 def _plain(key):
@@ -92,156 +94,102 @@ def _plain(key):
     return key if isinstance(key, (bool, int, float)) else str(key)
 
 
-def recipe_of(found: PrivateGroups, cell: int, group: str, quantity: str) -> float | None:
-    """Return the reweighting recipe's value of a quantity; None where it has none."""
-    if found.recipe is None or (found.levels is not None and quantity != "share"):
-        return None
-    held, x = found.recipe[cell], found.groups.index(group)
-    if quantity in ("share", "mean"):
-        value = float(held[quantity][x])
-    else:
-        names = [f"q{100 * level:g}" for level in found.quantiles]
-        value = float(np.asarray(held["quantile"])[names.index(quantity), x])
-    return value if math.isfinite(value) else None
+def _recipe(found: PrivateGroups, summary):
+    """Return the reweighting recipe's value of every entry of a summary; nan where it has none."""
+    names = list(map(str, summary["quantity"].values))
+    values = np.full((len(found.cells), len(found.groups), len(names)), np.nan)
+    for cell, held in enumerate(found.recipe or ()):
+        known = {"share": held["share"]}
+        if found.levels is None:
+            levels = [f"q{100 * level:g}" for level in found.quantiles]
+            known |= {"mean": held["mean"], **dict(zip(levels, np.asarray(held["quantile"]), strict=True))}
+        for i, name in enumerate(names):
+            values[cell, :, i] = known.get(name, np.nan)
+    values = summary["mean"].copy(data=values if found.by else values[0])
+    return values.where(np.isfinite(values))
 
 
-def _tables(found):
-    """Yield (Dataset of quantities, "") and (Dataset of differences, the group that is compared with)."""
-    yield found.summary(), ""
-    yield _differences(found), found.groups[0]
-
-
-def _differences(found):
-    """Return share, mean and quantiles of each other group less those of the first."""
-    import xarray as xr
-
-    parts = [found.difference("share").expand_dims(quantity=["share"])]
-    if found.levels is not None:
-        table = found.difference("table")
-        parts += [table.sel(outcome=one, drop=True).expand_dims(quantity=[one]) for one in found.levels]
-    else:
-        parts.append(found.difference("mean").expand_dims(quantity=["mean"]))
-        if found.quantiles:
-            names = [f"q{100 * level:g}" for level in found.quantiles]
-            parts.append(found.difference("quantile").assign_coords(quantile=names).rename(quantile="quantity"))
-    return xr.concat(parts, "quantity", coords="minimal", compat="override")
-
-
-def _spec(values):
+def _spec(found, values):
     """Return a format with about four digits for the numbers of a table."""
-    values = [abs(value) for value in values if value is not None and math.isfinite(value)]
-    most = max(values, default=1.0)
+    most = float(np.nanmax(np.abs(values), initial=0.0, where=np.isfinite(values)))
+    if found.levels is not None:
+        return ".4f"
     return ",.0f" if most >= 1000 else ".1f" if most >= 100 else ".2f" if most >= 10 else ".4g"
 
 
 def _share_table(found, top):
     """Return the table of the groups' shares."""
-    summary = found.summary().sel(quantity="share", drop=True)
-    columns = (
-        *_key_columns(found),
-        Column("share_mean", "share", spec=".4f"),
-        Column("share_interval", f"{100 * found.ci_prob:g} % interval", "interval", spec=".4f"),
-        Column("share_sd", "sd", spec=".4f", priority=2),
-        Column("share_recipe", "recipe", spec=".4f", priority=1, full="reweighting recipe", means=_RECIPE),
-    )
 
-    def rows(shown):
-        for cell, group, one in _each(found, summary, shown):
-            yield *_key(found, cell), group, *_three(one), recipe_of(found, cell, group, "share")
+    def columns(rows, data):
+        mean, sd, interval = rows.summary(
+            data, interval_of(found.ci_prob), key="share_", heading="share", priority=(0, 2, 0)
+        )
+        return [mean, interval, sd, *_recipe_column(found, rows, data, "share", ".4f")]
 
-    return _table(found, "Shares of the groups", columns, rows, len(found.groups), top)
+    return _table(found, "Shares of the groups", found.summary().sel(quantity=["share"]), columns, top)
 
 
 def _value_table(found, unit, top):
     """Return the table of mean and quantiles, or of the shares of the levels of an open category."""
     summary = found.summary()
-    names = [str(name) for name in summary["quantity"].values if str(name) != "share"]
-    spec = ".4f" if found.levels is not None else _spec(summary["mean"].sel(quantity=names).values.ravel().tolist())
-    columns = (
-        *_key_columns(found),
-        Column("quantity", found.value if found.levels is not None else "quantity", "text"),
-        Column("value_mean", "estimate", spec=spec, full="posterior mean"),
-        Column("value_interval", f"{100 * found.ci_prob:g} % interval", "interval", spec=spec),
-        Column("value_sd", "sd", spec=spec, priority=2),
-        *(
-            [Column("value_recipe", "recipe", spec=spec, priority=1, full="reweighting recipe", means=_RECIPE)]
-            * (found.levels is None)
-        ),
-    )
+    summary = summary.sel(quantity=summary["quantity"] != "share")
+    spec = _spec(found, summary["mean"].values)
 
-    def rows(shown):
-        for cell, group, one in _each(found, summary, shown):
-            for name in names:
-                recipe = [recipe_of(found, cell, group, name)] if found.levels is None else []
-                yield *_key(found, cell), group, quantity_name(name), *_three(one.sel(quantity=name)), *recipe
+    def columns(rows, data):
+        settings = {"key": "value_", "heading": "estimate", "spec": spec, "priority": (0, 2, 0)}
+        (mean, values), sd, interval = rows.summary(data, interval_of(found.ci_prob), **settings)
+        recipe = _recipe_column(found, rows, data, "value", spec) if found.levels is None else []
+        return [_quantities(found, rows), (replace(mean, full="posterior mean"), values), interval, sd, *recipe]
 
-    return _table(found, _headed(found, unit), columns, rows, len(names) * len(found.groups), top)
+    return _table(found, _headed(found, unit), summary, columns, top)
 
 
 def _difference_table(found, unit, top):
     """Return the table of how much larger mean and quantiles are than in the first group."""
-    apart = _differences(found)
-    names = [str(name) for name in apart["quantity"].values if str(name) != "share"]
-    spec = ".4f" if found.levels is not None else _spec(apart["mean"].sel(quantity=names).values.ravel().tolist())
-    columns = (
-        *_key_columns(found),
-        Column("quantity", found.value if found.levels is not None else "quantity", "text"),
-        Column("difference_mean", "difference", spec=spec),
-        Column("difference_interval", f"{100 * found.ci_prob:g} % interval", "interval", spec=spec),
-        Column(
-            "probability", "P(> 0)", spec=".3f", priority=1, means="Posterior probability that the difference is above zero."
-        ),
-    )
+    apart = found.differences()
+    apart = apart.sel(quantity=apart["quantity"] != "share")
+    spec = _spec(found, apart["mean"].values)
+    means = "Posterior probability that the difference is above zero."
 
-    def rows(shown):
-        for cell, group, own in _each(found, apart, shown):
-            for name in names:
-                one = own.sel(quantity=name)
-                yield *_key(found, cell), group, quantity_name(name), *_three(one)[:2], float(one["probability"])
+    def columns(rows, data):
+        settings = {"key": "difference_", "heading": "difference", "spec": spec}
+        mean, _, interval = rows.summary(data, interval_of(found.ci_prob), **settings)
+        above = Column("probability", "P(> 0)", spec=".3f", priority=1, means=means)
+        return [_quantities(found, rows), mean, interval, (above, rows.numbers(data["probability"]))]
 
-    title = f"{_headed(found, unit)}: differences from {found.groups[0]}"
-    return _table(found, title, columns, rows, len(names) * (len(found.groups) - 1), top)
+    return _table(found, f"{_headed(found, unit)}: differences from {found.groups[0]}", apart, columns, top)
+
+
+def _quantities(found, rows):
+    column, names = rows.label("quantity", found.value if found.levels is not None else "quantity")
+    return column, list(map(quantity_name, names))
+
+
+def _recipe_column(found, rows, data, key, spec):
+    """Return the recipe's values as a column; none where there is no recipe."""
+    if found.recipe is None:
+        return []
+    settings = {"spec": spec, "priority": 1, "full": "reweighting recipe", "means": _RECIPE}
+    return [(Column(f"{key}_recipe", "recipe", **settings), rows.numbers(data["recipe"]))]
 
 
 def _headed(found, unit):
     return _capital(found.value) + (f" ({unit})" if unit else "")
 
 
-def _key_columns(found):
-    return (
-        *[Column(key, name, "text") for key, name in zip(found.columns, found.by, strict=True)],
-        Column("group", "group", "text"),
-    )
-
-
-def _key(found, cell):
-    return tuple(map(str, found.cells[cell]))
-
-
-def _each(found, table, shown):
-    """Yield (cell, group, Dataset of the group's quantities)."""
-    for cell in shown:
-        own = table.isel(cell=cell) if found.by else table
-        for group in map(str, own["group"].values):
-            yield cell, group, own.sel(group=group)
-
-
-def _three(one):
-    """Return (mean, interval, sd); None for what no draw has, such as the mean of an empty group."""
-    mean, low, high, sd = (float(one[key]) for key in ("mean", "lower", "upper", "sd"))
-    return (mean, (low, high), sd) if math.isfinite(mean) else (None, None, None)
-
-
-def _table(found, title, columns, rows, per_cell, top):
+def _table(found, title, data, columns, top):
     """Return a table of the combinations with most records, which knows all of them."""
-    every = list(range(len(found.cells)))
+    if "probability" not in data:
+        data = data.assign(recipe=_recipe(found, data))
+    per_cell, every = data.sizes["quantity"] * data.sizes["group"], list(range(len(found.cells)))
     shown = largest_cells(found, max(1, top // max(per_cell, 1)))
     note = "" if shown == every else f"The {len(shown):,} of {len(every):,} combinations with most records are shown."
-    columns = columns if found.recipe is not None else tuple(one for one in columns if not one.key.endswith("_recipe"))
-    width, keys = len(columns), len(found.by)
 
     def table(cells, note, whole):
-        return Table(title, columns, tuple(row[:width] for row in rows(cells)), note, keys=keys, whole=whole)
+        held = data.isel(cell=cells) if found.by else data
+        rows = Rows(held, "cell", "group", "quantity")
+        keys = [rows.label(key, name) for key, name in zip(found.columns, found.by, strict=True)]
+        return filled(title, [*keys, rows.label("group"), *columns(rows, held)], note, keys=len(keys), whole=whole)
 
     return table(shown, note, None if not note else lambda: table(every, "", None))
 
@@ -275,7 +223,7 @@ def _notes(found):
 
 def _figures(found, unit):
     """Yield distribution functions, the forest of quantiles and differences."""
-    level = f"{100 * found.ci_prob:g} %"
+    level = percent(found.ci_prob)
 
     def functions():
         from ldpbayes.plots import plot_private_functions
@@ -306,7 +254,7 @@ def _figures(found, unit):
 def _summary(found, unit):
     """Return the first sentences: how large the groups are, and how far their middles are apart."""
     cell = largest_cells(found, 1)[0]
-    summary, apart = found.summary(), _differences(found)
+    summary, apart = found.summary(), found.differences()
     if found.by:
         summary, apart = summary.isel(cell=cell), apart.isel(cell=cell)
     where = f"In {', '.join(map(str, found.cells[cell]))}, the combination with most records, " if found.by else ""
@@ -318,7 +266,7 @@ def _summary(found, unit):
     if found.levels is None:
         name = "q50" if 0.5 in found.quantiles else "mean"
         quantities, suffix, scale = [name], f" {unit}" if unit else "", 1.0
-        spec = _spec(apart["mean"].sel(quantity=name).values.ravel().tolist())
+        spec = _spec(found, apart["mean"].sel(quantity=name).values)
     else:
         clearest = np.abs(apart["probability"] - 0.5).sel(quantity=list(found.levels)).max("group")
         name = found.levels[int(np.argmax(clearest.values))]

@@ -1,12 +1,14 @@
 """The page of a regression."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from ldpbayes.pages.about import about, again, fingerprint_of_arrays
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences, number_of
+from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 from ldpbayes.regression.maximum import Maximum
 
 #: Terms × categories that a table shows.
@@ -65,62 +67,26 @@ def of_maximum(found: Maximum, *, ci_prob: float | None = None, command: str = "
     """
     ci_prob = found.ci_prob if ci_prob is None else ci_prob
     summary = found.summary(ci_prob)
-    several = summary.sizes["category"] > 1
-    level = f"{ci_prob * 100:g} % interval"
-    columns = [
-        Column("term", "term", "text"),
-        *([Column("category", "category", "text")] if several else []),
-        Column("estimate", "log odds", means=_LOG_ODDS),
-        Column("standard_error", "s.e."),
-        Column("interval", level, "interval", priority=2),
-        Column("odds_ratio", "odds ratio", spec="#.3g", priority=1, means=_ODDS),
-        Column("odds_interval", level, "interval", "#.3g", 3, full=f"{level} of the odds ratio"),
+    level, rows = interval_of(ci_prob), Rows(summary, "term", "category")
+    columns = _coefficient_columns(summary, rows, level, "")
+    odds = [rows(summary[name]) for name in ("odds_ratio", "odds_lower", "odds_upper")]
+    (_, estimate), (_, error), (interval, ends) = columns[-3:]
+    columns[-3:] = [
+        (Column("estimate", "log odds", means=_LOG_ODDS), estimate),
+        (Column("standard_error", "s.e."), error),
+        (interval, ends),
+        *_odds_columns(odds, level, (1, 3)),
     ]
-    rows = []
-    for term in summary["term"].values:
-        for category in summary["category"].values:
-            one = {key: float(summary[key].sel(term=term, category=category)) for key in summary.data_vars}
-            rows.append(
-                (
-                    str(term),
-                    *([str(category)] if several else []),
-                    one["mean"],
-                    one["sd"],
-                    (one["lower"], one["upper"]),
-                    one["odds_ratio"],
-                    (one["odds_lower"], one["odds_upper"]),
-                )
-            )
-    title = _coefficients_of(found.reference, [str(c) for c in summary["category"].values])
-    notes = (
-        Note(Kind.METHOD, found.outcome),
-        Note(Kind.ESTIMATE, found.fit),
-    )
-
-    def draw():
-        from ldpbayes.plots import plot_coefficients
-
-        return plot_coefficients(found)
-
-    caption = f"Coefficients with {level}s."
-    facts = {
-        "method": "mle",
-        "formula": found.formula,
-        "n_reports": found.n_reports,
-        "reference": found.reference,
-        "terms": list(found.terms),
-        "categories": list(found.categories),
-        "coefficients": found.coefficients.values,
-        "standard_errors": found.standard_errors.values,
-        "log_likelihood": found.log_likelihood,
-        "deviance": found.deviance,
-        "weighted": found.weighted,
-    }
+    title = _coefficients_of(found.reference, list(map(str, summary["category"].values)))
+    names = ("formula", "n_reports", "reference", "log_likelihood", "deviance", "weighted")
+    facts = {"method": "mle", **{name: getattr(found, name) for name in names}}
+    facts |= {"terms": list(found.terms), "categories": list(found.categories)}
+    facts |= {"coefficients": found.coefficients.values, "standard_errors": found.standard_errors.values}
     return Page(
         found.formula,
-        (Table(title, tuple(columns), tuple(rows)),),
-        notes,
-        (Figure("coefficients", caption, f"Forest plot: {caption} The table has the numbers.", draw),),
+        (filled(title, columns),),
+        (Note(Kind.METHOD, found.outcome), Note(Kind.ESTIMATE, found.fit)),
+        (_coefficients_figure(found, f"Coefficients with {level}s."),),
         facts,
         f"From {number_of(found.n_reports, 'report')}, by maximum likelihood.",
         {},
@@ -134,67 +100,58 @@ def _coefficients_of(reference, categories):
     return f"Coefficients: {which} against {reference}"
 
 
+def _coefficient_columns(summary, rows, level, prefix):
+    """Return term, category where there are several, and the log odds as columns."""
+    labels = [rows.label("term"), *([rows.label("category")] if summary.sizes["category"] > 1 else [])]
+    settings = {"prefix": prefix, "heading": "log odds", "priority": (0, 1, 2), "means": (_LOG_ODDS, "")}
+    (mean, values), *rest = rows.summary(summary, level, **settings)
+    return [*labels, (replace(mean, full="mean of the log odds"), values), *rest]
+
+
+def _odds_columns(odds, level, priority):
+    """Return odds ratios with their intervals as columns."""
+    middle, *ends = (values.tolist() for values in odds)
+    ratio = Column("odds_ratio", "odds ratio", spec="#.3g", priority=priority[0], means=_ODDS)
+    full = f"{level} of the odds ratio"
+    interval = Column("odds_interval", level, "interval", "#.3g", priority[1], full=full)
+    return [(ratio, middle), (interval, list(zip(*ends, strict=True)))]
+
+
 def _coefficient_table(tree, top):
-    summary, reference = tree["summary"].to_dataset(), tree.attrs["reference"]
-    draws = tree["posterior"]["coefficients"]
+    reference = tree.attrs["reference"]
+    summary = tree["summary"].to_dataset()
     categories = [str(name) for name in summary["category"].values if str(name) != reference]
-    level, several = f"{summary.attrs['ci_prob'] * 100:g} % interval", len(categories) > 1
+    summary = summary.sel(category=categories)
+    level, total = interval_of(summary.attrs["ci_prob"]), summary.sizes["term"] * len(categories)
+    rows = Rows(summary, "term", "category", at=slice(top))
+    draws = tree["posterior"]["coefficients"].sel(category=categories)
+    middle = rows(draws.median(("chain", "draw")))
+    odds = np.exp([middle, *(rows(summary[f"coefficients_{end}"]) for end in ("lower", "upper"))])
+    positive = Column(
+        "positive", "P(> 0)", spec=".3f", priority=5, means="Posterior probability that the log odds are above zero."
+    )
     columns = [
-        Column("term", "term", "text"),
-        *([Column("category", "category", "text")] if several else []),
-        Column("mean", "log odds", full="mean of the log odds", means=_LOG_ODDS),
-        Column("sd", "sd", priority=1),
-        Column("interval", level, "interval", priority=2),
-        Column("odds_ratio", "odds ratio", spec="#.3g", priority=3, means=_ODDS),
-        Column("odds_interval", level, "interval", "#.3g", 4, full=f"{level} of the odds ratio"),
-        Column(
-            "positive", "P(> 0)", spec=".3f", priority=5, means="Posterior probability that the log odds are above zero."
-        ),
+        *_coefficient_columns(summary, rows, level, "coefficients_"),
+        *_odds_columns(odds, level, (3, 4)),
+        (positive, rows.numbers((draws > 0).mean(("chain", "draw")))),
     ]
-    rows, total = [], len(summary["term"]) * len(categories)
-    for term in [str(name) for name in summary["term"].values]:
-        for category in categories:
-            if len(rows) >= top:
-                break
-            at = {"term": term, "category": category}
-            mean, sd, low, high = (float(summary[f"coefficients_{key}"].sel(at)) for key in ("mean", "sd", "lower", "upper"))
-            values = draws.sel(at).values.ravel()
-            middle, lower, upper = np.exp([np.median(values), low, high])
-            label = [category] if several else []
-            rows.append((term, *label, mean, sd, (low, high), middle, (lower, upper), float((values > 0).mean())))
-    note = f"The first {len(rows):,} of {total:,} coefficients are shown." if len(rows) < total else ""
-    return Table(_coefficients_of(reference, categories), tuple(columns), tuple(rows), note)
+    note = f"The first {top:,} of {total:,} coefficients are shown." if top < total else ""
+    return filled(_coefficients_of(reference, categories), columns, note)
 
 
 def _share_table(summary):
-    level = f"{summary.attrs['ci_prob'] * 100:g} % interval"
-    columns = (
-        Column("category", "category", "text"),
-        Column("distribution_mean", "mean of P"),
-        Column("distribution_sd", "sd", priority=1, full="sd of P"),
-        Column("distribution_interval", level, "interval", full=f"{level} of P"),
-    )
-    p = summary.sel(target="distribution")
-    rows = []
-    for x, name in enumerate(summary["category"].values):
-        mean, sd, low, high = (float(p[key].values[x]) for key in ("mean", "sd", "lower", "upper"))
-        rows.append((str(name), mean, sd, (low, high)))
-    return Table("Average over the respondents' covariates", columns, tuple(rows))
+    rows, p = Rows(summary, "category"), summary.sel(target="distribution")
+    settings = {"key": "distribution_", "heading": "mean of P", "of": "P", "priority": (0, 1, 0)}
+    columns = [rows.label("category"), *rows.summary(p, interval_of(summary.attrs["ci_prob"]), **settings)]
+    return filled("Average over the respondents' covariates", columns)
 
 
 def _spread_table(summary):
-    level = f"{summary.attrs['ci_prob'] * 100:g} % interval"
-    columns = (
-        Column("parameter", "sd between groups", "text"),
-        Column("mean", "mean"),
-        Column("sd", "sd", priority=1),
-        Column("interval", level, "interval"),
-    )
-    rows = []
-    for i, name in enumerate(summary["parameter"].values):
-        mean, sd, low, high = (float(summary[f"parameter_{key}"].values[i]) for key in ("mean", "sd", "lower", "upper"))
-        rows.append((str(name).removesuffix("_sigma"), mean, sd, (low, high)))
-    return Table("Effects of groups", columns, tuple(rows))
+    rows = Rows(summary, "parameter")
+    column, names = rows.label("parameter", "sd between groups")
+    level = interval_of(summary.attrs["ci_prob"])
+    columns = rows.summary(summary, level, prefix="parameter_", priority=(0, 1, 0))
+    return filled("Effects of groups", [(column, [name.removesuffix("_sigma") for name in names]), *columns])
 
 
 def _notes(tree):
@@ -225,15 +182,10 @@ def _notes(tree):
 
 def _figures(tree):
     """Yield the coefficients, and predictions for the most frequent rows of covariates."""
-    level = f"{tree['summary'].attrs['ci_prob'] * 100:g} %"
-
-    def coefficients():
-        from ldpbayes.plots import plot_coefficients
-
-        return plot_coefficients(tree)
+    level = percent(tree["summary"].attrs["ci_prob"])
 
     caption = f"Coefficients, as log odds against {tree.attrs['reference']}, with {level} intervals."
-    yield Figure("coefficients", caption, f"Forest plot: {caption} The table has the numbers.", coefficients)
+    yield _coefficients_figure(tree, caption)
     held = tree["design"].to_dataset()
     names = [str(name).removeprefix("covariate ") for name in held.data_vars if str(name).startswith("covariate ")]
     if not names:
@@ -252,6 +204,15 @@ def _figures(tree):
     if shown == held.sizes["pattern"]:
         caption = f"Predicted shares with {level} intervals for every row of covariates."
     yield Figure("predictions", caption, f"One line per row of covariates: {caption}", predictions)
+
+
+def _coefficients_figure(found, caption):
+    def draw():
+        from ldpbayes.plots import plot_coefficients
+
+        return plot_coefficients(found)
+
+    return Figure("coefficients", caption, f"Forest plot: {caption} The table has the numbers.", draw)
 
 
 def _summary(tree):
@@ -274,7 +235,7 @@ def _summary(tree):
                     f"{f'those of {category}' if clear else f'the odds of {category} against {reference}'} "
                     f"{'rise' if low > 0 else 'fall'} with {term}"
                 )
-    level = f"{summary.attrs['ci_prob'] * 100:g} %"
+    level = percent(summary.attrs["ci_prob"])
     if not clear and interacting:
         return f"{summary_of_fit(tree)} Terms interact: comparisons and slopes average over people what a term does."
     if not clear:

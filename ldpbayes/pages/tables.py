@@ -1,5 +1,6 @@
 """Tables of results: a row for each combination of some dimensions of a data set, and the columns that many tables have."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,9 +14,14 @@ R_HAT = "Agreement of the chains: 1 where they agree, and not trusted above 1.01
 EFFECTIVE = "How many independent draws would be as precise as these."
 
 
-def percent(ci_prob: float, what: str = "interval") -> str:
+def percent(prob: float) -> str:
+    """Return a probability such as "95 %"."""
+    return f"{100 * prob:g} %"
+
+
+def interval_of(ci_prob: float) -> str:
     """Return the heading of a column of intervals, such as "95 % interval"."""
-    return f"{ci_prob * 100:g} % {what}"
+    return f"{percent(ci_prob)} interval"
 
 
 def filled(
@@ -41,6 +47,11 @@ class Rows:
     def __init__(self, data: Any, *dims: str, at: Any = slice(None)) -> None:
         self.data, self.at = data, at
         self.sizes = {dim: data.sizes[dim] for dim in dims if dim in data.sizes}
+
+    @property
+    def size(self) -> int:
+        """How many rows there are over all."""
+        return math.prod(self.sizes.values())
 
     def __call__(self, values: Any) -> np.ndarray:
         """Return the entries of an array over some of the dimensions, one a row."""

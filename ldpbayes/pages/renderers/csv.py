@@ -50,10 +50,15 @@ def _lines(table):
             if column.kind == "interval":
                 stem = column.key.removesuffix("interval").removesuffix("_")
                 ends = ("lower", "upper") if not stem else (f"{stem}_lower", f"{stem}_upper")
-                line |= dict(zip(ends, value or ("", ""), strict=True))
+                line |= dict(zip(ends, map(_known, value or (None, None)), strict=True))
             else:
-                line[column.key] = "" if value is None or value != value else value
+                line[column.key] = _known(value)
         yield line
+
+
+def _known(value):
+    """Return a value, or nothing for one that is missing."""
+    return "" if value is None or value != value else value
 
 
 def _cell(value):
