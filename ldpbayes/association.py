@@ -275,9 +275,9 @@ def _against_independence(tree, collection, attributes, belief, random_seed):
     """
     nothing = math.nan, math.nan
     log_linear = as_prior(belief, collection.n_categories).log_linear()
-    if collection.survey is not None:
+    if collection.nature.weighted:
         return *nothing, "sampling weights have no evidence"
-    if collection.n_laws:
+    if collection.laws:
         return *nothing, "respondents may ignore the device, and then the reports of the attributes depend on each other"
     if log_linear is not None and log_linear.order < 2:
         return *nothing, "the prior has no interactions: it holds all attributes to be independent"
@@ -323,7 +323,7 @@ def _pairwise(collection, attributes, belief, random_seed):
     pairs = list(combinations(attributes, 2))
     if len(pairs) > MAX_PAIRS:
         return [], f"more than {MAX_PAIRS} pairs are not tested"
-    if collection.survey is not None:
+    if collection.nature.weighted:
         return [], "sampling weights have no evidence"
     out = []
     for pair in pairs:

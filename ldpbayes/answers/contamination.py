@@ -236,9 +236,9 @@ def contamination_hull(
 def _one_channel(collection: Collection | Tally, channel: str | None) -> tuple[Tally, tuple[str, ...]]:
     """Return (tally, labels) of the channel in question, or refuse."""
     collection = as_collection(collection)
-    if collection.survey is not None:
+    if collection.nature.weighted:
         raise ArgumentError("collection must have no sampling weights: nobody knows the weight of a fake report.")
-    if collection.n_laws:
+    if collection.laws:
         raise ArgumentError("collection must be one of honest reports and unknown fakes; leave its laws out.")
     names = [tally.name for tally in collection.tallies]
     if channel is None and len(names) > 1:

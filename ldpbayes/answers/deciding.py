@@ -151,7 +151,7 @@ def decision_given(
     if sensitivity is None and weight > max(worth, 1.0):
         reports = f"{worth:,.0f}" if worth >= 1 else "less than one"
         reasons.append(f"it carries as much weight as {weight:,.0f} answers, the reports as much as {reports}")
-    if collection.n_laws and not collection.noncompliance().identified:
+    if collection.laws and not collection.noncompliance().identified:
         reasons.append(
             "no number of reports identifies the share γ of respondents who ignore the device, so that γ, and P with it, "
             "follows the prior within what the reports allow"
@@ -266,7 +266,7 @@ def compared_widths(tree: xr.DataTree, collections: Sequence[Any]) -> tuple[np.n
         found = tree["confidence"].to_dataset().sel(target="distribution")
         other = (found["upper"] - found["lower"]).transpose(*dims).values
         words = "their confidence intervals, which hold for every population"
-    elif tree.attrs.get("pseudo") and width.size <= MAX_WEIGHTED and not any(one.n_laws for one in collections):
+    elif tree.attrs.get("pseudo") and width.size <= MAX_WEIGHTED and not any(one.laws for one in collections):
         intervals = [likelihood_intervals(scaled(one).rows, ci_prob) for one in collections]
         unknown = np.full(width.shape[-1], math.nan)
         alone = [unknown if one is None else one.upper[0] - one.lower[0] for one in intervals]

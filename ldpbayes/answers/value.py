@@ -82,7 +82,7 @@ def worth_given(mean: NDArray, sd: NDArray, alpha_total: float, collection: Coll
     epsilon = max((protocol if other is None else other.compliers).epsilon for protocol, other in wrapped)
     sentence = f"These {n:,} reports carry as much information about P as {open_answers:,.0f} unprotected answers."
     bound = float("nan")
-    if collection.survey is None and 0 < epsilon < float("inf") and not unidentified and alpha_total <= open_answers:
+    if not collection.nature.weighted and 0 < epsilon < float("inf") and not unidentified and alpha_total <= open_answers:
         least = exact_floor(mean.size, min(epsilon, 50.0)).value / n
         if least <= variance:
             bound = least**0.5

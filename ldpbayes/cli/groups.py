@@ -10,6 +10,7 @@ import typer
 from ldpbayes import files
 from ldpbayes.cli import options
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
+from ldpbayes.pages.page import TOP
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def command(
     weight: Annotated[str | None, typer.Option(help="The column of survey weights.")] = None,
     output: Annotated[pathlib.Path | None, typer.Option(help="Write every answer as a row (.csv or .parquet).")] = None,
     plot: options.Plot = None,
-    top: options.Top = 60,
+    top: options.Top = TOP,
     answer: Answer,
     reports: Reports,
     outputs: options.Shown,

@@ -9,7 +9,7 @@ import typer
 
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, shown
-from ldpbayes.pages.scan import TOP
+from ldpbayes.pages.page import TOP
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbayes import checks
-from ldpbayes.collections.collection import Collection
+from ldpbayes.collections.collection import Collection, as_collection
 from ldpbayes.collections.derived import check_text
 from ldpbayes.collections.nature import Nature
 from ldpbayes.collections.noncompliance import with_noncompliers
@@ -444,6 +444,17 @@ class Cells(Mapping):
             if values.size != len(self):
                 raise ArgumentError(f"covariate {name!r} must have one value per cell ({len(self)}), got {values.size}.")
         return columns
+
+
+def as_data(value: object) -> Any:
+    """Return reports as one Collection or as Cells: a Tally is a collection of one channel.
+
+    Raises
+    ------
+    ArgumentError
+        On anything else.
+    """
+    return value if isinstance(value, Cells) else as_collection(value)
 
 
 def _of_each(value: ArrayLike, name: str, shape: tuple[int, int]) -> np.ndarray:

@@ -1,13 +1,13 @@
 """check(): can these reports have come from their design?"""
 
 import math
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.arrays import FloatArray
-from ldpbayes.collections import Cells, Collection, Tally, as_collection
+from ldpbayes.collections import Cells, Collection, Tally, as_data
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.solvers.base import certificate
 from ldpbayes.fitness.base import COMPLIANCE, Check, Fitness
@@ -94,18 +94,25 @@ def check(
     >>> check(honest).flagged
     True
     """
-    if isinstance(collection, Cells):
-        return _check_cells(collection, level, random_seed, replications)
-    collection, level = as_collection(collection), checks.probability(level, "level")
+    data, level = as_data(collection), checks.probability(level, "level")
+    replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
+    if data.by:
+        return _check_cells(data, level, random_seed, replications)
+    return _check_one(data, level, random_seed, replications, estimate)
+
+
+def _check_one(
+    collection: Collection, level: float, random_seed: Seed, replications: int, estimate: FloatArray | None = None
+) -> Fitness:
+    """Return the tests of one collection."""
     rng = checks.generator(random_seed, "random_seed")
     if estimate is not None:
         estimate = _maximum(collection, estimate)
-    replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
     found: list[Check] = []
     notes: list[str] = []
     compared = True
     tallies = [tally for tally in collection.tallies if listed(tally)]
-    if collection.survey is not None:
+    if collection.nature.weighted:
         notes.append("Reports with sampling weights are not compared with the design by their counts.")
     elif tallies:
         counted = goodness_of_fit(collection, tallies, rng, replications, estimate)
@@ -124,10 +131,10 @@ def check(
         if tally not in tallies or not compared:
             found += support_checks(tally)
     found += copies_checks(collection, estimate)
-    if collection.n_laws and collection.survey is None and collection.noncompliance().identified:
+    if collection.laws and not collection.nature.weighted and collection.noncompliance().identified:
         test = compliance_test(collection)
         detail = f"γ = {test.gamma:.3g} at the maximum"
-        df = float(collection.n_laws)
+        df = float(len(collection.laws))
         found.append(Check(COMPLIANCE, "", test.statistic, df, test.p_value, "chi-bar-squared", detail=detail))
     return Fitness(tuple(c for c in found if math.isfinite(c.p_value)), level, tuple(notes))
 
@@ -146,15 +153,9 @@ def _maximum(collection: Collection, estimate: FloatArray) -> FloatArray:
 
 def _check_cells(cells: Cells, level: float, random_seed: Seed, replications: int) -> CellsFitness:
     """Return the tests of every cell; those of which only a summary was kept have none."""
-    level = checks.probability(level, "level")
-    kept = "Only sums over the reports of this cell were kept."
-    found = []
-    for cell in cells.values():
-        whole = cell if isinstance(cell, Collection) else None
-        if whole is None:
-            found.append(Fitness((), level, (kept,)))
-        else:
-            found.append(check(whole, level=level, random_seed=random_seed, replications=replications))
+    parts: list[Any] = list(cells.collections())
+    none = Fitness((), level, ("Only sums over the reports of this cell were kept.",))
+    found = [_check_one(one, level, random_seed, replications) if one.keeps_reports else none for one in parts]
     try:
         equality = equality_test(cells)
     except InfeasibleError:

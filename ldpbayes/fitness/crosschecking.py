@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections import Cells, as_collection
+from ldpbayes.collections import as_data
 from ldpbayes.errors import listed
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.base import Fitness
@@ -182,7 +182,8 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
     -------
     CrossCheck, or CellsCrossCheck of Cells
     """
-    if isinstance(collection, Cells):
+    collection = as_data(collection)
+    if collection.by:
         seeds = np.random.SeedSequence(_seed(random_seed)).spawn(len(collection))
         settings = {"draws": draws, "chains": chains, "progressbar": progressbar}
         found = [
@@ -190,7 +191,6 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
             for cell, own in zip(collection.values(), seeds, strict=True)
         ]
         return CellsCrossCheck(collection.labels, tuple(found), check(collection, level=MIN_P_VALUE))
-    collection = as_collection(collection)
     prior = prior_for(prior, collection)
     seed = int(np.random.SeedSequence(_seed(random_seed)).generate_state(1)[0])
     settings = {"prior": prior, "random_seed": seed, "estimates": False, "progressbar": progressbar}

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from ldpbayes import checks
-from ldpbayes.collections import Cells, Collection
+from ldpbayes.collections import Cells, Collection, as_collection
 from ldpbayes.collections.noncompliance import compliers_only
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.mle import maximize
@@ -150,17 +150,17 @@ def compliance_test(collection: Collection) -> ComplianceTest:
     found = collection.noncompliance()
     if not found.identified:
         raise InfeasibleError(found.sentence)
-    if collection.survey is not None:
+    if collection.nature.weighted:
         raise InfeasibleError("The test of full compliance takes no sampling weights: its statistic has no known law then.")
     whole, plain = collection.rows, compliers_only(collection).rows
     p = maximize(whole).p
     gain = float(whole.log_likelihood(p) - plain.log_likelihood(maximize(plain).p))
-    statistic, m = max(2 * gain, 0.0), collection.n_laws
+    statistic, m = max(2 * gain, 0.0), len(collection.laws)
     below = (statistic <= 0.0) if m == 1 else chdtrc(m - 1, statistic)
     return ComplianceTest(statistic, float(0.5 * (below + chdtrc(m, statistic))), float(p[-m:].sum()))
 
 
 def need_noncompliers(collection: Collection) -> None:
     """Raise ArgumentError unless a collection was made by ``with_noncompliers``."""
-    if not isinstance(collection, Collection) or not collection.n_laws:
+    if not as_collection(collection).laws:
         raise ArgumentError("collection must be one made by with_noncompliers.")

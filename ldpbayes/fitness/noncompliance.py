@@ -121,13 +121,13 @@ def sensitivity(
     (0.196, 'yes < 0.3 holds at γ = 0 (0.185) and turns at γ = 0.196; the reports allow every γ from 0 to 0.633.')
     """
     need_noncompliers(collection)
-    known = collection.categories[: collection.n_categories - collection.n_laws]
+    known = collection.answers
     labels, sign, stated = _conclusion(of, known)
     if stated is not None and threshold is not None:
         raise ArgumentError("threshold must be left out where of states one.")
     threshold = stated if threshold is None else checks.probability(threshold, "threshold")
     points = checks.integer(points, "points", minimum=2, maximum=MAX_POINTS)
-    if collection.n_laws > 1:
+    if len(collection.laws) > 1:
         raise InfeasibleError("A sensitivity curve needs one law of those who ignore the device; ask for one at a time.")
     collection = scaled(collection)
     rows, found = collection.rows, collection.noncompliance()

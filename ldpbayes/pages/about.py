@@ -6,6 +6,7 @@ import platform
 import re
 import textwrap
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -35,18 +36,18 @@ def about(collection: Collection | Cells) -> dict[str, str]:
     dict of str to str
         Question, design (one paragraph per channel), groups, notes, source and licence; those that are known.
     """
-    cells = list(collection.values()) if isinstance(collection, Cells) else [collection]
-    held = [cell for cell in cells if isinstance(cell, Collection)]
+    held: list[Any] = [one for one in collection.collections() if one.keeps_reports]
     first = held[0] if held else None
-    found = {"Question": first.question if first else "", "Answers": _answers(_answered(collection))}
+    found = {"Question": first.question if first else "", "Answers": _answers(collection.answers)}
     channels = {tally.name: tally.protocol for cell in held for tally in cell.tallies}
     users = {name: sum(t.n_reports for cell in held for t in cell.tallies if t.name == name) for name in channels}
-    labels = _answered(collection)
-    found["Design"] = " ".join(_channel(name, one, users[name], len(channels), labels) for name, one in channels.items())
-    if isinstance(collection, Cells):
-        sizes = np.asarray(collection.sizes)
+    found["Design"] = " ".join(
+        _channel(name, one, users[name], len(channels), collection.answers) for name, one in channels.items()
+    )
+    if collection.by:
+        sizes = np.array([one.n_reports for one in collection.collections()])
         per = f"{sizes.min():,} to {sizes.max():,} reports" if sizes.min() < sizes.max() else number_of(sizes[0], "report")
-        found["Groups"] = f"{len(collection):,} groups by {' and '.join(collection.by)}, with {per} each."
+        found["Groups"] = f"{sizes.size:,} groups by {' and '.join(collection.by)}, with {per} each."
     if first:
         found |= {"Notes": _paragraphs(first.notes), "Source": first.citation, "Licence": first.licence}
     return {heading: text for heading, text in found.items() if text}
@@ -55,11 +56,6 @@ def about(collection: Collection | Cells) -> dict[str, str]:
 def _paragraphs(text):
     """Return text with one line a paragraph: a line that does not end a sentence goes on in the next."""
     return re.sub(r"(?<![.!?:;)])[ \t]*\n[ \t]*(?=\S)", " ", text.strip())
-
-
-def _answered(collection):
-    """Return the categories of those who follow the device."""
-    return collection.categories[: len(collection.categories) - collection.n_laws]
 
 
 def _answers(categories):

@@ -1,14 +1,11 @@
 """The pages of answers: tables of numbers by their dimensions, and single numbers with a sentence."""
 
-import itertools
 from typing import Any
 
 import numpy as np
 
-from ldpbayes.pages.page import Column, Kind, Note, Page, Table
-
-#: Rows of the table on a terminal; pages and files have all of them.
-TOP = 60
+from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, Table
+from ldpbayes.pages.tables import Rows, filled, interval_of
 
 
 def of_dataset(found: Any, *, title: str = "Answer", top: int = TOP) -> Page:
@@ -27,27 +24,22 @@ def of_dataset(found: Any, *, title: str = "Answer", top: int = TOP) -> Page:
     -------
     Page
     """
-    dims = [str(dim) for dim in found.sizes]
-    keys = [name for name in found.coords if found[name].dims]
+    rows = Rows(found, *found.sizes)
     pairs = {"lower", "upper"} <= set(found.data_vars)
+    keys = [name for name in found.coords if found[name].dims]
     names = [name for name in found.data_vars if not (pairs and name in ("lower", "upper"))]
-    columns = [Column(str(name), str(name), "text") for name in keys]
-    columns += [Column(str(name), str(name).replace("_", " "), _kind(found[name]), ".4g") for name in names]
-    percent = f"{100 * float(found.attrs['ci_prob']):g} % " if "ci_prob" in found.attrs else ""
-    columns += [Column("interval", f"{percent}interval", "interval", ".4g")] if pairs else []
-    rows = []
-    for place in itertools.product(*(range(found.sizes[dim]) for dim in dims)):
-        at = dict(zip(dims, place, strict=True))
-        row = [_value(found[name], at) for name in keys] + [_value(found[name], at) for name in names]
-        rows.append((*row, (_value(found["lower"], at), _value(found["upper"], at))) if pairs else tuple(row))
-    whole = Table(title, tuple(columns), tuple(rows))
-    note = f"The first {top} of {len(rows):,} rows are shown." if len(rows) > top else ""
-    table = Table(title, whole.columns, whole.rows[:top], note, whole=None if len(rows) <= top else lambda: whole)
+    columns = [(Column(str(name), str(name), "text"), _values(rows, found[name])) for name in keys]
+    for name in names:
+        column = Column(str(name), str(name).replace("_", " "), "text" if _is_text(found[name]) else "number", ".4g")
+        columns.append((column, _values(rows, found[name])))
+    if pairs:
+        heading = interval_of(float(found.attrs["ci_prob"])) if "ci_prob" in found.attrs else "interval"
+        columns.append((Column("interval", heading, "interval", ".4g"), rows.pairs(found["lower"], found["upper"])))
+    table = filled(title, columns)
     told = {str(name): value for name, value in found.attrs.items() if name != "ci_prob"}
     told |= {str(name): found[name].item() for name in found.coords if not found[name].dims}
     notes = tuple(Note(Kind.METHOD, f"{name.replace('_', ' ')}: {value}") for name, value in told.items())
-    plain = [dict(zip((column.key for column in columns), row, strict=True)) for row in rows]
-    return Page(title, (table,), notes, facts={**dict(found.attrs), "rows": plain})
+    return Page(title, (table.first(top),), notes, facts={**dict(found.attrs), "rows": table.records()})
 
 
 def of_dict(found: Any, *, title: str = "Answer") -> Page:
@@ -93,11 +85,10 @@ def of_fakes(found: Any, *, title: str = "Fabricated reports needed") -> Page:
     return Page(title, (Table(title, columns, (row,)),), (Note(Kind.WORTH, found.sentence),), facts=facts)
 
 
-def _kind(values) -> str:
-    return "number" if np.issubdtype(values.dtype, np.number) or values.dtype == bool else "text"
+def _is_text(values) -> bool:
+    return not (np.issubdtype(values.dtype, np.number) or values.dtype == bool)
 
 
-def _value(values, at):
-    """Return the entry of a variable at a place, of the dimensions that it has."""
-    value = values.isel({dim: i for dim, i in at.items() if dim in values.dims}).values.item()
-    return value if isinstance(value, str) or _kind(values) == "number" else str(value)
+def _values(rows, values) -> list:
+    """Return the entries of a variable, one a row: numbers as they are, all else as text."""
+    return list(map(str, rows(values))) if _is_text(values) else rows.numbers(values)

@@ -1,8 +1,10 @@
 """The page of a joint table."""
 
+import functools
 import math
 from dataclasses import replace
 
+from ldpbayes import plots
 from ldpbayes.answers import association as answers
 from ldpbayes.pages.about import about, again
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
@@ -47,13 +49,11 @@ def of_association(tree, *, top: int = TOP, collection=None, command: str = "") 
         _margins_table(margins, interval_of(ci_prob)),
         *(_conditional_table(tree, pair["first"], pair["second"], ci_prob) for pair in ordered[:top]),
     )
-    from ldpbayes.plots.association import plot_association
-
     figure = Figure(
         "association",
         "Shares of the columns' levels given the rows'; colours are residuals from independence.",
         f"Heat maps of {min(len(pairs), top)} pairs of attributes.",
-        lambda: plot_association(tree, top=min(top, TOP)),
+        functools.partial(plots.plot_association, tree, top=min(top, TOP)),
     )
     facts = {
         "attributes": {key: list(levels) for key, levels in answers.attributes_of(tree).items()},

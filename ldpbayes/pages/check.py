@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 
+from ldpbayes import plots
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.estimators.mle import maximize
 from ldpbayes.pages.about import about, again, fingerprint
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 
@@ -61,10 +63,7 @@ def _figures(found, collection):
         return
 
     def draw():
-        from ldpbayes.estimators.mle import maximise
-        from ldpbayes.plots import plot_expected
-
-        return plot_expected(collection, maximise(collection.rows).p)
+        return plots.plot_expected(collection, maximize(collection.rows).p)
 
     caption = "Counts of the reports that came in, and of those expected at the maximum-likelihood estimate."
     yield Figure("expected", caption, f"{caption} {found.verdict}", draw)
@@ -126,7 +125,6 @@ def fakes_table(collection) -> Table | None:
     collection : Collection
     """
     from ldpbayes.answers import fakes_needed
-    from ldpbayes.estimators.mle import maximize
 
     order = np.argsort(-maximize(collection.rows).p, kind="stable")[:FAKED]
     labels, rows = collection.categories, []

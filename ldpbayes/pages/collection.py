@@ -2,11 +2,8 @@
 
 from ldpbayes.collections import Cells, Collection, Tally, as_collection
 from ldpbayes.pages.about import about, again, fingerprint
-from ldpbayes.pages.page import Column, Page, Table
+from ldpbayes.pages.page import TOP, Column, Page, Table
 from ldpbayes.pages.prose import number_of
-
-#: Rows of the table on a terminal; pages and files have all of them.
-TOP = 20
 
 
 def of_collection(collection: Collection, *, title: str = "", top: int = TOP) -> Page:
@@ -32,7 +29,6 @@ def of_collection(collection: Collection, *, title: str = "", top: int = TOP) ->
         Column("reports", "reports", spec=",.0f"),
     )
     rows = tuple((t.name, t.protocol.design, float(t.protocol.epsilon), float(t.n_reports)) for t in collection.tallies)
-    tables = [Table(f"{heading}: channels", columns, rows)]
     listed = (
         Column("channel", "channel", "text"),
         Column("report", "report", "text"),
@@ -44,12 +40,14 @@ def of_collection(collection: Collection, *, title: str = "", top: int = TOP) ->
             texts = tally.protocol.format_reports(tally.reports, collection.categories[: tally.protocol.n_categories])
             for text, count in zip(zip(*texts, strict=True), tally.counts.tolist(), strict=True):
                 lines.append((tally.name, ", ".join(map(str, text)), float(count)))
-        tables.append(Table(f"{heading}: reports", listed, tuple(lines), keys=1 if len(collection.tallies) > 1 else 0))
+    channels = Table(f"{heading}: channels", columns, rows)
+    reports = Table(f"{heading}: reports", listed, tuple(lines), keys=1 if len(collection.tallies) > 1 else 0)
     said = number_of(int(collection.n_reports), "report")
     summary = f"{said} of {number_of(len(collection.categories), 'category', 'categories')}."
-    facts = {"categories": list(collection.categories), "channels": _facts(columns, rows), "reports": _facts(listed, lines)}
+    facts = {"categories": list(collection.categories), "channels": channels.records(), "reports": reports.records()}
     words = again(data=fingerprint(collection))
-    return Page(heading, tuple(tables), facts=facts, summary=summary, about=about(collection), again=words)
+    tables = (channels, reports) if lines else (channels,)
+    return Page(heading, tables, facts=facts, summary=summary, about=about(collection), again=words)
 
 
 def of_tally(tally: Tally, *, title: str = "", top: int = TOP) -> Page:
@@ -93,17 +91,12 @@ def of_cells(cells: Cells, *, title: str = "", top: int = TOP) -> Page:
         Column("reports", "reports", spec=",.0f"),
     )
     rows = []
-    for i, (key, cell) in enumerate(cells.items()):
-        channels = ", ".join(t.name for t in cell.tallies) if isinstance(cell, Collection) else "summary"
+    for i, (key, cell) in enumerate(zip(cells, cells.collections(), strict=True)):
+        channels = ", ".join(t.name for t in cell.tallies) if cell.keeps_reports else "summary"
         known = [str(values[i]) for values in covariates.values()]
         rows.append((*map(str, key), *known, channels, float(cell.n_reports)))
     whole = Table(heading, columns, tuple(rows))
-    note = f"The first {top} of {number_of(len(rows), 'cell')} are shown." if len(rows) > top else ""
-    table = Table(heading, columns, whole.rows[:top], note, whole=None if len(rows) <= top else lambda: whole)
     summary = f"{number_of(int(cells.n_reports), 'report')} in {number_of(len(cells), 'cell')}."
-    facts = {"categories": list(cells.categories), "by": list(cells.by), "cells": _facts(columns, rows)}
-    return Page(heading, (table,), facts=facts, summary=summary, about=about(cells), again=again(data=fingerprint(cells)))
-
-
-def _facts(columns, rows):
-    return [dict(zip((column.key for column in columns), row, strict=True)) for row in rows]
+    facts = {"categories": list(cells.categories), "by": list(cells.by), "cells": whole.records()}
+    words = again(data=fingerprint(cells))
+    return Page(heading, (whole.first(top, "cell"),), facts=facts, summary=summary, about=about(cells), again=words)

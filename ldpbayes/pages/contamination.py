@@ -1,9 +1,11 @@
 """The page, or the section of another one, of a contamination hull."""
 
 import dataclasses
+import functools
 
 import numpy as np
 
+from ldpbayes import plots
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 
 #: Categories of the table, the largest estimates first.
@@ -85,13 +87,8 @@ def table_of(hull, title: str = TITLE) -> Table:
 def figure_of(hull) -> Figure:
     """Return the figure of a ContaminationHull, for any page."""
 
-    def draw():
-        from ldpbayes.plots import plot_contamination
-
-        return plot_contamination(hull)
-
     caption = f"{hull.question[:1].upper()}{hull.question[1:]}: the range of the honest reports' estimate if some are fake."
-    return Figure("contamination", caption, f"{caption} {hull.sentence}", draw)
+    return Figure("contamination", caption, f"{caption} {hull.sentence}", functools.partial(plots.plot_contamination, hull))
 
 
 def facts_of(hull) -> dict:

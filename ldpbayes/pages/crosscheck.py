@@ -1,9 +1,11 @@
 """The page of a cross-check."""
 
+import functools
 import math
 
 import numpy as np
 
+from ldpbayes import plots
 from ldpbayes.pages.about import about, again, fingerprint
 from ldpbayes.pages.check import facts_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
@@ -114,11 +116,7 @@ def _summary(check):
 
 
 def _figure(check, title):
-    def draw():
-        from ldpbayes.plots import plot_crosscheck
-
-        return plot_crosscheck(check, title=f"{title}: the same posterior by other means")
-
+    draw = functools.partial(plots.plot_crosscheck, check, title=f"{title}: the same posterior by other means")
     caption = f"Differences from the posterior mean by {check.reference}, in its standard deviations."
     return Figure("crosscheck", caption, f"One line per category. {caption} {_summary(check)}", draw)
 

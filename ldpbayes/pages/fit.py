@@ -7,16 +7,18 @@ import sys
 
 import numpy as np
 
+from ldpbayes import plots
+from ldpbayes.answers.deciding import who_decides
+from ldpbayes.fitness.noncompliance import sensitivity
 from ldpbayes.inference.diagnostics import unknown_arrays
 from ldpbayes.pages.about import about, again, fingerprint_of_arrays
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
+from ldpbayes.plots.groups import drawn
 from ldpbayes.posteriors import evidence
 
-#: Categories that a table shows unless the caller wants another number.
-TOP = 40
 #: Sds below this share of the largest one take no further decimals.
 NEGLIGIBLE = 0.01
 #: Numbers of reports a user that are listed one by one.
@@ -292,50 +294,29 @@ def _notes(tree):
 
 def _figures(tree, title, top, collection):
     """Yield the figures of a fit: intervals or groups, then the predictive check where the collection is known."""
-    if "cell" in tree["summary"].dims:
-        yield _groups_figure(tree)
-        if collection is not None and _predicts(tree, collection):
-            yield _predictive_of_cells(tree, collection)
+    several = "cell" in tree["summary"].dims
+    yield _groups_figure(tree) if several else _forest(tree, top)
+    if collection is None:
         return
-    yield _forest(tree, top)
-    if collection is not None and len(collection.laws) == 1:
+    if not several and len(collection.laws) == 1:
         yield _sensitivity(tree, collection)
-    if collection is not None and _predicts(tree, collection):
-
-        def draw():
-            from ldpbayes.plots import plot_predictive
-
-            return plot_predictive(collection, tree)
-
+    if _predicts(tree, collection):
         caption = "Predictive check: counts of the reports that came in, and of those that the posterior predicts."
+        draw = functools.partial(plots.plot_predictive, collection, tree)
+        if several:
+            caption = "Predictive check: distances of the counts of reports from what the posterior predicts, by group."
+            draw = functools.partial(plots.plot_predictive_cells, collection, tree)
         yield Figure("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), draw)
-
-
-def _predictive_of_cells(tree, cells):
-    def draw():
-        from ldpbayes.plots import plot_predictive_cells
-
-        return plot_predictive_cells(cells, tree)
-
-    caption = "Predictive check: distances of the counts of reports from what the posterior predicts, group by group."
-    alt = f"One line of dots per group: {caption} {tree.attrs.get('fitness', '')}".strip()
-    return Figure("predictive", caption, alt, draw)
 
 
 def _sensitivity(tree, collection):
     """Return the figure of the largest share, or the second of two, against the share who ignore the device."""
     mean = tree["summary"]["mean"].sel(target="distribution")
     label = str(mean["category"].values[1 if mean.size == 2 else int(np.argmax(mean.values))])
-
-    def draw():
-        from ldpbayes.fitness.noncompliance import sensitivity
-        from ldpbayes.plots import plot_sensitivity
-
-        return plot_sensitivity(sensitivity(collection, label, points=21))
-
     which = "every γ that the reports allow" if "noncompliance_low" in tree.attrs else "γ within two sds of its estimate"
     caption = f"The share of {label} among those who follow the device, for {which}."
-    return Figure("sensitivity", caption, f"Curve: {caption} {tree.attrs.get('noncompliance', '')}".strip(), draw)
+    alt = f"Curve: {caption} {tree.attrs.get('noncompliance', '')}".strip()
+    return Figure("sensitivity", caption, alt, lambda: plots.plot_sensitivity(sensitivity(collection, label, points=21)))
 
 
 def _predicts(tree, collection):
@@ -348,42 +329,27 @@ def _predicts(tree, collection):
 
 def _forest(tree, top):
     summary = tree["summary"]
-
-    def draw():
-        from ldpbayes.plots import plot_forest
-
-        return plot_forest(tree, top=top)
-
-    level = percent(summary.attrs["ci_prob"])
     whose = "P" if "pseudo" in tree.attrs else "P and of F"
+    level = percent(summary.attrs["ci_prob"])
     caption = f"Posterior means and {level} intervals of {whose}, with the point estimates.{_decided(tree)}"
     p = summary.sel(target="distribution")
     largest = int(np.argmax(p["mean"].values))
     mean, low, high = (float(p[key].values[largest]) for key in ("mean", "lower", "upper"))
     alt = f"Forest plot: {caption} The largest of {p['mean'].size:,} categories is {summary['category'].values[largest]}"
     alt += f" with mean {mean:.3g} ({low:.3g} to {high:.3g}). The table has the numbers."
-    return Figure("forest", caption, alt, draw)
+    return Figure("forest", caption, alt, functools.partial(plots.plot_forest, tree, top=top))
 
 
 def _groups_figure(tree):
-    from ldpbayes.plots.groups import drawn
-
-    def draw():
-        from ldpbayes.plots import plot_groups
-
-        return plot_groups(tree)
-
     summary = tree["summary"]
-    level = percent(summary.attrs["ci_prob"])
-    caption = f"Posterior means and {level} intervals of {', '.join(drawn(tree))} in {summary.sizes['cell']:,} groups."
-    caption += _decided(tree)
-    return Figure("groups", caption, f"One line per group: {caption} {summary_of_fit(tree)}", draw)
+    level, shown = percent(summary.attrs["ci_prob"]), ", ".join(drawn(tree))
+    caption = f"Posterior means and {level} intervals of {shown} in {summary.sizes['cell']:,} groups.{_decided(tree)}"
+    alt = f"One line per group: {caption} {summary_of_fit(tree)}"
+    return Figure("groups", caption, alt, functools.partial(plots.plot_groups, tree))
 
 
 def _decided(tree):
     """Return the sentence of a caption that says where the prior decides; empty where it does not."""
-    from ldpbayes.answers.deciding import who_decides  # loads xarray, which a command without a result never needs
-
     words = who_decides(tree)
     return f" {words[0].upper()}{words[1:]}: see the warning." if words else ""
 

@@ -1,19 +1,19 @@
 """The page of private groups of an open measurement."""
 
+import functools
 import math
 from dataclasses import replace
 
 import numpy as np
 
+from ldpbayes import plots
 from ldpbayes.errors import listed
 from ldpbayes.outcomes import PrivateGroups
 from ldpbayes.pages.about import again
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 from ldpbayes.plots.outcomes import largest_cells, quantity_name
 
-#: Rows of a table.
-TOP = 60
 _RECIPE = "What negative weights give: unbiased, without an interval."
 
 
@@ -225,30 +225,19 @@ def _figures(found, unit):
     """Yield distribution functions, the forest of quantiles and differences."""
     level = percent(found.ci_prob)
 
-    def functions():
-        from ldpbayes.plots import plot_private_functions
+    def figure(name, draw, caption, alt):
+        return Figure(name, caption, alt.format(caption), functools.partial(draw, found, unit=unit))
 
-        return plot_private_functions(found, unit=unit)
-
-    def quantiles():
-        from ldpbayes.plots import plot_private_quantiles
-
-        return plot_private_quantiles(found, unit=unit)
-
-    def differences():
-        from ldpbayes.plots import plot_private_differences
-
-        return plot_private_differences(found, unit=unit)
-
-    caption = f"Distribution functions of {found.value} in the private groups, with pointwise {level} bands."
+    of, each = f"{found.value} in the private groups", "One curve for each group. {}"
+    caption = f"Distribution functions of {of}, with pointwise {level} bands."
     if found.levels is None:
-        yield Figure("functions", caption, f"One curve for each group. {caption}", functions)
+        yield figure("functions", plots.plot_private_functions, caption, each)
     what = "Shares" if found.levels is not None else "Means and quantiles"
-    caption = f"{what} of {found.value} in the private groups, with {level} intervals."
-    yield Figure("quantiles", caption, f"Forest plot. {caption} The table has the numbers.", quantiles)
+    caption, alt = f"{what} of {of}, with {level} intervals.", "Forest plot. {} The table has the numbers."
+    yield figure("quantiles", plots.plot_private_quantiles, caption, alt)
     if found.levels is None:
         caption = f"How much larger each quantile of {found.value} is than in {found.groups[0]}, with {level} bands."
-        yield Figure("differences", caption, f"One curve for each other group. {caption}", differences)
+        yield figure("differences", plots.plot_private_differences, caption, "One curve for each other group. {}")
 
 
 def _summary(found, unit):

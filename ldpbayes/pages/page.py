@@ -10,6 +10,9 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, LDPBayesError, shown
 from ldpbayes.pages.rendering import make_renderer
 
+#: Rows of a table that a terminal shows unless the caller wants another number; files with room have all of them.
+TOP = 40
+
 
 class Kind(enum.StrEnum):
     """What a note is about."""
@@ -161,6 +164,17 @@ class Table:
         )
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
         return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows, keys=sum(i < self.keys for i in kept))
+
+    def first(self, top: int, what: str = "row") -> "Table":
+        """Return the table with its first rows, which knows all of them."""
+        if len(self.rows) <= top:
+            return self
+        of = f"{len(self.rows):,} {what}s"
+        return replace(self, rows=self.rows[:top], note=f"The first {top:,} of {of} are shown.", whole=lambda: self)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return every row as a dict by the keys of the columns."""
+        return [dict(zip((column.key for column in self.columns), row, strict=True)) for row in self.rows]
 
     def complete(self) -> "Table":
         """Return the table with all its rows."""

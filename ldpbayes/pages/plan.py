@@ -4,7 +4,8 @@ import math
 
 from ldpbayes.hashing import MAX_BUCKETS
 from ldpbayes.pages.about import again
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.tables import filled, percent
 from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.local_hashing import pool_loss, seeds_for
 from ldpbayes.theory.prospects import POWER, SHARE
@@ -58,62 +59,58 @@ def of_plan(
     what = error_in_words(kind, ci_prob)
     title = f"{what[0].upper()}{what[1:]}; p {assumed}; solved for {_NAMES[plans[0].solved]}"
     title += ", best first" if len(plans) > 1 else ""
-    columns = (
-        Column("protocol", "protocol", "text"),
-        Column("n_categories", "categories", spec=",.0f", priority=4),
-        Column("epsilon", "epsilon", spec=".4g"),
-        Column("users", "users", spec=",.0f"),
-        Column("error", "error", spec=".4g"),
-        Column(
-            "bound", "least possible", spec=".4g", priority=2, means="Least error that any protocol with this ε can have."
-        ),
-        Column("open_answers", "open answers", spec=".4g", priority=3, means="Error of as many answers without privacy."),
-        Column("group_half_width", "half-width in a group", spec=".3g"),
-        Column("least_difference", f"difference found with power {POWER:g}", spec=".3g"),
-        Column("power", f"power to find {delta:g}" if delta else "power", spec=".3f"),
-        Column(
-            "poisoned",
-            f"{SHARE:g} becomes, with {fakes or 0:.3g} fakes",
-            spec=".3g",
-            means="What such a share of crafted reports makes of a small share.",
-        ),
-        Column(
-            "gamma_sd",
-            "sd of γ",
-            spec=".3g",
-            means="Standard deviation of the share who ignore the device that the reports can give.",
-        ),
-        Column("bytes_per_report", "bytes a report", spec=",.0f", priority=5),
-        Column("note", "computed by", "text", priority=6),
-    )
-    rows = tuple(
-        (
-            *(p.protocol, float(p.n_categories), p.epsilon, float(p.users), p.error, p.bound, p.open_answers),
-            *(p.group_half_width, p.least_difference, p.power, p.poisoned, None if math.isinf(p.gamma_sd) else p.gamma_sd),
-            *(float(p.bytes_per_report) if p.bytes_per_report else None, p.note if p.feasible else None),
-        )
-        for p in plans
-    )
-    # Only some kinds have a least error, and the rest is there where it was asked for.
-    blank = {name for name in ("bound", *_ASKED) if all(math.isnan(getattr(plan, name)) for plan in plans)}
-    kept = [i for i, column in enumerate(columns) if column.key not in blank]
     drawn = " and reports that cannot be listed, for the sd of γ" if any(plan.gamma_sd > 0 for plan in plans) else ""
-    notes = [
-        Note(Kind.METHOD, f"Users are rounded up. Nothing was simulated, except averages over a prior{drawn}."),
-    ]
-    notes += _prospects(plans, groups, delta, fakes)
-    notes += _pools(plans)
-    hopeless = [plan for plan in plans if not plan.feasible]
-    notes += [Note(Kind.WARNING, f"{plan.protocol}: {plan.note}") for plan in hopeless]
+    notes = [Note(Kind.METHOD, f"Users are rounded up. Nothing was simulated, except averages over a prior{drawn}.")]
+    notes += [*_prospects(plans, groups, delta, fakes), *_pools(plans)]
+    notes += [Note(Kind.WARNING, f"{plan.protocol}: {plan.note}") for plan in plans if not plan.feasible]
     figures: tuple[Figure, ...] = ()
     if draw is not None:
         best = plans[0]
         alt = f"Curves of the error of each protocol; {best.protocol} is best, with error {best.error:.3g} at the plan."
         figures = (Figure("plan", title, alt, draw),)
     facts = {"kind": kind, "p": assumed, "solved": plans[0].solved, "plans": [plan.row() for plan in plans]}
-    table = Table(title, columns, rows).only(kept)
+    table = _table(plans, title, delta, fakes)
     heading = f"Plan: {_WANTED[plans[0].solved]}"
     return Page(heading, (table,), tuple(notes), figures, facts, _summary(plans, what), {}, again(command))
+
+
+def _table(plans, title, delta, fakes):
+    """Return the table of plans; what no plan has is left out."""
+    crafted = f"{SHARE:g} becomes, with {fakes or 0:.3g} fakes"
+    least = "Least error that any protocol with this ε can have."
+    ignoring = "Standard deviation of the share who ignore the device that the reports can give."
+    columns = (
+        Column("protocol", "protocol", "text"),
+        Column("n_categories", "categories", spec=",.0f", priority=4),
+        Column("epsilon", "epsilon", spec=".4g"),
+        Column("users", "users", spec=",.0f"),
+        Column("error", "error", spec=".4g"),
+        Column("bound", "least possible", spec=".4g", priority=2, means=least),
+        Column("open_answers", "open answers", spec=".4g", priority=3, means="Error of as many answers without privacy."),
+        Column("group_half_width", "half-width in a group", spec=".3g"),
+        Column("least_difference", f"difference found with power {POWER:g}", spec=".3g"),
+        Column("power", f"power to find {delta:g}" if delta else "power", spec=".3f"),
+        Column("poisoned", crafted, spec=".3g", means="What such a share of crafted reports makes of a small share."),
+        Column("gamma_sd", "sd of γ", spec=".3g", means=ignoring),
+        Column("bytes_per_report", "bytes a report", spec=",.0f", priority=5),
+        Column("note", "computed by", "text", priority=6),
+    )
+    shown = [(column, [_cell(plan, column.key) for plan in plans]) for column in columns]
+    # Only some kinds have a least error, and the rest is there where it was asked for.
+    optional = ("bound", *_ASKED)
+    blank = {name for name in optional if all(math.isnan(getattr(plan, name)) for plan in plans)}
+    return filled(title, [(column, values) for column, values in shown if column.key not in blank])
+
+
+def _cell(plan, key):
+    """Return a number or a text of a plan; None where it has none."""
+    if key == "note":
+        return plan.note if plan.feasible else None
+    value = getattr(plan, key)
+    if key == "protocol":
+        return value
+    unknown = not value if key == "bytes_per_report" else key == "gamma_sd" and math.isinf(value)
+    return None if unknown else float(value)
 
 
 def _prospects(plans, groups, delta, fakes):
@@ -199,4 +196,4 @@ def error_in_words(kind: str, ci_prob: float = 0.95) -> str:
     """Return what the error of a plan is, with its probability as a number."""
     from ldpbayes.theory.planning import KINDS
 
-    return KINDS[kind].replace("ci_prob", f"{ci_prob * 100:g} %")
+    return KINDS[kind].replace("ci_prob", percent(ci_prob))

@@ -1,10 +1,13 @@
 """The page of a regression."""
 
+import functools
 import math
 from dataclasses import replace
 
 import numpy as np
 
+from ldpbayes import plots
+from ldpbayes.answers.regression import predictions
 from ldpbayes.pages.about import about, again, fingerprint_of_arrays
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences, number_of
@@ -191,27 +194,20 @@ def _figures(tree):
     if not names:
         return
 
-    def predictions():
-        from ldpbayes.answers.regression import predictions as predict
-        from ldpbayes.plots import plot_predictions
-
+    def draw():
         largest = np.sort(np.argsort(-held["n_reports"].values, kind="stable")[:PREDICTED])
         table = {name: held[f"covariate {name}"].values[largest] for name in names}
-        return plot_predictions(predict(tree, table, ci_prob=tree["summary"].attrs["ci_prob"]))
+        return plots.plot_predictions(predictions(tree, table, ci_prob=tree["summary"].attrs["ci_prob"]))
 
     shown = min(PREDICTED, held.sizes["pattern"])
     caption = f"Predicted shares with {level} intervals for the {shown} most frequent rows of covariates."
     if shown == held.sizes["pattern"]:
         caption = f"Predicted shares with {level} intervals for every row of covariates."
-    yield Figure("predictions", caption, f"One line per row of covariates: {caption}", predictions)
+    yield Figure("predictions", caption, f"One line per row of covariates: {caption}", draw)
 
 
 def _coefficients_figure(found, caption):
-    def draw():
-        from ldpbayes.plots import plot_coefficients
-
-        return plot_coefficients(found)
-
+    draw = functools.partial(plots.plot_coefficients, found)
     return Figure("coefficients", caption, f"Forest plot: {caption} The table has the numbers.", draw)
 
 

@@ -3,12 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ldpbayes.collections import Collection
-from ldpbayes.pages.page import Column, Kind, Note, Page, Table
+from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, Table
 from ldpbayes.pages.prose import number_of
-
-#: Rows of the table on a terminal; pages and files have all of them.
-TOP = 20
 
 
 def of_scan(found: Any, *, command: str = "", output: str | None = None, top: int = TOP) -> Page:
@@ -40,10 +36,8 @@ def of_scan(found: Any, *, command: str = "", output: str | None = None, top: in
         Column("category", "largest category of the pilot", "text", priority=3),
         Column("share", "its share", spec=".4f", priority=2),
     )
-    rows = [_row(key, cell, found, sampled) for key, cell in found.items()]
+    rows = [_row(key, cell, found, sampled) for key, cell in zip(found, found.collections(), strict=True)]
     whole = Table(title, columns, tuple(rows), keys=len(found.by) if len(found.by) < 3 else 0)
-    note = f"The first {top} of {number_of(len(rows), 'cell')} are shown." if len(rows) > top else ""
-    table = Table(title, columns, tuple(rows[:top]), note, whole.keys, None if len(rows) <= top else lambda: whole)
     design = f"{protocol.design}, {protocol.n_categories} categories, epsilon {protocol.epsilon:.6g}"
     notes = [Note(Kind.DATA, f"Reports of {design}."), Note(Kind.METHOD, _method(found))]
     if output is not None:
@@ -53,10 +47,10 @@ def of_scan(found: Any, *, command: str = "", output: str | None = None, top: in
         "epsilon": protocol.epsilon,
         "categories": list(found.categories),
         "by": list(found.by),
-        "cells": [dict(zip((column.key for column in columns), row, strict=True)) for row in rows],
+        "cells": whole.records(),
     }
     again = {"command": command} if command else {}
-    return Page(title, (table,), tuple(notes), facts=facts, again=again)
+    return Page(title, (whole.first(top, "cell"),), tuple(notes), facts=facts, again=again)
 
 
 def _row(key: Sequence, cell: Any, found: Any, sampled: bool) -> tuple:
@@ -64,18 +58,18 @@ def _row(key: Sequence, cell: Any, found: Any, sampled: bool) -> tuple:
     sample = found.samples.get(tuple(key))
     size = [None if sample is None else len(sample.keys)] if sampled else []
     names = [str(part) for part in key]
-    if isinstance(cell, Collection):
+    if cell.keeps_reports:
         kept = "counts" if found.protocol.countable() else "whole reports"
         return (*names, cell.n_reports, kept, *size, None, None)
-    top = int(cell.pilot.argmax())
-    return (*names, cell.n_reports, "summary", *size, found.categories[top], float(cell.pilot[top]))
+    top = int(cell.summary.pilot.argmax())
+    return (*names, cell.n_reports, "summary", *size, found.categories[top], float(cell.summary.pilot[top]))
 
 
 def _method(found: Any) -> str:
     if found.protocol.countable():
         return "One pass counted the reports; the counts are all that they say, and every method applies to them."
     numbers = 4 * found.n_categories + 3
-    kept = [cell for cell in found.values() if isinstance(cell, Collection)]
+    kept = [cell for cell in found.collections() if cell.keeps_reports]
     said = f"Two passes: support counts, then the likelihood at their posterior mean, the pilot: {numbers:,} numbers a cell."
     if kept:
         said += f" {number_of(len(kept), 'small cell')} of {len(found):,} kept all reports: a summary would be inaccurate."

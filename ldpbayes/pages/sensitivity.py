@@ -1,7 +1,10 @@
 """The page, or the section of another one, of a sensitivity curve."""
 
+import functools
+
 import numpy as np
 
+from ldpbayes import plots
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 
 #: Rows of the table: some of the curve's points.
@@ -38,10 +41,7 @@ def of_sensitivity(curve, *, title: str = "Sensitivity to respondents who ignore
 def figure_of(curve) -> Figure:
     """Return the figure of a Sensitivity, for any page."""
 
-    def draw():
-        from ldpbayes.plots import plot_sensitivity
-
-        return plot_sensitivity(curve)
-
     caption = f"{curve.question} against the share γ of respondents who ignore the device."
-    return Figure("sensitivity", caption, f"Curve: {caption} {curve.sentence}", draw)
+    return Figure(
+        "sensitivity", caption, f"Curve: {caption} {curve.sentence}", functools.partial(plots.plot_sensitivity, curve)
+    )

@@ -122,8 +122,8 @@ def _checked(settings: dict[str, Any], build: Callable) -> dict[str, Any]:
             raise ArgumentError(f"show of this result takes {', '.join(parameters) or 'no settings'}, got {shown(name)}.")
         if value is None and parameters[name].default is None:
             continue
-        if name == "collection" and not isinstance(value, Collection | Cells):
-            raise ArgumentError(f"collection must be the Collection or Cells that the result is of, got {shown(value)}.")
+        if name == "collection":
+            checks.instance(value, name, (Collection, Cells), "the Collection or Cells that the result is of")
         if name == "kind":
             from ldpbayes.theory.planning import KINDS
 

@@ -1,8 +1,9 @@
 """The page of a study: its results as a table with a column for each curve."""
 
+import functools
 import math
 
-from ldpbayes import checks
+from ldpbayes import checks, plots
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.pages.about import again
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
@@ -56,12 +57,8 @@ def of_study(table, study, *, command: str = "") -> Page:
     columns = tuple(Column(h, h, "text", priority=_priority(h, curves), align=_align(h)) for h in headers)
     title = f"{study.title} ({study.source})"
 
-    def draw():
-        from ldpbayes.plots import plot_study
-
-        settings = {"title": study.title, "most_panels": PANELS, "most_columns": 1}
-        return plot_study(table, study.x, study.lines, study.panels, **settings)
-
+    settings = {"title": study.title, "most_panels": PANELS, "most_columns": 1}
+    draw = functools.partial(plots.plot_study, table, study.x, study.lines, study.panels, **settings)
     note = Note(Kind.METHOD, "Values are means ± their Monte Carlo standard errors; floors have no error worth showing.")
     alt = f"Curves of {', '.join(sorted(c for c in curves if c))} against {study.x.replace('_', ' ')}."
     figure = Figure(study.name, study.title, f"{alt} The table has the numbers.", draw)

@@ -167,8 +167,8 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
         raise ArgumentError("tree must be a result with cells; this one is of a single collection.")
     values = tree["posterior"]["distribution"].transpose("cell", "chain", "draw", "category").values
     found = []
-    for c, (label, likelihood, cell) in enumerate(zip(cells.labels, cells.likelihoods, cells.values(), strict=True)):
-        counted = likelihood.rows() is not None and any(t.protocol.report_law() is not None for t in cell.tallies)
+    for c, (label, cell) in enumerate(zip(cells.labels, cells.collections(), strict=True)):
+        counted = cell.keeps_reports and any(t.protocol.report_law() is not None for t in cell.tallies)
         found += [(c, label, cell)] if counted else []
     if not found:
         raise InfeasibleError("The reports of no cell can be counted: whole reports were not kept, or have no supports.")

@@ -42,5 +42,4 @@ def plain(value):
 
 
 def _table(table):
-    rows = [dict(zip((column.key for column in table.columns), row, strict=True)) for row in table.rows]
-    return {"title": table.title, "rows": rows, "note": table.note}
+    return {"title": table.title, "rows": table.records(), "note": table.note}
