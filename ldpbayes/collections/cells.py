@@ -446,7 +446,7 @@ class Cells(Mapping):
         return columns
 
 
-def as_data(value: object) -> Any:
+def as_reports(value: object) -> Any:
     """Return reports as one Collection or as Cells: a Tally is a collection of one channel.
 
     Raises
