@@ -226,16 +226,17 @@ def fitted_parts(z: np.ndarray, number: int, degrees: float, rng: np.random.Gene
     size, u = z.shape
     centre = z.mean(axis=0)
     scale = np.linalg.cholesky(np.cov(z.T).reshape(u, u) + 1e-12 * np.eye(u))
-    x = np.linalg.solve(scale, (z - centre).T).T
+    x = np.linalg.solve(scale, (z - centre).T)  # (u, S), so that what is added up per draw lies side by side
     places = [int(rng.integers(size))]
     for _ in range(number - 1):  # each next centre far from those before
-        distance = np.min([((x - x[k]) ** 2).sum(axis=1) for k in places], axis=0)
+        distance = np.min([((x - x[:, [k]]) ** 2).sum(axis=0) for k in places], axis=0)
         places.append(int(rng.choice(size, p=distance / distance.sum())))
-    means, roots, shares = x[places], np.stack([np.eye(u) / number ** (1 / u)] * number), np.full(number, 1 / number)
+    means, roots, shares = x.T[places], np.stack([np.eye(u) / number ** (1 / u)] * number), np.full(number, 1 / number)
+    logs, scaled = np.empty((number, size)), np.empty((number, size))
     for _ in range(EM_ROUNDS):
-        logs, scaled = np.empty((number, size)), np.empty((number, size))
         for k in range(number):
-            square = (((x - means[k]) @ np.linalg.inv(roots[k]).T) ** 2).sum(axis=1)
+            v = np.linalg.inv(roots[k]) @ (x - means[k][:, None])
+            square = np.einsum("us,us->s", v, v)
             scaled[k] = (degrees + u) / (degrees + square)
             logs[k] = (
                 math.log(shares[k]) - np.log(np.diag(roots[k])).sum() - 0.5 * (degrees + u) * np.log1p(square / degrees)
@@ -246,8 +247,8 @@ def fitted_parts(z: np.ndarray, number: int, degrees: float, rng: np.random.Gene
         shares = total / total.sum()
         for k in range(number):
             pulled = mine[k] * scaled[k]
-            means[k] = pulled @ x / max(pulled.sum(), 1e-300)
-            offset = x - means[k]
-            roots[k] = np.linalg.cholesky((pulled[:, None] * offset).T @ offset / total[k] + 1e-4 * np.eye(u))
+            means[k] = x @ pulled / max(pulled.sum(), 1e-300)
+            offset = x - means[k][:, None]
+            roots[k] = np.linalg.cholesky((pulled * offset) @ offset.T / total[k] + 1e-4 * np.eye(u))
     roots = scale @ roots * math.sqrt(WIDENED)
     return tuple(StudentT(centre + scale @ mean, root, degrees) for mean, root in zip(means, roots, strict=True)), shares
