@@ -167,11 +167,12 @@ def squares_of(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
         x = values[:, first : first + step]
         square = (x - weight @ x) ** 2
         variance = weight @ square
-        moved = variance > 0
-        off = (square[:, moved] / variance[moved] - 1) ** 2
-        below = weight**2 @ off
+        moved = variance > 1e-300
+        off = square[:, moved] / variance[moved] - 1  # its square may be beyond floats where a weight is next to nothing
+        weighed = weight[:, None] * off
+        below = (weighed**2).sum(axis=0)
         place = np.flatnonzero(moved) + first
-        out[place] = np.divide(weight @ off, below, out=out[place], where=below > 0)
+        out[place] = np.divide((weighed * off).sum(axis=0), below, out=out[place], where=below > 0)
     return out
 
 
