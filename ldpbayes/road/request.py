@@ -99,12 +99,12 @@ class Request:
         sizes : dict
             draws and chains of a method that was given by name.
         """
+        if self.exclude:
+            raise ArgumentError(f"exclude must be empty where the method is given, got {shown(self.exclude)}.")
         if isinstance(self.method, str):
             return make_method(self.method, **sizes)
         if self.asked_sizes:
             raise ArgumentError("draws and chains must be set on the method object; fit takes them for names only.")
-        if self.exclude:
-            raise ArgumentError(f"exclude must be empty where the method is given, got {shown(self.exclude)}.")
         return self.method
 
     def settings(self) -> dict[str, Any]:

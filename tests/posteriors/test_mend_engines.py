@@ -82,7 +82,7 @@ def test_mend_7_other_engines_that_resample_by_weights_have_that_error_too(metho
     monkeypatch.setattr("ldpbayes.posteriors.mixing.QUICK", 0.0)  # so that the mixture weights draws
     problem = Problem.of(collected(UnaryEncoding.optimised(4, 2.0), 60, seed=2), prior)
     answer = method.answer(problem, method.plan(problem), random_seed=1, ci_prob=0.95)
-    summary = answer.tree()["summary"].sel(target="distribution")
+    summary = answer.tree["summary"].sel(target="distribution")
     values, weight = answer.sample.weighted
     rng, size = np.random.default_rng(1), len(weight)
     times = rng.multinomial(size, np.full(size, 1 / size), 4000) * weight
