@@ -26,7 +26,9 @@ def main(arguments):
     if not arguments or arguments[0] not in FULL:
         register(*STUDIES.values())
         return cli.main(["study", *arguments])
-    parser = argparse.ArgumentParser(prog="python -m studies", description=f"{__doc__}")
+    parser = argparse.ArgumentParser(
+        prog="python -m studies", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("name", choices=FULL, metavar="NAME")
     parser.add_argument("--output", type=pathlib.Path, default=RESULTS, help="folder of the results (default: docs/studies)")
     parser.add_argument("--jobs", type=int, default=1, help="processes; -1 for every core")

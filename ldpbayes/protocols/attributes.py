@@ -31,8 +31,58 @@ MAX_BITS = 62
 MAX_CELLS = 2**20
 
 
+class AbstractAttributes(AbstractProtocol):
+    """Several attributes of one person: a report has a code for each.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Number of categories of each attribute.
+    coded : tuple of Coded
+        The reports of every attribute as codes.
+    separator : str
+        Joins the attributes' labels in those of the cells.
+    """
+
+    sizes: tuple[int, ...]
+    coded: tuple["Coded", ...]
+    separator = "/"
+
+    @property
+    def n_outputs(self):
+        return count_outputs(self.coded, self.n_categories)
+
+    def all_reports(self):
+        if self.n_outputs is None:
+            return super().all_reports()
+        return np.array(list(product(*(range(one.n_codes) for one in self.coded))), dtype=np.int64)
+
+    def check_reports(self, reports):
+        return check_codes(reports, [one.n_codes for one in self.coded])
+
+    @property
+    def report_fields(self):
+        """Columns of one report in a file: one for each attribute."""
+        return fields(len(self.sizes))
+
+    def parse_reports(self, columns, categories):
+        labels = split_labels(categories, self.sizes, self.separator)
+        return np.stack([one.parse(part, own) for one, part, own in zip(self.coded, columns, labels, strict=True)], axis=1)
+
+    def format_reports(self, reports, categories):
+        labels = split_labels(categories, self.sizes, self.separator)
+        return [one.format(codes, own) for one, codes, own in zip(self.coded, reports.T, labels, strict=True)]
+
+    def report_columns(self, reports, categories):
+        """Return texts: the numbers of an attribute's reports are no reports of its protocol."""
+        return self.format_reports(reports, categories)
+
+    def report_law(self):
+        return ListLaw(self) if self.n_outputs is not None and self.n_outputs <= MAX_LISTED else None
+
+
 @dataclass(frozen=True)
-class Attributes(AbstractProtocol):
+class Attributes(AbstractAttributes):
     """All attributes of a person, each through its own channel: Q = Q¹ ⊗ … ⊗ Q^d over the cells of the joint table.
 
     ε of the whole record is the sum of the attributes' ε. With every attribute at ε/d this is the scheme SPL, which splits
@@ -139,36 +189,6 @@ class Attributes(AbstractProtocol):
         """Level at which any one attribute is protected while the others stay as they are."""
         return max(factor.epsilon for factor in self.factors)
 
-    # ---- reports ---------------------------------------------------------------------------------------------------------
-    @property
-    def n_outputs(self):
-        return count_outputs(self.coded, self.n_categories)
-
-    def all_reports(self):
-        if self.n_outputs is None:
-            return super().all_reports()
-        return np.array(list(product(*(range(one.n_codes) for one in self.coded))), dtype=np.int64)
-
-    def check_reports(self, reports):
-        return check_codes(reports, [one.n_codes for one in self.coded])
-
-    @property
-    def report_fields(self):
-        """Columns of one report in a file: one for each attribute."""
-        return fields(len(self.factors))
-
-    def parse_reports(self, columns, categories):
-        labels = split_labels(categories, self.sizes, self.separator)
-        return np.stack([one.parse(part, own) for one, part, own in zip(self.coded, columns, labels, strict=True)], axis=1)
-
-    def format_reports(self, reports, categories):
-        labels = split_labels(categories, self.sizes, self.separator)
-        return [one.format(codes, own) for one, codes, own in zip(self.coded, reports.T, labels, strict=True)]
-
-    def report_columns(self, reports, categories):
-        """Return texts: the numbers of an attribute's reports are no reports of its protocol."""
-        return self.format_reports(reports, categories)
-
     # ---- server ----------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
         factors, index, log_constants = [], [], 0.0
@@ -194,9 +214,6 @@ class Attributes(AbstractProtocol):
     @cached_property
     def _decoder_of_all(self):
         return KroneckerDecoder(self)
-
-    def report_law(self):
-        return ListLaw(self) if self.n_outputs is not None and self.n_outputs <= MAX_LISTED else None
 
     # ---- client ----------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng) -> np.ndarray:

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from itertools import product
 from typing import ClassVar
 
@@ -12,17 +11,15 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import AdditiveRows
-from ldpbayes.protocols.attributes import BASES, Coded, check_codes, count_outputs, fields, listed_decoder, split_labels
-from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol
-from ldpbayes.protocols.laws import ListLaw
-from ldpbayes.protocols.sampled_attribute import SEPARATOR, check_sizes, margins
+from ldpbayes.protocols.attributes import attribute_sizes
+from ldpbayes.protocols.sampled_attribute import AbstractCollected
 
 #: Fake answers by the base: uniform ones; noise about no value, or about a random one.
 FAKES = {"grr": ("uniform",), "oue": ("zeros", "random"), "sue": ("zeros", "random")}
 
 
 @dataclass(frozen=True)
-class FakeData(AbstractProtocol):
+class FakeData(AbstractCollected):
     """RS+FD: one attribute, drawn uniformly, is reported truly through Q^k, all others by fake answers with the law u.
 
     Q[y, x] = (1/d) Σ_k Q^k[y_k, x_k] Π_{j≠k} u_j(y_j). A fake answer is uniform with randomised response; with unary
@@ -70,17 +67,9 @@ class FakeData(AbstractProtocol):
         "epsilon or attribute_epsilon; sizes, base (grr, oue or sue), fake (uniform, zeros or random)"
     )
 
-    @cached_property
-    def coded(self) -> tuple[Coded, ...]:
-        """The reports of every attribute as codes."""
-        return tuple(Coded(BASES[self.base](size, self.epsilon)) for size in self.sizes)
-
     def __post_init__(self):
         super().__post_init__()
-        object.__setattr__(self, "sizes", check_sizes(self.sizes, self.n_categories))
-        checks.choice(self.base, "base", tuple(BASES))
         checks.choice(self.fake, "fake", FAKES[self.base])
-        self.coded  # noqa: B018 (refuses what has no codes)
 
     @classmethod
     def amplified(cls, sizes, epsilon: float, base: str, fake: str) -> "FakeData":
@@ -103,8 +92,6 @@ class FakeData(AbstractProtocol):
         ArgumentError
             If an argument breaks its rule.
         """
-        from ldpbayes.protocols.attributes import attribute_sizes
-
         sizes = attribute_sizes(sizes)
         inner = math.log1p(len(sizes) * math.expm1(checks.epsilon(epsilon, "attribute_epsilon")))
         return cls(math.prod(sizes), inner, sizes, base, fake)
@@ -126,36 +113,6 @@ class FakeData(AbstractProtocol):
         total = sum(least)
         return max(math.log1p(self.beta * x / (x + total - y)) for x, y in zip(low, least, strict=True))
 
-    # ---- reports ---------------------------------------------------------------------------------------------------------
-    @property
-    def n_outputs(self):
-        return count_outputs(self.coded, self.n_categories)
-
-    def all_reports(self):
-        if self.n_outputs is None:
-            return super().all_reports()
-        return np.array(list(product(*(range(one.n_codes) for one in self.coded))), dtype=np.int64)
-
-    def check_reports(self, reports):
-        return check_codes(reports, [one.n_codes for one in self.coded])
-
-    @property
-    def report_fields(self):
-        """Columns of one report in a file: one for each attribute."""
-        return fields(len(self.sizes))
-
-    def parse_reports(self, columns, categories):
-        labels = split_labels(categories, self.sizes, SEPARATOR)
-        return np.stack([one.parse(part, own) for one, part, own in zip(self.coded, columns, labels, strict=True)], axis=1)
-
-    def format_reports(self, reports, categories):
-        labels = split_labels(categories, self.sizes, SEPARATOR)
-        return [one.format(codes, own) for one, codes, own in zip(self.coded, reports.T, labels, strict=True)]
-
-    def report_columns(self, reports, categories):
-        """Return texts: the numbers of an attribute's reports are no reports of its protocol."""
-        return self.format_reports(reports, categories)
-
     # ---- server ----------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
         factors, index, log_constants = [], [], 0.0
@@ -169,16 +126,6 @@ class FakeData(AbstractProtocol):
             index.append(place)
             log_constants = log_constants + (constants + np.log(scale))[place]
         return AdditiveRows(factors, np.stack(index, axis=1), counts, log_constants)
-
-    def identifying_matrix(self):
-        """Return the margins of the table: all that the reports depend on."""
-        return margins(self.sizes)
-
-    def decoder(self):
-        return listed_decoder(self)
-
-    def report_law(self):
-        return ListLaw(self) if self.n_outputs is not None and self.n_outputs <= MAX_LISTED else None
 
     # ---- client ----------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng) -> np.ndarray:
@@ -240,9 +187,6 @@ class FakeData(AbstractProtocol):
         return [sum(share * q for share, q in zip(uniform, row, strict=True)) for row in channel]
 
     # ---- parameters ------------------------------------------------------------------------------------------------------
-    def parameters(self):
-        return {"epsilon": self.epsilon, "sizes": list(self.sizes), "base": self.base, "fake": self.fake}
-
     @classmethod
     def from_parameters(cls, categories, parameters):
         if "attribute_epsilon" not in parameters:

@@ -12,23 +12,47 @@ from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.likelihoods import AdditiveRows
 from ldpbayes.protocols.attributes import (
     BASES,
+    AbstractAttributes,
     Coded,
     attribute_sizes,
     check_codes,
     listed_decoder,
     split_labels,
 )
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES
 from ldpbayes.protocols.columns import Bytes, Lists, refuse, rows_of
 from ldpbayes.protocols.formats import parse_integers
-from ldpbayes.protocols.laws import ListLaw
 
-#: Joins the attributes' labels in those of the cells.
-SEPARATOR = "/"
+
+class AbstractCollected(AbstractAttributes):
+    """Schemes in which one attribute, drawn uniformly, is reported through its channel: margins alone are identified."""
+
+    base: str
+
+    @cached_property
+    def coded(self) -> tuple[Coded, ...]:
+        """The reports of every attribute as codes."""
+        return tuple(Coded(BASES[self.base](size, self.epsilon)) for size in self.sizes)
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "sizes", check_sizes(self.sizes, self.n_categories))
+        checks.choice(self.base, "base", tuple(BASES))
+        self.coded  # noqa: B018 (refuses what has no codes)
+
+    def identifying_matrix(self):
+        """Return the margins of the table: all that the reports depend on."""
+        return margins(self.sizes)
+
+    def decoder(self):
+        return listed_decoder(self)
+
+    def parameters(self):
+        return super().parameters() | {"sizes": list(self.sizes)}
 
 
 @dataclass(frozen=True)
-class SampledAttribute(AbstractProtocol):
+class SampledAttribute(AbstractCollected):
     """SMP: one of d attributes is drawn uniformly and reported at ε with its number, Q[(k, y), x] = Q^k[y, x_k] / d.
 
     The whole record is protected at ε. Reports depend on the record through one attribute at a time, so that they identify
@@ -69,17 +93,6 @@ class SampledAttribute(AbstractProtocol):
     name: ClassVar[str] = "smp"
     report_fields: ClassVar[tuple[str, ...]] = ("attribute", "report")
 
-    @cached_property
-    def coded(self) -> tuple[Coded, ...]:
-        """The reports of every attribute as codes."""
-        return tuple(Coded(BASES[self.base](size, self.epsilon)) for size in self.sizes)
-
-    def __post_init__(self):
-        super().__post_init__()
-        object.__setattr__(self, "sizes", check_sizes(self.sizes, self.n_categories))
-        checks.choice(self.base, "base", tuple(BASES))
-        self.coded  # noqa: B018 (refuses what has no codes)
-
     @property
     def attribute_epsilon(self) -> float:
         """Level at which any one attribute is protected while the others stay as they are: ε."""
@@ -106,7 +119,7 @@ class SampledAttribute(AbstractProtocol):
         return reports
 
     def parse_reports(self, columns, categories):
-        labels = split_labels(categories, self.sizes, SEPARATOR)
+        labels = split_labels(categories, self.sizes, self.separator)
         out = np.empty((len(columns[0]), 2), dtype=np.int64)
         out[:, 0] = parse_integers(columns[0], "attribute", len(self.sizes))
         for k, (one, own) in enumerate(zip(self.coded, labels, strict=True)):
@@ -119,16 +132,12 @@ class SampledAttribute(AbstractProtocol):
         return out
 
     def format_reports(self, reports, categories):
-        labels = split_labels(categories, self.sizes, SEPARATOR)
+        labels = split_labels(categories, self.sizes, self.separator)
         out = np.empty(len(reports), dtype=object)
         for k, (one, own) in enumerate(zip(self.coded, labels, strict=True)):
             here = np.flatnonzero(reports[:, 0] == k)
             out[here] = one.format(reports[here, 1], own)
         return [[str(k) for k in reports[:, 0]], out.tolist()]
-
-    def report_columns(self, reports, categories):
-        """Return texts: the numbers of an attribute's reports are no reports of its protocol."""
-        return self.format_reports(reports, categories)
 
     # ---- server ----------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
@@ -144,16 +153,6 @@ class SampledAttribute(AbstractProtocol):
             at[here] = place + 1
             index.append(at)
         return AdditiveRows(factors, np.stack(index, axis=1), counts, log_constants)
-
-    def identifying_matrix(self):
-        """Return the margins of the table: all that the reports depend on."""
-        return margins(self.sizes)
-
-    def decoder(self):
-        return listed_decoder(self)
-
-    def report_law(self):
-        return ListLaw(self) if self.n_outputs is not None and self.n_outputs <= MAX_LISTED else None
 
     # ---- client ----------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng) -> np.ndarray:
@@ -182,9 +181,6 @@ class SampledAttribute(AbstractProtocol):
         for k, (one, share) in enumerate(zip(self.coded, entropy.shares(len(self.sizes)), strict=True)):
             out += [[share * row[cell[k]] for cell in cells] for row in one.protocol.rational_channel()]
         return out
-
-    def parameters(self):
-        return {"epsilon": self.epsilon, "sizes": list(self.sizes), "base": self.base}
 
 
 def check_sizes(sizes, n_categories):
