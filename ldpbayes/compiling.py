@@ -6,6 +6,7 @@ In many containers neither the package nor the home folder can be written.
 import atexit
 import contextlib
 import functools
+import hashlib
 import pathlib
 import pickle
 import shutil
@@ -52,11 +53,17 @@ def compiled(**options):
         with contextlib.suppress(RuntimeError):  # no locator available: nowhere to write
             dispatcher._cache = _optional_cache()(function)
             dispatcher._cache.options = repr(
-                sorted((name, sorted(v) if isinstance(v, set) else v) for name, v in options.items())
+                (sorted((name, sorted(v) if isinstance(v, set) else v) for name, v in options.items()), _called(function))
             )
         return dispatcher
 
     return decorate
+
+
+def _called(function):
+    """Return names and versions of the compiled functions that a function has from around it."""
+    found = [cell.cell_contents.py_func for cell in function.__closure__ or ()]
+    return [(one.__module__, one.__qualname__, pathlib.Path(one.__code__.co_filename).stat().st_mtime_ns) for one in found]
 
 
 @functools.cache
@@ -67,8 +74,10 @@ def _optional_cache():
     class OptionalCache(FunctionCache):
         options = ""
 
-        def _index_key(self, *args, **kwargs):  # numba's key leaves the options out
-            return (*super()._index_key(*args, **kwargs), self.options)
+        def _index_key(self, signature, codegen):
+            # numba's key leaves the options out, and has functions from around by what differs in each process.
+            code = hashlib.sha256(self._py_func.__code__.co_code).hexdigest()
+            return signature, codegen.magic_tuple(), code, self.options
 
         def load_overload(self, *args, **kwargs):
             with contextlib.suppress(*_CACHE_ERRORS):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.special import logsumexp
 
+from ldpbayes.inference.hmc import rotated
 from ldpbayes.outcomes.smoothing import Curve, Drawn, Mode, Normal, sizes_of
 
 #: Rounds: each keeps this share of the effective particles at a step, and draws so many times the particles of the first.
@@ -154,16 +155,16 @@ def _trajectory(ratio, power, z, value, slope, angle, rng):
     momentum = rng.standard_normal(z.shape)
     begin = power * value - 0.5 * (z**2).sum(axis=1) - 0.5 * (momentum**2).sum(axis=1)
     each = angle * rng.uniform(0.85, 1.0)
-    cosine, sine = math.cos(each), math.sin(each)
-    at, reached, pull = z, value, slope
-    for _ in range(min(MAX_LEAPS, math.ceil(0.5 * math.pi / angle))):
-        momentum = momentum + 0.5 * each * power * pull
-        at, momentum = cosine * at + sine * momentum, cosine * momentum - sine * at
+    steps = min(MAX_LEAPS, math.ceil(0.5 * math.pi / angle))
+
+    def force(at):
         reached, pull = ratio(at)
-        momentum = momentum + 0.5 * each * power * pull
+        return reached, power * pull
+
+    at, momentum, reached, pull = rotated(z, momentum, power * slope, each, steps, force)
     end = power * reached - 0.5 * (at**2).sum(axis=1) - 0.5 * (momentum**2).sum(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         chance = np.exp(np.minimum(np.nan_to_num(end - begin, nan=-math.inf, posinf=0.0), 0.0))
     taken = rng.random(len(z)) < chance
     keep = taken[:, None]
-    return np.where(keep, at, z), np.where(taken, reached, value), np.where(keep, pull, slope), float(chance.mean())
+    return np.where(keep, at, z), np.where(taken, reached, value), np.where(keep, pull / power, slope), float(chance.mean())

@@ -5,10 +5,10 @@ from functools import partial
 
 import numpy as np
 
+from ldpbayes.inference import hmc
 from ldpbayes.inference.diagnostics import chain_health, entries_of_chains
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.chains import sample_density
-from ldpbayes.posteriors.joint import hmc
 from ldpbayes.regression.target import Target
 
 #: Trajectories of all chains in each round that says where the posterior lies, and how many such rounds there are.
@@ -227,7 +227,7 @@ class Bent:
 
     @property
     def pair(self):
-        """The density and its trajectories, as ``joint.hmc`` takes them."""
+        """The density and its trajectories, as ``inference.hmc`` takes them."""
         known = *self._room, self.centre, self.root, *self._around
         return self.value_and_gradient, lambda *moved: self._kernels.trajectories(*moved, *known)
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from ldpbayes.compiling import compiled
+from ldpbayes.inference.hmc import compiled_trajectories
 
 #: Draws whose likelihoods are computed together.
 BLOCK = 64
@@ -227,44 +228,5 @@ def grouped(
     return value
 
 
-@compiled(nogil=True)
-def trajectories(u, force, value, kicks, angles, levels, steps, out, values, gained, *known):
-    """Move u, −∇V there and the log-density along trajectories, and write where each ends to out; see joint.hmc.
-
-    Parameters
-    ----------
-    u, force : (u,) arrays
-    value : float
-    kicks, out : (n, u) arrays
-        Momenta at the start, which are used up, and draws.
-    angles, levels, values, gained : (n,) arrays
-        Angle of a step, least energy gained with which a trajectory is accepted; log-densities, energies gained.
-    steps : int
-        Of each trajectory.
-    *known
-        What ``grouped`` takes after the first two.
-    """
-    there, pull, slope = np.empty(u.size), np.empty(u.size), np.empty(u.size)
-    for i in range(angles.size):
-        v, angle, reached, energy = kicks[i], angles[i], value, -value
-        cosine, sine = math.cos(angle), math.sin(angle)
-        there[:] = u
-        for j in range(u.size):
-            energy += 0.5 * v[j] * v[j]
-            v[j] += 0.5 * angle * force[j]
-        for k in range(steps):
-            for j in range(u.size):
-                before = there[j]
-                there[j] = cosine * before + sine * v[j]
-                v[j] = cosine * v[j] - sine * before
-            reached = grouped(there, slope, *known)
-            kick = angle if k < steps - 1 else 0.5 * angle
-            for j in range(u.size):
-                pull[j] = slope[j] + there[j]
-                v[j] += kick * pull[j]
-        gained[i] = reached + energy
-        for j in range(u.size):
-            gained[i] -= 0.5 * v[j] * v[j]
-        if levels[i] < gained[i] < np.inf:
-            u[:], force[:], value = there, pull, reached
-        out[i], values[i] = u, value
+#: Moves chains along trajectories; the last parameters are what ``grouped`` takes after the first two.
+trajectories = compiled_trajectories(grouped)

@@ -1,9 +1,10 @@
 """Coordinates in which the posterior of all cells is nearly standard normal, from its Hessian at one point."""
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+
+from ldpbayes.inference.hmc import stepwise
 
 #: Step of the differences of the gradient.
 DIFFERENCE = 1e-4
@@ -31,25 +32,8 @@ class AbstractCoordinates:
         return stepwise
 
     def trajectories(self, target):
-        """Return what moves a chain along trajectories, as ``_kernels.trajectories`` without the last parameters."""
-        density = self.density(target)
-
-        def stepwise(u, force, value, kicks, angles, levels, steps, out, values, gained):
-            for i, (v, angle) in enumerate(zip(kicks, angles.tolist(), strict=True)):
-                cosine, sine = math.cos(angle), math.sin(angle)
-                there, pull, energy = u, force, 0.5 * float(v @ v) - value
-                v = v + 0.5 * angle * pull
-                for k in range(steps):
-                    there, v = cosine * there + sine * v, cosine * v - sine * there
-                    reached, slope = density(there)
-                    pull = slope + there
-                    v += (angle if k < steps - 1 else 0.5 * angle) * pull
-                gained[i] = reached + energy - 0.5 * float(v @ v)
-                if levels[i] < gained[i] < math.inf:
-                    u[:], force[:], value = there, pull, reached
-                out[i], values[i] = u, value
-
-        return stepwise
+        """Return what moves a chain along trajectories; see inference.hmc."""
+        return stepwise(self.density(target))
 
     def compiled(self, target):
         """Return u → (log-density, gradient) in one compiled call, or None where the prior has no such form."""

@@ -1,0 +1,196 @@
+"""Hamiltonian Monte Carlo whose standard normal part is solved exactly, by rotation.
+
+With log-density −|u|²/2 − V(u) and momentum v, a step is a kick v − (t/2)∇V(u), a rotation of (u, v) by the angle t, and a
+kick. Only V is integrated with an error, so that few steps make a trajectory of a right angle, after which a draw has
+forgotten the one before.
+
+References
+----------
+Shahbaba, Lan, Johnson and Neal 2014, Statistics and Computing 24; Neal 2011, Handbook of MCMC, chapter 5.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import ndtri
+
+from ldpbayes.compiling import compiled
+
+#: Mean angle of a trajectory, and how much it varies: beyond a right angle the next draw lies on the other side.
+ANGLE, JITTER = 0.55 * math.pi, 0.1
+#: Steps of the first trajectories, and the fewest and the most of any.
+FIRST_STEPS, LEAST_STEPS, MAX_STEPS = 4, 2, 16
+#: The number of steps is such that this share of the trajectories is accepted.
+ACCEPTED = 0.85
+#: A smaller share of accepted trajectories, or one whose energy is off by more nats than this, is left to another sampler.
+LEAST_ACCEPTED, MAX_ERROR = 0.6, 50.0
+#: Trajectories of all chains that choose the number of steps.
+TRIED = 60
+#: Trajectories of a chain between two looks at whether to stop.
+TOGETHER = 50
+
+
+def rotated(u, v, pull, angle, steps, force):
+    """Return (u, v, value, −∇V) after steps of a kick, a rotation and a kick; of one point, or of many in rows.
+
+    Parameters
+    ----------
+    u, v, pull : (…, u) arrays
+        Point, momentum, and −∇V at the point.
+    angle : float
+        Of a step.
+    steps : int
+    force : callable
+        u → (value, −∇V).
+    """
+    cosine, sine = math.cos(angle), math.sin(angle)
+    for _ in range(steps):
+        v = v + 0.5 * angle * pull
+        u, v = cosine * u + sine * v, cosine * v - sine * u
+        value, pull = force(u)
+        v = v + 0.5 * angle * pull
+    return u, v, value, pull
+
+
+def stepwise(density):
+    """Return what ``compiled_trajectories`` does, without further parameters, for a density that is not compiled."""
+
+    def force(u):
+        value, slope = density(u)
+        return value, slope + u
+
+    def trajectories(u, pull, value, kicks, angles, levels, steps, out, values, gained):
+        for i, (v, angle) in enumerate(zip(kicks, angles.tolist(), strict=True)):
+            energy = 0.5 * float(v @ v) - value
+            there, v, reached, slope = rotated(u, v, pull, angle, steps, force)
+            gained[i] = reached + energy - 0.5 * float(v @ v)
+            if levels[i] < gained[i] < math.inf:
+                u[:], pull[:], value = there, slope, reached
+            out[i], values[i] = u, value
+
+    return trajectories
+
+
+def compiled_trajectories(density):
+    """Return a compiled function that moves a point, −∇V there and the log-density along trajectories.
+
+    Parameters
+    ----------
+    density : compiled function
+        (u, out, *known) → log-density; writes its gradient to out.
+
+    Returns
+    -------
+    compiled function
+        Of u, force: (u,) arrays, −∇V the second; value: float; kicks: (n, u) array, momenta at the start, which are used up;
+        angles, levels: (n,) arrays, the angle of a step and the least energy gained with which a trajectory is accepted;
+        steps: of each trajectory; out, values, gained: (n, u), (n,) and (n,) arrays that draws, log-densities and energies
+        gained are written to; and of what ``density`` takes after the first two.
+    """
+
+    @compiled(nogil=True)
+    def trajectories(u, force, value, kicks, angles, levels, steps, out, values, gained, *known):
+        there, pull, slope = np.empty(u.size), np.empty(u.size), np.empty(u.size)
+        for i in range(angles.size):
+            v, angle, reached, energy = kicks[i], angles[i], value, -value
+            cosine, sine = math.cos(angle), math.sin(angle)
+            there[:] = u
+            for j in range(u.size):
+                energy += 0.5 * v[j] * v[j]
+                v[j] += 0.5 * angle * force[j]
+            for k in range(steps):
+                for j in range(u.size):
+                    before = there[j]
+                    there[j] = cosine * before + sine * v[j]
+                    v[j] = cosine * v[j] - sine * before
+                reached = density(there, slope, *known)
+                kick = angle if k < steps - 1 else 0.5 * angle
+                for j in range(u.size):
+                    pull[j] = slope[j] + there[j]
+                    v[j] += kick * pull[j]
+            gained[i] = reached + energy
+            for j in range(u.size):
+                gained[i] -= 0.5 * v[j] * v[j]
+            if levels[i] < gained[i] < np.inf:
+                u[:], force[:], value = there, pull, reached
+            out[i], values[i] = u, value
+
+    return trajectories
+
+
+def sampled(density, chains, steps, draws, rng, watch):
+    """Return ((draws, statistics), why they cannot be trusted or ""): fewer draws where the energy is lost.
+
+    Parameters
+    ----------
+    density : tuple of callables
+        u → (log-density, gradient), and what moves a chain: ``stepwise`` or ``compiled_trajectories``.
+    chains : list of (u,) arrays
+        Where the chains are.
+    steps, draws : int
+        Of a trajectory, and of a chain.
+    rng : numpy.random.Generator
+    watch : Watch
+    """
+    lengths = [min(TOGETHER, draws - first) for first in range(0, draws, TOGETHER)]
+    lost = []
+
+    def blocks():
+        for length in watch.track(lengths, f"Trajectories of {steps} steps", draws, weight=int):
+            u, stats = moved(density, chains, steps, length, rng)
+            yield u, stats
+            if stats["diverging"].any():
+                lost.append(int(stats["diverging"].sum()))
+                return
+
+    found = watch.finished(blocks())
+    u = np.concatenate([run for run, _ in found], axis=1)
+    stats = {name: np.concatenate([held[name] for _, held in found], axis=1) for name in found[0][1]}
+    if lost:
+        return (u, stats), f"trajectories of {steps} steps lost their energy"
+    accepted = stats["accepted"].mean()
+    if accepted < LEAST_ACCEPTED:
+        return (u, stats), f"{accepted:.0%} of the trajectories were accepted, where {LEAST_ACCEPTED:.0%} are needed"
+    return (u, stats), ""
+
+
+def tried(density, chains, steps, rng):
+    """Move the chains, and return the number of steps that has ACCEPTED of the trajectories accepted.
+
+    The error of the energy is nearly normal with sd s ∝ 1/steps² and mean −s²/2, and 2Φ(−s/2) are accepted.
+    """
+    _, stats = moved(density, chains, steps, math.ceil(TRIED / len(chains)), rng)
+    rate = min(max(float(stats["acceptance_rate"].mean()), 0.01), 0.999)
+    wanted = steps * math.sqrt(ndtri(rate / 2) / ndtri(ACCEPTED / 2))
+    return max(round(wanted), LEAST_STEPS)
+
+
+def moved(density, chains, steps, number, rng):
+    """Move the chains, and return (draws (chains, number, u), statistics (chains, number) by name)."""
+    found = [_trajectories(density, u, steps, number, rng) for u in chains]
+    for k, (run, _) in enumerate(found):
+        chains[k] = run[-1]
+    return np.array([run for run, _ in found]), {name: np.array([held[name] for _, held in found]) for name in found[0][1]}
+
+
+def _trajectories(density, u, steps, number, rng):
+    """Return (draws (number, u), statistics of each) of trajectories that start at u."""
+    density, along = density
+    value, slope = density(u)
+    u, force, draws = u.copy(), slope + u, np.empty((number, u.size))  # force: −∇V
+    lp, gained = np.empty(number), np.empty(number)
+    angles = ANGLE / steps * rng.uniform(1 - JITTER, 1 + JITTER, number)
+    levels = -rng.exponential(size=number)
+    kicks = rng.standard_normal((number, u.size))
+    energy = 0.5 * (kicks**2).sum(axis=1)
+    with np.errstate(all="ignore"):  # a trajectory that leaves the posterior may overflow
+        along(u, force, value, kicks, angles, levels, steps, draws, lp, gained)
+    gained[~np.isfinite(gained)] = -np.inf
+    return draws, {
+        "lp": lp,
+        "energy": energy - np.append(value, lp[:-1]),
+        "acceptance_rate": np.exp(np.minimum(gained, 0.0)),
+        "accepted": gained > levels,
+        "diverging": gained < -MAX_ERROR,
+        "n_steps": np.full(number, steps),
+    }
