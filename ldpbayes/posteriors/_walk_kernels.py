@@ -4,13 +4,54 @@ Imported where first needed, so that nothing else pays for loading numba.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from ldpbayes.compiling import compiled
 
-#: Kinds of likelihood: separable rows, a quadratic, dense rows.
-SEPARABLE, QUADRATIC, DENSE = 0, 1, 2
+#: Places in the array of tuning: step size, log of its mean, mean error of the acceptance rate, steps averaged, and
+#: the log of the step that steps are drawn to; precision of the level, middle of τ², sum and number of logs of τ; iterations
+#: in the sum of curvatures, and the next iteration at which that is looked at.
+STEP, MEAN_STEP, ERROR, COUNTED, DRAWN_TO, ANCHOR, MIDDLE, LOGS, LOGGED, SUMMED, LOOK = range(11)
+
+
+class Point(NamedTuple):
+    """η, p, ∇ℓ and its curvature, the walk, the gradient, and (log-density, ℓ, log Σ exp η)."""
+
+    eta: np.ndarray
+    p: np.ndarray
+    slope: np.ndarray
+    bend: np.ndarray
+    walk: np.ndarray
+    gradient: np.ndarray
+    numbers: np.ndarray
+
+
+class Law(NamedTuple):
+    """Logs of rate × scale of steps and deviations, rates, scales; weights of steps; widths and acceptances of moves."""
+
+    hyper: np.ndarray
+    rates: np.ndarray
+    scales: np.ndarray
+    weights: np.ndarray
+    log_weights: np.ndarray
+    widths: np.ndarray
+    accepted: np.ndarray
+    degrees: float
+
+
+class Room(NamedTuple):
+    """Momentum, velocity, room to work in; curvature and its sum; factors of the walk given η, a copy, and of velocities."""
+
+    momentum: np.ndarray
+    velocity: np.ndarray
+    work: np.ndarray
+    curve: np.ndarray
+    summed: np.ndarray
+    factor: tuple
+    other: tuple
+    kinetic: tuple
 
 
 @compiled()
@@ -27,12 +68,14 @@ def simplex(eta, p):
 
 
 @compiled()
-def likelihood(kind, index, first, second, counts, matrix, p, gradient, bend):
+def likelihood(form, p, gradient, bend):
     """Return ℓ(p); fill its gradient and minus the diagonal of its Hessian.
 
-    Separable rows have base ``first``, slope ``second`` and counts at categories ``index``; a quadratic is b·p − ½ Σ D p²
-    with b ``first`` and D ``second``; dense rows are ``matrix`` with counts.
+    A form is (kind, index, first, second, counts, matrix). Separable rows (kind 0) have base ``first``, slope ``second`` and
+    counts at categories ``index``; a quadratic (1) is b·p − ½ Σ D p² with b ``first`` and D ``second``; dense rows (2) are
+    ``matrix`` with counts.
     """
+    kind, index, first, second, counts, matrix = form
     value = 0.0
     if kind == 1:
         for x in range(p.size):
@@ -68,12 +111,12 @@ def likelihood(kind, index, first, second, counts, matrix, p, gradient, bend):
 
 
 @compiled()
-def factor(stiff, scale, extra, inverse, below):
+def factorise(stiff, scale, extra, factor):
     """Fill the bidiagonal Cholesky factor of walk + diag(extra), the walk with stiffness scale·stiff per step.
 
-    ``inverse`` holds the inverses of its diagonal. Returns its log-determinant (that of the matrix is twice as large).
+    A factor is (the inverses of its diagonal, what stands below it). Returns its log-determinant, half of the matrix's.
     """
-    a = extra.size
+    (inverse, below), a = factor, extra.size
     log_det, product = 0.0, 1.0
     for x in range(a):
         value = extra[x]
@@ -92,9 +135,9 @@ def factor(stiff, scale, extra, inverse, below):
 
 
 @compiled()
-def solve(inverse, below, r, v):
+def solve(factor, r, v):
     """Fill v with the matrix's inverse times r, from its factor."""
-    a = r.size
+    (inverse, below), a = factor, r.size
     v[0] = r[0] * inverse[0]
     for x in range(1, a):
         v[x] = (r[x] - below[x - 1] * v[x - 1]) * inverse[x]
@@ -104,11 +147,11 @@ def solve(inverse, below, r, v):
 
 
 @compiled()
-def smooth_part(eta, tight, inverse, below, work, walk):
+def smooth_part(eta, tight, factor, work, walk):
     """Fill ``walk`` with the mean of the walk given η and return Σ (η − walk) η/τ², twice minus η's log-density."""
     for x in range(eta.size):
         work[x] = tight * (eta[x] - eta[0])
-    solve(inverse, below, work, walk)
+    solve(factor, work, walk)
     total = 0.0
     for x in range(eta.size):
         total += (eta[x] - eta[0] - walk[x]) * work[x]
@@ -117,13 +160,13 @@ def smooth_part(eta, tight, inverse, below, work, walk):
 
 
 @compiled()
-def collapsed(eta, weights, log_weights, sigma, tau, constant, inverse, below, work, walk):
+def collapsed(eta, law, sigma, tau, factor, work, walk):
     """Return log p(η | σ, τ, weights) with the walk integrated out; fill the factor of its precision and its mean."""
     a = eta.size
-    constant[:] = 1.0 / (tau * tau)
-    log_det = factor(weights, 1.0 / (sigma * sigma), constant, inverse, below)
-    square = smooth_part(eta, 1.0 / (tau * tau), inverse, below, work, walk)
-    return -a * math.log(tau) - (a - 1) * math.log(sigma) + 0.5 * log_weights - log_det - 0.5 * square
+    work[:] = 1.0 / (tau * tau)
+    log_det = factorise(law.weights, 1.0 / (sigma * sigma), work, factor)
+    square = smooth_part(eta, 1.0 / (tau * tau), factor, work, walk)
+    return -a * math.log(tau) - (a - 1) * math.log(sigma) + 0.5 * law.log_weights[0] - log_det - 0.5 * square
 
 
 @compiled()
@@ -141,66 +184,248 @@ def steps_density(walk, sigma, nu):
 
 
 @compiled()
-def target(
-    eta, tight, anchor, inverse, below, kind, index, first, second, counts, matrix, p, dp, bend, work, walk, gradient
-):
-    """Return (log-density of η given scales and weights, ℓ, level); fill p, ∇ℓ, its curvature, the walk and the gradient.
+def target(point, form, tight, anchor, factor, work):
+    """Fill all of a point but η, given scales and weights.
 
     p does not depend on the level of η; a normal law of log Σ exp η with precision ``anchor`` keeps it from drifting.
     """
-    level = simplex(eta, p)
-    value = likelihood(kind, index, first, second, counts, matrix, p, dp, bend)
-    if not value > -np.inf:
-        return -np.inf, value, level
+    p, slope, numbers = point.p, point.slope, point.numbers
+    numbers[2] = simplex(point.eta, p)
+    numbers[1] = likelihood(form, p, slope, point.bend)
+    numbers[0] = -np.inf
+    if not numbers[1] > -np.inf:
+        return
     middle = 0.0
     for x in range(p.size):
-        middle += p[x] * dp[x]
-    pull = middle + anchor * level
-    square = smooth_part(eta, tight, inverse, below, work, walk)
+        middle += p[x] * slope[x]
+    pull = middle + anchor * numbers[2]
+    square = smooth_part(point.eta, tight, factor, work, point.walk)
     for x in range(p.size):
-        gradient[x] = p[x] * (dp[x] - pull) - tight * (eta[x] - walk[x])
-    return value - 0.5 * square - 0.5 * anchor * level * level, value, level
+        point.gradient[x] = p[x] * (slope[x] - pull) - tight * (point.eta[x] - point.walk[x])
+    numbers[0] = numbers[1] - 0.5 * square - 0.5 * anchor * numbers[2] * numbers[2]
 
 
 @compiled()
-def whitened(momentum, tight, curve, inverse, below, work, velocity):
-    """Fill ``velocity`` with (K + C)⁻¹ momentum, K the precision of η without the walk, C = diag(curve); return ½ m·v.
+def whitened(room, tight):
+    """Fill the velocity with (K + C)⁻¹ momentum, K the precision of η without the walk, C = diag(curve); return ½ m·v.
 
-    ``inverse`` and ``below`` are the factor of Q + A C/(A + C), the walk's precision after η is eliminated, A = 1/τ².
+    The kinetic factor is that of Q + A C/(A + C), the walk's precision after η is eliminated, A = 1/τ².
     """
-    a = momentum.size
-    for x in range(a):
-        work[x] = tight * momentum[x] / (tight + curve[x])
-    solve(inverse, below, work, velocity)
+    momentum, velocity, curve = room.momentum, room.velocity, room.curve
+    for x in range(momentum.size):
+        room.work[x] = tight * momentum[x] / (tight + curve[x])
+    solve(room.kinetic, room.work, velocity)
     energy = 0.0
-    for x in range(a):
+    for x in range(momentum.size):
         velocity[x] = (momentum[x] + tight * velocity[x]) / (tight + curve[x])
         energy += 0.5 * momentum[x] * velocity[x]
     return energy
 
 
 @compiled()
-def run_chain(
-    eta,
-    hyper,
-    rates,
-    nu,
-    kind,
-    index,
-    first,
-    second,
-    counts,
-    matrix,
-    draws,
-    tune,
-    thin,
-    length,
-    accept,
-    rng,
-    out,
-    kept,
-    stats,
-):
+def look(i, tune, point, law, room, tuning):
+    """Add to what is known of the curvature; return whether the kinetic energy has been made anew of it."""
+    p, slope, bend = point.p, point.slope, point.bend
+    mean_slope, a = 0.0, p.size
+    for x in range(a):
+        mean_slope += p[x] * slope[x]
+    for x in range(a):
+        straight = bend[x] * p[x] * p[x]
+        room.summed[x] += max(straight + p[x] * (mean_slope - slope[x]), 0.1 * straight)
+    tuning[SUMMED] += 1
+    tuning[LOGS] += math.log(law.scales[1])
+    tuning[LOGGED] += 1
+    if i != tuning[LOOK]:
+        return False
+    total = 0.0
+    for x in range(a):
+        room.curve[x] = room.summed[x] / tuning[SUMMED] + 1e-10
+        total += room.curve[x]
+    tuning[ANCHOR] = max(total, 1.0)
+    tuning[MIDDLE] = math.exp(2.0 * tuning[LOGS] / tuning[LOGGED])
+    if i < tune // 2:
+        room.summed[:] = 0.0
+        tuning[SUMMED] = tuning[LOGS] = tuning[LOGGED] = 0
+    tuning[MEAN_STEP], tuning[DRAWN_TO] = math.log(tuning[STEP]), math.log(2.0 * tuning[STEP])
+    tuning[ERROR] = tuning[COUNTED] = 0
+    tuning[LOOK] = i + max(i // 2, 10)
+    if tuning[LOOK] > tune - tune // 5:
+        tuning[LOOK] = tune if i >= tune - tune // 5 else tune - tune // 5
+    return True
+
+
+@compiled()
+def average(tuning, gap):
+    """Adapt the step size by dual averaging to a gap between the acceptance rates wanted and seen."""
+    tuning[COUNTED] += 1
+    counted = tuning[COUNTED]
+    part = 1.0 / (counted + 10.0)
+    tuning[ERROR] = (1.0 - part) * tuning[ERROR] + part * gap
+    log_step = tuning[DRAWN_TO] - math.sqrt(counted) / 0.05 * tuning[ERROR]
+    decay = counted ** (-0.75)
+    tuning[MEAN_STEP] = decay * log_step + (1.0 - decay) * tuning[MEAN_STEP]
+    tuning[STEP] = math.exp(log_step)
+
+
+@compiled()
+def give_momentum(there, law, room, rng):
+    """Draw a momentum from N(0, K + C), by a draw of walk and deviations under the prior, and return its energy."""
+    tight, curve, scales = 1.0 / (law.scales[1] * law.scales[1]), room.curve, law.scales
+    for x in range(curve.size):
+        room.work[x] = tight * curve[x] / (tight + curve[x])
+    factorise(law.weights, 1.0 / (scales[0] * scales[0]), room.work, room.kinetic)
+    height = 0.0
+    for x in range(curve.size):
+        if x > 0:
+            height += scales[0] / math.sqrt(law.weights[x - 1]) * rng.standard_normal()
+        there.eta[x] = height + scales[1] * rng.standard_normal()
+    smooth_part(there.eta, tight, room.factor, room.work, there.walk)
+    for x in range(curve.size):
+        room.momentum[x] = tight * (there.eta[x] - there.walk[x]) + math.sqrt(curve[x]) * rng.standard_normal()
+    return whitened(room, tight)
+
+
+@compiled()
+def move(here, there, form, law, room, tuning, length, rng):
+    """Move η along a Hamiltonian trajectory, the walk integrated out; return (probability of acceptance, steps)."""
+    tight = 1.0 / (law.scales[1] * law.scales[1])
+    kinetic = give_momentum(there, law, room, rng)
+    step = tuning[STEP] * (0.8 + 0.4 * rng.random())
+    steps = max(1, min(int(length / step * (0.6 + 0.8 * rng.random()) + 0.5), 200))
+    there.eta[:], there.gradient[:], there.numbers[:] = here.eta, here.gradient, here.numbers
+    for _ in range(steps):
+        for x in range(here.eta.size):
+            room.momentum[x] += 0.5 * step * there.gradient[x]
+        whitened(room, tight)
+        for x in range(here.eta.size):
+            there.eta[x] += step * room.velocity[x]
+        target(there, form, tight, tuning[ANCHOR], room.factor, room.work)
+        if not there.numbers[0] > here.numbers[0] - 1e4:
+            there.numbers[0] = -np.inf
+            break
+        for x in range(here.eta.size):
+            room.momentum[x] += 0.5 * step * there.gradient[x]
+    ratio = 0.0
+    if there.numbers[0] > -np.inf:
+        difference = there.numbers[0] - whitened(room, tight) - here.numbers[0] + kinetic
+        ratio = math.exp(min(0.0, difference)) if difference == difference else 0.0
+    if rng.random() < ratio:
+        here.eta[:], here.p[:], here.walk[:], here.numbers[:] = there.eta, there.p, there.walk, there.numbers
+    return ratio, steps
+
+
+@compiled()
+def adapt(law, which, place, ratio, i, tune, number):
+    """Adapt the width of moves of a scale while chains are tuned, and count acceptances afterwards."""
+    if i < tune:
+        wider = math.exp(2.0 * (ratio - 0.4) / math.sqrt(i + 1.0))
+        law.widths[which] = min(max(law.widths[which] * wider, 1e-3), 3.0)
+    else:
+        law.accepted[place] += ratio / number
+
+
+@compiled()
+def move_scales(here, there, law, room, i, tune, number, rng):
+    """Move the scales given η, the walk integrated out, and then draw the walk."""
+    eta, scales, hyper = here.eta, law.scales, law.hyper
+    (inverse, below), (inverse2, below2) = room.factor, room.other
+    prior = collapsed(eta, law, scales[0], scales[1], room.factor, room.work, here.walk)
+    for k in range(4):
+        which = k % 2
+        new = hyper[which] + law.widths[which] * rng.standard_normal()
+        scale2 = math.exp(new) / law.rates[which]
+        sigma2, tau2 = (scale2, scales[1]) if which == 0 else (scales[0], scale2)
+        then = collapsed(eta, law, sigma2, tau2, room.other, room.work, there.walk)
+        change = new - math.exp(new) - hyper[which] + math.exp(hyper[which]) + then - prior
+        ratio = math.exp(min(0.0, change)) if change == change else 0.0
+        if rng.random() < ratio:
+            hyper[which], scales[which], prior = new, scale2, then
+            inverse[:], below[:], here.walk[:] = inverse2, below2, there.walk
+        adapt(law, which, 1 + which, ratio, i, tune, 2 * number)
+    last = 0.0  # the walk given η: its mean and a draw of its precision's factor
+    for x in range(eta.size - 1, -1, -1):
+        last = (rng.standard_normal() - (below[x] * last if x < eta.size - 1 else 0.0)) * inverse[x]
+        here.walk[x] += last
+
+
+@compiled()
+def stretch(here, there, law, curve, middle, which, new):
+    """Fill η and the walk after a new log scale has stretched what it is the scale of; return the change of log-density.
+
+    2 stretches the walk by σ, 3 the deviations by τ, 4 their free part.
+    """
+    of = 0 if which == 2 else 1
+    scale2, log_grow = math.exp(new) / law.rates[of], new - law.hyper[of]
+    grow = scale2 / law.scales[of]
+    change, before, later = new - math.exp(new) - law.hyper[of] + math.exp(law.hyper[of]), 0.0, 0.0
+    for x in range(curve.size):
+        deviation = here.eta[x] - here.walk[x]
+        there.walk[x] = here.walk[x]
+        if which == 2:
+            there.walk[x] = here.walk[0] + grow * (here.walk[x] - here.walk[0])
+        elif which == 3:
+            deviation *= grow
+        else:
+            free = 1.0 / (1.0 + curve[x] * middle)
+            before += deviation * deviation
+            deviation *= math.exp(log_grow * free)
+            later += deviation * deviation
+            change += log_grow * (free - 1.0)
+        there.eta[x] = there.walk[x] + deviation
+    if which == 4:
+        change += 0.5 * before / law.scales[1] ** 2 - 0.5 * later / scale2**2
+    return change
+
+
+@compiled()
+def move_together(here, there, form, law, room, middle, i, tune, number, rng):
+    """Move scales together with what they stretch, and σ given the walk, its weights integrated out (5)."""
+    hyper, scales = law.hyper, law.scales
+    for which in range(2, 6):
+        of = 0 if which in (2, 5) else 1
+        new = hyper[of] + law.widths[which] * rng.standard_normal()
+        scale2, then = math.exp(new) / law.rates[of], here.numbers[1]
+        if which == 5:
+            change = new - math.exp(new) - hyper[of] + math.exp(hyper[of])
+            change += steps_density(here.walk, scale2, law.degrees) - steps_density(here.walk, scales[0], law.degrees)
+        else:
+            change = stretch(here, there, law, room.curve, middle, which, new)
+            shift = simplex(there.eta, there.p) - here.numbers[2]
+            for x in range(there.eta.size):
+                there.eta[x] -= shift
+                there.walk[x] -= shift
+            then = likelihood(form, there.p, there.slope, there.bend)
+            change += then - here.numbers[1]
+        ratio = math.exp(min(0.0, change)) if change == change else 0.0
+        if rng.random() < ratio:
+            hyper[of], scales[of], here.numbers[1] = new, scale2, then
+            if which != 5:
+                here.eta[:], here.walk[:], here.p[:] = there.eta, there.walk, there.p
+        adapt(law, which, 1 + which, ratio, i, tune, number)
+
+
+@compiled()
+def draw_weights(walk, law, rng):
+    """Draw the weights of the steps: t_ν is a normal law whose precision is Gamma."""
+    total, product, nu = 0.0, 1.0, law.degrees
+    for x in range(walk.size - 1):
+        square = ((walk[x + 1] - walk[x]) / law.scales[0]) ** 2
+        law.weights[x] = max(2.0 * rng.standard_gamma(0.5 * (nu + 1.0)) / (nu + square), 1e-12)
+        product *= law.weights[x]
+        if product < 1e-100 or product > 1e100:
+            total += math.log(product)
+            product = 1.0
+    law.log_weights[0] = total + math.log(product)
+
+
+@compiled()
+def _point(eta):
+    a = eta.size
+    return Point(eta, np.empty(a), np.empty(a), np.empty(a), np.empty(a), np.empty(a), np.empty(3))
+
+
+@compiled()
+def run_chain(eta, hyper, rates, nu, form, settings, rng, out, kept, stats):
     """Fill ``out`` (draws, a) with draws of p, ``kept`` (draws, 2) with σ and τ, ``stats`` (draws, 2); return acceptances.
 
     An iteration: η given scales and the walk's local weights, the walk integrated out (a Hamiltonian trajectory); the
@@ -209,197 +434,47 @@ def run_chain(
     Parameters
     ----------
     eta : (a,) array
-        Start.
+        Start; where the chain ends is written there.
     hyper : (2,) array
-        Start of log(rate · scale) of the walk's steps and of the deviations.
+        Start, and end, of log(rate · scale) of the walk's steps and of the deviations.
     rates : (2,) array
     nu : float
         Degrees of freedom of the steps.
-    draws, tune, thin : int
-        Every ``thin``-th state after the first ``tune`` ones is kept.
-    length : float
-        Length of a trajectory in whitened time.
-    accept : float
-        Acceptance rate that the step size is adapted to.
+    form : tuple
+        The likelihood; see likelihood().
+    settings : tuple
+        draws, tune, thin: every ``thin``-th state after the first ``tune`` ones is kept; length of a trajectory in whitened
+        time; acceptance rate that the step size is adapted to.
     """
-    a = eta.size
-    p, dp, bend, gradient = np.empty(a), np.empty(a), np.empty(a), np.empty(a)
-    trial, p2, dp2, bend2, gradient2 = np.empty(a), np.empty(a), np.empty(a), np.empty(a), np.empty(a)
-    momentum, velocity, work, walk, walk2 = np.empty(a), np.empty(a), np.empty(a), np.empty(a), np.empty(a)
-    constant, inverse, below, inverse2, below2 = np.empty(a), np.empty(a), np.empty(a), np.empty(a), np.empty(a)
-    inner, inner_below, blend = np.empty(a), np.empty(a), np.empty(a)
-    weights, curve, curve_sum = np.ones(a), np.ones(a), np.zeros(a)
-    log_weights, summed, anchor = 0.0, 0, 1.0
+    draws, tune, thin, length, accept = settings
+    a, number = eta.size, draws * thin
+    here, there = _point(eta), _point(np.empty(a))
     scales = np.exp(hyper) / rates
-    middle_log, middle_sum, middle = 0.0, 0, scales[1] ** 2
-    step, log_step_mean, error_mean, counted, next_look, centre = 0.5, math.log(0.5), 0.0, 0, 0, 0.0
-    widths, accepted = np.full(6, 0.5), np.zeros(7)
-    prior = collapsed(eta, weights, log_weights, scales[0], scales[1], constant, inverse, below, work, walk)
-    for i in range(tune + draws * thin):
+    law = Law(hyper, rates, scales, np.ones(a), np.zeros(1), np.full(6, 0.5), np.zeros(7), nu)
+    factors = (np.empty(a), np.empty(a)), (np.empty(a), np.empty(a)), (np.empty(a), np.empty(a))
+    room = Room(np.empty(a), np.empty(a), np.empty(a), np.ones(a), np.zeros(a), factors[0], factors[1], factors[2])
+    tuning = np.zeros(11)
+    tuning[STEP], tuning[MEAN_STEP], tuning[ANCHOR], tuning[MIDDLE] = 0.5, math.log(0.5), 1.0, scales[1] ** 2
+    for i in range(tune + number):
+        collapsed(eta, law, scales[0], scales[1], room.factor, room.work, here.walk)
         tight = 1.0 / (scales[1] * scales[1])
-        value, found, level = target(
-            eta, tight, anchor, inverse, below, kind, index, first, second, counts, matrix, p, dp, bend, work, walk, gradient
-        )
+        target(here, form, tight, tuning[ANCHOR], room.factor, room.work)
         if i < tune:
-            mean_slope = 0.0
-            for x in range(a):
-                mean_slope += p[x] * dp[x]
-            for x in range(a):
-                straight = bend[x] * p[x] * p[x]
-                curve_sum[x] += max(straight + p[x] * (mean_slope - dp[x]), 0.1 * straight)
-            summed += 1
-            middle_log += math.log(scales[1])
-            middle_sum += 1
-            if i == next_look:
-                total = 0.0
-                for x in range(a):
-                    curve[x] = curve_sum[x] / summed + 1e-10
-                    total += curve[x]
-                anchor = max(total, 1.0)
-                middle = math.exp(2.0 * middle_log / middle_sum)
-                if i < tune // 2:
-                    curve_sum[:] = 0.0
-                    summed, middle_log, middle_sum = 0, 0.0, 0
-                log_step_mean, error_mean, counted, centre = math.log(step), 0.0, 0, math.log(2.0 * step)
-                next_look = i + max(i // 2, 10)
-                if next_look > tune - tune // 5:
-                    next_look = tune if i >= tune - tune // 5 else tune - tune // 5
-                value, found, level = target(
-                    eta, tight, anchor, inverse, below, kind, index, first, second, counts, matrix, p, dp, bend, work, walk,
-                    gradient,
-                )  # fmt: skip
+            if look(i, tune, here, law, room, tuning):
+                target(here, form, tight, tuning[ANCHOR], room.factor, room.work)
         elif i == tune:
-            step = math.exp(log_step_mean)
-        # ---- η: momentum from N(0, K + C), by a draw of walk and deviations under the prior
-        for x in range(a):
-            blend[x] = tight * curve[x] / (tight + curve[x])
-        factor(weights, 1.0 / (scales[0] * scales[0]), blend, inner, inner_below)
-        height = 0.0
-        for x in range(a):
-            if x > 0:
-                height += scales[0] / math.sqrt(weights[x - 1]) * rng.standard_normal()
-            trial[x] = height + scales[1] * rng.standard_normal()
-        smooth_part(trial, tight, inverse, below, work, walk2)
-        for x in range(a):
-            momentum[x] = tight * (trial[x] - walk2[x]) + math.sqrt(curve[x]) * rng.standard_normal()
-        kinetic = whitened(momentum, tight, curve, inner, inner_below, work, velocity)
-        here = step * (0.8 + 0.4 * rng.random())
-        steps = max(1, min(int(length / here * (0.6 + 0.8 * rng.random()) + 0.5), 200))
-        trial[:], gradient2[:] = eta, gradient
-        value2, found2, level2 = value, found, level
-        after = 0.0
-        for _ in range(steps):
-            for x in range(a):
-                momentum[x] += 0.5 * here * gradient2[x]
-            whitened(momentum, tight, curve, inner, inner_below, work, velocity)
-            for x in range(a):
-                trial[x] += here * velocity[x]
-            value2, found2, level2 = target(
-                trial, tight, anchor, inverse, below, kind, index, first, second, counts, matrix, p2, dp2, bend2, work,
-                walk2, gradient2,
-            )  # fmt: skip
-            if not value2 > value - 1e4:
-                value2 = -np.inf
-                break
-            for x in range(a):
-                momentum[x] += 0.5 * here * gradient2[x]
-        ratio = 0.0
-        if value2 > -np.inf:
-            after = whitened(momentum, tight, curve, inner, inner_below, work, velocity)
-            difference = value2 - after - value + kinetic
-            ratio = math.exp(min(0.0, difference)) if difference == difference else 0.0
-        if rng.random() < ratio:
-            eta[:], p[:], walk[:] = trial, p2, walk2
-            value, found, level = value2, found2, level2
-        if i < tune:  # dual averaging
-            counted += 1
-            part = 1.0 / (counted + 10.0)
-            error_mean = (1.0 - part) * error_mean + part * (accept - ratio)
-            log_step = centre - math.sqrt(counted) / 0.05 * error_mean
-            decay = counted ** (-0.75)
-            log_step_mean = decay * log_step + (1.0 - decay) * log_step_mean
-            step = math.exp(log_step)
+            tuning[STEP] = math.exp(tuning[MEAN_STEP])
+        ratio, steps = move(here, there, form, law, room, tuning, length, rng)
+        if i < tune:
+            average(tuning, accept - ratio)
         else:
-            accepted[0] += ratio / (draws * thin)
-        # ---- the scales given η, the walk integrated out
-        prior = collapsed(eta, weights, log_weights, scales[0], scales[1], constant, inverse, below, work, walk)
-        for move in range(4):
-            which = move % 2
-            new = hyper[which] + widths[which] * rng.standard_normal()
-            scale2 = math.exp(new) / rates[which]
-            sigma2, tau2 = (scale2, scales[1]) if which == 0 else (scales[0], scale2)
-            then = collapsed(eta, weights, log_weights, sigma2, tau2, constant, inverse2, below2, work, walk2)
-            change = new - math.exp(new) - hyper[which] + math.exp(hyper[which]) + then - prior
-            ratio = math.exp(min(0.0, change)) if change == change else 0.0
-            if rng.random() < ratio:
-                hyper[which], scales[which], prior = new, scale2, then
-                inverse[:], below[:], walk[:] = inverse2, below2, walk2
-            if i < tune:
-                widths[which] = min(max(widths[which] * math.exp(2.0 * (ratio - 0.4) / math.sqrt(i + 1.0)), 1e-3), 3.0)
-            else:
-                accepted[1 + which] += ratio / (2 * draws * thin)
-        # ---- the walk given η: its mean and a draw of its precision's factor
-        last = 0.0
-        for x in range(a - 1, -1, -1):
-            last = (rng.standard_normal() - (below[x] * last if x < a - 1 else 0.0)) * inverse[x]
-            walk[x] += last
-        # ---- the scales together with what they stretch: σ and the walk, τ and the deviations, τ and their free part
-        for which in range(2, 6):
-            scale_of = 0 if which in (2, 5) else 1
-            new = hyper[scale_of] + widths[which] * rng.standard_normal()
-            scale2 = math.exp(new) / rates[scale_of]
-            change = new - math.exp(new) - hyper[scale_of] + math.exp(hyper[scale_of])
-            then = found
-            grow, log_grow = scale2 / scales[scale_of], new - hyper[scale_of]
-            if which == 5:  # σ given the walk, its weights integrated out
-                change += steps_density(walk, scale2, nu) - steps_density(walk, scales[0], nu)
-            else:
-                before, later = 0.0, 0.0
-                for x in range(a):
-                    deviation = eta[x] - walk[x]
-                    walk2[x] = walk[x]
-                    if which == 2:
-                        walk2[x] = walk[0] + grow * (walk[x] - walk[0])
-                    elif which == 3:
-                        deviation *= grow
-                    else:
-                        free = 1.0 / (1.0 + curve[x] * middle)
-                        before += deviation * deviation
-                        deviation *= math.exp(log_grow * free)
-                        later += deviation * deviation
-                        change += log_grow * (free - 1.0)
-                    trial[x] = walk2[x] + deviation
-                if which == 4:
-                    change += 0.5 * before / scales[1] ** 2 - 0.5 * later / scale2**2
-                shift = simplex(trial, p2) - level
-                for x in range(a):
-                    trial[x] -= shift
-                    walk2[x] -= shift
-                then = likelihood(kind, index, first, second, counts, matrix, p2, dp2, bend2)
-                change += then - found
-            ratio = math.exp(min(0.0, change)) if change == change else 0.0
-            if rng.random() < ratio:
-                hyper[scale_of], scales[scale_of], found = new, scale2, then
-                if which != 5:
-                    eta[:], walk[:], p[:] = trial, walk2, p2
-            if i < tune:
-                widths[which] = min(max(widths[which] * math.exp(2.0 * (ratio - 0.4) / math.sqrt(i + 1.0)), 1e-3), 3.0)
-            else:
-                accepted[1 + which] += ratio / (draws * thin)
-        # ---- the weights of the steps: t_ν is a normal law whose precision is Gamma
-        log_weights, product = 0.0, 1.0
-        for x in range(a - 1):
-            square = ((walk[x + 1] - walk[x]) / scales[0]) ** 2
-            weights[x] = max(2.0 * rng.standard_gamma(0.5 * (nu + 1.0)) / (nu + square), 1e-12)
-            product *= weights[x]
-            if product < 1e-100 or product > 1e100:
-                log_weights += math.log(product)
-                product = 1.0
-        log_weights += math.log(product)
-        prior = collapsed(eta, weights, log_weights, scales[0], scales[1], constant, inverse, below, work, walk)
+            law.accepted[0] += ratio / number
+        move_scales(here, there, law, room, i, tune, number, rng)
+        move_together(here, there, form, law, room, tuning[MIDDLE], i, tune, number, rng)
+        draw_weights(here.walk, law, rng)
         if i >= tune and (i - tune + 1) % thin == 0:
             place = (i - tune) // thin
-            out[place] = p
+            out[place] = here.p
             kept[place, 0], kept[place, 1] = scales[0], scales[1]
-            stats[place, 0], stats[place, 1] = found, steps
-    return accepted, step, widths
+            stats[place, 0], stats[place, 1] = here.numbers[1], steps
+    return law.accepted, tuning[STEP], law.widths

@@ -246,16 +246,14 @@ def run_chains(form, start, law, method, rng, watch=None):
 
     watch = watch or Watch()
     a, out, scales, facts = start.size, [], [], []
+    settings = method.draws, method.tune, method.thin, LENGTH, ACCEPT
     rates, rough = np.array([law.rate, 1 / law.local]), np.log(np.maximum(start, 0.02 / a))
 
     def one(own):
         eta = rough * own.uniform(0.5, 1.0) + 0.1 * own.standard_normal(a)
         p, kept, stats = np.empty((method.draws, a)), np.empty((method.draws, 2)), np.empty((method.draws, 2))
         hyper = own.uniform(-2.0, 0.0, 2)
-        run_chain(
-            eta, hyper, rates, law.degrees, *form.arrays, method.draws, method.tune, method.thin, LENGTH, ACCEPT, own,
-            p, kept, stats,
-        )  # fmt: skip
+        run_chain(eta, hyper, rates, law.degrees, form.arrays, settings, own, p, kept, stats)
         return p, kept, stats
 
     chains = watch.track(rng.spawn(method.chains), "Chains of the random walk")
@@ -290,9 +288,8 @@ def log_evidence(problem, rng, *, draws=DRAWS, stones=STONES):
     for beta in powers:
         p, kept, stats = np.empty((draws, a)), np.empty((draws, 2)), np.empty((draws, 2))
         tempered = form.to_power(max(beta, 1e-12))
-        run_chain(
-            eta, hyper, rates, law.degrees, *tempered.arrays, draws, TUNE, 2, LENGTH, ACCEPT, rng, p, kept, stats
-        )  # fmt: skip
+        settings = draws, TUNE, 2, LENGTH, ACCEPT
+        run_chain(eta, hyper, rates, law.degrees, tempered.arrays, settings, rng, p, kept, stats)
         values.append(stats[:, 0] / max(beta, 1e-12))
     values = np.array(values)
     constant, error = 0.0, 0.0
