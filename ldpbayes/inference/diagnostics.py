@@ -134,13 +134,7 @@ def summarise(tree, ci_prob, effective=None, known=None):
             own = () if prefix == "parameter" else dims[:-1]
             derived = summary_of(draws, prefix, draws.shape[2:], chosen)
             if prefix == "parameter":
-                for key in ("mean", "sd", "lower", "upper"):
-                    derived[key] = np.array(
-                        [tree.attrs.get(f"{name}_{key}", value) for name, value in zip(chosen, derived[key], strict=True)]
-                    )
-                for key, of in (("mcse", "mean"), ("lower_error", "lower"), ("upper_error", "upper")):
-                    known_here = [f"{name}_{of}" in tree.attrs for name in chosen]
-                    derived[key] = np.where(known_here, 0.0, derived[key])
+                derived |= _known_by_engine(tree.attrs, chosen, derived)
             data |= {f"{prefix}_{key}": ((*own, dim), value) for key, value in derived.items()}
             coords[dim] = chosen
     for name in arrays:
@@ -151,6 +145,17 @@ def summarise(tree, ci_prob, effective=None, known=None):
     tree["summary"] = xr.DataTree(xr.Dataset(data, coords, {"ci_prob": ci_prob, "ci_kind": "eti"}))
     tree.attrs |= verdict(tree).to_attrs()
     return tree
+
+
+def _known_by_engine(attrs, names, part):
+    """Return the summary entries of hyperparameters with what the attrs know of them, which has no error."""
+    out = {}
+    for key, error in (("mean", "mcse"), ("sd", ""), ("lower", "lower_error"), ("upper", "upper_error")):
+        known = [f"{name}_{key}" in attrs for name in names]
+        out[key] = np.array([attrs.get(f"{name}_{key}", value) for name, value in zip(names, part[key], strict=True)])
+        if error:
+            out[error] = np.where(known, 0.0, part[error])
+    return out
 
 
 def unknown_arrays(posterior):

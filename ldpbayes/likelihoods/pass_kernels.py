@@ -306,6 +306,17 @@ def _weigh(u, held, total_spread, n, beta, nodes, weights, floor, first, second)
 
 
 @compiled(nogil=True)
+def _unfold(histogram, totals):
+    """Add what bytes have in common, (n_bytes, 256), to the totals of their bits."""
+    found, one = np.empty(8), np.empty(256)
+    for c in range(len(histogram)):
+        one[:] = histogram[c]
+        fold(one, found)
+        for k in range(8):
+            totals[8 * c + k] += found[k]
+
+
+@compiled(nogil=True)
 def grouped_pass(
     rows, starts, n_bytes, n_categories, pilots, beta, spread, counts, curvature, nodes, weights, floor, sums, totals
 ):
@@ -385,11 +396,5 @@ def grouped_pass(
             else:
                 add_words(rows, start, n, n_bytes, first, histogram)
         if not few:
-            found, one = np.empty(8), np.empty(256)
-            for c in range(n_bytes):
-                for i in range(3 if curvature else 1):
-                    for b in range(256):
-                        one[b] = histograms[c, b, i] if curvature else histogram[c, b]
-                    fold(one, found)
-                    for k in range(8):
-                        totals[g, i, 8 * c + k] += found[k]
+            for i in range(3 if curvature else 1):
+                _unfold(histograms[:, :, i] if curvature else histogram, totals[g, i])

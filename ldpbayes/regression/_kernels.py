@@ -191,6 +191,47 @@ def _exp(x):
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})
+def _shares(near, index, value, p, u):
+    """Write P of one cell to p (a, BLOCK), from its columns other than zero and the log odds of draws; u is room."""
+    u[:] = 1.0
+    for x in range(len(near)):
+        here = p[x + 1]
+        here[:] = 0.0
+        for k in range(index.size):
+            by, at = value[k], near[x, index[k]]
+            for s in range(BLOCK):
+                here[s] += by * at[s]
+        for s in range(BLOCK):
+            here[s] = _exp(min(max(here[s], -LARGEST), LARGEST))
+            u[s] += here[s]
+    for s in range(BLOCK):
+        u[s] = 1.0 / u[s]
+        p[0, s] = u[s]
+    for x in range(1, len(p)):
+        for s in range(BLOCK):
+            p[x, s] *= u[s]
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz"})
+def _mixed(entries, p, u):
+    """Write Σ_x entries_x p_x to u (BLOCK,)."""
+    for s in range(BLOCK):
+        u[s] = entries[0] * p[0, s]
+    for x in range(1, len(p)):
+        for s in range(BLOCK):
+            u[s] += entries[x] * p[x, s]
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz"})
+def _take_up(product, power):
+    """Move the exponents of products to powers of two."""
+    for s in range(BLOCK):
+        bits = _bits(product[s])
+        power[s] += (bits >> 52) - 1023
+        product[s] = _float((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000)
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz"})
 def of_draws(coefficients, starts, index, value, entry_starts, row, weight, table, sizes, out, shares, expected, slope):
     """Add the log-likelihoods of many draws to out, and sums over people of P to shares.
 
@@ -224,24 +265,8 @@ def of_draws(coefficients, starts, index, value, entry_starts, row, weight, tabl
         product[:] = 1.0
         power[:] = 0
         for c in range(sizes.size):
-            for s in range(BLOCK):
-                u[s] = 1.0
-            for x in range(free):
-                here = p[x + 1]
-                here[:] = 0.0
-                for k in range(starts[c], starts[c + 1]):
-                    by, at = value[k], near[x, index[k]]
-                    for s in range(BLOCK):
-                        here[s] += by * at[s]
-                for s in range(BLOCK):
-                    here[s] = _exp(min(max(here[s], -LARGEST), LARGEST))
-                    u[s] += here[s]
-            for s in range(BLOCK):
-                u[s] = 1.0 / u[s]
-                p[0, s] = u[s]
-            for x in range(1, a):
-                for s in range(BLOCK):
-                    p[x, s] *= u[s]
+            cell = slice(starts[c], starts[c + 1])
+            _shares(near, index[cell], value[cell], p, u)
             many = sizes[c]
             for x in range(a):
                 for s in range(BLOCK):
@@ -252,21 +277,12 @@ def of_draws(coefficients, starts, index, value, entry_starts, row, weight, tabl
                         d[x, s] = -many * p[x, s]
             for e in range(entry_starts[c], entry_starts[c + 1]):
                 r, w = row[e], weight[e]
-                entry = table[r, 0]
-                for s in range(BLOCK):
-                    u[s] = entry * p[0, s]
-                for x in range(1, a):
-                    entry = table[r, x]
-                    for s in range(BLOCK):
-                        u[s] += entry * p[x, s]
+                _mixed(table[r], p, u)
                 if w == 1.0:
                     reached += least[r]
                     if reached < -600.0:
                         reached = least[r]
-                        for s in range(BLOCK):
-                            bits = _bits(product[s])
-                            power[s] += (bits >> 52) - 1023
-                            product[s] = _float((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000)
+                        _take_up(product, power)
                     for s in range(BLOCK):
                         product[s] *= u[s]
                 else:

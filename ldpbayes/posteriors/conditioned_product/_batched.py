@@ -19,6 +19,48 @@ TILTS = 30
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def _sums(weight, offset, c, s, turn_c, turn_s):
+    """Return Σ w e^{iφ}, Σ w d e^{iφ} and Σ w d² e^{iφ}, real and imaginary parts, and turn the angles φ on."""
+    ar, ai, br, bi, dr, di = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for m in range(weight.size):
+        w, d = weight[m], offset[m]
+        real, imag = w * c[m], w * s[m]
+        ar += real
+        ai += imag
+        br += d * real
+        bi += d * imag
+        dr += d * d * real
+        di += d * d * imag
+        old = c[m]
+        c[m] = old * turn_c[m] - s[m] * turn_s[m]
+        s[m] = old * turn_s[m] + s[m] * turn_c[m]
+    return ar, ai, br, bi, dr, di
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def _margin(ends, c, s, turn_c, turn_s, density):
+    """Write the inverse transform of all other factors at the nodes to density; return how much of it is lost.
+
+    ``ends`` are the transforms of all factors and of this one, real and imaginary parts, at all ω.
+    """
+    vr, vi, er, ei = ends
+    worst, size = 0.0, 0.0
+    density[:] = 0.0
+    for j in range(vr.size):
+        square = er[j] * er[j] + ei[j] * ei[j]
+        size = math.sqrt((vr[j] * vr[j] + vi[j] * vi[j]) / square)
+        worst = max(worst, size * min(1e-16 / math.sqrt(square), 1.0))
+        hr = (vr[j] * er[j] + vi[j] * ei[j]) / square
+        hi = (vi[j] * er[j] - vr[j] * ei[j]) / square
+        for m in range(density.size):
+            density[m] += c[m] * hr - s[m] * hi
+            old = c[m]
+            c[m] = old * turn_c[m] - s[m] * turn_s[m]
+            s[m] = old * turn_s[m] + s[m] * turn_c[m]
+    return max(worst / LOST, size / LOST)
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 def given_the_sum(offset, weight, centre, step, most, margins, mean, variance, log_total, density, lost):
     """Write moments of g_x given Σ g = 1 for each of k sets of a factors, and the densities of g_x at their nodes.
 
@@ -33,32 +75,16 @@ def given_the_sum(offset, weight, centre, step, most, margins, mean, variance, l
     r2i = np.empty((most, a))
     vr, vi = np.empty(most), np.empty(most)
     for i in range(k):
-        shift = 1.0
-        for x in range(a):
-            shift -= centre[i, x]
-            for m in range(n):
-                angle = -step[i] * offset[i, x, m]
-                turn_c[x, m], turn_s[x, m] = math.cos(angle), math.sin(angle)
-                c[x, m], s[x, m] = 1.0, 0.0
+        shift = 1.0 - centre[i].sum()
+        turn_c[:], turn_s[:] = np.cos(step[i] * offset[i]), -np.sin(step[i] * offset[i])
+        c[:], s[:] = 1.0, 0.0
         lost[i, :] = 0.0
         count, total = 0, 0.0
         for j in range(most):
             pr, pi = 1.0, 0.0
             least = 1e300
             for x in range(a):
-                ar, ai, br, bi, dr, di = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-                for m in range(n):
-                    w, d = weight[i, x, m], offset[i, x, m]
-                    real, imag = w * c[x, m], w * s[x, m]
-                    ar += real
-                    ai += imag
-                    br += d * real
-                    bi += d * imag
-                    dr += d * d * real
-                    di += d * d * imag
-                    old = c[x, m]
-                    c[x, m] = old * turn_c[x, m] - s[x, m] * turn_s[x, m]
-                    s[x, m] = old * turn_s[x, m] + s[x, m] * turn_c[x, m]
+                ar, ai, br, bi, dr, di = _sums(weight[i, x], offset[i, x], c[x], s[x], turn_c[x], turn_s[x])
                 square = ar * ar + ai * ai
                 if square < 1e-60:
                     ar, ai, square = 1e-30, 0.0, 1e-60
@@ -94,22 +120,9 @@ def given_the_sum(offset, weight, centre, step, most, margins, mean, variance, l
             variance[i, x] = second - first * first
             if not margins:
                 continue
-            worst = 0.0
-            for m in range(n):
-                density[i, x, m] = 0.0
-                c[x, m], s[x, m] = 1.0, 0.0
-            for j in range(count):
-                square = e0r[j, x] * e0r[j, x] + e0i[j, x] * e0i[j, x]
-                size = math.sqrt((vr[j] * vr[j] + vi[j] * vi[j]) / square)
-                worst = max(worst, size * min(1e-16 / math.sqrt(square), 1.0))
-                hr = (vr[j] * e0r[j, x] + vi[j] * e0i[j, x]) / square
-                hi = (vi[j] * e0r[j, x] - vr[j] * e0i[j, x]) / square
-                for m in range(n):
-                    density[i, x, m] += c[x, m] * hr - s[x, m] * hi
-                    old = c[x, m]
-                    c[x, m] = old * turn_c[x, m] - s[x, m] * turn_s[x, m]
-                    s[x, m] = old * turn_s[x, m] + s[x, m] * turn_c[x, m]
-            lost[i, x] = max(worst / LOST, size / LOST)
+            c[x, :], s[x, :] = 1.0, 0.0
+            ends = vr[:count], vi[:count], e0r[:, x], e0i[:, x]
+            lost[i, x] = _margin(ends, c[x], s[x], turn_c[x], turn_s[x], density[i, x])
             for m in range(n):
                 density[i, x, m] = max(density[i, x, m] * weight[i, x, m], 0.0)
 
@@ -185,6 +198,44 @@ def _total_weights(law, low, size, alpha, tilt, out):
 
 
 @compiled(nogil=True)
+def _by_polynomial(coefficient, own, grid, usual, density):
+    """Write the density of g_x on a grid, a polynomial in q = 1 − g, to density; return its mean and variance.
+
+    ``own`` is (α, slope, power, power of q), ``grid`` (centre, scale, first u, step), ``usual`` the q that the coefficients
+    are scaled by.
+    """
+    (alpha, slope, power, last), (centre, scale, low, step) = own, grid
+    total, largest, n = 0.0, -1e300, density.size
+    p = np.empty(n)
+    for m in range(n):
+        u = low + step * (m + 0.5)
+        y = centre + scale * math.sinh(u)
+        log_p, log_q = -math.log1p(math.exp(-y)) if y > -30 else y, -math.log1p(math.exp(y)) if y < 30 else -y
+        p[m] = math.exp(log_p)
+        value, shift, ratio = 0.0, 0.0, math.exp(log_q) / usual
+        for r in range(coefficient.size - 1, -1, -1):
+            value = value * ratio + (coefficient[r] if shift == 0.0 else 0.0)
+            if value > HUGE:
+                value /= HUGE
+                shift += math.log(HUGE)
+        log_value = math.log(value) + shift if value > 0 else -1e300
+        log_value += alpha * log_p + power * math.log1p(slope * p[m])
+        log_value += last * log_q + math.log(math.cosh(u))
+        density[m] = log_value
+        largest = max(largest, log_value)
+    for m in range(n):
+        density[m] = math.exp(density[m] - largest)
+        total += density[m]
+    mean, variance = 0.0, 0.0
+    for m in range(n):
+        density[m] /= total
+        mean += density[m] * p[m]
+    for m in range(n):
+        variance += density[m] * (p[m] - mean) ** 2
+    return mean, variance
+
+
+@compiled(nogil=True)
 def by_counts(alpha, slope, power, tilt, centre, scale, low, step, most, work, mean, variance, log_mass, density):
     """Do what given_the_sum does for factors g^{α−1} (1 + c g)^w with whole w, however slowly their transforms die out.
 
@@ -239,35 +290,9 @@ def by_counts(alpha, slope, power, tilt, centre, scale, low, step, most, work, m
             # nor too large for a float.
             usual = 1 / (1 + math.exp(centre[i, x]))
             _total_weights(rest, lowest, size, other, at * usual, coefficient)
-            total, moment, largest = 0.0, 0.0, -1e300
-            for m in range(n):
-                u = low[i, x] + step[i, x] * (m + 0.5)
-                y = centre[i, x] + scale[i, x] * math.sinh(u)
-                log_p, log_q = -math.log1p(math.exp(-y)) if y > -30 else y, -math.log1p(math.exp(y)) if y < 30 else -y
-                p, q = math.exp(log_p), math.exp(log_q)
-                value, shift, ratio = 0.0, 0.0, q / usual
-                for r in range(size - 1, -1, -1):
-                    value = value * ratio + (coefficient[r] if shift == 0.0 else 0.0)
-                    if value > HUGE:
-                        value /= HUGE
-                        shift += math.log(HUGE)
-                log_value = math.log(value) + shift if value > 0 else -1e300
-                log_value += alpha[i, x] * log_p + power[i, x] * math.log1p(slope[i, x] * p)
-                log_value += (other + lowest) * log_q + math.log(math.cosh(u))
-                density[i, x, m] = log_value
-                largest = max(largest, log_value)
-            for m in range(n):
-                density[i, x, m] = math.exp(density[i, x, m] - largest)
-                total += density[i, x, m]
-            for m in range(n):
-                density[i, x, m] /= total
-                p = 1 / (1 + math.exp(-(centre[i, x] + scale[i, x] * math.sinh(low[i, x] + step[i, x] * (m + 0.5)))))
-                moment += density[i, x, m] * p
-            spread = 0.0
-            for m in range(n):
-                p = 1 / (1 + math.exp(-(centre[i, x] + scale[i, x] * math.sinh(low[i, x] + step[i, x] * (m + 0.5)))))
-                spread += density[i, x, m] * (p - moment) ** 2
-            mean[i, x], variance[i, x] = moment, spread
+            own = alpha[i, x], slope[i, x], power[i, x], other + lowest
+            grid = centre[i, x], scale[i, x], low[i, x], step[i, x]
+            mean[i, x], variance[i, x] = _by_polynomial(coefficient[:size], own, grid, usual, density[i, x])
 
 
 @compiled(nogil=True)
