@@ -19,45 +19,40 @@ TILTS = 30
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
-def _sums(weight, offset, c, s, turn_c, turn_s):
-    """Return Σ w e^{iφ}, Σ w d e^{iφ} and Σ w d² e^{iφ}, real and imaginary parts, and turn the angles φ on."""
-    ar, ai, br, bi, dr, di = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for m in range(weight.size):
-        w, d = weight[m], offset[m]
-        real, imag = w * c[m], w * s[m]
-        ar += real
-        ai += imag
-        br += d * real
-        bi += d * imag
-        dr += d * d * real
-        di += d * d * imag
-        old = c[m]
-        c[m] = old * turn_c[m] - s[m] * turn_s[m]
-        s[m] = old * turn_s[m] + s[m] * turn_c[m]
-    return ar, ai, br, bi, dr, di
+def _given(ends, ratios, turns, margins, centre, weight, mean, variance, density, lost):
+    """Write moments of the g_x of one set, and their densities at the nodes where ``margins`` are asked for.
 
-
-@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
-def _margin(ends, c, s, turn_c, turn_s, density):
-    """Write the inverse transform of all other factors at the nodes to density; return how much of it is lost.
-
-    ``ends`` are the transforms of all factors and of this one, real and imaginary parts, at all ω.
+    ``ends`` are the transforms of all factors, over their integral, and of each factor, ``ratios`` its first two derivatives
+    over itself, real and imaginary parts at all ω; ``turns`` room for angles, and by what they turn.
     """
-    vr, vi, er, ei = ends
-    worst, size = 0.0, 0.0
-    density[:] = 0.0
-    for j in range(vr.size):
-        square = er[j] * er[j] + ei[j] * ei[j]
-        size = math.sqrt((vr[j] * vr[j] + vi[j] * vi[j]) / square)
-        worst = max(worst, size * min(1e-16 / math.sqrt(square), 1.0))
-        hr = (vr[j] * er[j] + vi[j] * ei[j]) / square
-        hi = (vi[j] * er[j] - vr[j] * ei[j]) / square
-        for m in range(density.size):
-            density[m] += c[m] * hr - s[m] * hi
-            old = c[m]
-            c[m] = old * turn_c[m] - s[m] * turn_s[m]
-            s[m] = old * turn_s[m] + s[m] * turn_c[m]
-    return max(worst / LOST, size / LOST)
+    (vr, vi, e0r, e0i), (r1r, r1i, r2r, r2i), (c, s, turn_c, turn_s) = ends, ratios, turns
+    a, n = weight.shape
+    c[:], s[:] = 1.0, 0.0
+    for x in range(a):
+        first, second = 0.0, 0.0
+        for j in range(vr.size):
+            first += vr[j] * r1r[j, x] - vi[j] * r1i[j, x]
+            second += vr[j] * r2r[j, x] - vi[j] * r2i[j, x]
+        mean[x] = centre[x] + first
+        variance[x] = second - first * first
+        if not margins:
+            continue
+        worst, size = 0.0, 0.0
+        density[x, :] = 0.0
+        for j in range(vr.size):
+            square = e0r[j, x] * e0r[j, x] + e0i[j, x] * e0i[j, x]
+            size = math.sqrt((vr[j] * vr[j] + vi[j] * vi[j]) / square)
+            worst = max(worst, size * min(1e-16 / math.sqrt(square), 1.0))
+            hr = (vr[j] * e0r[j, x] + vi[j] * e0i[j, x]) / square
+            hi = (vi[j] * e0r[j, x] - vr[j] * e0i[j, x]) / square
+            for m in range(n):
+                density[x, m] += c[x, m] * hr - s[x, m] * hi
+                old = c[x, m]
+                c[x, m] = old * turn_c[x, m] - s[x, m] * turn_s[x, m]
+                s[x, m] = old * turn_s[x, m] + s[x, m] * turn_c[x, m]
+        lost[x] = max(worst / LOST, size / LOST)
+        for m in range(n):
+            density[x, m] = max(density[x, m] * weight[x, m], 0.0)
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
@@ -84,7 +79,19 @@ def given_the_sum(offset, weight, centre, step, most, margins, mean, variance, l
             pr, pi = 1.0, 0.0
             least = 1e300
             for x in range(a):
-                ar, ai, br, bi, dr, di = _sums(weight[i, x], offset[i, x], c[x], s[x], turn_c[x], turn_s[x])
+                ar, ai, br, bi, dr, di = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+                for m in range(n):
+                    w, d = weight[i, x, m], offset[i, x, m]
+                    real, imag = w * c[x, m], w * s[x, m]
+                    ar += real
+                    ai += imag
+                    br += d * real
+                    bi += d * imag
+                    dr += d * d * real
+                    di += d * d * imag
+                    old = c[x, m]
+                    c[x, m] = old * turn_c[x, m] - s[x, m] * turn_s[x, m]
+                    s[x, m] = old * turn_s[x, m] + s[x, m] * turn_c[x, m]
                 square = ar * ar + ai * ai
                 if square < 1e-60:
                     ar, ai, square = 1e-30, 0.0, 1e-60
@@ -108,23 +115,9 @@ def given_the_sum(offset, weight, centre, step, most, margins, mean, variance, l
             log_total[i] = math.nan
             continue
         log_total[i] = math.log(step[i] / math.pi * total)
-        for j in range(count):
-            vr[j] /= total
-            vi[j] /= total
-        for x in range(a):
-            first, second = 0.0, 0.0
-            for j in range(count):
-                first += vr[j] * r1r[j, x] - vi[j] * r1i[j, x]
-                second += vr[j] * r2r[j, x] - vi[j] * r2i[j, x]
-            mean[i, x] = centre[i, x] + first
-            variance[i, x] = second - first * first
-            if not margins:
-                continue
-            c[x, :], s[x, :] = 1.0, 0.0
-            ends = vr[:count], vi[:count], e0r[:, x], e0i[:, x]
-            lost[i, x] = _margin(ends, c[x], s[x], turn_c[x], turn_s[x], density[i, x])
-            for m in range(n):
-                density[i, x, m] = max(density[i, x, m] * weight[i, x, m], 0.0)
+        ends = vr[:count] / total, vi[:count] / total, e0r, e0i
+        ratios, turns = (r1r, r1i, r2r, r2i), (c, s, turn_c, turn_s)
+        _given(ends, ratios, turns, margins, centre[i], weight[i], mean[i], variance[i], density[i], lost[i])
 
 
 @compiled(nogil=True)
