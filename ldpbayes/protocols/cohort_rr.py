@@ -12,7 +12,7 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol, Ancillary
-from ldpbayes.protocols.decoding import AbstractDecoder
+from ldpbayes.protocols.decoding import AbstractLeastSquares
 from ldpbayes.protocols.formats import Numbers
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw
@@ -278,7 +278,7 @@ class CohortRR(AbstractProtocol):
 
 
 @dataclass(frozen=True, eq=False)
-class CohortDecoder(AbstractDecoder):
+class CohortDecoder(AbstractLeastSquares):
     """Least squares on the design matrix H: H p = (C (k + β) S/n − 1)/β, unbiased where H has full column rank.
 
     By the normal equations HᵀH p = C ((k + β) N/n − 1)/β, with N_x the reports that support x; Kairouz, Bonawitz, Ramage
@@ -287,27 +287,15 @@ class CohortDecoder(AbstractDecoder):
 
     protocol: CohortRR
 
-    @property
-    def n_categories(self):
-        """Number of candidates S."""
-        return self.protocol.n_categories
+    def gram(self):
+        return self.protocol._meetings
 
-    @property
-    def rank(self):
-        """Rank of H and of the channel."""
-        return int(self._spectrum[2].sum())
+    def right(self, rows):
+        protocol, hits = self.protocol, rows.support_counts() / rows.n_reports
+        return protocol.cohorts * ((protocol.buckets + protocol.beta) * hits - 1) / protocol.beta
 
-    def least_squares(self, rows):
-        """Return the least-squares solution, of least norm where H lacks rank; it may be negative and not sum to one."""
-        protocol = self.protocol
-        values, vectors, kept = self._spectrum
-        hits = rows.support_counts() / rows.n_reports
-        right = protocol.cohorts * ((protocol.buckets + protocol.beta) * hits - 1) / protocol.beta
-        return vectors[:, kept] @ (vectors[:, kept].T @ right / values[kept])
-
-    def oracle(self, rows):
-        self._require_rank()
-        return self.least_squares(rows)
+    def design(self):
+        return "a design", f"{self.protocol.buckets} buckets"
 
     def scores(self, rows, weights):
         protocol = self.protocol
@@ -324,24 +312,6 @@ class CohortDecoder(AbstractDecoder):
         """Return (Σ_y B_xy² q_y − m_x)/n with B = C (k + β)/β (HᵀH)⁻¹ Hᵀ, E = B Q, q = Qp.
 
         m = E² p for the target "frequency" and (E p)² for "distribution".
-
-        Parameters
-        ----------
-        p : (a,) array
-            On the simplex.
-        n : int
-            Number of users.
-        target : {"frequency", "distribution"}
-            Whether only the reports vary, or the users too.
-
-        Returns
-        -------
-        (a,) array
-
-        Raises
-        ------
-        ArgumentError
-            If rank is below n_categories, or p is not a distribution.
         """
         p, protocol = self._checked(p, target), self.protocol
         self._require_rank()
@@ -358,12 +328,6 @@ class CohortDecoder(AbstractDecoder):
         mean = p * (1 + 2 * shift) + shift**2 if target == "frequency" else (p + shift) ** 2
         return (square - mean) / n
 
-    @cached_property
-    def _spectrum(self):
-        """(eigenvalues, eigenvectors, which are not zero) of HᵀH."""
-        values, vectors = np.linalg.eigh(self.protocol._meetings)
-        return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
-
     def _require_rank(self):
         protocol = self.protocol
         if protocol.cohorts * protocol.n_categories**2 > MAX_PRODUCTS:
@@ -371,11 +335,7 @@ class CohortDecoder(AbstractDecoder):
                 f"The oracle of {protocol.cohorts:,} cohorts and {protocol.n_categories:,} categories takes more than "
                 f"{MAX_PRODUCTS:,} multiplications; use the MLE or a posterior."
             )
-        if self.rank < self.n_categories:
-            raise ArgumentError(
-                f"The oracle needs a design of rank {self.n_categories}, these {self.protocol.cohorts} cohorts of "
-                f"{self.protocol.buckets} buckets have rank {self.rank}; use least_squares, the MLE or a posterior."
-            )
+        super()._require_rank()
 
 
 @dataclass(frozen=True)

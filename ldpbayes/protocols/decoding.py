@@ -3,6 +3,7 @@
 import abc
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -107,26 +108,7 @@ class SupportDecoder(AbstractDecoder):
         return None if sums is None else (sums - self.miss * weights.sum()) / (self.hit - self.miss)
 
     def variance(self, p, n, target="frequency"):
-        """Return [p g(1−g) + (1−p) h(1−h)] / (n (g−h)²), or q(1−q) / (n (g−h)²) with q = h + (g−h)p for P.
-
-        Parameters
-        ----------
-        p : (a,) array
-            On the simplex.
-        n : int
-            Number of users.
-        target : {"frequency", "distribution"}
-            Whether only the reports vary, or the users too.
-
-        Returns
-        -------
-        (a,) array
-
-        Raises
-        ------
-        ArgumentError
-            If p is not a distribution.
-        """
+        """Return [p g(1−g) + (1−p) h(1−h)] / (n (g−h)²), or q(1−q) / (n (g−h)²) with q = h + (g−h)p for P."""
         p, g, h = self._checked(p, target), self.hit, self.miss
         q = h + (g - h) * p
         noise = p * g * (1 - g) + (1 - p) * h * (1 - h) if target == "frequency" else q * (1 - q)
@@ -176,24 +158,6 @@ class MatrixDecoder(AbstractDecoder):
         """Return the exact covariance of the oracle, M C Mᵀ / n, shape (a, a).
 
         C = diag(q) − Q diag(p) Qᵀ for F, diag(q) − q qᵀ for P, q = Qp.
-
-        Parameters
-        ----------
-        p : (a,) array
-            On the simplex.
-        n : int
-            Number of users.
-        target : {"frequency", "distribution"}
-            Whether only the reports vary, or the users too.
-
-        Returns
-        -------
-        (a, a) array
-
-        Raises
-        ------
-        ArgumentError
-            If rank is below n_categories, or p is not a distribution.
         """
         p = self._checked(p, target)
         mean = self.matrix @ p
@@ -217,3 +181,65 @@ class MatrixDecoder(AbstractDecoder):
         mixed = self.matrix.mean(axis=1)
         scale = np.divide(1.0, np.sqrt(mixed), out=np.zeros_like(mixed), where=mixed > 0)
         return scale, *np.linalg.qr(scale[:, None] * self.matrix)
+
+
+@dataclass(frozen=True, eq=False)
+class AbstractLeastSquares(AbstractDecoder):
+    """Least squares by normal equations G p = r, G the Gram matrix of a design of a protocol's cohorts.
+
+    Attributes
+    ----------
+    protocol : AbstractProtocol
+    """
+
+    protocol: Any
+
+    @property
+    def n_categories(self):
+        """Number of candidates."""
+        return self.protocol.n_categories
+
+    @property
+    def rank(self):
+        """Rank of the design."""
+        return int(self._spectrum[2].sum())
+
+    @abc.abstractmethod
+    def gram(self) -> np.ndarray:
+        """Return G, shape (a, a)."""
+
+    @abc.abstractmethod
+    def right(self, rows) -> np.ndarray:
+        """Return r, shape (a,)."""
+
+    @abc.abstractmethod
+    def design(self) -> tuple[str, str]:
+        """Return what the design is called, and what its cohorts have: for messages."""
+
+    def least_squares(self, rows):
+        """Return the least-squares solution, of least norm where the design lacks rank; it may be negative.
+
+        Parameters
+        ----------
+        rows : Rows
+        """
+        values, vectors, kept = self._spectrum
+        return vectors[:, kept] @ (vectors[:, kept].T @ self.right(rows) / values[kept])
+
+    def oracle(self, rows):
+        self._require_rank()
+        return self.least_squares(rows)
+
+    @cached_property
+    def _spectrum(self):
+        """(eigenvalues, eigenvectors, which are not zero) of G."""
+        values, vectors = np.linalg.eigh(self.gram())
+        return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
+
+    def _require_rank(self):
+        if self.rank < self.n_categories:
+            design, parts = self.design()
+            raise ArgumentError(
+                f"The oracle needs {design} of rank {self.n_categories}, these {self.protocol.cohorts} cohorts of {parts} "
+                f"have rank {self.rank}; use least_squares, the MLE or a posterior."
+            )

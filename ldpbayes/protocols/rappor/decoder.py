@@ -1,17 +1,15 @@
 """RAPPOR's least-squares decoder: from counts of set bits to frequencies."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.protocols.decoding import AbstractDecoder
+from ldpbayes.protocols.decoding import AbstractLeastSquares
 
 
 @dataclass(frozen=True, eq=False)
-class FilterDecoder(AbstractDecoder):
+class FilterDecoder(AbstractLeastSquares):
     """Least squares of bit counts on the filters: X p = (C N/n − p*)/(q* − p*), unbiased where X has full column rank.
 
     X stacks the filters of all cohorts, N the counts of their set bits. With ``single`` a report is one of the k bits, each
@@ -21,27 +19,22 @@ class FilterDecoder(AbstractDecoder):
     protocol: AbstractProtocol
     single: bool = False
 
-    @property
-    def n_categories(self):
-        """Number of candidates."""
-        return self.protocol.n_categories
+    def gram(self):
+        """Return XᵀX, whose entries count the bits that two filters share."""
+        shared = np.zeros((self.n_categories, self.n_categories))
+        for c in range(self.protocol.cohorts):
+            filters = self.protocol.filters(c)
+            shared += filters.T @ filters
+        return shared
 
-    @property
-    def rank(self):
-        """Rank of the stacked filters X."""
-        return int(self._spectrum[2].sum())
-
-    def least_squares(self, rows):
-        """Return the least-squares solution, of least norm where X lacks rank; it may be negative and not sum to one."""
-        values, vectors, kept = self._spectrum
+    def right(self, rows):
         on, off = self.protocol.rates
         sizes = (self.protocol.table >= 0).sum(axis=(0, 1))
         share = self._bits_per_report * self.protocol.cohorts * rows.support_counts() / rows.n_reports
-        return vectors[:, kept] @ (vectors[:, kept].T @ ((share - off * sizes) / (on - off)) / values[kept])
+        return (share - off * sizes) / (on - off)
 
-    def oracle(self, rows):
-        self._require_rank()
-        return self.least_squares(rows)
+    def design(self):
+        return "filters", f"{self.protocol.n_bits} bits"
 
     def scores(self, rows, weights):
         values, vectors, kept = self._spectrum
@@ -60,24 +53,6 @@ class FilterDecoder(AbstractDecoder):
         A user of category x' in cohort c adds A_c y with A_c = C/(q* − p*) (XᵀX)⁻¹ X_cᵀ and independent bits y of means μ_c:
         mean over c and x' of Σ_b A²μ(1−μ) + (Aμ)², less the square of the mean given x' ("frequency") or of the whole mean.
         With single bits the mean square is that over b of (k A y)².
-
-        Parameters
-        ----------
-        p : (a,) array
-            On the simplex.
-        n : int
-            Number of users.
-        target : {"frequency", "distribution"}
-            Whether only the reports vary, or the users too.
-
-        Returns
-        -------
-        (a,) array
-
-        Raises
-        ------
-        ArgumentError
-            If rank is below n_categories, or p is not a distribution.
         """
         p = self._checked(p, target)
         self._require_rank()
@@ -100,20 +75,3 @@ class FilterDecoder(AbstractDecoder):
     @property
     def _bits_per_report(self):
         return self.protocol.n_bits if self.single else 1
-
-    @cached_property
-    def _spectrum(self):
-        """(eigenvalues, eigenvectors, which are not zero) of XᵀX, whose entries count the bits that two filters share."""
-        shared = np.zeros((self.n_categories, self.n_categories))
-        for c in range(self.protocol.cohorts):
-            filters = self.protocol.filters(c)
-            shared += filters.T @ filters
-        values, vectors = np.linalg.eigh(shared)
-        return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
-
-    def _require_rank(self):
-        if self.rank < self.n_categories:
-            raise ArgumentError(
-                f"The oracle needs filters of rank {self.n_categories}, these {self.protocol.cohorts} cohorts of "
-                f"{self.protocol.n_bits} bits have rank {self.rank}; use least_squares, the MLE or a posterior."
-            )
