@@ -73,7 +73,7 @@ class NUTS(AbstractPosterior):
 
     def prepare(self, problem):
         a = problem.n_categories
-        if problem.collection.survey is not None:
+        if problem.collection.nature.weighted:
             return Refusal("The method nuts takes no sampling weights.")
         gradients = self.chains * (self.draws + self.tune) * GRADIENTS_PER_DRAW
         if self.likelihood == "surrogate":

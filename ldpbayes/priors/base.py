@@ -176,8 +176,6 @@ class AbstractPrior(abc.ABC):
     """
 
     n_categories: int
-    #: What hyperparameters() returns, and the names of their PyMC variables.
-    hyperparameter_names: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def named(cls) -> "Mapping[str, Callable[[int], AbstractPrior]]":
@@ -290,6 +288,11 @@ class AbstractPrior(abc.ABC):
         """Return the hyperparameters that readers ask for, by name, for z of shape (k, n_unknowns)."""
         return {}
 
+    @property
+    def hyperparameter_names(self) -> tuple[str, ...]:
+        """Names of hyperparameters(), and of their PyMC variables."""
+        return tuple(self.hyperparameters(np.zeros((1, self.n_unknowns))))
+
     def variables(self, z: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         """Return what readers ask for beside P: name → (dims, values), for z of shape (k, n_unknowns).
 
@@ -356,6 +359,10 @@ class Law(abc.ABC):
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """Return the log-density of every z."""
 
+    def total(self, z: np.ndarray) -> np.ndarray:
+        """Return the sum of log_density along the last axis."""
+        return self.log_density(z).sum(axis=-1)
+
     @abc.abstractmethod
     def score(self, z: np.ndarray) -> np.ndarray:
         """Return the derivative of log_density."""
@@ -383,6 +390,9 @@ class Normal(Law):
 
     def log_density(self, z):
         return -0.5 * z**2 - 0.5 * math.log(2 * math.pi)
+
+    def total(self, z):
+        return -0.5 * np.vecdot(z, z) - 0.5 * math.log(2 * math.pi) * z.shape[-1]
 
     def score(self, z):
         return -z
@@ -540,11 +550,13 @@ class AbstractSoftmax(AbstractPrior):
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
         z = np.asarray(z, dtype=float)
-        return sum(law.log_density(z[..., i:j]).sum(axis=-1) for _, law, _, i, j in self._layout)
+        return sum(law.total(z[..., i:j]) for _, law, _, i, j in self._layout)
 
     def gradient(self, z: np.ndarray) -> np.ndarray:
-        z = np.asarray(z, dtype=float)
-        return np.concatenate([law.score(z[..., i:j]) for _, law, _, i, j in self._layout], axis=-1)
+        out = np.empty_like(z, dtype=float)
+        for _, law, _, i, j in self._layout:
+            out[..., i:j] = law.score(z[..., i:j])
+        return out
 
     def logits_of(self, z: np.ndarray) -> np.ndarray:
         """Return η for z of shape (…, n_unknowns)."""

@@ -76,10 +76,6 @@ class Compliance(AbstractPrior):
         shift[0] = math.log(c * size / b)
         return z[..., :size] + shift, z[..., size:]
 
-    @property
-    def hyperparameter_names(self) -> tuple[str, ...]:
-        return self._inner.hyperparameter_names
-
     def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
         return self._inner.hyperparameters(self._parts(z)[1])
 

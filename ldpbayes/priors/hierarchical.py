@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import helmert
@@ -81,7 +81,6 @@ class Hierarchical(AbstractSoftmax):
     n_categories: int | None = None
     n_cells: int | None = None
     field_: Any = field(default=None, repr=False)
-    hyperparameter_names: ClassVar[tuple[str, ...]] = ("scale",)
 
     def __post_init__(self):
         for name in ("scale", "centre"):

@@ -57,7 +57,6 @@ class Learnt(AbstractPrior):
     median: float = 0.5
     sd: float = 1.0
     n_categories: int | None = None
-    hyperparameter_names: ClassVar[tuple[str, ...]] = ("alpha",)
 
     def __post_init__(self):
         for name in ("median", "sd"):

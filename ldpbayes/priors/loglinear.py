@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import helmert
@@ -65,7 +65,6 @@ class LogLinear(AbstractSoftmax):
     main: float = math.pi / math.sqrt(2)
     scale: float = 0.5
     order: int = 3
-    hyperparameter_names: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self):
         object.__setattr__(self, "sizes", attribute_sizes(self.sizes))

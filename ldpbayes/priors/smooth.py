@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +42,6 @@ class Smooth(AbstractSoftmax):
     degrees: float = 2.0
     local: float = 0.5
     n_categories: int | None = None
-    hyperparameter_names: ClassVar[tuple[str, ...]] = ("sigma", "tau")
 
     def __post_init__(self):
         for name in ("rate", "degrees", "local"):
