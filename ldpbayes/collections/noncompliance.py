@@ -31,6 +31,10 @@ EXPLANATION = (
 )
 
 
+#: What is said where no law was stated.
+NOBODY = "Every respondent is taken to follow the device; with_noncompliers states how others would report."
+
+
 @dataclass(frozen=True)
 class Identification:
     """What the reports of a design can say of the share γ of respondents who ignore the device.
@@ -143,7 +147,7 @@ def identification(collection: Collection, gamma: float = GAMMA, reports: float 
     """Return what the reports can say of γ, as if there were so many; see Collection.noncompliance."""
     n_laws, size = collection.n_laws, collection.n_categories
     if not n_laws:
-        raise ArgumentError("noncompliance needs a collection made by with_noncompliers.")
+        return Identification(True, float("nan"), float("nan"), 0.0, NOBODY)
     a, n = size - n_laws, collection.n_reports if reports is None else reports
     effect = 1.0 if collection.survey is None else collection.survey.known_effect()
     listable = all(tally.protocol.decoder() is not None for tally in collection.tallies)

@@ -93,7 +93,7 @@ def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) 
     """
     collection = as_collection(collection)
     ci_prob = checks.level(ci_prob)
-    if collection.survey is not None:
+    if collection.nature.weighted:
         raise ArgumentError("collection must have no sampling weights; the MLE has standard errors that know the design.")
     if len(collection.tallies) == 1:
         tally = collection.tallies[0]

@@ -41,7 +41,8 @@ def with_derived(estimate: Estimate, collection, quantities=None) -> Estimate:
     rows, size = collection.rows, collection.n_categories
     work = rows.n_rows * float(size) ** 2 + 10.0 * size**3
     if estimate.name == "mle" and work <= EXACT_INFORMATION_OPERATIONS:
-        covariance = information_covariance(rows, p) if collection.survey is None else linearized(collection, p).covariance
+        weighted = collection.nature.weighted
+        covariance = linearized(collection, p).covariance if weighted else information_covariance(rows, p)
         covariance[p == 0, :] = covariance[:, p == 0] = 0.0
         gradients = [_gradient(item, value, p, collection) for item, value in zip(quantities, values, strict=True)]
         errors = np.array([_error(gradient, covariance) for gradient in gradients])
@@ -60,7 +61,7 @@ def among_compliers(estimate: Estimate, collection) -> Estimate:
         Of a collection made by ``with_noncompliers``.
     collection : Collection
     """
-    known = collection.categories[: -collection.n_laws]
+    known = collection.answers
     shares = tuple(Derived("share", (label,), known) for label in known)
     found = with_derived(estimate, collection, shares)
     return replace(estimate, distribution=np.asarray(found.derived), standard_error=found.derived_error)

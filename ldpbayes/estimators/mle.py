@@ -109,7 +109,7 @@ class MLE:
         if self.constraints is not None:
             error = None
             parts.append("No standard errors: those of the information do not hold under constraints.")
-        elif collection.survey is not None:
+        elif collection.nature.weighted:
             found = linearized(collection, solution.p)
             error, exact = np.sqrt(found.covariance.diagonal()), True
             parts.append(f"Weighted; standard errors are linearized over the design (effect {found.effect.value:.3g}).")
@@ -117,7 +117,7 @@ class MLE:
         else:
             error, exact = standard_errors(rows, solution.p, mass)
             parts += _error_notes(solution.p, error, exact)
-        if collection.n_laws and not (found := collection.noncompliance()).identified:
+        if not (found := collection.noncompliance()).identified:
             parts.append(
                 f"Not an estimate of the share γ of respondents who ignore the device: every γ from {found.low:.3g} to "
                 f"{found.high:.3g} has the same likelihood."

@@ -42,7 +42,7 @@ class Oracle:
         """
         collection = as_collection(collection)
         tallies = collection.tallies
-        if collection.survey is not None:
+        if collection.nature.weighted:
             raise ArgumentError("The oracle takes no sampling weights; the MLE does.")
         decoders = [_decoder(tally.protocol) for tally in tallies]
         systems = [decoder.linear_system(t.reports, t.counts) for decoder, t in zip(decoders, tallies, strict=True)]

@@ -13,9 +13,9 @@ def point_estimates(collection):
     from ldpbayes.estimators.mle import MLE
     from ldpbayes.estimators.oracle import Oracle
 
-    if collection.n_laws:
-        if not collection.noncompliance().identified:
-            return []
+    if not collection.noncompliance().identified:
+        return []
+    if collection.laws:
         collection = named(collection)
         return [among_compliers(with_derived(MLE()(collection), collection), collection)]
     found = [MLE()(collection)]
