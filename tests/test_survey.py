@@ -289,7 +289,7 @@ def coverage(replications, seed):
     high, low = protocol.channel()[1, ::-1]
     strata, clusters = np.repeat(np.arange(4), CLUSTERS * SIZE), np.repeat(np.arange(4 * CLUSTERS), SIZE)
     weights = STRATA["share"][strata]
-    grid = np.linspace(0, 1, 4001)[1:-1]
+    grid = np.linspace(0, 1, 1001)[1:-1]  # thirty points a posterior sd
     yes = low + (high - low) * grid
     prior = -0.5 * np.log(grid * (1 - grid))
     inside = np.zeros((replications, 3), dtype=bool)
