@@ -9,7 +9,7 @@ import typer
 
 from ldpbayes import files
 from ldpbayes.cli import options
-from ldpbayes.errors import ArgumentError, DataError, listed, shown
+from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.pages.page import TOP
 
 
@@ -163,10 +163,10 @@ def _fields(held, report):
 
 
 def _refuse_missing(held, wanted, path):
+    from ldpbayes.sources.base import check_column
+
     for name in wanted:
-        if held.count(name) != 1:
-            problem = "has two columns" if name in held else "has no column"
-            raise DataError(f"{problem} {shown(name)}; it has {listed(held) or 'none'}", source=path)
+        check_column(held, name, source=path)
 
 
 def _refuse_half_numbers(pyarrow, table, value, path):

@@ -8,8 +8,8 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
-from ldpbayes.sources.base import sorted_keys
-from ldpbayes.sources.channels import find_channels, labels_of, names_of
+from ldpbayes.sources.base import check_column, sorted_keys
+from ldpbayes.sources.channels import find_channels, labels_of
 from ldpbayes.sources.frame import FrameSource
 
 #: Distinct likelihood rows × groups, at most.
@@ -116,13 +116,13 @@ def read_records(
     source = FrameSource(frame)
     table = source.eager()
     names = [str(name) for name in table.columns]
-    columns = None if report is None else names_of(report, "report")
-    covariates = () if by is None else tuple(names_of(by, "by"))
+    columns = checks.columns(report, "report")
+    covariates = checks.columns(by, "by") or ()
     wanted = [(value, "value"), (weights, "weights"), (epsilon, "epsilon"), (rate, "rate")]
     wanted += [(name, "report") for name in columns or ()] + [(name, "by") for name in covariates]
     for name, what in wanted:
-        if name is not None and name not in names:
-            raise DataError(f"the frame has no column {shown(name)} for {what}; it has {listed(names) or 'none'}")
+        if name is not None:
+            check_column(names, name, "the frame ", f" for {what}")
     if not len(table):
         raise DataError("the frame has no rows")
     labels = labels_of(categories)
@@ -157,8 +157,7 @@ def read_records(
 def _reported(table, columns, names):
     """Return the distinct labels of the one column of reports, in order."""
     (column,) = columns or ["report"]
-    if column not in names:
-        raise DataError(f"the frame has no column {shown(column)} for report; it has {listed(names) or 'none'}")
+    check_column(names, column, "the frame ", " for report")
     series = table[column]
     if series.null_count():
         raise DataError("holds missing values", field=column)

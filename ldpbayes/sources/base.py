@@ -15,7 +15,7 @@ from ldpbayes import files
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Tally
 from ldpbayes.collections.tally import places
-from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols.columns import rows_of, sure
 
 
@@ -317,6 +317,25 @@ def sorted_keys(keys):
         return (0, int(text), text) if is_whole(text) else (1, 0, text)
 
     return sorted(keys, key=lambda key: [rank(part) for part in key])
+
+
+def check_column(names, name, subject="", use="", **at):
+    """Refuse a table that lacks a column, or has two of its name.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Those of the table.
+    name : str
+    subject, use : str
+        What the sentence begins with, and what the column is for.
+    **at
+        Where: fields of DataError.
+    """
+    held = list(names)
+    if held.count(name) != 1:
+        problem = "has two columns" if name in held else "has no column"
+        raise DataError(f"{subject}{problem} {shown(name)}{use}; it has {listed(held) or 'none'}", **at)
 
 
 def is_whole(text):

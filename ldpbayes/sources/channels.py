@@ -191,7 +191,7 @@ def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, popula
             raise DataError("has no columns")
         facts = {"id": files.stem(files.as_path(path))} | ({} if by else {"published": published_of(source)})
         sample = SampleColumns(weight, strata, cluster, population)
-        by = () if by is None else names_of(by, "by")
+        by = checks.columns(by, "by") or ()
         found = read_table(source, by=by, sample=sample, by_user=by_user, facts=facts)
     except DataError as err:
         raise err.at(source=path) from err.__cause__
@@ -262,11 +262,11 @@ def read_reports(
         return read_table(
             source,
             protocol,
-            None if report is None else names_of(report, "report"),
+            checks.columns(report, "report"),
             count=count,
             categories=labels_of(categories),
             name=name,
-            by=() if by is None else names_of(by, "by"),
+            by=checks.columns(by, "by") or (),
             sample=SampleColumns(weight, strata, cluster, population),
             epsilon=epsilon,
             rate=rate,
@@ -274,14 +274,6 @@ def read_reports(
         )
     except DataError as err:
         raise err.at(source=path) from err.__cause__
-
-
-def names_of(value, what):
-    """Return the name of a column, or a list of names, as a list."""
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-        raise ArgumentError(f"{what} must be the name of a column or a list of names, got {shown(value)}.")
-    return list(names)
 
 
 def labels_of(categories):

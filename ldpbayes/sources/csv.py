@@ -12,8 +12,8 @@ import numpy as np
 
 from ldpbayes import files
 from ldpbayes.checks import MAX_COUNT
-from ldpbayes.errors import DataError, listed, shown
-from ldpbayes.sources.base import AbstractSource, Groups, check_total
+from ldpbayes.errors import DataError, shown
+from ldpbayes.sources.base import AbstractSource, Groups, check_column, check_total
 
 _CHUNK = 2**16  # rows of a CSV file that are in memory together
 _LOOK = 2**10  # rows of a chunk that are looked at before it is grouped
@@ -92,7 +92,8 @@ def read_table(source, columns, where=None):
         with _opened(source) as handle:
             reader = csv.reader(handle, strict=True)
             header = [cell.strip() for cell in next(reader, [])]
-            _check_header(header, [*columns, *where])
+            for column in (*columns, *where):
+                check_column(header, column, line=1)
             positions = [header.index(column) for column in columns]
             wanted = {header.index(key): str(value).strip() for key, value in where.items()}
             for lines, rows in _chunks(reader, len(header), wanted):
@@ -168,13 +169,6 @@ def _group(columns, keys, counts, lines):
     parts = [cells] if len(joined) == 1 else list(zip(*cells, strict=True))
     by = list(zip(*parts[len(columns) :], strict=True)) if keys else None
     return Groups(tuple(parts[: len(columns)]), counts, by, lambda i: lines[rows.index(cells[i])])
-
-
-def _check_header(header, used):
-    for column in used:
-        if header.count(column) != 1:
-            problem = f"has two columns {shown(column)}" if column in header else f"has no column {shown(column)}"
-            raise DataError(f"{problem}; it has {listed(header) or 'none'}", line=1)
 
 
 def _chunks(reader, width, wanted):

@@ -5,12 +5,13 @@ import functools
 
 import numpy as np
 
+from ldpbayes import checks
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections.survey import SampleColumns
-from ldpbayes.errors import ArgumentError, DataError, listed, shown
+from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
-from ldpbayes.sources.base import AbstractSource, Groups, check_total, foreign, located, optional
-from ldpbayes.sources.channels import labels_of, names_of, read_table
+from ldpbayes.sources.base import AbstractSource, Groups, check_column, check_total, foreign, located, optional
+from ldpbayes.sources.channels import labels_of, read_table
 from ldpbayes.sources.keys import check_kinds, kinds_of, plain_keys
 
 
@@ -26,17 +27,12 @@ class FrameSource(AbstractSource):
     """
 
     def __init__(self, frame):
-        narwhals = optional("narwhals", "Reading a data frame")
         try:
-            self.frame = narwhals.from_native(frame)
+            self.frame = narwhal(frame)
             if self._is_arrow():  # its chunks may have dictionaries that differ
-                self.frame = narwhals.from_native(self.frame.to_native().unify_dictionaries())
-        except narwhals.exceptions.DuplicateError as err:
-            raise DataError("the frame has two columns of the same name; rename one") from err
+                self.frame = narwhal(self.frame.to_native().unify_dictionaries())
         except TypeError as err:
             raise ArgumentError(f"frame must be a data frame that narwhals reads, got {type(frame).__name__}.") from err
-        except narwhals.exceptions.NarwhalsError as err:
-            raise DataError(f"the frame cannot be read: {str(err).splitlines()[0]}") from err
 
     def eager(self):
         """Return the frame as a narwhals DataFrame; a lazy one is collected."""
@@ -129,9 +125,19 @@ class FrameSource(AbstractSource):
         """Return the data type of every column in use."""
         schema = dict(self.frame.collect_schema())
         for column in used:
-            if column not in schema:
-                raise DataError(f"the frame has no column {shown(column)}; it has {listed(schema) or 'none'}")
+            check_column(schema, column, "the frame ")
         return schema
+
+
+def narwhal(frame):
+    """Return a frame as narwhals has it; a TypeError where it is none that narwhals reads."""
+    narwhals = optional("narwhals", "Reading a data frame")
+    try:
+        return narwhals.from_native(frame)
+    except narwhals.exceptions.DuplicateError as err:
+        raise DataError("the frame has two columns of the same name; rename one") from err
+    except narwhals.exceptions.NarwhalsError as err:
+        raise DataError(f"the frame cannot be read: {str(err).splitlines()[0]}") from err
 
 
 def read_frame(
@@ -228,11 +234,11 @@ def read_frame(
     return read_table(
         FrameSource(frame),
         protocol,
-        None if report is None else names_of(report, "report"),
+        checks.columns(report, "report"),
         count=count,
         categories=labels_of(categories),
         name=name,
-        by=() if by is None else names_of(by, "by"),
+        by=checks.columns(by, "by") or (),
         sample=SampleColumns(weight, strata, cluster, population),
         epsilon=epsilon,
         rate=rate,

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 import numpy as np
 
 from ldpbayes import files
-from ldpbayes.errors import ArgumentError, DataError, listed, shown
-from ldpbayes.sources.base import AbstractSource, check_total, foreign, is_whole, optional
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.sources.base import AbstractSource, check_column, check_total, foreign, is_whole, optional
 from ldpbayes.sources.frame import FrameSource
 from ldpbayes.sources.parquet_batches import read_batches, rows_of, schema_of
 
@@ -43,9 +43,7 @@ class ParquetSource(AbstractSource):
             if self._lacks_rows(file, schema, held, where):
                 continue
             for column in held:
-                if schema.names.count(column) != 1:
-                    problem = "has two columns" if column in schema.names else "has no column"
-                    raise DataError(f"{problem} {shown(column)}; it has {listed(schema.names) or 'none'}", source=file)
+                check_column(schema.names, column, source=file)
             first = 0
             for part in read_batches(file, held):
                 try:

@@ -7,9 +7,8 @@ import itertools
 import sys
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.sources.base import foreign, optional
+from ldpbayes.sources.base import check_column, foreign, optional
 from ldpbayes.sources.parameters import COLUMN, METADATA
-from ldpbayes.sources.scanning.columns import check_column
 from ldpbayes.sources.scanning.frames import BatchPiece
 from ldpbayes.sources.scanning.tables import BATCH, AbstractTable
 

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from ldpbayes.errors import DataError, listed, shown
+from ldpbayes.errors import DataError
 from ldpbayes.sources import keys as plain
-from ldpbayes.sources.base import optional
+from ldpbayes.sources.base import check_column, optional
 from ldpbayes.sources.frame import arrow_column
 
 #: Most entries of a table of codes that is counted without sorting.
@@ -34,13 +34,6 @@ def column(batch, name):
         row = int(np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False))[0])
         raise DataError("holds missing values", line=row, field=name)
     return array
-
-
-def check_column(names, name):
-    """Raise a DataError unless a column is there once."""
-    if names.count(name) != 1:
-        problem = "has two columns" if name in names else "has no column"
-        raise DataError(f"{problem} {shown(name)}; it has {listed(names) or 'none'}")
 
 
 def _whole(pa, chunked):

@@ -406,15 +406,15 @@ class Fold:
 
 def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, spread, labelled, stated) -> Fold:
     """Return the Fold of arguments as ``scan`` takes them, checked."""
-    report = list(protocol.report_fields) if report is None else _names(report, "report")
+    report = protocol.report_fields if report is None else checks.columns(report, "report")
     if len(report) not in _widths(protocol):
         fields = ", ".join(protocol.report_fields)
         raise ArgumentError(f"report must name {len(protocol.report_fields)} columns ({fields}), got {len(report)}.")
-    by = [] if by is None else _names(by, "by")
+    by = checks.columns(by, "by") or ()
     twice = [name for name in by if by.count(name) > 1 or name in report]
     if twice:
         raise ArgumentError(f"by must name distinct columns other than those of the report, got {shown(twice[0])}.")
-    pilot_by = None if pilot_by is None else tuple(_names(pilot_by, "pilot_by"))
+    pilot_by = checks.columns(pilot_by, "pilot_by")
     if pilot_by is not None and not set(pilot_by) <= set(by):
         raise ArgumentError(
             f"pilot_by must name some of the columns of by ({listed(by) or 'none'}), got {listed(pilot_by)}."
@@ -468,13 +468,6 @@ def _of_rows(protocol, reports, group, n_groups, points, spread):
 
 def _pairs(reports):
     return np.ascontiguousarray(reports[:, 0]), np.ascontiguousarray(reports[:, 1])
-
-
-def _names(value, what):
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-        raise ArgumentError(f"{what} must be the name of a column or a list of names, got {shown(value)}.")
-    return list(names)
 
 
 def _named(key):

@@ -6,8 +6,8 @@ import contextlib
 import itertools
 from typing import Any, ClassVar
 
-from ldpbayes.errors import DataError, listed, shown
-from ldpbayes.sources.base import foreign, optional
+from ldpbayes.sources.base import check_column, foreign, optional
+from ldpbayes.sources.frame import narwhal
 from ldpbayes.sources.parameters import COLUMN
 from ldpbayes.sources.scanning.tables import BATCH, COUNT, AbstractPiece, AbstractTable
 
@@ -55,15 +55,10 @@ class FrameTable(AbstractTable):
 
     @classmethod
     def opened(cls, source):
-        narwhals = optional("narwhals", "Scanning a data frame")
         try:
-            return cls(narwhals.from_native(source))
+            return cls(narwhal(source))
         except TypeError:
             return None
-        except narwhals.exceptions.DuplicateError as err:
-            raise DataError("the frame has two columns of the same name; rename one") from err
-        except narwhals.exceptions.NarwhalsError as err:
-            raise DataError(f"the frame cannot be read: {str(err).splitlines()[0]}") from err
 
     @property
     def n_rows(self):  # type: ignore[override]
@@ -104,8 +99,7 @@ class FrameTable(AbstractTable):
     def _check(self, columns):
         schema = dict(self.frame.collect_schema())
         for name in columns:
-            if name not in schema:
-                raise DataError(f"the frame has no column {shown(name)}; it has {listed(schema) or 'none'}")
+            check_column(schema, name, "the frame ")
         return schema
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpbayes import files
-from ldpbayes.errors import DataError, listed, shown
-from ldpbayes.sources.base import foreign, optional
+from ldpbayes.errors import DataError
+from ldpbayes.sources.base import check_column, foreign, optional
 from ldpbayes.sources.parameters import COLUMN, METADATA
 from ldpbayes.sources.parquet import columns_of_folders, matching, with_folders
 from ldpbayes.sources.parquet_batches import opened, read_batches
@@ -103,9 +103,7 @@ class ParquetTable(AbstractTable):
     def _check(self, schema, path, columns, kinds):
         """Refuse a file without a column, or with one of another type than the files before it."""
         for name in columns:
-            if schema.names.count(name) != 1:
-                problem = "has two columns" if name in schema.names else "has no column"
-                raise DataError(f"{problem} {shown(name)}; it has {listed(schema.names) or 'none'}", source=path)
+            check_column(schema.names, name, source=path)
             kind = _kind(schema.field(name).type)
             first, expected = kinds.setdefault(name, (path, kind))
             if kind != expected:

@@ -18,8 +18,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
-from ldpbayes.sources.base import optional
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
+from ldpbayes.sources.base import check_column, optional
 from ldpbayes.sources.parameters import COLUMN
 from ldpbayes.sources.scanning.arrow import joined
 from ldpbayes.sources.scanning.parquet import ParquetTable
@@ -84,9 +84,7 @@ class SparkTable(AbstractTable):
         with _by_spark():
             names, kinds = self.frame.columns, dict(self.frame.dtypes)
             for name in columns:
-                if names.count(name) != 1:
-                    problem = "has two columns" if name in names else "has no column"
-                    raise DataError(f"the frame {problem} {shown(name)}; it has {listed(names) or 'none'}")
+                check_column(names, name, "the frame ")
             frame = self.frame.select(*(f"`{name.replace('`', '``')}`" for name in dict.fromkeys(columns)))
             for name in frame.columns:
                 if re.fullmatch(r"decimal\(\d+,0\)", kinds[name]):
