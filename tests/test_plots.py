@@ -1,5 +1,7 @@
 """Figures hold the numbers of the tables, and no curve hides another."""
 
+import inspect
+
 import numpy as np
 import pytest
 from commands import run
@@ -77,7 +79,7 @@ def test_mend_26_the_planned_point_has_its_protocols_colour(plan_axes):
 def test_mend_26_labels_fit_and_there_is_a_title(plan_axes):
     figure = plan_axes.figure
     figure.savefig(__import__("io").BytesIO(), format="png")
-    assert plan_axes.get_title() == "A plan" and "reports" in plan_axes.get_xlabel()
+    assert figure.get_suptitle() == "A plan" and "reports" in plan_axes.get_xlabel()
     height = figure.bbox.height
     box = plan_axes.yaxis.label.get_window_extent()
     assert 0 <= box.y0 and box.y1 <= height
@@ -110,3 +112,23 @@ def test_a_legend_is_as_wide_as_its_figure():
     canvas.draw()
     box = figure.legends[0].get_window_extent(canvas.get_renderer())
     assert box.x0 >= 0 and box.x1 <= figure.bbox.width
+
+
+def test_every_plot_takes_axes_or_a_part_of_a_figure(minarets):
+    """A single panel goes into the caller's axes, several into a figure; what was drawn on comes back."""
+    from matplotlib.figure import Figure
+
+    names = [name for name in plots.__all__ if name.startswith("plot_")]
+    assert names and all("ax" in inspect.signature(getattr(plots, name)).parameters for name in names)
+    figure = Figure(figsize=(9, 4))
+    left, right = figure.subplots(1, 2)
+    assert plots.plot_forest(minarets, ax=left) is left and not right.lines
+    assert "minarets" in left.get_title() and left.get_legend() is not None and not figure.legends
+    part, other = Figure(figsize=(9, 4), layout="constrained").subfigures(1, 2)
+    cells = lb.fit(lb.Cells({c: lb.load_example("nigeria") for c in "ab"}, "region"), draws=0)
+    assert plots.plot_forest(cells, ax=part) is part and len(part.axes) == 2 and not other.axes
+    assert len(part.legends) == 1
+    with pytest.raises(lb.ArgumentError, match="ax must be a figure or a subfigure for 2 panels"):
+        plots.plot_forest(cells, ax=left)
+    with pytest.raises(lb.ArgumentError, match="ax must be axes or a figure of matplotlib, got str"):
+        plots.plot_forest(minarets, ax="left")

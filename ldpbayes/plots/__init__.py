@@ -13,11 +13,10 @@ from ldpbayes.plots.association import plot_association
 from ldpbayes.plots.base import (
     BLACK,
     BLUE,
+    ESTIMATES,
     GREEN,
     LABEL,
-    ORANGE,
     PALETTE,
-    RED,
     SMALL,
     TITLE,
     WIDTH,
@@ -25,8 +24,10 @@ from ldpbayes.plots.base import (
     _plain_ticks,
     _style,
     checked,
+    finish,
     legend_below,
     plain,
+    stage,
     to_pdf,
     to_svg,
     wrapped,
@@ -64,13 +65,12 @@ __all__ = [
     "to_svg",
 ]
 
-_STYLE = {"mle": ("D", ORANGE, "MLE"), "oracle": ("x", RED, "oracle")}
 #: Panels of a forest plot, one per cell.
 PANELS = 12
 
 
 @checked
-def plot_forest(tree, *, top=40):
+def plot_forest(tree, *, top=40, ax=None):
     """Return a matplotlib figure: intervals of P and of F for each category, with the point estimates marked.
 
     Derived quantities stand below the categories; a result with cells has one panel per cell. The figure is our own and
@@ -83,10 +83,12 @@ def plot_forest(tree, *, top=40):
         From fit().
     top : int
         Number of categories shown: those with the largest posterior means. At most PANELS cells are drawn.
+    ax : matplotlib Figure or SubFigure, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure or SubFigure
     """
     summary = tree["summary"].to_dataset()
     estimate = tree["estimate"].to_dataset() if "estimate" in tree.children else None
@@ -99,9 +101,9 @@ def plot_forest(tree, *, top=40):
     cells = list(summary["cell"].values)[:PANELS] if "cell" in summary.dims else [None]
     columns = min(len(cells), 3)
     rows = -(-len(cells) // columns)
-    figure = _new_figure(figsize=(max(WIDTH, 4.2 * columns), rows * (1.0 + 0.36 * lines) + 1.5))
+    size = max(WIDTH, 4.2 * columns), rows * (1.0 + 0.36 * lines) + 1.5
+    figure, grid = stage(ax, size, rows, columns, sharex=True, sharey=True)
     prior, decided = _prior_ends(tree, summary.attrs["ci_prob"]), who_decides(tree)
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat
     for axes, cell in zip(grid, cells, strict=False):
         handles = _forest_panel(axes, _of_cell(summary, cell), _of_cell(estimate, cell), shown, quantities)
         if cell is not None:
@@ -113,14 +115,12 @@ def plot_forest(tree, *, top=40):
             handles += _prior_lines(axes, prior[:, shown], len(quantities), summary.attrs["ci_prob"])
         left_out = "" if shown.size == total else f"\n(the {shown.size} largest of {total:,} categories)"
         axes.set_xlabel("share of people" + left_out + (f"\n({decided})" if decided else ""), fontsize=LABEL)
-    for axes in figure.axes[len(cells) :]:
+    for axes in grid[len(cells) :]:
         axes.remove()
     title = tree.attrs["title"] or tree.attrs["collection"]
     if cells != [None] and len(cells) < summary.sizes["cell"]:
         title += f" (the first {len(cells)} of {summary.sizes['cell']:,} cells)"
-    figure.suptitle(wrapped(title, 42 if columns == 1 else 80), fontsize=TITLE)
-    legend_below(figure, handles, most=columns)
-    return figure
+    return finish(ax, figure, title, handles, most=columns, width=42 if columns == 1 else 80)
 
 
 def _confidence_lines(axes, confidence, shown, below):
@@ -184,7 +184,7 @@ def _forest_panel(axes, summary, estimate, shown, quantities):
         marker = "o" if target == "distribution" else "s"
         handles += axes.plot(found["mean"], at, marker, color=color, ms=5, label=f"{label}: mean and {level} interval")
     for name in estimate["estimator"].values if estimate is not None else ():
-        marker, color, label = _STYLE.get(str(name), (".", BLACK, str(name)))
+        marker, color, label = ESTIMATES.get(str(name), (".", BLACK, str(name)))
         one = estimate.sel(estimator=name)
         value = one["value"].values[shown]
         if quantities:
@@ -198,13 +198,11 @@ def _forest_panel(axes, summary, estimate, shown, quantities):
     axes.axvline(0, color="0.8", lw=0.8, zorder=0)
     axes.set_yticks(y, [wrapped(label, 32) for label in labels])
     axes.set_ylim(-0.7, len(labels) - 0.3)
-    axes.tick_params(labelsize=SMALL)
-    axes.spines[["top", "right"]].set_visible(False)
     return handles
 
 
 @checked
-def plot_plan(along, values, curves, label, *, chosen=None, title=""):
+def plot_plan(along, values, curves, label, *, chosen=None, title="", ax=None):
     """Return a figure of planned errors: one curve per protocol, the bound and open answers in grey.
 
     Parameters
@@ -218,10 +216,12 @@ def plot_plan(along, values, curves, label, *, chosen=None, title=""):
     chosen : (x, error, protocol), optional
         A planned setting to mark, in the colour of its protocol.
     title : str
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure, or the Axes that were given
     """
     values = checks.reals(values, "values")
     if not (values > 0).all():
@@ -235,8 +235,7 @@ def plot_plan(along, values, curves, label, *, chosen=None, title=""):
         if len(chosen) != 3:
             raise ArgumentError(f"chosen must be a triple (x, error, protocol), got {shown(chosen)}.")
         chosen = checks.positive(chosen[0], "chosen"), checks.positive(chosen[1], "chosen"), checks.text(chosen[2], "chosen")
-    figure = _new_figure(figsize=(WIDTH, 4.6 + 0.22 * (len(curves) // 3)))
-    axes = figure.subplots()
+    figure, (axes,) = stage(ax, (WIDTH, 4.6 + 0.22 * (len(curves) // 3)))
     floors = {"bound": ("0.2", "-", "least possible error"), "open answers": ("0.5", ":", "open answers (no privacy)")}
     marked, places = None, max(6, sum(name not in floors for name in curves))
     for i, (name, error) in enumerate(curves.items()):
@@ -256,16 +255,12 @@ def plot_plan(along, values, curves, label, *, chosen=None, title=""):
     axes.set(xscale="log", yscale="log", xlabel={"epsilon": "privacy level ε (nats)", "n": "number of reports n"}[along])
     axes.set_ylabel(wrapped(label, 40))
     _plain_ticks(axes.xaxis, values)
-    axes.set_title(wrapped(title, 46), fontsize=TITLE)
-    axes.tick_params(labelsize=SMALL)
     axes.grid(alpha=0.3, lw=0.5)
-    axes.spines[["top", "right"]].set_visible(False)
-    legend_below(figure)
-    return figure
+    return finish(ax, figure, title, most=3, width=46)
 
 
 @checked
-def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_columns=4):
+def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_columns=4, ax=None):
     """Return a matplotlib figure of a study: a panel for each value of some columns, a curve for each of others.
 
     Bars are two Monte Carlo standard errors. Where several cells of a panel share a curve and an x, the least is shown:
@@ -284,10 +279,12 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_column
         Panels after these are left to the table, which the title then says.
     most_columns : int
         Panels side by side; one of them for a figure that a phone shows legibly.
+    ax : matplotlib Figure or SubFigure, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure or SubFigure
     """
     for column in (x, *lines, *panels):
         checks.choice(column, "columns of the figure", tuple(table.column_names))
@@ -301,10 +298,11 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_column
     columns = min(most_columns, len(shown))
     small, tiny = (SMALL, SMALL) if columns == 1 else (8, 7)
     rows = -(-len(shown) // columns)
-    figure = _new_figure(figsize=(WIDTH if columns == 1 else max(3.6 * columns, 7.0), 2.9 * rows + 1.1))
+    size = WIDTH if columns == 1 else max(3.6 * columns, 7.0), 2.9 * rows + 1.1
+    figure, grid = stage(ax, size, rows, columns)
     handles = {}
     styles = {label: _style(i) for i, label in enumerate(dict.fromkeys(_curve_name(line, lines) for line in found))}
-    for axes, (values, group) in zip(figure.subplots(rows, columns, squeeze=False).flat, shown.items(), strict=False):
+    for axes, (values, group) in zip(grid, shown.items(), strict=False):
         for label, handle in _study_panel(axes, group, x, lines, styles):
             handles.setdefault(label, handle)
         axes.set_title(
@@ -313,7 +311,7 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_column
         axes.set_xlabel(_AXES.get(x, x.replace("_", " ")), fontsize=small)
         axes.set_ylabel(_words(group[0]["metric"]), fontsize=small)
         axes.tick_params(labelsize=tiny)
-    for axes in figure.axes[len(shown) :]:
+    for axes in grid[len(shown) :]:
         axes.remove()
     left = f" ({len(shown)} of {len(groups)} panels)" if len(groups) > len(shown) else ""
     figure.suptitle(wrapped(title + left, 42 if columns == 1 else 30 * columns + 30), fontsize=TITLE)

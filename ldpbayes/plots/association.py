@@ -3,14 +3,14 @@
 import numpy as np
 
 from ldpbayes.answers import association
-from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, checked, plain, wrapped
+from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, checked, plain, stage, wrapped
 
 #: Most pairs that are drawn: those with the largest Cramér's V.
 MAX_PANELS = 6
 
 
 @checked
-def plot_association(tree, *, top=MAX_PANELS):
+def plot_association(tree, *, top=MAX_PANELS, ax=None):
     """Return a matplotlib figure: one heat map for each pair of attributes, the strongest associations first.
 
     The number in a cell is the share of the column's level among people with the row's level; its colour is the residual
@@ -23,19 +23,21 @@ def plot_association(tree, *, top=MAX_PANELS):
         From ``associate``.
     top : int
         Most pairs.
+    ax : matplotlib Figure or SubFigure, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure or SubFigure
     """
     pairs = association.pairs_of(tree)
     strength = [float(association.cramers_v(tree, *pair)["mean"]) for pair in pairs]
     pairs = [pairs[i] for i in np.argsort(strength)[::-1][:top]]
     tables = [association.joint_table(tree, pair)["mean"] for pair in pairs]
     rows = [table.shape[0] for table in tables]
-    figure = _new_figure(figsize=(WIDTH, 0.9 + sum(1.1 + 0.34 * size for size in rows)))
-    grid = figure.subplots(len(pairs), 1, squeeze=False, gridspec_kw={"height_ratios": [size + 1 for size in rows]})
-    for axes, (first, second), table in zip(grid[:, 0], pairs, tables, strict=True):
+    size = WIDTH, 0.9 + sum(1.1 + 0.34 * height for height in rows)
+    figure, grid = stage(ax, size, len(pairs), gridspec_kw={"height_ratios": [height + 1 for height in rows]})
+    for axes, (first, second), table in zip(grid, pairs, tables, strict=True):
         shares = association.conditional(tree, second, given=first)["mean"].values
         p = table.values
         product = p.sum(axis=1, keepdims=True) * p.sum(axis=0, keepdims=True)

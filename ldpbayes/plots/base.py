@@ -12,11 +12,12 @@ from ldpbayes.errors import ArgumentError, InfeasibleError, printable, shown
 
 #: Colours of Okabe & Ito (2008), yellow left out: it is too pale on white.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"
-GREY = "0.62"
 #: Colours of curves, in order.
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, BLACK)
 _DASHES = ("-", (0, (6, 2)), (0, (3, 1.5)), (0, (6, 2, 1, 2)), (0, (1, 1.2)), (0, (8, 2, 2, 2, 2, 2)), (0, (4, 3)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+#: Marker, colour and name of point estimates.
+ESTIMATES = {"mle": ("D", ORANGE, "MLE"), "oracle": ("x", RED, "oracle")}
 #: Width of a figure in inches, and sizes of text in points: on a screen of 360 pixels the text is still legible.
 WIDTH, TITLE, LABEL, SMALL = 4.7, 11, 10, 9
 
@@ -51,6 +52,13 @@ def _at_least_one(value, name):
     checks.integer(value, name, 1, 10**6)
 
 
+def _drawable(value, name):
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+
+    checks.instance(value, name, (Axes, FigureBase), "axes or a figure of matplotlib")
+
+
 #: What the arguments of figures must be, by name.
 _RULES = {
     "tree": _result,
@@ -68,6 +76,7 @@ _RULES = {
     "along": lambda value, name: checks.choice(value, name, ("epsilon", "n")),
     "intercept": checks.flag,
     "random_seed": checks.generator,
+    "ax": _drawable,
     **dict.fromkeys(("top", "draws", "most", "most_panels", "most_columns"), _at_least_one),
     **dict.fromkeys(("title", "unit", "label", "x"), checks.text),
     **dict.fromkeys(("lines", "panels"), checks.labels),
@@ -93,6 +102,96 @@ def _style(i):
     """
     k = i % len(PALETTE)
     return {"color": PALETTE[k], "ls": _DASHES[k], "marker": _MARKERS[k], "lw": max(3.0 - 0.4 * i, 1.0)}
+
+
+def stage(ax, size, rows=1, columns=1, **shared):
+    """Return (figure, list of axes) to draw on: those of the caller, or of a new figure.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes, Figure or SubFigure, optional
+        Axes take one panel.
+    size : (2,) tuple of float
+        Width and height of a new figure in inches.
+    rows, columns : int
+        Of the panels.
+    **shared
+        Arguments of ``figure.subplots``.
+
+    Raises
+    ------
+    ArgumentError
+        Where several panels should go into one Axes.
+    """
+    if ax is not None and hasattr(ax, "plot"):
+        if rows * columns > 1:
+            raise ArgumentError(f"ax must be a figure or a subfigure for {rows * columns} panels, got one pair of axes.")
+        return ax.figure, [ax]
+    figure = _new_figure(figsize=size) if ax is None else ax
+    return figure, list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
+
+
+def finish(ax, figure, title, handles=None, labels=None, *, most=2, width=42, legend=True):
+    """Give a figure its title and legend and return it; axes of the caller get theirs inside.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes, Figure or SubFigure, optional
+        What the caller gave.
+    figure : matplotlib Figure or SubFigure
+    title : str
+    handles, labels, most
+        As for ``legend_below``.
+    width : int
+        Characters on a line of the title.
+    legend : bool
+    """
+    inside = ax is not None and hasattr(ax, "plot")
+    for axes in [ax] if inside else figure.axes:
+        axes.tick_params(labelsize=SMALL)
+        axes.spines[["top", "right"]].set_visible(False)
+    if inside:
+        ax.set_title(wrapped(title, width), fontsize=LABEL)
+        if legend:
+            ax.legend(handles=None if handles is None else list(handles), fontsize=SMALL, frameon=False)
+        return ax
+    figure.suptitle(wrapped(title, width), fontsize=TITLE)
+    if legend:
+        legend_below(figure, handles, labels, most=most)
+    return figure
+
+
+def forest(axes, labels, series, *, width=28, reach=0.28):
+    """Draw one line of intervals per label, with the points of all series beside each other.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    labels : sequence of str
+    series : sequence of (name, means, lower ends, upper ends)
+    width : int
+        Characters on a line of a label.
+    reach : float
+        How far the series stand from the middle of a line.
+    """
+    y = np.arange(len(labels))[::-1].astype(float)
+    shifts = np.linspace(reach, -reach, len(series)) if len(series) > 1 else [0.0]
+    for i, (shift, (name, *numbers)) in enumerate(zip(shifts, series, strict=True)):
+        style, (mean, lower, upper) = _style(i), (np.asarray(part, dtype=float) for part in numbers)
+        axes.hlines(y + shift, lower, upper, color=style["color"], lw=2)
+        axes.plot(mean, y + shift, style["marker"], color=style["color"], ms=5, label=wrapped(name, 24))
+    axes.set_yticks(y, [wrapped(label, width) for label in labels], fontsize=SMALL)
+    axes.set_ylim(-0.7, len(labels) - 0.3)
+
+
+def turning(axes, threshold, at, symbol):
+    """Draw the threshold of a conclusion and the point at which it turns; return the legend's handles."""
+    if threshold is not None and not np.isnan(threshold):
+        axes.axhline(threshold, color="0.5", lw=1, ls="--")
+    if not np.isfinite(at):
+        return []
+    axes.axvline(at, color=RED, lw=1, ls=":")
+    return axes.plot([at], [threshold], "o", color=RED, label=f"turns at {symbol} = {at:.3g}")
 
 
 def plain(text):
@@ -126,7 +225,7 @@ def legend_below(figure, handles=None, labels=None, *, most=3, size=SMALL):
     # A letter is about 0.56 of the size wide; the sample of a curve and the gaps take 4.8 sizes in each column.
     widths = [max((len(line) for line in text.splitlines()), default=0) * 0.56 * size + 4.8 * size for text in texts]
     columns = min(most, len(texts))
-    while columns > 1 and sum(part.max() for part in np.array_split(widths, columns)) > 72 * figure.get_figwidth():
+    while columns > 1 and sum(part.max() for part in np.array_split(widths, columns)) > 72 * figure.bbox.width / figure.dpi:
         columns -= 1
     figure.legend(list(handles), texts, loc="outside lower center", ncols=max(columns, 1), fontsize=size, frameon=False)
 

@@ -1,31 +1,15 @@
 """The picture of a contamination hull: the range of an estimate against the share of fakes, or of every category."""
 
-import math
-
 import numpy as np
 
-from ldpbayes.plots.base import (
-    BLUE,
-    LABEL,
-    RED,
-    SKY,
-    SMALL,
-    TITLE,
-    WIDTH,
-    _new_figure,
-    checked,
-    largest,
-    legend_below,
-    plain,
-    wrapped,
-)
+from ldpbayes.plots.base import BLUE, LABEL, RED, SKY, SMALL, WIDTH, checked, finish, largest, plain, stage, turning
 
 #: Categories that are drawn.
 TOP = 20
 
 
 @checked
-def plot_contamination(hull):
+def plot_contamination(hull, *, ax=None):
     """Return a matplotlib figure of the range of an estimate if some reports are fake.
 
     For a question: the range against the largest share of fakes, and where a conclusion turns. For every category: the
@@ -35,17 +19,19 @@ def plot_contamination(hull):
     ----------
     hull : ContaminationHull
         From ``ldpbayes.contamination_hull``.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure, or the Axes that were given
     """
-    return _curve(hull) if hull.curve else _categories(hull)
+    return (_curve if hull.curve else _categories)(hull, ax)
 
 
-def _curve(hull):
-    figure = _new_figure(figsize=(WIDTH, 4.0))
-    axes, curve = figure.subplots(), hull.curve
+def _curve(hull, ax):
+    figure, (axes,) = stage(ax, (WIDTH, 4.0))
+    curve = hull.curve
     outer = axes.fill_between(curve["share"], curve["confidence_low"], curve["confidence_high"], color=SKY, alpha=0.3, lw=0)
     outer.set_label(f"with sampling error ({100 * hull.ci_prob:g} %)")
     inner = axes.fill_between(curve["share"], curve["low"], curve["high"], color=BLUE, alpha=0.35, lw=0)
@@ -56,35 +42,22 @@ def _curve(hull):
         ends = axes.vlines(hull.share, hull.posterior.low, hull.posterior.high, color="0.1", lw=2)
         ends.set_label("posterior means")
         handles.append(ends)
-    if not math.isnan(hull.threshold):
-        axes.axhline(hull.threshold, color="0.5", lw=1, ls="--")
-    if math.isfinite(hull.turning):
-        label = f"turns at η = {hull.turning:.3g}"
-        handles += axes.plot([hull.turning], [hull.threshold], "o", color=RED, label=label)
-        axes.axvline(hull.turning, color=RED, lw=1, ls=":")
+    handles += turning(axes, hull.threshold, hull.turning, "η")
     axes.set_xlim(0, curve["share"][-1])
     axes.set_xlabel("η, the largest share of fake reports", fontsize=LABEL)
     axes.set_ylabel(plain(hull.labels[0]), fontsize=LABEL)
-    axes.tick_params(labelsize=SMALL)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(wrapped(f"{hull.question}, if some reports are fake", 60), fontsize=TITLE)
-    legend_below(figure, handles, most=2)
-    return figure
+    return finish(ax, figure, f"{hull.question}, if some reports are fake", handles, width=60)
 
 
-def _categories(hull):
+def _categories(hull, ax):
     shown = largest(hull.estimate, TOP)
-    figure = _new_figure(figsize=(WIDTH, 1.6 + 0.28 * shown.size))
-    axes, i, y = figure.subplots(), int(hull.share.argmax()), np.arange(shown.size)[::-1]
+    figure, (axes,) = stage(ax, (WIDTH, 1.6 + 0.28 * shown.size))
+    i, y = int(hull.share.argmax()), np.arange(shown.size)[::-1]
     axes.hlines(
         y, hull.confidence_low[i, shown], hull.confidence_high[i, shown], color=SKY, lw=2, label="with sampling error"
     )
     axes.hlines(y, hull.low[i, shown], hull.high[i, shown], color=BLUE, lw=5, label="estimates that the honest may have")
     axes.plot(hull.estimate[shown].clip(0, 1), y, "o", color=RED, ms=4, label="estimate from all reports")
     axes.set_yticks(y, [plain(hull.labels[x]) for x in shown], fontsize=SMALL)
-    axes.tick_params(labelsize=SMALL)
-    axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel("share", fontsize=LABEL)
-    figure.suptitle(f"If at most {100 * hull.share[i]:.3g} % of the reports are fake", fontsize=TITLE)
-    legend_below(figure, most=2)
-    return figure
+    return finish(ax, figure, f"If at most {100 * hull.share[i]:.3g} % of the reports are fake")

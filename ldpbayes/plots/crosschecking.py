@@ -2,27 +2,11 @@
 
 import numpy as np
 
-from ldpbayes.plots.base import (
-    BLACK,
-    BLUE,
-    LABEL,
-    ORANGE,
-    RED,
-    SMALL,
-    TITLE,
-    WIDTH,
-    _new_figure,
-    checked,
-    largest,
-    legend_below,
-    wrapped,
-)
-
-_MARKS = {"mle": ("D", ORANGE, "MLE"), "oracle": ("x", RED, "oracle")}
+from ldpbayes.plots.base import BLACK, BLUE, ESTIMATES, LABEL, WIDTH, checked, finish, largest, stage, wrapped
 
 
 @checked
-def plot_crosscheck(check, *, top=40, title=""):
+def plot_crosscheck(check, *, top=40, title="", ax=None):
     """Return a matplotlib figure: NUTS, MLE and oracle minus the mean of the reference posterior, in its sd.
 
     Parameters
@@ -31,19 +15,20 @@ def plot_crosscheck(check, *, top=40, title=""):
     top : int
         Number of categories: those with the largest means.
     title : str
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure, or the Axes that were given
     """
     shown = largest(check.mean, top)
     y = np.arange(shown.size)[::-1]
-    figure = _new_figure(figsize=(WIDTH, 2.0 + 0.3 * shown.size))
-    axes = figure.subplots()
+    figure, (axes,) = stage(ax, (WIDTH, 2.0 + 0.3 * shown.size))
     handles = [axes.axvspan(-1, 1, color=BLUE, alpha=0.15, lw=0, label=f"one posterior sd of {check.reference}")]
     handles += axes.plot(check.difference_sd[shown], y, "o", color=BLUE, ms=6, label=f"mean by {check.sampler}")
     for name, away in check.estimates.items():
-        mark, color, label = _MARKS.get(name, (".", BLACK, name))
+        mark, color, label = ESTIMATES.get(name, (".", BLACK, name))
         handles += axes.plot(away[shown], y, mark, color=color, ms=6, label=label)
     axes.axvline(0, color="0.4", lw=0.8)
     axes.set_yticks(y, [wrapped(check.categories[x], 28) for x in shown])
@@ -52,8 +37,4 @@ def plot_crosscheck(check, *, top=40, title=""):
     words = f"difference from the mean by {check.reference}, in posterior sd{left_out}"
     axes.set_xlabel(wrapped(words, 40), fontsize=LABEL)
     axes.locator_params(axis="x", nbins=6)
-    axes.tick_params(labelsize=SMALL)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(wrapped(title or "The same posterior by other means", 42), fontsize=TITLE)
-    legend_below(figure, handles, most=2)
-    return figure
+    return finish(ax, figure, title or "The same posterior by other means", handles)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import BLUE, LABEL, ORANGE, SMALL, TITLE, WIDTH, _new_figure, checked, plain, wrapped
+from ldpbayes.plots.base import BLUE, LABEL, ORANGE, SMALL, TITLE, WIDTH, checked, plain, stage, wrapped
 
 #: Panels of categories, and of derived quantities.
 CATEGORIES, QUANTITIES = 6, 4
@@ -17,7 +17,7 @@ ALONE = {"mfc": "none", "mec": ORANGE, "mew": 1.2, "label": "MLE of the group al
 
 
 @checked
-def plot_groups(tree, *, top=CATEGORIES):
+def plot_groups(tree, *, top=CATEGORIES, ax=None):
     """Return a matplotlib figure of a result with cells: mean and interval of each group, a panel per category.
 
     Of two categories only the second is drawn, since the first is its complement. Where the result has a point estimate
@@ -29,10 +29,12 @@ def plot_groups(tree, *, top=CATEGORIES):
         From fit() of Cells.
     top : int
         Number of categories drawn: those with the largest mean over the groups.
+    ax : matplotlib Figure or SubFigure, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure or SubFigure
 
     Raises
     ------
@@ -50,8 +52,7 @@ def plot_groups(tree, *, top=CATEGORIES):
     columns = min(len(panels), 2)
     rows = -(-len(panels) // columns)
     line = min(max(TALLEST / rows / len(cells), 0.05), 0.2)
-    figure = _new_figure(figsize=(WIDTH, rows * (line * len(cells) + 0.75) + 1.3))
-    grid = figure.subplots(rows, columns, squeeze=False, sharey=True).flat
+    figure, grid = stage(ax, (WIDTH, rows * (line * len(cells) + 0.75) + 1.3), rows, columns, sharey=True)
     y = np.arange(len(cells))[::-1]
     every = max(1, math.ceil(LEAST / line))
     handles = []

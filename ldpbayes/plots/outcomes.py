@@ -3,19 +3,7 @@
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import (
-    LABEL,
-    SMALL,
-    TITLE,
-    WIDTH,
-    _new_figure,
-    _plain_ticks,
-    _style,
-    checked,
-    legend_below,
-    plain,
-    wrapped,
-)
+from ldpbayes.plots.base import LABEL, WIDTH, _plain_ticks, _style, checked, finish, forest, plain, stage, wrapped
 
 #: Combinations of open covariates that have a panel, those with most records first, and rows of a forest.
 PANELS, ROWS = 4, 36
@@ -26,7 +14,7 @@ DECADES = 1.3
 
 
 @checked
-def plot_private_functions(found, *, unit="", top=PANELS):
+def plot_private_functions(found, *, unit="", top=PANELS, ax=None):
     """Return a matplotlib figure of each private group's distribution function with a pointwise band.
 
     Parameters
@@ -37,40 +25,31 @@ def plot_private_functions(found, *, unit="", top=PANELS):
         Of the open value, such as "ms".
     top : int
         Combinations of open covariates drawn: those with most records.
+    ax : matplotlib Figure or SubFigure, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure or SubFigure
     """
     _numbers(found)
     shown = _largest(found, top)
     grid, logarithmic = _grid(found, shown)
     curves = found.cdf(grid)
-    figure = _new_figure(figsize=(WIDTH, 0.9 + 2.9 * len(shown)))
-    for axes, cell in zip(figure.subplots(len(shown), 1, squeeze=False, sharex=True)[:, 0], shown, strict=True):
-        own = curves if cell is None else curves.isel(cell=cell)
-        for x, group in enumerate(found.groups):
-            style = _style(x)
-            one = own.isel(group=x)
-            axes.fill_between(grid, one["lower"], one["upper"], color=style["color"], alpha=0.22, lw=0)
-            axes.plot(grid, one["mean"], color=style["color"], ls=style["ls"], lw=1.8, label=wrapped(group, 24))
-        if cell is not None:
-            axes.set_title(wrapped(", ".join(map(str, found.cells[cell])), 40), fontsize=LABEL)
+    figure, panels = stage(ax, (WIDTH, 0.9 + 2.9 * len(shown)), len(shown), sharex=True)
+    for axes, cell in zip(panels, shown, strict=True):
+        _bands(axes, found, cell, grid, curves)
         if logarithmic:
             axes.set_xscale("log")
-            _plain_axis(axes, grid)
+            _plain_ticks(axes.xaxis, grid)
         axes.set_ylim(0, 1)
         axes.set_ylabel("share at or below", fontsize=LABEL)
-        _tidy(axes)
     axes.set_xlabel(_with_unit(found.value, unit), fontsize=LABEL)
-    _finish(
-        figure, f"Distribution of {found.value} by private group", f"{100 * found.ci_prob:g} % bands at each value", found
-    )
-    return figure
+    return _finish(ax, figure, f"Distribution of {found.value} by private group", "bands at each value", found)
 
 
 @checked
-def plot_private_quantiles(found, *, unit="", top=PANELS):
+def plot_private_quantiles(found, *, unit="", top=PANELS, ax=None):
     """Return a matplotlib figure of shares, means and quantiles of each private group with intervals.
 
     Of an open category the shares of its levels take the place of means and quantiles.
@@ -81,10 +60,12 @@ def plot_private_quantiles(found, *, unit="", top=PANELS):
     unit : str
     top : int
         Combinations of open covariates drawn: those with most records.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure, or the Axes that were given
     """
     shown = _largest(found, top)
     table = found.summary()
@@ -95,36 +76,26 @@ def plot_private_quantiles(found, *, unit="", top=PANELS):
         parts = [table.isel(group=x).sel(quantity=name) for _, name in labels]
         parts = [part if cell is None else part.isel(cell=cell) for part, (cell, _) in zip(parts, labels, strict=True)]
         series.append((group, *(np.array([float(part[key]) for part in parts]) for key in ("mean", "lower", "upper"))))
-    figure = _new_figure(figsize=(WIDTH, 1.5 + 0.2 * len(labels) * (1 + len(found.groups))))
-    axes = figure.subplots()
-    y = np.arange(len(labels))[::-1].astype(float)
-    shifts = np.linspace(0.26, -0.26, len(series)) if len(series) > 1 else [0.0]
-    for i, (shift, (group, mean, lower, upper)) in enumerate(zip(shifts, series, strict=True)):
-        style = _style(i)
-        axes.hlines(y + shift, lower, upper, color=style["color"], lw=2)
-        axes.plot(mean, y + shift, style["marker"], color=style["color"], ms=5, label=wrapped(group, 24))
+    figure, (axes,) = stage(ax, (WIDTH, 1.5 + 0.2 * len(labels) * (1 + len(found.groups))))
     texts = [
         quantity_name(name) + (f"\n{', '.join(map(str, found.cells[cell]))}" if cell is not None else "")
         for cell, name in labels
     ]
-    axes.set_yticks(y, [wrapped(text, 24) if len(shown) == 1 else plain(text) for text in texts], fontsize=SMALL)
-    axes.set_ylim(-0.7, len(labels) - 0.3)
+    forest(axes, texts, series, width=24 if len(shown) == 1 else 200, reach=0.26)
     values = np.concatenate([np.concatenate(part[1:]) for part in series])
     values = values[np.isfinite(values)]
     if found.levels is None and values.size and values.min() > 0 and values.max() / values.min() > 10**DECADES:
         axes.set_xscale("log")
-        _plain_axis(axes, values)
+        _plain_ticks(axes.xaxis, values)
     elif found.levels is None:
         axes.xaxis.set_major_formatter(_thousands)
     axes.set_xlabel("share of the group" if found.levels is not None else _with_unit(found.value, unit), fontsize=LABEL)
-    _tidy(axes)
     what = "Shares of" if found.levels is not None else "Mean and quantiles of"
-    _finish(figure, f"{what} {found.value}", f"{100 * found.ci_prob:g} % intervals", found)
-    return figure
+    return _finish(ax, figure, f"{what} {found.value}", "intervals", found)
 
 
 @checked
-def plot_private_differences(found, *, unit="", versus=None, top=PANELS):
+def plot_private_differences(found, *, unit="", versus=None, top=PANELS, ax=None):
     """Return a matplotlib figure of how much larger each quantile is in the other groups than in one of them.
 
     Parameters
@@ -136,33 +107,26 @@ def plot_private_differences(found, *, unit="", versus=None, top=PANELS):
         The group to compare with; the first by default.
     top : int
         Combinations of open covariates drawn: those with most records.
+    ax : matplotlib Figure or SubFigure, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure or SubFigure
     """
     _numbers(found)
     shown = _largest(found, top)
     levels = np.linspace(0.02, 0.98, 49)
     apart = found.difference("quantile", levels.round(6).tolist(), versus=versus)
-    others = [str(name) for name in apart["group"].values]
-    figure = _new_figure(figsize=(WIDTH, 0.9 + 2.7 * len(shown)))
-    for axes, cell in zip(figure.subplots(len(shown), 1, squeeze=False, sharex=True)[:, 0], shown, strict=True):
-        own = apart if cell is None else apart.isel(cell=cell)
-        for i, group in enumerate(others):
-            one, style = own.isel(group=i), _style(list(found.groups).index(group))
-            axes.fill_between(100 * levels, one["lower"], one["upper"], color=style["color"], alpha=0.22, lw=0)
-            axes.plot(100 * levels, one["mean"], color=style["color"], ls=style["ls"], lw=1.8, label=wrapped(group, 24))
+    figure, panels = stage(ax, (WIDTH, 0.9 + 2.7 * len(shown)), len(shown), sharex=True)
+    for axes, cell in zip(panels, shown, strict=True):
+        _bands(axes, found, cell, 100 * levels, apart)
         axes.axhline(0, color="0.4", lw=0.8)
-        if cell is not None:
-            axes.set_title(wrapped(", ".join(map(str, found.cells[cell])), 40), fontsize=LABEL)
         axes.set_ylabel(_with_unit("difference", unit), fontsize=LABEL)
         axes.yaxis.set_major_formatter(_thousands)
-        _tidy(axes)
     axes.set_xlabel("quantile of the group (%)", fontsize=LABEL)
     title = f"Quantiles of {found.value} less those of {apart.attrs['versus']}"
-    _finish(figure, title, f"{100 * found.ci_prob:g} % bands at each quantile", found)
-    return figure
+    return _finish(ax, figure, title, "bands at each quantile", found)
 
 
 def quantity_name(name):
@@ -206,11 +170,6 @@ def _grid(found, shown):
     return np.linspace(low, high, POINTS), False
 
 
-def _plain_axis(axes, values):
-    """Label a logarithmic axis with plain numbers, few enough for a phone."""
-    _plain_ticks(axes.xaxis, values)
-
-
 def _thousands(value, position):
     return f"{value:,.10g}"
 
@@ -219,14 +178,22 @@ def _with_unit(name, unit):
     return f"{wrapped(name, 40)} ({plain(unit)})" if unit else wrapped(name, 40)
 
 
-def _tidy(axes):
-    axes.tick_params(labelsize=SMALL)
-    axes.grid(alpha=0.3, lw=0.5)
-    axes.spines[["top", "right"]].set_visible(False)
+def _bands(axes, found, cell, at, curves):
+    """Draw the means and bands of the groups' curves in one panel."""
+    own = curves if cell is None else curves.isel(cell=cell)
+    for group in map(str, curves["group"].values):
+        one, style = own.sel(group=group), _style(found.groups.index(group))
+        axes.fill_between(at, one["lower"], one["upper"], color=style["color"], alpha=0.22, lw=0)
+        axes.plot(at, one["mean"], color=style["color"], ls=style["ls"], lw=1.8, label=wrapped(group, 24))
+    if cell is not None:
+        axes.set_title(wrapped(", ".join(map(str, found.cells[cell])), 40), fontsize=LABEL)
 
 
-def _finish(figure, title, second, found):
+def _finish(ax, figure, title, second, found):
     left = f", {min(PANELS, len(found.cells))} of {len(found.cells)} combinations" if len(found.cells) > PANELS else ""
-    figure.suptitle(f"{wrapped(title, 42)}\n{wrapped(second + left, 46)}", fontsize=TITLE)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    legend_below(figure, handles, labels, most=2 if len(labels) < 5 else 3)
+    axes = [ax] if ax in figure.axes else figure.axes
+    for one in axes:
+        one.grid(alpha=0.3, lw=0.5)
+    handles, labels = axes[0].get_legend_handles_labels()
+    text = f"{title}: {100 * found.ci_prob:g} % {second}{left}"
+    return finish(ax, figure, text, handles, labels, most=2 if len(labels) < 5 else 3, width=46)

@@ -4,7 +4,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.plots.base import BLACK, BLUE, LABEL, SMALL, TITLE, WIDTH, _new_figure, checked, legend_below, plain, wrapped
+from ldpbayes.plots.base import BLACK, BLUE, LABEL, WIDTH, checked, finish, plain, stage, wrapped
 from ldpbayes.plots.groups import keys_of
 
 #: Counts with more entries are drawn as distances from their expectation, without names.
@@ -17,7 +17,7 @@ _KINDS = {"list": "report", "supports": "category supported", "bits": "bit"}
 
 
 @checked
-def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0):
+def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0, ax=None):
     """Return a matplotlib figure of observed counts of reports, beside what the posterior predicts for as many users.
 
     One panel per channel. Up to NAMED counts stand as shares with their predictive 95 % interval; more of them as
@@ -32,10 +32,12 @@ def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0):
     draws : int
         Draws of the posterior.
     random_seed : int or Generator
+    ax : matplotlib Figure or SubFigure, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure or SubFigure
 
     Raises
     ------
@@ -45,11 +47,11 @@ def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0):
     flat = tree["posterior"]["distribution"].values.reshape(-1, collection.n_categories)
     rng = checks.generator(random_seed, "random_seed")
     chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
-    return _drawn(collection, chosen, rng, "Reports that came in, and those that the posterior predicts", "predicted")
+    return _drawn(collection, chosen, rng, "Reports that came in, and those that the posterior predicts", "predicted", ax)
 
 
 @checked
-def plot_expected(collection, p, *, draws=DRAWS, random_seed=0):
+def plot_expected(collection, p, *, draws=DRAWS, random_seed=0, ax=None):
     """Return the same figure at one distribution, such as the maximum-likelihood estimate: what the reports fit best.
 
     Parameters
@@ -59,35 +61,32 @@ def plot_expected(collection, p, *, draws=DRAWS, random_seed=0):
     draws : int
         Simulated collections.
     random_seed : int or Generator
+    ax : matplotlib Figure or SubFigure, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure or SubFigure
     """
     chosen = np.tile(checks.distribution(p, "p", collection.n_categories), (draws, 1))
     rng = checks.generator(random_seed, "random_seed")
-    return _drawn(collection, chosen, rng, "Reports that came in, and those that the best fit expects", "expected")
+    return _drawn(collection, chosen, rng, "Reports that came in, and those that the best fit expects", "expected", ax)
 
 
-def _drawn(collection, chosen, rng, title, word):
+def _drawn(collection, chosen, rng, title, word, ax):
     """Return the figure of counts under distributions (S, a), one simulated collection for each."""
     found = [(tally, law) for tally in collection.tallies if (law := tally.protocol.report_law()) is not None]
     if not found:
         raise InfeasibleError("The reports of these channels can be counted neither whole nor by support.")
     panels = [_panel(tally, law, chosen, rng) for tally, law in found]
     heights = [1.1 + 0.25 * len(seen) if len(seen) <= NAMED else 2.4 for _, _, seen, _ in panels]
-    figure = _new_figure(figsize=(WIDTH, sum(heights) + 1.0))
-    grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights).flat
+    figure, grid = stage(ax, (WIDTH, sum(heights) + 1.0), len(panels), height_ratios=heights)
     for axes, (tally, law, seen, fresh) in zip(grid, panels, strict=True):
         if len(panels) > 1:
             axes.set_title(plain(f"channel {tally.name}"), fontsize=LABEL)
         handles = (_named if len(seen) <= NAMED else _distances)(axes, collection, tally, law, seen, fresh)
         handles[0].set_label(f"{word}: {handles[0].get_label()}")
-        axes.tick_params(labelsize=SMALL)
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(wrapped(title, 42), fontsize=TITLE)
-    legend_below(figure, handles, most=2)
-    return figure
+    return finish(ax, figure, title, handles)
 
 
 def _panel(tally, law, chosen, rng):
@@ -136,7 +135,7 @@ def _labels(collection, tally, law, size):
 
 
 @checked
-def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS, random_seed=0):
+def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS, random_seed=0, ax=None):
     """Return a matplotlib figure of a result with cells: how far the counts of reports lie from what is predicted.
 
     One line per cell, one dot per count: (observed − predicted)/sd, of which some 95 % should lie within two. The counts
@@ -152,10 +151,12 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
     most : int
         Cells drawn at most: those whose tests of fit have the least p-values, where the result has them; else the first.
     random_seed : int or Generator
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure, or the Axes that were given
 
     Raises
     ------
@@ -177,8 +178,7 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
         p = np.nan_to_num(tree["cells"]["fitness_p"].values.astype(float), nan=1.0)
         found = sorted(sorted(found, key=lambda one: p[one[0]])[:most])
     found = found[:most]
-    figure = _new_figure(figsize=(WIDTH, 0.2 * len(found) + 1.9))
-    axes = figure.subplots()
+    figure, (axes,) = stage(ax, (WIDTH, 0.2 * len(found) + 1.9))
     band = axes.axvspan(-2, 2, color=BLUE, alpha=0.2, lw=0, label="two standard deviations")
     reach, dots = 3.5, []
     for y, (c, _, cell) in zip(range(len(found))[::-1], found, strict=True):
@@ -193,11 +193,7 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
     axes.set_ylim(-0.8, len(found) - 0.2)
     axes.set_yticks(range(len(found))[::-1], [wrapped(label, 24) for _, label, _ in found])
     axes.set_xlabel("(observed − predicted)/predictive sd", fontsize=LABEL)
-    axes.tick_params(labelsize=SMALL)
-    axes.spines[["top", "right"]].set_visible(False)
     axes.set_ylabel(wrapped(", ".join(keys_of(tree["summary"])), 40), fontsize=LABEL)
     title = "How far the counts of reports are from what the posterior predicts"
     title += f" ({len(found)} of {total:,} groups)" if len(found) < total else ""
-    figure.suptitle(wrapped(title, 42), fontsize=TITLE)
-    legend_below(figure, [band, *dots])
-    return figure
+    return finish(ax, figure, title, [band, *dots], most=3)

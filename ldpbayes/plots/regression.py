@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, _new_figure, _style, checked, legend_below, plain, wrapped
+from ldpbayes.plots.base import LABEL, WIDTH, checked, finish, forest, plain, stage
 
 #: Rows of a figure; the first of them are drawn.
 ROWS = 40
@@ -12,7 +12,7 @@ CATEGORIES = 6
 
 
 @checked
-def plot_coefficients(fitted, *, intercept=False):
+def plot_coefficients(fitted, *, intercept=False, ax=None):
     """Return a matplotlib figure of the coefficients: log odds against the reference category with intervals.
 
     Parameters
@@ -21,43 +21,43 @@ def plot_coefficients(fitted, *, intercept=False):
         From regress().
     intercept : bool
         Whether to draw the intercept, which often lies far from the others.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure, or the Axes that were given
     """
     mean, lower, upper, reference, title, level = _coefficients(fitted)
     terms = [str(name) for name in mean["term"].values]
     kept = [k for k, name in enumerate(terms) if intercept or name != "Intercept"] or list(range(len(terms)))
     shown = kept[:ROWS]
     categories = [str(name) for name in mean["category"].values]
-    figure = _new_figure(figsize=(WIDTH, 1.5 + 0.34 * len(shown) * max(1, 0.55 * min(len(categories), CATEGORIES))))
-    axes = figure.subplots()
+    height = 1.5 + 0.34 * len(shown) * max(1, 0.55 * min(len(categories), CATEGORIES))
+    figure, (axes,) = stage(ax, (WIDTH, height))
     order = np.argsort(-np.abs(mean.values[shown]).max(axis=0), kind="stable")[:CATEGORIES]
-    _lines(
-        axes, [terms[k] for k in shown], [(categories[x], mean[shown, x], lower[shown, x], upper[shown, x]) for x in order]
-    )
+    series = [(categories[x], mean[shown, x], lower[shown, x], upper[shown, x]) for x in order]
+    forest(axes, [terms[k] for k in shown], series)
     axes.axvline(0, color="0.5", lw=0.8, zorder=0)
     axes.set_xlabel(plain(f"log odds against {reference}, {level} interval"), fontsize=LABEL)
     more = f" (the first {len(shown)} of {len(kept)} terms)" if len(shown) < len(kept) else ""
-    figure.suptitle(wrapped(title + more, 50), fontsize=TITLE)
-    if len(categories) > 1:
-        legend_below(figure)
-    return figure
+    return finish(ax, figure, title + more, most=3, width=50, legend=len(categories) > 1)
 
 
 @checked
-def plot_predictions(predicted, *, title="Predicted shares"):
+def plot_predictions(predicted, *, title="Predicted shares", ax=None):
     """Return a matplotlib figure of predictions(), comparisons() or poststratify(): shares with intervals, a line a row.
 
     Parameters
     ----------
     predicted : Dataset
     title : str
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Figure, or the Axes that were given
     """
     found = predicted["mean"].dims if {"mean", "lower", "upper"} <= set(predicted.data_vars) else ()
     dims = [dim for dim in found if dim != "category"]
@@ -69,9 +69,8 @@ def plot_predictions(predicted, *, title="Predicted shares"):
     categories = [str(name) for name in predicted["category"].values]
     values = [np.atleast_2d(predicted[key].transpose(*dims, "category").values) for key in ("mean", "lower", "upper")]
     order = [1] if len(categories) == 2 else list(np.argsort(-np.abs(values[0]).mean(axis=0), kind="stable")[:CATEGORIES])
-    figure = _new_figure(figsize=(WIDTH, 1.5 + 0.34 * len(shown) * max(1, 0.55 * len(order))))
-    axes = figure.subplots()
-    _lines(axes, [labels[r] for r in shown], [(categories[x], *(part[shown, x] for part in values)) for x in order])
+    figure, (axes,) = stage(ax, (WIDTH, 1.5 + 0.34 * len(shown) * max(1, 0.55 * len(order))))
+    forest(axes, [labels[r] for r in shown], [(categories[x], *(part[shown, x] for part in values)) for x in order])
     level = f"{predicted.attrs['ci_prob'] * 100:g} % interval"
     what = f"of {categories[1]}, " if len(order) == 1 else ""
     kind = (
@@ -85,10 +84,7 @@ def plot_predictions(predicted, *, title="Predicted shares"):
     if kind != "share":
         axes.axvline(0, color="0.5", lw=0.8, zorder=0)
     more = f" (the first {len(shown)} of {rows:,} rows)" if len(shown) < rows else ""
-    figure.suptitle(wrapped(title + more, 50), fontsize=TITLE)
-    if len(order) > 1:
-        legend_below(figure)
-    return figure
+    return finish(ax, figure, title + more, most=3, width=50, legend=len(order) > 1)
 
 
 def _coefficients(fitted):
@@ -104,21 +100,6 @@ def _coefficients(fitted):
     summary, reference = fitted["summary"].to_dataset(), fitted.attrs["reference"]
     parts = [summary[f"coefficients_{key}"].drop_sel(category=reference) for key in ("mean", "lower", "upper")]
     return *parts, reference, fitted.attrs["title"], f"{summary.attrs['ci_prob'] * 100:g} %"
-
-
-def _lines(axes, labels, series):
-    """Draw one line per label, with the points of all series beside each other."""
-    y = np.arange(len(labels))[::-1].astype(float)
-    shifts = np.linspace(0.28, -0.28, len(series)) if len(series) > 1 else [0.0]
-    for i, (shift, (name, mean, lower, upper)) in enumerate(zip(shifts, series, strict=True)):
-        style = _style(i)
-        mean, lower, upper = (np.asarray(part, dtype=float) for part in (mean, lower, upper))
-        axes.hlines(y + shift, lower, upper, color=style["color"], lw=2)
-        axes.plot(mean, y + shift, style["marker"], color=style["color"], ms=5, label=name)
-    axes.set_yticks(y, [wrapped(label, 28) for label in labels], fontsize=SMALL)
-    axes.set_ylim(-0.7, len(labels) - 0.3)
-    axes.tick_params(labelsize=SMALL)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _labels(predicted, dim):
