@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldpbayes import checks
 from ldpbayes.answers import base
 from ldpbayes.errors import ArgumentError, shown
-from ldpbayes.inference.ends import ends_of_equal_draws, tails
+from ldpbayes.inference.ends import tails
 
 #: Where a result of an earlier version does not know the evidence and does not say why.
 NOT_STATED = "the engine gave no evidence"
@@ -107,7 +107,7 @@ def joint_table(
         If an attribute, the target or ci_prob breaks its rule.
     """
     draws, levels = joint_draws(tree, attributes, target=target)
-    return _summary(tree, draws, levels, ci_prob)
+    return base.described(tree, draws, _coords(levels), ci_prob)
 
 
 def conditional(
@@ -136,7 +136,8 @@ def conditional(
     """
     names = [given] if isinstance(given, str) else checks.entries(given, "given", "names of attributes")
     draws, levels = joint_draws(tree, [*names, of], target=target)
-    return _summary(tree, draws / np.maximum(draws.sum(axis=-1, keepdims=True), 1e-300), levels, ci_prob)
+    shares = draws / np.maximum(draws.sum(axis=-1, keepdims=True), 1e-300)
+    return base.described(tree, shares, _coords(levels), ci_prob)
 
 
 def odds_ratio(
@@ -175,7 +176,7 @@ def odds_ratio(
     tail = tails(ci_prob)[0]
     lower, median, upper = np.exp(np.quantile(logs, [tail, 0.5, 1 - tail], axis=0))
     found = {"median": median, "lower": lower, "upper": upper, "log_mean": logs.mean(axis=0), "log_sd": logs.std(axis=0)}
-    found["log_mcse"] = base.mcse(tree, logs.reshape(len(logs), -1)).reshape(median.shape)
+    found["log_mcse"] = base.mcse(tree, logs)
     found["probability_above_one"] = (logs > 0).mean(axis=0)
     labels = {
         name: [f"{own[j]} / {own[i]}" for i, j in _pairs(len(own), kind)] for name, own in levels.items()
@@ -216,7 +217,7 @@ def cramers_v(
     product = draws.sum(axis=2, keepdims=True) * draws.sum(axis=1, keepdims=True)
     squared = ((draws - product) ** 2 / np.maximum(product, 1e-300)).sum(axis=(1, 2))
     v = np.sqrt(squared / (min(draws.shape[1:]) - 1))
-    return base.scalar(v, ci_prob, base.mcse(tree, v[:, None])[0])
+    return base.described(tree, v, {}, ci_prob)
 
 
 def mutual_information(
@@ -246,7 +247,7 @@ def mutual_information(
     product = draws.sum(axis=2, keepdims=True) * draws.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(draws > 0, draws * np.log(draws / product), 0.0).sum(axis=(1, 2))
-    return base.scalar(terms, ci_prob, base.mcse(tree, terms[:, None])[0])
+    return base.described(tree, terms, {}, ci_prob)
 
 
 class Independence(TypedDict):
@@ -316,11 +317,5 @@ def _pairs(size: int, kind: str) -> list[tuple[int, int]]:
     return [(0, j) for j in range(1, size)] if kind == "reference" else list(combinations(range(size), 2))
 
 
-def _summary(tree: xr.DataTree, draws: NDArray, levels: dict[str, tuple[str, ...]], ci_prob: float) -> xr.Dataset:
-    ci_prob = checks.level(ci_prob)
-    lower, upper = ends_of_equal_draws(draws, ci_prob)
-    found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1), "lower": lower, "upper": upper}
-    found["mcse"] = base.mcse(tree, draws.reshape(len(draws), -1)).reshape(lower.shape)
-    dims = tuple(levels)
-    coords = {name: list(own) for name, own in levels.items()}
-    return xr.Dataset({key: (dims, values) for key, values in found.items()}, coords, attrs={"ci_prob": ci_prob})
+def _coords(levels: dict[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    return {name: list(own) for name, own in levels.items()}

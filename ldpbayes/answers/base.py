@@ -1,16 +1,17 @@
 """What the answers share: the draws of a result, the positions of labels, Monte Carlo errors and the summary of a number."""
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.collections import Collection, Tally
+from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.ends import ends_of_equal_draws
 
@@ -133,6 +134,14 @@ def exact_part(tree: xr.DataTree, name: str, cell: str | tuple[str, ...] | None 
     return found if np.isfinite(found).all() else None
 
 
+def one_channel(collection: Collection, channel: str | None) -> Tally:
+    """Return the tally of the channel that is named, or of the only one."""
+    names = [tally.name for tally in collection.tallies]
+    if channel is None and len(names) > 1:
+        raise ArgumentError(f"channel must name one of {listed(names)}.")
+    return collection.tallies[0 if channel is None else names.index(checks.choice(channel, "channel", tuple(names)))]
+
+
 def positions(categories: str | Iterable[str], known: NDArray, name: str = "categories") -> list[int]:
     """Return the positions of one label or of several distinct labels.
 
@@ -167,34 +176,36 @@ def positions(categories: str | Iterable[str], known: NDArray, name: str = "cate
     return [index[label] for label in labels]
 
 
-def effective_share(tree: xr.DataTree, size: int) -> float:
-    """Return how much of one independent draw each draw counts for: below 1 where draws were resampled by weights."""
-    return float(np.min(tree.attrs.get("effective_draws", size))) / size
+def mcse(tree: xr.DataTree, draws: NDArray) -> NDArray:
+    """Return the Monte Carlo standard errors of the means of (draws, …) arrays, in the order of the result's draws."""
+    independent, chains = tree.attrs.get("sampling") == "independent", tree["posterior"].sizes["chain"]
+    error = mcse_of_mean(draws.reshape(chains, len(draws) // chains, -1), independent=independent)
+    share = float(np.min(tree.attrs.get("effective_draws", len(draws)))) / len(draws)  # of one, where weights resampled
+    return error.reshape(draws.shape[1:]) / np.sqrt(min(share, 1.0))
 
 
-def mcse(tree: xr.DataTree, flat: NDArray) -> NDArray:
-    """Return the Monte Carlo standard error of the mean of (draws, k) arrays in the order of the result's draws."""
-    independent = tree.attrs.get("sampling") == "independent"
-    error = mcse_of_mean(flat.reshape(tree["posterior"].sizes["chain"], -1, flat.shape[1]), independent=independent)
-    return error / np.sqrt(effective_share(tree, len(flat)))
-
-
-def scalar(draws: NDArray, ci_prob: float, error: float) -> xr.Dataset:
-    """Return mean, sd, the ends of the equal-tailed interval and the given Monte Carlo error as a Dataset.
+def described(
+    tree: xr.DataTree, draws: NDArray, coords: Mapping[str, Any], ci_prob: float, **more: NDArray | float
+) -> xr.Dataset:
+    """Return mean, sd, the ends of the equal-tailed interval and the Monte Carlo error of draws as a Dataset.
 
     Parameters
     ----------
-    draws : (n,) array
-        Draws of one quantity.
+    tree : DataTree
+        The result.
+    draws : (n, …) array
+        Of some quantities, in the order of the result's draws; some of them at equal steps will do.
+    coords : mapping of str to sequence
+        Labels of the quantities along each dim.
     ci_prob : float
-        Probability of the interval.
-    error : float
-        Monte Carlo standard error of the mean.
+        Probability of the intervals.
+    **more : array
+        Further variables over the dims, or others in place of these.
 
     Returns
     -------
     Dataset
-        Variables mean, sd, lower, upper and mcse.
+        Variables mean, sd, lower, upper, mcse and those of ``more``.
 
     Raises
     ------
@@ -203,8 +214,10 @@ def scalar(draws: NDArray, ci_prob: float, error: float) -> xr.Dataset:
     """
     ci_prob = checks.level(ci_prob)
     lower, upper = ends_of_equal_draws(draws, ci_prob)
-    facts = {"mean": draws.mean(), "sd": draws.std(ddof=1), "lower": lower, "upper": upper}
-    return xr.Dataset(facts | {"mcse": error}, attrs={"ci_prob": ci_prob})
+    found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1), "lower": lower, "upper": upper}
+    found |= {"mcse": more["mcse"] if "mcse" in more else mcse(tree, draws)} | more
+    dims = tuple(coords)
+    return xr.Dataset({name: (dims, values) for name, values in found.items()}, dict(coords), {"ci_prob": ci_prob})
 
 
 def summary(tree: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> xr.Dataset:

@@ -12,7 +12,6 @@ from ldpbayes import checks
 from ldpbayes.answers import base
 from ldpbayes.answers.regression import poststratify_table
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, shown
-from ldpbayes.inference.ends import ends_of_equal_draws
 
 #: A pull of the priors above this many standard deviations of the sum is warned of.
 MAX_PULL = 0.5
@@ -86,9 +85,8 @@ def poststratify(
     values = values.transpose("chain", "draw", "cell", "category")
     share = _shares(tree, weights, values.sizes["cell"])
     draws = np.einsum("c,mdcx->mdx", share, values.values).reshape(-1, values.sizes["category"])
-    lower, upper = ends_of_equal_draws(draws, ci_prob)
-    mean, sd = draws.mean(axis=0), draws.std(axis=0, ddof=1)
-    pull = _pull(tree, share, sd)
+    found = base.described(tree, draws, {"category": values["category"].values}, ci_prob)
+    pull = _pull(tree, share, found["sd"].values)
     if np.nanmax(np.abs(pull), initial=0.0) > MAX_PULL:
         warnings.warn(
             f"The independent priors of {share.size} cells displace this sum by about {np.nanmax(np.abs(pull)):.1f} of its "
@@ -97,12 +95,7 @@ def poststratify(
             DiagnosticWarning,
             stacklevel=2,
         )
-    data = {"mean": mean, "sd": sd, "lower": lower, "upper": upper, "mcse": base.mcse(tree, draws), "pull": pull}
-    return xr.Dataset(
-        {name: (("category",), value) for name, value in data.items()},
-        {"category": values["category"].values},
-        {"ci_prob": ci_prob},
-    )
+    return found.assign(pull=(("category",), pull))
 
 
 def _shares(tree: xr.DataTree, weights: Mapping | ArrayLike, size: int) -> NDArray:

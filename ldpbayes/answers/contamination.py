@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import betaincinv, ndtri
 
 from ldpbayes import checks
+from ldpbayes.answers.base import one_channel
 from ldpbayes.arrays import BoolArray, FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
@@ -240,11 +241,7 @@ def _one_channel(collection: Collection | Tally, channel: str | None) -> tuple[T
         raise ArgumentError("collection must have no sampling weights: nobody knows the weight of a fake report.")
     if collection.laws:
         raise ArgumentError("collection must be one of honest reports and unknown fakes; leave its laws out.")
-    names = [tally.name for tally in collection.tallies]
-    if channel is None and len(names) > 1:
-        raise ArgumentError(f"channel must name one of {listed(names)}.")
-    tally = collection.tallies[0 if channel is None else names.index(checks.choice(channel, "channel", tuple(names)))]
-    return tally, collection.categories
+    return one_channel(collection, channel), collection.categories
 
 
 def _shares(share: Any) -> FloatArray:

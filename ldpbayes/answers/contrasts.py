@@ -68,10 +68,10 @@ def contrast(
         rng, size = np.random.default_rng(0), max(left.size, right.size)
         delta = np.resize(rng.permutation(left), size) - np.resize(rng.permutation(right), size)
         positive = (delta > 0).astype(float)
-        parts = np.array([base.mcse(tree, left[:, None])[0], base.mcse(other, right[:, None])[0]])
+        parts = np.array([base.mcse(tree, left), base.mcse(other, right)])
         spread = np.array([left.std(), right.std()])
         # Divided by its sd, a run's error is 1/√(effective draws); the pairs count for as many as the worse run.
         relative = np.divide(parts, spread, out=np.zeros(2), where=spread > 0).max()
         errors = np.array([np.hypot(*parts), positive.std() * relative])
-    summary = base.scalar(delta, ci_prob, errors[0])
-    return summary.assign(probability_positive=positive.mean(), probability_mcse=errors[1])
+    more = {"probability_positive": positive.mean(), "probability_mcse": errors[1]}
+    return base.described(tree, delta, {}, ci_prob, mcse=errors[0], **more)

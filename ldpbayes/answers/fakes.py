@@ -7,8 +7,9 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes import checks
+from ldpbayes.answers.base import one_channel
 from ldpbayes.collections import Collection, Tally, as_collection
-from ldpbayes.errors import ArgumentError, InfeasibleError, listed
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols.base import Binomials
 from ldpbayes.theory.poisoning import reports_for_lift, reports_to_overtake
 
@@ -122,10 +123,7 @@ def _form(reports: Collection | Tally | xr.DataTree, channel: str | None) -> tup
         labels = tuple(map(str, found["category"].values))
         return Binomials(counts, hit, other, int(reports.attrs["n_reports"])), labels
     collection = as_collection(reports)
-    names = [tally.name for tally in collection.tallies]
-    if channel is None and len(names) > 1:
-        raise ArgumentError(f"channel must name one of {listed(names)}.")
-    tally = collection.tallies[0 if channel is None else names.index(checks.choice(channel, "channel", tuple(names)))]
+    tally = one_channel(collection, channel)
     form = tally.protocol.binomials(tally.reports, tally.counts)
     if form is None:
         raise InfeasibleError(f"Reports of {tally.protocol.design} have no support counts with known rates.")

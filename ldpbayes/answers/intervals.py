@@ -125,7 +125,7 @@ def _from_quantiles(
         spread = outside.var()
         slope = ((miss - miss.mean()) * (outside - outside.mean())).mean() / spread if spread > 0 else 1.0
         rest = miss - slope * outside
-        return slope * draws.shape[1] * gamma + rest.mean(), float(base.mcse(tree, rest[:, None])[0])
+        return slope * draws.shape[1] * gamma + rest.mean(), float(base.mcse(tree, rest))
 
     # Level 1 − ci_prob for each is too much, the a-th part of it too little (Bonferroni).
     left = 1 - ci_prob
@@ -159,7 +159,7 @@ def _from_draws(tree: xr.DataTree, draws: NDArray, ci_prob: float) -> tuple[NDAr
     # Frequencies are discrete: rounding must not put an end on the wrong side of the value that it stands for.
     lower[moving] = np.maximum(middle - c * below, 0.0) ** 2 * (1 - ROUNDING)
     upper[moving] = np.minimum((middle + c * above) ** 2 * (1 + ROUNDING), 1.0)
-    return lower, upper, float(inside.mean()), float(base.mcse(tree, inside[:, None])[0])
+    return lower, upper, float(inside.mean()), float(base.mcse(tree, inside))
 
 
 def _shape(roots: NDArray) -> tuple[NDArray, NDArray, NDArray]:

@@ -11,7 +11,6 @@ from scipy.special import softmax
 from ldpbayes import checks
 from ldpbayes.answers import base
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
-from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.ends import ends_of_equal_draws
 from ldpbayes.regression.design import Columns, Design
 from ldpbayes.regression.maximum import Maximum
@@ -103,13 +102,13 @@ class Fitted:
         """Return the columns of the design for a frame of its variables."""
         return self.design.new(frame)
 
-    def draws(self, rows: int) -> tuple[NDArray, int]:
-        """Return (coefficients (S, K, a), step): every step-th draw of each chain, so that rows × draws stay in bounds."""
+    def draws(self, rows: int) -> NDArray:
+        """Return coefficients (S, K, a): every draw of each chain, or some at equal steps where there are many rows."""
         chains, length = self._coefficients.shape[:2]
         step = max(1, -(-chains * length * rows * len(self.categories) // MAX_NUMBERS))
         step = min(step, max(1, length // 50))
         found = self._coefficients[:, ::step]
-        return found.reshape(-1, *found.shape[2:]), step
+        return found.reshape(-1, *found.shape[2:])
 
     def shares(self, columns: Columns, coefficients: NDArray, rows: slice = slice(None)) -> NDArray:
         """Return P of some rows, shape (S, rows, a)."""
@@ -134,24 +133,9 @@ class Fitted:
             total += np.einsum("r,sra->sa", weight[rows], self.shares(columns, coefficients, rows))
         return total / weight.sum()
 
-    def summary(self, draws: NDArray, step: int, ci_prob: float) -> dict[str, NDArray]:
-        """Return mean, sd, lower, upper and mcse of (S, …) draws."""
-        ci_prob = checks.level(ci_prob)
-        lower, upper = ends_of_equal_draws(draws, ci_prob)
-        flat = draws.reshape(len(draws), -1)
-        if step == 1:
-            error = base.mcse(self.tree, flat)
-        else:
-            chains = self._coefficients.shape[0]
-            independent = self.tree.attrs.get("sampling") == "independent"
-            error = mcse_of_mean(flat.reshape(chains, -1, flat.shape[1]), independent=independent)
-        found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1), "lower": lower, "upper": upper}
-        return found | {"mcse": error.reshape(draws.shape[1:])}
-
-    def dataset(self, parts: dict[str, NDArray], dims: tuple[str, ...], coords: dict, ci_prob: float) -> xr.Dataset:
-        """Return a Dataset over dims and the categories."""
-        data = {name: ((*dims, "category"), values) for name, values in parts.items()}
-        return xr.Dataset(data, {**coords, "category": self.categories}, {"ci_prob": ci_prob})
+    def described(self, draws: NDArray, coords: dict, ci_prob: float, **more: NDArray) -> xr.Dataset:
+        """Return the Dataset of draws (S, …, a) over dims and the categories."""
+        return base.described(self.tree, draws, {**coords, "category": self.categories}, ci_prob, **more)
 
 
 def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -> xr.Dataset:
@@ -188,14 +172,13 @@ def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -
     """
     fitted = Fitted(tree)
     frame, sizes = fitted.people(data)
-    coefficients, step = fitted.draws(min(len(frame), 1000))
-    columns = fitted.columns(frame)
+    coefficients = fitted.draws(min(len(frame), 1000))
+    columns, index = fitted.columns(frame), np.arange(len(frame))
     parts = [
-        fitted.summary(fitted.shares(columns, coefficients, rows), step, ci_prob)
+        fitted.described(fitted.shares(columns, coefficients, rows), {"row": index[rows]}, ci_prob)
         for rows in fitted.blocks(len(frame), len(coefficients))
     ]
-    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    coords: dict[str, Any] = {"row": np.arange(len(frame))}
+    coords: dict[str, Any] = {}
     for name in fitted.design.variables:
         values = frame[name].to_numpy()
         coords[name if name not in ("row", "category") else f"covariate_{name}"] = (
@@ -204,7 +187,7 @@ def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -
         )
     if data is None:
         coords["n_reports"] = (("row",), sizes)
-    return fitted.dataset(whole, ("row",), coords, ci_prob)
+    return xr.concat(parts, "row").assign_coords(coords)
 
 
 def comparisons(
@@ -260,7 +243,7 @@ def comparisons(
         moved, chosen = False, [] if isinstance(values, str) else list(checks.entries(values, "values", rule))
         if len(chosen) < 2:
             raise ArgumentError(f"values must be {rule}, got {shown(values)}.")
-    coefficients, step = fitted.draws(len(frame) * max(len(chosen), 2))
+    coefficients = fitted.draws(len(frame) * max(len(chosen), 2))
     if moved:
         shares = [fitted.mean(frame, weight, coefficients)]
         shares.append(fitted.mean(frame.assign(**{variable: frame[variable] + 1}), weight, coefficients))
@@ -269,8 +252,8 @@ def comparisons(
         shares = [fitted.mean(_with(frame, variable, value, own), weight, coefficients) for value in chosen]
         labels = [f"{value} - {chosen[0]}" for value in chosen[1:]]
     draws = np.stack([share - shares[0] for share in shares[1:]], axis=1)
-    parts = fitted.summary(draws, step, ci_prob) | {"probability": (draws > 0).mean(axis=0)}
-    return fitted.dataset(parts, ("comparison",), {"comparison": labels, "variable": variable}, ci_prob)
+    found = fitted.described(draws, {"comparison": labels}, ci_prob, probability=(draws > 0).mean(axis=0))
+    return found.assign_coords(variable=variable)
 
 
 def slopes(tree: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float = 0.95) -> xr.Dataset:
@@ -303,7 +286,7 @@ def slopes(tree: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float
     if own.dtype.kind not in "iuf" or variable in fitted.design.factors:
         raise ArgumentError(f"variable must hold numbers, {variable!r} is a factor; comparisons takes it.")
     frame, weight = fitted.people(data)
-    coefficients, step = fitted.draws(2 * len(frame))
+    coefficients = fitted.draws(2 * len(frame))
     h = STEP * (float(np.repeat(own.to_numpy(), fitted.design.rows).std()) or 1.0)
     values = frame[variable].to_numpy(dtype=float)
 
@@ -317,8 +300,8 @@ def slopes(tree: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float
             f"variable must move the shares smoothly, but they jump with {variable!r}; comparisons takes it."
         )
     draws = slope(coefficients, h)
-    parts = fitted.summary(draws, step, ci_prob) | {"probability": (draws > 0).mean(axis=0)}
-    return fitted.dataset(parts, (), {"variable": variable}, ci_prob)
+    found = fitted.described(draws, {}, ci_prob, probability=(draws > 0).mean(axis=0))
+    return found.assign_coords(variable=variable)
 
 
 def odds_ratios(tree: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> xr.Dataset:
@@ -372,10 +355,10 @@ def poststratify_table(
         raise ArgumentError("count must name the column of the table that holds the numbers of people, got none.")
     fitted = Fitted(tree)
     frame, sizes = fitted.people(table, count)
-    coefficients, step = fitted.draws(len(frame))
+    coefficients = fitted.draws(len(frame))
     if by is None:
         draws = fitted.mean(frame, sizes, coefficients)
-        return fitted.dataset(fitted.summary(draws, step, ci_prob), (), {}, ci_prob)
+        return fitted.described(draws, {}, ci_prob)
     if not isinstance(by, str):
         raise ArgumentError(f"by must name one column of the table, got {shown(by)}.")
     whole = to_pandas(table)
@@ -387,7 +370,7 @@ def poststratify_table(
         [fitted.mean(frame[texts == label].reset_index(drop=True), sizes[texts == label], coefficients) for label in labels],
         axis=1,
     )
-    return fitted.dataset(fitted.summary(draws, step, ci_prob), ("group",), {"group": labels}, ci_prob)
+    return fitted.described(draws, {"group": labels}, ci_prob)
 
 
 def _known(fitted: Fitted, variable: str) -> None:

@@ -41,7 +41,7 @@ def category_sum(
         If a label is unknown or repeated, or target or cell breaks its rule.
     """
     draws = total(tree, categories, target=target, cell=cell)
-    return base.scalar(draws, ci_prob, base.mcse(tree, draws[:, None])[0])
+    return base.described(tree, draws, {}, ci_prob)
 
 
 def entropy(
@@ -74,7 +74,7 @@ def entropy(
     """
     draws, _ = base.draws_of(tree, target, cell)
     terms = np.where(draws > 0, draws * np.log(np.where(draws > 0, draws, 1.0)), 0.0)
-    return base.scalar(-terms.sum(axis=1), ci_prob, base.mcse(tree, -terms.sum(axis=1, keepdims=True))[0])
+    return base.described(tree, -terms.sum(axis=1), {}, ci_prob)
 
 
 def total(
