@@ -190,6 +190,13 @@ def test_the_predictive_check_of_groups(regions):
     assert [one.name for one in page.figures] == ["groups", "predictive"] and "group by group" in page.figures[1].alt
 
 
+def test_groups_without_draws_have_a_page_without_a_predictive_check(regions):
+    """Moments alone predict no reports: the page leaves the figure out where it was a KeyError."""
+    cells, _ = regions
+    page = of_fit(lb.fit(cells, draws=0), collection=cells)
+    assert [one.name for one in page.figures] == ["groups"] and "<svg" in page.render("html")
+
+
 @pytest.fixture(scope="module")
 def nigeria():
     collection = lb.load_example("nigeria")

@@ -304,7 +304,8 @@ def _figures(tree, title, top, collection):
         caption = "Predictive check: counts of the reports that came in, and of those that the posterior predicts."
         draw = functools.partial(plots.plot_predictive, collection, tree)
         if several:
-            caption = "Predictive check: distances of the counts of reports from what the posterior predicts, by group."
+            what = "distances of the counts of reports from what the posterior predicts"
+            caption = f"Predictive check: {what}, group by group."
             draw = functools.partial(plots.plot_predictive_cells, collection, tree)
         yield Figure("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), draw)
 
