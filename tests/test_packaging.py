@@ -54,6 +54,13 @@ def test_all_has_every_feature():
     assert {f.strip() for f in stated.removeprefix("ldpbayes[").removesuffix("]").split(",")} == FEATURES
 
 
+def test_the_wheel_holds_the_package_alone():
+    """Studies, benchmarks and tools stand beside the package, which imports none of them."""
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert tool["packages"]["find"]["include"] == ["ldpbayes*"]
+    assert not imported() & {"studies", "benchmarks", "tools", "tests"}
+
+
 def test_mend_30_licence_authors_and_citation_are_there():
     assert "Apache License" in (ROOT / "LICENSE").read_text()
     assert PROJECT["authors"]

@@ -127,7 +127,7 @@ class LOLOHA(AbstractMemoizedSymbols):
 
     # ---- server --------------------------------------------------------------------------------------------------------
     def likelihoods(self, histories):
-        by_bucket, log_constants = self.by_symbol(histories[:, 1:])
+        by_bucket, log_constants = self._by_symbol(histories[:, 1:])
         return self._of_categories(histories[:, 0], by_bucket), log_constants
 
     def supported(self, histories):
@@ -156,12 +156,12 @@ class LOLOHA(AbstractMemoizedSymbols):
     def draw(self, values, times, rng):
         seeds = hashing.draw_seeds(values.size, rng)
         hashed = hashing.buckets(self.family, seeds, values, self.buckets)
-        return np.column_stack([seeds, self.draw_counts(hashed, times, rng)])
+        return np.column_stack([seeds, self._draw_counts(hashed, times, rng)])
 
     def draw_one(self, value, times):
         seed = entropy.word(hashing.MAX_SEED.bit_length() - 1)
         hashed = hashing.buckets(self.family, np.array([seed]), self._beside(value), self.buckets)
-        return np.append(seed, self.count_one(int(hashed[0]), times))
+        return np.append(seed, self._count_one(int(hashed[0]), times))
 
     def _beside(self, value):
         # As in LocalHashing: one category of every length is hashed besides, so that the work is the same for all values.

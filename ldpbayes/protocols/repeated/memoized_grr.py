@@ -89,7 +89,7 @@ class AbstractMemoizedSymbols(AbstractHistories):
         """Accept any counts: every history can occur."""
 
     # ---- parts of server and client ------------------------------------------------------------------------------------
-    def by_symbol(self, counts):
+    def _by_symbol(self, counts):
         """Return (L over the symbols, log constants) of counts of reports: L_b ∝ q Σ_v e^{ε m_v} + (p − q) e^{ε m_b}."""
         truth, other = self.permanent.hit_rates
         top = self.epsilon_instant * counts.max(axis=1)
@@ -98,7 +98,7 @@ class AbstractMemoizedSymbols(AbstractHistories):
         of_one = math.log(self.size + math.expm1(self.epsilon_instant))
         return matrix, log_multinomial(counts) + top - counts.sum(axis=1) * of_one
 
-    def draw_counts(self, symbols, times, rng):
+    def _draw_counts(self, symbols, times, rng):
         """Return counts of the reports on users' symbols, (n, size)."""
         answers = self.permanent.privatize(symbols, rng)
         kept, moved = self.instantaneous.hit_rates
@@ -111,7 +111,7 @@ class AbstractMemoizedSymbols(AbstractHistories):
             out[part] = rng.multinomial(times[part], chances / chances.sum(axis=1, keepdims=True))
         return out
 
-    def count_one(self, symbol, times):
+    def _count_one(self, symbol, times):
         """Return the counts of the reports on one symbol, from the operating system's entropy."""
         answer, out = self.permanent.privatize_one(symbol), np.zeros(self.size, dtype=np.int64)
         for _ in range(times):
@@ -210,17 +210,17 @@ class MemoizedGRR(AbstractMemoizedSymbols):
 
     # ---- server --------------------------------------------------------------------------------------------------------
     def likelihoods(self, histories):
-        return self.by_symbol(histories)
+        return self._by_symbol(histories)
 
     def supported(self, histories):
         return histories
 
     # ---- client --------------------------------------------------------------------------------------------------------
     def draw(self, values, times, rng):
-        return self.draw_counts(values, times, rng)
+        return self._draw_counts(values, times, rng)
 
     def draw_one(self, value, times):
-        return self.count_one(value, times)
+        return self._count_one(value, times)
 
     def exact_chances(self, histories):
         (truth, other), (kept, moved) = self.permanent.exact_rates, self.instantaneous.exact_rates
