@@ -119,7 +119,6 @@ CALIBRATED = (
     "posteriors/test_joint.py::test_trajectories_of_hmc_agree_with_nuts",
     "posteriors/test_mend_engines.py::test_mend_7_other_engines_that_resample_by_weights_have_that_error_too[laplace]",
     "posteriors/test_mixture.py::test_other_reports_agree_with_brute_force[oue-quadrature]",
-    "posteriors/test_nuts.py::test_exact_agrees[eriksson]",
     "posteriors/test_nuts.py::test_nigeria_agrees_with_quadrature",
     "posteriors/test_pair_slice.py::test_auto_answers_four_items_without_nuts",
     "posteriors/test_shared.py::test_surrogates_share_alpha_too",

@@ -16,8 +16,15 @@ def root(request):
     return request.config.rootpath
 
 
-def test_nigeria_is_not_flagged(root):
-    report = crosscheck(read_collection(root / "data/rr_nigeria.toml"), prior="flat", random_seed=1)
+@pytest.mark.parametrize(
+    "name, prior",
+    [  # the second is compiled for the tests of NUTS
+        pytest.param("nigeria", "flat", marks=pytest.mark.calibrate),
+        ("eriksson_cheating", "jeffreys"),
+    ],
+)
+def test_sound_surveys_are_not_flagged(root, name, prior):
+    report = crosscheck(read_collection(root / f"data/rr_{name}.toml"), prior=prior, random_seed=1)
     assert not report.flagged, report.conclusion
     assert (report.reference, report.sampler) == ("exact", "nuts")
     assert np.abs(report.difference_mcse).max() <= 4
