@@ -137,13 +137,17 @@ class Numbers(AbstractFormat):
             if column.size and not (column.min() >= 0 and column.max() < limit):
                 i = int(np.flatnonzero((column < 0) | (column >= limit))[0])
                 raise DataError(f"{name} {column[i]} is outside 0..{limit - 1}", line=i, field=name)
-        return array.astype(np.int64)
+        return array.astype(np.int64, copy=False)
 
     def tally(self, reports):
         array = self.check(reports)
         if math.prod(self.limits) > COUNTED or len(array) < 2:
             return merged(array)
-        totals = np.bincount(np.ravel_multi_index(tuple(array.T), self.limits))
+        code = array[:, 0].copy()
+        for limit, column in zip(self.limits[1:], array.T[1:], strict=True):
+            code *= limit
+            code += column
+        totals = np.bincount(code)
         seen = np.flatnonzero(totals)
         return np.stack(np.unravel_index(seen, self.limits), axis=1), totals[seen]
 
