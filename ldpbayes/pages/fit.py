@@ -12,7 +12,7 @@ from ldpbayes.answers.deciding import who_decides
 from ldpbayes.fitness.noncompliance import sensitivity
 from ldpbayes.inference.diagnostics import unknown_arrays
 from ldpbayes.pages.about import about, again, fingerprint_of_arrays
-from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
@@ -263,22 +263,17 @@ def _notes(tree):
         yield Note(Kind.METHOD, as_sentences(attrs["prior_reason"]))
     yield Note(Kind.METHOD, f"Why {attrs['method']}: {as_sentences(attrs['reason'])}")
     kind = Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING
-    for found, name in (
+    yield from stated(
+        attrs,
         (kind, "outcome"),
-        (Kind.WARNING, "identifiability"),
-        (Kind.WARNING, "caveat"),
-        (Kind.DATA, "device"),
-        (Kind.DATA, "pseudo"),
-        (Kind.DATA, "spent"),
-        (Kind.DATA, "noncompliance"),
+        (Kind.WARNING, "identifiability", "caveat"),
+        (Kind.DATA, "device", "pseudo", "spent", "noncompliance"),
         (Kind.VERDICT, "compliance"),
         (Kind.WORTH, "worth"),
         (Kind.WARNING, "decides"),
         (Kind.METHOD, "decides_note"),
-        (Kind.WARNING if tree.attrs.get("fitness_flagged") else Kind.DIAGNOSTIC, "fitness"),
-    ):
-        if attrs.get(name):
-            yield Note(found, as_sentences(attrs[name]))
+        (Kind.WARNING if attrs.get("fitness_flagged") else Kind.DIAGNOSTIC, "fitness"),
+    )
     found, error = evidence.of_result(tree) or (None, None)
     if found is not None:
         yield Note(Kind.EVIDENCE, f"Log-evidence {found:.4f}" + (f", standard error {error:.4f}." if error else "."))
@@ -376,10 +371,9 @@ def _facts(tree):
         "ci_prob": summary.attrs["ci_prob"],
         **cells,
         "categories": [str(c) for c in summary["category"].values],
-        **{target: {key: summary[key].sel(target=target).values for key in _held(summary)} for target in _targets(tree)},
+        **{target: _numbers(summary, target=target) for target in _targets(tree)},
         "derived": _derived_facts(tree),
-        **_parameter_facts(summary),
-        **_unknown_facts(tree),
+        **_prior_facts(tree),
         "confidence": _confidence_facts(tree),
         "mle": None,
         "oracle": None,
@@ -389,11 +383,17 @@ def _facts(tree):
     }
 
 
+def _numbers(summary, prefix="", **at):
+    """Return what a summary has of one quantity: errors of the ends are missing from results of earlier versions."""
+    held = [key for key in (*_KEYS, *_ERRORS) if f"{prefix}{key}" in summary.data_vars]
+    return {key: summary[f"{prefix}{key}"].sel(at).values for key in held}
+
+
 def _derived_facts(tree):
     summary, found = tree["summary"], {}
     known = "estimate" in tree.children and "derived" in tree["estimate"]
     for name in summary["quantity"].values if "quantity" in summary.coords else ():
-        entry = {key: summary[f"derived_{key}"].sel(quantity=name).values for key in _held(summary, "derived_")}
+        entry = _numbers(summary, "derived_", quantity=name)
         for estimator in _estimators(tree) if known and name in tree["estimate"]["quantity"].values else ():
             at = {"estimator": estimator, "quantity": name}
             entry[estimator] = tree["estimate"]["derived"].sel(at).values
@@ -402,23 +402,16 @@ def _derived_facts(tree):
     return found
 
 
-def _unknown_facts(tree):
-    """Return mean, sd, interval and error of the arrays of unknowns, with the labels of their dims."""
-    found = {}
-    for name in unknown_arrays(tree["posterior"]):
-        dims = tree["posterior"][name].dims[2:]
-        labels = {str(dim): [str(label) for label in tree["summary"][dim].values] for dim in dims}
-        found[name] = {"dims": labels, **{key: tree["summary"][f"{name}_{key}"].values for key in _KEYS}}
-    return {"unknowns": found} if found else {}
-
-
-def _parameter_facts(summary):
+def _prior_facts(tree):
+    """Return mean, sd, interval and errors of what a prior learns, and of its arrays with the labels of their dims."""
+    summary, posterior = tree["summary"], tree["posterior"]
     names = summary["parameter"].values if "parameter" in summary.coords else ()
-    found = {
-        str(n): {key: summary[f"parameter_{key}"].sel(parameter=n).values for key in _held(summary, "parameter_")}
-        for n in names
-    }
-    return {"parameters": found} if found else {}
+    learnt = {str(name): _numbers(summary, "parameter_", parameter=name) for name in names}
+    arrays = {}
+    for name in unknown_arrays(posterior):
+        labels = {str(dim): [str(label) for label in summary[dim].values] for dim in posterior[name].dims[2:]}
+        arrays[name] = {"dims": labels, **_numbers(summary, f"{name}_")}
+    return {key: values for key, values in (("parameters", learnt), ("unknowns", arrays)) if values}
 
 
 def _estimators(tree):
@@ -442,11 +435,6 @@ def _confidence_facts(tree):
         if _has_confidence(tree, target):
             facts[target] = {key: found[key].sel(target=target).values for key in ("lower", "upper")}
     return facts
-
-
-def _held(summary, prefix=""):
-    """Return the numbers that a summary has: errors of the ends are missing from results of earlier versions."""
-    return (*_KEYS, *(key for key in _ERRORS if f"{prefix}{key}" in summary.data_vars))
 
 
 def _largest(mean, top):

@@ -2,12 +2,13 @@
 
 import enum
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, LDPBayesError, shown
+from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.rendering import make_renderer
 
 #: Rows of a table that a terminal shows unless the caller wants another number; files with room have all of them.
@@ -39,6 +40,12 @@ class Note:
 
     kind: Kind
     text: str
+
+
+def stated(attrs: Mapping[str, Any], *kinds: tuple) -> Iterator[Note]:
+    """Yield the sentences that a result states, in order: a kind of notes with the names of its attributes."""
+    for kind, *names in kinds:
+        yield from (Note(kind, as_sentences(attrs[name])) for name in names if attrs.get(name))
 
 
 @dataclass(frozen=True)

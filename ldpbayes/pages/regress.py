@@ -9,7 +9,7 @@ import numpy as np
 from ldpbayes import plots
 from ldpbayes.answers.regression import predictions
 from ldpbayes.pages.about import about, again, fingerprint_of_arrays
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, stated
 from ldpbayes.pages.prose import as_sentences, number_of
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 from ldpbayes.regression.maximum import Maximum
@@ -167,16 +167,14 @@ def _notes(tree):
     )
     yield Note(Kind.METHOD, f"Why {attrs['method']}: {as_sentences(attrs['reason'])}")
     kind = Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING
-    for found, name in (
+    yield from stated(
+        attrs,
         (kind, "outcome"),
-        (Kind.WARNING, "identifiability"),
-        (Kind.WARNING, "caveat"),
+        (Kind.WARNING, "identifiability", "caveat"),
         (Kind.DATA, "device"),
         (Kind.WARNING, "prior_decides"),
         (Kind.DATA, "pseudo"),
-    ):
-        if attrs.get(name):
-            yield Note(found, as_sentences(attrs[name]))
+    )
     if math.isfinite(attrs.get("log_evidence", math.nan)):
         yield Note(
             Kind.EVIDENCE, f"Log-evidence {attrs['log_evidence']:.4f}, standard error {attrs['log_evidence_error']:.4f}."
