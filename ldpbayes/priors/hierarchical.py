@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,7 +144,7 @@ class Hierarchical(AbstractSoftmax):
         return helmert(self.n_categories)
 
     def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
-        effects = self.field_.of(values[""]) if xp is np else xp.dot(self.field_.matrix(), values[""])
+        effects = self.field_.of(values[""]) if xp is np else xp.dot(self.field_.root, values[""])
         offset = self.scale * values["scale"][..., None, :] * effects
         return (self.centre * values["centre"][..., None, :] + offset) @ self._basis
 
@@ -179,7 +180,7 @@ class Hierarchical(AbstractSoftmax):
             "centre": np.array(self.centre),
             "by_category": np.array(int(self.by_category)),
         }
-        return found | ({} if self.field_ is None else self.field_.to_dict())
+        return found | ({} if self.field_ is None else self.field_.settings)
 
 
 class Effects(AbstractLogits):
@@ -242,54 +243,63 @@ class Effects(AbstractLogits):
 
 
 # ---- how cells hang together ---------------------------------------------------------------------------------------------
-class AbstractField:
-    """Effects of the cells as a linear map of independent standard normal numbers."""
+@dataclass(frozen=True, eq=False)
+class Field:
+    """Effects of the cells as a linear map of independent standard normal numbers.
 
-    n_cells: int
-    rank: int
+    Attributes
+    ----------
+    what : str
+    n_cells : int
+    make : callable
+        Returns the map, (cells, rank), where it must be written out.
+    settings : dict of arrays
+        What a result keeps.
+    """
+
     what: str
+    n_cells: int
+    make: Callable[[], np.ndarray]
+    settings: dict = field(default_factory=dict)
+
+    @cached_property
+    def root(self):
+        """The map, (cells, rank)."""
+        return self.make()
+
+    @property
+    def rank(self):
+        return self.root.shape[1]
 
     def of(self, effects):
         """Return the effects (…, cells, k) for standard normal numbers (…, rank, k)."""
-        raise NotImplementedError
+        return self.root @ effects
 
     def transposed(self, d):
         """Return the transposed map of d (cells, k), shape (rank, k)."""
-        raise NotImplementedError
-
-    def matrix(self):
-        """Return the map as a (cells, rank) array."""
-        return self.of(np.eye(self.rank))
+        return self.root.T @ d
 
     def norms(self):
         """Return the squared lengths of the map's columns, (rank,)."""
-        return (self.matrix() ** 2).sum(axis=0)
+        return (self.root**2).sum(axis=0)
 
     def local(self, start, width):
         """Return (start, width) where each cell has its own numbers, else None."""
         return None
 
-    def to_dict(self):
-        """Return the settings."""
-        return {}
 
-
-@dataclass(frozen=True, eq=False)
-class Groups(AbstractField):
+class Groups(Field):
     """Independent effects."""
-
-    n_cells: int
 
     @property
     def rank(self):
         return self.n_cells
 
-    @property
-    def what(self):
-        return f"{self.n_cells} groups"
-
     def of(self, effects):
         return effects
+
+    def norms(self):
+        return np.ones(self.n_cells)
 
     def transposed(self, d):
         return d
@@ -298,110 +308,62 @@ class Groups(AbstractField):
         return start, width
 
 
-@dataclass(frozen=True, eq=False)
-class Walk(AbstractField):
-    """A random walk over cells in an order, with effects that sum to zero, in the basis of its eigenvectors.
+class Waves(Field):
+    """The map of a random walk with steps of one length, by cosine transforms; its settings hold the order of the cells."""
+
+    @cached_property
+    def _order(self):
+        return self.settings["order"].astype(np.int64)
+
+    @cached_property
+    def _roots(self):
+        return _wavelengths(self.n_cells)[:, None]
+
+    @property
+    def rank(self):
+        return self.n_cells - 1
+
+    def norms(self):
+        return self._roots[:, 0] ** 2
+
+    def of(self, effects):
+        from scipy.fft import idct
+
+        waves = np.zeros((*effects.shape[:-2], self.n_cells, effects.shape[-1]))
+        np.multiply(effects, self._roots, out=waves[..., 1:, :])
+        out = np.empty_like(waves)
+        out[..., self._order, :] = idct(waves, axis=-2, norm="ortho", overwrite_x=True)
+        return out
+
+    def transposed(self, d):
+        from scipy.fft import dct
+
+        return dct(d[self._order], axis=0, norm="ortho")[1:] * self._roots
+
+
+def _wavelengths(size):
+    """Return the roots of the variances of a walk's waves, (size − 1,)."""
+    return 1 / (2 * np.sin(np.pi * np.arange(1, size) / (2 * size)))
+
+
+def _root_of_walk(order, gaps):
+    """Return the map of a random walk over cells in an order, with effects that sum to zero: its eigenvectors.
 
     Reports say much about the slow waves of the walk and little about the fast ones: in this basis the posterior is nearly
     independent, where in the steps it is not. With steps of one length the basis is the discrete cosine transform.
-
-    Attributes
-    ----------
-    order : (cells,) int array
-        Cells from the first to the last.
-    gaps : (cells − 1,) array
-        Variance of each step over σ².
-    by_key : bool
-        Whether the keys say the order; else it is that of the cells.
     """
+    from scipy.fft import idct
 
-    order: np.ndarray
-    gaps: np.ndarray
-    by_key: bool = True
-
-    def __post_init__(self):
-        n = self.order.size
-        object.__setattr__(self, "_place", np.argsort(self.order))
-        object.__setattr__(self, "_sorted", bool((np.diff(self.order) > 0).all()))
-        object.__setattr__(self, "_even", bool((self.gaps == 1).all()))
-        if self._even:
-            object.__setattr__(self, "_roots", 1 / (2 * np.sin(np.pi * np.arange(1, n) / (2 * n)))[:, None])
-        else:
-            object.__setattr__(self, "_basis", _eigenroot(_path(self.gaps)))
-
-    @property
-    def n_cells(self):
-        return self.order.size
-
-    @property
-    def rank(self):
-        return self.order.size - 1
-
-    @property
-    def what(self):
-        return f"random walk over {self.n_cells} days" + ("" if self.by_key else " in the order of the cells")
-
-    def of(self, effects):
-        if self._even:
-            from scipy.fft import idct
-
-            waves = np.zeros((*effects.shape[:-2], self.n_cells, effects.shape[-1]))
-            np.multiply(effects, self._roots, out=waves[..., 1:, :])
-            out = idct(waves, axis=-2, norm="ortho", overwrite_x=True)
-        else:
-            out = self._basis @ effects
-        return out if self._sorted else out[..., self._place, :]
-
-    def transposed(self, d):
-        d = d if self._sorted else d[self.order]
-        if not self._even:
-            return self._basis.T @ d
-        from scipy.fft import dct
-
-        return dct(d, axis=0, norm="ortho")[1:] * self._roots
-
-    def norms(self):
-        return self._roots[:, 0] ** 2 if self._even else (self._basis**2).sum(axis=0)
-
-    def to_dict(self):
-        return {"order": self.order.astype(float), "gaps": self.gaps}
+    n = order.size
+    basis = idct(np.eye(n)[:, 1:] * _wavelengths(n), axis=0, norm="ortho") if (gaps == 1).all() else _eigenroot(_path(gaps))
+    root = np.empty_like(basis)
+    root[order] = basis
+    return root
 
 
-@dataclass(frozen=True, eq=False)
-class Neighbours(AbstractField):
-    """A Gaussian field over a graph.
-
-    Attributes
-    ----------
-    weights : (cells, cells) array
-        Symmetric, zero on the diagonal.
-    """
-
-    weights: np.ndarray
-
-    def __post_init__(self):
-        object.__setattr__(self, "root", _root_of_graph(self.weights))
-
-    @property
-    def n_cells(self):
-        return len(self.weights)
-
-    @property
-    def rank(self):
-        return self.root.shape[1]
-
-    @property
-    def what(self):
-        return f"{self.n_cells} cells beside their neighbours"
-
-    def of(self, effects):
-        return self.root @ effects
-
-    def transposed(self, d):
-        return self.root.T @ d
-
-    def to_dict(self):
-        return {"neighbours": self.weights}
+def _walk_of(order, gaps, what):
+    kind, settings = Waves if (gaps == 1).all() else Field, {"order": order.astype(float), "gaps": gaps}
+    return kind(what, order.size, partial(_root_of_walk, order, gaps), settings)
 
 
 def _root_of_graph(weights):
@@ -445,21 +407,23 @@ def _path(gaps):
     return weights
 
 
-def _field(structure, n_cells, cells) -> AbstractField:
+def _field(structure, n_cells, cells) -> Field:
     """Return the field of a structure over the cells."""
     if isinstance(structure, str) and structure == "groups":
-        return Groups(n_cells)
+        return Groups(f"{n_cells} groups", n_cells, partial(np.eye, n_cells))
     if isinstance(structure, str):
         return _walk(n_cells, cells)
-    return Neighbours(_adjacency(structure, n_cells, cells))
+    weights = _adjacency(structure, n_cells, cells)
+    what, settings = f"{n_cells} cells beside their neighbours", {"neighbours": weights}
+    return Field(what, n_cells, partial(_root_of_graph, weights), settings)
 
 
 def _walk(n_cells, cells):
     if n_cells < 2:
         raise ArgumentError("prior days needs at least two cells, got one; a single cell has no order.")
-    order, gaps = np.arange(n_cells), np.ones(n_cells - 1)
+    order, gaps, what = np.arange(n_cells), np.ones(n_cells - 1), f"random walk over {n_cells} days"
     if cells is None:
-        return Walk(order, gaps)
+        return _walk_of(order, gaps, what)
     if len(cells.by) > 1:
         raise ArgumentError(
             f'prior days needs one grouping column, the day, got {listed(cells.by)}; use the structure "groups" for the '
@@ -467,7 +431,7 @@ def _walk(n_cells, cells):
         )
     when = _times([key[0] for key in cells])
     if when is None:
-        return Walk(order, gaps, by_key=False)
+        return _walk_of(order, gaps, f"{what} in the order of the cells")
     if not np.isfinite(when).all():
         label = cells.labels[int(np.flatnonzero(~np.isfinite(when))[0])]
         raise ArgumentError(f"prior days needs keys that are finite numbers or dates, got {label}.")
@@ -478,7 +442,7 @@ def _walk(n_cells, cells):
         same = [cells.labels[place] for place in order[at : at + 2]]
         raise ArgumentError(f"prior days needs keys that differ, got {same[0]} and {same[1]}, which are the same time.")
     values, counts = np.unique(steps, return_counts=True)
-    return Walk(order, steps / values[counts.argmax()])
+    return _walk_of(order, steps / values[counts.argmax()], what)
 
 
 def _times(keys):

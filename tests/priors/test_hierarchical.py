@@ -16,7 +16,7 @@ def cells(keys, by=None):
 
 def covariance(prior):
     """Return the covariance of the effects of the cells, over σ²."""
-    matrix = prior.field_.matrix()
+    matrix = prior.field_.root
     return matrix @ matrix.T
 
 
@@ -75,8 +75,10 @@ def test_days_without_a_length_between_them_are_refused(keys, words):
 
 def test_two_cells_may_be_named_as_a_pair():
     for given in ([("a", "b")], {"a": "b", "b": None}, {frozenset("ab")}, np.array([["a", "b"]])):
-        np.testing.assert_array_equal(Hierarchical(given).on(cells("ab")).field_.weights, [[0, 1], [1, 0]])
-    np.testing.assert_array_equal(Hierarchical([[0, 2], [2, 0]]).on(cells("ab")).field_.weights, [[0, 2], [2, 0]])
+        np.testing.assert_array_equal(Hierarchical(given).on(cells("ab")).field_.settings["neighbours"], [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(
+        Hierarchical([[0, 2], [2, 0]]).on(cells("ab")).field_.settings["neighbours"], [[0, 2], [2, 0]]
+    )
 
 
 def test_a_frame_of_neighbours_is_read_by_its_names_and_a_sparse_matrix_by_place():
@@ -85,7 +87,7 @@ def test_a_frame_of_neighbours_is_read_by_its_names_and_a_sparse_matrix_by_place
     held, backwards = cells("abc"), list("cba")
     frame = pandas.DataFrame(matrix[::-1, ::-1], backwards, backwards)
     for given in (frame, pandas.DataFrame(matrix), sparse.csr_matrix(matrix)):
-        np.testing.assert_array_equal(Hierarchical(given).on(held).field_.weights, matrix)
+        np.testing.assert_array_equal(Hierarchical(given).on(held).field_.settings["neighbours"], matrix)
     with pytest.raises(ArgumentError, match="the cell 'z', which is none of a, b, c"):
         Hierarchical(frame.rename(columns={"c": "z"})).on(held)
 
@@ -101,8 +103,8 @@ def test_neighbours_are_a_graph():
     held = cells("abcdef", by="region")
     by_pairs = Hierarchical(edges).on(held)
     by_lists = Hierarchical({"a": ["b"], "b": ["a", "c"], "e": "d"}).on(held)
-    matrix = by_pairs.field_.weights
-    np.testing.assert_array_equal(matrix, by_lists.field_.weights)
+    matrix = by_pairs.field_.settings["neighbours"]
+    np.testing.assert_array_equal(matrix, by_lists.field_.settings["neighbours"])
     np.testing.assert_allclose(covariance(by_pairs), covariance(Hierarchical(matrix).on(held)))
     found = covariance(by_pairs)
     assert found[5, 5] == 1 and not found[5, :5].any()  # no neighbours: an effect of its own
