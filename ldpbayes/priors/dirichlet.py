@@ -149,7 +149,6 @@ class Dirichlet(AbstractPrior):
             Of the latent variable.
         """
         import pymc as pm
-        import pytensor.tensor as pt
 
         alpha, size = self.alpha, self.alpha.size
         if size > MAX_STICKS and (alpha == 0.5).all():
@@ -165,17 +164,8 @@ class Dirichlet(AbstractPrior):
                 initval=np.zeros(size),
             )
             return pm.math.softmax(log_gamma)
-        logit = pm.CustomDist(
-            name,
-            model_data(f"{name}_alpha", alpha[:-1]),
-            model_data(f"{name}_alpha_rest", self._rest),
-            dist=_logit_beta,
-            logp=_logit_beta_logp,
-            shape=size - 1,
-            initval=-np.log(np.arange(size - 1, 0, -1.0)),
-        )
-        taken, left = -pt.softplus(-logit), -pt.cumsum(pt.softplus(logit))
-        return pt.exp(pt.concatenate([taken[:1], taken[1:] + left[:-1], left[-1:]]))
+        rest = model_data(f"{name}_alpha_rest", self._rest)
+        return sticks(name, model_data(f"{name}_alpha", alpha[:-1]), rest, size)
 
     def to_dict(self) -> dict[str, np.ndarray]:
         return {"alpha": self.alpha}
@@ -228,6 +218,17 @@ def log_gamma_variable(alpha, size):
 
     # Gamma(α) = Gamma(α + 1) U^(1/α), in logs: small α underflows otherwise.
     return pt.log(pm.Gamma.dist(alpha + 1, 1, size=size)) + pt.log(pm.Uniform.dist(0, 1, size=size)) / alpha
+
+
+def sticks(name, alpha, rest, size):
+    """Return P over ``size`` categories with sticks ~ Beta(alpha, rest), as an expression of their logits in PyMC."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    even = -np.log(np.arange(size - 1, 0, -1.0))
+    logit = pm.CustomDist(name, alpha, rest, dist=_logit_beta, logp=_logit_beta_logp, shape=size - 1, initval=even)
+    taken, left = -pt.softplus(-logit), -pt.cumsum(pt.softplus(logit))
+    return pt.exp(pt.concatenate([taken[:1], taken[1:] + left[:-1], left[-1:]]))
 
 
 def _logit_beta_logp(value, alpha, beta):

@@ -12,7 +12,7 @@ from ldpbayes import checks
 from ldpbayes.compiling import model_data
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.base import AbstractMixture, AbstractPrior, Nodes
-from ldpbayes.priors.dirichlet import Dirichlet, log_gamma_variable
+from ldpbayes.priors.dirichlet import Dirichlet, sticks
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -126,20 +126,10 @@ class Learnt(AbstractPrior):
 
         t = pm.Normal(f"{name}_t", 0.0, 1.0)
         alpha = pm.Deterministic("alpha", self.median * pt.exp(self.sd * t))
-        count = self._after
+        after = model_data(f"{name}_categories_after", self._after)
         # α stays above what a logit of float64 can express; the prior gives less than 1e-9 of its mass there.
         floor = pt.maximum(alpha, 1e-3)
-        logit = pm.CustomDist(
-            name,
-            floor,
-            model_data(f"{name}_categories_after", count),
-            logp=_stick_logp,
-            dist=_stick,
-            shape=count.size,
-            initval=-np.log(count),
-        )
-        taken, left = -pt.softplus(-logit), -pt.cumsum(pt.softplus(logit))
-        return pt.exp(pt.concatenate([taken[:1], taken[1:] + left[:-1], left[-1:]]))
+        return sticks(name, floor + 0 * after, floor * after, self.n_categories)
 
     def describe(self) -> str:
         return f"learnt, symmetric Dirichlet with log alpha ~ N(log {self.median:g}, {self.sd:g}²)"
@@ -149,17 +139,6 @@ class Learnt(AbstractPrior):
 
     def mixture(self) -> "Concentration":
         return Concentration(self)
-
-
-def _stick_logp(value, alpha, after):
-    import pytensor.tensor as pt
-
-    normaliser = pt.gammaln(alpha) + pt.gammaln(alpha * after) - pt.gammaln(alpha * (1 + after))
-    return -alpha * pt.softplus(-value) - alpha * after * pt.softplus(value) - normaliser
-
-
-def _stick(alpha, after, size):
-    return log_gamma_variable(alpha + 0 * after, size) - log_gamma_variable(alpha * after, size)
 
 
 @dataclass(frozen=True, eq=False)
