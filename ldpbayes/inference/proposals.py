@@ -99,7 +99,7 @@ class StudentT:
             v = np.abs(v) * np.where(forward, self.ahead, -self.behind)
         return self.centre + v @ self.root.T, log_density
 
-    def of(self, uniform: np.ndarray) -> np.ndarray:
+    def spread(self, uniform: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the draws of uniform numbers (S, u + 1), such as Sobol points."""
         u, nu = self.centre.size, self.degrees
         ahead, behind = (np.ones(u) if side is None else side for side in (self.ahead, self.behind))
@@ -150,6 +150,10 @@ class FromPrior:
         z = self.prior.unknowns(size, rng)
         return z, self.log_density(z)
 
+    def spread(self, uniform: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return as many draws as there are rows of uniform numbers; a prior takes none of these."""
+        return self.prior.unknowns(len(uniform), rng)
+
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """Return the log-density at z (S, u)."""
         return self.prior.log_density(z)
@@ -187,7 +191,7 @@ class Mixture:
         z = np.empty((size, u))
         for k, part in enumerate(self.parts):
             here = which == k
-            z[here] = part.of(uniform[here, 1:]) if isinstance(part, StudentT) else part.draw(int(here.sum()), rng)[0]
+            z[here] = part.spread(uniform[here, 1:], rng)
         return z, self.log_density(z)
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
