@@ -290,13 +290,21 @@ def resample(weight: np.ndarray, rng: np.random.Generator, size: int | None = No
     return np.minimum(np.searchsorted(np.cumsum(weight), positions), weight.size - 1)
 
 
-def within_chains(weight: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return (chain, draw) indices that resample each chain in its order.
+def within_chains(
+    draws: np.ndarray, log_ratio: np.ndarray, rng: np.random.Generator
+) -> tuple[tuple[np.ndarray, np.ndarray], Weighted, dict[str, float]]:
+    """Return ((chain, draw) indices that resample each chain in its order, the weights, what a result says of them).
 
     Parameters
     ----------
-    weight : (chains, draws) array
+    draws : (chains, draws, …) array
+        Of a density with a stand-in for the likelihood, which the weights are judged by.
+    log_ratio : (chains · draws,) array
+        Log of the likelihood over its stand-in.
     rng : numpy.random.Generator
     """
+    found = weigh(draws.reshape(len(log_ratio), -1), log_ratio)
+    weight = found.weight.reshape(draws.shape[:2])
     chosen = [resample(chain / max(chain.sum(), np.finfo(float).tiny), rng) for chain in weight]
-    return np.arange(len(weight))[:, None], np.stack(chosen)
+    facts = {"k_hat": found.k_hat, "weights_effective": found.effective_sample, "shift_by_weights": found.shift}
+    return (np.arange(len(weight))[:, None], np.stack(chosen)), found, facts

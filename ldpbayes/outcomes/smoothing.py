@@ -19,6 +19,7 @@ from scipy.special import logsumexp, softmax
 
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.importance import Weighted, weigh
+from ldpbayes.inference.newton import SETTLED, climb
 from ldpbayes.inference.verdict import Verdict
 
 #: Scales σ of a curve per normal score^(3/2), the nodes of their sum …
@@ -31,8 +32,8 @@ LEVEL, SLOPE = 2.0, 2.0
 SPREADS = np.geomspace(0.01, 5.0, 12)
 #: Nodes with less than this share of the evidence are left out.
 NEGLIGIBLE = 1e-4
-#: Steps of Newton's method, and the decrease of the log-density below which it stops.
-MAX_STEPS, SETTLED = 60, 1e-9
+#: Steps of Newton's method.
+MAX_STEPS = 60
 #: Draws of a curve that are weighted, at least, and those of a node of the scale.
 LEAST_DRAWN, LEAST_OF_NODE = 600, 20
 #: Numbers that are held at a time for the likelihood of draws.
@@ -389,30 +390,18 @@ class Curve:
 
     def mode(self, scale: float, g: np.ndarray) -> "Mode":
         """Return the maximum of the log-density given σ, by Newton's method from g."""
-        value = float(self.log_density(g[None], scale)[0])
-        for _ in range(MAX_STEPS):
-            gradient, observed, empirical = self.slopes(g)
-            gradient = gradient - self.prior.times(g, scale)
-            factor, sure = self._factor(observed, empirical, scale)
-            step = factor.solve(gradient)
-            gain = float((gradient * step).sum())
-            if gain < SETTLED and sure:
-                break
-            size = 1.0
-            while size > 1e-6:
-                fresh = g + size * step
-                found = float(self.log_density(fresh[None], scale)[0])
-                if found >= value:
-                    break
-                size /= 2
-            else:
-                break
-            settled = found - value < SETTLED and gain < 1e-4
-            g, value = fresh, found
-            if settled:
-                gradient, observed, empirical = self.slopes(g)
-                factor, sure = self._factor(observed, empirical, scale)
-                break
+
+        def density(g):
+            value, slope = self.log_density_and_gradient(g[None], scale)
+            return float(value[0]), slope[0]
+
+        def newton(g, slope):
+            factor, sure = self._factor(*self.slopes(g)[1:], scale)
+            step = factor.solve(slope)
+            gain = float((slope * step).sum())
+            return step, gain if sure else max(gain, SETTLED), factor
+
+        g, value, factor = climb(density, newton, g, MAX_STEPS)
         return Mode(g, factor, value - factor.half_log_det)
 
     def _factor(self, observed, empirical, scale):

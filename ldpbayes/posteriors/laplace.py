@@ -6,15 +6,13 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes.inference.importance import first_accepted, resample
+from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.proposals import StudentT, defensive
+from ldpbayes.inference.structure import curvature
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
 
 #: More unknowns than this are left to NUTS: their Hessian is a dense matrix, and weights over so many seldom hold.
 MAX_UNKNOWNS = 400
-#: The mode is found when a Newton step gains less than this many nats.
-SETTLED = 1e-9
-#: Most Newton steps, and the longest one in any unknown: unknowns are of the order of one under their prior.
-MAX_STEPS, LONGEST = 200, 4.0
 #: Step of the differences of the gradient that give the Hessian.
 DIFFERENCE = 1e-5
 #: Proposals are fitted anew to weighted draws at most this often where their weights are not accepted.
@@ -61,67 +59,10 @@ class Target:
 
     def hessian(self, z):
         """Return the Hessian at z by central differences of the gradient."""
-        columns = []
-        for step in DIFFERENCE * np.eye(z.size):
-            (_, above), (_, below) = self.value_and_gradient(z + step), self.value_and_gradient(z - step)
-            columns.append((above - below) / (2 * DIFFERENCE))
-        matrix = np.array(columns)
-        return 0.5 * (matrix + matrix.T)
+        return -curvature(lambda at: self.value_and_gradient(at)[1], z, DIFFERENCE)
 
     def _cells(self, p):
         return p.reshape(-1, p.shape[-1])
-
-
-def find_mode(target, start, watch=None):
-    """Return (mode, eigenvalues, eigenvectors) of a log-density: Newton with the absolute values of the eigenvalues.
-
-    The log-density of a k-ary likelihood in unconstrained unknowns is not concave everywhere. |λ| makes every step one of
-    ascent, and a stationary point with a negative eigenvalue is left along its eigenvector; a Cholesky factor of a shifted
-    Hessian would stop there.
-
-    Parameters
-    ----------
-    target : Target
-    start : (u,) array
-    watch : Watch, optional
-
-    Returns
-    -------
-    tuple
-        The mode (u,), the absolute eigenvalues (u,) of minus the Hessian there, and its eigenvectors (u, u).
-    """
-    z = np.array(start, dtype=float)
-    value, gradient = target.value_and_gradient(z)
-    steps = range(MAX_STEPS) if watch is None else watch.track(range(MAX_STEPS), "Newton steps to the mode")
-    eigenvalues, vectors = np.ones(z.size), np.eye(z.size)
-    for _ in steps:
-        signed, vectors = np.linalg.eigh(-target.hessian(z))
-        eigenvalues = np.maximum(np.abs(signed), 1e-10 * max(np.abs(signed).max(), 1.0))
-        along = vectors.T @ gradient
-        gain = 0.5 * float((along**2 / eigenvalues).sum())
-        saddle = signed[0] < -1e-6 * eigenvalues[-1]
-        if gain < SETTLED and not saddle:
-            break
-        direction = vectors @ (along / eigenvalues) if gain >= SETTLED else vectors[:, 0]
-        direction *= min(1.0, LONGEST / np.abs(direction).max())
-        moved = _climb(target, z, value, gradient, direction)
-        if moved is None:  # round-off: nothing higher along this line
-            break
-        z, value, gradient = moved
-    return z, eigenvalues, vectors
-
-
-def _climb(target, z, value, gradient, direction):
-    """Return (z, value, gradient) at the first of ever shorter steps that gains enough, or None."""
-    slope, length = float(gradient @ direction), 1.0
-    for _ in range(40):
-        for sign in (1.0, -1.0) if slope <= 0 else (1.0,):
-            there = z + sign * length * direction
-            found, slope_there = target.value_and_gradient(there)
-            if np.isfinite(found) and np.isfinite(slope_there).all() and found > value + 1e-4 * length * max(slope, 0.0):
-                return there, found, slope_there
-        length *= 0.5
-    return None
 
 
 def about_the_mode(target, size, kept, rng, watch=None, proposing=defensive):

@@ -12,7 +12,9 @@ from scipy.special import logsumexp
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.diagnostics import least_effective
 from ldpbayes.inference.importance import first_accepted, proposed, resample
+from ldpbayes.inference.newton import climb
 from ldpbayes.inference.proposals import Mixture, StudentT
+from ldpbayes.inference.structure import curvature, roots
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
 from ldpbayes.posteriors.chains import sample_density
@@ -40,8 +42,8 @@ DISTANCES, SCALES = (1.0, 2.0, 3.0), (0.3, 3.0)
 BRIDGE_STEPS = 1000
 #: Chains where weights of the effects without interactions do not hold.
 CHAINS = 4
-#: NUTS: discarded draws (it starts from weighted ones), acceptance rate; step of the Hessian's differences, least curvature.
-TUNE, TARGET, DIFFERENCE, LEAST = 400, 0.92, 1e-4, 0.05
+#: NUTS: discarded draws (it starts from weighted ones), and acceptance rate.
+TUNE, TARGET = 400, 0.92
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,29 +133,20 @@ def settle(table, logs, start):
     """
     prior = table.prior
     precision = prior.deviations(np.asarray(logs, dtype=float)) ** -2.0
-    theta = np.array(start)
-    value, gradient, p = table.at(theta)
-    value -= 0.5 * (precision * theta**2).sum()
-    slope = gradient - precision * theta
-    for _ in range(MAX_STEPS):
-        exact, safe = table.information(p)
+
+    def density(theta):
+        value, gradient, _ = table.at(theta)
+        return value - 0.5 * (precision * theta**2).sum(), gradient - precision * theta
+
+    def newton(theta, slope):
+        exact, safe = table.information(softmax(prior.predictor(theta)))
         factor = _cholesky(exact + np.diag(precision))
         if factor is None:
             factor = np.linalg.cholesky(safe + np.diag(precision) * (1 + 1e-9))
         step = cho_solve((factor, True), slope)
-        gain, length = 0.5 * float(slope @ step), 1.0
-        if gain < SETTLED:
-            break
-        for _ in range(40):
-            there = theta + length * step
-            found, gradient, q = table.at(there)
-            found -= 0.5 * (precision * there**2).sum()
-            if np.isfinite(found) and found > value + 1e-4 * length * gain:
-                break
-            length *= 0.5
-        else:
-            break  # round-off: nothing higher along this line
-        theta, value, slope, p = there, found, gradient - precision * there, q
+        return step, 0.5 * float(slope @ step), factor
+
+    theta, value, factor = climb(density, newton, np.array(start), MAX_STEPS, SETTLED)
     log_determinant = np.log(np.diag(factor)).sum()
     prior_part = float(prior.log_prior_given(theta, logs)) + 0.5 * float((precision * theta**2).sum())
     log_weight = value + prior_part - log_determinant + 0.5 * theta.size * math.log(2 * math.pi)
@@ -380,11 +373,7 @@ def sampled(table, theta, weight, draws, chains, rng, watch):
 
     start = np.concatenate([logs, chosen * np.exp(-stretched(logs))], axis=1)
     at = start.mean(axis=0)
-    steps = DIFFERENCE * np.eye(free + u)
-    hessian = np.array([(plain(at - h)[1] - plain(at + h)[1]) / (2 * DIFFERENCE) for h in steps])
-    eigenvalues, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
-    spread = np.sqrt(np.maximum(np.abs(eigenvalues), LEAST))
-    root, back = (vectors / spread).T, vectors * spread
+    root, back = roots(curvature(lambda y: plain(y)[1], at))
 
     def whitened(unit):
         value, slope = plain(at + unit @ root)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import no_foreign_errors
-from ldpbayes.inference.importance import weigh, within_chains
+from ldpbayes.inference.importance import within_chains
 from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 from ldpbayes.posteriors.chains import finished
@@ -163,9 +163,7 @@ def _mend(model, rows, draws, rng):
         for key in ("linear", "curvature")
     }
     stand_in = flat @ terms["linear"] - 0.5 * flat**2 @ terms["curvature"]
-    found = weigh(flat, rows.log_likelihood(np.ascontiguousarray(flat.T)) - stand_in)
-    pick = within_chains(found.weight.reshape(draws.shape[:2]), rng)
-    attrs = {"k_hat": found.k_hat, "weights_effective": found.effective_sample, "shift_by_weights": found.shift}
+    pick, found, attrs = within_chains(draws, rows.log_likelihood(np.ascontiguousarray(flat.T)) - stand_in, rng)
     return draws[pick], pick, attrs, found.verdict
 
 

@@ -10,7 +10,7 @@ from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference import diagnostics
 from ldpbayes.inference.ends import ends_of_equal_draws
-from ldpbayes.inference.importance import weigh, within_chains
+from ldpbayes.inference.importance import within_chains
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Watch
 from ldpbayes.priors import as_prior
@@ -327,17 +327,14 @@ def _weighted(problem, form, sample, rng, watch):
     flat = sample.distribution.reshape(-1, shape[-1])
     stand_in = flat @ form.first - 0.5 * flat**2 @ form.second
     log_likelihood = surrogate.log_likelihood_of(problem.rows, flat, watch)
-    found = weigh(flat[: log_likelihood.size], log_likelihood - stand_in[: log_likelihood.size])
     if log_likelihood.size < len(flat):
         raise KeyboardInterrupt("sampling was interrupted before the draws were weighted")
-    weight = found.weight.reshape(shape[:2])
-    pick = within_chains(weight, rng)
+    pick, found, facts = within_chains(sample.distribution, log_likelihood - stand_in, rng)
     return replace(
         sample,
         distribution=sample.distribution[pick],
         stats={name: values[pick] for name, values in sample.stats.items()},
         hyperparameters={name: values[pick] for name, values in sample.hyperparameters.items()},
-        facts=dict(sample.facts)
-        | {"k_hat": found.k_hat, "weights_effective": found.effective_sample, "shift_by_weights": found.shift},
+        facts=dict(sample.facts) | facts,
         verdict=found.verdict,
     )

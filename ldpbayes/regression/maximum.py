@@ -8,7 +8,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError, InfeasibleError, listed
 from ldpbayes.inference.ends import normal_reach
-from ldpbayes.posteriors.laplace import find_mode
+from ldpbayes.inference.newton import find_mode
 from ldpbayes.regression.target import Target
 
 #: Columns whose part outside the span of the others is smaller than this share of them are linear combinations.

@@ -7,6 +7,7 @@ import numpy as np
 
 from ldpbayes.inference import hmc
 from ldpbayes.inference.diagnostics import chain_health, entries_of_chains
+from ldpbayes.inference.structure import curvature, roots, spread
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.chains import sample_density
 from ldpbayes.regression.target import Target
@@ -24,8 +25,6 @@ ENOUGH, AIMED, ACCEPTABLE = 1000, 0.04, 0.05
 MOST_TIMES, COSTS, EACH, MOST_DRAWN = 4, (4e8, 1.6e9), (300, 3000), 2**17
 #: Powers of two by which the draws grow at a time.
 FASTEST = 2
-#: Curvatures below this share of the prior's count as this; step of the differences of the gradient.
-LEAST, DIFFERENCE = 0.05, 1e-4
 #: At most this share of an effect counts as decided by the reports.
 MOST_SHARE = 0.98
 #: NUTS: draws of a short run, discarded ones before it and before the run that is kept, acceptance rates of one run and,
@@ -188,12 +187,7 @@ class Bent:
         for _, span in self.spans:
             self.centre[span] = 0.0
         self.root = self.inverse = np.eye(size)
-        hessian = np.empty((size, size))
-        for i, step in enumerate(DIFFERENCE * np.eye(size)):
-            hessian[i] = (self.value_and_gradient(-step)[1] - self.value_and_gradient(step)[1]) / (2 * DIFFERENCE)
-        values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
-        values = np.sqrt(np.maximum(np.abs(values), LEAST))
-        self.root, self.inverse = (vectors / values) @ vectors.T, (vectors * values) @ vectors.T
+        self.root, self.inverse = roots(curvature(lambda u: self.value_and_gradient(u)[1], np.zeros(size)))
 
     @classmethod
     def about(cls, target: Target, draws: np.ndarray) -> "Bent":
@@ -210,14 +204,10 @@ class Bent:
             precision[span] = share / (1 - share)
         found = cls(target, centre, precision)
         left, size = found.back(draws), draws.shape[1]
-        if len(draws) > 2 * size:  # drawn to one by as much as their number leaves open
-            offset = left - left.mean(axis=0)
-            covariance = (offset.T @ offset + size * np.eye(size)) / (len(draws) + size)
-            values, vectors = np.linalg.eigh(covariance)
-            values = np.sqrt(np.clip(values, 0.1, 10.0))
+        if len(draws) > 2 * size:
+            back, wider = spread(left)
             found.centre = found.centre + left.mean(axis=0) @ found.root
-            found.root = (vectors * values) @ vectors.T @ found.root
-            found.inverse = found.inverse @ (vectors / values) @ vectors.T
+            found.root, found.inverse = wider @ found.root, found.inverse @ back
         return found
 
     def value_and_gradient(self, u: np.ndarray) -> tuple[float, np.ndarray]:

@@ -24,6 +24,7 @@ from ldpbayes import (
 )
 from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.importance import moments
+from ldpbayes.inference.newton import find_mode
 from ldpbayes.posteriors import laplace
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.joint import Joint, Rotating, Whitened, hmc
@@ -199,7 +200,7 @@ def test_whitened_coordinates_make_the_hessian_one():
     cells, _ = unary_groups([300] * 5)
     for prior in (Hierarchical().on(cells), slopes_over(cells)):
         target = joint.Target(prior, Forms.of(cells.likelihoods), len(cells))
-        centre = laplace.find_mode(laplace.Target(prior, cells.likelihoods), np.zeros(prior.n_unknowns))[0]
+        centre = find_mode(laplace.Target(prior, cells.likelihoods), np.zeros(prior.n_unknowns))[0]
         coordinates, h = whitened(target, centre), 1e-4
 
         def gradient(u, target=target, coordinates=coordinates):

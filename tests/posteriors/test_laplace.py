@@ -7,9 +7,10 @@ from scipy.special import logsumexp
 
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ConvergenceError, InfeasibleError
+from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.proposals import Mixture, StudentT
 from ldpbayes.likelihoods import Summary
-from ldpbayes.posteriors.laplace import Laplace, Target, about_the_mode, find_mode
+from ldpbayes.posteriors.laplace import Laplace, Target, about_the_mode
 from ldpbayes.posteriors.nuts import NUTS
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.protocols.designs import warner

@@ -8,7 +8,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.inference import verdict
 from ldpbayes.inference.diagnostics import MAX_DIAGNOSED, chain_numbers, mcse_of_mean
-from ldpbayes.inference.importance import weigh, within_chains
+from ldpbayes.inference.importance import within_chains
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Plan, Refusal, Sample
@@ -235,9 +235,8 @@ class AbstractSampled(AbstractJoint):
         p = whole.distribution.reshape(chains * length, *problem.prior.shape)
         logs = log_weights(problem.likelihoods, summaries, p)
         places = [c for c, one in enumerate(summaries) if one is not None]
-        found = weigh(p.reshape(len(p), -1), logs.sum(axis=1))
+        pick, found, more = within_chains(whole.distribution, logs.sum(axis=1), rng)
         weight = found.weight.reshape(chains, length)
-        pick = within_chains(weight, rng)
         variables = {name: (dims, values[pick]) for name, (dims, values) in whole.variables.items()}
         values = {"distribution": whole.distribution} | {name: v for name, (_, v) in whole.variables.items()}
         sample = replace(
@@ -247,8 +246,7 @@ class AbstractSampled(AbstractJoint):
             stats={name: held[pick] for name, held in stats.items()},
             known={name: of_chains(array, weight) for name, array in values.items()},
             verdict=found.verdict,
-            facts=dict(whole.facts)
-            | {"k_hat": found.k_hat, "shift_by_weights": found.shift, "weights_effective": found.effective_sample},
+            facts=dict(whole.facts) | more,
         )
         if found.verdict.accepted:
             return sample, summaries, set()

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ldpbayes.inference.newton import higher
 from ldpbayes.posteriors.joint.whitening import Arrow, whitened
 
 #: Rounds at most, and the change of a log scale, in its posterior sd, below which nothing moves.
@@ -37,8 +38,7 @@ def settled(target, z=None):
             z[scales] = FIRST_SCALE
     variances = np.ones(0 if scales is None else z.size - scales.stop)
     for _ in range(ROUNDS):
-        coordinates, along = _newton(target, z, kept)
-        z, gain = _climbed(target, z, kept, coordinates, along)
+        coordinates, gain = _step(target, z, kept)
         if gain > NEAR * z.size:  # the unknowns are still far from their mode, and say nothing of their scales
             continue
         if scales is None:
@@ -56,30 +56,29 @@ def settled(target, z=None):
     return z, None if scales is None else np.clip(1 - variances.ravel(), 0.0, 1.0)
 
 
-def _newton(target, z, kept):
-    """Return (coordinates about z of the unknowns kept, the Newton step in them)."""
+def _step(target, z, kept):
+    """Take a Newton step in the unknowns kept, in place; return (coordinates about z, nats gained by the quadratic)."""
 
-    def gradient(x):
+    def density(x):
         whole = z.copy()
         whole[kept] = x
-        return target.value_and_gradient(whole)[1][kept]
+        value, slope = target.value_and_gradient(whole)
+        return value, slope[kept]
 
+    def gradient(x):
+        return density(x)[1]
+
+    centre = z[kept]
     if kept.all():
         coordinates = whitened(target, z)
     elif target.local is None:
-        coordinates = Arrow.near(gradient, z[kept], target.scales.start, *target.spectrum(z)[1:])
+        coordinates = Arrow.near(gradient, centre, target.scales.start, *target.spectrum(z)[1:])
     else:
-        coordinates = Arrow.at(gradient, z[kept], target.scales.start, target.scales.start)
-    return coordinates, coordinates.gradient(gradient(z[kept]))
-
-
-def _climbed(target, z, kept, coordinates, along):
-    """Return (unknowns after a Newton step that gains, what the step would gain by its quadratic)."""
-    value, length = target.value_and_gradient(z)[0], 1.0
-    for _ in range(12):
-        there = z.copy()
-        there[kept] = coordinates.of(length * along)
-        if target.value_and_gradient(there)[0] > value:
-            return there, 0.5 * float(along @ along)
-        length *= 0.5
-    return z, 0.0
+        coordinates = Arrow.at(gradient, centre, target.scales.start, target.scales.start)
+    value, slope = density(centre)
+    along = coordinates.gradient(slope)
+    there = higher(density, centre, value, slope, coordinates.of(along) - centre)
+    if there is None:
+        return coordinates, 0.0
+    z[kept] = there[0]
+    return coordinates, 0.5 * float(along @ along)

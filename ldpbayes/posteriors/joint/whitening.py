@@ -5,15 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ldpbayes.inference.hmc import stepwise
+from ldpbayes.inference.structure import DIFFERENCE, LEAST, curvature, roots, spread
 
-#: Step of the differences of the gradient.
-DIFFERENCE = 1e-4
 #: Most unknowns with a dense Hessian.
 MAX_DENSE = 400
-#: Curvatures below this count as this: every unknown is of the order of one under its prior.
-LEAST = 0.05
-#: Variances of draws in coordinates that were to have variance one are believed between these.
-STRETCHED = 0.1, 10.0
 
 
 class AbstractCoordinates:
@@ -71,11 +66,7 @@ class Dense(AbstractCoordinates):
     @classmethod
     def at(cls, gradient, centre):
         """Return the coordinates about a point; gradient is that of the log-density."""
-        columns = []
-        for step in DIFFERENCE * np.eye(centre.size):
-            columns.append((gradient(centre - step) - gradient(centre + step)) / (2 * DIFFERENCE))
-        root, inverse = _roots(np.array(columns))
-        return cls(centre, root, inverse)
+        return cls(centre, *roots(curvature(gradient, centre)))
 
     def of(self, u):
         return self.centre + u @ self.root
@@ -135,12 +126,12 @@ class Arrow(AbstractCoordinates):
         cells, width = blocks.shape[:2]
         values, vectors = np.linalg.eigh(0.5 * (blocks + blocks.transpose(0, 2, 1)))
         values = np.maximum(np.abs(values), LEAST)
-        roots = (vectors / np.sqrt(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
+        halves = (vectors / np.sqrt(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
         border = columns[start:].reshape(cells, width, start)
         solved = (vectors / values[:, None, :]) @ (vectors.transpose(0, 2, 1) @ border)
         schur = columns[:start] - np.einsum("cks,ckt->st", border, solved)
-        shared, _ = _roots(schur)
-        return cls(centre, shared, roots, np.ascontiguousarray((solved @ shared).reshape(cells * width, start).T))
+        shared, _ = roots(schur)
+        return cls(centre, shared, halves, np.ascontiguousarray((solved @ shared).reshape(cells * width, start).T))
 
     def of(self, u):
         if u.ndim == 1:
@@ -169,7 +160,7 @@ class Arrow(AbstractCoordinates):
         return np.concatenate([v, w.reshape(*z.shape[:-1], -1)], axis=-1)
 
     def stretched(self, draws):
-        root = _stretch(draws)
+        _, root = spread(draws)
         return replace(self, shared=root @ self.shared, border=root @ self.border)
 
     def compiled(self, target):
@@ -199,16 +190,6 @@ class Arrow(AbstractCoordinates):
         return *known, *map(np.empty, (size, shape, shape, size, effects, effects))
 
 
-def _stretch(draws):
-    """Return the symmetric root of the covariance of draws, drawn to one by as much as their number leaves open."""
-    size = draws.shape[1]
-    covariance = (draws.T @ draws - len(draws) * np.outer(draws.mean(axis=0), draws.mean(axis=0)) + size * np.eye(size)) / (
-        len(draws) + size
-    )
-    values, vectors = np.linalg.eigh(covariance)
-    return (vectors * np.sqrt(np.clip(values, *STRETCHED))) @ vectors.T
-
-
 def _border(gradient, centre, start):
     """Return the columns of minus the Hessian of the first unknowns, shape (u, start)."""
     steps = DIFFERENCE * np.eye(start, centre.size)
@@ -219,13 +200,6 @@ def _kernels():
     from ldpbayes.posteriors.joint import _kernels
 
     return _kernels
-
-
-def _roots(matrix):
-    """Return (|M|^{−½}, |M|^{½}), both symmetric."""
-    values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
-    values = np.sqrt(np.maximum(np.abs(values), LEAST))
-    return (vectors / values) @ vectors.T, (vectors * values) @ vectors.T
 
 
 def whitened(target, centre):
