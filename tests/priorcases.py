@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes.priors import PRIORS, AbstractPrior, Compliance, Dirichlet, Hierarchical, LogLinear, Regression
-from ldpbayes.priors.base import AbstractSoftmax, Normal
+from ldpbayes.priors.base import AbstractSoftmax, NormalLaw
 from ldpbayes.priors.regression import Effects
 
 
@@ -17,7 +17,7 @@ class LogisticNormal(AbstractSoftmax):
     scale: float = 1.0
 
     def blocks(self):
-        return {"": (Normal(), (self.n_categories - 1,))}
+        return {"": (NormalLaw(), (self.n_categories - 1,))}
 
     def eta(self, values, xp):
         return xp.concatenate([xp.zeros_like(values[""][..., :1]), self.scale * values[""]], axis=-1)

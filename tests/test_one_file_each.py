@@ -192,7 +192,7 @@ def copy(tmp_path_factory):
         prior.index("@dataclass(frozen=True)\nclass LogisticNormal"),
         prior.index("@dataclass(frozen=True, eq=False)"),
     )
-    header = "from dataclasses import dataclass\n\nfrom ldpbayes.priors.base import AbstractSoftmax, Normal\n\n\n"
+    header = "from dataclasses import dataclass\n\nfrom ldpbayes.priors.base import AbstractSoftmax, NormalLaw\n\n\n"
     files = {
         "protocols/toy.py": PROTOCOL,
         "priors/toy.py": f'"""A logistic-normal prior."""\n\n{header}{prior[start:stop].rstrip()}\n{PRIOR_NAMED}',

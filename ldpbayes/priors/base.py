@@ -385,7 +385,7 @@ class Law(abc.ABC):
 
 
 @dataclass(frozen=True)
-class Normal(Law):
+class NormalLaw(Law):
     """z ~ N(0, 1)."""
 
     def log_density(self, z):
@@ -407,7 +407,7 @@ class Normal(Law):
 
 
 @dataclass(frozen=True)
-class StudentT(Law):
+class StudentLaw(Law):
     """z ~ Student-t(degrees)."""
 
     degrees: float
@@ -430,7 +430,7 @@ class StudentT(Law):
 
 
 @dataclass(frozen=True)
-class Scale(Law):
+class ScaleLaw(Law):
     """z = log x of x > 0 with a density ∝ exp(−(x/unit)^power/power): exponential for power 1, half-normal for power 2."""
 
     power: int
@@ -464,7 +464,7 @@ class Scale(Law):
         return self.unit * one
 
 
-class Quantile(Normal):
+class QuantileLaw(NormalLaw):
     """z ~ N(0, 1), which stands for F⁻¹(Φ(z)) of a continuous distribution with cdf F: of any law, however heavy its tails.
 
     Samplers then move in z, where every such prior is standard normal and has no funnel.

@@ -12,7 +12,7 @@ from scipy.linalg import helmert
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
-from ldpbayes.priors.base import AbstractLogits, AbstractSoftmax, Grouped, Law, Normal, Scale, softmax
+from ldpbayes.priors.base import AbstractLogits, AbstractSoftmax, Grouped, Law, NormalLaw, ScaleLaw, softmax
 
 if TYPE_CHECKING:
     from ldpbayes.collections import Cells
@@ -133,8 +133,8 @@ class Hierarchical(AbstractSoftmax):
         return self.n_categories if self.by_category else 1
 
     def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
-        w, effects = self._width, (Normal(), (self.field_.rank, self._width))
-        return {"centre": (Normal(), (w,)), "scale": (Scale(2), (self._scales,)), "": effects}
+        w, effects = self._width, (NormalLaw(), (self.field_.rank, self._width))
+        return {"centre": (NormalLaw(), (w,)), "scale": (ScaleLaw(2), (self._scales,)), "": effects}
 
     @property
     def _basis(self):

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.priors.base import AbstractSoftmax, Law, Normal, Scale
+from ldpbayes.priors.base import AbstractSoftmax, Law, NormalLaw, ScaleLaw
 from ldpbayes.protocols.attributes import attribute_sizes
 
 #: The basis of a log-linear model is written out up to so many entries.
@@ -149,7 +149,7 @@ class LogLinear(AbstractSoftmax):
         return self._sd(np.exp(np.minimum(logs, 300.0)), np)
 
     def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
-        return {"sigma": (Scale(1), (self.order - 1,)), "": (Normal(), (self.n_effects,))}
+        return {"sigma": (ScaleLaw(1), (self.order - 1,)), "": (NormalLaw(), (self.n_effects,))}
 
     def _sd(self, units, xp):
         main = xp.full((*units.shape[:-1], 1), self.main)

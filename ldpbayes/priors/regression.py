@@ -11,7 +11,7 @@ from scipy.linalg import helmert
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
-from ldpbayes.priors.base import AbstractSoftmax, Law, Normal, Scale, product
+from ldpbayes.priors.base import AbstractSoftmax, Law, NormalLaw, ScaleLaw, product
 
 #: Standard deviation of a slope: of the log odds between two categories, for one sd of the column.
 SCALE = 2.5
@@ -190,10 +190,10 @@ class Regression(AbstractSoftmax):
 
     def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
         free = self.n_categories - 1
-        found: dict[str, tuple[Law, tuple[int, ...]]] = {"": (Normal(), (self.design.shape[1], free))}
+        found: dict[str, tuple[Law, tuple[int, ...]]] = {"": (NormalLaw(), (self.design.shape[1], free))}
         for i, effect in enumerate(self.effects):
-            found[f"sd_{i}"] = Scale(2, effect.scale), (1,)
-            found[f"effects_{i}"] = Normal(), (len(effect.levels), free)
+            found[f"sd_{i}"] = ScaleLaw(2, effect.scale), (1,)
+            found[f"effects_{i}"] = NormalLaw(), (len(effect.levels), free)
         return found
 
     def eta(self, values: Mapping[str, Any], xp: Any) -> Any:

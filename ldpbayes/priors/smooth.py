@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.priors.base import AbstractSoftmax, Law, Normal, Scale, StudentT, Walk
+from ldpbayes.priors.base import AbstractSoftmax, Law, NormalLaw, ScaleLaw, StudentLaw, Walk
 
 #: Prior mean of σ √a: how far the walk typically goes over all categories, in nats, when σ is at its prior mean.
 REACH = 1.4
@@ -60,8 +60,8 @@ class Smooth(AbstractSoftmax):
 
     def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
         a = self.n_categories
-        steps, deviations = (StudentT(self.degrees), (a - 1,)), (Normal(), (a,))
-        return {"scale": (Scale(1), (1,)), "local": (Scale(1), (1,)), "": steps, "deviations": deviations}
+        steps, deviations = (StudentLaw(self.degrees), (a - 1,)), (NormalLaw(), (a,))
+        return {"scale": (ScaleLaw(1), (1,)), "local": (ScaleLaw(1), (1,)), "": steps, "deviations": deviations}
 
     def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
         law = self.walk()
