@@ -1,6 +1,7 @@
 """The page of a check of fit."""
 
 import math
+from dataclasses import asdict
 
 import numpy as np
 
@@ -106,11 +107,7 @@ def of_check_of_cells(found, *, title: str = "Check of fit", command: str = "") 
         notes.append(
             Note(Kind.EVIDENCE, f"The reports {words} (p = {found.equality.p_value:.3g}, {found.equality.detail}).")
         )
-        facts["equality"] = {
-            "statistic": found.equality.statistic,
-            "df": found.equality.df,
-            "p_value": found.equality.p_value,
-        }
+        facts["equality"] = {name: getattr(found.equality, name) for name in ("statistic", "df", "p_value")}
     notes.append(Note(Kind.WARNING if found.flagged else Kind.VERDICT, found.verdict))
     heading = f"{title}: do the reports fit the design?"
     facts |= {"level": found.level, "verdict": found.verdict}
@@ -149,22 +146,5 @@ def fakes_table(collection) -> Table | None:
 
 def facts_of(found) -> dict:
     """Return a Fitness as plain data."""
-    return {
-        "checks": [
-            {
-                "name": one.name,
-                "channel": one.channel,
-                "statistic": one.statistic,
-                "df": one.df,
-                "p_value": one.p_value,
-                "adjusted": float(adjusted),
-                "method": one.method,
-                "detail": one.detail,
-            }
-            for one, adjusted in zip(found.checks, found.adjusted, strict=True)
-        ],
-        "level": found.level,
-        "p_value": found.p_value,
-        "flagged": found.flagged,
-        "verdict": found.verdict,
-    }
+    tests = [asdict(one) | {"adjusted": float(p)} for one, p in zip(found.checks, found.adjusted, strict=True)]
+    return {"checks": tests} | {name: getattr(found, name) for name in ("level", "p_value", "flagged", "verdict")}

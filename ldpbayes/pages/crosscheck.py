@@ -2,6 +2,7 @@
 
 import functools
 import math
+from dataclasses import asdict
 
 import numpy as np
 
@@ -133,21 +134,12 @@ def _notes(check):
 
 
 def _facts(check):
+    names = ("reference", "sampler", "mean", "sd", "difference_sd", "difference_mcse", "flagged", "conclusion")
     return {
         "categories": [str(c) for c in check.categories],
-        "reference": check.reference,
-        "sampler": check.sampler,
-        "mean": check.mean,
-        "sd": check.sd,
-        "difference_sd": check.difference_sd,
-        "difference_mcse": check.difference_mcse,
+        **{name: getattr(check, name) for name in names},
         "estimates_difference_sd": dict(check.estimates),
         "verdicts": list(check.verdicts),
-        "channels": [
-            {"name": c.name, "statistic": c.statistic, "p_value": c.p_value, "draws": c.draws, "flagged": c.flagged}
-            for c in check.channels
-        ],
+        "channels": [asdict(one) | {"flagged": one.flagged} for one in check.channels],
         "fitness": facts_of(check.fitness),
-        "flagged": check.flagged,
-        "conclusion": check.conclusion,
     }
