@@ -40,11 +40,8 @@ def associate(
     prior="loglinear",
     order: int | None = None,
     separator: str = "/",
-    draws: int = 1000,
-    chains: int = 4,
     random_seed: int | None = None,
-    ci_prob: float = 0.95,
-    progressbar: bool = False,
+    **settings: Any,
 ):
     """Return the posterior of the joint table of two or more attributes of the same people.
 
@@ -69,10 +66,9 @@ def associate(
         Most attributes that interact in the log-linear prior, 3 by default; other priors take none.
     separator : str
         Between the levels in the labels of cells.
-    draws, chains : int
     random_seed : int, optional
-    ci_prob : float
-    progressbar : bool
+    **settings
+        Of ``fit``, such as draws (1000 by default), chains, ci_prob and progressbar.
 
     Returns
     -------
@@ -124,8 +120,7 @@ def associate(
         raise ArgumentError(f'order must be left out: it belongs to prior="loglinear", and prior is {shown(prior)}.')
     belief = LogLinear(sizes, order=3 if order is None else order) if loglinear else prior
     _check_sizes(belief, sizes)
-    run: dict[str, Any] = {"draws": draws, "chains": chains, "ci_prob": ci_prob}
-    tree = fit(collection, belief, random_seed=random_seed, progressbar=progressbar, **run)
+    tree = fit(collection, belief, random_seed=random_seed, **({"draws": 1000} | settings))  # answers ask for draws
     tree.attrs["attributes"] = json.dumps([[name, list(levels)] for name, levels in attributes.items()])
     factor = _against_independence(tree, collection, attributes, belief, random_seed)
     tree.attrs |= {"log_bayes_factor_independence": factor[0], "log_bayes_factor_independence_error": factor[1]}
