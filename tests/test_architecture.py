@@ -289,7 +289,7 @@ MAY_ASK = {
     ("theory.planning", "Dirichlet"),  # a prior beside the word for a worst case
 }
 #: Values of foreign libraries, of which no capability can be asked.
-FOREIGN = {"pages.renderers.json", "study.runner"}
+FOREIGN = {"pages.renderers.json", "plots.base", "study.runner"}
 
 
 def concrete_members():
