@@ -23,7 +23,7 @@ def test_width_of_frequencies_at_a_large_n(epsilon, kind):
     mean = found.weight @ found.distribution
     moments = frequency_moments(mean, found.weight @ (found.distribution - mean) ** 2, prior.alpha, n)
     flat = found.distribution[resample(found.weight, rng)]
-    drawn, how = frequency_draws_within(rows, flat, rng, moments, limit_seconds=0.0)
+    drawn, how = frequency_draws_within(rows, flat, rng, lambda: moments, limit_seconds=0.0)
     assert how == kind
     exact = frequency_draws(rows, flat, rng)
     np.testing.assert_allclose(drawn.std(axis=0), exact.std(axis=0), rtol=0.12)

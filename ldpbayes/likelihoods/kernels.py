@@ -8,9 +8,12 @@ import math
 import numpy as np
 
 from ldpbayes.compiling import compiled
+from ldpbayes.likelihoods.pass_kernels import fill_tables
 
 #: Rejected proposals after which a signal user's category is drawn by going through its support.
 PATIENCE = 64
+#: Supports of up to so many bytes are added up by tables, instead of proposing categories.
+TABLED = 32
 
 
 @compiled(nogil=True)
@@ -80,91 +83,6 @@ def sparse_value_and_totals(starts, members, p, beta, counts):
 
 
 @compiled(nogil=True)
-def signal(bits, repeats, beta, p, accept, alias, rng):
-    """Return how many users of all rows are signal users of each category, one draw.
-
-    A user is noise with weight Σp and signal of category x in the support with weight β p_x. Propose "signal" with
-    probability β/(1 + β) and then x ~ p by Walker's alias table: a proposal outside the support starts the user anew.
-    Neither p(S) nor any sum over the support is needed unless proposals keep failing.
-
-    Parameters
-    ----------
-    bits : (m, ⌈a/8⌉) uint8 array
-    repeats : (m,) int array
-        Users behind each row.
-    beta : float
-    p : (a,) array
-        Sums to one.
-    accept, alias : (a,) arrays
-        Alias table of p.
-    rng : numpy.random.Generator
-    """
-    a = p.size
-    out = np.zeros(a, dtype=np.int64)
-    noise = 1.0 / (1.0 + beta)
-    for j in range(bits.shape[0]):
-        for _ in range(repeats[j]):
-            settled = False
-            for _ in range(PATIENCE):
-                if rng.random() < noise:
-                    settled = True
-                    break
-                place = rng.random() * a
-                x = min(int(place), a - 1)
-                if place - x >= accept[x]:
-                    x = alias[x]
-                if bits[j, x >> 3] & (128 >> (x & 7)):
-                    out[x] += 1
-                    settled = True
-                    break
-            if not settled:
-                x = _scan(bits[j], beta, p, rng)
-                if x >= 0:
-                    out[x] += 1
-    return out
-
-
-@compiled(nogil=True)
-def _scan(row, beta, p, rng):
-    """Return the category of one user by inversion over the support, −1 for noise."""
-    total = 0.0
-    for x in range(p.size):
-        if row[x >> 3] & (128 >> (x & 7)):
-            total += p[x]
-    left = rng.random() * (1.0 + beta * total) - 1.0
-    if left < 0:
-        return -1
-    last = -1
-    for x in range(p.size):
-        if row[x >> 3] & (128 >> (x & 7)):
-            last = x
-            left -= beta * p[x]
-            if left < 0:
-                break
-    return last
-
-
-@compiled(nogil=True)
-def sparse_signal(starts, members, repeats, beta, p, rng):
-    """Return the same draw as signal from listed members, by inversion over the list."""
-    out = np.zeros(p.size, dtype=np.int64)
-    for j in range(repeats.size):
-        total = 0.0
-        for i in range(starts[j], starts[j + 1]):
-            total += p[members[i]]
-        for _ in range(repeats[j]):
-            left = rng.random() * (1.0 + beta * total) - 1.0
-            if left < 0 or starts[j] == starts[j + 1]:
-                continue
-            i = starts[j]
-            while i < starts[j + 1] - 1 and left >= beta * p[members[i]]:
-                left -= beta * p[members[i]]
-                i += 1
-            out[members[i]] += 1
-    return out
-
-
-@compiled(nogil=True)
 def alias_table(p):
     """Return (accept, alias) of Walker's method: column x keeps x with probability accept[x], else gives alias[x]."""
     a = p.size
@@ -193,12 +111,136 @@ def alias_table(p):
 
 
 @compiled(nogil=True)
+def _scan(row, beta, p, rng):
+    """Return the category of one user by inversion over the support, −1 for noise."""
+    total = 0.0
+    for x in range(p.size):
+        if row[x >> 3] & (128 >> (x & 7)):
+            total += p[x]
+    left = rng.random() * (1.0 + beta * total) - 1.0
+    if left < 0:
+        return -1
+    last = -1
+    for x in range(p.size):
+        if row[x >> 3] & (128 >> (x & 7)):
+            last = x
+            left -= beta * p[x]
+            if left < 0:
+                break
+    return last
+
+
+@compiled(nogil=True)
+def _tabled(bits, repeats, beta, p, rng):
+    """Return signal() by tables of the partial sums of every byte."""
+    width = bits.shape[1]
+    weight = np.zeros(8 * width)
+    weight[: p.size] = beta * p
+    tables = np.empty((width, 256))
+    fill_tables(weight, 1.0, tables)
+    out = np.zeros(weight.size, dtype=np.int64)
+    for j in range(bits.shape[0]):
+        row = bits[j]
+        total = 1.0
+        for c in range(width):
+            total += tables[c, row[c]]
+        for _ in range(repeats[j]):
+            left = rng.random() * total - 1.0
+            if left < 0:
+                continue
+            chosen = -1
+            for c in range(width):
+                if row[c]:
+                    chosen = c  # the last one possible, if rounding runs past the end
+                    if left < tables[c, row[c]]:
+                        break
+                    left -= tables[c, row[c]]
+            if chosen < 0:
+                continue
+            byte, x = row[chosen], 8 * chosen
+            for k in range(8):
+                if byte & (128 >> k):
+                    x = 8 * chosen + k
+                    left -= weight[x]
+                    if left < 0:
+                        break
+            out[x] += 1
+    return out[: p.size]
+
+
+@compiled(nogil=True)
+def signal(bits, repeats, beta, p, rng):
+    """Return how many users of all rows are signal users of each category, one draw.
+
+    A user is noise with weight Σp and signal of category x in the support with weight β p_x. Short supports are inverted
+    byte by byte, by tables of partial sums. For others propose "signal" with probability β/(1 + β) and then x ~ p by
+    Walker's alias table: a proposal outside the support starts the user anew. Neither p(S) nor any sum over the support is
+    needed then unless proposals keep failing.
+
+    Parameters
+    ----------
+    bits : (m, ⌈a/8⌉) uint8 array
+    repeats : (m,) int array
+        Users behind each row.
+    beta : float
+    p : (a,) array
+        Sums to one.
+    rng : numpy.random.Generator
+    """
+    if bits.shape[1] <= TABLED:
+        return _tabled(bits, repeats, beta, p, rng)
+    accept, alias = alias_table(p)
+    a = p.size
+    out = np.zeros(a, dtype=np.int64)
+    noise = 1.0 / (1.0 + beta)
+    for j in range(bits.shape[0]):
+        for _ in range(repeats[j]):
+            settled = False
+            for _ in range(PATIENCE):
+                if rng.random() < noise:
+                    settled = True
+                    break
+                place = rng.random() * a
+                x = min(int(place), a - 1)
+                if place - x >= accept[x]:
+                    x = alias[x]
+                if bits[j, x >> 3] & (128 >> (x & 7)):
+                    out[x] += 1
+                    settled = True
+                    break
+            if not settled:
+                x = _scan(bits[j], beta, p, rng)
+                if x >= 0:
+                    out[x] += 1
+    return out
+
+
+@compiled(nogil=True)
+def sparse_signal(starts, members, repeats, beta, p, rng):
+    """Return the same draw as signal from listed members, by inversion over the list."""
+    out = np.zeros(p.size, dtype=np.int64)
+    for j in range(repeats.size):
+        total = 0.0
+        for i in range(starts[j], starts[j + 1]):
+            total += p[members[i]]
+        for _ in range(repeats[j]):
+            left = rng.random() * (1.0 + beta * total) - 1.0
+            if left < 0 or starts[j] == starts[j + 1]:
+                continue
+            i = starts[j]
+            while i < starts[j + 1] - 1 and left >= beta * p[members[i]]:
+                left -= beta * p[members[i]]
+                i += 1
+            out[members[i]] += 1
+    return out
+
+
+@compiled(nogil=True)
 def signals(bits, repeats, beta, draws, rng):
     """Return signal() for each draw of p, shape (S, a)."""
     out = np.empty(draws.shape, dtype=np.int64)
     for i in range(len(draws)):
-        accept, alias = alias_table(draws[i])
-        out[i] = signal(bits, repeats, beta, draws[i], accept, alias, rng)
+        out[i] = signal(bits, repeats, beta, draws[i], rng)
     return out
 
 

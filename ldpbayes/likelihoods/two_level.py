@@ -530,29 +530,21 @@ class SupportSampler(AbstractSampler):
     def __init__(self, rows):
         self._rows, self.n_reports = rows, rows.n_reports
 
-    def _one(self, p, rng):
-        rows, kernels = self._rows, _kernels()
-        p = p / p.sum()
-        # Few rows can stand for many users each: those are one multinomial a row.
-        repeats = rows.counts.astype(np.int64)
-        crowded = repeats > rows.n_categories
-        out = np.zeros(rows.n_categories, dtype=np.int64)
-        if crowded.any():
-            part = SupportRows(rows.bits[crowded], rows.beta, rows.counts[crowded], rows.n_categories)
-            out += DenseSampler(part, floor=1.0).signal(p, rng)
-            repeats[crowded] = 0
-        if rows.listed:
-            return out + kernels.sparse_signal(*rows.listed, repeats, rows.beta, p, rng)
-        return out + kernels.signal(rows.bits, repeats, rows.beta, p, *kernels.alias_table(p), rng)
-
     def _signals(self, draws, rng):
         rows = self._rows
         if self._is_dense:
             return DenseSampler(rows, floor=1.0)._signals(draws, rng)
-        if self._is_crowded or rows.listed or len(draws) == 1:
-            return np.stack([self._one(p, rng) for p in draws])
-        shares = np.ascontiguousarray(draws / draws.sum(axis=1, keepdims=True))
-        return _kernels().signals(rows.bits, rows.counts.astype(np.int64), rows.beta, shares, rng)
+        kernels, shares = _kernels(), np.ascontiguousarray(draws / draws.sum(axis=1, keepdims=True))
+        # Few rows can stand for many users each: those are one multinomial a row.
+        repeats, out = rows.counts.astype(np.int64), np.zeros(draws.shape, dtype=np.int64)
+        crowded = repeats > rows.n_categories
+        if crowded.any():
+            part = SupportRows(rows.bits[crowded], rows.beta, rows.counts[crowded], rows.n_categories)
+            out += DenseSampler(part, floor=1.0)._signals(shares, rng)
+            repeats[crowded] = 0
+        if rows.listed and rows.bits.shape[1] > kernels.TABLED:
+            return out + np.stack([kernels.sparse_signal(*rows.listed, repeats, rows.beta, p, rng) for p in shares])
+        return out + kernels.signals(rows.bits, repeats, rows.beta, shares, rng)
 
     @property
     def _is_crowded(self):
@@ -568,7 +560,7 @@ class SupportSampler(AbstractSampler):
     def seconds(self):
         counts, a = self._rows.counts, self._rows.n_categories
         crowded = counts > a
-        return 4e-8 * float(counts[~crowded].sum()) + 2e-8 * a * int(crowded.sum())
+        return (1.5e-8 + 4e-10 * min(a, 200)) * float(counts[~crowded].sum()) + 1e-7 * a * int(crowded.sum())
 
 
 def walsh_hadamard(x):

@@ -66,6 +66,8 @@ class Sample:
     weighted : pair of (S, a) and (S,) arrays, optional
         The draws that ``distribution`` was resampled from, and their normalised weights: moments and Monte Carlo errors
         come from these.
+    frequency : pair of (a,) arrays, optional
+        Mean and sd of F, where they follow from ``weighted`` draws by conjugacy.
     exact : mapping, optional
         Entries of result.EXACT.
     intervals : callable, optional
@@ -93,6 +95,7 @@ class Sample:
     verdict: Verdict = ACCEPTED
     moments: tuple[np.ndarray, np.ndarray] | None = None
     weighted: tuple[np.ndarray, np.ndarray] | None = None
+    frequency: tuple[np.ndarray, np.ndarray] | None = None
     exact: Mapping[str, Any] = field(default_factory=dict)
     intervals: Callable[[float], Mapping[str, np.ndarray]] | None = None
     stats: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -338,13 +341,8 @@ class Answer:
         if sample.interleaved:
             flat = flat[order.T.ravel()]
         order = order.T.ravel() if sample.interleaved else order.ravel()
-        if "frequency_mean" in sample.exact:
-            known = sample.exact["frequency_mean"], sample.exact["frequency_sd"]
-        else:
-            moments = sample.moments or (_moments(*sample.weighted) if sample.weighted else None)
-            known = self._known_moments(flat, *(moments or (flat.mean(axis=0), flat.var(axis=0))))
         found, how = frequency.frequency_draws_within(
-            problem.rows, flat, self.rng, known, signal=sample.signal, watch=self.watch, least=LEAST_KEPT
+            problem.rows, flat, self.rng, self._known_moments, signal=sample.signal, watch=self.watch, least=LEAST_KEPT
         )
         if len(found) == len(flat):
             place = np.arange(len(flat)).reshape(chains, length)
@@ -359,12 +357,18 @@ class Answer:
         rank[order] = np.arange(order.size)
         return place, found[rank[place]], how
 
-    def _known_moments(self, flat, mean, variance):
+    def _known_moments(self):
         """Return (mean, sd) of F: by conjugacy, or for any other prior from draws of P."""
-        problem = self.problem
-        if problem.alpha is not None:
-            return frequency.frequency_moments(mean, variance, problem.alpha, problem.n_users)
-        return frequency.moments_from_draws(problem.likelihood, flat[: frequency.AVERAGED])
+        sample, problem = self.sample, self.problem
+        if "frequency_mean" in sample.exact:
+            return sample.exact["frequency_mean"], sample.exact["frequency_sd"]
+        if sample.frequency is not None:
+            return sample.frequency
+        flat = sample.distribution.reshape(-1, problem.n_categories)
+        if problem.alpha is None:
+            return frequency.moments_from_draws(problem.likelihood, flat[:: max(len(flat) // frequency.AVERAGED, 1)])
+        weighted = sample.weighted or (flat, np.full(len(flat), 1 / len(flat)))
+        return frequency.frequency_moments(*(sample.moments or _moments(*weighted)), problem.alpha, problem.n_users)
 
 
 def _moments(values, weight):

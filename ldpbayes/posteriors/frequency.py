@@ -9,7 +9,7 @@ from ldpbayes.likelihoods import require_sampler
 from ldpbayes.priors.dirichlet import frequency_moments as frequency_moments
 
 #: Exact draws of F may take this long in all.
-LIMIT_SECONDS = 2.0
+LIMIT_SECONDS = 1.0
 #: Var(F) from the moments of P is a difference, which the noise of sampled moments drowns below this share of Var(P).
 LEAST_SHARE = 0.25
 #: Sds of draws of F that are moved to known moments are matched to this relative error, in at most so many rounds.
@@ -40,6 +40,32 @@ def moments_from_draws(likelihood, distribution):
     mean, variance = likelihood.tally_moments(distribution)
     spread = mean.var(axis=0) + variance.mean(axis=0)
     return mean.mean(axis=0) / likelihood.n_reports, np.sqrt(np.maximum(spread, 0.0)) / likelihood.n_reports
+
+
+def mixed_frequency_moments(distribution, weight, alpha, n):
+    """Return (mean, sd) of F from weighted draws of P, each drawn from the posterior under a Dirichlet prior of its own.
+
+    ``frequency_moments``, by the laws of total expectation and variance: with A = Σα + n of a draw, T has the mean of
+    A P − α, and its variance less that of A P (1 − P).
+
+    Parameters
+    ----------
+    distribution : (S, a) array
+    weight : (S,) array
+        Normalised.
+    alpha : (S, a) array
+    n : int
+        Number of users.
+
+    Returns
+    -------
+    tuple of two (a,) arrays
+    """
+    total = alpha.sum(axis=1) + n
+    tallies = total[:, None] * distribution - alpha
+    mean = weight @ tallies
+    spread = weight @ (tallies - mean) ** 2 - (weight * total) @ (distribution * (1 - distribution))
+    return np.clip(mean / n, 0.0, 1.0), np.sqrt(np.maximum(spread, 0.0)) / n
 
 
 def frequency_draws(rows, distribution, rng, *, signal=None, watch=None, least=math.inf):
@@ -84,17 +110,18 @@ def frequency_draws_within(rows, distribution, rng, known, *, limit_seconds=LIMI
     ----------
     rows, distribution, rng
         As in frequency_draws.
-    known : pair of (a,) arrays, or None
-        Mean and sd of F given the reports (frequency_moments); with None draws are exact at any cost.
+    known : callable
+        Mean and sd of F given the reports, two (a,) arrays; asked only where exact draws are expensive.
     limit_seconds : float
         Predicted time above which the second kind is used.
     **watching
         signal, watch and least, as in frequency_draws.
     """
-    narrow = known is None or (known[1] ** 2 < LEAST_SHARE * distribution.var(axis=0)).any()
-    if narrow or watching.get("signal") is not None or require_sampler(rows).seconds * len(distribution) <= limit_seconds:
-        return frequency_draws(rows, distribution, rng, **watching), "allocated"
-    return _moved(distribution - distribution.mean(axis=0), *known), "moment-matched"
+    if watching.get("signal") is None and require_sampler(rows).seconds * len(distribution) > limit_seconds:
+        mean, sd = known()
+        if (sd**2 >= LEAST_SHARE * distribution.var(axis=0)).all():
+            return _moved(distribution - distribution.mean(axis=0), mean, sd), "moment-matched"
+    return frequency_draws(rows, distribution, rng, **watching), "allocated"
 
 
 def _moved(centred, mean, sd):

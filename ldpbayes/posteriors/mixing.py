@@ -14,7 +14,7 @@ from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, TiltedFactors
 from ldpbayes.posteriors.conditioned_product.batched import saddle_quantiles
 from ldpbayes.posteriors.exact import Exact, moments_given, separable_family
-from ldpbayes.posteriors.frequency import frequency_moments
+from ldpbayes.posteriors.frequency import frequency_moments, mixed_frequency_moments
 from ldpbayes.posteriors.quadrature import MAX_GROUPS, START_SECONDS, Quadrature
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.base import Nodes
@@ -56,6 +56,7 @@ class Drawn:
     moments: tuple[np.ndarray, np.ndarray] | None = None
     effective: float | None = None
     weighted: tuple[np.ndarray, np.ndarray] | None = None
+    frequency: tuple[np.ndarray, np.ndarray] | None = None
     verdict: Verdict = ACCEPTED
 
 
@@ -353,6 +354,7 @@ class Weighted:
             facts,
             effective=found.effective_sample,
             weighted=(found.distribution, found.weight),
+            frequency=mixed_frequencies(nodes, found.distribution, found.weight, node[:kept], self.problem.n_users),
             verdict=found.verdict,
             nodes=corrected,
         )
@@ -469,6 +471,12 @@ def mixed_moments(nodes, means, variances, n):
         out[f"{name}_mean"] = centre
         out[f"{name}_sd"] = np.sqrt(weights @ (sd**2 + (mean - centre) ** 2))
     return out
+
+
+def mixed_frequencies(nodes, distribution, weight, node, n):
+    """Return (mean, sd) of F from weighted draws of P (S, a) at nodes (S,)."""
+    alpha = np.array([prior.concentrations() for prior in nodes.priors])
+    return mixed_frequency_moments(distribution, weight, alpha[node], n)
 
 
 def integrals_of(problem, levels):

@@ -147,6 +147,7 @@ class Mixture(AbstractPosterior):
             verdict=found.verdict,
             moments=found.moments,
             weighted=found.weighted,
+            frequency=found.frequency,
             intervals=intervals if server.exact else None,
             exact=found.exact | ({"log_evidence": nodes.log_evidence} if found.exact else {}),
             facts=facts_of(mixture, nodes, factor) | found.facts,

@@ -9,7 +9,7 @@ from ldpbayes.inference.importance import weigh
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import Answer, Problem, Sample, Watch
 from ldpbayes.posteriors.expansion import doubtful_summary
-from ldpbayes.posteriors.mixing import ENOUGH, mixed_moments, server_of, shares, spread_over
+from ldpbayes.posteriors.mixing import ENOUGH, mixed_frequencies, mixed_moments, server_of, shares, spread_over
 from ldpbayes.posteriors.mixture import facts_of, interval_facts, parameter_draws
 from ldpbayes.priors import Dirichlet
 
@@ -67,6 +67,9 @@ def fit_shared(method, cells, prior, run):
     for server, own, parts in zip(servers, rngs, drawn, strict=True):
         flat = np.concatenate([parts[i].distribution[place[i]] for i in place])[order]
         sample = _sample(server, nodes, counts, parts, flat.reshape(*shape, -1))
+        if not server.exact:
+            even = np.full(size, 1 / size)
+            sample = replace(sample, frequency=mixed_frequencies(nodes, flat, even, node[order], server.problem.n_users))
         known = dict(sample.facts) | {"prior_weight": facts["prior_weight"]}
         sample = replace(sample, hyperparameters=hyper, facts=known)
         out.append(Answer(method, server.problem, sample, own, watch, stated))

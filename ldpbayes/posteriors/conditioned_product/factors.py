@@ -10,10 +10,9 @@ import numpy as np
 MANY, FEW_NODES = 3000, 48
 #: exp(−DROP) is the relative mass that windows may leave out.
 DROP = 45.0
-#: The tails are over within so much of u on the left and on the right; steps of the bisection that finds their ends.
-LONGEST = (20, 9), (60, 10)
-
-
+#: The tails are over within so much of u on the left and on the right. Their ends are looked for in so many nats below, in
+#: rounds that leave a fifth each.
+LONGEST, SPAN, FIFTHS = (20.0, 60.0), 8.0, 3
 #: Relative error of modes that Newton's method looks for, in at most so many steps.
 MODE_ERROR, NEWTON_STEPS = 1e-12, 60
 
@@ -341,30 +340,29 @@ def _window(family, tilt, centre):
     size = centre.size
     sign, both = np.repeat([-1.0, 1.0], size), np.tile(np.arange(size), 2)
     family, tilt, centre = family.take(both), tilt if np.ndim(tilt) == 0 else tilt[both], centre[both]
-    longest, steps = (np.repeat(ends, size) for ends in zip(*LONGEST, strict=True))
 
-    def inside(u):
-        return _log_density(family, tilt, centre, (sign * u)[:, None])[0][:, 0] > -DROP
+    def outside(u):
+        return (_log_density(family, tilt, centre, sign[:, None] * u)[0] <= -DROP).sum(axis=1)
 
-    end = _far_end(inside, longest.astype(float), steps)
+    end = _far_end(outside, np.repeat(LONGEST, size))
     return -end[:size], end[size:]
 
 
-def _far_end(inside, longest, steps):
-    """Return where ``inside`` ends: a few steps, and more where the end is so near that its first digit needs them.
+def _far_end(outside, longest):
+    """Return where factors end, to a few per cent, given how many of some places (k, m), the furthest first, are outside.
 
     An end wants no more digits: the tail beyond it is negligible, and quadrature converges for any window.
     """
-    low, high = np.zeros_like(longest), longest
-    for step in range(80):
-        rough = high - low > 0.25 * high
-        go = rough | (step < steps)
-        if not go.any():
+    top, width = np.log(longest), SPAN / 5
+    for _ in range(80):
+        beyond = outside(np.exp(top[:, None] - width * np.arange(1, 6)))
+        top = top - width * beyond
+        if beyond.max() < 5:
             break
-        middle = 0.5 * (low + high)
-        yes = inside(middle)
-        low, high = np.where(yes & go, middle, low), np.where(~yes & go, middle, high)
-    return 0.5 * (low + high)
+    for _ in range(FIFTHS - 1):
+        width /= 5
+        top = top - width * outside(np.exp(top[:, None] - width * np.arange(1, 5)))
+    return np.exp(top - 0.5 * width)
 
 
 def _trapezoid(family, tilt, centre, low, high, size):
