@@ -34,4 +34,4 @@ def test_repeated_reports_are_allocated_at_once():
     protocol = UnaryEncoding.symmetric(200, 8.0)
     bits = np.eye(200, dtype=np.int64)
     few, many = (Tally(protocol, bits, np.full(200, count)).rows for count in (100, 10**7))
-    assert many.sampler().seconds < 2 * few.sampler().seconds
+    assert many.sampler().seconds < 3 * few.sampler().seconds
