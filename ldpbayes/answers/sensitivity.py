@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -11,6 +11,7 @@ from scipy.special import softmax
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import ends_of_weighted_draws, tails
+from ldpbayes.inference.importance import weigh
 from ldpbayes.posteriors.many import Many, undrawn
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.priors import Dirichlet
@@ -21,8 +22,8 @@ HALF = math.sqrt(2.0)
 MOVED = 0.1
 #: … and by more than this share of the population.
 FLOOR = 0.002
-#: Entries of the likelihood's rows up to which a fit is made again.
-MOST_ENTRIES = 1e7
+#: Entries of the likelihood's rows up to which a fit is made again, and predicted seconds up to which by quadrature.
+MOST_ENTRIES, QUICK = 1e7, 0.4
 
 
 class PriorSensitivity(NamedTuple):
@@ -47,9 +48,10 @@ def prior_sensitivity(tree: xr.DataTree, problem: Problem, floor: float = FLOOR)
     """Return how the shares of a fit hang on the prior, or None where the prior is neither Dirichlet nor learnt.
 
     Power-scaling of the prior (Kallioinen et al. 2024) in softmax coordinates, in which Dirichlet(α) becomes
-    Dirichlet(γα): from γ = 1/√2 to √2. Under a fixed α the posterior is computed again at both, exactly or by its
-    expansion. Under the learnt prior γ moves the median of α, and draws are weighted by the ratio of its densities, which
-    hangs on α alone. Where such a fit is refused or long, there is none.
+    Dirichlet(γα): from γ = 1/√2 to √2. Under a fixed α the posterior is computed again at both, by what takes no longer
+    than a fit: exactly, by quick quadrature, or by its expansion. Where the expansion is refused or the reports are many,
+    draws are weighted by the ratio of the priors, if these weights can be trusted. Under the learnt prior γ moves the median
+    of α, and the ratio hangs on α alone.
 
     Parameters
     ----------
@@ -70,8 +72,7 @@ def prior_sensitivity(tree: xr.DataTree, problem: Problem, floor: float = FLOOR)
     if summary["mean"].ndim > 1:
         return None
     ci_prob, mean, sd = float(summary.attrs["ci_prob"]), summary["mean"].values, summary["sd"].values
-    learnt = problem.prior.mixture() is not None
-    found = _weighted(tree, problem.prior, ci_prob) if learnt else _again(problem, ci_prob)
+    found = _again(problem, ci_prob) or _weighted(tree, problem, ci_prob)
     if found is None:
         return None
     return _judged(found, mean, sd, floor)
@@ -111,22 +112,28 @@ def _again(problem: Problem, ci_prob: float) -> list[np.ndarray] | None:
     levels, found = tails(ci_prob), []
     for scale in (1 / HALF, HALF):
         try:
-            entries = undrawn(replace(problem, prior=Dirichlet(scale * alpha)), levels)[0]
+            entries = undrawn(replace(problem, prior=Dirichlet(scale * alpha)), levels, patient=QUICK)[0]
         except InfeasibleError:
             return None
         found.append(np.stack([entries[f"distribution_{name}"] for name in ("mean", "lower", "upper")]))
     return found
 
 
-def _weighted(tree: xr.DataTree, prior: Any, ci_prob: float) -> list[np.ndarray] | None:
-    """Return (mean, lower, upper) under both learnt priors with a moved median, by weights on the draws."""
-    known = prior.to_dict()
-    if "alpha" not in tree["posterior"] or not {"median", "sd"} <= set(known):
-        return None
-    median, sd = float(known["median"]), float(known["sd"])
-    p = np.asarray(tree["posterior"]["distribution"])
+def _weighted(tree: xr.DataTree, problem: Problem, ci_prob: float) -> list[np.ndarray] | None:
+    """Return (mean, lower, upper) under both scaled priors by weights on the draws."""
+    p, known = np.asarray(tree["posterior"]["distribution"]), problem.prior.to_dict()
     p = p.reshape(-1, p.shape[-1])
-    t = np.log(np.ravel(tree["posterior"]["alpha"]) / median) / sd
-    step = math.log(HALF) / sd
-    weights = softmax(np.multiply.outer([-step, step], t), axis=1)  # N(t; step, 1)/N(t; 0, 1), up to a constant
+    if problem.alpha is not None:
+        with np.errstate(divide="ignore"):
+            ratio = np.log(p) @ problem.alpha
+        log_weights = np.multiply.outer([1 / HALF - 1, HALF - 1], ratio)
+        if not np.isfinite(ratio).all() or not all(weigh(p, one).verdict.accepted for one in log_weights):
+            return None
+    elif "alpha" in tree["posterior"] and {"median", "sd"} <= set(known):
+        median, sd = float(known["median"]), float(known["sd"])
+        t = np.log(np.ravel(tree["posterior"]["alpha"]) / median) / sd
+        log_weights = np.multiply.outer([-math.log(HALF) / sd, math.log(HALF) / sd], t)  # N(t; step, 1)/N(t; 0, 1)
+    else:
+        return None
+    weights = softmax(log_weights, axis=1)
     return list(np.stack([weights @ p, *ends_of_weighted_draws(p, weights, ci_prob)[:2]], axis=1))

@@ -479,7 +479,7 @@ def mixed_frequencies(nodes, distribution, weight, node, n):
     return mixed_frequency_moments(distribution, weight, alpha[node], n)
 
 
-def integrals_of(problem, levels):
+def integrals_of(problem, levels, patient=PATIENT):
     """Return what quadrature says of a Dirichlet prior: (entries of ``exact``, attrs, what was checked), without draws.
 
     None where it does not apply, or would take long.
@@ -489,12 +489,14 @@ def integrals_of(problem, levels):
     problem : Problem
     levels : pair of float
         Of the ends of the intervals.
+    patient : float
+        Predicted seconds above which there are none.
     """
     engine = Quadrature(draws=2, chains=1)
     if problem.rows is None or problem.n_categories > MAX_GROUPS:
         return None
     plan = engine.plan(problem)
-    if not plan.feasible or plan.seconds > PATIENT:
+    if not plan.feasible or plan.seconds > patient:
         return None
     found = engine.integrals(plan, Watch())
     entries = {name: value for name, value in found.entries.items() if name != "distribution_cov"}
