@@ -283,6 +283,26 @@ def first_accepted(
             return best
 
 
+def enough(make: Callable[[int], Weighted], size: int, most: int) -> tuple[Weighted, Verdict]:
+    """Return weighted draws of which so many are kept, and the verdict: made again with more where these would do.
+
+    Parameters
+    ----------
+    make : callable
+        Number of draws → Weighted.
+    size : int
+        Draws that are kept, and weighted at first.
+    most : int
+        Draws that may be weighted.
+    """
+    found = make(size)
+    verdict = found.judged()
+    if verdict.next == "more" and found.log_weight.size == size and size * verdict.times <= most:
+        found = make(size * verdict.times)
+        verdict = found.judged(size)
+    return found, verdict
+
+
 def resample(weight: np.ndarray, rng: np.random.Generator, size: int | None = None) -> np.ndarray:
     """Return indices of equally weighted draws, by default as many, by systematic resampling (least added noise)."""
     size = weight.size if size is None else size

@@ -1,9 +1,14 @@
 """Rows of no particular structure, of few values, of single coordinates, and stacks of others."""
 
+from functools import cached_property
+
 import numpy as np
 
 from ldpbayes.likelihoods.base import AbstractSampler, ByProducts, Rows, Separable, scatter
 from ldpbayes.likelihoods.expansion import Sums
+
+#: Rows of few values with up to so many entries are kept written out, 8 bytes an entry.
+KEPT = 2**22
 
 
 class DenseRows(ByProducts, Rows):
@@ -133,6 +138,15 @@ class LevelRows(ByProducts, Rows):
         return self._blocks(self.values)
 
     def _blocks(self, values):
+        if values is self.values and self.levels.size <= KEPT:
+            return [(slice(0, self.n_rows), self._written)]
+        return self._read(values)
+
+    @cached_property
+    def _written(self):
+        return self.values[self.levels]
+
+    def _read(self, values):
         size = max(1, 2**20 // self.n_categories)
         for start in range(0, self.n_rows, size):
             part = slice(start, start + size)

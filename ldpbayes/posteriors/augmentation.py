@@ -1,20 +1,27 @@
 """Data augmentation (Gibbs): the users whose report carries a signal are given true values, and P is drawn from those."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.inference import verdict
 from ldpbayes.likelihoods import Rows, require_sampler
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 
 #: Rows with at most this many users are allocated user by user.
 SINGLE = 16
-#: Most sweeps per draw and the time they may take where the caller does not say.
-MAX_THIN, THIN_SECONDS = 10, 5.0
+#: Where the caller does not say, sweeps per draw make a draw worth this share of an independent one, if all of them take no
+#: longer than so many seconds; where how fast they mix is not known, there are at most so many.
+WORTH, THIN_SECONDS, MAX_THIN = 0.5, 2.5, 10
+#: Chains whose draws are worth this multiple of what is asked have met, too.
+MET = 2.0
+#: Rounds to the place where mixing is looked at, and the most entries of the rows, times categories, for which it is.
+ROUNDS, MOST_LOOKED_AT = 30, 2e8
 #: Measured on one core: seconds per sweep, and per chain and row, entry of the rows, user × category allocated singly.
-SWEEP_SECONDS, ROW_SECONDS, ENTRY_SECONDS, USER_SECONDS = 5e-5, 4e-8, 1e-9, 1e-9
+SWEEP_SECONDS, ROW_SECONDS, ENTRY_SECONDS, USER_SECONDS = 2e-4, 4e-8, 1e-9, 1e-9
 #: Seconds per chain and entry of rows with many users, and per chain and row of separable rows.
 BINOMIAL_SECONDS, SEPARABLE_SECONDS = 4e-8, 1e-7
 #: Seconds per chain and entry of the likelihood of packed rows, which are used from so many entries on.
@@ -35,13 +42,20 @@ class Augmentation(AbstractPosterior):
     draws, tune, chains : int
         Draws kept and draws discarded before them, per chain.
     thin : int, optional
-        Sweeps per draw; by default up to 10, as many as are predicted to take no more than 5 seconds in all.
+        Sweeps per draw; by default as many as make a draw worth half of an independent one, if they are predicted to take no
+        more than 2.5 seconds in all.
     limit_seconds : float
         Refuse above this predicted time.
 
+    Notes
+    -----
+    In a sweep the slowest direction forgets the share μ, the least share of the complete data's information that the reports
+    and the prior hold, so that a sweep is worth μ/(2 − μ) of an independent draw. The predicted time is that of the sweeps
+    after which the draws would be accepted.
+
     References
     ----------
-    Tanner and Wong (1987).
+    Tanner and Wong (1987); Liu (1994), Journal of the American Statistical Association 89, on the share.
     """
 
     draws: int = 1000
@@ -51,6 +65,7 @@ class Augmentation(AbstractPosterior):
     limit_seconds: float = 600.0
     name: ClassVar[str] = "augmentation"
     order: ClassVar[float] = 12
+    patience: ClassVar[float] = THIN_SECONDS
 
     def __post_init__(self):
         super().__post_init__()
@@ -62,34 +77,38 @@ class Augmentation(AbstractPosterior):
     def prepare(self, problem):
         require_sampler(problem.likelihood)
         allocation = _split(problem)
-        seconds = self._thin(allocation) * self._seconds(allocation)
+        share = _mixing(problem.rows, problem.alpha)
+        thin = self._thin(allocation, share)
+        short = MET * verdict.MIN_ESS / (self.draws * self.chains * min(thin * share, 1.0))
+        seconds = max(thin, math.ceil(thin * short)) * self._seconds(allocation)
         if seconds > self.limit_seconds:
             limit = f"at most limit_seconds = {self.limit_seconds:g} s of Gibbs sweeps"
             return Refusal(f"Predicted cost {seconds:.3g} s must be {limit}.", seconds)
         reason = "Gibbs sampling with the noise users integrated out; its effective sample size says whether it mixed."
-        return Plan(reason, seconds, allocation)
+        return Plan(reason, seconds, (allocation, thin))
 
     def run(self, plan, rng, watch):
-        allocation = plan.state
-        kept, finished = self._sweeps(allocation, rng, watch)
+        allocation, thin = plan.state
+        kept, finished = self._sweeps(allocation, thin, rng, watch)
         distribution, tallies, signal, log_likelihood = (np.swapaxes(values[:finished], 0, 1) for values in kept)
         return Sample(
             distribution,
             tallies,
             independent=False,
             stats={"signal_share": signal / allocation.n_reports, "log_likelihood": log_likelihood},
-            facts={"sweeps_per_draw": self._thin(allocation)},
+            facts={"sweeps_per_draw": thin},
         )
 
     def _seconds(self, allocation):
         """Return the predicted time at one sweep a draw."""
         return (self.draws + self.tune) * (SWEEP_SECONDS + self.chains * allocation.cost)
 
-    def _thin(self, allocation):
+    def _thin(self, allocation, share):
         """Return the sweeps per draw; from the predicted cost, so that a seed gives the same draws everywhere."""
-        return self.thin or int(np.clip(THIN_SECONDS / self._seconds(allocation), 1, MAX_THIN))
+        wanted = MAX_THIN if share == 1 else math.ceil(WORTH / share)
+        return self.thin or int(np.clip(THIN_SECONDS / self._seconds(allocation), 1, wanted))
 
-    def _sweeps(self, allocation, rng, watch):
+    def _sweeps(self, allocation, thin, rng, watch):
         """Return (P, T, signal users, log-likelihood), each (draws, chains, …), and the number of finished draws."""
         a = allocation.alpha.size
         p = _dirichlet(np.broadcast_to(allocation.alpha, (self.chains, a)), rng)
@@ -99,7 +118,7 @@ class Augmentation(AbstractPosterior):
             np.empty((self.draws, self.chains), dtype=np.int64),
             np.empty((self.draws, self.chains)),
         )
-        finished, thin = 0, self._thin(allocation)
+        finished = 0
         with watch.keeping(lambda: finished):
             for sweep in watch.track(range(thin * (self.tune + self.draws)), "Gibbs sweeps"):
                 signal, log_likelihood = allocation.draw(p, rng)
@@ -199,6 +218,24 @@ class _RowsSplit:
         """Return (signal tallies (chains, a), log-likelihood of p (chains,))."""
         sampler = require_sampler(self.rows)
         return np.stack([sampler.signal(chain, rng) for chain in p]), self.rows.log_likelihood(p.T)
+
+
+def _mixing(rows, alpha):
+    """Return what a sweep is worth of an independent draw, by the information at the end of some rounds; 1 where unknown."""
+    a = alpha.size
+    if rows.n_rows * a**2 > MOST_LOOKED_AT:
+        return 1.0
+    floor, p = rows.dense().min(axis=1), np.full(a, 1 / a)
+    for _ in range(ROUNDS):
+        ratio = rows.counts / rows.matvec(p)
+        complete = alpha + np.maximum(p * (rows.rmatvec(ratio) - ratio @ floor), 0.0)
+        p = complete / complete.sum()
+    # In units of the sd of the complete data, on the plane where p adds up to one.
+    scale = p / np.sqrt(complete)
+    known = rows.gram(rows.counts / rows.matvec(p) ** 2) + np.diag(alpha / p**2)
+    plane = np.linalg.qr(np.column_stack([scale, np.eye(a)[:, :-1]]))[0][:, 1:]
+    share = np.linalg.eigvalsh(plane.T @ (scale[:, None] * known * scale) @ plane)[0]
+    return float(np.clip(share / (2 - share), 1e-9, 0.99))
 
 
 def _split(problem):

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.importance import resample, weigh
+from ldpbayes.inference.importance import enough, resample, weigh
 from ldpbayes.inference.verdict import ACCEPTED, Verdict
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Watch
@@ -30,6 +30,11 @@ PATIENT = 10.0
 WIDER = 0.6
 #: From so many entries of the rows on, the first pilot comes from the support counts.
 LARGE = 1e9
+#: Draws hold at most so many numbers where more of them are weighted than are kept.
+MOST_WEIGHTED = 2**21
+#: So many draws under Jeffreys' prior show whether surrogates are worth making: not with a k-hat from here on, or fewer
+#: effective draws.
+LOOKED_AT, HOPELESS, LEAST = 250, 1.0, 5.0
 #: Draws of a node with the true likelihood correct its weight from this number on.
 ENOUGH = 50
 #: From this number of categories on, the saddle point places the nodes of separable reports; exact evidence weighs them.
@@ -252,7 +257,14 @@ class Weighted:
         self.seconds = 1.0 + 2e-3 * problem.n_categories + work * (size * 2.5e-11 + 3e-8)
 
     def settle(self, mixture):
-        """Move the pilot to the mean of the mixture, until that hardly moves; return the nodes that it is found with."""
+        """Move the pilot to the mean of the mixture, until that hardly moves; return the nodes that it is found with.
+
+        Raises
+        ------
+        InfeasibleError
+            Where a few draws under Jeffreys' prior show that no weights will be trusted.
+        """
+        self._look()
         nodes = None
         for _ in range(ROUNDS):
             nodes = mixture.nodes(self.log_evidence, near=nodes)
@@ -265,6 +277,21 @@ class Weighted:
                 break
             self._expand(mean)
         return nodes
+
+    def _look(self):
+        """Find the first pilot by the posterior under Jeffreys' prior, and look at the weights of a few of its draws."""
+        if self._large or self._factors is not None:
+            return
+        rows, alpha = self.problem.rows, Dirichlet.jeffreys(self.problem.n_categories).alpha
+        engine, _ = surrogate.expand(rows, alpha)
+        self._expand(engine.saddle_moments()[0])
+        p, log_surrogate = surrogate.proposals(engine, LOOKED_AT, np.random.default_rng(0))
+        found = weigh(p, rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
+        if found.k_hat > HOPELESS and found.effective_sample < LEAST:
+            raise InfeasibleError(
+                f"Surrogates are far from these reports: {LOOKED_AT} draws under Jeffreys' prior are worth "
+                f"{found.effective_sample:.1f}."
+            )
 
     def log_evidence(self, prior):
         """Return the log-evidence of the surrogate to second order in the saddle point."""
@@ -326,21 +353,29 @@ class Weighted:
     def draws(self, nodes, counts, rng, watch):
         size = int(counts.sum())
         log_hyperprior = np.log(nodes.weights) - nodes.log_evidences + nodes.log_evidence
-        parts, log_ratio, node = [], [], []
-        for i in np.flatnonzero(counts):
-            p, log_surrogate = surrogate.proposals(self._proposal(nodes.priors[i], watch), int(counts[i]), rng)
-            parts.append(p)
-            log_ratio.append(log_hyperprior[i] - math.log(counts[i] / size) - log_surrogate)
-            node.append(np.full(len(p), i))
-        order = rng.permutation(size)  # so that an interruption leaves draws of every node
-        distribution, node = np.concatenate(parts)[order], np.concatenate(node)[order]
-        log_likelihood = surrogate.log_likelihood_of(self.problem.likelihood, distribution, watch)
-        kept = log_likelihood.size
-        found = weigh(distribution[:kept], log_likelihood + np.concatenate(log_ratio)[order][:kept])
-        if found.verdict.problem and watch.interrupted:
-            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {found.verdict.problem}")
-        chosen = resample(found.weight, rng)
-        corrected = _corrected(nodes, np.bincount(node[:kept], found.weight, counts.size), counts, found.log_evidence)
+        proposals, made = {i: self._proposal(nodes.priors[i], watch) for i in np.flatnonzero(counts)}, []
+
+        def make(total):
+            parts, log_ratio, node = [], [], []
+            for i, proposal in proposals.items():
+                p, log_surrogate = surrogate.proposals(proposal, int(counts[i]) * (total // size), rng)
+                parts.append(p)
+                log_ratio.append(log_hyperprior[i] - math.log(counts[i] / size) - log_surrogate)
+                node.append(np.full(len(p), i))
+            order = rng.permutation(total)  # so that an interruption leaves draws of every node
+            distribution = np.concatenate(parts)[order]
+            log_likelihood = surrogate.log_likelihood_of(self.problem.likelihood, distribution, watch)
+            kept = log_likelihood.size
+            made[:] = [np.concatenate(node)[order][:kept]]
+            return weigh(distribution[:kept], log_likelihood + np.concatenate(log_ratio)[order][:kept])
+
+        found, verdict = enough(make, size, MOST_WEIGHTED // self.problem.n_categories)
+        node, kept = made[0], min(size, found.log_weight.size)
+        if verdict.problem and watch.interrupted:
+            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {verdict.problem}")
+        chosen = resample(found.weight, rng, kept)
+        worth = np.bincount(node, found.weight, counts.size)
+        corrected = _corrected(nodes, worth, counts, found.log_evidence)
         facts = {
             "k_hat": found.k_hat,
             "shift_by_weights": found.shift,
@@ -349,13 +384,13 @@ class Weighted:
         }
         return Drawn(
             found.distribution[chosen],
-            node[:kept][chosen],
+            node[chosen],
             {},
             facts,
-            effective=found.effective_sample,
+            effective=min(found.effective_sample, float(kept)),
             weighted=(found.distribution, found.weight),
-            frequency=mixed_frequencies(nodes, found.distribution, found.weight, node[:kept], self.problem.n_users),
-            verdict=found.verdict,
+            frequency=mixed_frequencies(nodes, found.distribution, found.weight, node, self.problem.n_users),
+            verdict=verdict,
             nodes=corrected,
         )
 

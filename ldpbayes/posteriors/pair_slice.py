@@ -18,7 +18,7 @@ ROUTES = ("auto", "rows", "quadratic")
 #: "auto" visits the rows for each pair where that is predicted to take no more than this many seconds.
 ROWS_SECONDS = 5.0
 #: Most sweeps per draw and the time they may take where the caller does not say.
-MAX_THIN, THIN_SECONDS = 20, 5.0
+MAX_THIN, THIN_SECONDS = 20, 2.0
 #: The quadratic is expanded this many times, each over a tenth of the tuning draws; the rest settle the chains.
 EXPANSIONS = 8
 #: Below this share of accepted sweeps the tails, where the quadratic is worst, are visited too rarely to be trusted.
@@ -26,7 +26,7 @@ MIN_ACCEPTANCE = 0.8
 #: Categories above which no a × a matrix is made, and the least concentration that the angles resolve to 1e-6.
 MAX_CATEGORIES, MIN_ALPHA = 4096, 0.2
 #: Measured on one core: seconds per pair, per row of a pair, per category of a pair, per entry of rows in one likelihood.
-PAIR_SECONDS, ROW_SECONDS, CATEGORY_SECONDS, ENTRY_SECONDS = 2e-7, 2e-8, 5e-10, 8e-10
+PAIR_SECONDS, ROW_SECONDS, CATEGORY_SECONDS, ENTRY_SECONDS = 2e-7, 2.5e-8, 5e-10, 8e-10
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class PairSlice(AbstractPosterior):
     draws, tune, chains : int
         Draws kept and draws discarded before them, per chain.
     thin : int, optional
-        Sweeps per draw; by default up to 20, as many as are predicted to take no more than 5 seconds in all.
+        Sweeps per draw; by default up to 20, as many as are predicted to take no more than 2 seconds in all.
     route : {"auto", "rows", "quadratic"}
         "rows": each pair is drawn from the posterior, O(distinct reports). "quadratic": pairs are drawn with
         b·p − pᵀHp/2 for the log-likelihood, O(a), and the end of each draw's sweeps is a Metropolis proposal: the draws
