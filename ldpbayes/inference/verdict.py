@@ -32,6 +32,9 @@ APART = 1.1
 #: More draws aim at this multiple of what is asked, so that chance does not call for them again.
 AIM = 1.25
 
+#: A few draws whose weights have a k-hat above the one, and are worth less than the other, say that more of them never do.
+HOPELESS_K_HAT, HOPELESS_ESS = 1.0, 5.0
+
 Next = Literal["done", "more", "other"]
 
 
@@ -133,6 +136,11 @@ def of_weights(
     light = not heavy and not k_squares >= MAX_K_HAT
     rejected = replace(good, accepted=False, problem=problem, next="other")
     return replace(rejected, next="more", times=max(times, 2)) if light and times <= MOST_TIMES else rejected
+
+
+def hopeless(k_hat: float, effective: float) -> bool:
+    """Return whether the weights of a few hundred draws say that no number of them would be accepted."""
+    return k_hat > HOPELESS_K_HAT and effective < HOPELESS_ESS
 
 
 def of_chains(r_hat: float, ess: float, divergences: int = 0) -> Verdict:

@@ -143,11 +143,14 @@ class Rows(AbstractLikelihood):
     log_constants : (n_rows,) float array
         Factors of the report's probability that do not depend on p: P(report j | p) = exp(log_constants_j) (L p)_j.
     n_categories : int
+    entry_seconds : float
+        Of the likelihood of one draw, for one of n_rows · n_categories entries.
     """
 
     counts: FloatArray
     log_constants: FloatArray
     n_categories: int
+    entry_seconds: float = 5e-10
 
     def __init__(self, counts: ArrayLike, n_categories: int, log_constants: ArrayLike) -> None:
         self.counts = np.asarray(counts, dtype=float)

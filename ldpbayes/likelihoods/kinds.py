@@ -223,6 +223,7 @@ class StackedRows(Rows):
         counts = np.concatenate([part.counts for part in self.parts])
         log_constants = np.concatenate([part.log_constants for part in self.parts])
         super().__init__(counts, self.parts[0].n_categories, log_constants)
+        self.entry_seconds = max(part.entry_seconds for part in self.parts)
         self._splits = np.cumsum([part.n_rows for part in self.parts])[:-1]
 
     def matvec(self, p):

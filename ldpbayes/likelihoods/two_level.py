@@ -35,6 +35,8 @@ class TwoLevelRows(Rows):
         e^ε − 1.
     """
 
+    entry_seconds = 2.5e-11
+
     def __init__(self, beta, counts, n_categories, log_constants):
         super().__init__(counts, n_categories, log_constants)
         self.beta = float(beta)

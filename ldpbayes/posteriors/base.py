@@ -4,7 +4,7 @@ import abc
 import contextlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, final
 
@@ -20,18 +20,36 @@ from ldpbayes.posteriors.problem import Problem
 
 #: After an interruption so many draws of F are worth keeping.
 LEAST_KEPT = 200
+#: Seconds that statements beside a posterior take, and of one category up to MANY: of separable reports, and of others.
+SEPARABLE_BESIDE, BESIDE, MANY = (0.08, 2e-3), (0.12, 5e-3), 60
 #: Draws of P hold at most so many numbers; P, F and their summary take some ten times the bytes of one such array.
 MAX_DRAWN = 1e8
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What prepare() found: why the engine applies, the predicted seconds on one core, and the work that run() continues."""
+    """What prepare() found: why the engine applies, and the work that run() continues.
+
+    Attributes
+    ----------
+    reason : str
+    own : float
+        Predicted seconds of the engine on one core: what chooses between engines.
+    state : object
+    beside : float
+        Predicted seconds of what a fit adds to the posterior.
+    """
 
     reason: str
-    seconds: float
+    own: float
     state: Any = field(default=None, repr=False, compare=False)
+    beside: float = 0.0
     feasible: ClassVar[bool] = True
+
+    @property
+    def seconds(self) -> float:
+        """Predicted seconds of a whole fit."""
+        return self.own + self.beside
 
 
 @dataclass(frozen=True)
@@ -197,9 +215,19 @@ class AbstractPosterior(abc.ABC):
         if "rows" in self.needs and not problem.collection.keeps_reports:
             return Refusal(f"The method {self.name} needs the distinct reports; of a summary only sums are left.")
         try:
-            return self.prepare(problem)
+            plan = self.prepare(problem)
         except InfeasibleError as err:
             return Refusal(str(err))
+        return replace(plan, beside=self._beside(problem)) if plan.feasible else plan
+
+    def _beside(self, problem: Problem) -> float:
+        """Return the predicted seconds of what a fit adds to any posterior: draws of F, and what is said beside them."""
+        if not problem.collection.keeps_reports:
+            return 0.0
+        sampler, separable = problem.rows.sampler(), problem.separable is not None
+        drawn = 0.0 if sampler is None else sampler.seconds * self.draws * self.chains
+        fixed, each = SEPARABLE_BESIDE if separable else BESIDE
+        return fixed + each * min(problem.n_categories, MANY) + (drawn if drawn < frequency.LIMIT_SECONDS else 0.0)
 
     @final
     def feasibility(self, collection, prior) -> Plan | Refusal:

@@ -8,7 +8,7 @@ from scipy.special import gammaln
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.importance import enough, resample, weigh
-from ldpbayes.inference.verdict import ACCEPTED, Verdict
+from ldpbayes.inference.verdict import ACCEPTED, Verdict, hopeless
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, TiltedFactors
@@ -28,13 +28,14 @@ TOGETHER = 10.0
 PATIENT = 10.0
 #: How much wider than the surrogate the proposals of a node are: four fifths of the draws are left.
 WIDER = 0.6
+#: Seconds of the nodes of one category of exact posteriors, and of surrogates; numpy's calls outweigh categories above FEW.
+EXACT_SECONDS, SURROGATE_SECONDS, FEW = 0.01, 9e-3, 60
 #: From so many entries of the rows on, the first pilot comes from the support counts.
 LARGE = 1e9
 #: Draws hold at most so many numbers where more of them are weighted than are kept.
 MOST_WEIGHTED = 2**21
-#: So many draws under Jeffreys' prior show whether surrogates are worth making: not with a k-hat from here on, or fewer
-#: effective draws.
-LOOKED_AT, HOPELESS, LEAST = 250, 1.0, 5.0
+#: So many draws under Jeffreys' prior show whether surrogates are worth making.
+LOOKED_AT = 250
 #: Draws of a node with the true likelihood correct its weight from this number on.
 ENOUGH = 50
 #: From this number of categories on, the saddle point places the nodes of separable reports; exact evidence weighs them.
@@ -89,7 +90,8 @@ class Separable:
         if not plan.feasible:
             raise InfeasibleError(plan.reason)
         self.problem, (_, form) = problem, plan.state
-        self.reason, self.seconds = plan.reason, plan.seconds + 0.1 + 5e-4 * problem.n_categories
+        self.reason, a = plan.reason, problem.n_categories
+        self.seconds = plan.own + 0.1 + EXACT_SECONDS * min(a, FEW) + 5e-4 * a
         self._family, self._group, self._log_scale = separable_family(form, np.zeros(problem.n_categories))
         self._tilts, self._evidence, self._engines = {}, {}, {}
         self.rough = self._saddle_log_evidence if problem.n_categories >= MANY else None
@@ -175,7 +177,7 @@ class Few:
         plan = self._engine.plan(problem_of(problem, Dirichlet.jeffreys(problem.n_categories)))
         if not plan.feasible:
             raise InfeasibleError(plan.reason)
-        seconds = plan.seconds - START_SECONDS
+        seconds = plan.own - START_SECONDS
         if seconds > QUICK:
             raise InfeasibleError(f"Quadrature at every node would take {30 * seconds:.2g} s.")
         self.reason, self.seconds = plan.reason, START_SECONDS + 30 * seconds
@@ -254,7 +256,8 @@ class Weighted:
         work = problem.rows.n_rows * problem.n_categories
         self._large = work > LARGE
         self.reason = "surrogates at values of the hyperparameter, with weights on the true likelihood."
-        self.seconds = 1.0 + 2e-3 * problem.n_categories + work * (size * 2.5e-11 + 3e-8)
+        a = problem.n_categories
+        self.seconds = 0.3 + SURROGATE_SECONDS * min(a, FEW) + 2e-3 * a + work * (size * problem.rows.entry_seconds + 3e-8)
 
     def settle(self, mixture):
         """Move the pilot to the mean of the mixture, until that hardly moves; return the nodes that it is found with.
@@ -287,7 +290,7 @@ class Weighted:
         self._expand(engine.saddle_moments()[0])
         p, log_surrogate = surrogate.proposals(engine, LOOKED_AT, np.random.default_rng(0))
         found = weigh(p, rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
-        if found.k_hat > HOPELESS and found.effective_sample < LEAST:
+        if hopeless(found.k_hat, found.effective_sample):
             raise InfeasibleError(
                 f"Surrogates are far from these reports: {LOOKED_AT} draws under Jeffreys' prior are worth "
                 f"{found.effective_sample:.1f}."
@@ -531,7 +534,7 @@ def integrals_of(problem, levels, patient=PATIENT):
     if problem.rows is None or problem.n_categories > MAX_GROUPS:
         return None
     plan = engine.plan(problem)
-    if not plan.feasible or plan.seconds > patient:
+    if not plan.feasible or plan.own > patient:
         return None
     found = engine.integrals(plan, Watch())
     entries = {name: value for name, value in found.entries.items() if name != "distribution_cov"}

@@ -60,7 +60,7 @@ class OfSummary(AbstractPosterior):
             seconds = 0.05 + 1e-4 * alpha.size + self.draws * self.chains * alpha.size * 1e-7
             return Plan(reason, seconds, (problem, own, found, None))
         engine, plan = self._other(problem)
-        return Plan(f"{reason} {plan.reason}", plan.seconds, (problem, None, found, (engine, plan)))
+        return Plan(f"{reason} {plan.reason}", plan.own, (problem, None, found, (engine, plan)))
 
     def _other(self, problem):
         """Return (engine, Plan) for a prior that is no Dirichlet."""

@@ -210,7 +210,8 @@ class Surrogate(AbstractPosterior):
             return Refusal(f"The method surrogate needs a Dirichlet prior; this one is {problem.prior.describe()}.")
         if a < 3:
             return Refusal("The surrogate needs three categories.")
-        seconds = 0.2 + 2e-4 * a + problem.rows.n_rows * a * (self.draws * self.chains * 2.5e-11 + 1e-8)
+        entry = self.draws * self.chains * problem.rows.entry_seconds + 1e-8
+        seconds = 0.1 + 2e-3 * min(a, 60) + 2e-4 * a + problem.rows.n_rows * a * entry
         return Plan("Surrogate with weights on the true likelihood; its k-hat says whether to trust it.", seconds, problem)
 
     def run(self, plan, rng, watch):

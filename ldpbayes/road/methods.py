@@ -115,8 +115,8 @@ class Selection:
             method, plan = self.consider(name)
             considered.append((name, plan))
             if plan.feasible:
-                seconds[name] = plan.seconds
-                if not plan.seconds > min(PATIENCE, method.patience):
+                seconds[name] = plan.own
+                if not plan.own > min(PATIENCE, method.patience):
                     break
         else:
             if not seconds:

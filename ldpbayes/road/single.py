@@ -52,7 +52,7 @@ def settle(
             others = tuple(name for name in METHODS if name != "mixture")
             own = Selection(Problem.of(collection, ruling.prior), others, sizes)
             _, plan = own.consider("mixture")
-            if plan.feasible and plan.seconds <= PATIENCE:
+            if plan.feasible and plan.own <= PATIENCE:
                 return ruling, own
             refused = jeffreys_because(f"the learnt prior cannot be used here. {plan.reason}")
             ruling = too_long(plan.seconds) if plan.feasible else refused
