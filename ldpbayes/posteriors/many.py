@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
-from ldpbayes.errors import InfeasibleError
+from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.ends import tails
 from ldpbayes.likelihoods import Separable, Summary
 from ldpbayes.posteriors.base import Watch
@@ -410,9 +410,13 @@ def undrawn(problem, levels, method: str = "auto", patient: float = PATIENT):
         method = "summary"
         own, found = checked_expansion(problem.likelihood, alpha)
         engine, log_scale = own.exact() if problem.n_categories <= MAX_LINE else (None, own.log_scale)
-        if engine is not None:
+        try:
+            ends = None if engine is None else engine.quantile(levels)
+        except ConvergenceError:  # the transforms of a part of the sum may die out more slowly than those of all
+            ends = None
+        if ends is not None:
             mean, variance, log_evidence = engine.mean, engine.variance, engine.log_evidence
-            lower, upper = engine.quantile(levels)
+            lower, upper = ends
         else:
             mean, variance = own.proposal.saddle_moments()
             log_evidence = own.proposal.saddle_log_evidence()

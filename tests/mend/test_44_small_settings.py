@@ -1,12 +1,24 @@
 """Entry 44: default fits of small collections; benchmarks/small_settings.py has their times, these are what they hang on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cases import neighbours
 
 import ldpbayes as lb
+from ldpbayes.answers.sensitivity import HALF
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.ends import tails
 from ldpbayes.likelihoods.kinds import DenseSampler
-from ldpbayes.posteriors.base import AbstractPosterior
+from ldpbayes.posteriors.augmentation import Augmentation
+from ldpbayes.posteriors.base import AbstractPosterior, Watch
+from ldpbayes.posteriors.frequency import moments_from_draws
+from ldpbayes.posteriors.many import undrawn
+from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.posteriors.pair_slice import PairSlice
+from ldpbayes.posteriors.problem import Problem
+from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
@@ -20,21 +32,27 @@ def even(protocol, n):
     return lb.simulate_collection(protocol, np.full(a, 1 / a), n, random_seed=1)[0]
 
 
+@pytest.fixture
+def tried(monkeypatch):
+    """Names of the methods that ran."""
+    names, plain = [], AbstractPosterior.answer
+
+    def counted(self, *args, **settings):
+        names.append(self.name)
+        return plain(self, *args, **settings)
+
+    monkeypatch.setattr(AbstractPosterior, "answer", counted)
+    return names
+
+
 @pytest.mark.parametrize(
     ("protocol", "n", "method"),
     [(LocalHashing(50, 5.12), 1203, "mixture"), (LocalHashing(5, 0.69), 3702, "surrogate"), (BITS, 268, "mixture")],
     ids=["olh", "olh of five", "rappor bits"],
 )
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.CompositeWarning")
-def test_small_hashed_collections_take_one_method(monkeypatch, protocol, n, method):
+def test_small_hashed_collections_take_one_method(tried, protocol, n, method):
     """The bits went through three methods, and five hashed categories through 15 s of quadrature."""
-    tried, plain = [], AbstractPosterior.answer
-
-    def counted(self, *args, **settings):
-        tried.append(self.name)
-        return plain(self, *args, **settings)
-
-    monkeypatch.setattr(AbstractPosterior, "answer", counted)
     tree = lb.fit(even(protocol, n), draws=100, random_seed=1, estimates=False)
     assert tried == [method] and tree.attrs["converged"]
 
@@ -53,3 +71,40 @@ def test_draws_of_true_tallies_have_their_means(monkeypatch, protocol, compiled)
     assert (found.sum(axis=1) == 400).all()
     assert (np.abs(found.mean(axis=0) - mean) < 4.5 * np.sqrt(variance / 2000) + 1e-9).all()
     np.testing.assert_allclose(found.var(axis=0), variance, rtol=0.2, atol=1e-3)
+
+
+def test_margins_of_attributes_go_to_pair_slices_at_once():
+    """Surrogates at every node and Gibbs sweeps that were rejected took 15 of 17 seconds."""
+    collection = even(lb.protocols.SampledAttribute(22, 0.26, [2, 11], "grr"), 27_129)
+    problem, method = Problem.of(collection, "learnt"), Mixture()
+    with pytest.raises(InfeasibleError, match="Surrogates are far from these reports"):
+        method.run(method.plan(problem), np.random.default_rng(1), Watch())
+    sweeps, slices = (make().plan(replace(problem, prior=Dirichlet.jeffreys(22))) for make in (Augmentation, PairSlice))
+    assert sweeps.own > Augmentation.patience and slices.own < 3
+
+
+def test_moments_of_frequencies_under_a_learnt_prior_follow_from_the_draws():
+    """They are those of passes over the rows for each draw, which took 4 of 7 seconds."""
+    collection = even(Rappor.one_time(20, 1.0, 32, 16, candidates=tuple(f"word {x}" for x in range(20))), 3000)
+    problem, method = Problem.of(collection, "learnt"), Mixture(draws=500)
+    sample = method.run(method.plan(problem), np.random.default_rng(1), Watch())
+    mean, sd = moments_from_draws(problem.likelihood, sample.distribution.reshape(-1, 20)[::4])
+    assert (np.abs(sample.frequency[0] - mean) < 6 * sd / np.sqrt(500)).all()
+    np.testing.assert_allclose(sample.frequency[1], sd, rtol=0.25)
+
+
+def test_predicted_seconds_are_those_of_the_whole_fit():
+    plan = lb.select_method(even(UnaryEncoding.symmetric(30, 1.0), 5000)).plan
+    assert 0.3 < plan.beside < plan.seconds - plan.own + 1e-9
+    assert plan.seconds == pytest.approx(1.5, rel=0.5)
+
+
+def test_ends_of_an_expansion_whose_transforms_do_not_die_out():
+    """A quarter of the pool's hashes in common left a default fit with a ConvergenceError of what is said beside it."""
+    collection = lb.simulate_collection(
+        LocalHashing(4, 0.29, seeds=4096), np.random.default_rng([20, 91]).dirichlet(np.ones(4)), 26_594, random_seed=91
+    )[0]
+    problem = Problem.of(collection, 0.5 / HALF)
+    entries, *_ = undrawn(problem, tails(0.95), patient=0.0)
+    lower, upper = entries["distribution_lower"], entries["distribution_upper"]
+    assert (lower < entries["distribution_mean"]).all() and (entries["distribution_mean"] < upper).all()
