@@ -21,7 +21,7 @@ from ldpbayes.posteriors.problem import Problem
 #: After an interruption so many draws of F are worth keeping.
 LEAST_KEPT = 200
 #: Seconds that statements beside a posterior take, and of one category up to MANY: of separable reports, and of others.
-SEPARABLE_BESIDE, BESIDE, MANY = (0.08, 2e-3), (0.12, 5e-3), 60
+SEPARABLE_BESIDE, BESIDE, MANY = (0.08, 2e-3), (0.16, 5e-3), 60
 #: Draws of P hold at most so many numbers; P, F and their summary take some ten times the bytes of one such array.
 MAX_DRAWN = 1e8
 
