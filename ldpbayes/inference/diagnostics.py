@@ -282,15 +282,8 @@ def chain_numbers(draws) -> tuple[float, float]:
 
 
 def least_effective(draws) -> float:
-    """Return the least effective sample size (bulk) of draws (chains, draws, k); nan where one of them never varied."""
-    from arviz_stats.base import array_stats
-
-    return float(np.min(array_stats.ess(np.moveaxis(draws, -1, 0), method="bulk")))
-
-
-def chain_health(draws) -> tuple[float, float]:
-    """Return (worst rank-normalised R-hat, least effective sample size) of draws (chains, draws, k) that vary."""
+    """Return the least effective sample size (bulk) of draws (chains, draws, k) that vary; nan where none of them does."""
     from arviz_stats.base import array_stats
 
     moved = np.moveaxis(draws[..., np.ptp(draws, axis=(0, 1)) > 0], -1, 0)
-    return float(np.max(array_stats.rhat(moved, method="rank"))), float(np.min(array_stats.ess(moved, method="bulk")))
+    return float(np.min(array_stats.ess(moved, method="bulk"))) if len(moved) else np.nan

@@ -10,6 +10,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import logsumexp
 
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.chains import sample_density
 from ldpbayes.inference.diagnostics import least_effective
 from ldpbayes.inference.importance import first_accepted, proposed, resample
 from ldpbayes.inference.newton import climb
@@ -17,7 +18,6 @@ from ldpbayes.inference.proposals import Mixture, StudentT
 from ldpbayes.inference.structure import curvature, roots
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
-from ldpbayes.posteriors.chains import sample_density
 from ldpbayes.priors.base import softmax
 
 #: More effects than this are left to NUTS: their Hessian is a dense matrix.

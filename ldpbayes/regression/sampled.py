@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 
 from ldpbayes.inference import hmc
-from ldpbayes.inference.diagnostics import chain_health, entries_of_chains
+from ldpbayes.inference.chains import sample_density
+from ldpbayes.inference.diagnostics import entries_of_chains, least_effective
 from ldpbayes.inference.structure import curvature, roots, spread
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.chains import sample_density
 from ldpbayes.regression.target import Target
 
 #: Trajectories of all chains in each round that says where the posterior lies, and how many such rounds there are.
@@ -101,7 +101,7 @@ def _going_on(more, *, draws, target, prob, watch, free, each):
         z = np.concatenate([z for z, _ in runs], axis=1)
         cost += float(stats["n_steps"].sum()) * entries
         size = z.shape[1]
-        worst, ess = (end_errors(target.prior, z, prob).max(), chain_health(z)[1]) if size >= 4 else (0.0, ENOUGH)
+        worst, ess = (end_errors(target.prior, z, prob).max(), least_effective(z)) if size >= 4 else (0.0, ENOUGH)
         wanted = max(worst / AIMED, math.sqrt(ENOUGH / max(ess, 1.0))) ** 2
         most = MOST_TIMES * draws / size
         if free:

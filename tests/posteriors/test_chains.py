@@ -5,8 +5,8 @@ import nutpie
 import pytest
 from arviz_stats.base import array_stats
 
+from ldpbayes.inference.chains import sample_density
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.chains import sample_density
 
 SETTINGS = {"size": 2, "draws": 400, "tune": 200, "chains": 4, "target_accept": 0.8}
 SD = np.array([0.5, 3.0])

@@ -12,7 +12,8 @@ from scipy import special, stats
 
 from ldpbayes import GRR, NUTS, ArgumentError, Collection, Dirichlet, Exact, InfeasibleError, Learnt, Smooth, Tally
 from ldpbayes.collections import tensor
-from ldpbayes.posteriors import chains, nuts
+from ldpbayes.inference import chains
+from ldpbayes.posteriors import nuts
 from ldpbayes.posteriors.frequency import frequency_moments
 
 

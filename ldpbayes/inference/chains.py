@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ldpbayes.errors import ConvergenceError, no_foreign_errors
-from ldpbayes.posteriors.base import Watch
 
 #: The sampler's statistics that are kept, by its names, and ArviZ's names for them.
 STATISTICS = {"diverging": "diverging", "depth": "tree_depth", "n_steps": "n_steps", "energy": "energy", "logp": "lp"}
@@ -25,7 +25,7 @@ def sample_density(
     tune: int,
     chains: int,
     target_accept: float,
-    watch: Watch | None = None,
+    watch: Any = None,
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Return (draws (chains, draws, size), statistics by ArviZ's names); fewer draws after an interruption.
 
