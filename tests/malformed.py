@@ -788,7 +788,7 @@ RESULTS = {
 
 #: Functions by which the package builds results: no user calls them.
 INNER = {
-    "add_confidence", "add_confidence_of_cells", "add_estimates", "add_estimates_of_cells", "build",
+    "add_confidence", "add_confidence_of_cells", "add_estimates", "add_estimates_of_cells", "build", "share",
     "extended_draws", "into_chains", "stack",
 }  # fmt: skip
 
@@ -809,7 +809,8 @@ HOOKS = {
     # methods
     "answer", "feasibility", "integrals", "moments", "plan", "prepare", "run", "weighted",
     # collections, likelihoods and pages
-    "evaluate", "log_likelihood", "missed", "observed", "tally_means", "tally_moments", "trusted", "value_and_gradient",
+    "evaluate", "first", "log_likelihood", "missed", "observed", "single", "tally_means",
+    "tally_moments", "trusted", "value_and_gradient", "with_cells",
     "weights",
 }  # fmt: skip
 
