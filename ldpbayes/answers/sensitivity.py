@@ -23,7 +23,7 @@ MOVED = 0.1
 #: … and by more than this share of the population.
 FLOOR = 0.002
 #: Entries of the likelihood's rows up to which a fit is made again, and predicted seconds up to which by quadrature.
-MOST_ENTRIES, QUICK = 1e7, 0.4
+MOST_ENTRIES, QUICK = 1e7, 0.33
 
 
 class PriorSensitivity(NamedTuple):
