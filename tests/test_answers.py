@@ -23,13 +23,13 @@ def open_answers():
     rng = np.random.default_rng(11)
     collection = Collection(list("abcd"), [Tally(designs.direct(4), np.arange(4), COUNTS)])
     draws = rng.dirichlet(ALPHA, size=(4, 5000))
+    frequencies = np.broadcast_to(COUNTS / COUNTS.sum(), draws.shape)
     tree = result.build(
         collection,
         Dirichlet.jeffreys(4),
         method="test",
         settings={},
-        draws=draws,
-        frequencies=np.broadcast_to(COUNTS / COUNTS.sum(), draws.shape),
+        draws={"distribution": (("category",), draws), "frequency": (("category",), frequencies)},
         attrs={"sampling": "independent"},
     )
     return summarise(tree, 0.95)

@@ -92,7 +92,6 @@ HOMES = {
     },
     "nutpie": {"inference.chains", "posteriors.nuts"},
     "cvxpy": {"estimators.solvers.convex"},
-    "arviz_base": {"result"},
     "arviz_stats": {"inference.importance", "inference.diagnostics"},
     "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frame", "sources.scanning.frames"},

@@ -45,7 +45,7 @@ def test_every_import_is_declared():
     declared = [*PROJECT["dependencies"], *(r for name in FEATURES | LARGE for r in extras[name])]
     names = {IMPORT_NAMES.get(d, d).replace("-", "_") for d in map(distribution, declared)}
     # pytensor comes with PyMC and llvmlite with numba, and they are their interfaces
-    own = {"ldpbayes", "pytensor", "llvmlite", "arviz_base"}
+    own = {"ldpbayes", "pytensor", "llvmlite"}
     assert {m for m in imported() if m not in sys.stdlib_module_names} - own <= names | {"numpy", "scipy"}
 
 

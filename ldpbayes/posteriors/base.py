@@ -327,17 +327,20 @@ class Answer:
             found = found.adding(_left(draws.shape, method))
         collection = problem.collection
         concentrations = self._concentrations(hyper)
+        derived = evaluate_draws(collection.derived, draws, collection.categories, concentrations, self.rng)
+        variables: dict[str, tuple] = {"distribution": (collection.dims, draws)}
+        if frequencies is not None:
+            variables["frequency"] = (collection.dims, frequencies)
+        variables |= {name: ((), values) for name, values in derived.items()}
+        variables |= {name: ((), values, {"of": "prior"}) for name, values in hyper.items()}
         tree = result.build(
             collection,
             problem.prior,
             method=method.name,
             settings=asdict(method) | dict(self.asked),
-            draws=draws,
-            frequencies=frequencies,
-            derived=evaluate_draws(collection.derived, draws, collection.categories, concentrations, self.rng),
+            draws=variables,
             exact=exact,
-            sample_stats=stats,
-            hyperparameters=hyper,
+            stats=stats,
             attrs=found.to_attrs() | facts | {"random_seed": self.asked["random_seed"], "reason": "Chosen by the caller."},
         )
         undefined = [name for name, values in tree["posterior"].data_vars.items() if np.isnan(values.values).any()]

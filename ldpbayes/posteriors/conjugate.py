@@ -100,8 +100,8 @@ class Conjugate:
         stated : dict
             What was asked for, to be recorded.
         """
+        from ldpbayes.result.building import build
         from ldpbayes.result.cells import FACTS
-        from ldpbayes.result.moments import build_moments
         from ldpbayes.result.validation import validate
 
         Exact(**sizes)  # which refuses sizes as for one cell
@@ -124,22 +124,14 @@ class Conjugate:
             "reason": f"{EVERY} Under such a prior the cells are independent.",
             "random_seed": run["random_seed"],
             "sampling": "independent",
+            "frequency_draws": "allocated",
             "converged": 1,
             "interrupted": 0,
             "checked": CHECKED,
             "problems": "",
         }
-        tree = build_moments(
-            cells,
-            prior,
-            method="exact",
-            settings=stated,
-            exact=exact,
-            ci_prob=run["ci_prob"],
-            attrs=attrs,
-            facts=facts,
-            draws=found,
-        )
+        draws = {name: (cells.dims, found[name]) for name in ("distribution", "frequency")}
+        tree = build(cells, prior, method="exact", settings=stated, draws=draws, exact=exact, attrs=attrs, facts=facts)
         diagnostics.summarise(tree, run["ci_prob"])
         validate(tree)
         return tree

@@ -1,6 +1,5 @@
 """regress: from a formula and a data frame to the posterior of the coefficients, or their maximum-likelihood estimates."""
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -269,6 +268,56 @@ class Model:
         )
         return cls(design, reports, cell, regression, Target(regression, reports.entries(cell, len(first))))
 
+    # ---- what a result asks of its data ------------------------------------------------------------------------------
+    #: Dimensions of P.
+    dims = ("category",)
+
+    @property
+    def id(self) -> str:
+        """The private answer."""
+        return self.design.answer
+
+    @property
+    def title(self) -> str:
+        """The formula."""
+        return self.design.text
+
+    @property
+    def n_reports(self) -> int:
+        """Number of users."""
+        return int(self.reports.count.sum())
+
+    def coords(self) -> dict[str, list]:
+        """Return the labels of the categories, the terms and the groups."""
+        return {"category": list(self.prior.categories)} | {name: list(own) for name, own in self.prior.coords().items()}
+
+    def observed(self) -> dict[str, tuple]:
+        """Return the reports and the cell of each row, as {name: (dims, array)}."""
+        columns = {"code": self.reports.code, "count": self.reports.count, "weight": self.reports.weight, "cell": self.cell}
+        return {name: (("row",), values) for name, values in columns.items()}
+
+    def constants(self) -> dict[str, tuple]:
+        """Return the number of users, the likelihood of each report and what the prior is, as {name: (dims, array)}."""
+        return {
+            "n_reports": ((), self.n_reports),
+            "likelihood_rows": (("code", "category"), self.reports.table),
+            "log_constants": (("code",), self.reports.log_constants),
+            "coefficient_prior_sd": (("term", "category"), self.prior.coefficient_sd()),
+            "column_sd": (("term",), self.prior.spread),
+        }
+
+    def identifiability(self) -> str:
+        """Return the sentence about categories that the channels cannot tell apart, or an empty string."""
+        return self.reports.pooled.identifiability()
+
+    def caveat(self) -> str:
+        """Return what every reader of a fit must know about the protocols, or an empty string."""
+        return self.reports.pooled.caveat()
+
+    def device(self) -> str:
+        """Return what the devices do, in words."""
+        return self.reports.pooled.device()
+
     def scaled(self, factor: float) -> "Model":
         """Return the model with the survey weights multiplied by a factor."""
         entries = self.reports.entries(self.cell, self.target.entries.n_cells, factor)
@@ -366,7 +415,7 @@ def _maximum(model, ci_prob):
     labels, terms = prior.categories, tuple(prior.terms)
     coords = {"term": list(terms), "category": list(labels)}
     value = target.value_and_gradient(z)[0] + target.entries.constant
-    n = int(reports.count.sum())
+    n = model.n_reports
     cells = f"{target.entries.n_cells:,} cell{'s' if target.entries.n_cells > 1 else ''}"
     said = f"Maximum likelihood of {n:,} reports in {cells}; standard errors from " + (
         "the variance of the weighted scores." if weighted else "the observed information."
@@ -556,82 +605,48 @@ def _tree(model, answer, run, facts):
     """Return the result of draws."""
     import xarray as xr
 
-    from ldpbayes import result
     from ldpbayes.inference import diagnostics
+    from ldpbayes.result.building import build
+    from ldpbayes.result.validation import validate
 
     prior, reports, entries = model.prior, model.reports, model.target.entries
     split = (run["chains"], len(answer.z) // run["chains"])
-    variables = {"distribution": (("chain", "draw", "category"), (answer.shares / entries.sizes.sum()).reshape(*split, -1))}
-    variables["distribution"][1][:] /= variables["distribution"][1].sum(axis=-1, keepdims=True)
+    shares = answer.shares / entries.sizes.sum()
+    shares /= shares.sum(axis=-1, keepdims=True)
+    draws = {"distribution": (model.dims, shares.reshape(*split, -1))}
     for name, (dims, values) in prior.variables(answer.z).items():
-        variables[name] = (("chain", "draw", *dims), values.reshape(*split, *values.shape[1:]), {"of": "prior"})
-    coords = {"chain": np.arange(split[0]), "draw": np.arange(split[1]), "category": list(prior.categories)}
-    coords |= {name: list(labels) for name, labels in prior.coords().items()}
-    tree = xr.DataTree()
-    tree["posterior"] = xr.DataTree(xr.Dataset(variables, coords))
-    if answer.stats:
-        held = {name: (("chain", "draw"), values) for name, values in answer.stats.items()}
-        tree["sample_stats"] = xr.DataTree(xr.Dataset(held, {dim: coords[dim] for dim in ("chain", "draw")}))
-    tree["design"] = xr.DataTree(_patterns(model))
-    tree["observed_data"] = xr.DataTree(
-        xr.Dataset(
-            {
-                "code": (("row",), reports.code),
-                "count": (("row",), reports.count),
-                "weight": (("row",), reports.weight),
-                "cell": (("row",), model.cell),
-            }
-        )
-    )
-    tree["constant_data"] = xr.DataTree(
-        xr.Dataset(
-            {
-                "n_reports": ((), int(reports.count.sum())),
-                "likelihood_rows": (("code", "category"), reports.table),
-                "log_constants": (("code",), reports.log_constants),
-                "coefficient_prior_sd": (("term", "category"), prior.coefficient_sd()),
-                "column_sd": (("term",), prior.spread),
-            },
-            {"category": list(prior.categories), "term": list(prior.terms)},
-        )
-    )
+        draws[name] = (dims, values.reshape(*split, *values.shape[1:]), {"of": "prior"})
     settings = {name: run[name] for name in ("draws", "chains", "random_seed", "ci_prob")}
     settings |= {"formula": model.design.text, "reference": prior.categories[prior.reference]}
-    tree.attrs |= {
-        "collection": model.design.answer,
-        "title": model.design.text,
-        "n_reports": int(reports.count.sum()),
+    about = {
         "n_patterns": entries.n_cells,
-        "prior": prior.describe(),
-        "prior_weight": np.nan,
-        "method": answer.method,
         "reason": answer.reason,
-        "settings": json.dumps(settings, sort_keys=True, default=float),
         "random_seed": run["random_seed"],
         "sampling": "independent" if answer.independent else "mcmc",
         "interrupted": int(len(answer.z) < run["asked"]),
         "checked": answer.checked,
         "problem": answer.problem,
         "frequency_draws": "mean only",
-        "identifiability": reports.pooled.identifiability(),
-        "caveat": reports.pooled.caveat(),
-        "device": reports.pooled.device(),
         "regression": model.design.describe(),
         "reference": prior.categories[prior.reference],
         "weighted": int(reports.weighted),
     }
-    tree.attrs |= answer.facts | facts
     if reports.weighted:
-        tree.attrs["pseudo"] = (
+        about["pseudo"] = (
             "Pseudo-posterior: the weighted log-likelihood is divided by the linearised design effect "
             f"{facts['design_effect']:.2f}"
             + ("" if prior.effects else ", and the draws have the linearised covariance of the coefficients")
             + ". The respondents' own frequencies have no meaning under weights."
         )
+    about |= answer.facts | facts
+    tree = build(
+        model, prior.describe(), method=answer.method, settings=settings, draws=draws, stats=answer.stats, attrs=about
+    )
+    tree["design"] = xr.DataTree(_patterns(model))
     diagnostics.summarise(tree, run["ci_prob"], known=answer.known)
     _add_frequency(tree, model, answer)
     tree.attrs["prior_decides"] = _undecided(model, answer, run["ci_prob"])
-    result.validate(tree)
+    validate(tree)
     return tree
 
 

@@ -7,15 +7,11 @@ what a prior learns has the attribute ``of`` "prior" and stands in the summary u
 ``summary`` (what is printed), ``observed_data``, ``constant_data`` and ``sample_stats``.
 """
 
-import json
-
-import arviz_base
 import numpy as np
 import xarray as xr
 
-from ldpbayes.errors import ArgumentError
-from ldpbayes.inference.ends import LEVELS
 from ldpbayes.result.attaching import add_log_likelihood, attach
+from ldpbayes.result.building import EXACT, build
 from ldpbayes.result.cells import add_confidence_of_cells, add_estimates_of_cells, select, share, stack
 from ldpbayes.result.compliers import among_compliers, extended_draws
 from ldpbayes.result.reweighing import repilot, reweigh
@@ -43,106 +39,6 @@ __all__ = [
     "stack",
     "validate",
 ]
-
-#: Variables of the group ``exact`` and their dims.
-EXACT = {
-    "distribution_mean": ("category",),
-    "distribution_sd": ("category",),
-    "distribution_cov": ("category", "category_bis"),
-    "distribution_lower": ("category",),
-    "distribution_upper": ("category",),
-    "distribution_quantile": ("level", "category"),
-    "frequency_mean": ("category",),
-    "frequency_sd": ("category",),
-    "frequency_lower": ("category",),
-    "frequency_upper": ("category",),
-    "log_evidence": (),
-}
-
-
-def build(
-    collection,
-    prior,
-    *,
-    method,
-    settings,
-    draws,
-    frequencies,
-    derived=None,
-    exact=None,
-    sample_stats=None,
-    hyperparameters=None,
-    attrs=None,
-):
-    """Return the DataTree of a posterior.
-
-    Parameters
-    ----------
-    collection : Collection
-    prior : AbstractPrior
-    method : str
-        Name of the posterior method.
-    settings : dict
-        Its fields, random seed and interval, so that it can be run again.
-    draws, frequencies : (chains, draws, a) arrays
-        Draws of P and of F; F may be None where it has no meaning.
-    derived : dict of (chains, draws) arrays, optional
-        Draws of the collection's derived quantities.
-    exact : dict, optional
-        Entries of EXACT, as arrays.
-    sample_stats : dict of (chains, draws) arrays, optional
-    hyperparameters : dict of (chains, draws) arrays, optional
-        Draws of what a prior learns, such as its concentration.
-    attrs : dict, optional
-        Further facts: diagnostics of the method, outcome sentences.
-    """
-    categories = list(collection.categories)
-    coords = {"category": categories, "category_bis": categories, "level": LEVELS}
-    dims = ["category"]
-    variables = {"distribution": draws} | ({} if frequencies is None else {"frequency": frequencies})
-    variables |= (derived or {}) | (hyperparameters or {})
-    groups = {
-        "posterior": variables,
-        "sample_stats": sample_stats or {},
-    }
-    tree = arviz_base.from_dict(
-        {name: values for name, values in groups.items() if values},
-        coords={"category": categories},
-        dims={"distribution": dims} | ({} if frequencies is None else {"frequency": dims}),
-    )
-    for name in hyperparameters or {}:
-        tree["posterior"][name].attrs["of"] = "prior"
-    for name in exact or {}:
-        if name not in EXACT:
-            raise ArgumentError(f"exact must hold only {', '.join(EXACT)}, got {name!r}.")
-    if exact:
-        data = {name: (EXACT[name], np.asarray(value)) for name, value in exact.items()}
-        used = {dim for name in exact for dim in EXACT[name]}
-        tree["exact"] = xr.DataTree(xr.Dataset(data, coords={k: v for k, v in coords.items() if k in used}))
-    tree["observed_data"] = xr.DataTree(xr.Dataset(collection.observed()))
-    tree["constant_data"] = xr.DataTree(_settings_of(prior, categories))
-    tree.attrs |= {
-        "collection": collection.id,
-        "title": collection.title,
-        "n_reports": collection.n_reports,
-        "prior": prior.describe(),
-        "prior_weight": prior.weight(),
-        "method": method,
-        "settings": json.dumps(settings, sort_keys=True, default=float),
-        **(attrs or {}),
-    }
-    validate(tree)
-    return tree
-
-
-def _settings_of(prior, categories):
-    """Return the settings of a prior as a Dataset; arrays of P's shape have P's dimensions."""
-    data = {}
-    for name, value in prior.to_dict().items():
-        value = np.asarray(value)
-        own = prior.dims if value.shape == prior.shape else tuple(f"{name}_{i}" for i in range(value.ndim))
-        data[name] = (own, value)
-    return xr.Dataset(data, {"category": categories})
 
 
 def into_chains(chains, *runs):

@@ -1,6 +1,5 @@
 """From the trace of any PyMC model that used observe() to a result: F, summary, pointwise log-likelihood, data."""
 
-import json
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,12 +8,11 @@ import xarray as xr
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
+from ldpbayes.result.building import of_draws
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.regressions import of_regression
 from ldpbayes.result.validation import need_draws, need_result, validate
 
-#: Draws of F that would take more seconds than this in all are replaced by its mean.
-LIMIT_SECONDS = 60.0
 #: A pointwise log-likelihood with more entries than this is not written out.
 MAX_POINTWISE = 5 * 10**7
 #: A log-likelihood that varies by less than this over the draws does not depend on P.
@@ -82,8 +80,6 @@ def attach(
     draw of P. Where the reports were not kept (summaries), or such draws would take too long, only E[T | P] = P∘∇ℓ(P),
     averaged over the draws, is known: the summary then has the mean of F alone, and the posterior no variable ``frequency``.
     """
-    from ldpbayes.inference import diagnostics
-
     attrs = {} if attrs is None else checks.mapping(attrs, "attrs", "a mapping from names to facts")
     known = None if known is None else checks.mapping(known, "known", "a mapping from names to mappings")
     for name, facts in (known or {}).items():
@@ -96,34 +92,23 @@ def attach(
         random_seed = int(np.random.SeedSequence().generate_state(1)[0])
     random_seed = checks.integer(random_seed, "random_seed", minimum=0)
     ci_prob = checks.level(ci_prob)
-    found, mean, how = _frequencies(data, draws, np.random.default_rng(random_seed))
-    tree = xr.DataTree()
-    tree["posterior"] = xr.DataTree(_posterior(trace, data, var_name, draws, found))
-    _copy_statistics(trace, tree)
-    tree["observed_data"] = xr.DataTree(xr.Dataset(data.observed()))
-    own = {dim: labels for dim, labels in data.coords().items() if dim != "category"}
-    tree["constant_data"] = xr.DataTree(xr.Dataset(data.constants(), own))
-    tree.attrs |= {
-        "collection": data.id,
-        "title": data.title,
-        "n_reports": data.n_reports,
-        "prior": prior,
-        "prior_weight": np.nan,
-        "method": "attached",
-        "settings": json.dumps({"var_name": var_name, "random_seed": random_seed, "ci_prob": ci_prob}, sort_keys=True),
-        "random_seed": random_seed,
-        "reason": "Sampled with a model of the caller's own.",
-        "sampling": "mcmc",
-        "interrupted": 0,
-        "frequency_draws": how,
-        "identifiability": data.identifiability(),
-        "caveat": data.caveat(),
-    } | attrs
-    diagnostics.summarise(tree, ci_prob, known=known)
-    if found is None:  # the summary has nan for all else
-        summary = tree["summary"].to_dataset()
-        summary["mean"].loc[{"target": "frequency"}] = mean
-        tree["summary"] = xr.DataTree(summary)
+    others, coords = _others(trace, data, var_name)
+    settings = {"var_name": var_name, "random_seed": random_seed, "ci_prob": ci_prob}
+    about = {"random_seed": random_seed, "reason": "Sampled with a model of the caller's own.", "sampling": "mcmc"}
+    tree = of_draws(
+        data,
+        prior,
+        draws,
+        method="attached",
+        settings=settings,
+        others=others,
+        ci_prob=ci_prob,
+        rng=np.random.default_rng(random_seed),
+        known=known,
+        coords=coords,
+        stats=_statistics(trace),
+        attrs=about | {"interrupted": 0} | attrs,
+    )
     _copy_predictions(trace, tree)
     size = draws.shape[0] * draws.shape[1]
     if log_likelihood or (log_likelihood is None and not (_too_many(data, size) and data.dims == ("category",))):
@@ -132,21 +117,13 @@ def attach(
     return tree
 
 
-def _posterior(trace, data, var_name, draws, frequencies):
-    """Return the group ``posterior``: P, F, derived quantities, and the other variables of the trace."""
-    dims, values = ("chain", "draw", *data.dims), trace["posterior"].data_vars
-    coords = {"chain": np.arange(draws.shape[0]), "draw": np.arange(draws.shape[1])} | data.coords()
-    variables = {"distribution": (dims, draws)} | ({} if frequencies is None else {"frequency": (dims, frequencies)})
-    for item in data.derived:
-        variables[item.name] = (dims[:-1], item.evaluate(draws, data.categories))
-    variables |= {
-        name: (("chain", "draw"), one.values, one.attrs)
-        for name, one in values.items()
-        if one.dims == ("chain", "draw") and name not in variables
-    }
+def _others(trace, data, var_name):
+    """Return the variables of a trace but P as {name: (dims, array, attrs)}, and the labels of their dims."""
+    coords, values = data.coords(), trace["posterior"].data_vars
+    found = {name: ((), one.values, one.attrs) for name, one in values.items() if one.dims == ("chain", "draw")}
     arrays = [_array(one, coords) for name, one in values.items() if _is_array(name, one, var_name)]
-    coords |= {name: labels for one in arrays for name, labels in one.coords.items() if name in one.dims}
-    return xr.Dataset(variables | {one.name: (one.dims, one.values, {"of": "model"} | one.attrs) for one in arrays}, coords)
+    labels = {name: labels for one in arrays for name, labels in one.coords.items() if name in one.dims}
+    return found | {one.name: (one.dims[2:], one.values, {"of": "model"} | one.attrs) for one in arrays}, labels
 
 
 def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells | None = None, *, by: str | None = None) -> xr.DataTree:
@@ -306,30 +283,15 @@ def _copy_predictions(trace, tree):
         )
 
 
-def _frequencies(data, draws, rng):
-    """Return (draws of F or None, its mean, how): by allocation where every cell allows it."""
-    samplers, n = [one.sampler() for one in data.likelihoods], draws.shape[0] * draws.shape[1]
-    cells = draws.reshape(n, len(samplers), -1)
-    if None not in samplers and n * sum(sampler.seconds for sampler in samplers) <= LIMIT_SECONDS:
-        found = np.stack([one.allocate_each(cells[:, c], rng) / one.n_reports for c, one in enumerate(samplers)], axis=1)
-        return found.reshape(draws.shape), None, "allocated"
-    mean = np.stack([one.tally_means(cells[:, c]).mean(axis=0) / one.n_reports for c, one in enumerate(data.likelihoods)])
-    return None, mean.reshape(draws.shape[2:]), "mean only"
-
-
-def _copy_statistics(trace, tree):
-    """Copy what the sampler says about each draw."""
+def _statistics(trace):
+    """Return what the sampler says about each draw, by name."""
     if "sample_stats" not in trace.children:
-        return
-    kept = {
-        name: (("chain", "draw"), values.values)
+        return {}
+    return {
+        name: values.values
         for name, values in trace["sample_stats"].data_vars.items()
         if values.dims == ("chain", "draw") and values.dtype.kind in "iufb"
     }
-    if kept:
-        tree["sample_stats"] = xr.DataTree(
-            xr.Dataset(kept, {dim: tree["posterior"][dim].values for dim in ("chain", "draw")})
-        )
 
 
 def _log_likelihood(likelihood, draws):

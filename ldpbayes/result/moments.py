@@ -1,12 +1,11 @@
 """Results that hold moments, intervals and evidence, and no draws: of very many cells or categories."""
 
-import json
-
 import numpy as np
 import xarray as xr
 from scipy import special
 
-from ldpbayes.inference.ends import LEVELS, tails
+from ldpbayes.inference.ends import tails
+from ldpbayes.result.building import build
 from ldpbayes.result.validation import NO_DRAWS, validate
 
 #: Reports of more cells than this are left out of the result: they would be a variable each.
@@ -15,10 +14,8 @@ MAX_OBSERVED = 200
 LEAST_SHARE = 0.25
 
 
-def build_moments(
-    data, prior, *, method: str, settings: dict, exact: dict, ci_prob: float, attrs: dict, facts=None, draws=None
-):
-    """Return the DataTree of a posterior whose moments are known, with draws of many cells or without any.
+def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_prob: float, attrs: dict, facts=None):
+    """Return the summarised DataTree of a posterior whose moments, intervals and evidence are known, without draws.
 
     Parameters
     ----------
@@ -34,70 +31,33 @@ def build_moments(
         Further facts, the diagnostics among them.
     facts : dict of (cells,) arrays, optional
         Of each cell, for the group ``cells``.
-    draws : dict of (chains, draws, cells, a) arrays, optional
-        Of P and F.
 
     Returns
     -------
     DataTree
-        Without draws the group ``posterior`` has the coordinates alone, and the attr ``draws`` is "none". With draws the
-        summary is left to ``diagnostics.summarise``.
+        Its group ``posterior`` has the coordinates alone, and the attr ``draws`` is "none".
     """
-    dims, coords = data.dims, data.coords()
     sizes = np.reshape([one.n_reports for one in data.collections()], (*data.shape[:-1], 1))
-    exact = dict(exact) | ({} if draws else frequency_intervals(exact, sizes, ci_prob))
-    tree = xr.DataTree()
-    sampled = {name: (("chain", "draw", *dims), values) for name, values in (draws or {}).items()}
-    axes = (
-        {"chain": np.arange(draws["distribution"].shape[0]), "draw": np.arange(draws["distribution"].shape[1])}
-        if draws
-        else {}
+    exact = exact | frequency_intervals(exact, sizes, ci_prob)
+    about = {
+        "draws": NO_DRAWS,
+        "frequency_draws": "moments only",
+        "frequency_intervals": "those of P moved to the mean and sd of F; of a beta distribution where F is much narrower",
+    }
+    kept = len(data.likelihoods) <= MAX_OBSERVED
+    tree = build(
+        data,
+        prior,
+        method=method,
+        settings=settings,
+        draws={},
+        exact=exact,
+        facts=facts,
+        attrs=about | attrs,
+        observed=kept,
     )
-    tree["posterior"] = xr.DataTree(xr.Dataset(sampled, axes | coords))
-    shaped = {"log_evidence": dims[:-1], "distribution_quantile": (*dims[:-1], "level", dims[-1])}
-    levels = {"level": LEVELS} if "distribution_quantile" in exact else {}
-    tree["exact"] = xr.DataTree(
-        xr.Dataset({name: (shaped.get(name, dims), value) for name, value in exact.items()}, coords | levels)
-    )
-    if draws is None:
-        tree["summary"] = _summary(exact, dims, coords, prior, ci_prob, attrs)
-    observed = xr.Dataset(data.observed() if draws or len(data.likelihoods) <= MAX_OBSERVED else {})
-    constants = xr.Dataset(data.constants(), {dim: label for dim, label in coords.items() if dim != "category"})
-    for name, value in prior.to_dict().items():
-        array = np.asarray(value)
-        constants[name] = (
-            ("category",) if array.shape == prior.shape else tuple(f"{name}_{i}" for i in range(array.ndim)),
-            array,
-        )
-    tree["observed_data"], tree["constant_data"] = xr.DataTree(observed), xr.DataTree(constants)
-    if facts:
-        tree["cells"] = xr.DataTree(xr.Dataset({k: (("cell",), v) for k, v in facts.items()}, data.cell_coords()))
-    about = (
-        {"frequency_draws": "allocated"}
-        if draws
-        else {
-            "draws": NO_DRAWS,
-            "frequency_draws": "moments only",
-            "frequency_intervals": (
-                "those of P moved to the mean and sd of F; of a beta distribution where F is much narrower"
-            ),
-        }
-    )
-    tree.attrs |= {
-        "collection": data.id,
-        "title": data.title,
-        "n_reports": data.n_reports,
-        "prior": prior.describe(),
-        "prior_weight": prior.weight(),
-        "method": method,
-        "settings": json.dumps(settings, sort_keys=True, default=float),
-        **about,
-        "identifiability": data.identifiability(),
-        "caveat": data.caveat(),
-        "device": data.device(),
-    } | attrs
-    if draws is None:
-        validate(tree)
+    tree["summary"] = _summary(exact, data.dims, data.coords(), prior, ci_prob, attrs)
+    validate(tree)
     return tree
 
 

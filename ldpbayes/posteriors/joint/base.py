@@ -1,7 +1,6 @@
 """What engines for a prior over all cells share: the problem, seeds, the result and its weighted moments."""
 
 import abc
-import json
 from dataclasses import asdict
 from typing import ClassVar, final
 
@@ -58,26 +57,12 @@ class AbstractJoint(abc.ABC):
         asked : dict
             random_seed and ci_prob.
         """
-        import xarray as xr
-
-        from ldpbayes import result
+        from ldpbayes.result.building import of_draws
 
         prior, cells = problem.prior, problem.cells
-        data: dict[str, tuple] = {"distribution": (("chain", "draw", "cell", "category"), sample.distribution)}
-        for name, (dims, values) in sample.variables.items():
-            data[name] = (("chain", "draw", *dims), values, {"of": "prior"})
-        # A prior names categories and cells by position; the data have their labels.
-        named = {"category": list(cells.categories), "cell": list(cells.labels)}
-        used = {dim for dims, *_ in data.values() for dim in dims}
-        coords = {name: list(labels) for name, labels in (dict(prior.coords()) | named).items() if name in used}
-        trace = {"posterior": xr.Dataset(data, coords)}
-        if sample.stats:
-            trace["sample_stats"] = xr.Dataset({name: (("chain", "draw"), values) for name, values in sample.stats.items()})
         facts = {
-            "prior_weight": prior.weight(),
-            "method": self.name,
             "reason": reason,
-            "settings": json.dumps(asdict(self) | asked, sort_keys=True, default=float),  # type: ignore[call-overload]  # a dataclass
+            "random_seed": asked["random_seed"],
             "sampling": "independent" if sample.independent else "mcmc",
             "checked": sample.verdict.checked if sample.verdict.accepted else "",
             "problem": sample.verdict.problem,
@@ -85,20 +70,19 @@ class AbstractJoint(abc.ABC):
         }
         if sample.effective is not None:
             facts["effective_draws"] = sample.effective
-        tree = result.attach(
-            xr.DataTree.from_dict(trace),
+        used = {dim for dims, _ in sample.variables.values() for dim in dims}
+        return of_draws(
             cells,
-            var_name="distribution",
-            prior=prior.describe(),
-            log_likelihood=False,
+            prior,
+            sample.distribution,
+            method=self.name,
+            settings=asdict(self) | asked,  # type: ignore[call-overload]  # a dataclass
+            others={name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()},
+            ci_prob=asked["ci_prob"],
+            rng=np.random.default_rng(asked["random_seed"]),
             known=sample.known,
+            # A prior names categories and cells by position; the data have their labels.
+            coords={name: list(labels) for name, labels in prior.coords().items() if name in used - set(cells.dims)},
+            stats=sample.stats,
             attrs=facts | dict(sample.facts),
-            **asked,
         )
-        kept = tree["constant_data"].to_dataset()
-        for name, value in prior.to_dict().items():
-            array = np.asarray(value)
-            own = prior.dims if array.shape == prior.shape else tuple(f"prior_{name}_{i}" for i in range(array.ndim))
-            kept[name if name not in kept else f"prior_{name}"] = (own, array)
-        tree["constant_data"] = xr.DataTree(kept)
-        return tree

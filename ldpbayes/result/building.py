@@ -1,0 +1,192 @@
+"""The one builder of results: whatever has been fitted, by whatever method, with draws or with moments alone."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ldpbayes.errors import ArgumentError
+from ldpbayes.inference.diagnostics import summarise
+from ldpbayes.inference.ends import LEVELS
+from ldpbayes.result.validation import validate
+
+#: Draws of F that would take more seconds than this in all are replaced by its mean.
+LIMIT_SECONDS = 60.0
+#: Variables of the group ``exact`` and their dims for one collection; of cells, the dim ``cell`` comes first.
+EXACT = {
+    "distribution_mean": ("category",),
+    "distribution_sd": ("category",),
+    "distribution_cov": ("category", "category_bis"),
+    "distribution_lower": ("category",),
+    "distribution_upper": ("category",),
+    "distribution_quantile": ("level", "category"),
+    "frequency_mean": ("category",),
+    "frequency_sd": ("category",),
+    "frequency_lower": ("category",),
+    "frequency_upper": ("category",),
+    "log_evidence": (),
+}
+
+
+def build(
+    data: Any,
+    prior: Any,
+    *,
+    method: str,
+    settings: Mapping[str, Any],
+    draws: Mapping[str, tuple],
+    coords: Mapping[str, Any] | None = None,
+    exact: Mapping[str, Any] | None = None,
+    stats: Mapping[str, np.ndarray] | None = None,
+    facts: Mapping[str, np.ndarray] | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    observed: bool = True,
+) -> xr.DataTree:
+    """Return the DataTree of a posterior, not yet summarised.
+
+    Parameters
+    ----------
+    data : Collection, Summarized or Cells
+        What was fitted, or anything else that has their ``coords``, ``observed``, ``constants`` and texts.
+    prior : AbstractPrior or str
+        A sentence about the prior of a caller's own model.
+    method : str
+        Name of the posterior method.
+    settings : dict
+        Its fields, random seed and interval, so that it can be run again.
+    draws : mapping of name to (dims, array) or (dims, array, attrs)
+        Variables of the group ``posterior``, dims after chain and draw; empty for moments alone.
+    coords : mapping, optional
+        Labels of further dims.
+    exact : mapping of name to array, optional
+        Entries of EXACT.
+    stats : mapping of name to (chains, draws) array, optional
+    facts : mapping of name to (cells,) array, optional
+        Of each cell, for the group ``cells``.
+    attrs : mapping, optional
+        Further facts: diagnostics of the method, outcome sentences.
+    observed : bool
+        Whether the result holds the reports.
+    """
+    labels = {**data.coords(), **(coords or {})}
+    shape = next((np.shape(values)[:2] for _, values, *_ in draws.values()), None)
+    chained = {} if shape is None else {"chain": np.arange(shape[0]), "draw": np.arange(shape[1])}
+    tree = xr.DataTree()
+    variables = {name: (("chain", "draw", *dims), *rest) for name, (dims, *rest) in draws.items()}
+    tree["posterior"] = _group(variables, chained | labels, whole=True)
+    if stats:
+        tree["sample_stats"] = _group({name: (("chain", "draw"), values) for name, values in stats.items()}, chained)
+    if exact:
+        if unknown := next((name for name in exact if name not in EXACT), None):
+            raise ArgumentError(f"exact must hold only {', '.join(EXACT)}, got {unknown!r}.")
+        more = {"category_bis": labels["category"], "level": LEVELS}
+        known = {name: ((*data.dims[:-1], *EXACT[name]), np.asarray(value)) for name, value in exact.items()}
+        tree["exact"] = _group(known, labels | more)
+    tree["observed_data"] = _group(data.observed() if observed else {}, labels)
+    tree["constant_data"] = _group(constants(data, prior), labels, whole=len(data.dims) > 1)
+    if facts:
+        tree["cells"] = _group({name: (("cell",), values) for name, values in facts.items()}, labels)
+    tree.attrs |= {
+        "collection": data.id,
+        "title": data.title,
+        "n_reports": data.n_reports,
+        **({"prior": prior, "prior_weight": np.nan} if isinstance(prior, str) else _about(prior)),
+        "method": method,
+        "settings": json.dumps(settings, sort_keys=True, default=float),
+        "identifiability": data.identifiability(),
+        "caveat": data.caveat(),
+        "device": data.device(),
+        **(attrs or {}),
+    }
+    validate(tree)
+    return tree
+
+
+def _about(prior: Any) -> dict[str, Any]:
+    """Return the attrs about a prior."""
+    return {"prior": prior.describe(), "prior_weight": prior.weight()}
+
+
+def of_draws(
+    data: Any,
+    prior: Any,
+    draws: np.ndarray,
+    *,
+    method: str,
+    settings: Mapping[str, Any],
+    others: Mapping[str, tuple],
+    ci_prob: float,
+    rng: np.random.Generator,
+    known: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+    **more: Any,
+) -> xr.DataTree:
+    """Return the summarised DataTree of draws of P, with the draws of F that go with them.
+
+    Parameters
+    ----------
+    data, prior, method, settings : as in build
+    draws : (chains, draws, [cells,] a) array
+        Of P.
+    others : mapping of name to (dims, array) or (dims, array, attrs)
+        Other variables of the group ``posterior``, dims after chain and draw.
+    ci_prob : float
+    rng : numpy.random.Generator
+    known : mapping of str to mapping, optional
+        Mean, sd, mcse and ess_bulk of variables, where weighted draws know them better than these draws do.
+    **more
+        coords, exact, stats, facts and attrs of build.
+    """
+    found, mean, how = _frequencies(data, draws, rng)
+    variables = {"distribution": (data.dims, draws)} | ({} if found is None else {"frequency": (data.dims, found)})
+    variables |= {one.name: (data.dims[:-1], one.evaluate(draws, data.categories)) for one in data.derived}
+    variables |= {name: values for name, values in others.items() if name not in variables}
+    attrs = {"frequency_draws": how} | dict(more.pop("attrs", {}))
+    tree = build(data, prior, method=method, settings=settings, draws=variables, attrs=attrs, **more)
+    summarise(tree, ci_prob, known=known)
+    if found is None:  # the summary has nan for all else
+        summary = tree["summary"].to_dataset()
+        summary["mean"].loc[{"target": "frequency"}] = mean
+        tree["summary"] = xr.DataTree(summary)
+    return tree
+
+
+def _frequencies(data, draws, rng):
+    """Return (draws of F or None, its mean, how): by allocation where every cell allows it."""
+    samplers, n = [one.sampler() for one in data.likelihoods], draws.shape[0] * draws.shape[1]
+    cells = draws.reshape(n, len(samplers), -1)
+    if None not in samplers and n * sum(sampler.seconds for sampler in samplers) <= LIMIT_SECONDS:
+        found = np.stack([one.allocate_each(cells[:, c], rng) / one.n_reports for c, one in enumerate(samplers)], axis=1)
+        return found.reshape(draws.shape), None, "allocated"
+    mean = np.stack([one.tally_means(cells[:, c]).mean(axis=0) / one.n_reports for c, one in enumerate(data.likelihoods)])
+    return None, mean.reshape(draws.shape[2:]), "mean only"
+
+
+def constants(data: Any, prior: Any) -> dict[str, tuple]:
+    """Return what does not change: sizes, covariates and the settings of the prior, as {name: (dims, array)}.
+
+    Parameters
+    ----------
+    data : as in build
+    prior : AbstractPrior or str
+        Arrays of P's shape have P's dimensions.
+    """
+    found = dict(data.constants())
+    for name, value in ({} if isinstance(prior, str) else prior.to_dict()).items():
+        array = np.asarray(value)
+        own = prior.dims if array.shape == prior.shape else tuple(f"{name}_{i}" for i in range(array.ndim))
+        found[name if name not in found else f"prior_{name}"] = (own, array)
+    return found
+
+
+def _group(variables: Mapping[str, tuple], labels: Mapping[str, Any], whole: bool = False) -> xr.DataTree:
+    """Return a group with the labels of the dims that its variables have, or with all of them."""
+    used = {dim for dims, *_ in variables.values() for dim in dims}
+    coords = {name: values for name, values in labels.items() if whole or _dim(name, values) in used}
+    return xr.DataTree(xr.Dataset(dict(variables), coords))
+
+
+def _dim(name: str, values: Any) -> str:
+    """Return the dim that a coordinate stands along."""
+    return values[0][0] if isinstance(values, tuple) and isinstance(values[0], tuple) else name
