@@ -5,7 +5,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ldpbayes.collections import Cells, as_fitted
+from ldpbayes.collections import as_data, as_fitted
 from ldpbayes.errors import DiagnosticWarning
 from ldpbayes.priors import DEFAULT
 from ldpbayes.road import cells, single
@@ -133,7 +133,7 @@ def fit(
         exclude=exclude,
     )
     data = _read(collection)
-    tree = (cells if isinstance(data, Cells) else single).walk(data, prior, request)
+    tree = (cells if len(data.dims) > 1 else single).walk(data, prior, request)
     tree.attrs |= spent(tally for one in data.collections() for tally in one.tallies)
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
@@ -144,7 +144,7 @@ def _read(collection: Any) -> Any:
     """Return the data of a fit: as given, or read from a file; warns where its channels cannot tell categories apart."""
     if isinstance(collection, (str, os.PathLike)):
         return read_summaries(collection) if is_summaries(collection) else read_collection(collection)
-    data = collection if isinstance(collection, Cells) else as_fitted(collection)
+    data = as_data(collection)
     data.warn_if_unidentified()
     return data
 

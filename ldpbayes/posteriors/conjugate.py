@@ -53,7 +53,7 @@ class Conjugate:
                 refuse_tables(form)
         except InfeasibleError:
             return None
-        if many.summarized or any(cell.survey is not None or cell.derived for cell in cells.values()):
+        if many.summarized or cells.nature.weighted or any(cell.derived for cell in cells.values()):
             return None
         return cls(many, [Problem.of(cell, prior) for cell in cells.collections()])
 

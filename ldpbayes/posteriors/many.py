@@ -63,12 +63,12 @@ class Many:
             Where a cell has reports that do not single out one category each.
         """
         separable, summarized = [], []
-        for position, (label, one) in enumerate(zip(cells.labels, cells.likelihoods, strict=True)):
-            if one.rows() is None:
-                summarized.append((position, one))
+        for position, (label, cell) in enumerate(zip(cells.labels, cells.collections(), strict=True)):
+            if not cell.keeps_reports:
+                summarized.append((position, cell.likelihood))
                 continue
             try:
-                separable.append((position, singling(one.separable())))
+                separable.append((position, singling(cell.likelihood.separable())))
             except InfeasibleError as err:
                 raise InfeasibleError(
                     "Moments of cells without draws need reports that each single out one category (GRR, any "

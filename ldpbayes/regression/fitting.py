@@ -330,7 +330,7 @@ def _read(formula, frame, protocol, report, missing, columns):
         given = [name for name, value in (("protocol", protocol), ("report", report), *columns.items()) if value is not None]
         if given:
             raise ArgumentError(f"{given[0]} must be left out for Cells, which bring their reports along.")
-        if any(cell.survey is not None for cell in frame.collections()):
+        if frame.nature.weighted:
             raise ArgumentError(
                 "Cells with sampling weights have no regression; give their table, with its columns of weights and strata."
             )

@@ -32,7 +32,7 @@ def repilot(trace: xr.DataTree, cells: Cells, *, var_name: str = "p") -> Cells:
     ArgumentError
         Where the trace has no such variable, it does not fit the cells, or a cell holds no reports.
     """
-    _check(cells, "cells")
+    checks.instance(cells, "cells", Cells, "Cells")
     draws = _draws(trace, cells, var_name)
     return cells.summaries(draws.mean(axis=(0, 1)), draws.var(axis=(0, 1)))
 
@@ -77,8 +77,8 @@ def reweigh(
     ----------
     Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling.
     """
-    _check(summaries, "summaries")
-    _check(cells, "cells")
+    checks.instance(summaries, "summaries", Cells, "Cells")
+    checks.instance(cells, "cells", Cells, "Cells")
     if list(summaries) != list(cells):
         raise ArgumentError("summaries must have the same cells as the reports, in the same order.")
     rng = checks.generator(random_seed, "random_seed")
@@ -110,8 +110,3 @@ def reweigh(
         "checked": found.verdict.checked,
     }
     return tree
-
-
-def _check(cells, name):
-    if not isinstance(cells, Cells):
-        raise ArgumentError(f"{name} must be Cells, got {type(cells).__name__}.")
