@@ -1,0 +1,126 @@
+"""CPU seconds of one thread that users wait for, beside what each is asked to stay below.
+
+``python benchmarks/one_road.py [part …]`` prints one line a number; parts are undrawn, whole, frequencies, regressions,
+hierarchical and strong, by default all. Each is measured after the same call on little data, so that neither imports nor
+compilation count. Cells with draws are in cells.py, small settings of every protocol in small_settings.py, maximum
+likelihood in mle.py.
+"""
+
+import sys
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+
+import ldpbayes as lb
+from ldpbayes.road.methods import make_method
+
+
+def timed(call, *arguments, **settings):
+    """Return (result, CPU seconds)."""
+    start = time.process_time()
+    found = call(*arguments, **settings)
+    return found, time.process_time() - start
+
+
+def collected(protocol, n, seed=1, concentration=1.0):
+    """Return the collection of n users whose distribution is drawn from a symmetric Dirichlet law."""
+    rng, a = np.random.default_rng(seed), protocol.n_categories
+    truth = rng.multinomial(n, rng.dirichlet(np.full(a, concentration)))
+    return lb.Collection([f"x{x}" for x in range(a)], [lb.Tally(protocol, *protocol.simulate(truth, rng))])
+
+
+def cells(number, protocol, n, concentration=1.0):
+    """Return so many cells of n users each."""
+    return lb.Cells({f"c{i:04d}": collected(protocol, n, i, concentration) for i in range(number)}, by="cell")
+
+
+def undrawn():
+    """Yield milliseconds a cell of 1,000 cells without draws."""
+    rng = np.random.default_rng(1)
+    for a in (3, 4, 6, 10, 12):
+        n, epsilon = int(rng.integers(100, 1001)), float(rng.uniform(0.3, 1.0))
+        protocol = lb.GRR(a, epsilon=epsilon)
+        lb.fit(cells(3, protocol, n), "jeffreys", draws=0)
+        tree, seconds = timed(lb.fit, cells(1000, protocol, n), "jeffreys", draws=0)
+        alone = " ".join(word for word in ("one by one",) if word in tree.attrs["reason"])
+        yield f"1,000 cells without draws, GRR a = {a}, n = {n}, ε = {epsilon:.2f} {alone}", seconds, 6.0
+
+
+def whole():
+    """Yield a default fit as a multiple of its engine."""
+    protocol = lb.GRR(10, epsilon=1.0)
+    lb.fit(collected(protocol, 300), random_seed=1)
+    ratios = []
+    for seed in range(2, 12):
+        data = collected(protocol, 300, seed)
+        _, all_of_it = timed(lb.fit, data, random_seed=1)
+        data = collected(protocol, 300, seed)
+        _, engine = timed(make_method("exact").posterior, data, "jeffreys", random_seed=1)
+        ratios.append(all_of_it / engine)
+    yield "a default fit of GRR a = 10, n = 300, multiples of its engine", float(np.median(ratios)), 3.0
+
+
+def frequencies():
+    """Yield the draws of P and F as a multiple of those of P."""
+    from ldpbayes.posteriors.exact import draws_of, separable_product
+    from ldpbayes.posteriors.frequency import frequency_draws
+
+    data = collected(lb.GRR(1024, epsilon=4.0), 10**6)
+    form, alpha = data.rows.separable(), np.full(1024, 0.5)
+    engine = separable_product(form, alpha, route="polynomial")[0]
+    draws_of(form, engine, 10, np.random.default_rng(0))
+    (p, signal, _), first = timed(draws_of, form, engine, 10_000, np.random.default_rng(1))
+    frequency_draws(data.rows, p[:10], np.random.default_rng(0), signal=signal[:10])
+    _, second = timed(frequency_draws, data.rows, p, np.random.default_rng(2), signal=signal)
+    yield "10,000 draws of P and F, a = 1,024, n = 1e6, multiples of those of P", (first + second) / first, 2.0
+
+
+def regressions():
+    """Yield regressions on two continuous columns."""
+    for n, limit in ((2000, np.nan), (10**5, 5.0), (10**6, 40.0)):
+        rng = np.random.default_rng(1)
+        x, y = rng.standard_normal((2, n))
+        truth = (rng.random(n) < 1 / (1 + np.exp(0.5 - 0.8 * x + 0.4 * y))).astype(int)
+        protocol = lb.GRR(2, epsilon=1.0)
+        frame = pd.DataFrame({"x": x, "y": y, "report": protocol.privatize(truth, rng)})
+        _, seconds = timed(lb.regress, "a ~ x + y", frame, protocol, report="report", random_seed=1)
+        if np.isfinite(limit):
+            yield f"regression on two continuous columns, n = {n:,}", seconds, limit
+
+
+def hierarchical():
+    """Yield a hierarchical prior over weak cells with shares near zero, the slowest of twenty seeds."""
+    data = cells(20, lb.GRR(10, epsilon=1.0), 300, 0.2)
+    lb.fit(data, "hierarchical", random_seed=0)
+    found = [timed(lb.fit, data, "hierarchical", random_seed=seed) for seed in range(20)]
+    seconds = sorted(second for _, second in found)
+    good = sum(tree.attrs["converged"] for tree, _ in found)
+    methods = ", ".join(sorted({tree.attrs["method"] for tree, _ in found}))
+    yield f"hierarchical, 20 × 10 weak cells: {good} of 20 converged, by {methods}; median", seconds[10], 5.0
+    yield "hierarchical, 20 × 10 weak cells, the slowest of 20", seconds[-1], 5.0
+
+
+def strong():
+    """Yield the fit of strong reports whose likelihood is skewed."""
+    protocol = lb.make_protocol("oue", [f"x{x}" for x in range(100)], {"epsilon": 8.0})
+    data = collected(protocol, 10**4)
+    lb.fit(collected(protocol, 500, 2), random_seed=1)
+    tree, seconds = timed(lb.fit, data, random_seed=1)
+    yield f"OUE a = 100, n = 1e4, ε = 8, by {tree.attrs['method']} under {tree.attrs['prior']}", seconds, 3.0
+
+
+PARTS = {part.__name__: part for part in (undrawn, whole, frequencies, regressions, hierarchical, strong)}
+
+
+def main(*names):
+    """Print one line a number."""
+    warnings.simplefilter("ignore")
+    for name in names or PARTS:
+        for what, number, limit in PARTS[name]():
+            print(f"{what}: {number:.2f} (asked {limit:g}){'' if number <= limit else '  MISSED'}", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
