@@ -230,7 +230,13 @@ class _Tried(NamedTuple):
     said: str
 
 
-def _tried(problem: "_Problem", used: str, classes: np.ndarray | None, alone: tuple, classed: Sequence[str]) -> _Tried:
+def _tried(
+    problem: "_Problem",
+    used: str,
+    classes: np.ndarray | None,
+    alone: tuple[np.ndarray, np.ndarray, bool],
+    classed: Sequence[str],
+) -> _Tried:
     """Return what a way to the answer finds; ``alone`` is what the reports alone say, ``classed`` the rounding classes."""
     found = problem.recipe() if used == "recipe" else problem.smooth(classes)
     check = check_shares([one.shares() for one in found.measures], *alone, smooth=used != "recipe")

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -142,6 +143,7 @@ def _sharing(cells: Cells, prior, request: Request) -> "xr.DataTree":
     trees = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
+        cell: Any
         for cell, answer in zip(cells.collections(), answers, strict=True):
             answer.tree.attrs |= {"identifiability": cell.identifiability(), "caveat": cell.caveat()}
             if request.estimates and cell.keeps_reports:
@@ -161,7 +163,8 @@ class _Made:
 
     def __init__(self, name: str, problem: Joint, request: Request) -> None:
         own, kind = request.settings(), JOINT[name]
-        known = {key: value for key, value in own.items() if key in kind.__dataclass_fields__}
+        names = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
+        known = {key: value for key, value in own.items() if key in names}
         engine = kind(**known)
         plan = engine.plan(problem)
         if not plan.feasible:

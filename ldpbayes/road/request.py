@@ -109,7 +109,7 @@ class Request:
 
     def settings(self) -> dict[str, Any]:
         """Return the fields of the method object that was asked for, or the draws and chains that were."""
-        return self.asked_sizes if isinstance(self.method, str) else asdict(self.method)
+        return self.asked_sizes if isinstance(self.method, str) else asdict(self.method)  # type: ignore[call-overload]  # a dataclass
 
     def seeded(self, random_seed: int) -> "Request":
         """Return the request with another seed."""

@@ -59,7 +59,7 @@ def settle(
     return ruling, Selection(Problem.of(collection, ruling.prior), exclude, sizes)
 
 
-def walk(collection: Collection | Summarized, prior: Any, request: Request) -> "xr.DataTree":
+def walk(collection: Any, prior: Any, request: Request) -> "xr.DataTree":
     """Return the result of one collection.
 
     Parameters
@@ -70,7 +70,9 @@ def walk(collection: Collection | Summarized, prior: Any, request: Request) -> "
     """
     if _without_draws(collection, request):
         return _undrawn(collection, prior, request)
-    sizes, collection, problem = request.sizes(collection.n_categories), named(collection), None
+    sizes = request.sizes(collection.n_categories)
+    problem: Problem | None = None
+    collection = named(collection)
     if request.automatic:
         ruling, selection = settle(collection, prior, request.name, request.exclude, sizes)
     else:
@@ -86,6 +88,7 @@ def walk(collection: Collection | Summarized, prior: Any, request: Request) -> "
         return _automatic(own, request)
 
     tree, why = ruled(ruling, request, run)
+    assert problem is not None  # the run above made it
     return _told(tree, collection, problem, request, why)
 
 
