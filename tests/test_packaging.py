@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 #: Distributions whose import name differs, and those that another one imports.
 IMPORT_NAMES = {"arviz-base": "arviz_base", "arviz-stats": "arviz_stats", "tomli-w": "tomli_w"}
-IMPORTED_BY_OTHERS = {"h5py"}  # h5netcdf writes through it
+IMPORTED_BY_OTHERS = {"h5py", "arviz_base"}  # h5netcdf writes through the one, arviz-stats stands on the other
 FEATURES = {"plots", "frames", "regress", "study"}
 #: Features that ``all`` leaves out, for their size.
 LARGE = {"spark"}
