@@ -3,7 +3,7 @@
 from typing import Any
 
 from ldpbayes import checks
-from ldpbayes.collections import Cells, as_data, tensor
+from ldpbayes.collections import as_data, tensor
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import StackedRows
 from ldpbayes.posteriors import surrogate
@@ -149,4 +149,4 @@ def expand(data, prior):
     alpha = as_dirichlet(prior, data.n_categories, "The surrogate likelihood").alpha
     held = [tally.rows for same in data.channels().values() for _, tally in same]
     mean, spread = surrogate.pilot(held[0] if len(held) == 1 else StackedRows(held), alpha)
-    return mean, (FIRST_SPREAD * mean) ** 2 if isinstance(data, Cells) else spread
+    return mean, (FIRST_SPREAD * mean) ** 2 if len(data.dims) > 1 else spread

@@ -66,7 +66,7 @@ def prior_sensitivity(tree: xr.DataTree, problem: Problem, floor: float = FLOOR)
     ----------
     Kallioinen, Paananen, Bürkner and Vehtari (2024), Statistics and Computing 34.
     """
-    if problem.collection is None or problem.collection.survey is not None or problem.collection.n_laws:
+    if problem.collection is None or problem.obstacle:
         return None
     summary = tree["summary"].to_dataset().sel(target="distribution")
     if summary["mean"].ndim > 1:
@@ -106,8 +106,8 @@ def _judged(found: Sequence[np.ndarray], mean: np.ndarray, sd: np.ndarray, floor
 
 def _again(problem: Problem, ci_prob: float) -> list[np.ndarray] | None:
     """Return (mean, lower, upper) under both scaled Dirichlet priors, two (3, a) arrays."""
-    alpha, rows = problem.alpha, problem.rows
-    if alpha is None or rows is None or (problem.separable is None and rows.n_rows * rows.n_categories > MOST_ENTRIES):
+    alpha = problem.alpha
+    if alpha is None or not problem.keeps_reports or (problem.separable is None and problem.entries > MOST_ENTRIES):
         return None
     levels, found = tails(ci_prob), []
     for scale in (1 / HALF, HALF):

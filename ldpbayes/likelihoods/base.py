@@ -72,6 +72,16 @@ class AbstractLikelihood(abc.ABC):
     def support_counts(self) -> FloatArray | None:
         """Return C_x, how many reports have x in their support, shape (a,); None where they were not kept."""
 
+    @property
+    def entries(self) -> int:
+        """Distinct reports times categories; 0 where only sums over the reports were kept."""
+        return 0
+
+    @property
+    def keeps_reports(self) -> bool:
+        """Whether the distinct reports are there, and not only sums over them."""
+        return self.entries > 0
+
     @abc.abstractmethod
     def rows(self) -> "Rows | None":
         """Return the likelihood rows, or None where the reports themselves were not kept."""
@@ -260,6 +270,12 @@ class Rows(AbstractLikelihood):
     def n_rows(self) -> int:
         """Number of distinct reports."""
         return len(self.counts)
+
+    @final
+    @property
+    def entries(self) -> int:
+        """Distinct reports times categories."""
+        return self.n_rows * self.n_categories
 
     @final
     @property

@@ -212,7 +212,7 @@ class AbstractPosterior(abc.ABC):
             )
         if "concentrations" in self.needs and problem.alpha is None:
             return Refusal(f"The method {self.name} needs a Dirichlet prior; this one is {problem.prior.describe()}.")
-        if "rows" in self.needs and not problem.collection.keeps_reports:
+        if "rows" in self.needs and not problem.keeps_reports:
             return Refusal(f"The method {self.name} needs the distinct reports; of a summary only sums are left.")
         try:
             plan = self.prepare(problem)

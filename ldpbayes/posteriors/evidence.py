@@ -210,10 +210,8 @@ def of_result(tree) -> tuple[float, float] | None:
 
 def _evidences(problem, limit):
     """Return the object that gives evidences, or raise InfeasibleError with the reason."""
-    if problem.collection is not None and problem.collection.n_laws:
-        raise InfeasibleError("respondents may ignore the device")
-    if problem.collection is not None and problem.collection.survey is not None:
-        raise InfeasibleError("the reports are weighted")
+    if problem.obstacle:
+        raise InfeasibleError(problem.obstacle)
     a, form = problem.n_categories, problem.separable
     rounds = _seconds(a)
     if form is not None and not (form.slope < 0).any():
@@ -222,9 +220,9 @@ def _evidences(problem, limit):
         return _Separable([form], a)
     if a < 3:
         raise InfeasibleError("with two categories the reports have no separable form")
-    if problem.rows is None:
+    if not problem.keeps_reports:
         raise InfeasibleError("only sums over the reports were kept")
-    seconds = rounds + ENTRY * problem.rows.n_rows * a
+    seconds = rounds + ENTRY * problem.entries
     if seconds > limit:
         raise InfeasibleError(f"they would take some {seconds:.1g} s")
     return _Expanded(problem.rows, a)

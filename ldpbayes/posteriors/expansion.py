@@ -204,7 +204,7 @@ def doubtful_summary(cells):
     cells : Cells
     """
     for label, one in zip(cells.labels, cells.likelihoods, strict=True):
-        if one.rows() is None and (found := trusted(one)).problem:
+        if not one.keeps_reports and (found := trusted(one)).problem:
             return refusal(one, found, f"cell {label}")
     return ""
 
@@ -253,15 +253,14 @@ def checked_expansion(likelihood, alpha, label=""):
     InfeasibleError
         Where means or sds may be off by more than MAX_ERROR posterior sd.
     """
-    rows = likelihood.rows()
-    if rows is None:
+    if not likelihood.keeps_reports:
         own = Expansion(likelihood, alpha)
         found = own.accuracy
     else:
-        own, found = of_rows(rows, alpha)
+        own, found = of_rows(likelihood.rows(), alpha)
     if not found.problem:
         return own, found
-    if rows is None:
+    if not likelihood.keeps_reports:
         raise InfeasibleError(refusal(own.summary, found, label))
     raise InfeasibleError(
         f"Moments without draws come here from an expansion of the log-likelihood of {own.summary.n_reports:,.0f} reports, "

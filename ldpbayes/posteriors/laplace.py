@@ -131,7 +131,7 @@ class Laplace(AbstractPosterior):
             return Refusal(
                 f"The method laplace takes at most {MAX_UNKNOWNS} unknowns; {prior.describe()} has {prior.n_unknowns}."
             )
-        entries = problem.n_categories * (1 if problem.rows is None else problem.rows.n_rows)
+        entries = max(problem.entries, problem.n_categories)
         evaluations = 40 * prior.n_unknowns + self.draws * self.chains / 10
         reason = "Weighted draws about the mode handle every prior; their Pareto k-hat shows whether to trust them."
         return Plan(reason, 0.05 + evaluations * (EVALUATION + ENTRY * entries), problem)
@@ -140,7 +140,7 @@ class Laplace(AbstractPosterior):
         problem = plan.state
         target = Target(problem.prior, (problem.likelihood,))
         size = self.draws * self.chains
-        entries = problem.n_categories * (1 if problem.rows is None else 1 + problem.rows.n_rows)
+        entries = problem.n_categories + problem.entries
         proposed = size * max(1, min(PROPOSALS, int(MAX_EVALUATED / (size * entries))))
         z, p, found = about_the_mode(target, proposed, size, rng, watch)
         chosen = rng.permutation(resample(found.weight, rng, size))

@@ -402,7 +402,7 @@ class Expanded(Weighted):
     """Summaries: the expansion at their pilot is the likelihood, for all values of the hyperparameter."""
 
     def __init__(self, problem, size):
-        if problem.rows is not None:
+        if problem.keeps_reports:
             raise InfeasibleError("Reports that were kept need no summary.")
         self.problem, self._known = problem, {}
         one = problem.likelihood
@@ -531,7 +531,7 @@ def integrals_of(problem, levels, patient=PATIENT):
         Predicted seconds above which there are none.
     """
     engine = Quadrature(draws=2, chains=1)
-    if problem.rows is None or problem.n_categories > MAX_GROUPS:
+    if not problem.keeps_reports or problem.n_categories > MAX_GROUPS:
         return None
     plan = engine.plan(problem)
     if not plan.feasible or plan.own > patient:
@@ -603,7 +603,7 @@ def server_of(problem, size, cells=1):
         Where none does.
     """
     reasons = []
-    for make in (Separable, Few, Weighted) if problem.rows is not None else (Expanded,):
+    for make in (Separable, Few, Weighted) if problem.keeps_reports else (Expanded,):
         try:
             found = make(problem, size)
         except InfeasibleError as err:

@@ -59,6 +59,25 @@ class Problem:
         """The rows of the likelihood, or None where only sums over the reports are left."""
         return self.likelihood.rows()
 
+    @property
+    def entries(self) -> int:
+        """Distinct reports times categories; 0 where only sums over the reports are left."""
+        return self.likelihood.entries
+
+    @property
+    def keeps_reports(self) -> bool:
+        """Whether the distinct reports are there, and not only sums over them."""
+        return self.likelihood.keeps_reports
+
+    @property
+    def obstacle(self) -> str:
+        """Why priors cannot be compared by the evidence of the reports, in words; empty where they can."""
+        if self.collection is None:
+            return ""
+        if self.collection.laws:
+            return "respondents may ignore the device"
+        return "the reports are weighted" if self.collection.nature.weighted else ""
+
     @cached_property
     def alpha(self) -> np.ndarray | None:
         """The prior's concentrations, or None where it is no Dirichlet; refused where they are beyond CONCENTRATIONS."""

@@ -41,7 +41,7 @@ class OfSummary(AbstractPosterior):
     needs: ClassVar[tuple[str, ...]] = ()
 
     def prepare(self, problem):
-        if problem.collection.keeps_reports:
+        if problem.keeps_reports:
             if problem.n_categories < 3:
                 return Refusal("Reports over two categories are not expanded: their posterior is exact.")
             own, found = of_rows(

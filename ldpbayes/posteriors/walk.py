@@ -173,13 +173,13 @@ class RandomWalk(AbstractPosterior):
             facts=facts,
             hyperparameters={"sigma": scales[..., 0], "tau": scales[..., 1]},
         )
-        return sample if form.kind != 1 or problem.rows is None else _weighted(problem, form, sample, rng, watch)
+        return sample if form.kind != 1 or not problem.keeps_reports else _weighted(problem, form, sample, rng, watch)
 
 
 def seconds(problem, iterations):
     """Return the predicted seconds of so many iterations on one core."""
     a = problem.n_categories
-    entries = 0 if problem.separable is not None or problem.rows is None else problem.rows.n_rows * a
+    entries = 0 if problem.separable is not None else problem.entries
     return iterations * (ITERATION + PER_CATEGORY * a + PER_ENTRY * (entries if entries <= MAX_ENTRIES else 0))
 
 
@@ -203,7 +203,7 @@ def form_of(problem, rng):
         first, second, counts = (np.ascontiguousarray(part[order], dtype=float) for part in arrays)
         form = Form(0, separable.index[order].astype(np.int64), first, second, counts)
         return form, _start(problem)
-    if problem.rows is None:
+    if not problem.keeps_reports:
         likelihood = problem.likelihood
         return Form(1, first=likelihood.linear, second=likelihood.tangent_curvature), likelihood.pilot
     if problem.rows.n_rows * a <= MAX_ENTRIES or a < 3:

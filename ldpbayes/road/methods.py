@@ -97,7 +97,7 @@ class Selection:
     def __init__(self, problem: Problem, exclude: tuple[str, ...], settings: Mapping[str, int]) -> None:
         self.problem, self.settings = problem, settings
         # Reports that were kept are never expanded unasked, and of a summary there is nothing else to take.
-        kept = problem.collection.keeps_reports
+        kept = problem.keeps_reports
         self.names = [name for name in METHODS if name not in exclude and (name != SUMMARY) == kept]
         self._prepared: dict[str, tuple[AbstractPosterior, Plan | Refusal]] = {}
 

@@ -84,14 +84,13 @@ def merged(rows):
 
 def entries(likelihoods):
     """Return the rows × categories of the cells that need rows or a summary."""
-    held = (one.rows() for one in likelihoods if one.separable() is None)
-    return sum(rows.n_rows * rows.n_categories for rows in held if rows is not None)
+    return sum(one.entries for one in likelihoods if one.separable() is None)
 
 
 def expand(likelihoods, pilots, spreads):
     """Return the Summary that stands in for each cell, or None where the cell needs none."""
     return [
-        Summary.of(one, pilot, spread) if one.separable() is None and one.rows() is not None else None
+        Summary.of(one, pilot, spread) if one.separable() is None and one.keeps_reports else None
         for one, pilot, spread in zip(likelihoods, pilots, spreads, strict=True)
     ]
 

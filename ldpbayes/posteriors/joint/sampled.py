@@ -273,7 +273,7 @@ def _every(times, before, z, stats):
 
 def pooled_mean(likelihoods):
     """Return the posterior mean of one distribution of all cells whose reports need rows, under Jeffreys' prior."""
-    held = [one.rows() for one in likelihoods if one.separable() is None and one.rows() is not None]
+    held = [one.rows() for one in likelihoods if one.separable() is None and one.keeps_reports]
     rows = held[0] if len(held) == 1 else StackedRows(held)
     proposal, _ = surrogate.expand(rows, np.full(rows.n_categories, 0.5))
     mean = proposal.saddle_moments()[0]
