@@ -80,12 +80,12 @@ class Augmentation(AbstractPosterior):
         share = _mixing(problem.rows, problem.alpha)
         thin = self._thin(allocation, share)
         short = MET * verdict.MIN_ESS / (self.draws * self.chains * min(thin * share, 1.0))
-        seconds = max(thin, math.ceil(thin * short)) * self._seconds(allocation)
+        seconds = thin * self._seconds(allocation)
         if seconds > self.limit_seconds:
             limit = f"at most limit_seconds = {self.limit_seconds:g} s of Gibbs sweeps"
             return Refusal(f"Predicted cost {seconds:.3g} s must be {limit}.", seconds)
         reason = "Gibbs sampling with the noise users integrated out; its effective sample size says whether it mixed."
-        return Plan(reason, seconds, (allocation, thin))
+        return Plan(reason, seconds * max(short, 1.0), (allocation, thin))
 
     def run(self, plan, rng, watch):
         allocation, thin = plan.state
