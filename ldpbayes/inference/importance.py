@@ -256,7 +256,7 @@ def proposed(
 
 
 def first_accepted(
-    log_density: Callable, proposals: Generator, kept: int, rng: np.random.Generator
+    log_density: Callable, proposals: Generator[Any, Any, None], kept: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, Weighted]:
     """Return what ``proposed`` does, of the first proposal whose weights are accepted, else of the one worth most draws.
 
@@ -271,7 +271,8 @@ def first_accepted(
     """
     best, step = None, next(proposals)
     while True:
-        found = proposed(log_density, *step, rng)
+        proposal, size = step
+        found = proposed(log_density, proposal, size, rng)
         accepted = found[2].judged(kept).accepted
         if accepted or best is None or found[2].effective_sample > best[2].effective_sample:
             best = found

@@ -94,7 +94,7 @@ class StudentT:
         v = rng.standard_normal((size, self.centre.size))
         v /= np.sqrt(rng.chisquare(self.degrees, size) / self.degrees)[:, None]
         log_density = self._standard((v**2).sum(axis=1))
-        if self.ahead is not None:
+        if self.ahead is not None and self.behind is not None:
             forward = rng.random(v.shape) < self.ahead / (self.ahead + self.behind)
             v = np.abs(v) * np.where(forward, self.ahead, -self.behind)
         return self.centre + v @ self.root.T, log_density
@@ -113,7 +113,7 @@ class StudentT:
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """Return the log-density at z (S, u)."""
         v = (z - self.centre) @ self._inverse.T
-        if self.ahead is not None:
+        if self.ahead is not None and self.behind is not None:
             v = v / np.where(v > 0, self.ahead, self.behind)
         return self._standard((v**2).sum(axis=1))
 

@@ -218,7 +218,7 @@ class AbstractPosterior(abc.ABC):
             plan = self.prepare(problem)
         except InfeasibleError as err:
             return Refusal(str(err))
-        return replace(plan, beside=self._beside(problem)) if plan.feasible else plan
+        return replace(plan, beside=self._beside(problem)) if isinstance(plan, Plan) else plan
 
     def _beside(self, problem: Problem) -> float:
         """Return the predicted seconds of what a fit adds to any posterior: draws of F, and what is said beside them."""

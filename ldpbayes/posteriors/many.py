@@ -414,7 +414,7 @@ def undrawn(problem, levels, method: str = "auto", patient: float = PATIENT):
             ends = None if engine is None else engine.quantile(levels)
         except ConvergenceError:  # the transforms of a part of the sum may die out more slowly than those of all
             ends = None
-        if ends is not None:
+        if engine is not None and ends is not None:
             mean, variance, log_evidence = engine.mean, engine.variance, engine.log_evidence
             lower, upper = ends
         else:

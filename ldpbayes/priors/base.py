@@ -607,7 +607,7 @@ class AbstractSoftmax(AbstractPrior):
 
     def to_dict(self) -> dict[str, np.ndarray]:
         """Return the numbers among the fields."""
-        held = {name: value for name, value in asdict(self).items() if isinstance(value, (int, float))}
+        held = {name: value for name, value in asdict(self).items() if isinstance(value, (int, float))}  # type: ignore[call-overload]  # a dataclass
         return {name: np.array(value) for name, value in held.items() if name != "n_categories"}
 
     def logits(self) -> AbstractLogits | None:

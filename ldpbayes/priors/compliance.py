@@ -44,6 +44,13 @@ class Compliance(AbstractPrior):
     n_laws: int = 1
     n_categories: int | None = None
 
+    if TYPE_CHECKING:  # what __post_init__ makes
+
+        @property
+        def _shares(self) -> Dirichlet: ...
+        @property
+        def _inner(self) -> AbstractPrior: ...
+
     def __post_init__(self):
         rule = "the two parameters of a Beta distribution"
         gamma = checks.entries(self.gamma, "gamma", rule)

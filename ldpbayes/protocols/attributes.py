@@ -1,5 +1,6 @@
 """Several attributes of one person, each answered through its own channel, without the joint channel written out."""
 
+import abc
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,8 +46,11 @@ class AbstractAttributes(AbstractProtocol):
     """
 
     sizes: tuple[int, ...]
-    coded: tuple["Coded", ...]
     separator = "/"
+
+    @property
+    @abc.abstractmethod
+    def coded(self) -> tuple["Coded", ...]: ...
 
     @property
     def n_outputs(self):

@@ -114,7 +114,7 @@ class Selection:
         for name in (name for name in self.names if name not in rejected):
             method, plan = self.consider(name)
             considered.append((name, plan))
-            if plan.feasible:
+            if isinstance(plan, Plan):
                 seconds[name] = plan.own
                 if not plan.own > min(PATIENCE, method.patience):
                     break
