@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -45,7 +45,11 @@ class AbstractAttributes(AbstractProtocol):
         Joins the attributes' labels in those of the cells.
     """
 
-    sizes: tuple[int, ...]
+    if TYPE_CHECKING:  # a field of some members and a property of others
+
+        @property
+        def sizes(self) -> tuple[int, ...]: ...
+
     separator = "/"
 
     @property
