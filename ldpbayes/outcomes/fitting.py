@@ -158,20 +158,7 @@ def analyse(
     random_seed: int = 0,
 ) -> PrivateGroups:
     """Return the answers for Records; parameters as for ``by_private_group``."""
-    if records.levels is None and records.value.min() == records.value.max():
-        raise DataError(
-            f"all values are {records.value[0]:g}: there is no distribution to compare between groups", field=name
-        )
-    if records.levels is not None and len(records.levels) < 2:
-        raise DataError(f"has one category only, {records.levels[0]}: there is nothing to compare", field=name)
-    if records.levels is not None and "share" in records.levels:
-        raise DataError("has the category 'share', which tables of answers call the groups' shares; rename it", field=name)
-    if bins is not None and bins > records.n:
-        raise ArgumentError(f"bins must be at most the number of records ({records.n:,}), got {bins:,}.")
-    if method in ("recipe",) and records.decode is None:
-        raise InfeasibleError("The recipe needs reports that identify every group; these do not. Use method='smooth'.")
-    if method == "rounding" and records.levels is not None:
-        raise ArgumentError("method must not be 'rounding' for an open category.")
+    _refuse(records, name, method, bins)
     rng = np.random.default_rng(random_seed)
     held = [np.flatnonzero(records.cell == c) for c in range(len(records.cells))]
     recipes = None if records.decode is None else [_recipe(records, at, levels) for at in held]
@@ -189,8 +176,9 @@ def analyse(
             said.append(f"Groups differ between {names} at equal values, by {splits[0][0]:.1f} standard errors.")
             ways = ways[1:]
     alone = _alone(records, held, target, rng)
-    classed = splits[0][1].names if splits else ()
-    steps = {used: partial(_tried, problem, used, classes, alone, classed) for used, classes in ways}
+    steps = {
+        used: partial(_tried, problem, used, classes, alone, splits[0][1].names if splits else ()) for used, classes in ways
+    }
     outcome = hand_over(in_order(steps), lambda one: "" if one.accepted else one.said)
     if outcome.answer is None:
         raise InfeasibleError(" ".join(outcome.rejected.values()))
@@ -219,6 +207,24 @@ def analyse(
     if not result.trusted:
         warnings.warn(result.outcome, DiagnosticWarning, stacklevel=3)
     return result
+
+
+def _refuse(records: Records, name: str, method: str, bins: int | None) -> None:
+    """Raise the error of records that have nothing to compare, or that the method or the bins do not fit."""
+    if records.levels is None and records.value.min() == records.value.max():
+        raise DataError(
+            f"all values are {records.value[0]:g}: there is no distribution to compare between groups", field=name
+        )
+    if records.levels is not None and len(records.levels) < 2:
+        raise DataError(f"has one category only, {records.levels[0]}: there is nothing to compare", field=name)
+    if records.levels is not None and "share" in records.levels:
+        raise DataError("has the category 'share', which tables of answers call the groups' shares; rename it", field=name)
+    if bins is not None and bins > records.n:
+        raise ArgumentError(f"bins must be at most the number of records ({records.n:,}), got {bins:,}.")
+    if method == "recipe" and records.decode is None:
+        raise InfeasibleError("The recipe needs reports that identify every group; these do not. Use method='smooth'.")
+    if method == "rounding" and records.levels is not None:
+        raise ArgumentError("method must not be 'rounding' for an open category.")
 
 
 class _Tried(NamedTuple):

@@ -241,36 +241,16 @@ def moments_of_cells(many: Many, cells, prior, run: dict, settings: dict):
     watch, ci_prob, alpha = Watch(run["progressbar"]), run["ci_prob"], prior.concentrations()
     levels = tails(ci_prob)
     more: dict = {}
-    described = prior.describe()
     if alpha is not None:
         found = many.under(alpha, levels, watch)
-        entries, alone = exact_entries(found, alpha, many.n_reports), int(found.alone.sum())
-        rough = int(found.rough.sum())
+        entries = exact_entries(found, alpha, many.n_reports)
     elif prior.mixture() is not None:
-        mixture = prior.mixture()
-        entries, nodes = mixed_entries(many, mixture, levels, watch)
-        none, (never, nowhere, nothing) = np.empty((0, len(cells), 0)), np.zeros((3, len(cells)), dtype=bool)
-        found = Batch(
-            entries["distribution_mean"],
-            entries["distribution_sd"] ** 2,
-            entries["log_evidence"],
-            none,
-            never,
-            nowhere,
-            nothing,
-            np.full(len(cells), np.nan),
-        )
-        alone, rough, name = 0, 0, mixture.parameter
-        mean = float(nodes.weights @ nodes.values)
-        more = {f"{name}_mean": mean, f"{name}_sd": math.sqrt(float(nodes.weights @ (nodes.values - mean) ** 2))}
-        more[f"{name}_nodes"] = nodes.values.size
-        more["prior_weight"] = float(nodes.weights @ [one.total for one in nodes.priors])
-        more |= dict(zip((f"{name}_lower", f"{name}_upper"), map(float, mixture.quantile(nodes, levels)), strict=True))
-        more |= {"log_evidence": float(nodes.log_evidence), "prior": f"{described}, one {name} for all cells"}
+        found, entries, more = _under_mixture(many, prior, levels, watch)
     else:
         raise InfeasibleError(
-            f"Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is {described}."
+            f"Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is {prior.describe()}."
         )
+    alone, rough = int(found.alone.sum()), int(found.rough.sum())
     if rough:
         more["rough_cells"] = rough
     k, accuracies = len(cells), many.accuracies(found, cells.labels)
@@ -305,6 +285,26 @@ def moments_of_cells(many: Many, cells, prior, run: dict, settings: dict):
     return build_moments(
         cells, prior, method=method, settings=kept, exact=entries, ci_prob=ci_prob, attrs=attrs | more, facts=facts
     )
+
+
+def _under_mixture(many: Many, prior, levels, watch: Watch) -> tuple[Batch, dict, dict]:
+    """Return (Batch, entries of ``exact``, attrs) of cells that share the hyperparameter of a mixture."""
+    mixture, k = prior.mixture(), len(many.n_reports)
+    entries, nodes = mixed_entries(many, mixture, levels, watch)
+    mean, variance = entries["distribution_mean"], entries["distribution_sd"] ** 2
+    no, unknown = np.zeros((3, k), dtype=bool), np.full(k, np.nan)
+    found = Batch(mean, variance, entries["log_evidence"], np.empty((0, k, 0)), *no, unknown)
+    name, centre = mixture.parameter, float(nodes.weights @ nodes.values)
+    ends = zip((f"{name}_lower", f"{name}_upper"), map(float, mixture.quantile(nodes, levels)), strict=True)
+    about = {
+        f"{name}_mean": centre,
+        f"{name}_sd": math.sqrt(float(nodes.weights @ (nodes.values - centre) ** 2)),
+        f"{name}_nodes": nodes.values.size,
+        "prior_weight": float(nodes.weights @ [one.total for one in nodes.priors]),
+        "log_evidence": float(nodes.log_evidence),
+        "prior": f"{prior.describe()}, one {name} for all cells",
+    }
+    return found, entries, about | dict(ends)
 
 
 def outweighed(mean, sd, total):

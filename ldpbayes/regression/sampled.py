@@ -18,7 +18,7 @@ PILOT, ROUNDS = 240, 3
 FIRST_SCALE = -1.0
 #: Chains go on until the worst unknown is worth so many draws and interval ends have errors below so many posterior sd.
 #: Chains that nobody asked for by name go on, where more of them are needed, until errors are below the second of these.
-ENOUGH, AIMED, ACCEPTABLE = 1000, 0.04, 0.05
+ENOUGH, AIMED, ACCEPTABLE = 1000, 0.028, 0.035
 #: There are at most so many times the draws asked for. Chains that nobody asked for by name have more where gradients cost
 #: less than so many entries of the likelihood in all, or the second of these until ends are acceptable. A gradient costs
 #: its entries and EACH more, or the second of these where the sampler calls it back.
