@@ -5,7 +5,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ldpbayes.collections import as_data, as_fitted
+from ldpbayes.collections import as_fitted, as_observed
 from ldpbayes.errors import DiagnosticWarning
 from ldpbayes.priors import DEFAULT
 from ldpbayes.road import cells, single
@@ -144,7 +144,7 @@ def _read(collection: Any) -> Any:
     """Return the data of a fit: as given, or read from a file; warns where its channels cannot tell categories apart."""
     if isinstance(collection, (str, os.PathLike)):
         return read_summaries(collection) if is_summaries(collection) else read_collection(collection)
-    data = as_data(collection)
+    data = as_observed(collection)
     data.warn_if_unidentified()
     return data
 

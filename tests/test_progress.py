@@ -112,7 +112,7 @@ def test_interrupted_draws_of_frequencies_keep_the_finished_ones(monkeypatch):
 
 def test_interrupted_augmentation_is_not_handed_over(monkeypatch):
     collection = collected(UnaryEncoding.optimised(20, 4.0), 60)
-    monkeypatch.setattr(Watch, "track", lambda _, items, *__, **___: _stop(items, 8000))
+    monkeypatch.setattr(Watch, "track", lambda _, items, *__, **___: _stop(items, 1400))
     monkeypatch.setattr(
         sys.modules["ldpbayes.road.methods"], "METHODS", {"augmentation": METHODS["augmentation"], "nuts": METHODS["nuts"]}
     )

@@ -24,13 +24,13 @@ def command(
         str,
         typer.Option(help="True population: zipf, geometric, dirichlet, or a file with columns value and count."),
     ] = "zipf",
-    categories: Annotated[
-        int | None, typer.Option(help="Number of categories of zipf, geometric and dirichlet.", min=2)
+    n_categories: Annotated[
+        int | None, typer.Option("--categories", help="Number of categories of zipf, geometric and dirichlet.", min=2)
     ] = None,
     protocol: Annotated[str, options.PROTOCOL] = "grr",
     parameter: options.Parameters = None,
-    users: Annotated[
-        int | None, typer.Option(help="Number of users; without it everyone in a population file.", min=1)
+    n: Annotated[
+        int | None, typer.Option("--users", help="Number of users; without it everyone in a population file.", min=1)
     ] = None,
     random_seed: options.Seed = None,
     output: Annotated[pathlib.Path | None, typer.Option(help="The file to write, instead of the argument OUT.")] = None,
@@ -61,16 +61,16 @@ def command(
     if not is_parquet(target) and target.suffix != ".toml":
         raise ArgumentError(f"output must end in .toml or .parquet, got {shown(str(target))}.")
     files.check_outputs(target, None if is_parquet(target) else target.with_suffix(".csv"))
-    if categories is None and population in ("zipf", "geometric", "dirichlet"):
-        raise ArgumentError(f"categories must be given for the population {population}.")
-    truth = make_population(population, categories, random_seed=random_seed)
+    if n_categories is None and population in ("zipf", "geometric", "dirichlet"):
+        raise ArgumentError(f"n_categories must be given for the population {population}.")
+    truth = make_population(population, n_categories, random_seed=random_seed)
     mechanism = make_protocol(protocol, truth.categories, options.parameters(parameter))
-    if users is None and truth.counts is None:
-        raise ArgumentError(f"users must be given for the {population} population, got none.")
+    if n is None and truth.counts is None:
+        raise ArgumentError(f"n must be given for the {population} population, got none.")
     if is_parquet(target):
-        n_reports = int(simulate_reports(target, mechanism, truth, users, random_seed=random_seed).sum())
+        n_reports = int(simulate_reports(target, mechanism, truth, n, random_seed=random_seed).sum())
     else:
-        collection, _ = simulate_collection(mechanism, truth, users, random_seed=random_seed, id=target.stem)
+        collection, _ = simulate_collection(mechanism, truth, n, random_seed=random_seed, id=target.stem)
         write_collection(collection, target)
         n_reports = collection.n_reports
     named = f" of {truth.title}" if truth.title else ""

@@ -16,7 +16,7 @@ from ldpbayes.collections.collection import Collection, as_collection
 from ldpbayes.collections.derived import check_text
 from ldpbayes.collections.nature import Nature
 from ldpbayes.collections.noncompliance import with_noncompliers
-from ldpbayes.collections.summarized import Summarized
+from ldpbayes.collections.summarized import Summarized, as_fitted
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, RankDeficientWarning, shown
 from ldpbayes.likelihoods import AbstractLikelihood, Summary
@@ -444,6 +444,17 @@ class Cells(Mapping):
             if values.size != len(self):
                 raise ArgumentError(f"covariate {name!r} must have one value per cell ({len(self)}), got {values.size}.")
         return columns
+
+
+def as_observed(value: object) -> Collection | Summarized | Cells:
+    """Return what a fit takes: cells as they are, else as_fitted(value).
+
+    Raises
+    ------
+    ArgumentError
+        As as_fitted.
+    """
+    return value if isinstance(value, Cells) else as_fitted(value)
 
 
 def as_reports(value: object) -> Any:

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,7 +54,7 @@ class Collection:
     """
 
     #: Grouping columns, as cells have them: none.
-    by: ClassVar[tuple[str, ...]] = ()
+    by = ()
 
     categories: tuple[str, ...]
     tallies: tuple[Tally, ...]

@@ -66,6 +66,9 @@ class AbstractLikelihood(abc.ABC):
 
     def tally_means(self, draws: FloatArray) -> FloatArray:
         """Return E[T | reports, p] = p∘∇ℓ(p) of draws of p, (S, a); Σ_x E[T_x] = n settles a constant of ∇ℓ."""
+        return self._tally_means(draws)
+
+    def _tally_means(self, draws: FloatArray) -> FloatArray:
         return self.tally_moments(draws)[0]
 
     @abc.abstractmethod
@@ -243,7 +246,7 @@ class Rows(AbstractLikelihood):
         """Return the p of largest likelihood, shape (a,), or None where only iterations find it."""
 
     @final
-    def tally_means(self, draws: FloatArray) -> FloatArray:
+    def _tally_means(self, draws: FloatArray) -> FloatArray:
         size = max(1, BLOCK // self.n_rows)
         parts = (np.ascontiguousarray(draws[start : start + size].T) for start in range(0, len(draws), size))
         return np.concatenate([(p * self.rmatvec(self.counts[:, None] / self.matvec(p))).T for p in parts])

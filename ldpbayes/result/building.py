@@ -172,11 +172,11 @@ def constants(data: Any, prior: Any) -> dict[str, tuple]:
     prior : AbstractPrior or str
         Arrays of P's shape have P's dimensions.
     """
-    found = dict(data.constants())
+    found, taken = dict(data.constants()), data.coords()
     for name, value in ({} if isinstance(prior, str) else prior.to_dict()).items():
         array = np.asarray(value)
         own = prior.dims if array.shape == prior.shape else tuple(f"{name}_{i}" for i in range(array.ndim))
-        found[name if name not in found else f"prior_{name}"] = (own, array)
+        found[f"prior_{name}" if name in found or name in taken else name] = (own, array)
     return found
 
 

@@ -145,7 +145,6 @@ def _sharing(cells: Cells, prior, request: Request) -> "xr.DataTree":
         warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
         cell: Any
         for cell, answer in zip(cells.collections(), answers, strict=True):
-            answer.tree.attrs |= {"identifiability": cell.identifiability(), "caveat": cell.caveat()}
             if request.estimates and cell.keeps_reports:
                 describe(answer.tree, cell, answer.problem, request.ci_prob, single.evidence_of)
             trees.append(answer.tree)

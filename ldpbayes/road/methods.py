@@ -114,9 +114,9 @@ class Selection:
         for name in (name for name in self.names if name not in rejected):
             method, plan = self.consider(name)
             considered.append((name, plan))
-            if isinstance(plan, Plan):
-                seconds[name] = plan.own
-                if not plan.own > min(PATIENCE, method.patience):
+            if plan.feasible:
+                seconds[name] = own = plan.own  # type: ignore[union-attr]  # feasible: a Plan
+                if not own > min(PATIENCE, method.patience):
                     break
         else:
             if not seconds:

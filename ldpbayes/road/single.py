@@ -10,7 +10,7 @@ from ldpbayes.collections import Collection, Summarized
 from ldpbayes.collections.noncompliance import named
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed, shown
 from ldpbayes.inference.handover import hand_over
-from ldpbayes.posteriors.base import MAX_DRAWN, Answer, Plan
+from ldpbayes.posteriors.base import MAX_DRAWN, Answer
 from ldpbayes.posteriors.evidence import of_result
 from ldpbayes.posteriors.many import moments_of_one, refuse_long
 from ldpbayes.posteriors.problem import Problem
@@ -52,7 +52,7 @@ def settle(
             others = tuple(name for name in METHODS if name != "mixture")
             own = Selection(Problem.of(collection, ruling.prior), others, sizes)
             _, plan = own.consider("mixture")
-            if isinstance(plan, Plan) and plan.own <= PATIENCE:
+            if plan.feasible and plan.own <= PATIENCE:  # type: ignore[union-attr]  # feasible: a Plan
                 return ruling, own
             refused = jeffreys_because(f"the learnt prior cannot be used here. {plan.reason}")
             ruling = too_long(plan.seconds) if plan.feasible else refused
@@ -125,8 +125,7 @@ def _told(tree, collection, problem: Problem, request: Request, why: str) -> "xr
 
     if collection.laws:
         tree = result.among_compliers(tree, collection)
-    tree.attrs |= {"identifiability": collection.identifiability(), "caveat": collection.caveat()}
-    tree.attrs |= {"device": collection.device()} | stated_prior(why) | _about_order(collection, problem.prior)
+    tree.attrs |= stated_prior(why) | _about_order(collection, problem.prior)
     if request.estimates and collection.keeps_reports:
         describe(tree, collection, problem, request.ci_prob, evidence_of)
     draws = request.sizes(collection.n_categories)["draws"]
