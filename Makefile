@@ -59,7 +59,7 @@ lint: $(VENV)/.ready  ## Check style and types.
 bench: $(VENV)/.ready  ## Run the benchmarks beside other ways to compute the same.
 	for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
-bench-weak: $(VENV)/.ready  ## Compare interval ends of 200 weak regressions with references that share no code with the package.
+bench-weak: $(VENV)/.ready  ## Compare interval ends of 280 weak regressions with references that share no code with the package.
 	$(BIN)/python benchmarks/weak_regressions.py
 
 bench-scale: $(VENV)/.ready  ## Print every number that reports at scale are asked to reach (SCALE="--full": 10^8 reports, 10 GB on disk meanwhile).

@@ -33,11 +33,8 @@ LEAST_DRAWN, AIMED, CHEAP, MOST_DRAWN = 4096, 0.03, 2e8, 2**17
 #: Where draws cost more than CHEAP, proposals are fitted to batches of so many first.
 BATCH = 512
 #: An interval end of a coefficient with a larger standard error, in posterior sd, is not accepted; where so many times the
-#: draws are cheap, the share SURE of it, so that a tenth is three errors away.
+#: draws are cheap, half of it, so that a tenth is two errors away.
 MAX_END_ERROR, ROOM = 0.1, 4
-#: In weak designs a third of the fits that stated .05 to .1, and one in a dozen of
-#: those that stated .035 to .05, had an end off by more than a tenth of an sd; none of 800 that stated less.
-SURE = 0.35
 #: Axes along which log odds of so many cells move belong to those that are looked along.
 MOST_CELLS = 12
 #: Distances from the mode, in sd by the curvature, at which the density is looked at; where it falls by fewer nats than the
@@ -153,7 +150,7 @@ def most_error(target: Target) -> float:
     """Return the largest standard error of an interval end that is accepted, in posterior sd."""
     entries = target.entries.cell.size * target.entries.n_categories
     cheap = target.prior.n_unknowns <= MAX_MIXED and CHEAP >= ROOM * LEAST_DRAWN * entries
-    return SURE * MAX_END_ERROR if cheap else MAX_END_ERROR
+    return 0.5 * MAX_END_ERROR if cheap else MAX_END_ERROR
 
 
 def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, watch, prob: float = 0.95) -> Draws:
