@@ -292,8 +292,8 @@ def _under_mixture(many: Many, prior, levels, watch: Watch) -> tuple[Batch, dict
     mixture, k = prior.mixture(), len(many.n_reports)
     entries, nodes = mixed_entries(many, mixture, levels, watch)
     mean, variance = entries["distribution_mean"], entries["distribution_sd"] ** 2
-    no, unknown = np.zeros((3, k), dtype=bool), np.full(k, np.nan)
-    found = Batch(mean, variance, entries["log_evidence"], np.empty((0, k, 0)), *no, unknown)
+    alone, rough, sharp = np.zeros((3, k), dtype=bool)
+    found = Batch(mean, variance, entries["log_evidence"], np.empty((0, k, 0)), alone, rough, sharp, np.full(k, np.nan))
     name, centre = mixture.parameter, float(nodes.weights @ nodes.values)
     ends = zip((f"{name}_lower", f"{name}_upper"), map(float, mixture.quantile(nodes, levels)), strict=True)
     about = {
