@@ -213,3 +213,27 @@ def test_summaries_are_served_by_a_prior_over_all_cells(cells):
     one, other = (part["summary"].sel(target="distribution").isel(cell=[0, 1]) for part in (full, tree))
     assert (np.abs(one["mean"] - other["mean"]) < 0.2 * one["sd"]).all()
     assert tree.attrs["frequency_draws"] == "mean only"
+
+
+def test_cells_of_which_only_some_have_weights():
+    """A pseudo-posterior has no F; the F of the cells without weights is then left out of the result too, in words."""
+    rng = np.random.default_rng(5)
+    weighted = Collection.from_sample(LABELS, GRR(3, 1.0), rng.integers(0, 3, 300), weights=rng.uniform(0.5, 2, 300))
+    both = fit(Cells({"w": weighted, "p": survey([120, 100, 80])}), random_seed=1)
+    assert both.attrs["frequency_draws"] == "left out" and "frequency" not in both["posterior"]
+    alone = fit(survey([120, 100, 80]), random_seed=1)
+    mean = both["summary"]["mean"].sel(target="distribution", cell="p").values
+    np.testing.assert_allclose(mean, alone["summary"]["mean"].sel(target="distribution").values, atol=0.002)
+
+
+@pytest.mark.parametrize("a", [4, 30])
+def test_the_method_summary_serves_collections_of_any_size(a):
+    """The learnt prior by rule, from twenty categories on, asked such a problem for rows that a summary does not have."""
+    protocol = GRR(a, 2.0)
+    counts = np.random.default_rng(2).multinomial(4000, np.full(a, 1 / a))
+    collection = Collection([str(k) for k in range(a)], [Tally(protocol, np.arange(a), counts)])
+    posterior = fit(collection, method="summary", random_seed=1)
+    assert posterior.attrs["converged"] == 1
+    exact = fit(collection, draws=0)["summary"].sel(target="distribution")
+    summary = posterior["summary"].sel(target="distribution")
+    assert (abs(summary["mean"] - exact["mean"]) < 0.2 * exact["sd"]).all()

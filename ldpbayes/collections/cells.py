@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ldpbayes import checks
 from ldpbayes.collections.collection import Collection, as_collection
 from ldpbayes.collections.derived import check_text
-from ldpbayes.collections.nature import Nature
+from ldpbayes.collections.nature import AbstractData, Nature
 from ldpbayes.collections.noncompliance import with_noncompliers
 from ldpbayes.collections.summarized import Summarized, as_fitted
 from ldpbayes.collections.tally import Tally
@@ -36,7 +36,7 @@ RESERVED = frozenset(
 )
 
 
-class Cells(Mapping):
+class Cells(Mapping, AbstractData):
     """An ordered mapping from keys to the reports of each cell, over the same categories.
 
     Parameters
@@ -217,11 +217,6 @@ class Cells(Mapping):
 
     # ---- what all cells have -----------------------------------------------------------------------------------------
     @property
-    def n_categories(self) -> int:
-        """Number of categories, a."""
-        return len(self.categories)
-
-    @property
     def n_reports(self) -> int:
         """Number of users over all cells."""
         return int(self.sizes.sum())
@@ -313,16 +308,6 @@ class Cells(Mapping):
         """Number of the last categories that are respondents who ignore the device, in every cell."""
         numbers = {0 if isinstance(cell, Summary) else cell.n_laws for cell in self.values()}
         return numbers.pop() if len(numbers) == 1 else 0
-
-    @property
-    def laws(self) -> tuple[str, ...]:
-        """The last categories, if they are respondents who ignore the device; empty where everybody follows it."""
-        return self.categories[self.n_categories - self.n_laws :]
-
-    @property
-    def answers(self) -> tuple[str, ...]:
-        """The categories of those who follow the device: all but the ``laws``."""
-        return self.categories[: self.n_categories - self.n_laws]
 
     @property
     def nature(self) -> Nature:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ldpbayes import checks
 from ldpbayes.collections.derived import Derived, check_name, check_text
-from ldpbayes.collections.nature import Nature
+from ldpbayes.collections.nature import AbstractData, Nature
 from ldpbayes.collections.noncompliance import identification, with_noncompliers
 from ldpbayes.collections.survey import Survey, check_weights
 from ldpbayes.collections.tally import Tally, places
@@ -24,7 +24,7 @@ TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 
 
 @dataclass(frozen=True, eq=False)
-class Collection:
+class Collection(AbstractData):
     """Reports over one set of categories, through one or more channels: one posterior.
 
     Parameters
@@ -228,11 +228,6 @@ class Collection:
         return all(getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__)
 
     @property
-    def n_categories(self) -> int:
-        """Number of categories, a."""
-        return len(self.categories)
-
-    @property
     def n_reports(self) -> int:
         """Number of users over all channels."""
         return sum(tally.n_reports for tally in self.tallies)
@@ -302,16 +297,6 @@ class Collection:
         wrapped = {tally.protocol.noncompliance() for tally in self.tallies}
         numbers = {0 if protocol is None else len(protocol.laws) for protocol in wrapped}
         return numbers.pop() if len(numbers) == 1 else 0
-
-    @property
-    def laws(self) -> tuple[str, ...]:
-        """The last categories, if they are respondents who ignore the device; empty where everybody follows it."""
-        return self.categories[self.n_categories - self.n_laws :]
-
-    @property
-    def answers(self) -> tuple[str, ...]:
-        """The categories of those who follow the device: all but the ``laws``."""
-        return self.categories[: self.n_categories - self.n_laws]
 
     @property
     def keeps_reports(self) -> bool:

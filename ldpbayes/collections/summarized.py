@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes.collections.collection import Collection, as_collection
-from ldpbayes.collections.nature import Nature
+from ldpbayes.collections.nature import AbstractData, Nature
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import Summary
 
 
 @dataclass(frozen=True, eq=False)
-class Summarized:
+class Summarized(AbstractData):
     """A summary with the labels of its categories.
 
     Parameters
@@ -37,7 +37,6 @@ class Summarized:
     derived = ()
     survey = None
     n_laws = 0
-    laws = ()
     by = ()
     nature = Nature.FULL
     keeps_reports = False
@@ -74,11 +73,6 @@ class Summarized:
 
     shape, dims, coords, constants = Collection.shape, Collection.dims, Collection.coords, Collection.constants
 
-    @property
-    def answers(self) -> tuple[str, ...]:
-        """The categories."""
-        return self.categories
-
     def collections(self) -> Iterator[Summarized]:
         """Yield what is fitted on its own: this summary."""
         yield self
@@ -86,11 +80,6 @@ class Summarized:
     def single(self, what: str) -> Collection:
         """Refuse, as a statement about reports needs them."""
         raise ArgumentError(f"{what} needs the reports of a collection, got a summary of them.")
-
-    @property
-    def n_categories(self) -> int:
-        """Number of categories, a."""
-        return len(self.categories)
 
     @property
     def n_reports(self) -> int:

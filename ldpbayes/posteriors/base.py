@@ -222,7 +222,7 @@ class AbstractPosterior(abc.ABC):
 
     def _beside(self, problem: Problem) -> float:
         """Return the predicted seconds of what a fit adds to any posterior: draws of F, and what is said beside them."""
-        if not problem.collection.keeps_reports:
+        if not problem.keeps_reports:
             return 0.0
         sampler, separable = problem.rows.sampler(), problem.separable is not None
         drawn = 0.0 if sampler is None else sampler.seconds * self.draws * self.chains

@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.collections import Cells
+from ldpbayes.collections.nature import LEFT_OUT, MOMENTS_ONLY
 from ldpbayes.collections.noncompliance import compliers_only
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.posteriors import merging
 from ldpbayes.priors import AbstractPrior, as_prior, prior_for
 
-#: What a weighted result says of the draws of F, and why it has none.
-LEFT_OUT = "left out"
-#: What a result of summaries says of the draws of F: mean and sd are known, draws are not.
-MOMENTS_ONLY = "moments only"
 NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
 #: Concentrations outside are refused: below, a draw of P is one category, to rounding; above, P is the prior's mean.
 CONCENTRATIONS = 1e-9, 1e12

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.collections import Cells
+from ldpbayes.collections.nature import LEFT_OUT
 from ldpbayes.collections.noncompliance import EXPLANATION
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.result.compliers import LATENT
@@ -335,6 +336,8 @@ def _attrs(cells, trees, settings):
     }
     kinds = {part.attrs.get("frequency_draws", "") for part in trees}
     attrs["frequency_draws"] = kinds.pop() if len(kinds) == 1 else "several"
+    if any("frequency" not in part["posterior"].data_vars for part in trees):
+        attrs["frequency_draws"] = LEFT_OUT  # draws that some cell lacks are those of none
     for name in ("noncompliance", "pseudo"):
         if any(part.attrs.get(name) for part in trees):
             attrs[name] = SEVERAL[name]

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import xarray as xr
 
+from ldpbayes.collections.nature import LEFT_OUT, MOMENTS_ONLY
 from ldpbayes.errors import ArgumentError, DataError, shown
 
 #: Variables whose draws must be distributions.
@@ -68,7 +69,7 @@ def validate(tree: xr.DataTree) -> None:
         raise DataError("the group 'posterior' has two categories with the same label")
     if "cell" in dims and "cell" not in posterior.coords:
         raise DataError("the group 'posterior' has no labels for its cells")
-    only_mean = tree.attrs.get("frequency_draws") in ("mean only", "moments only", "left out")
+    only_mean = tree.attrs.get("frequency_draws") in ("mean only", MOMENTS_ONLY, LEFT_OUT)
     for name in TARGETS:
         if name in posterior.data_vars:
             _distributions(posterior[name], name, dims)
