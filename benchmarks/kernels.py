@@ -41,17 +41,15 @@ def passes_of(n, a):
     """Yield (what, ns a report, its limit, ns of NumPy) of the grouped passes."""
     try:
         from ldpbayes.likelihoods import passes
+        from ldpbayes.likelihoods.passes import PackedSupports
     except ImportError:  # an older version
         return
 
     def counted(packed, group, pilots):
-        return passes.support_counts(packed, group, len(pilots), a)
-
-    def first_order(packed, group, pilots):
-        return passes.likelihood_pass(packed, group, pilots, 1.7, curvature=False)
+        return passes.support_counts(PackedSupports(packed, a), group, len(pilots))
 
     def second_order(packed, group, pilots):
-        return passes.likelihood_pass(packed, group, pilots, 1.7)
+        return passes.expansions(PackedSupports(packed, a), group, pilots, 1.7)
 
     def both(run, *arrays):
         """Return ns a report of the compiled kernel, and of NumPy on a twentieth of the reports."""
@@ -68,7 +66,6 @@ def passes_of(n, a):
         arrays = packed, rng.integers(groups, size=n), rng.dirichlet(np.ones(a), size=groups)
         for what, run, limit in (
             ("support counts", counted, 6.2 if groups == 1 else 8.5),
-            ("likelihood pass without curvature", first_order, 29.5),
             ("likelihood pass with curvature", second_order, 42),
         ):
             ours, plain = both(run, *arrays)

@@ -7,7 +7,7 @@ from scipy.special import gammaln
 
 from ldpbayes.posteriors.conditioned_product import PowerFactors
 from ldpbayes.posteriors.conditioned_product.batched import batch
-from ldpbayes.posteriors.conditioned_product.tabulated import tabulate
+from studies.tabulated import tabulate
 
 #: The transforms of factors with this Σα or more die out fast enough for tables.
 LEAST_ALPHA = 6.0

@@ -15,7 +15,6 @@ from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.postprocess import project_to_simplex, truncate_and_renormalize
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.conditioned_product.batched import batch
-from ldpbayes.posteriors.conditioned_product.tabulated import tabulate
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.priors import as_prior
@@ -27,6 +26,7 @@ from studies import __main__ as command
 from studies import figures, hashed, vectorised
 from studies.common import POPULATIONS
 from studies.pooled import LISTED, FullStudy, load, pooled, prediction, read, run_full
+from studies.tabulated import tabulate
 
 STORED = pathlib.Path(__file__).parents[1] / "docs" / "studies"
 

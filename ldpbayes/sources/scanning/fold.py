@@ -184,11 +184,7 @@ class Fold:
         if supports is None:
             uniform = np.full((n, self.protocol.n_categories), 1 / self.protocol.n_categories)
             return {"n": sizes} | _of_rows(self.protocol, reports, group, n, uniform, None)
-        if supports.hashed is not None:
-            family, buckets = supports.hashed
-            args = (*_pairs(reports), group, n, self.protocol.n_categories, buckets, family)
-            return {"n": sizes, "supports": passes.hashed_support_counts(*args)}
-        return {"n": sizes, "supports": passes.support_counts(reports, group, n, self.protocol.n_categories)}
+        return {"n": sizes, "supports": passes.support_counts(_held(supports, reports, self.protocol), group, n)}
 
     def _expanded(self, keys, sizes, group, reports, at):
         """Return the sums of the second pass over a batch, and the whole reports of the cells that keep them."""
@@ -200,13 +196,9 @@ class Fold:
         supports = self.protocol.supports()
         if supports is None:
             sums = _of_rows(self.protocol, reports, group, len(keys), points, spread)
-        elif supports.hashed is not None:
-            family, buckets = supports.hashed
-            pairs = _pairs(reports)
-            found = passes.hashed_likelihood_pass(*pairs, group, points, supports.beta, buckets, spread, family)
-            sums = found._asdict()
         else:
-            sums = passes.likelihood_pass(reports, group, points, supports.beta, spread)._asdict()
+            held = _held(supports, reports, self.protocol)
+            sums = passes.expansions(held, group, points, supports.beta, spread)._asdict()
         rows = {}
         whole = np.array([key in at.kept for key in keys])
         if whole.any():
@@ -466,8 +458,13 @@ def _of_rows(protocol, reports, group, n_groups, points, spread):
     return out
 
 
-def _pairs(reports):
-    return np.ascontiguousarray(reports[:, 0]), np.ascontiguousarray(reports[:, 1])
+def _held(supports, reports, protocol):
+    """Return the supports of reports, as passes take them."""
+    if supports.hashed is None:
+        return passes.PackedSupports(reports, protocol.n_categories)
+    family, buckets = supports.hashed
+    seeds, values = np.ascontiguousarray(reports.T)
+    return passes.HashedSupports(seeds, values, protocol.n_categories, buckets, family)
 
 
 def _named(key):
