@@ -134,18 +134,18 @@ def test_signal_users_follow_their_law(top, beta, sparse, monkeypatch):
     share = beta * members * p
     share /= 1 + share.sum(axis=1, keepdims=True)
     mean, sd = fast.counts @ share, np.sqrt(fast.counts @ (share * (1 - share)))
-    draws = np.stack([fast.sampler().signal(p, rng) for _ in range(300)])
+    draws = fast.sampler().signals(np.tile(p, (300, 1)), rng)
     assert (np.abs(draws.mean(axis=0) - mean) <= 4.5 * sd / math.sqrt(300) + 0.01).all()
     common = mean > 5
     np.testing.assert_allclose(draws.std(axis=0)[common], sd[common], rtol=0.25, atol=1e-6)
-    assert (fast.sampler().allocate(p, rng).sum(), draws.shape) == (fast.n_reports, (300, 40))
+    assert (fast.sampler().allocate_each(p[None], rng).sum(), draws.shape) == (fast.n_reports, (300, 40))
 
 
 def test_signal_of_dense_rows_subtracts_the_least_entry():
     rng = np.random.default_rng(2)
     matrix = np.array([[0.5, 0.5, 0.5], [0.2, 0.7, 0.3]])
     counts, p = np.array([1000, 2000]), np.array([0.5, 0.2, 0.3])
-    draws = np.stack([DenseRows(matrix, counts).sampler().signal(p, rng) for _ in range(200)])
+    draws = DenseRows(matrix, counts).sampler().signals(np.tile(p, (200, 1)), rng)
     mean = 2000 * np.array([0, 0.5, 0.1]) * p / (matrix[1] @ p)
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=4 * math.sqrt(500 / 200))
 
@@ -169,7 +169,7 @@ def test_read_only_tables_serve_the_kernels(monkeypatch):
     p.setflags(write=False)
     np.testing.assert_allclose(fast.matvec(p), 1 + 1.7 * members @ p, rtol=1e-13)
     np.testing.assert_allclose(fast.rmatvec(fast.matvec(p)), twin(fast).rmatvec(fast.matvec(p)), rtol=1e-12)
-    assert fast.sampler().signal(p, np.random.default_rng(1)).shape == (33,)
+    assert fast.sampler().signals(p[None], np.random.default_rng(1)).shape == (1, 33)
 
 
 def test_two_hundred_thousand_reports_stay_packed_in_memory():
@@ -195,7 +195,7 @@ def test_small_rows_and_grr_load_no_compiler():
         "from ldpbayes.likelihoods import IdentityRows, SupportRows\n"
         "p = np.full(16, 1 / 16)\n"
         "IdentityRows([0, 1], 1.0, [2, 3], 16).value_and_gradient(p)\n"
-        "SupportRows(np.ones((9, 2), np.uint8), 1.0, np.ones(9), 16).sampler().allocate(p, np.random.default_rng(0))\n"
+        "SupportRows(np.ones((9, 2), np.uint8), 1.0, np.ones(9), 16).sampler().signals(p[None], np.random.default_rng(0))\n"
         "assert 'numba' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -109,20 +109,13 @@ class AbstractSampler(abc.ABC):
     ----------
     n_reports : float
         Number of users.
-    writes_rows : bool
-        Whether every draw writes the rows out as a dense array.
     """
 
     n_reports: float
-    writes_rows: bool = False
-
-    def signal(self, p: FloatArray, rng: np.random.Generator) -> IntArray:
-        """Return one draw of the signal tallies k given p, shape (a,)."""
-        return self._signals(p[None], rng)[0]
 
     @abc.abstractmethod
-    def _signals(self, draws: FloatArray, rng: np.random.Generator) -> IntArray:
-        """Return one draw of the signal tallies for each draw of p, shape (S, a)."""
+    def signals(self, draws: FloatArray, rng: np.random.Generator) -> IntArray:
+        """Return one draw of the signal tallies k for each draw of p, shape (S, a)."""
 
     @property
     @abc.abstractmethod
@@ -131,19 +124,13 @@ class AbstractSampler(abc.ABC):
 
     @final
     def allocate_each(self, draws: FloatArray, rng: np.random.Generator, signal: IntArray | None = None) -> IntArray:
-        """Return allocate(p) for each draw p, shape (S, a), given the signal tallies of each where these are known."""
-        signal = self._signals(draws, rng) if signal is None else signal
+        """Return one draw of the true tallies T, Σ_j Multinomial(w_j, L_j∘p / (L p)_j), for each draw p, shape (S, a).
+
+        Signal users take their category, and the others any, by p; the signal tallies may be known already.
+        """
+        signal = self.signals(draws, rng) if signal is None else signal
         left = int(self.n_reports) - signal.sum(axis=1)
         return signal + rng.multinomial(left, draws / draws.sum(axis=1, keepdims=True))
-
-    @final
-    def allocate(self, p: FloatArray, rng: np.random.Generator) -> IntArray:
-        """Return one draw of the true tallies T given p: Σ_j Multinomial(w_j, L_j∘p / (L p)_j), shape (a,).
-
-        Signal users take their category; noise users take any category, by p.
-        """
-        signal = self.signal(p, rng)
-        return signal + rng.multinomial(int(self.n_reports) - signal.sum(), p / p.sum())
 
 
 class Rows(AbstractLikelihood):

@@ -245,12 +245,12 @@ def signals(bits, repeats, beta, draws, rng):
 
 
 @compiled(nogil=True)
-def dense_signals(excess, floor, counts, draws, rng, out):
-    """Add to out (S, a) the signal tallies of rows floor + excess (m, a) for draws of p (S, a), user by user."""
+def dense_signals(excess, floor, counts, some, draws, rng, out):
+    """Add to out (S, a) the signal tallies of some rows floor + excess (m, a) for draws of p (S, a), user by user."""
     sums = np.empty(draws.shape[1])
     for s in range(draws.shape[0]):
         whole = draws[s].sum()
-        for j in range(counts.size):
+        for j in some:
             total = 0.0
             for x in range(sums.size):
                 total += excess[j, x] * draws[s, x]

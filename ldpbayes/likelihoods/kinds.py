@@ -1,5 +1,6 @@
 """Rows of no particular structure, of few values, of single coordinates, and stacks of others."""
 
+import itertools
 from functools import cached_property
 
 import numpy as np
@@ -289,7 +290,7 @@ FEW = 4
 
 
 class DenseSampler(AbstractSampler):
-    """One multinomial a row over its written-out weights.
+    """One multinomial a row over its written-out weights; rows with few users, user by user once that is much work.
 
     Parameters
     ----------
@@ -298,38 +299,54 @@ class DenseSampler(AbstractSampler):
         Part of every row that all categories share; by default the least entry of each row.
     """
 
-    writes_rows = True
-
     def __init__(self, rows, floor=None):
         self._rows, self._floor, self.n_reports = rows, floor, rows.n_reports
+        self._work = 0.0
 
-    def _signals(self, draws, rng):
-        dense, counts = self._rows.dense(), self._rows.counts.astype(np.int64)
-        floor = dense.min(axis=1, keepdims=True) if self._floor is None else np.full((len(dense), 1), self._floor)
-        size, out = (dense > floor).sum(axis=1), np.zeros(draws.shape, dtype=np.int64)
-        few = (counts <= FEW * size) & (len(draws) * size.sum() > COMPILED)
-        if few.any():
+    def signals(self, draws, rng):
+        excess, floor, counts, size, few = self._above
+        out = np.zeros(draws.shape, dtype=np.int64)
+        self._work += len(draws) * size[few].sum()
+        if self._work > COMPILED:
             from ldpbayes.likelihoods import kernels  # loads numba
 
             shares = np.ascontiguousarray(draws, dtype=float)
-            kernels.dense_signals(dense[few] - floor[few], floor[few, 0], counts[few], shares, rng, out)
-            dense, floor, counts, size = dense[~few], floor[~few], counts[~few], size[~few]
-        # Rows with about as many categories above the floor go together, and the others take no part.
-        for power in np.unique(np.frexp(np.maximum(size - 1, 0))[1]):
-            some = np.frexp(np.maximum(size - 1, 0))[1] == power
-            width = int(size[some].max())
-            place = np.argsort(floor[some] - dense[some], axis=1, kind="stable")[:, :width]
-            excess, step = np.take_along_axis(dense[some] - floor[some], place, 1), max(1, MAX_BLOCK // max(place.size, 1))
-            for start in range(0, len(draws) if width else 0, step):
+            kernels.dense_signals(excess, floor, counts, np.flatnonzero(few), shares, rng, out)
+        for place, weight, shared, users, of_few in self._tables:
+            if of_few and self._work > COMPILED:
+                continue
+            step = max(1, MAX_BLOCK // max(place.size, 1))
+            for start in range(0, len(draws), step):
                 p = draws[start : start + step]
-                shared = floor[some] * p.sum(axis=1)[:, None, None]
-                weights = np.concatenate([excess * p[:, place], shared], axis=-1)
+                weights = np.concatenate([weight * p[:, place], shared * p.sum(axis=1)[:, None, None]], axis=-1)
                 weights /= weights.sum(axis=-1, keepdims=True)
-                drawn = rng.multinomial(counts[some], weights)[:, :, :-1].reshape(len(p), -1)
+                drawn = rng.multinomial(users, weights)[:, :, :-1].reshape(len(p), -1)
                 category = place.ravel() + draws.shape[1] * np.arange(len(p))[:, None]
                 summed = np.bincount(category.ravel(), drawn.ravel(), out[start : start + step].size)
                 out[start : start + step] += np.rint(summed).astype(np.int64).reshape(len(p), -1)
         return out
+
+    @cached_property
+    def _above(self):
+        """(excess over the floor (m, a), floor, users, categories above it, whether users are few, of each row)."""
+        dense, counts = self._rows.dense(), self._rows.counts.astype(np.int64)
+        floor = dense.min(axis=1) if self._floor is None else np.full(len(dense), self._floor)
+        excess = dense - floor[:, None]
+        size = (excess > 0).sum(axis=1)
+        return excess, floor, counts, size, counts <= FEW * size
+
+    @cached_property
+    def _tables(self):
+        """[(categories, excess, floor, users, whether few)] of rows with about as many categories above the floor."""
+        excess, floor, counts, size, few = self._above
+        power, tables = np.frexp(np.maximum(size - 1, 0))[1], []
+        for level, users_are_few in itertools.product(np.unique(power), (False, True)):
+            some = (power == level) & (few == users_are_few) & (size > 0)
+            if some.any():
+                place = np.argsort(-excess[some], axis=1, kind="stable")[:, : int(size[some].max())]
+                weight = np.take_along_axis(excess[some], place, 1)
+                tables.append((place, weight, floor[some, None], counts[some], users_are_few))
+        return tables
 
     @property
     def seconds(self):
@@ -349,9 +366,9 @@ class LevelSampler(AbstractSampler):
     def __init__(self, rows):
         self._rows, self.n_reports = rows, rows.n_reports
 
-    def _signals(self, draws, rng):
+    def signals(self, draws, rng):
         blocks = self._rows.blocks()
-        return sum(DenseSampler(DenseRows(block, self._rows.counts[part]))._signals(draws, rng) for part, block in blocks)
+        return sum(DenseSampler(DenseRows(block, self._rows.counts[part])).signals(draws, rng) for part, block in blocks)
 
     @property
     def seconds(self):
@@ -369,8 +386,8 @@ class StackedSampler(AbstractSampler):
     def __init__(self, parts):
         self._parts, self.n_reports = tuple(parts), sum(part.n_reports for part in parts)
 
-    def _signals(self, draws, rng):
-        return sum(part._signals(draws, rng) for part in self._parts)
+    def signals(self, draws, rng):
+        return sum(part.signals(draws, rng) for part in self._parts)
 
     @property
     def seconds(self):

@@ -508,7 +508,7 @@ class IdentitySampler(AbstractSampler):
     def __init__(self, rows):
         self._rows, self.n_reports = rows, rows.n_reports
 
-    def _signals(self, draws, rng):
+    def signals(self, draws, rng):
         rows = self._rows
         named = rows.beta * draws[:, rows.index]
         truthful = rng.binomial(rows.counts.astype(np.int64), named / (draws.sum(axis=1, keepdims=True) + named))
@@ -532,21 +532,32 @@ class SupportSampler(AbstractSampler):
     def __init__(self, rows):
         self._rows, self.n_reports = rows, rows.n_reports
 
-    def _signals(self, draws, rng):
-        rows = self._rows
-        if self._is_dense:
-            return DenseSampler(rows, floor=1.0)._signals(draws, rng)
+    def signals(self, draws, rng):
+        rows, (written, repeats) = self._rows, self._parts
+        out = np.zeros(draws.shape, dtype=np.int64) if written is None else written.signals(draws, rng)
+        if repeats is None:
+            return out
         kernels, shares = _kernels(), np.ascontiguousarray(draws / draws.sum(axis=1, keepdims=True))
-        # Few rows can stand for many users each: those are one multinomial a row.
-        repeats, out = rows.counts.astype(np.int64), np.zeros(draws.shape, dtype=np.int64)
-        crowded = repeats > rows.n_categories
-        if crowded.any():
-            part = SupportRows(rows.bits[crowded], rows.beta, rows.counts[crowded], rows.n_categories)
-            out += DenseSampler(part, floor=1.0)._signals(shares, rng)
-            repeats[crowded] = 0
         if rows.listed and rows.bits.shape[1] > kernels.TABLED:
             return out + np.stack([kernels.sparse_signal(*rows.listed, repeats, rows.beta, p, rng) for p in shares])
         return out + kernels.signals(rows.bits, repeats, rows.beta, shares, rng)
+
+    @cached_property
+    def _parts(self):
+        """(sampler of the rows that are written out, or None; users of the other rows, or None).
+
+        Few rows can stand for many users each: those are one multinomial a row.
+        """
+        rows = self._rows
+        if self._is_dense:
+            return DenseSampler(rows, floor=1.0), None
+        repeats = rows.counts.astype(np.int64)
+        crowded = repeats > rows.n_categories
+        if not crowded.any():
+            return None, repeats
+        part = SupportRows(rows.bits[crowded], rows.beta, rows.counts[crowded], rows.n_categories)
+        repeats[crowded] = 0
+        return DenseSampler(part, floor=1.0), repeats if repeats.any() else None
 
     @property
     def _is_crowded(self):

@@ -1,4 +1,4 @@
-"""Numba kernels of the posterior methods: the recurrence over tallies, values for users one by one, slices of pairs.
+"""Numba kernels of the posterior methods: the recurrence over tallies, slices of pairs.
 
 Imported where first needed, so that nothing else pays for loading numba.
 """
@@ -99,24 +99,6 @@ def _step(current, following, row, users, offsets):
         if k >= g:
             return top
         partial[k] += 1
-
-
-@compiled()
-def allocate_users(excess, rows, users, lifted, p, rng, signal):
-    """Add to signal (chains, a) a value for each of users[chain, j] users of the listed rows, drawn ∝ excess_j∘p."""
-    for chain in range(p.shape[0]):
-        for j in rows:
-            for _ in range(users[chain, j]):
-                left = rng.random() * lifted[chain, j]
-                chosen = -1
-                for x in range(p.shape[1]):
-                    weight = excess[j, x] * p[chain, x]
-                    if weight > 0:
-                        chosen = x  # the last one possible, if rounding runs past the end
-                        left -= weight
-                        if left < 0:
-                            break
-                signal[chain, chosen] += 1
 
 
 @compiled()

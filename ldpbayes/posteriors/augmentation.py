@@ -8,11 +8,9 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.inference import verdict
-from ldpbayes.likelihoods import Rows, require_sampler
+from ldpbayes.likelihoods import require_sampler
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 
-#: Rows with at most this many users are allocated user by user.
-SINGLE = 16
 #: Where the caller does not say, sweeps per draw make a draw worth this share of an independent one, if all of them take no
 #: longer than so many seconds; where how fast they mix is not known, there are at most so many.
 WORTH, THIN_SECONDS, MAX_THIN = 0.5, 2.5, 10
@@ -20,22 +18,18 @@ WORTH, THIN_SECONDS, MAX_THIN = 0.5, 2.5, 10
 MET = 2.0
 #: Rounds to the place where mixing is looked at, and the most entries of the rows, times categories, for which it is.
 ROUNDS, MOST_LOOKED_AT = 30, 2e8
-#: Measured on one core: seconds per sweep, and per chain and row, entry of the rows, user × category allocated singly.
-SWEEP_SECONDS, ROW_SECONDS, ENTRY_SECONDS, USER_SECONDS = 2e-4, 4e-8, 1e-9, 1e-9
-#: Seconds per chain and entry of rows with many users, and per chain and row of separable rows.
-BINOMIAL_SECONDS, SEPARABLE_SECONDS = 4e-8, 1e-7
-#: Seconds per chain and entry of the likelihood of packed rows, which are used from so many entries on.
-LIKELIHOOD_SECONDS, LARGE = 7e-10, 2**14
+#: Measured on one core: seconds per sweep, and per chain and entry of the likelihood.
+SWEEP_SECONDS, LIKELIHOOD_SECONDS = 2e-4, 7e-10
 
 
 @dataclass(frozen=True)
 class Augmentation(AbstractPosterior):
     """Gibbs sampling between P and the tallies of the users whose report carries information about their value.
 
-    Each row is split as L_jx = m_j + R_jx with m_j its smallest entry. A user behind report j is *signal* with probability
-    (R P)_j / (m_j + (R P)_j), and then has value x with probability ∝ R_jx P_x; the noise users are integrated out. Then
-    P ~ Dirichlet(α + signal tallies). Mixing slows as the signal share falls (large n at small ε): read the effective
-    sample sizes. The chains run side by side as rows of one array; each starts at a draw from the prior.
+    Each row is split as L_jx = m_j + R_jx with m_j what all categories share. A user behind report j is *signal* with
+    probability (R P)_j / (m_j + (R P)_j), and then has value x with probability ∝ R_jx P_x; the noise users are integrated
+    out. Then P ~ Dirichlet(α + signal tallies). Mixing slows as the signal share falls (large n at small ε): read the
+    effective sample sizes. The chains run side by side as rows of one array; each starts at a draw from the prior.
 
     Parameters
     ----------
@@ -75,43 +69,43 @@ class Augmentation(AbstractPosterior):
         object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
 
     def prepare(self, problem):
-        require_sampler(problem.likelihood)
-        allocation = _split(problem)
-        share = _mixing(problem.rows, problem.alpha)
-        thin = self._thin(allocation, share)
+        sampler, rows = require_sampler(problem.likelihood), problem.rows
+        share = _mixing(rows, problem.alpha)
+        sweeps = self._seconds(sampler.seconds + LIKELIHOOD_SECONDS * rows.entries)
+        thin = self._thin(sweeps, share)
         short = MET * verdict.MIN_ESS / (self.draws * self.chains * min(thin * share, 1.0))
-        seconds = thin * self._seconds(allocation)
+        seconds = thin * sweeps
         if seconds > self.limit_seconds:
             limit = f"at most limit_seconds = {self.limit_seconds:g} s of Gibbs sweeps"
             return Refusal(f"Predicted cost {seconds:.3g} s must be {limit}.", seconds)
         reason = "Gibbs sampling with the noise users integrated out; its effective sample size says whether it mixed."
-        return Plan(reason, seconds * max(short, 1.0), (allocation, thin))
+        return Plan(reason, seconds * max(short, 1.0), (problem, sampler, thin))
 
     def run(self, plan, rng, watch):
-        allocation, thin = plan.state
-        kept, finished = self._sweeps(allocation, thin, rng, watch)
+        problem, sampler, thin = plan.state
+        kept, finished = self._sweeps(problem, sampler, thin, rng, watch)
         distribution, tallies, signal, log_likelihood = (np.swapaxes(values[:finished], 0, 1) for values in kept)
         return Sample(
             distribution,
             tallies,
             independent=False,
-            stats={"signal_share": signal / allocation.n_reports, "log_likelihood": log_likelihood},
+            stats={"signal_share": signal / sampler.n_reports, "log_likelihood": log_likelihood},
             facts={"sweeps_per_draw": thin},
         )
 
-    def _seconds(self, allocation):
-        """Return the predicted time at one sweep a draw."""
-        return (self.draws + self.tune) * (SWEEP_SECONDS + self.chains * allocation.cost)
+    def _seconds(self, cost):
+        """Return the predicted time at one sweep a draw, which costs every chain so many seconds."""
+        return (self.draws + self.tune) * (SWEEP_SECONDS + self.chains * cost)
 
-    def _thin(self, allocation, share):
+    def _thin(self, sweeps, share):
         """Return the sweeps per draw; from the predicted cost, so that a seed gives the same draws everywhere."""
         wanted = MAX_THIN if share == 1 else math.ceil(WORTH / share)
-        return self.thin or int(np.clip(THIN_SECONDS / self._seconds(allocation), 1, wanted))
+        return self.thin or int(np.clip(THIN_SECONDS / sweeps, 1, wanted))
 
-    def _sweeps(self, allocation, thin, rng, watch):
+    def _sweeps(self, problem, sampler, thin, rng, watch):
         """Return (P, T, signal users, log-likelihood), each (draws, chains, …), and the number of finished draws."""
-        a = allocation.alpha.size
-        p = _dirichlet(np.broadcast_to(allocation.alpha, (self.chains, a)), rng)
+        alpha, a = problem.alpha, problem.n_categories
+        p = _dirichlet(np.broadcast_to(alpha, (self.chains, a)), rng)
         kept = (
             np.empty((self.draws, self.chains, a)),
             np.empty((self.draws, self.chains, a), dtype=np.int64),
@@ -121,103 +115,14 @@ class Augmentation(AbstractPosterior):
         finished = 0
         with watch.keeping(lambda: finished):
             for sweep in watch.track(range(thin * (self.tune + self.draws)), "Gibbs sweeps"):
-                signal, log_likelihood = allocation.draw(p, rng)
+                signal = sampler.signals(p, rng)
                 if sweep >= thin * self.tune and (sweep + 1) % thin == 0:
-                    users = signal.sum(axis=1)
-                    tallies = signal + rng.multinomial(allocation.n_reports - users, p)
-                    for values, value in zip(kept, (p, tallies, users, log_likelihood), strict=True):
+                    drawn = p, sampler.allocate_each(p, rng, signal), signal.sum(axis=1), problem.rows.log_likelihood(p.T)
+                    for values, value in zip(kept, drawn, strict=True):
                         values[finished] = value
                     finished += 1
-                p = _dirichlet(allocation.alpha + signal, rng)
+                p = _dirichlet(alpha + signal, rng)
         return kept, finished
-
-
-@dataclass(frozen=True, eq=False)
-class _SeparableSplit:
-    """Rows base + slope p[index] with slope ≥ 0 (GRR): one binomial a row, O(rows) a sweep for any counts."""
-
-    form: object
-    alpha: np.ndarray
-    log_constant: float
-
-    @property
-    def n_reports(self):
-        return round(self.form.counts.sum())
-
-    @property
-    def cost(self):
-        return SEPARABLE_SECONDS * (self.form.counts.size + self.alpha.size)
-
-    def draw(self, p, rng):
-        """Return (signal tallies (chains, a), log-likelihood of p (chains,))."""
-        form = self.form
-        named = form.slope * p[:, form.index]
-        whole = form.base + named
-        truthful = rng.binomial(form.counts.astype(np.int64), named / whole)
-        signal = np.zeros(p.shape, dtype=np.int64)
-        np.add.at(signal.T, form.index, truthful.T)
-        return signal, self.log_constant + np.log(whole) @ form.counts
-
-
-@dataclass(frozen=True, eq=False)
-class _GeneralSplit:
-    """Any rows, written out: L = floor + excess, distinct rows once; rows with few users are allocated user by user."""
-
-    floor: np.ndarray
-    excess: np.ndarray
-    counts: np.ndarray
-    alpha: np.ndarray
-    log_constant: float
-
-    @property
-    def n_reports(self):
-        return int(self.counts.sum())
-
-    @property
-    def cost(self):
-        few = self.counts <= SINGLE
-        users, a = self.counts[few].sum(), self.alpha.size
-        each_sweep = ROW_SECONDS * few.size + ENTRY_SECONDS * self.excess.size
-        return each_sweep + USER_SECONDS * users * a + BINOMIAL_SECONDS * (~few).sum() * a
-
-    def draw(self, p, rng):
-        """Return (signal tallies (chains, a), log-likelihood of p (chains,))."""
-        lifted = p @ self.excess.T
-        whole = self.floor + lifted
-        users = rng.binomial(self.counts, np.minimum(lifted / whole, 1.0))
-        few = self.counts <= SINGLE
-        signal = np.zeros(p.shape, dtype=np.int64)
-        if few.any():
-            from ldpbayes.posteriors import _kernels as kernels  # loads numba, which GRR never needs
-
-            kernels.allocate_users(self.excess, np.flatnonzero(few), users, lifted, p, rng, signal)
-        many = np.flatnonzero(~few)
-        if many.size:
-            weights = self.excess[many] * p[:, None, :]
-            weights /= np.maximum(weights.sum(axis=2, keepdims=True), np.finfo(float).tiny)
-            signal += rng.multinomial(users[:, many], weights).sum(axis=1)
-        return signal, self.log_constant + np.log(whole) @ self.counts
-
-
-@dataclass(frozen=True, eq=False)
-class _RowsSplit:
-    """Rows that draw their signal users themselves (packed supports): one call a chain, nothing written out."""
-
-    rows: Rows
-    alpha: np.ndarray
-
-    @property
-    def n_reports(self):
-        return round(self.rows.n_reports)
-
-    @property
-    def cost(self):
-        return 2 * require_sampler(self.rows).seconds + LIKELIHOOD_SECONDS * self.rows.n_rows * self.alpha.size
-
-    def draw(self, p, rng):
-        """Return (signal tallies (chains, a), log-likelihood of p (chains,))."""
-        sampler = require_sampler(self.rows)
-        return np.stack([sampler.signal(chain, rng) for chain in p]), self.rows.log_likelihood(p.T)
 
 
 def _mixing(rows, alpha):
@@ -236,19 +141,6 @@ def _mixing(rows, alpha):
     plane = np.linalg.qr(np.column_stack([scale, np.eye(a)[:, :-1]]))[0][:, 1:]
     share = np.linalg.eigvalsh(plane.T @ (scale[:, None] * known * scale) @ plane)[0]
     return float(np.clip(share / (2 - share), 1e-9, 0.99))
-
-
-def _split(problem):
-    """Return the allocation step that fits the rows of a problem."""
-    rows, alpha, form = problem.rows, problem.alpha, problem.separable
-    if form is not None and (form.slope >= 0).all():
-        return _SeparableSplit(form, alpha, rows.log_constant)
-    if rows.n_rows * rows.n_categories > LARGE and not require_sampler(rows).writes_rows:
-        return _RowsSplit(rows, alpha)
-    merged = problem.distinct
-    floor = merged.matrix.min(axis=1)
-    counts = np.rint(merged.counts).astype(np.int64)
-    return _GeneralSplit(floor, merged.matrix - floor[:, None], counts, alpha, merged.log_constant)
 
 
 def _dirichlet(alpha, rng):

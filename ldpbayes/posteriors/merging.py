@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from ldpbayes.errors import DataError, InfeasibleError
+from ldpbayes.likelihoods import DenseRows
 
 #: Rows with more entries than this are never written out.
 MAX_ENTRIES = 2**26
@@ -72,15 +73,8 @@ class Merged:
         return share * mean[groups], np.outer(share, share) * cov[np.ix_(groups, groups)] + inside
 
     def allocate(self, draws, rng):
-        """Return one draw of the group tallies for each draw of G, shape (S, g), S × m × g numbers at a time at most."""
-        out = np.empty(draws.shape, dtype=np.int64)
-        counts = np.rint(self.counts).astype(np.int64)
-        step = max(1, 2**21 // self.matrix.size)
-        for start in range(0, len(draws), step):
-            weights = self.matrix * draws[start : start + step, None, :]
-            weights /= weights.sum(axis=2, keepdims=True)
-            out[start : start + step] = rng.multinomial(counts, weights).sum(axis=1)
-        return out
+        """Return one draw of the group tallies for each draw of G, shape (S, g)."""
+        return DenseRows(self.matrix, np.rint(self.counts)).sampler().allocate_each(draws, rng)
 
     def split(self, draws, tallies, rng):
         """Return draws of (P, T), each (S, a), from draws of the group sums G and of the group tallies, each (S, g)."""

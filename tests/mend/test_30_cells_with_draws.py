@@ -28,7 +28,7 @@ def test_users_allocated_together_follow_the_law_of_users_allocated_one_draw_at_
     p = np.tile(rng.dirichlet(np.ones(5)), (4000, 1))
     together = frequency_draws(survey.rows, p, rng) * 200
     sampler = survey.rows.sampler()
-    alone = np.stack([sampler.allocate(one, rng) for one in p])
+    alone = np.concatenate([sampler.allocate_each(one[None], rng) for one in p])
     assert (np.abs(together.sum(axis=1) - 200) < 1e-9).all() and (np.abs(together - np.round(together)) < 1e-9).all()
     mean, variance = survey.likelihood.tally_moments(p[0])
     for drawn in (together, alone):

@@ -14,7 +14,6 @@ from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel
 from ldpbayes.protocols.hadamard import HadamardResponse
-from ldpbayes.protocols.unary import UnaryEncoding
 
 
 def survey(*parts):
@@ -75,27 +74,6 @@ def test_tiny_concentrations_do_not_break_the_dirichlet():
     assert np.isfinite(draws).all()
     np.testing.assert_allclose(draws.sum(axis=1), 1)
     assert np.abs(draws.mean(axis=0) - 1 / 3).max() < 4 * math.sqrt(2 / 9 / 4000)
-
-
-def test_packed_rows_give_what_dense_rows_give(monkeypatch):
-    """The sampler of the rows themselves against the one that writes them out, on the same reports."""
-    protocol, rng = UnaryEncoding.symmetric(12, 2.0), np.random.default_rng(5)
-    tally = Tally(protocol, protocol.privatize(rng.integers(4, size=150), rng))
-    collection = Collection([str(x) for x in range(12)], [tally])
-    method, trees = Augmentation(draws=2000, tune=200, thin=1), []
-    for large in (0, 2**30):
-        monkeypatch.setattr(augmentation, "LARGE", large)
-        trees.append(method.posterior(collection, Dirichlet.jeffreys(12), random_seed=4))
-        draws = trees[-1]["posterior"]["distribution"].values[0, :5]
-        expected = collection.rows.log_likelihood(draws.T)
-        np.testing.assert_allclose(trees[-1]["sample_stats"]["log_likelihood"].values[0, :5], expected, rtol=1e-10)
-    for target in ("distribution", "frequency"):
-        one, other = (tree["posterior"][target].values for tree in trees)
-        for x in range(12):
-            errors = [array_stats.mcse(v[..., x], chain_axis=0, draw_axis=1, method="mean") for v in (one, other)]
-            assert abs(one[..., x].mean() - other[..., x].mean()) < 4 * math.hypot(*errors)
-    share = [tree["sample_stats"]["signal_share"].values.mean() for tree in trees]
-    assert share[0] == pytest.approx(share[1], abs=0.02)
 
 
 def test_a_thousand_categories():

@@ -135,7 +135,7 @@ def test_allocation_is_the_posterior_of_the_values(case, size):
     share /= share.sum(axis=1, keepdims=True)
     mean = likelihood.counts @ share
     sd = np.sqrt(likelihood.counts @ (share * (1 - share)))
-    draws = np.stack([likelihood.sampler().allocate(p, rng) for _ in range(size)])
+    draws = likelihood.sampler().allocate_each(np.tile(p, (size, 1)), rng)
     assert (draws.sum(axis=1) == likelihood.n_reports).all()
     assert (np.abs(draws.mean(axis=0) - mean) <= 4.5 * sd / np.sqrt(size)).all()
     np.testing.assert_allclose(draws.std(axis=0), sd, rtol=4 / np.sqrt(size))

@@ -118,7 +118,7 @@ def test_level_rows_multiply_as_their_dense_twin():
     np.testing.assert_allclose(rows.rmatvec(r), dense.T @ r)
     np.testing.assert_allclose(rows.gram(r), dense.T @ np.diag(r) @ dense)
     np.testing.assert_allclose(rows.gram_diagonal(r), np.diag(dense.T @ np.diag(r) @ dense))
-    assert rows.sampler().allocate(p, rng).sum() == rows.n_reports
+    assert rows.sampler().allocate_each(p[None], rng).sum() == rows.n_reports
 
 
 def test_direct_is_unary_encoding():
