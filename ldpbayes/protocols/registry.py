@@ -79,6 +79,19 @@ class Description:
     aliases: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Numbered(Sequence):
+    """The labels "0", "1", … of so many categories, made one by one where they are asked for."""
+
+    size: int
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, i):
+        return str(range(self.size)[i])
+
+
 def protocol_names() -> list[str]:
     """Return every name that make_protocol knows, aliases included, sorted."""
     return sorted({*PROTOCOLS, *DESIGNS, *COMBINATORS, *ALIASES})
@@ -164,7 +177,8 @@ def make_protocol(name: str, categories: Sequence[str], parameters: dict | None 
         On an unknown name, an unknown, missing or invalid parameter, or a wrong number of categories.
     """
     name, parameters = resolve(checks.choice(name, "protocol", protocol_names()), parameters)
-    categories = checks.entries(categories, "categories", "a sequence of labels")
+    if not isinstance(categories, Numbered):
+        categories = checks.entries(categories, "categories", "a sequence of labels")
     if name in PROTOCOLS:
         protocol = PROTOCOLS[name].from_parameters(categories, parameters)
     elif name in COMBINATORS:
@@ -257,4 +271,4 @@ def make_factor(table, n_categories, where):
         return _combine(name, settings, n_categories if stated is None else stated)
     size = checks.categories_count(n_categories if stated is None else stated, f"n_categories of {where}")
     check_entries(size, 1, MAX_ENTRIES)
-    return make_protocol(name, [str(x) for x in range(size)], settings)
+    return make_protocol(name, Numbered(size), settings)

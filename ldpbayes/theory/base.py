@@ -18,6 +18,24 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import AbstractProtocol
 
+__all__ = [
+    "Moments",
+    "Value",
+    "average",
+    "beta_expectation",
+    "beta_rule",
+    "checked",
+    "collection_of",
+    "dirichlet_entropy",
+    "draw_distributions",
+    "every_tally",
+    "exact_moments",
+    "jackknife",
+    "log_multinomial",
+    "n_tallies",
+    "over_reports",
+]
+
 
 @dataclass(frozen=True)
 class Value:
@@ -396,23 +414,3 @@ def dirichlet_entropy(alpha: FloatArray) -> float:
     """Return h(P) in nats for P ~ Dirichlet(α), with respect to Lebesgue measure on the first a − 1 coordinates."""
     log_norm = gammaln(alpha).sum() - gammaln(alpha.sum())
     return float(log_norm + (alpha.sum() - alpha.size) * digamma(alpha.sum()) - ((alpha - 1) * digamma(alpha)).sum())
-
-
-def beta_binomial_logpmf(n: int, p: float, q: float) -> FloatArray:
-    """Return log P(K = 0..n), K ~ BetaBinomial(n, p, q).
-
-    Parameters
-    ----------
-    n : int
-        Number of trials.
-    p : float
-        First parameter of the Beta law, above 0.
-    q : float
-        Second parameter, above 0.
-
-    Returns
-    -------
-    (n + 1,) array
-    """
-    k = np.arange(n + 1)
-    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + betaln(k + p, n - k + q) - betaln(p, q)

@@ -13,6 +13,8 @@ from ldpbayes import checks
 from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
 
+__all__ = ["corollary_4_3", "delta", "exact_floor", "gamma", "theorem_4_1", "theorem_4_4", "theorem_4_5"]
+
 _LOG_2PIE = math.log(2 * math.pi * math.e)
 TARGETS = ("distribution", "frequency")
 
@@ -230,34 +232,6 @@ def exact_floor(n_categories: int, epsilon: float, target: str = "distribution")
     best = a / (beta + 2)
     trace = max(information_of(k) for k in {max(1, math.floor(best)), min(a - 1, max(1, math.ceil(best)))})
     return Value((a - 1) ** 2 / trace - (1 - 1 / a if target == "frequency" else 0.0))
-
-
-@base.checked
-def duchi(n_categories, epsilon, n):
-    """Return a/(64 n ε²), a floor of the worst-case ℓ2 risk for P over ε-LDP protocols; n large enough, ε ≤ 1.
-
-    Duchi, Jordan, Wainwright (2013), Prop. 6, with the constant read off its proof by Lopuhaä-Zwakenberg et al. (2020).
-
-    Parameters
-    ----------
-    n_categories : int
-        Number of categories, a ≥ 2.
-    epsilon : float
-        LDP level in nats.
-    n : int
-        Number of users.
-
-    Returns
-    -------
-    Value
-
-    Raises
-    ------
-    ArgumentError
-        If an argument breaks its rule.
-    """
-    a, effective = checks.categories_count(n_categories), checks.positive(n, "n") * checks.epsilon(epsilon) ** 2
-    return Value(a / (64 * effective))
 
 
 # ---- parts --------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,22 @@ from ldpbayes.priors import Dirichlet
 from ldpbayes.theory import base
 from ldpbayes.theory.base import Value
 
+__all__ = [
+    "SupportLaw",
+    "conditional_information",
+    "dense_feasible",
+    "dense_informations",
+    "explicit_channel",
+    "informations",
+    "inverse",
+    "log_det_gram",
+    "log_det_informations",
+    "log_dets",
+    "reports_information",
+    "support_law",
+    "value_entropy",
+]
+
 #: Largest b·a² for which the channel is summed over every report.
 MAX_DENSE_WORK = 2e10
 #: Batches of the jackknife that gives Monte Carlo informations their standard error.
@@ -509,9 +525,3 @@ def log_ratios(protocol, p, size, rng):
     reports = protocol.check_reports(protocol.privatize(values, rng))
     rows = protocol.rows(reports, np.ones(size))
     return np.log(rows.dense()[np.arange(size), values] / rows.matvec(p))
-
-
-def chunks(total, a):
-    """Return sizes that sum to total, each with at most 2**22 row entries."""
-    size = max(1, min(total, 2**22 // a))
-    return [size] * (total // size) + ([total % size] if total % size else [])

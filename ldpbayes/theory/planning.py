@@ -14,24 +14,26 @@ from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
 from ldpbayes.protocols import AbstractProtocol, describe_protocols, make_protocol, parse_name, protocol_names, resolve
-from ldpbayes.protocols.block_design import BlockDesign
-from ldpbayes.protocols.grr import GRR
-from ldpbayes.protocols.hadamard import HadamardResponse
-from ldpbayes.protocols.local_hashing import LocalHashing
-from ldpbayes.protocols.subset import SubsetSelection
-from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.protocols.registry import Numbered
 from ldpbayes.theory import bounds, information, risk
 
-#: Protocols at (n_categories, epsilon) that are compared by default.
-PROTOCOLS = {
-    "grr": GRR,
-    "subset": SubsetSelection,
-    "oue": UnaryEncoding.optimized,
-    "sue": UnaryEncoding.symmetric,
-    "olh": LocalHashing,
-    "hadamard": HadamardResponse,
-    "block_design": BlockDesign,
-}
+__all__ = [
+    "ESTIMATORS",
+    "KINDS",
+    "PROTOCOLS",
+    "Plan",
+    "best",
+    "bytes_per_report",
+    "curves",
+    "expected_error",
+    "has_free_epsilon",
+    "named_makers",
+    "plan",
+    "plan_design",
+]
+
+#: Names of the protocols that are compared by default.
+PROTOCOLS = ("grr", "subset", "oue", "sue", "olh", "hadamard", "block_design")
 #: What the error is, by kind.
 KINDS = {
     "l2": "expected sum of squared errors over the categories",
@@ -438,7 +440,7 @@ def _check_known(known):
 def _makers(protocols):
     """Return name -> constructor from None, a name, names or a dict."""
     if protocols is None:
-        return dict(PROTOCOLS)
+        return named_makers(PROTOCOLS)
     if isinstance(protocols, dict):
         for name, maker in protocols.items():
             if not isinstance(name, str) or not callable(maker):
@@ -484,7 +486,7 @@ def named_makers(names, parameters=None):
     Parameters
     ----------
     names : sequence of str
-        Names of PROTOCOLS, or any other name that collection files take; parameters may follow, "olh:seeds=4096".
+        As collection files take them; parameters may follow, "olh:seeds=4096".
     parameters : dict, optional
         Further parameters, such as ``{"buckets": 8}``, for each of them.
 
@@ -499,14 +501,11 @@ def named_makers(names, parameters=None):
         On an unknown name.
     """
     parameters = {} if parameters is None else checks.mapping(parameters, "parameters")
-    known = tuple(dict.fromkeys((*PROTOCOLS, *protocol_names())))
 
     def maker(text):
         name, own = parse_name(text)
-        checks.choice(name, "protocols", known)
-        if name in PROTOCOLS and not parameters and not own:
-            return PROTOCOLS[name]
-        return lambda a, epsilon: make_protocol(name, _labels(a), parameters | own | {"epsilon": epsilon})
+        checks.choice(name, "protocols", protocol_names())
+        return lambda a, epsilon: make_protocol(name, Numbered(a), parameters | own | {"epsilon": epsilon})
 
     return {name: maker(name) for name in checks.labels(names, "names", "names of protocols")}
 
@@ -517,7 +516,7 @@ def has_free_epsilon(name, parameters=None):
     parameters = {} if parameters is None else checks.mapping(parameters, "parameters")
     known, given = resolve(name, parameters | own)
     stated = {protocol.name: protocol.stated for protocol in describe_protocols()}.get(known, "epsilon")
-    return name in PROTOCOLS or ("epsilon" in stated and not {*given} & {"epsilon", "kappa", "factors"})
+    return "epsilon" in stated and not {*given} & {"epsilon", "kappa", "factors"}
 
 
 def plan_design(
@@ -571,7 +570,7 @@ def plan_design(
     question = _Question(kind, p, target, estimator, ci_prob)
     known_as, own = parse_name(name)
     parameters = {} if parameters is None else checks.mapping(parameters, "parameters")
-    protocol = make_protocol(known_as, _labels(a), parameters | own)
+    protocol = make_protocol(known_as, Numbered(a), parameters | own)
     unit, method = question.unit(protocol)
     if not math.isfinite(unit):
         raise InfeasibleError(f"No number of reports through {name} determines all categories.")
@@ -585,7 +584,3 @@ def plan_design(
     floors = question.floors(a, protocol.epsilon, reports) if private else (math.nan, open_answers)
     found = (a, float(protocol.epsilon), reports, _scale(unit, kind, reports), solved, *floors)
     return Plan(name, *found, bytes_per_report(protocol), method)
-
-
-def _labels(n_categories):
-    return [str(x) for x in range(int(n_categories))]

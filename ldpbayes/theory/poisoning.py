@@ -8,6 +8,8 @@ from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.protocols.base import AbstractProtocol, Binomials
 
+__all__ = ["Poisoning", "poisoning", "rates_of", "reports_for_lift", "reports_to_overtake"]
+
 
 @dataclass(frozen=True)
 class Poisoning:

@@ -17,6 +17,18 @@ from ldpbayes.protocols import AbstractProtocol, make_protocol
 from ldpbayes.protocols.base import MAX_LISTED
 from ldpbayes.theory import planning
 
+__all__ = [
+    "POWER",
+    "SHARE",
+    "half_width",
+    "half_width_for",
+    "least_difference",
+    "noncompliance",
+    "poisoned_share",
+    "power",
+    "with_prospects",
+]
+
 #: Power at which the least difference between two groups is stated.
 POWER = 0.8
 #: The share of a category that crafted reports raise, where none is stated.
@@ -70,7 +82,9 @@ def with_prospects(
     ArgumentError, InfeasibleError
         Where no protocol has such reports.
     """
-    makers = planning.PROTOCOLS if makers is None else checks.mapping(makers, "makers", "a mapping from names to makers")
+    if makers is None:
+        makers = planning.named_makers(planning.PROTOCOLS)
+    makers = checks.mapping(makers, "makers", "a mapping from names to makers")
     plans = checks.entries(plans, "plans", "a sequence of Plans")
     for one in plans:
         checks.instance(one, "plans", planning.Plan, "a sequence of Plans")

@@ -6,10 +6,21 @@ import numpy as np
 from scipy.linalg import helmert
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
+
+__all__ = [
+    "NORMS",
+    "TARGETS",
+    "average_risk",
+    "balanced_mle_risk",
+    "bayes_risk",
+    "effective_open_answers",
+    "mle_risk",
+    "oracle_risk",
+    "spread",
+]
 
 TARGETS = ("distribution", "frequency")
 NORMS = ("l2", "l1", "max")
@@ -42,50 +53,6 @@ def oracle_risk(protocol, p, n, target="distribution", norm="l2"):
     checks.choice(target, "target", TARGETS)
     variance = np.asarray(protocol.oracle_variance(p, checks.positive(n, "n"), target))
     return Value(spread(variance, norm))
-
-
-@base.checked
-def no_privacy_risk(p, n):
-    """Return E‖X̄ − p‖² = (1 − Σp²)/n of n open answers."""
-    p = checks.distribution(p)
-    return Value((1 - p @ p) / checks.positive(n, "n"))
-
-
-@base.checked
-def mle_covariance(protocol, p, n, target="distribution", *, reports=20_000, random_seed=0):
-    """Return the asymptotic covariance of the MLE, shape (a, a), as a Value.
-
-    distribution: V/n with V = U (Uᵀ Qᵀ diag(Qp)⁻¹ Q U)⁻¹ Uᵀ, U a basis of {v : Σv = 0}. frequency: V/n − (diag p − ppᵀ)/n,
-    because the efficient p̂ and F − p have covariance (diag p − ppᵀ)/n. Large n, p inside the simplex.
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    p : (a,) array
-    n : int
-    target : {"distribution", "frequency"}
-    reports : int
-        Reports simulated where the channel is too large to sum and its supports are not exchangeable.
-    random_seed : int, SeedSequence or Generator
-
-    Raises
-    ------
-    ArgumentError
-        If the channel does not identify all categories; the covariance is then infinite.
-    """
-    checks.choice(target, "target", TARGETS)
-    p = checks.distribution(p, "p", protocol.n_categories)
-    basis = helmert(p.size).T
-    batches, method = information.informations(protocol, p, reports=reports, random_seed=random_seed)
-    open_answers = np.diag(p) - np.outer(p, p) if target == "frequency" else 0.0
-
-    def covariance(fisher):
-        inverse = information.inverse(fisher)
-        if inverse is None:
-            raise ArgumentError("protocol must have a channel of full rank; here the MLE's covariance is infinite.")
-        return (basis @ inverse @ basis.T - open_answers) / n
-
-    return base.jackknife(covariance, batches, method)
 
 
 @base.checked

@@ -197,9 +197,7 @@ def test_degenerate_channels():
     assert bounds.corollary_4_3(direct, prior).value <= 1 - 3 * 2 / (3 * 4)
 
 
-def test_bounds_of_the_literature():
-    assert bounds.duchi(10, 0.5, 1000).value == pytest.approx(10 / (64 * 1000 * 0.25))
-    assert bounds.theorem_4_5(10, 0.1).value / 1000 > bounds.duchi(10, 0.1, 1000).value
+def test_oue_at_small_levels():
     # OUE attains 4a/(nε²) as ε → 0.
     oracle = risk.oracle_risk(UnaryEncoding.optimised(50, 0.02), np.full(50, 0.02), 10**6, "frequency").value
     assert oracle == pytest.approx(4 * 50 / (10**6 * 0.02**2), rel=0.02)

@@ -15,13 +15,10 @@ from scipy.stats import beta as beta_law
 from scipy.stats import binom
 from strategies import channels
 
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.channel import Channel
-from ldpbayes.protocols.hadamard import HadamardResponse
-from ldpbayes.protocols.rappor import Rappor
-from ldpbayes.protocols.subset import SubsetSelection, mutual_information_size
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.theory import base, information, metrics
 
@@ -86,15 +83,6 @@ def test_deterministic_and_rank_deficient_channels():
     prior = Dirichlet.jeffreys(4)
     assert metrics.asymptotic_utility(parity, prior).value == -math.inf
     assert metrics.participation_factor(parity, prior).value == 0
-    found = metrics.limits(parity)
-    assert found["distribution"].value == pytest.approx(1 / 3)
-    assert found["tally"].value == pytest.approx((2 + 2 - 2) / 6)
-    private = metrics.limits(GRR(4, 1.0))
-    assert private["distribution"].value == 1 and private["tally"].value == 0.5
-    assert {k: v.value for k, v in metrics.limits(designs.direct(4)).items()} == {"distribution": 1, "tally": 1}
-    assert metrics.limits(UnaryEncoding.symmetric(40, 1.0))["tally"].value == 0.5
-    filters = Rappor.one_time(20, 2.0, 32, 8, 2, candidates=tuple(f"c{i}" for i in range(20)))
-    assert metrics.limits(filters)["distribution"].value == 1
 
 
 @pytest.mark.parametrize("a", [2, 3, 5, 30])
@@ -197,18 +185,6 @@ def test_unary_asymptotic_utility_by_sum_and_by_quadrature_over_supports():
     np.testing.assert_allclose(dense, other, rtol=1e-10)
 
 
-def test_information_of_reports_too_many_to_list(monkeypatch):
-    """Monte Carlo over reports falls on the exact number."""
-    protocol, prior = SubsetSelection(6, 1.0, 2), as_prior([1.0, 2, 3, 1, 2, 3], 6)
-    exact = metrics.conditional_information(protocol, prior)
-    single = metrics.report_information(protocol, prior.mean)
-    monkeypatch.setattr(information, "dense_feasible", lambda protocol: False)
-    drawn = metrics.conditional_information(protocol, prior, draws=200, reports=10_000, random_seed=1)
-    assert drawn.method == "Monte Carlo" and abs(drawn.value - exact.value) < 4 * drawn.standard_error
-    told = metrics.report_information(protocol, prior.mean, random_seed=1)
-    assert told.method == "Monte Carlo" and abs(told.value - single.value) < 4 * told.standard_error
-
-
 # ---- identities over drawn channels -------------------------------------------------------------------------------------
 @settings(max_examples=20, deadline=None)
 @given(channels(), channels(), st.floats(0.1, 0.9))
@@ -242,64 +218,10 @@ def test_theorem_8_1_and_participation(channel):
 
 
 # ---- one report ----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0])
-def test_subset_information(epsilon):
-    a = 6
-    ends = [metrics.subset_information(a, epsilon, k).value for k in (0, a)]
-    np.testing.assert_allclose(ends, 0, atol=1e-12)
-    for k in range(1, a):
-        protocol = SubsetSelection(a, epsilon, k)
-        scale = k * math.exp(epsilon) + a - k
-        stated = (k * math.exp(epsilon) * math.log(a * math.exp(epsilon) / scale) + (a - k) * math.log(a / scale)) / scale
-        assert metrics.subset_information(a, epsilon, k).value == pytest.approx(stated, rel=1e-6, abs=1e-14)
-        dense = metrics.report_information(Channel(protocol.channel())).value
-        assert metrics.report_information(protocol).value == pytest.approx(dense, abs=1e-12)
-    everything = [metrics.subset_information(a, epsilon, k).value for k in range(1, a)]
-    assert mutual_information_size(a, epsilon) == 1 + int(np.argmax(everything))
-    for protocol in (GRR(a, epsilon), UnaryEncoding.symmetric(a, epsilon), HadamardResponse(a, epsilon)):
-        assert metrics.report_information(protocol).value <= max(everything) + 1e-12
-
-
-def test_basic_rappor_is_a_mixture_of_subset_selections():
-    """Wang et al. (8): the information of SUE is the size-weighted mean of I_k."""
-    protocol = UnaryEncoding.symmetric(6, 1.2)
-    sizes = information.support_law(protocol)
-    mixed = sizes.weights @ [metrics.subset_information(6, 1.2, k).value for k in sizes.sizes]
-    assert metrics.report_information(Channel(protocol.channel())).value == pytest.approx(mixed, abs=1e-12)
-
-
-def test_report_information_vanishes_with_epsilon_and_saturates():
-    assert metrics.report_information(GRR(4, 1e-4)).value < 1e-8
-    assert metrics.report_information(GRR(4, 40.0)).value == pytest.approx(math.log(4), abs=1e-9)
-
-
 # ---- many reports -----------------------------------------------------------------------------------------------------
-def brute_entropies(prior, n):
-    """H(X⃗) and H(T) by listing every tally."""
-    tallies = base.every_tally(n, prior.n_categories)
-    ordered = metrics._log_dirichlet_ratio(prior.alpha, tallies)
-    log_mass = ordered + base.log_multinomial(tallies)
-    mass = np.exp(log_mass)
-    assert mass.sum() == pytest.approx(1)
-    return -mass @ ordered, -mass @ log_mass
-
-
-def test_entropies_of_values():
-    prior, n = as_prior([0.5, 1.0, 2.0], 3), 7
-    ordered, tally = brute_entropies(prior, n)
-    assert metrics.values_information(prior, n).value == pytest.approx(ordered - n * metrics.value_entropy(prior).value)
-    assert metrics.tally_entropy(prior, n).value == pytest.approx(tally)
-
-
-def test_utilities_of_the_identity_are_one():
-    prior, direct = Dirichlet.jeffreys(3), designs.direct(3)
-    assert metrics.distribution_utility(direct, prior, 4, moments=enumerated_moments).value == pytest.approx(1, abs=1e-8)
-    assert metrics.tally_utility(direct, prior, 4).value == pytest.approx(1, abs=1e-12)
-
-
-def test_utilities_by_sum_and_by_simulation():
+def test_information_by_sum_and_by_simulation():
     prior, protocol, n = Dirichlet.flat(2), GRR(2, 1.0), 6
-    exact = metrics.reports_information(protocol, prior, n, moments=enumerated_moments)
+    exact = information.reports_information(protocol, prior, n, moments=enumerated_moments)
     # I(Y;P) = I(S;P) by quadrature over P of the binomial law of the tally.
     nodes, weights = base.beta_rule(1, 1, 60)
     g, h = protocol.hit_rates
@@ -309,19 +231,13 @@ def test_utilities_by_sum_and_by_simulation():
     mixed = weights @ law
     direct = weights @ (xlogy(law, law).sum(axis=1)) - xlogy(mixed, mixed).sum()
     assert exact.value == pytest.approx(direct, abs=1e-9)
-    digit = metrics.digit_utility(protocol, prior, n, moments=enumerated_moments)
-    assert digit.value == pytest.approx(direct - base.dirichlet_entropy(prior.alpha), abs=1e-9)
     log_ratio = lambda c, m, p: float(c.rows.log_likelihood(p) - m.log_evidence)  # noqa: E731
     drawn = base.over_reports(protocol, prior, n, log_ratio, draws=300, random_seed=3, moments=enumerated_moments, limit=0)
     assert abs(drawn.value - direct) < 4 * drawn.standard_error
-    tally = metrics.tally_utility(protocol, prior, n).value
-    assert 0 < tally < 1
-    # Information about P passes through T: I(Y;P) <= I(Y;T).
-    assert direct <= tally * metrics.tally_entropy(prior, n).value
 
 
-def test_digit_utility_approaches_its_limit():
-    """U^digit − ½ log n → U^as for binary GRR; the gap is O(n^−½), from the edge of the simplex."""
+def test_asymptotic_utility_is_a_limit():
+    """(I(Y;P) − h(P))/(a − 1) − ½ log n → U^as for binary GRR; the gap is O(n^−½), from the edge of the simplex."""
     protocol, prior, gaps = GRR(2, 2.0), Dirichlet.flat(2), []
     nodes, weights = base.beta_rule(1, 1, 400)
     g, h = protocol.hit_rates
@@ -336,12 +252,8 @@ def test_digit_utility_approaches_its_limit():
 
 
 def test_refusals():
-    with pytest.raises(InfeasibleError, match="tally utility needs"):
-        metrics.tally_utility(GRR(8, 1.0), Dirichlet.flat(8), 50)
     with pytest.raises(ArgumentError, match="worst_case"):
         metrics.frontier(0.0)
-    with pytest.raises(ArgumentError, match="size"):
-        metrics.subset_information(4, 1.0, 5)
     assert metrics.frontier(1.0).value == -math.inf
 
 

@@ -52,20 +52,19 @@ def test_planning_categories_is_the_largest_that_fits():
         assert more.error > 0.02
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, *(pytest.param(e, marks=pytest.mark.calibrate) for e in (0.5, 2.0))])
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=pytest.mark.calibrate if name == "block_design" else ()) for name in planning.PROTOCOLS],
 )
-def test_mend_4_categories_for_errors_that_fall_with_their_number(name):
+def test_mend_4_categories_for_errors_that_fall_with_their_number(name, epsilon):
     """The error of 24 categories is asked for: at least 24 fit, though two often leave more error (192 settings in all)."""
     falls = 0
-    for kind, target, estimator, epsilon in itertools.product(
-        ("max", "half_width"), risk.TARGETS, planning.ESTIMATORS, (0.5, 1.0, 2.0, 4.0)
-    ):
+    for kind, target, estimator in itertools.product(("max", "half_width"), risk.TARGETS, planning.ESTIMATORS):
         settings = {"kind": kind, "target": target, "estimator": estimator}
 
-        def error(a, epsilon=epsilon, settings=settings):
-            return planning.expected_error(planning.PROTOCOLS[name](a, epsilon), 10_000, **settings)
+        def error(a, settings=settings):
+            return planning.expected_error(planning.named_makers([name])[name](a, epsilon), 10_000, **settings)
 
         asked = error(24)
         line = plan(epsilon=epsilon, n=10_000, error=asked, protocols=name, **settings)[0]
@@ -73,7 +72,7 @@ def test_mend_4_categories_for_errors_that_fall_with_their_number(name):
         if line.n_categories < planning.LARGEST_CATEGORIES:
             assert error(line.n_categories + 1) > asked
         falls += error(2) > asked
-    assert falls > 0 or name == "hadamard"
+    assert falls > 0 or name == "hadamard" or epsilon < 4
 
 
 def test_mend_4_no_number_of_categories_fits():

@@ -19,7 +19,7 @@ from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.theory import base, bounds, information, metrics, risk
+from ldpbayes.theory import base, bounds, information, risk
 
 P4 = np.array([0.5, 0.3, 0.15, 0.05])
 SMALL = [
@@ -111,15 +111,10 @@ def test_simulated_mle_risk(case, repetitions):
 
 
 @pytest.mark.parametrize("protocol", SMALL, ids=lambda p: p.name)
-def test_mle_covariance_is_the_textbook_form(protocol):
+def test_mle_risk_is_that_of_the_textbook_covariance(protocol):
     expected = brute_covariance(protocol.channel(), P4)
-    found = risk.mle_covariance(protocol, P4, 10)
-    np.testing.assert_allclose(found.value, expected / 10, rtol=1e-8, atol=1e-12)
-    assert found.standard_error.max() == 0
-    open_answers = np.diag(P4) - np.outer(P4, P4)
-    np.testing.assert_allclose(
-        risk.mle_covariance(protocol, P4, 10, "frequency").value, (expected - open_answers) / 10, rtol=1e-8, atol=1e-12
-    )
+    of_f = np.trace(expected) - (1 - P4 @ P4)
+    assert risk.mle_risk(protocol, P4, 10, "frequency").value == pytest.approx(of_f / 10, rel=1e-8)
     for norm, value in {
         "l2": np.trace(expected),
         "l1": math.sqrt(2 / math.pi) * np.sqrt(np.diag(expected)).sum(),
@@ -197,8 +192,6 @@ def test_rank_deficient_channel_has_infinite_risk():
     p = np.full(3, 1 / 3)
     assert risk.mle_risk(flat, p, 10).value == math.inf  # its last row is ½ − the second: rank 2
     assert risk.mle_risk(short, p, 10).value == math.inf
-    with pytest.raises(ArgumentError, match="full rank"):
-        risk.mle_covariance(short, p, 10)
 
 
 @pytest.mark.parametrize("target", risk.TARGETS)
@@ -272,10 +265,9 @@ def test_average_risk_is_the_mean_over_the_prior():
         assert abs(found.value - sample.mean()) < 4 * sample.std() / math.sqrt(sample.size) + found.standard_error
 
 
-def test_no_privacy_and_effective_answers():
-    assert risk.no_privacy_risk(P4, 10).value == pytest.approx((1 - P4 @ P4) / 10)
+def test_open_answers():
     direct = designs.direct(4)
-    assert risk.mle_risk(direct, P4, 10).value == pytest.approx(risk.no_privacy_risk(P4, 10).value, rel=1e-10)
+    assert risk.mle_risk(direct, P4, 10).value == pytest.approx((1 - P4 @ P4) / 10, rel=1e-10)
     assert risk.mle_risk(direct, P4, 10, "frequency").value == pytest.approx(0, abs=1e-12)
     spread = risk.mle_risk(GRR(4, 1.0), P4, 1000).value
     effective = risk.effective_open_answers(spread, P4, 1000)
@@ -302,7 +294,7 @@ GENERAL = Channel([[0.6, 0.2, 0.1], [0.3, 0.5, 0.2], [0.1, 0.3, 0.7]])
 def test_mend_9_a_general_channel_is_served():
     """3 × 3 without a separable form, n = 3: the library's own moments against the enumeration of the tests."""
     prior = Dirichlet.jeffreys(3)
-    for function in (risk.bayes_risk, bounds.theorem_4_1, information.reports_information, metrics.distribution_utility):
+    for function in (risk.bayes_risk, bounds.theorem_4_1, information.reports_information):
         own = function(GENERAL, prior, 3)
         listed = function(GENERAL, prior, 3, moments=enumerated_moments)
         assert own.method == "sum over reports"
