@@ -102,7 +102,7 @@ HOMES = {
         "cli.check",
         "cli.crosscheck",
         "cli.fit",
-        "cli.groups",
+        "cli.private_groups",
         "cli.options",
         "cli.plan",
         "cli.regress",

@@ -96,7 +96,7 @@ def pages(tmp_path_factory):
         made[name] = folder / f"{name}.html"
         write(of_fit(tree, collection=data, command="ldpbayes fit data.toml --seed 1"), made[name])
     made["groups"] = folder / "groups.html"
-    write(of_groups(groups(), unit="ms", command="ldpbayes groups loads.csv --seed 1"), made["groups"])
+    write(of_groups(groups(), unit="ms", command="ldpbayes private-groups loads.csv --seed 1"), made["groups"])
     made["plan"] = folder / "plan.html"
     with pytest.raises(SystemExit):
         lb_main(["plan", "--categories", "16", "--epsilon", "1", "--error", ".01", "--page", str(made["plan"])])

@@ -111,12 +111,12 @@ def test_spent_levels_are_part_of_the_result_and_of_its_page():
 def test_the_command_takes_a_column_of_users(tmp_path, capsys):
     stated = LONG | {"protocol": [protocol_text(MEMO, ABC).replace('"', '""').join('""')] * 5}
     path = written(tmp_path, stated)
-    status, out, _ = run(capsys, "fit", path, "--by-user", "user", "--draws", "100", "--seed", "1", "--json")
+    status, out, _ = run(capsys, "fit", path, "--set", "by_user=user", "--draws", "100", "--seed", "1", "--json")
     assert status == 0 and json.loads(out)["n_reports"] == 3
     assert "5 reports of 3 users" in out
-    status, _, err = run(capsys, "fit", path, "--by-user", "who")
+    status, _, err = run(capsys, "fit", path, "--set", "by_user=who")
     assert status == 2 and "has no column 'who'" in err
-    status, _, err = run(capsys, "fit", "example:nigeria", "--by-user", "who")
+    status, _, err = run(capsys, "fit", "example:nigeria", "--set", "by_user=who")
     assert status == 2 and "has no column 'who'; it has report, count" in err
 
 

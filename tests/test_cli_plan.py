@@ -32,7 +32,7 @@ def test_plan_inverts_itself_on_the_command_line(capsys):
 
 
 def test_plan_takes_a_population_and_draws(capsys, tmp_path):
-    arguments = ["--epsilon", 1, "--users", 32561, "--categories", 9, "--p", "data/populations/adult_workclass.csv"]
+    arguments = ["--epsilon", 1, "--users", 32561, "--categories", 9, "--set", "p=data/populations/adult_workclass.csv"]
     status, out, _ = run(capsys, "plan", *arguments, "--protocol", "grr", "--plot", tmp_path / "plan.png")
     assert status == 0 and "grr" in out and "subset" not in out
     assert (tmp_path / "plan.png").read_bytes()[1:4] == b"PNG"
@@ -116,7 +116,7 @@ def test_plan_of_a_design_draws(capsys, tmp_path):
         (["--categories", 16, "--epsilon", 1, "--error", -1], "error"),
         (["--categories", 16, "--epsilon", 1, "--error", 0.1, "--kind", "l3"], "kind must be one of"),
         (["--categories", 16, "--epsilon", 1, "--error", 0.1, "--protocol", "magic"], "magic"),
-        (["--categories", 16, "--epsilon", 1, "--error", 0.1, "--p", "nowhere.csv"], "nowhere.csv"),
+        (["--categories", 16, "--epsilon", 1, "--error", 0.1, "--set", "p=nowhere.csv"], "nowhere.csv"),
     ],
 )
 def test_plan_refuses_in_one_sentence(capsys, arguments, words):
@@ -126,7 +126,7 @@ def test_plan_refuses_in_one_sentence(capsys, arguments, words):
 
 def test_simulate_then_fit(capsys, tmp_path):
     file = tmp_path / "made.toml"
-    arguments = ["--population", "zipf", "--categories", 6, "--users", 3000, "--protocol", "subset", "-p", "epsilon=2"]
+    arguments = ["--truth", "zipf", "--categories", 6, "--users", 3000, "--protocol", "subset", "-p", "epsilon=2"]
     status, out, _ = run(capsys, "simulate", file, *arguments, "--seed", 3)
     assert status == 0 and "3,000 reports" in out
     first = file.read_text(), file.with_suffix(".csv").read_text()
@@ -140,7 +140,7 @@ def test_simulate_then_fit(capsys, tmp_path):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["--population", "zipf", "--users", 10, "-p", "epsilon=1"], "--categories must be given"),
+        (["--truth", "zipf", "--users", 10, "-p", "epsilon=1"], "--categories must be given"),
         (["--categories", 5, "-p", "epsilon=1"], "users must be given"),
         (["--categories", 5, "--users", 10], "needs the parameter 'epsilon'"),
         (["--categories", 5, "--users", 10, "-p", "epsilon"], "name=value"),

@@ -17,7 +17,7 @@ import typer
 import xarray as xr
 
 import ldpbayes as lb
-from ldpbayes.cli import app, options
+from ldpbayes.cli import options, shell
 
 ROOT = pathlib.Path(__file__).parents[1]
 FOLDERS = [ROOT / "docs", *(ROOT / "docs" / name for name in ("howto", "theory", "reference"))]
@@ -97,7 +97,7 @@ def test_the_reference_names_everything_public():
     assert public | {f"plots.{name}" for name in dir(lb.plots) if name.startswith("plot_")} <= listed
 
 
-SHELL = typer.main.get_command(app)
+SHELL = typer.main.get_command(shell())
 #: Commands on the pages, and those that --help shows, where a long one goes on after a line break.
 PRINTED = [
     line for path in sorted((ROOT / "docs").glob("*/*.md")) for line in re.findall(r"^ldpbayes .*", path.read_text(), re.M)
@@ -120,7 +120,7 @@ def test_commands_that_readers_see_are_understood(line):
         given = context.params
     labels = given.get("categories")
     protocols = given.get("protocol") if name != "plan" else None
-    if protocols and not given.get("epsilon") and labels:
+    if protocols and not given.get("epsilon_column") and labels:
         labels = list(map(str, range(int(labels)))) if str(labels).isdigit() else labels.split(",")
         assert lb.make_protocol(protocols, labels, options.parameters(given["parameter"])).n_categories == len(labels)
 

@@ -409,7 +409,7 @@ def test_mend_16_a_command_does_not_overwrite_its_input(capsys, tmp_path):
         assert (status, out) == (2, "") and "this command has read it" in " ".join(err.split())
     (tmp_path / "people.csv").write_text("value,count\na,10\nb,20\n")
     status, out, err = run(
-        capsys, "simulate", tmp_path / "people.toml", "--population", tmp_path / "people.csv", "-p", "epsilon=1"
+        capsys, "simulate", tmp_path / "people.toml", "--truth", tmp_path / "people.csv", "-p", "epsilon=1"
     )
     assert status == 2 and "this command has read it" in " ".join(err.split())
     assert (tmp_path / "people.csv").read_text() == "value,count\na,10\nb,20\n"

@@ -1,4 +1,4 @@
-"""The command groups, its page and its figures, and one sentence for what it cannot read."""
+"""The command private-groups, its page and its figures, and one sentence for what it cannot read."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ from ldpbayes.plots.outcomes import quantity_name
 RATE = 0.4994798
 SHORT = ("--draws", 400, "--seed", 1)
 FAST = (*SHORT, "--method", "recipe")
-BY_RATE = ("--report", "confidence", "--rate", "rate")
+BY_RATE = ("--report", "confidence", "--rate-column", "rate")
 
 
 def table(n=1500, seed=1):
@@ -57,7 +57,9 @@ def outcomes():
 def test_tables_of_both_formats_give_the_same_answers(capsys, folder):
     facts = {}
     for name in ("t.csv", "t.parquet"):
-        status, out, err = run(capsys, "groups", folder / name, *BY_RATE, "--categories", "high,low", *FAST, "--json")
+        status, out, err = run(
+            capsys, "private-groups", folder / name, *BY_RATE, "--categories", "high,low", *FAST, "--json"
+        )
         assert status == 0 and err == "", (name, err)
         facts[name] = json.loads(out)
     assert facts["t.csv"]["answers"] == facts["t.parquet"]["answers"]
@@ -67,7 +69,7 @@ def test_tables_of_both_formats_give_the_same_answers(capsys, folder):
 def test_what_is_printed_and_written(capsys, folder, tmp_path):
     by_epsilon = ("--report", "confidence", "--protocol", "grr", "-p", "epsilon=1.1", "--categories", "high,low")
     outputs = ("--page", tmp_path / "page.html", "--output", tmp_path / "long.csv", "--plot", tmp_path / "plot.png")
-    status, out, err = run(capsys, "groups", folder / "t.csv", *by_epsilon, *SHORT, *outputs, "--unit", "ms")
+    status, out, err = run(capsys, "private-groups", folder / "t.csv", *by_epsilon, *SHORT, *outputs, "--unit", "ms")
     assert status == 0, err
     for words in (
         "Shares of the groups",
@@ -85,33 +87,42 @@ def test_what_is_printed_and_written(capsys, folder, tmp_path):
     assert [row["versus"] for row in rows] == [""] * 10 + ["high"] * 5
     assert all(float(row["lower"]) <= float(row["mean"]) <= float(row["upper"]) for row in rows)
     page = (tmp_path / "page.html").read_text()
-    assert page.count("<svg") == 3 and "larger in low than in high" in page and "ldpbayes groups" in page
+    assert page.count("<svg") == 3 and "larger in low than in high" in page and "ldpbayes private-groups" in page
     assert (tmp_path / "plot.png").stat().st_size > 1000
 
 
 CASES = {
     "no design": (["t.csv", "--report", "confidence"], "must say how the reports were made"),
-    "two designs": (["t.csv", "--rate", "rate", "--epsilon", "eps"], "epsilon must be left out with rate"),
+    "two designs": (
+        ["t.csv", "--rate-column", "rate", "--epsilon-column", "eps"],
+        "must be left out with rate_column",
+    ),
     "no categories": (
         ["t.csv", "--report", "confidence", "--protocol", "grr", "-p", "epsilon=1"],
         "categories must be",
     ),
-    "no such column": (["t.csv", "--value", "time", "--report", "confidence", "--rate", "rate"], "has no column 'time'"),
-    "no such rate": (["t.parquet", "--report", "confidence", "--rate", "r"], "has no column 'r'"),
-    "no such file": (["nothing.csv", "--report", "confidence", "--rate", "rate"], "cannot be read"),
+    "no such column": (
+        ["t.csv", "--value", "time", "--report", "confidence", "--rate-column", "rate"],
+        "has no column 'time'",
+    ),
+    "no such rate": (["t.parquet", "--report", "confidence", "--rate-column", "r"], "has no column 'r'"),
+    "no such file": (["nothing.csv", "--report", "confidence", "--rate-column", "rate"], "cannot be read"),
     "levels": (["t.csv", *BY_RATE, "--quantiles", ".5,high"], "quantiles must be levels"),
     "level above one": (["t.csv", *BY_RATE, "--quantiles", "50"], "quantiles must be"),
     "target": (["t.csv", *BY_RATE, "--target", "both"], "target must be"),
     "output": (["t.csv", *BY_RATE, "--output", "long.txt"], "output must end in .csv or .parquet"),
     "page": (["t.csv", *BY_RATE, "--page", "page.doc"], "page must end in"),
-    "epsilon alone": (["t.csv", "--report", "confidence", "--epsilon", "eps"], "protocol must be named with epsilon"),
-    "not Parquet": (["bad.parquet", "--report", "confidence", "--rate", "rate"], "is not a readable Parquet file"),
-    "ragged": (["ragged.csv", "--report", "confidence", "--rate", "rate"], "is not a readable CSV file"),
+    "epsilon alone": (
+        ["t.csv", "--report", "confidence", "--epsilon-column", "eps"],
+        "protocol must be named with epsilon_column",
+    ),
+    "not Parquet": (["bad.parquet", "--report", "confidence", "--rate-column", "rate"], "is not a readable Parquet file"),
+    "ragged": (["ragged.csv", "--report", "confidence", "--rate-column", "rate"], "is not a readable CSV file"),
     "half a number": (
-        ["half.csv", "--report", "confidence", "--rate", "rate"],
+        ["half.csv", "--report", "confidence", "--rate-column", "rate"],
         "line 4, field 'duration': must be a number",
     ),
-    "rate above one": (["rates.csv", "--report", "confidence", "--rate", "rate"], "rate must be"),
+    "rate above one": (["rates.csv", "--report", "confidence", "--rate-column", "rate"], "rate must be"),
     "unknown report": (
         [
             "half.csv",
@@ -144,7 +155,7 @@ def bad(folder):
 @pytest.mark.parametrize("arguments, words", CASES.values(), ids=CASES)
 def test_bad_input_is_one_sentence_and_status_two(capsys, bad, monkeypatch, arguments, words):
     monkeypatch.chdir(bad)
-    status, out, err = run(capsys, "groups", *arguments)
+    status, out, err = run(capsys, "private-groups", *arguments)
     assert status == 2 and out == "", (status, out)
     assert words in " ".join(err.split()) and "Traceback" not in err
 

@@ -275,13 +275,13 @@ def test_command_line(tmp_path, capsys):
     tallies = [Tally(q, *q.simulate([700, 300], rng), f"c{i}") for i, q in enumerate([GRR(2, 0.5), GRR(2, 2.0)])]
     write_collection(Collection(["no", "yes"], tallies), tmp_path / "x.toml")
     command = ("fit", tmp_path / "x.toml", "--draws", "100", "--seed", "1")
-    status, out, err = run(capsys, *command, "--noncompliance", "no-sayer=no", "--noncompliance-prior", "2,18")
+    status, out, err = run(capsys, *command, "--set", "noncompliance.no-sayer=no", "--set", "noncompliance_prior=2,18")
     assert status == 0 and "noncompliance" in out and "Beta(2, 18)" in out
     assert "P and F are those of the respondents who follow the device" in " ".join(out.split())
     assert "no report can test" in " ".join(out.split()) and "likelihood-ratio statistic" in " ".join(out.split())
     assert "determine it to a standard deviation of 0.04" in err
-    for wrong in (["--noncompliance", "no"], ["--noncompliance-prior", "2,18"], ["--noncompliance", "x=nobody"]):
-        status, out, err = run(capsys, *command, *wrong)
+    for wrong in ("noncompliance.no", "noncompliance_prior=2,18", "noncompliance.x=nobody", "noncompliance=no"):
+        status, out, err = run(capsys, *command, "--set", wrong)
         assert status == 2 and not out and err.count("\n") == 1
 
 
@@ -327,9 +327,9 @@ def test_a_law_for_each_channel_is_checked_and_named(tmp_path, capsys):
     write_collection(survey, tmp_path / "x.toml")
     for text in ("1", "a,b", "1,2,3", "0,1", "1,inf"):
         status, _, err = run(
-            capsys, "fit", tmp_path / "x.toml", "--noncompliance", "r=uniform", "--noncompliance-prior", text
+            capsys, "fit", tmp_path / "x.toml", "--set", "noncompliance.r=uniform", "--set", f"noncompliance_prior={text}"
         )
-        assert status == 2 and "noncompliance-prior must be two numbers above 0" in err
+        assert status == 2 and "noncompliance_prior must be two numbers above 0" in err
 
 
 def test_what_lies_on_the_boundary_has_no_standard_error():

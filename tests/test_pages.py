@@ -349,7 +349,7 @@ def test_simulated_reports_of_a_nameless_population(capsys, tmp_path):
     """mend 24: "10,336 reports of  through unary"."""
     (tmp_path / "counts.csv").write_text("value,count\na,60\nb,40\n")
     status, out, _ = run(
-        capsys, "simulate", tmp_path / "x.toml", "--population", tmp_path / "counts.csv", "-p", "epsilon=1", "--seed", 1
+        capsys, "simulate", tmp_path / "x.toml", "--truth", tmp_path / "counts.csv", "-p", "epsilon=1", "--seed", 1
     )
     assert status == 0 and "  " not in out and "100 reports" in out
 

@@ -191,7 +191,9 @@ def test_columns_of_files_and_frames(tmp_path, capsys):
     assert (tree["cells"]["design_effect"].values > 0).all() and "Pseudo-posterior" in tree.attrs["pseudo"]
     write_collection(cells, tmp_path / "z.toml")
     assert list(read_collection(tmp_path / "z.toml")) == list(cells)
-    status, out, _ = run(capsys, "fit", path, "--draws", "100", "--seed", "1", "--population", "r0=90,r1=90,r2=90")
+    status, out, _ = run(
+        capsys, "fit", path, "--draws", "100", "--seed", "1", *(f"--set=population.r{i}=90" for i in range(3))
+    )
     assert status == 0 and "a finite population" in out and "mean of F" not in out
 
 
@@ -244,7 +246,7 @@ def test_a_population_alone_is_a_design_too(tmp_path, capsys):
     """Without columns of weights, strata or clusters: from the command line, a file and a frame."""
     path = written(tmp_path)
     path.write_text("\n".join(line for line in TOML.splitlines() if line[:1] not in ("w", "s") and line[:3] != "clu"))
-    status, out, _ = run(capsys, "fit", path, "--draws", "50", "--seed", "1", "--population", "400")
+    status, out, _ = run(capsys, "fit", path, "--draws", "50", "--seed", "1", "--set", "population=400")
     assert status == 0 and "Sampled with a finite population." in out
     found = read_collection(path, population=400)
     table = pyarrow.csv.read_csv(tmp_path / "t.csv")

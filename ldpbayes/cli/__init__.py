@@ -1,6 +1,7 @@
-"""The command line: one command a file."""
+"""The command line: one command a file, found by its name; nothing of NumPy is imported before the command is known."""
 
 import functools
+import importlib
 import inspect
 import os
 import re
@@ -9,60 +10,71 @@ import sys
 import typer
 
 from ldpbayes import files, starting
-from ldpbayes.cli import (
-    associate,
-    check,
-    crosscheck,
-    fit,
-    groups,
-    options,
-    plan,
-    printing,
-    protocols,
-    regress,
-    scan,
-    simulate,
-    study,
-)
+from ldpbayes.cli import options, printing
 from ldpbayes.errors import LDPBayesError
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    help=(
-        "Bayesian inference from privatised categorical data: local-differential-privacy reports and randomised-response "
-        "surveys.\n\nStart with [bold]ldpbayes fit example:nigeria[/bold]. A collection file names the categories, the "
-        "protocol with its parameters, and a CSV of tallies or reports; [bold]ldpbayes protocols[/bold] lists the protocols."
-    ),
+#: Commands in the order of the help; the module of one has its name, with underscores.
+COMMANDS = ("fit", "private-groups", "regress", "associate", "check", "crosscheck", "scan", "plan", "study", "simulate")
+COMMANDS += ("protocols",)
+_ABOUT = (
+    "Bayesian inference from privatised categorical data: local-differential-privacy reports and randomised-response "
+    "surveys.\n\nStart with [bold]ldpbayes fit example:nigeria[/bold]. A collection file names the categories, the "
+    "protocol with its parameters, and a CSV of tallies or reports; [bold]ldpbayes protocols[/bold] lists the protocols."
 )
-
-
-def _help(command):
-    """Return a docstring with one line a paragraph: the terminal wraps it; python -OO leaves none."""
-    return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(command) or "")
 
 
 class _Interrupted(Exception):
     """Ctrl-C inside a command; typer would end the process without a word."""
 
 
-def _interruptible(command):
+def shell(*names: str) -> typer.Typer:
+    """Return the command line with some of its commands in full; the others have their descriptions only.
+
+    Parameters
+    ----------
+    *names : str
+        All by default.
+    """
+    app = typer.Typer(
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(help=_ABOUT)(_version)
+    for name in COMMANDS:
+        command = importlib.import_module(f"ldpbayes.cli.{name.replace('-', '_')}").command
+        # One line a paragraph: the terminal wraps it; python -OO leaves none.
+        text = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(command) or "")
+        app.command(name, help=text)(_running(command, name) if not names or name in names else lambda: None)
+    return app
+
+
+def _version(version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True)):
+    if version:
+        import ldpbayes
+
+        typer.echo(f"ldpbayes {ldpbayes.__version__}")
+        raise typer.Exit
+
+
+def _running(command, name):
+    """Return a command with its options, which runs with one thread for BLAS and turns Ctrl-C into an exception of ours."""
+    command = options.spread(command, name)
+
     @functools.wraps(command)
-    def run(*args, **kwargs):
+    def run(**settings):
+        import scipy.linalg  # noqa: F401  # brings both BLAS pools, NumPy's and SciPy's
+        from threadpoolctl import threadpool_limits
+
         try:
-            return command(*args, **kwargs)
+            # Small products over two pools lose more to waiting than a second thread gains.
+            with printing.warnings_as_sentences(), files.keeping_inputs(), threadpool_limits(limits=1):
+                return command(**settings)
         except KeyboardInterrupt:
             raise _Interrupted from None
 
     return run
-
-
-for _module in (fit, groups, regress, associate, check, crosscheck, scan, plan, study, simulate, protocols):
-    app.command(_module.__name__.rpartition(".")[2], help=_help(_module.command))(
-        _interruptible(options.spread(_module.command))
-    )
 
 
 def main(arguments=None):
@@ -74,7 +86,16 @@ def main(arguments=None):
     with printing.standard_streams():
         try:
             starting.started()
-            _run(arguments)
+            try:
+                os.getcwd()
+            except OSError:
+                _stop("the working folder does not exist any more; change to another one.")
+            arguments = tuple(sys.argv[1:] if arguments is None else arguments)
+            options.given.set(arguments)
+            try:
+                shell(_named(arguments))(args=list(arguments), standalone_mode=True)
+            finally:
+                sys.stdout.flush()
         except LDPBayesError as error:
             _stop(_by_option(str(error)))
         except (_Interrupted, KeyboardInterrupt):
@@ -87,35 +108,24 @@ def main(arguments=None):
             _stop(f"{place}{error.strerror or error}")
 
 
-#: Options that are not the argument or parameter of that name.
-_OTHERS = {("plan", "p"), ("groups", "epsilon")}
+def _named(arguments):
+    """Return the name of the command, or what stands in its place."""
+    return next((word for word in arguments if not word.startswith("-")), "none")
+
+
+#: Arguments that two options say, or a name of another thing than the option of that name.
+_OTHERS = {("plan", "p")}
 
 
 def _by_option(sentence):
     """Return a sentence about an argument under the name of the option that sets it: "--ci must be …" for ci_prob."""
-    name = next((word for word in options.given.get() if not word.startswith("-")), "")
-    command = typer.main.get_command(app).commands.get(name)
+    name = _named(options.given.get())
+    command = typer.main.get_command(shell(name)).commands.get(name)
     found = re.match(r"[a-z][\w-]*(?= (must|goes|needs|follows|stands) )", sentence)
     if command is None or found is None or (name, found[0]) in _OTHERS:
         return sentence
     names = [parameter.opts[0] for parameter in command.params if found[0].replace("-", "_") == parameter.name]
     return names[0] + sentence[found.end() :] if names and names[0].startswith("--") else sentence
-
-
-def _run(arguments):
-    try:
-        os.getcwd()
-    except OSError:
-        _stop("the working folder does not exist any more; change to another one.")
-    from threadpoolctl import threadpool_limits
-
-    # Small products over two BLAS pools (NumPy's and SciPy's) lose more to waiting than a second thread gains.
-    with printing.warnings_as_sentences(), files.keeping_inputs(), threadpool_limits(limits=1):
-        options.given.set(tuple(sys.argv[1:] if arguments is None else arguments))
-        try:
-            app(args=arguments, standalone_mode=True)
-        finally:
-            sys.stdout.flush()
 
 
 def _stop(sentence):

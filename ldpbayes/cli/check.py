@@ -1,43 +1,34 @@
 """The command ``ldpbayes check``."""
 
 import dataclasses
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
 
 import typer
 
 from ldpbayes.cli import options
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, InfeasibleError
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Fake:
     """What fake reports could do."""
 
-    panel: ClassVar[str] = "Fake reports"
+    fakes: bool = False
+    share: str | None = None
+    question: str | None = None
+    channel: str | None = None
 
-    fakes: options.Fakes = False
-    share: Annotated[
-        str | None,
-        typer.Option(
-            "--fake-share",
-            help="Also print the range of the estimates if at most such shares of the reports are fake, such as 0.01,0.05.",
-            metavar="SHARES",
-        ),
-    ] = None
-    question: Annotated[
-        str | None,
-        typer.Option(
-            "--conclusion",
-            help="A category, or a conclusion such as 'yes > 0.2' or 'apples > pears': --fake-share then gives its range "
-            "and the share of fakes that turns it.",
-        ),
-    ] = None
-    channel: Annotated[
-        str | None, typer.Option(help="The channel whose reports --fake-share is about, for a collection with several.")
-    ] = None
+    def needed(self, collection):
+        """Return the table of fabricated reports needed, if it is asked for; refuse designs of which that is not known."""
+        from ldpbayes.pages.check import fakes_table
 
-    def hull(self, collection):
+        if not self.fakes:
+            return None
+        table = fakes_table(collection.single("fakes"))
+        if table is None:
+            raise InfeasibleError("The number of fabricated reports is not known for this design.")
+        return table
+
+    def hull(self, collection, ci_prob):
         """Return the range of estimates under the shares of fakes that are stated; None where none are."""
         from ldpbayes.answers import contamination_hull
 
@@ -46,15 +37,17 @@ class Fake:
                 if getattr(self, name) is not None:
                     raise ArgumentError(f"{name} goes with fake-share, which states how many reports may be fake.")
             return None
-        shares = options.levels(self.share, "share")
-        return contamination_hull(collection.single("fake-share"), self.question, share=shares, channel=self.channel)
+        settings = {"share": options.levels(self.share, "share"), "channel": self.channel, "ci_prob": ci_prob}
+        return contamination_hull(collection.single("fake-share"), self.question, **settings)
 
 
 def command(
-    file: options.File,
+    file,
+    by=None,
+    level=0.05,
+    ci_prob=0.95,
+    random_seed=0,
     *,
-    by: options.By = None,
-    level: Annotated[float, typer.Option(help="Probability with which honest reports may be flagged.")] = 0.05,
     fake: Fake,
     outputs: options.Shown,
 ):
@@ -75,19 +68,15 @@ def command(
       ldpbayes check example:survey --by region
     """
     from ldpbayes.fitness import check
-    from ldpbayes.pages.check import of_check, of_check_of_cells
+    from ldpbayes.pages import show
     from ldpbayes.pages.contamination import beside
 
     outputs.check()
     collection = options.read(file, by)
-    title, line = collection.title or collection.id, options.command_line()
-    table = options.fakes_table(collection) if fake.fakes else None
-    hull = fake.hull(collection)
-    found = check(collection, level=level)
-    if collection.by:
-        content = of_check_of_cells(found, title=title, command=line)
-    else:
-        content = of_check(found, title=title, collection=collection, command=line)
+    table, hull = fake.needed(collection), fake.hull(collection, ci_prob)
+    found = check(collection, level=level, random_seed=random_seed)
+    settings = {} if collection.by else {"collection": collection}
+    content = show(found, title=collection.title or collection.id, command=options.command_line(), **settings)
     if table is not None:
         content = dataclasses.replace(content, tables=(*content.tables, table))
     if hull is not None:

@@ -1,19 +1,17 @@
 """The command ``ldpbayes crosscheck``."""
 
-from typing import Annotated
-
 import typer
 
 from ldpbayes.cli import options
 
 
 def command(
-    file: options.File,
+    file,
+    by=None,
+    prior="jeffreys",
+    draws=1000,
+    random_seed=None,
     *,
-    by: options.By = None,
-    prior: Annotated[str, typer.Option(help=f"Prior of P: {options.PRIORS}")] = "jeffreys",
-    draws: options.Draws = 1000,
-    random_seed: options.Seed = None,
     outputs: options.Shown,
 ):
     """Compare the exact posterior (where feasible), NUTS, MLE and oracle, and check that the channel fits the reports.
@@ -27,16 +25,13 @@ def command(
       ldpbayes crosscheck example:minarets --page crosscheck.html
     """
     from ldpbayes.fitness.crosschecking import crosscheck
-    from ldpbayes.pages.crosscheck import of_crosscheck, of_crosscheck_of_cells
+    from ldpbayes.pages import show
 
     outputs.check()
     collection = options.read(file, by)
     seed = options.chosen_seed(random_seed)
     check = crosscheck(collection, options.prior(prior), random_seed=seed, draws=draws, progressbar=outputs.shows_progress)
-    title, command = collection.title or collection.id, options.command_line(random_seed, seed)
-    if collection.by:
-        content = of_crosscheck_of_cells(check, title=title, command=command)
-    else:
-        content = of_crosscheck(check, title=title, collection=collection, command=command)
-    outputs.show(content)
+    settings = {} if collection.by else {"collection": collection}
+    line = options.command_line(random_seed, seed)
+    outputs.show(show(check, title=collection.title or collection.id, command=line, **settings))
     raise typer.Exit(1 if check.flagged else 0)

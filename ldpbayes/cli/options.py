@@ -1,12 +1,7 @@
-"""The options of the command line: each is declared once, and those that go together are one group.
-
-A field of a group has the name of the argument that it sets, so that a group is arguments of one function.
-"""
+"""The options of the command line: each is declared once, by the name of the argument that it sets; commands name theirs."""
 
 import contextvars
-import copy
 import dataclasses
-import enum
 import functools
 import inspect
 import os
@@ -15,96 +10,255 @@ import secrets
 import shlex
 import sys
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import typer
 
 from ldpbayes import files
-from ldpbayes.checks import MAX_SEED, categories_count
-from ldpbayes.cli import printing
-from ldpbayes.errors import ArgumentError, InfeasibleError, shown
-from ldpbayes.road.methods import METHODS
-
-#: Posterior methods that --method takes.
-Method = enum.StrEnum("Method", {name: name for name in ("auto", *METHODS)})  # type: ignore[misc]
-
-# ---- options that several commands take ------------------------------------------------------------------------------
-File = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE",
-        help="Collection file (.toml), a Parquet or CSV file of reports (or a folder of Parquet files) that states its "
-        "protocol in a column, a file that "
-        "[bold]scan[/bold] wrote, or a shipped collection such as example:nigeria.",
-    ),
-]
-By = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="A column: one result for each of its values (replaces [bold]by[/bold] of a collection file). Repeat it, or "
-        "write country,day, for every combination."
-    ),
-]
-PRIORS = (
-    "[bold]jeffreys[/bold], [bold]flat[/bold], a concentration such as 0.5, or one for each category, such as 0.5,1,2. With "
-    "[bold]--by[/bold] also [bold]hierarchical[/bold] (groups vary about a common distribution) and [bold]days[/bold] (each "
-    "day is near the one before)."
-)
-Ci = Annotated[float, typer.Option("--ci", help="Probability of the equal-tailed intervals.")]
-Draws = Annotated[int, typer.Option(help="Draws per chain (four chains).", min=1)]
-Seed = Annotated[
-    int | None, typer.Option("--seed", help="Random seed; the same seed prints the same numbers.", min=0, max=MAX_SEED - 1)
-]
-Top = Annotated[int, typer.Option(help="Number of rows of a table to print; files have all of them.", min=1)]
-PROTOCOL = typer.Option(help="How the reports were made: a name of [bold]ldpbayes protocols[/bold]; parameters by -p.")
-Parameters = Annotated[
-    list[str] | None, typer.Option("--parameter", "-p", help="A protocol's parameter, name=value; may be repeated.")
-]
-Noncompliance = Annotated[
-    list[str] | None,
-    typer.Option(help="Respondents who ignore the device, name=law, such as no-sayer=no; may be repeated."),
-]
-Fakes = Annotated[
-    bool, typer.Option("--fakes", help="Also print how many fabricated reports would lift a share or change the order.")
-]
-Plot = Annotated[pathlib.Path | None, typer.Option(help="Write the first figure of the page (.png, .pdf, .svg).")]
-
-PagePath = Annotated[
-    pathlib.Path | None,
-    typer.Option(
-        "--page",
-        help="Write the result as a page (.html, .md, .tex, .csv, .parquet, .json, .txt); figures of .md and .tex "
-        "go into a folder beside it.",
-    ),
-]
+from ldpbayes.errors import ArgumentError, shown
 
 
-# ---- groups of options -----------------------------------------------------------------------------------------------
-def spread(command: Callable) -> Callable:
-    """Return a command whose parameters of a group's class are options, one for each field of the group.
+def _option(kind: Any, help: str, *flags: str, **settings: Any) -> tuple:
+    return kind, functools.partial(typer.Option, *flags, help=help, **settings)
 
-    The help shows the options of a group in a box, under the name of its panel.
-    """
+
+def _argument(kind: Any, metavar: str, help: str) -> tuple:
+    return kind, functools.partial(typer.Argument, metavar=metavar, help=help)
+
+
+_MANY, _TEXT, _PATH = list[str] | None, str | None, pathlib.Path | None
+_TABLE = "Table with a row per {} (.csv, .parquet)"
+#: Every option, by panel of the help and by the name of the argument that it sets. What a command means by a name that
+#: others use differently stands as "name of-command".
+PANELS: dict[str, dict[str, tuple]] = {
+    "": {
+        "file": _argument(
+            str,
+            "FILE",
+            "Collection file (.toml), a Parquet or CSV file of reports (or a folder of Parquet files) that states its "
+            "protocol in a column, a file that [bold]scan[/bold] wrote, or a shipped collection such as example:nigeria.",
+        ),
+        "file of-regress": _argument(
+            str,
+            "FILE",
+            _TABLE.format("report") + ", collection file (.toml), or a shipped one: example:nigeria_cells.",
+        ),
+        "file of-private-groups": _argument(str, "FILE", _TABLE.format("record") + "."),
+        "file of-simulate": _argument(
+            _PATH,
+            "[OUT]",
+            "File to write: OUT.toml is a collection file, with its CSV beside it; OUT.parquet has a row a user.",
+        ),
+        "sources": _argument(list[str], "FILES", "Parquet files of reports, a folder of them, or a quoted pattern."),
+        "formula": _argument(str, "FORMULA", 'Such as "answer ~ age + C(sex) + (1 | county)".'),
+        "study": _argument(_TEXT, "NAME", "A study; without it they are listed."),
+        "by": _option(
+            _MANY,
+            "Columns: one result for each combination of their values, such as country,day (replaces [bold]by[/bold] of a "
+            "collection file). May be repeated.",
+        ),
+        "pilot_by": _option(
+            _MANY,
+            "Columns of --by whose cells share a pilot. Cells add up only where they do: [bold]country[/bold] if the days "
+            "of a country will be added up.",
+        ),
+        "assignments": _option(
+            _MANY,
+            "Set a key of a collection file, key=value; may be repeated. Columns of the sample: weight, strata, cluster, "
+            "by_user (of users who sent several reports); population=5000 or population.north=2000; those who ignore the "
+            "device: noncompliance.no-sayer=no, and noncompliance_prior=1,9, a Beta prior of their share.",
+            "--set",
+        ),
+        "assignments of-regress": _option(
+            _MANY, "Columns of the sample, key=value: weight, strata, cluster. May be repeated.", "--set"
+        ),
+        "assignments of-private-groups": _option(_MANY, "The column of survey weights: weight=NAME.", "--set"),
+        "assignments of-plan": _option(
+            _MANY,
+            "Set an assumption, key=value; may be repeated. p: [bold]uniform[/bold] (the worst case for l2), "
+            "[bold]jeffreys[/bold] or [bold]flat[/bold] (averaged over that prior), shares such as 0.9,0.1, or a CSV of "
+            "true counts with columns value and count. target: distribution (P) or frequency (F of these users). estimator: "
+            "mle (what MLE and posterior attain) or oracle. noncompliance.no-sayer=no: respondents who ignore the device; "
+            "gamma: their share, 0.1 by default.",
+            "--set",
+        ),
+        "value": _option(str, "The column of the open value: a number, or an open category."),
+        "unit": _option(str, "Unit of the value in tables and figures, such as ms."),
+        "explain": _option(bool, "Only print which method auto would choose, and why.", "--explain"),
+    },
+    "Reports of a table": {
+        "protocol": _option(
+            _TEXT, "How the reports were made: a name of [bold]ldpbayes protocols[/bold]; parameters by -p."
+        ),
+        "protocol of-plan": _option(
+            _MANY,
+            "Only this one; may be repeated. Any name of [bold]ldpbayes protocols[/bold]; without it grr, subset, oue, sue, "
+            "olh, hadamard and block_design are compared. Parameters may follow: olh:seeds=4096.",
+        ),
+        "parameter": _option(_MANY, "A protocol's parameter, name=value; may be repeated.", "--parameter", "-p"),
+        "categories": _option(_TEXT, "Labels of the private answer in order, such as no,yes, or their number."),
+        "report": _option(_MANY, "The column of the reports, or several, such as seed,value."),
+        "count": _option(_TEXT, "The column of counts."),
+        "rate_column": _option(
+            _TEXT, "The column of the probability with which the group was replaced by a uniformly drawn one."
+        ),
+        "epsilon_column": _option(_TEXT, "The column of the ε of each report; goes with --protocol."),
+    },
+    "Answers": {
+        "prior": _option(
+            str,
+            "Prior of P: [bold]default[/bold] (learnt from 20 categories on, else Jeffreys'; the output says which and "
+            "why), [bold]learnt[/bold] (a Dirichlet whose concentration the reports decide), [bold]smooth[/bold] (ordered "
+            "categories), [bold]jeffreys[/bold], [bold]flat[/bold], a concentration such as 0.5, or one for each category, "
+            "such as 0.5,1,2. With [bold]--by[/bold] also [bold]hierarchical[/bold] (groups vary about a common "
+            "distribution) and [bold]days[/bold] (each day is near the one before).",
+        ),
+        "prior of-associate": _option(
+            str,
+            "[bold]loglinear[/bold]: interactions are small unless the reports say otherwise; or jeffreys, flat, a "
+            "concentration: a Dirichlet over the cells.",
+        ),
+        "prior of-regress": _option(
+            float | None, "Prior sd of the coefficients: log odds for one sd of the column; 2.5 by default."
+        ),
+        "method": _option(
+            str, "[bold]auto[/bold] picks a posterior method and explains its choice (--explain lists them); or its name."
+        ),
+        "method of-regress": _option(str, "auto, laplace, hmc, nuts, or mle for maximum likelihood."),
+        "method of-private-groups": _option(str, "auto, smooth, rounding or recipe."),
+        "exclude": _option(_MANY, "Methods that auto must not choose."),
+        "names": _option(
+            _MANY,
+            "Names of the attributes in the order of the labels; by default those of the file's derived margins, else A, B, "
+            "….",
+            "--name",
+        ),
+        "order": _option(
+            int | None,
+            "Most attributes that interact in the loglinear prior (3 by default); 1 is independence.",
+            min=1,
+        ),
+        "separator": _option(str, "What separates the levels in the labels of the cells."),
+        "reference": _option(_TEXT, "The category that coefficients are log odds against; the first by default."),
+        "missing": _option(str, "Rows without a covariate: refuse or drop."),
+        "quantiles": _option(str, "Levels of the quantiles."),
+        "target": _option(str, "distribution: the population; frequency: these very records."),
+        "bins": _option(int | None, "Number of bins; by default 100 to 200, by the number of records."),
+        "ci_prob": _option(float, "Probability of the equal-tailed intervals.", "--ci"),
+        "draws": _option(
+            int | None,
+            "Draws per chain (four chains), 1000 by default; 0, where a fit needs none, gives moments and intervals alone.",
+            min=0,
+        ),
+        "draws of-private-groups": _option(int, "Draws.", min=1),
+        "random_seed": _option(int | None, "Random seed; the same seed prints the same numbers.", "--seed", min=0),
+    },
+    "Tests and fake reports": {
+        "level": _option(float, "Size of the tests: probability with which honest reports may be flagged.", "--size"),
+        "fakes": _option(bool, "Also print how many fabricated reports would lift a share or change the order.", "--fakes"),
+        "share": _option(
+            _TEXT,
+            "Also print the range of the estimates if at most such shares of the reports are fake, such as 0.01,0.05.",
+            "--fake-share",
+        ),
+        "question": _option(
+            _TEXT,
+            "A category, or a conclusion such as 'yes > 0.2' or 'apples > pears': --fake-share then gives its range and the "
+            "share of fakes that turns it.",
+            "--conclusion",
+        ),
+        "channel": _option(_TEXT, "The channel whose reports --fake-share is about, for a collection with several."),
+    },
+    "Three of these give the fourth": {
+        "n_categories": _option(int | None, "Number of categories.", "--categories", min=2),
+        "epsilon": _option(float | None, "Privacy level ε in nats."),
+        "n": _option(float | None, "Number of reports.", "--users", "-n"),
+        "n of-simulate": _option(int | None, "Number of users; without it everyone in a population file.", "--users", min=1),
+        "error": _option(float | None, "Target error; --kind defines it."),
+        "kind": _option(
+            str,
+            "[bold]l2[/bold]: expected sum of squared errors; [bold]l1[/bold]: of absolute errors; [bold]max[/bold]: no "
+            "category off by more; [bold]half_width[/bold]: half an interval, of the widest category.",
+        ),
+        "groups": _option(
+            int | None,
+            "Compare this many groups of equal size: interval widths and differences.",
+            "--n-groups",
+            min=2,
+        ),
+        "delta": _option(
+            float | None, "Difference between two groups' shares: the power to find it, at size 1 − ci of the test."
+        ),
+        "power": _option(float | None, "Instead of --error: find --delta with this probability, such as 0.8."),
+        "fakes of-plan": _option(
+            float | None,
+            "Share of crafted reports, such as 0.05: what they do to a share of 0.01.",
+            "--fake-share",
+        ),
+    },
+    "Simulating and reading": {
+        "truth": _option(str, "True population: zipf, geometric, dirichlet, or a file with columns value and count."),
+        "setting": _option(
+            str, "[bold]small[/bold]: about a minute on one core; [bold]paper[/bold]: the whole grid, if it is here."
+        ),
+        "replications": _option(int | None, "Replications a cell, instead of the setting's.", min=2),
+        "sample": _option(
+            int | None,
+            "Keep up to so many reports of each cell by chance, to check the summary; 10,000 where epsilon is above 1.5, "
+            "else 0.",
+            min=0,
+        ),
+        "keep": _option(
+            int | None,
+            "Cells with fewer reports keep all of them. By default 0 up to epsilon 1.5, 10,000 up to 2, then 2,000 a "
+            "category.",
+            min=0,
+        ),
+        "jobs": _option(int, "Threads or processes; -1 for every core where the command is a study.", "--jobs", "-j"),
+        "spark": _option(
+            _TEXT,
+            "Let Spark's workers read the files, such as local[4] or spark://host:7077; they must see the same paths.",
+            metavar="MASTER",
+        ),
+        "checkpoint": _option(_PATH, "File for the state of the scan: the same command goes on where a killed one stopped."),
+    },
+    "Output": {
+        "top": _option(int, "Number of rows of a table to print; files have all of them.", min=1),
+        "page": _option(
+            _PATH,
+            "Write the result as a page (.html, .md, .tex, .csv, .parquet, .json, .txt); figures of .md and .tex go into a "
+            "folder beside it.",
+        ),
+        "as_json": _option(bool, "Print one JSON object instead of tables.", "--json"),
+        "output": _option(_PATH, "Write the whole result as NetCDF (ArviZ reads it)."),
+        "output of-private-groups": _option(_PATH, "Write every answer as a row (.csv or .parquet)."),
+        "output of-scan": _option(_PATH, "Write the cells, one row each (.parquet); [bold]fit[/bold] reads the file."),
+        "output of-simulate": _option(_PATH, "The file to write, instead of the argument OUT."),
+        "output of-study": _option(
+            pathlib.Path, "Folder for the results (Parquet), the figure (PNG) and the finished cells."
+        ),
+        "plot": _option(_PATH, "Write the first figure of the page (.png, .pdf, .svg)."),
+    },
+}
+_OPTIONS = {name: (panel, *entry) for panel, options in PANELS.items() for name, entry in options.items()}
+
+
+def spread(command: Callable, name: str) -> Callable:
+    """Return a command for typer: its arguments, and the fields of those that are a dataclass, are the options they name."""
     groups: dict[str, Any] = {}
     parameters = []
-    for name, parameter in inspect.signature(command).parameters.items():
-        if not dataclasses.is_dataclass(parameter.annotation):
-            parameters.append(parameter)
-            continue
-        groups[name] = parameter.annotation
-        for field in dataclasses.fields(parameter.annotation):
-            held: Any = field.type
-            option = copy.copy(held.__metadata__[0])
-            option.rich_help_panel = groups[name].panel
-            taken = {"annotation": Annotated[held.__origin__, option], "default": field.default}
-            parameters.append(inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, **taken))
+    for key, parameter in inspect.signature(command).parameters.items():
+        if dataclasses.is_dataclass(parameter.annotation):
+            groups[key] = parameter.annotation
+            parameters += [_declared(field.name, name, field.default) for field in dataclasses.fields(parameter.annotation)]
+        else:
+            parameters.append(_declared(key, name, parameter.default))
 
     @functools.wraps(command)
     def run(**options):
-        for name, group in groups.items():
-            options[name] = group(**{field.name: options.pop(field.name) for field in dataclasses.fields(group)})
+        for key, group in groups.items():
+            options[key] = group(**{field.name: options.pop(field.name) for field in dataclasses.fields(group)})
         return command(**options)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -112,44 +266,55 @@ def spread(command: Callable) -> Callable:
     return run
 
 
-@dataclass(frozen=True)
+def _declared(key, name, default):
+    """Return the parameter of a command that is the option of a name."""
+    panel, kind, make = _OPTIONS.get(f"{key} of-{name}") or _OPTIONS[key]
+    annotation = Annotated[kind, make(rich_help_panel=panel or None)]
+    return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+# ---- options that go together ----------------------------------------------------------------------------------------
+@dataclasses.dataclass(frozen=True)
 class Shown:
     """What a command shows of its result."""
 
-    panel: ClassVar[str] = "Output"
-
-    page: PagePath = None
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False
+    page: Any = None
+    as_json: Any = False
 
     @property
     def shows_progress(self) -> bool:
         """Whether somebody sees a progress bar."""
         return sys.stderr.isatty() and not self.as_json
 
-    def check(self, *others) -> None:
-        """Refuse a page with a wrong ending, or files that cannot be written, before a command takes its time."""
+    def check(self, *others, plot=None) -> None:
+        """Refuse wrong endings, and files that cannot be written, before a command takes its time."""
+        if plot is not None:
+            from ldpbayes.plots import check_ending
+
+            check_ending(plot)
         if self.page is not None:
             from ldpbayes.pages.renderers import check_page
 
             check_page(self.page)
-        files.check_outputs(*others, self.page)
+        files.check_outputs(*others, plot, self.page)
 
     def show(self, content, **written) -> None:
         """Write the files that are asked for, then print a page: the arguments of ``printing.show``."""
+        from ldpbayes.cli import printing
+
         printing.show(content, self.as_json, page=self.page, **written)
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Outputs(Shown):
     """What a command shows and writes of a result that can be saved and drawn."""
 
-    output: Annotated[pathlib.Path | None, typer.Option(help="Write the whole result as NetCDF (ArviZ reads it).")] = None
-    plot: Plot = None
+    output: Any = None
+    plot: Any = None
 
-    def check(self, *others) -> None:
-        """Refuse wrong endings too, of pictures and of a result that somebody takes for a page."""
-        super().check(self.output, self.plot, *others)
-        check_plot(self.plot)
+    def check(self, *others, plot=None) -> None:
+        """Refuse a result too that somebody takes for a page."""
+        super().check(self.output, *others, plot=self.plot)
         if self.output is not None:
             from ldpbayes.pages.renderers import renderers
 
@@ -164,55 +329,19 @@ class Outputs(Shown):
         super().show(content, output=self.output, plot=self.plot, **written)
 
 
-@dataclass(frozen=True)
-class Sample:
-    """How the respondents were sampled."""
-
-    panel: ClassVar[str] = "Respondents"
-
-    weight: Annotated[
-        str | None,
-        typer.Option("--weight", help="The column of sampling weights; the result is then a pseudo-posterior."),
-    ] = None
-    strata: Annotated[str | None, typer.Option(help="The column of the sample's strata.")] = None
-    cluster: Annotated[str | None, typer.Option(help="The column of the sample's clusters.")] = None
-
-
-@dataclass(frozen=True)
-class Respondents(Sample):
-    """How the respondents were sampled, and who sent several reports."""
-
-    population: Annotated[
-        str | None,
-        typer.Option(help="Size of the population, for the finite population correction: 5000, or north=2000,south=3000."),
-    ] = None
-    by_user: Annotated[
-        str | None,
-        typer.Option(
-            help="The column of users, where a user may have sent several reports, one a row: each user then counts once, "
-            "with all reports."
-        ),
-    ] = None
-
-    def stated(self) -> dict[str, Any]:
-        """Return the arguments of a reader."""
-        return dataclasses.asdict(self) | {"population": _population(self.population)}
-
-
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Reports:
     """How the reports of a table were made."""
 
-    panel: ClassVar[str] = "Reports of a table"
+    protocol: Any = None
+    parameter: Any = None
+    categories: Any = None
+    report: Any = None
 
-    protocol: Annotated[str | None, PROTOCOL] = None
-    parameter: Parameters = None
-    categories: Annotated[
-        str | None, typer.Option(help="Labels of the private answer in order, such as no,yes, or their number.")
-    ] = None
-    report: Annotated[
-        list[str] | None, typer.Option(help="The column of the reports; repeat it for several, such as seed and value.")
-    ] = None
+    @property
+    def columns(self) -> list[str] | None:
+        """The columns of the reports; None where none is named."""
+        return columns(self.report)
 
     @property
     def labels(self) -> list[str] | None:
@@ -223,9 +352,14 @@ class Reports:
     @property
     def names(self) -> list[str]:
         """The labels, which are 0, 1, … where only their number is stated."""
+        from ldpbayes.checks import categories_count
+
         if self.categories is None:
             raise ArgumentError("categories must be labels in order or their number, such as --categories no,yes.")
-        return self.labels or list(map(str, range(_count(self.categories))))
+        if self.labels is not None:
+            return self.labels
+        number = int(self.categories) if len(self.categories) < 20 else 10**20
+        return list(map(str, range(categories_count(number, "categories"))))
 
     @property
     def mechanism(self):
@@ -253,14 +387,6 @@ def chosen_seed(seed):
     return secrets.randbits(31) if seed is None else seed
 
 
-def check_plot(plot) -> None:
-    """Refuse a picture with an ending that nobody draws."""
-    if plot is not None:
-        from ldpbayes.plots import check_ending
-
-        check_ending(plot)
-
-
 # ---- what options say ------------------------------------------------------------------------------------------------
 def located(file):
     """Return the path that a FILE argument names: example:NAME is a file that comes with the package."""
@@ -280,7 +406,7 @@ def read(file, by=None, **sample):
 
     file, by = located(file), columns(by)
     if is_summaries(file):
-        if any(value is not None for value in sample.values()):
+        if sample:
             raise ArgumentError("weights must be left out, and so must by-user: a file of summaries has no respondents.")
         found = read_summaries(file)
         return found.added(by) if by else found
@@ -289,34 +415,69 @@ def read(file, by=None, **sample):
     return read_collection(file, by=by, **sample)
 
 
+def read_table(path, names, report=None):
+    """Return a CSV or Parquet file as a PyArrow table.
+
+    Parameters
+    ----------
+    path : path
+    names : sequence of str or None
+        Columns that it must have.
+    report : sequence of str, optional
+        Columns of reports, which are text in a CSV file. Of a Parquet file only these and the names are read, and all
+        columns where None is given.
+    """
+    from ldpbayes.sources.base import check_column, foreign, optional
+    from ldpbayes.sources.parquet_batches import read_whole, schema_of
+
+    pyarrow = optional("pyarrow", "Reading a table of records")
+    files.open_input(path).close()
+    names = list(dict.fromkeys(filter(None, (*names, *(report or ())))))
+    if path.suffix.lower() in (".parquet", ".pq"):
+        found = schema_of(path).names
+        table = read_whole(path, [name for name in names if name in found] if report else found)
+    else:
+        csv_reader = optional("pyarrow.csv", "Reading CSV")
+        types = {name: pyarrow.string() for name in report or ()}
+        with foreign("is not a readable CSV file", path):
+            settings = csv_reader.ConvertOptions(column_types=types, strings_can_be_null=True)
+            table = csv_reader.read_csv(path, convert_options=settings)
+        found = table.column_names
+    for name in names:
+        check_column(found, name, source=path)
+    return table
+
+
 def columns(texts):
     """Return the names of repeated options that may each name several columns, or None."""
     names = [name.strip() for text in texts or () for name in text.split(",") if name.strip()]
     return names or None
 
 
-#: What --population must be.
-SIZES = "a number, or stratum=number,…"
+def assigned(texts, *keys: str) -> dict[str, Any]:
+    """Return what repeated --set options say, by key: texts, or a dict by name of what stands as key.name=value.
 
-
-def _population(text):
-    """Return the number, or the mapping by stratum, that a text of --population states: 5000, or north=2000,south=3000."""
-    if text is None:
-        return None
-    if "=" not in text:
-        return levels(text, "population", SIZES)[0]
-    sizes: dict = {}
-    for part in text.split(","):
-        name, _, size = part.partition("=")
-        if name.strip() in sizes:
-            raise ArgumentError(f"population must name every stratum once, got {shown(name.strip())} twice.")
-        (sizes[name.strip()],) = levels(size, "population", SIZES)
-    return sizes
-
-
-def _count(text):
-    """Return the number of categories that a text writes."""
-    return categories_count(int(text) if len(text) < 20 else 10**20, "categories")
+    Parameters
+    ----------
+    texts : sequence of str, optional
+    *keys : str
+        Those that may be set; one that ends in a dot takes names, one that ends in "?" takes either.
+    """
+    known = {key.rstrip(".?"): key for key in keys}
+    found: dict[str, Any] = {}
+    for text in texts or ():
+        path, equals, value = (part.strip() for part in text.partition("="))
+        key, dot, name = path.partition(".")
+        if not equals or not value:
+            raise ArgumentError(f"--set must be key=value, got {shown(text)}.")
+        if key not in known or (dot and known[key][-1] not in ".?") or (not name and (dot or known[key][-1] == ".")):
+            listed = ", ".join(f"{name}.NAME" if key[-1] == "." else name for name, key in known.items())
+            raise ArgumentError(f"--set must be one of {listed}, got {shown(path)}.")
+        entry = found.setdefault(key, {}) if dot else found
+        if not isinstance(entry, dict) or (name if dot else key) in entry:
+            raise ArgumentError(f"--set must set each key once, got {shown(path)} twice.")
+        entry[name if dot else key] = value
+    return found
 
 
 def levels(text, name, rule="numbers separated by commas"):
@@ -334,32 +495,11 @@ def prior(text):
     return parse_prior(text)
 
 
-def named_laws(pairs):
-    """Return the laws by name of name=law texts."""
-    laws = {}
-    for pair in pairs or ():
-        name, equals, law = (part.strip() for part in pair.partition("="))
-        if not equals or name in laws:
-            raise ArgumentError(f"noncompliance must be name=law, each name once, got {shown(pair)}.")
-        laws[name] = law
-    return laws
-
-
-def fakes_table(collection):
-    """Return the table of fabricated reports needed, or refuse cells and designs of which that is not known."""
-    from ldpbayes.pages.check import fakes_table as table_of
-
-    table = table_of(collection.single("fakes"))
-    if table is None:
-        raise InfeasibleError("The number of fabricated reports is not known for this design.")
-    return table
-
-
 def parameters(pairs):
     """Return a dict from name=value texts; values are TOML, fractions and logarithms where they parse, else text."""
     from ldpbayes.sources.numbers import as_numbers
 
-    found = {}
+    found: dict[str, Any] = {}
     for pair in pairs or []:
         name, equals, text = pair.partition("=")
         if not equals:
@@ -374,7 +514,7 @@ def _value(text):
     """Return the TOML value that a text writes, or the text."""
     files.check_structure(f"value = {text}", "parameter")
     try:
-        document = tomllib.loads(f"value = {text}")
+        document: Mapping[str, Any] = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
         return text
     if set(document) != {"value"}:  # a line break followed by another key

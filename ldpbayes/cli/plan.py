@@ -2,11 +2,6 @@
 
 import dataclasses
 import functools
-import pathlib
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
-
-import typer
 
 from ldpbayes.cli import options
 from ldpbayes.errors import ArgumentError
@@ -15,91 +10,44 @@ from ldpbayes.errors import ArgumentError
 POINTS = 25
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Four:
     """Of which three determine the fourth."""
 
-    panel: ClassVar[str] = "Three of these give the fourth"
-
-    n_categories: Annotated[int | None, typer.Option("--categories", help="Number of categories.", min=2)] = None
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="Privacy level ε in nats.")] = None
-    n: Annotated[float | None, typer.Option("--users", "-n", help="Number of reports.")] = None
-    error: Annotated[float | None, typer.Option("--error", help="Target error; --kind defines it.")] = None
+    n_categories: int | None = None
+    epsilon: float | None = None
+    n: float | None = None
+    error: float | None = None
 
     def check(self):
         """Refuse any number of them but three."""
-        options = {field.type.__metadata__[0].default: getattr(self, field.name) for field in dataclasses.fields(self)}
-        missing = [name for name, value in options.items() if value is None]
+        values = zip(("--categories", "--epsilon", "--users", "--error"), dataclasses.astuple(self), strict=True)
+        missing = [name for name, value in values if value is None]
         if len(missing) != 1:
             more = f"{', '.join(missing)} are missing" if missing else "all four were given"
-            raise ArgumentError(f"Three of {', '.join(options)} determine the fourth; {more}.")
+            raise ArgumentError(f"Three of --categories, --epsilon, --users, --error determine the fourth; {more}.")
 
 
-@dataclass(frozen=True)
-class Assumed:
-    """What the error is, and of what."""
-
-    panel: ClassVar[str] = "Assumptions"
-
-    kind: Annotated[
-        str,
-        typer.Option(
-            help="[bold]l2[/bold]: expected sum of squared errors; [bold]l1[/bold]: of absolute errors; "
-            "[bold]max[/bold]: no category off by more; [bold]half_width[/bold]: half an interval, of the widest category."
-        ),
-    ] = "l2"
-    p: Annotated[
-        str,
-        typer.Option(
-            help="Assumed distribution: [bold]uniform[/bold] (the worst case for l2), [bold]jeffreys[/bold] or "
-            "[bold]flat[/bold] (averaged over that prior), shares such as 0.9,0.1, or a CSV of true counts with columns "
-            "value and count."
-        ),
-    ] = "uniform"
-    target: Annotated[str, typer.Option(help="distribution (P) or frequency (F of these users).")] = "distribution"
-    estimator: Annotated[str, typer.Option(help="mle (what MLE and posterior attain) or oracle.")] = "mle"
-    ci_prob: options.Ci = 0.95
-
-
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Questions:
     """What else is asked of every plan."""
 
-    panel: ClassVar[str] = "Groups, fake reports, and respondents who ignore the device"
-
-    groups: Annotated[
-        int | None, typer.Option(help="Compare this many groups of equal size: interval widths and differences.", min=2)
-    ] = None
-    delta: Annotated[
-        float | None, typer.Option(help="Difference between two groups' shares: the power to find it, at level 1 − ci.")
-    ] = None
-    power: Annotated[
-        float | None, typer.Option(help="Instead of --error: find --delta with this probability, such as 0.8.")
-    ] = None
-    fakes: Annotated[
-        float | None, typer.Option(help="Share of crafted reports, such as 0.05: what they do to a share of 0.01.")
-    ] = None
-    noncompliance: options.Noncompliance = None
-    gamma: Annotated[
-        float | None, typer.Option(help="Share of those who ignore the device, for --noncompliance; 0.1 by default.")
-    ] = None
+    groups: int | None = None
+    delta: float | None = None
+    power: float | None = None
+    fakes: float | None = None
 
 
 def command(
+    protocol=None,
+    parameter=None,
+    kind="l2",
+    assignments=None,
+    ci_prob=0.95,
+    plot=None,
     *,
     four: Four,
-    protocols: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--protocol",
-            help="Only this one; may be repeated. Any name of [bold]ldpbayes protocols[/bold]; without it grr, subset, oue, "
-            "sue, olh, hadamard and block_design are compared. Parameters may follow: olh:seeds=4096.",
-        ),
-    ] = None,
-    parameter: options.Parameters = None,
-    assumed: Assumed,
     questions: Questions,
-    plot: Annotated[pathlib.Path | None, typer.Option(help="Write the error against ε (or n) as a picture.")] = None,
     outputs: options.Shown,
 ):
     """Choose protocol, ε and sample size: give three of categories, epsilon, users and error, and get the fourth.
@@ -108,8 +56,8 @@ def command(
     of as many open answers. Nothing is simulated. The ε of a survey design follows from its parameters: give users or error.
 
     An error of kind half_width is the easiest to read: 0.03 means that a share is known to plus or minus three percentage
-    points. Ask with --groups, --delta and --power for comparisons of groups, with --fakes what crafted reports can do, and
-    with --noncompliance whether the design can tell how many ignore it.
+    points. Ask with --n-groups, --delta and --power for comparisons of groups, with --fake-share what crafted reports can
+    do, and with --set noncompliance.NAME=law whether the design can tell how many ignore it.
 
     Examples:
 
@@ -121,27 +69,30 @@ def command(
 
       ldpbayes plan --categories 128 --epsilon 1 --users 1e6 --protocol olh --protocol olh:seeds=4096
 
-      ldpbayes plan --categories 5 --epsilon 1 --groups 2 --delta 0.05 --power 0.8
+      ldpbayes plan --categories 5 --epsilon 1 --n-groups 2 --delta 0.05 --power 0.8
 
-      ldpbayes plan --categories 20 --epsilon 1 --users 10000 --fakes 0.05
+      ldpbayes plan --categories 20 --epsilon 1 --users 10000 --fake-share 0.05
 
-      ldpbayes plan --protocol extended_crosswise -p p=0.2 --users 3000 --noncompliance no-sayer=different
+      ldpbayes plan --protocol extended_crosswise -p p=0.2 --users 3000 --set noncompliance.no-sayer=different
 
-      ldpbayes plan --epsilon 1 --users 32561 --p 0.5,0.3,0.2 --plot plan.png
+      ldpbayes plan --epsilon 1 --users 32561 --set p=0.5,0.3,0.2 --plot plan.png
     """
-    options.check_plot(plot)
-    outputs.check(plot)
+    outputs.check(plot=plot)
+    from ldpbayes.pages import show
     from ldpbayes.theory import planning, prospects
 
-    if questions.power is not None:
-        four, assumed = _with_power(four, assumed, questions)
-    assumptions = dataclasses.asdict(assumed) | {"p": _distribution(assumed.p)}
-    asked = {name: getattr(questions, name) for name in ("groups", "delta", "fakes")}
-    laws = options.named_laws(questions.noncompliance)
-    if questions.gamma is not None and not laws:
+    stated = options.assigned(assignments, "p", "target", "estimator", "noncompliance.", "gamma")
+    laws, gamma = stated.pop("noncompliance", None), stated.pop("gamma", None)
+    if gamma is not None and not laws:
         raise ArgumentError("gamma goes with noncompliance, which states how those report who ignore the device.")
-    settings, names = options.parameters(parameter), protocols or ()
-    four = _with_categories(four, assumptions["p"])
+    gamma = 0.1 if gamma is None else options.levels(gamma, "gamma")[0]
+    words = stated.pop("p", "uniform")
+    rest = {"p": _distribution(words), "target": "distribution", "estimator": "mle", "ci_prob": ci_prob} | stated
+    if questions.power is not None:
+        four, kind = _with_power(four, kind, ci_prob, questions)
+    assumptions = {"kind": kind} | rest
+    settings, names = options.parameters(parameter), protocol or ()
+    four = _with_categories(four, rest["p"])
     if settings and len(names) != 1:
         raise ArgumentError(f"parameter needs exactly one --protocol that takes it, got {len(names)}.")
     fixed = [name for name in names if not planning.has_free_epsilon(name, settings)]
@@ -152,25 +103,15 @@ def command(
     if fixed:
         plans, makers = _fixed(fixed, settings, dataclasses.asdict(four), assumptions)
     else:
-        makers = planning.named_makers(protocols, settings) if protocols else None
+        makers = planning.named_makers(protocol, settings) if protocol else None
         plans = planning.plan(**dataclasses.asdict(four), protocols=makers, **assumptions)
-    rest = {key: value for key, value in assumptions.items() if key != "kind"}
-    gamma = 0.1 if questions.gamma is None else questions.gamma
-    plans = prospects.with_prospects(plans, makers, **asked, laws=laws, gamma=gamma, **rest)
-    from ldpbayes.pages.plan import of_plan
-
+    asked = {name: getattr(questions, name) for name in ("groups", "delta", "fakes")}
+    plans = prospects.with_prospects(plans, makers, **asked, laws=laws or {}, gamma=gamma, **rest)
     along = "n" if fixed or (four.epsilon is not None and four.n is None) else "epsilon"
-    draw = functools.partial(_draw, plans[0], assumed.kind, makers, assumptions, along)
-    content = of_plan(
-        plans,
-        kind=assumed.kind,
-        assumed=assumed.p,
-        ci_prob=assumed.ci_prob,
-        draw=draw if plot or (outputs.page and plans[0].feasible) else None,
-        command=options.command_line(),
-        **asked,
-    )
-    outputs.show(content, plot=plot)
+    draw = functools.partial(_draw, plans[0], kind, makers, assumptions, along)
+    drawn = draw if plot or (outputs.page and plans[0].feasible) else None
+    settings = {"kind": kind, "assumed": words, "ci_prob": ci_prob, "draw": drawn, "command": options.command_line()}
+    outputs.show(show(plans, **settings, **asked), plot=plot)
 
 
 def _with_categories(four, p):
@@ -182,16 +123,16 @@ def _with_categories(four, p):
     return dataclasses.replace(four, n_categories=len(p))
 
 
-def _with_power(four, assumed, questions):
-    """Return the four and the assumptions with the half-width over all users at which two of the groups differ."""
+def _with_power(four, kind, ci_prob, questions):
+    """Return the four and the kind with the half-width over all users at which two of the groups differ."""
     from ldpbayes.theory import prospects
 
     if questions.delta is None:
         raise ArgumentError("power needs --delta, the difference to be found.")
-    if four.error is not None or assumed.kind not in ("l2", "half_width"):
+    if four.error is not None or kind not in ("l2", "half_width"):
         raise ArgumentError("power stands for --error and --kind; leave these out.")
-    error = prospects.half_width_for(questions.delta, questions.power, groups=questions.groups or 2, ci_prob=assumed.ci_prob)
-    return dataclasses.replace(four, error=error), dataclasses.replace(assumed, kind="half_width")
+    error = prospects.half_width_for(questions.delta, questions.power, groups=questions.groups or 2, ci_prob=ci_prob)
+    return dataclasses.replace(four, error=error), "half_width"
 
 
 def _fixed(names, settings, known, assumptions):

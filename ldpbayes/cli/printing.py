@@ -7,8 +7,6 @@ import sys
 import warnings
 
 from ldpbayes.errors import DataError, LDPBayesWarning
-from ldpbayes.pages.renderers.json import JSON
-from ldpbayes.pages.renderers.terminal import Terminal, err, out
 
 #: Warnings printed by this run of the command line.
 _said: set[str] = set()
@@ -16,6 +14,9 @@ _said: set[str] = set()
 
 def display(page, as_json=False):
     """Print a page: as tables and sentences, or as JSON."""
+    from ldpbayes.pages.renderers.json import JSON
+    from ldpbayes.pages.renderers.terminal import Terminal
+
     if as_json:
         sys.stdout.write(JSON().render(page))
         return
@@ -55,11 +56,20 @@ def show(content, as_json=False, *, result=None, output=None, plot=None, page=No
 def wrote(*paths):
     """Say which files were written."""
     for path in filter(None, paths):
-        out.print(f"Wrote {path}.")
+        say(f"Wrote {path}.")
+
+
+def say(sentence):
+    """Print a sentence on standard output."""
+    from ldpbayes.pages.renderers.terminal import out
+
+    out.print(sentence)
 
 
 def complain(sentence, style="red"):
     """Print a sentence on standard error, where anybody can read it."""
+    from ldpbayes.pages.renderers.terminal import err
+
     with contextlib.suppress(OSError):
         err.print(sentence, style=style)
 

@@ -1,7 +1,6 @@
 """The command ``ldpbayes protocols``."""
 
 from ldpbayes.cli import options
-from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 
 
 def command(*, outputs: options.Shown):
@@ -11,18 +10,15 @@ def command(*, outputs: options.Shown):
 
       ldpbayes protocols
     """
+    from ldpbayes.pages.page import Column, Kind, Note, Page, Table
     from ldpbayes.protocols import describe_protocols
 
-    columns = (
-        Column("protocol", "protocol", "text"),
-        Column("parameters", "parameters", "text"),
-        Column("description", "what it is", "text"),
-    )
+    columns = tuple(Column(key, key, "text") for key in ("protocol", "parameters", "description"))
     rows = tuple((x.name, x.stated, x.summary + _also(x.aliases)) for x in describe_protocols())
+    table = Table("Protocols and survey designs", columns, rows)
     use = Note(Kind.METHOD, 'In a collection file write protocol = "NAME"; parameters go under [channels.parameters].')
-    facts = {"protocols": [dict(zip(("protocol", "parameters", "description"), row, strict=True)) for row in rows]}
     outputs.check()
-    outputs.show(Page("Protocols", (Table("Protocols and survey designs", columns, rows),), (use,), facts=facts))
+    outputs.show(Page("Protocols", (table,), (use,), facts={"protocols": table.records()}))
 
 
 def _also(aliases):

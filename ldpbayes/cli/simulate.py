@@ -1,39 +1,19 @@
 """The command ``ldpbayes simulate``."""
 
-import pathlib
-from typing import Annotated
-
-import typer
-
 from ldpbayes import files
-from ldpbayes.cli import options
+from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, shown
-from ldpbayes.pages.prose import number_of
-from ldpbayes.pages.renderers.terminal import out
 
 
 def command(
-    file: Annotated[
-        pathlib.Path | None,
-        typer.Argument(
-            metavar="[OUT]",
-            help="File to write: OUT.toml is a collection file, with its CSV beside it; OUT.parquet has a row a user.",
-        ),
-    ] = None,
-    population: Annotated[
-        str,
-        typer.Option(help="True population: zipf, geometric, dirichlet, or a file with columns value and count."),
-    ] = "zipf",
-    n_categories: Annotated[
-        int | None, typer.Option("--categories", help="Number of categories of zipf, geometric and dirichlet.", min=2)
-    ] = None,
-    protocol: Annotated[str, options.PROTOCOL] = "grr",
-    parameter: options.Parameters = None,
-    n: Annotated[
-        int | None, typer.Option("--users", help="Number of users; without it everyone in a population file.", min=1)
-    ] = None,
-    random_seed: options.Seed = None,
-    output: Annotated[pathlib.Path | None, typer.Option(help="The file to write, instead of the argument OUT.")] = None,
+    file=None,
+    truth="zipf",
+    n_categories=None,
+    protocol="grr",
+    parameter=None,
+    n=None,
+    random_seed=None,
+    output=None,
 ):
     """Simulate a collection: draw users from a true population and send their values through a protocol.
 
@@ -43,15 +23,15 @@ def command(
 
     Examples:
 
-      ldpbayes simulate out.toml --population zipf --categories 100 --users 100000 -p epsilon=1
+      ldpbayes simulate out.toml --truth zipf --categories 100 --users 100000 -p epsilon=1
 
-      ldpbayes simulate out.toml --population geometric --categories 20 --users 5000 --protocol subset -p epsilon=2
+      ldpbayes simulate out.toml --truth geometric --categories 20 --users 5000 --protocol subset -p epsilon=2
 
       ldpbayes simulate --output out.parquet --categories 128 --users 1000000 --protocol oue -p epsilon=1
     """
+    from ldpbayes.pages.prose import number_of
     from ldpbayes.protocols import make_protocol
-    from ldpbayes.simulate import population as make_population
-    from ldpbayes.simulate import simulate_collection, simulate_reports
+    from ldpbayes.simulate import population, simulate_collection, simulate_reports
     from ldpbayes.sources import write_collection
     from ldpbayes.sources.writing import is_parquet
 
@@ -61,20 +41,20 @@ def command(
     if not is_parquet(target) and target.suffix != ".toml":
         raise ArgumentError(f"output must end in .toml or .parquet, got {shown(str(target))}.")
     files.check_outputs(target, None if is_parquet(target) else target.with_suffix(".csv"))
-    if n_categories is None and population in ("zipf", "geometric", "dirichlet"):
-        raise ArgumentError(f"n_categories must be given for the population {population}.")
-    truth = make_population(population, n_categories, random_seed=random_seed)
-    mechanism = make_protocol(protocol, truth.categories, options.parameters(parameter))
-    if n is None and truth.counts is None:
-        raise ArgumentError(f"n must be given for the {population} population, got none.")
+    if n_categories is None and truth in ("zipf", "geometric", "dirichlet"):
+        raise ArgumentError(f"n_categories must be given for the population {truth}.")
+    people = population(truth, n_categories, random_seed=random_seed)
+    mechanism = make_protocol(protocol, people.categories, options.parameters(parameter))
+    if n is None and people.counts is None:
+        raise ArgumentError(f"n must be given for the {truth} population, got none.")
     if is_parquet(target):
-        n_reports = int(simulate_reports(target, mechanism, truth, n, random_seed=random_seed).sum())
+        n_reports = int(simulate_reports(target, mechanism, people, n, random_seed=random_seed).sum())
     else:
-        collection, _ = simulate_collection(mechanism, truth, n, random_seed=random_seed, id=target.stem)
+        collection, _ = simulate_collection(mechanism, people, n, random_seed=random_seed, id=target.stem)
         write_collection(collection, target)
         n_reports = collection.n_reports
-    named = f" of {truth.title}" if truth.title else ""
-    out.print(
+    named = f" of {people.title}" if people.title else ""
+    printing.say(
         f"Wrote {target}: {number_of(n_reports, 'report')}{named} through {protocol}, "
         f"epsilon {mechanism.epsilon:g}. Now: ldpbayes fit {target}"
     )

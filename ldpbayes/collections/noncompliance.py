@@ -171,7 +171,7 @@ def identification(collection: Collection, gamma: float = GAMMA, reports: float 
         "No number of reports through these channels identifies the share γ of respondents who ignore the device: every γ "
         f"from {low:.3g} to {high:.3g} gives the reports that came in. A second channel with another ε, or asking some "
         "of the respondents directly, may identify it; with an informative prior, such as Compliance(gamma=(2, 18)) or "
-        "--noncompliance-prior 2,18, a fit is possible whose γ follows the prior within that interval."
+        "--set noncompliance_prior=2,18, a fit is possible whose γ follows the prior within that interval."
     )
     return Identification(False, low, high, float("inf"), sentence)
 

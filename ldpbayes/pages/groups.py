@@ -10,7 +10,7 @@ from ldpbayes import plots
 from ldpbayes.errors import listed
 from ldpbayes.outcomes import PrivateGroups
 from ldpbayes.pages.about import again
-from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page
+from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 from ldpbayes.plots.outcomes import largest_cells, quantity_name
 
@@ -87,6 +87,12 @@ def long_rows(found: PrivateGroups) -> list[dict]:
             answer |= {"probability": answer.get("probability"), "recipe": None if math.isnan(one) else one}
             lines.append(line | answer)
     return lines
+
+
+def rows_table(found: PrivateGroups) -> Table:
+    """Return every answer as a row of a table, for files that other programs read."""
+    rows = long_rows(found)
+    return Table("", tuple(Column(key, key, "text") for key in rows[0]), tuple(tuple(row.values()) for row in rows))
 
 
 def _plain(key):

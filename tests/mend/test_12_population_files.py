@@ -19,7 +19,7 @@ def test_the_file_of_a_population_is_a_name(line, door, tmp_path, capsys):
         with pytest.raises(lb.DataError, match=r"people\.toml|cannot be read"):
             lb.population(path)
     else:
-        status, _, err = run(capsys, "simulate", str(tmp_path / "out.toml"), "--population", str(path), "-p", "epsilon=1")
+        status, _, err = run(capsys, "simulate", str(tmp_path / "out.toml"), "--truth", str(path), "-p", "epsilon=1")
         assert status == 2 and "Traceback" not in err and err.strip()
 
 
@@ -33,7 +33,7 @@ def test_texts_of_a_population_are_texts(key, value, tmp_path):
 
 
 def test_an_empty_population_is_no_file(tmp_path, capsys):
-    status, _, err = run(capsys, "simulate", str(tmp_path / "out.toml"), "--population", "", "-p", "epsilon=1")
+    status, _, err = run(capsys, "simulate", str(tmp_path / "out.toml"), "--truth", "", "-p", "epsilon=1")
     assert status == 2 and "must be the name of a file, got an empty text" in " ".join(err.split())
     assert not list(tmp_path.iterdir())
 

@@ -1,0 +1,131 @@
+"""The command ``ldpbayes private-groups``."""
+
+import dataclasses
+import pathlib
+
+from ldpbayes.cli import options
+from ldpbayes.errors import ArgumentError, DataError, shown
+
+
+@dataclasses.dataclass(frozen=True)
+class Reports(options.Reports):
+    """How the reports of a table were made, where each may state it."""
+
+    rate_column: str | None = None
+    epsilon_column: str | None = None
+
+    def design(self):
+        """Return the arguments of by_private_group that say how the reports were made."""
+        rate, epsilon = self.rate_column, self.epsilon_column
+        if rate is None and epsilon is None and self.protocol is None:
+            raise ArgumentError(
+                "rate_column, epsilon_column or protocol must say how the reports were made, such as --rate-column rate or "
+                "--protocol grr -p epsilon=1.1."
+            )
+        if rate is not None and (epsilon is not None or self.protocol is not None):
+            name = "epsilon_column" if self.protocol is None else "protocol"
+            raise ArgumentError(f"{name} must be left out with rate_column, which is that of randomised response.")
+        columns = {"report": self.columns, "categories": self.labels, "rate": rate, "epsilon": epsilon}
+        if self.protocol is None:
+            if self.parameter or epsilon is not None:
+                name = "its parameters" if self.parameter else "epsilon_column"
+                raise ArgumentError(f"protocol must be named with {name}, such as --protocol grr -p epsilon=1.1.")
+            return columns
+        if epsilon is None:
+            return columns | {"categories": self.names, "protocol": self.mechanism}
+        if self.parameter:
+            raise ArgumentError("parameter must be left out with epsilon_column, the column of the ε of each report.")
+        return columns | {"protocol": self.protocol}
+
+    def words(self):
+        """Return how the reports were made, in words."""
+        if self.rate_column is not None:
+            return (
+                f"Randomised response: at the rate in the column {self.rate_column} a group is replaced by a uniformly "
+                "drawn one."
+            )
+        at = f"with the ε in the column {self.epsilon_column}" if self.epsilon_column is not None else ""
+        parts = f"({', '.join(self.parameter)})" if self.parameter else ""
+        return " ".join(filter(None, ["Reports through", self.protocol, parts, at])) + "."
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What is computed, and how: arguments of by_private_group."""
+
+    quantiles: str = ".5,.75,.95"
+    target: str = "distribution"
+    method: str = "auto"
+    bins: int | None = None
+    ci_prob: float = 0.95
+    draws: int = 2000
+    random_seed: int | None = None
+
+
+def command(
+    file,
+    value="duration",
+    unit="",
+    by=None,
+    assignments=None,
+    output=None,
+    plot=None,
+    top=40,
+    *,
+    answer: Answer,
+    reports: Reports,
+    outputs: options.Shown,
+):
+    """Compare an open value, such as a duration, between groups that are known through privatised reports only.
+
+    Every record has an open value and a report of a private answer. Prints share, mean and quantiles of each group,
+    and differences between groups, with intervals. No record gets a negative weight, and distribution functions are
+    monotone. The reweighting recipe's numbers stand beside the estimates.
+
+    Say how the reports were made: --rate-column names a column of randomization rates, --epsilon-column a column of ε,
+    --protocol one protocol for all.
+
+    Examples:
+
+      ldpbayes private-groups example:survey.csv --value income --report smokes --protocol warner -p p=0.7
+      --categories no,yes --set weight=w --target distribution
+
+      ldpbayes private-groups example:survey.csv --value region --report smokes --protocol warner -p p=0.7
+      --categories no,yes
+    """
+    from ldpbayes.outcomes import by_private_group
+    from ldpbayes.pages import show, write
+    from ldpbayes.pages.groups import rows_table
+    from ldpbayes.pages.page import Page
+
+    settings = dataclasses.asdict(answer) | {"random_seed": options.chosen_seed(answer.random_seed)}
+    settings["quantiles"] = options.levels(answer.quantiles, "quantiles", "levels such as .5,.75,.95")
+    weight = options.assigned(assignments, "weight").get("weight")
+    if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
+        raise ArgumentError(f"output must end in .csv or .parquet, got {shown(str(output))}.")
+    outputs.check(output, plot=plot)
+    stated, cells = reports.design(), options.columns(by) or []
+    path = pathlib.Path(options.located(file))
+    frame = options.read_table(path, [value, reports.rate_column, reports.epsilon_column, weight, *cells], reports.columns)
+    _refuse_half_numbers(frame, value, path)
+    found = by_private_group(frame, value, **stated, by=cells or None, weights=weight, **settings)
+    again = options.command_line(answer.random_seed, settings["random_seed"])
+    if output:
+        write(Page("", (rows_table(found),)), output)
+    outputs.show(show(found, unit=unit, design=reports.words(), top=top, command=again), output=output, plot=plot)
+
+
+def _refuse_half_numbers(table, value, path):
+    """Refuse a column of numbers with entries that are none; all texts are an open category."""
+    column = table[value].to_pylist()
+    if not any(isinstance(text, str) for text in column):
+        return
+    wrong, numbers = None, 0
+    for row, text in enumerate(column):
+        try:
+            float(text)
+            numbers += 1
+        except (TypeError, ValueError):
+            wrong = row if wrong is None else wrong
+    if wrong is not None and numbers > len(column) / 2:
+        raise DataError(f"must be a number, got {shown(column[wrong])}", source=path, line=wrong + 2, field=value)
