@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations
 from typing import Any
 
@@ -22,6 +22,9 @@ MAX_BASIS = 2**24
 BLOCK = 64
 #: Grid of log(σ/scale) for integrals over the sd of the interactions of one order.
 GRID = np.linspace(-14.0, 4.5, 371)
+#: Knots of log(square/scale²), square the sum of squares of the effects of a batch: its density is constant below the first,
+#: and nothing beyond the last.
+SQUARES = np.linspace(-36.0, 24.0, 1201)
 
 
 @dataclass(frozen=True)
@@ -203,11 +206,15 @@ class LogLinear(AbstractSoftmax):
     def log_prior(self, effects: np.ndarray) -> np.ndarray:
         """Return log p(θ) with the learnt sds integrated over, for θ of shape (k, n_effects).
 
-        The density of a batch depends on its sum of squares alone, and the integral over log σ is one-dimensional.
+        The density of a batch depends on its sum of squares alone, so that the integral over log σ is a curve.
         """
         out = self.log_prior_mains(effects[..., self.mains])
         for batch in self.batches:
-            out = out + logsumexp(self._scale_terms(effects[..., batch]), axis=-1)
+            with np.errstate(divide="ignore"):
+                square = np.log((effects[..., batch] ** 2).sum(axis=-1)) - 2 * math.log(self.scale)
+            out = (
+                out + _density_of_squares(batch.size)(np.clip(square, *SQUARES[[0, -1]])) - batch.size * math.log(self.scale)
+            )
         return out
 
     def log_prior_mains(self, mains: np.ndarray) -> np.ndarray:
@@ -219,7 +226,7 @@ class LogLinear(AbstractSoftmax):
         """Return a draw of every σ_m given θ of shape (k, n_effects), from its exact conditional on a fine grid."""
         out = {}
         for name, batch in zip(self.scales, self.batches, strict=True):
-            terms = self._scale_terms(effects[..., batch])
+            terms = _scale_terms(np.linalg.norm(effects[..., batch], axis=-1) / self.scale, batch.size)
             cumulative = np.cumsum(np.exp(terms - terms.max(axis=-1, keepdims=True)), axis=-1)
             u = rng.random(len(effects)) * cumulative[:, -1]
             place = np.minimum((cumulative < u[:, None]).sum(axis=1), GRID.size - 1)
@@ -227,12 +234,19 @@ class LogLinear(AbstractSoftmax):
             out[name] = self.scale * np.exp(GRID[place] + step * (rng.random(len(effects)) - 0.5))
         return out
 
-    def _scale_terms(self, batch):
-        """Return the logs of the terms of the trapezoid sum over log σ for a batch, shape (k, grid)."""
-        size, square = batch.shape[-1], (batch**2).sum(axis=-1, keepdims=True)
-        sigma = self.scale * np.exp(GRID)
-        given = -size * np.log(sigma) - 0.5 * square / sigma**2 - 0.5 * size * math.log(2 * math.pi)
-        return given + GRID - np.exp(GRID) + math.log(GRID[1] - GRID[0])
+
+def _scale_terms(length, size):
+    """Return the logs of the terms of the trapezoid sum over log σ for norms of effects in units of the scale."""
+    given = -size * GRID - 0.5 * (length[..., None] / np.exp(GRID)) ** 2 - 0.5 * size * math.log(2 * math.pi)
+    return given + GRID - np.exp(GRID) + math.log(GRID[1] - GRID[0])
+
+
+@cache
+def _density_of_squares(size):
+    """Return the log-density of so many effects, σ integrated over, as a spline of the log of their sum of squares."""
+    from scipy.interpolate import CubicSpline
+
+    return CubicSpline(SQUARES, logsumexp(_scale_terms(np.exp(0.5 * SQUARES), size), axis=-1))
 
 
 def _through(table, matrices):
