@@ -212,13 +212,6 @@ class Regression(AbstractSoftmax):
             found[f"effects_{i}"] = values[f"sd_{i}"] * each
         return found
 
-    def curvature(self, z: np.ndarray) -> np.ndarray:
-        """Return minus the diagonal Hessian of log_density."""
-        found = np.ones(self.n_unknowns)
-        for effect, (at, _) in zip(self.effects, self.places, strict=True):
-            found[at] = 2 * np.exp(2 * min(z[at], 300.0)) / effect.scale**2
-        return found
-
     def describe(self) -> str:
         one, slopes = self.intercept, np.delete(self.scales, [] if self.intercept is None else self.intercept)
         parts = [] if one is None else [f"intercept N(0, {self.scales[one]:.3g}²)"]

@@ -232,7 +232,7 @@ def _take_up(product, power):
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})
-def of_draws(coefficients, starts, index, value, entry_starts, row, weight, table, sizes, out, shares, expected, slope):
+def of_draws(coefficients, starts, index, value, entry_starts, row, weight, table, sizes, out, shares, expected):
     """Add the log-likelihoods of many draws to out, and sums over people of P to shares.
 
     Parameters
@@ -245,15 +245,13 @@ def of_draws(coefficients, starts, index, value, entry_starts, row, weight, tabl
     shares : (a, S) array
     expected : (a, S) array, or one of size 0
         What the expected true tallies are added to.
-    slope : (a, K, S) array, or one of size 0
-        What the gradients in the coefficients are added to.
     """
     free, _, size = coefficients.shape
-    a, tallied, sloped = free + 1, expected.size > 0, slope.size > 0
+    a, tallied = free + 1, expected.size > 0
     least = np.empty(len(table))
     for r in range(len(table)):
         least[r] = math.log(max(table[r].min(), 1e-300))
-    p, d, u = np.empty((a, BLOCK)), np.empty((a, BLOCK)), np.empty(BLOCK)
+    p, u = np.empty((a, BLOCK)), np.empty(BLOCK)
     product, power, total = np.empty(BLOCK), np.empty(BLOCK, np.int64), np.empty(BLOCK)
     near = np.zeros((free, coefficients.shape[1], BLOCK))
     summed = np.zeros((a, BLOCK))
@@ -271,10 +269,6 @@ def of_draws(coefficients, starts, index, value, entry_starts, row, weight, tabl
             for x in range(a):
                 for s in range(BLOCK):
                     summed[x, s] += many * p[x, s]
-            if sloped:
-                for x in range(a):
-                    for s in range(BLOCK):
-                        d[x, s] = -many * p[x, s]
             for e in range(entry_starts[c], entry_starts[c + 1]):
                 r, w = row[e], weight[e]
                 _mixed(table[r], p, u)
@@ -292,15 +286,7 @@ def of_draws(coefficients, starts, index, value, entry_starts, row, weight, tabl
                     for x in range(a):
                         entry = w * table[r, x]
                         for s in range(width):
-                            true = entry * p[x, s] / u[s]
-                            expected[x, first + s] += true
-                            if sloped:
-                                d[x, s] += true
-            if sloped:
-                for x in range(a):
-                    for k in range(starts[c], starts[c + 1]):
-                        for s in range(width):
-                            slope[x, index[k], first + s] += value[k] * d[x, s]
+                            expected[x, first + s] += entry * p[x, s] / u[s]
         for s in range(width):
             out[first + s] += total[s] + math.log(product[s]) + power[s] * math.log(2.0)
             for x in range(a):

@@ -61,7 +61,10 @@ def about(target: Target, mode: np.ndarray, eigenvalues: np.ndarray, vectors: np
     found = StudentT.at_mode(mode, eigenvalues, vectors, float(np.clip(mode.size / 2, *DEGREES)))
     steps = np.concatenate([mode + found.root.T, mode - found.root.T])
     with np.errstate(all="ignore"):
-        slopes = target.gradients(steps) @ found.root - target.value_and_gradient(mode)[1] @ found.root
+        slopes = (
+            np.array([target.value_and_gradient(one)[1] for one in steps]) @ found.root
+            - target.value_and_gradient(mode)[1] @ found.root
+        )
     shift = 0.5 * slopes.sum(axis=0)
     size = np.linalg.norm(shift)
     if not np.isfinite(size):

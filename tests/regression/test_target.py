@@ -87,11 +87,3 @@ def test_distinct_rows_do_not_depend_on_the_order_of_columns():
     first, code = distinct_rows([a, b], 5)
     assert first.tolist() == [0, 1, 2] and code.tolist() == [0, 1, 2, 2, 0]
     assert distinct_rows([], 3)[1].tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize("repeats", [True, False])
-@pytest.mark.parametrize("name", PROTOCOLS)
-def test_many_gradients_are_single_ones(name, repeats):
-    target = model(name, repeats=repeats).target
-    z = 0.8 * np.random.default_rng(5).standard_normal((4, target.prior.n_unknowns))
-    np.testing.assert_allclose(target.gradients(z), [target.value_and_gradient(one)[1] for one in z], rtol=1e-8, atol=1e-8)
