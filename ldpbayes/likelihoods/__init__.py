@@ -11,7 +11,6 @@ from ldpbayes.likelihoods.base import (
     Rows,
     Separable,
     require_sampler,
-    require_separable,
 )
 from ldpbayes.likelihoods.extended import ExtendedRows
 from ldpbayes.likelihoods.kinds import DenseRows, LevelRows, SeparableRows, StackedRows
@@ -40,6 +39,5 @@ __all__ = [
     "SupportRows",
     "TwoLevelRows",
     "require_sampler",
-    "require_separable",
     "walsh_hadamard",
 ]

@@ -281,7 +281,7 @@ class Rows(AbstractLikelihood):
 
 
 class ByProducts:
-    """Value, gradient, log-likelihood and expansion of rows by their products; mixed into kinds that have no faster way."""
+    """What rows have by their products; mixed into kinds, which define what they have a faster way to, or more of."""
 
     def expansion(self: Rows, pilot: FloatArray, spread: FloatArray | None = None) -> Sums:  # type: ignore[misc]
         return by_products(self, pilot, spread)
@@ -297,6 +297,15 @@ class ByProducts:
         u = self.matvec(p)
         with np.errstate(divide="ignore"):
             return float(self.counts @ np.log(u)), self.rmatvec(self.counts / u)
+
+    def support_counts(self: Rows) -> FloatArray:  # type: ignore[misc]
+        return self.rmatvec(self.counts / self.matvec(np.ones(self.n_categories)))
+
+    def find_separable(self) -> "Separable | None":
+        return None
+
+    def closed_form(self) -> FloatArray | None:
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,31 +327,6 @@ class Separable:
     slope: FloatArray
     counts: FloatArray
     log_constants: FloatArray
-
-
-def require_separable(likelihood: AbstractLikelihood) -> Separable:
-    """Return likelihood.separable().
-
-    Parameters
-    ----------
-    likelihood : AbstractLikelihood
-
-    Returns
-    -------
-    Separable
-
-    Raises
-    ------
-    InfeasibleError
-        If some report gives several categories different weights.
-    """
-    form = likelihood.separable()
-    if form is None:
-        raise InfeasibleError(
-            "The separable exact posterior needs reports that each single out one category (GRR, forced response, any "
-            "two-category design); these reports give several categories different weights. Use another method."
-        )
-    return form
 
 
 def require_sampler(likelihood: AbstractLikelihood) -> AbstractSampler:

@@ -52,15 +52,5 @@ class ExtendedRows(ByProducts, Rows):
     def dense(self):
         return np.concatenate([self.scale[:, None] * self.inner.dense(), self.extra], axis=1)
 
-    def support_counts(self):
-        """Return Σ_j w_j L_jx / Σ_x' L_jx', as for any rows of more than two levels."""
-        return self.rmatvec(self.counts / self.matvec(np.ones(self.n_categories)))
-
     def sampler(self):
         return None if self.inner.sampler() is None else DenseSampler(self)
-
-    def closed_form(self):
-        return None
-
-    def find_separable(self):
-        return None

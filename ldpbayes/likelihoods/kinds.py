@@ -48,15 +48,10 @@ class DenseRows(ByProducts, Rows):
         return self.matrix
 
     def support_counts(self):
-        if self.supports is not None:
-            return self.counts @ self.supports
-        return self.counts @ (self.matrix / self.matrix.sum(axis=1, keepdims=True))
+        return super().support_counts() if self.supports is None else self.counts @ self.supports
 
     def sampler(self):
         return DenseSampler(self)
-
-    def closed_form(self):
-        return None
 
     def find_separable(self):
         """Detect rows with at most one coordinate that differs from the others (two categories: always)."""
@@ -110,12 +105,6 @@ class LevelRows(ByProducts, Rows):
 
     def dense(self):
         return self.values[self.levels]
-
-    def closed_form(self):
-        return None
-
-    def find_separable(self):
-        return None
 
     def sampler(self):
         return LevelSampler(self)
@@ -196,22 +185,14 @@ class SeparableRows(ByProducts, Rows):
     def square_matvec(self, p):
         return self.base**2 * p.sum() + self.slope * (2 * self.base + self.slope) * p[self.index]
 
-    def support_counts(self):
-        """Return Σ_j w_j L_jx / Σ_x' L_jx', as for any rows of more than two levels."""
-        share = self.counts / (self.base * self.n_categories + self.slope)
-        return (share * self.base).sum() + scatter(self.index, share * self.slope, self.n_categories)
-
     def sampler(self):
-        return None
-
-    def closed_form(self):
         return None
 
     def find_separable(self):
         return Separable(self.index, self.base, self.slope, self.counts, self.log_constants)
 
 
-class StackedRows(Rows):
+class StackedRows(ByProducts, Rows):
     """Rows of several channels over the same categories, one under the other.
 
     Parameters
@@ -266,9 +247,6 @@ class StackedRows(Rows):
     def value_and_gradient(self, p):
         values, gradients = zip(*(part.value_and_gradient(p) for part in self.parts), strict=True)
         return sum(values), sum(gradients)
-
-    def closed_form(self):
-        return None
 
     def find_separable(self):
         forms = [part.separable() for part in self.parts]

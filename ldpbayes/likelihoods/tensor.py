@@ -69,15 +69,8 @@ class KroneckerRows(ByProducts, Rows):
             out = (out[:, :, None] * factor[index][:, None, :]).reshape(len(out), -1)
         return out
 
-    def support_counts(self):
-        """Return Σ_j w_j L_jx / Σ_x' L_jx', as for any rows of more than two levels."""
-        return self._backward([factor / factor.sum(axis=1, keepdims=True) for factor in self.factors], self.counts)
-
     def sampler(self):
         return DenseSampler(self)
-
-    def closed_form(self):
-        return None
 
     def find_separable(self):
         return _separable(self)
@@ -194,15 +187,8 @@ class AdditiveRows(ByProducts, Rows):
             out = out + factor[i].reshape(len(index), *shape)
         return np.ascontiguousarray(out).reshape(len(index), -1)
 
-    def support_counts(self):
-        """Return Σ_j w_j L_jx / Σ_x' L_jx', as for any rows of more than two levels."""
-        return self.rmatvec(self.counts / self.matvec(np.ones(self.n_categories)))
-
     def sampler(self):
         return DenseSampler(self)
-
-    def closed_form(self):
-        return None
 
     def find_separable(self):
         return _separable(self)

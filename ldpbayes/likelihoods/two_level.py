@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ldpbayes.likelihoods.base import AbstractSampler, ByProducts, Rows, Separable, scatter
-from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, Sums, by_products
+from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, Sums
 from ldpbayes.likelihoods.kinds import DenseSampler
 
 #: Entries up to which packed supports are kept unpacked: below, products are faster than loading the compiled kernels.
@@ -42,10 +42,6 @@ class TwoLevelRows(Rows):
         self.beta = float(beta)
 
     @abc.abstractmethod
-    def _support_sums(self, p):
-        """Return p(S_j) = Σ_{x ∈ S_j} p_x for p of shape (a,) or (a, k)."""
-
-    @abc.abstractmethod
     def support_totals(self, r):
         """Return Σ_j r_j [x ∈ S_j] for r of shape (n_rows,) or (n_rows, k): the transpose of support_sums."""
 
@@ -57,6 +53,10 @@ class TwoLevelRows(Rows):
 
     def gram_diagonal(self, v, power=2):
         return v.sum() + ((1 + self.beta) ** power - 1) * self.support_totals(v)
+
+    @abc.abstractmethod
+    def _support_sums(self, p):
+        """Return p(S_j) = Σ_{x ∈ S_j} p_x for p of shape (a,) or (a, k)."""
 
     def square_matvec(self, p):
         return p.sum() + self.beta * (2 + self.beta) * self.support_sums(p)
@@ -123,7 +123,7 @@ class IdentityRows(ByProducts, TwoLevelRows):
         return Separable(self.index, ones, self.beta * ones, self.counts, self.log_constants)
 
 
-class SupportRows(TwoLevelRows):
+class SupportRows(ByProducts, TwoLevelRows):
     """Supports as packed bits: unary encoding, subset selection, local hashing.
 
     Sums over supports are byte tables: 256 partial sums for each byte column, looked up (kernels.py); sparse supports also
@@ -193,7 +193,7 @@ class SupportRows(TwoLevelRows):
     def value_and_gradient(self, p):
         """Return Σ w log(L p) (without constants) and its gradient L.T (w / L p), reading the bits once."""
         if self.is_small:
-            return ByProducts.value_and_gradient(self, p)
+            return super().value_and_gradient(p)
         if self.listed:
             value, ratio_sum, totals = _kernels().sparse_value_and_totals(*self.listed, p, self.beta, self.counts)
             return value, ratio_sum + self.beta * totals
@@ -202,7 +202,7 @@ class SupportRows(TwoLevelRows):
 
     def expansion(self, pilot, spread=None):
         if self.is_small or self.listed:
-            return by_products(self, pilot, spread)
+            return super().expansion(pilot, spread)
         sums, totals = self._pass(pilot, spread, curvature=True)
         scales = self.beta, self.beta * (2 + self.beta), self.beta
         return Sums(float(sums[0]), *(sums[i + 1] + scales[i] * totals[i] for i in range(3)))
@@ -252,7 +252,7 @@ class SupportRows(TwoLevelRows):
         z = u/u₀ − 1 in tables of single precision. An error e of z costs w z e only: some 1e-8 nats at a million reports.
         """
         if p.ndim == 1 or self.is_small:
-            return ByProducts.log_likelihood(self, p)
+            return super().log_likelihood(p)
         if p.shape[1] < FEW_DRAWS:
             return self._log_likelihood_by_blocks(p)
         centre = p.mean(axis=1)
@@ -292,12 +292,6 @@ class SupportRows(TwoLevelRows):
             u += total
             out += _log_sum(u, self.counts[part])
         return out
-
-    def closed_form(self):
-        return None
-
-    def find_separable(self):
-        return None
 
     def sampler(self):
         return SupportSampler(self)
@@ -391,12 +385,6 @@ class HadamardRows(ByProducts, TwoLevelRows):
     def dense(self):
         return self._packed.dense()
 
-    def closed_form(self):
-        return None
-
-    def find_separable(self):
-        return None
-
     def sampler(self):
         return SupportSampler(self._packed)
 
@@ -465,12 +453,6 @@ class CyclicRows(ByProducts, TwoLevelRows):
 
     def dense(self):
         return self._packed.dense()
-
-    def closed_form(self):
-        return None
-
-    def find_separable(self):
-        return None
 
     def sampler(self):
         return SupportSampler(self._packed)
