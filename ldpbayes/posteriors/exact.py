@@ -165,12 +165,6 @@ def draws_of(form, engine, size, rng):
     return p, powers, acceptance
 
 
-def evidence_of(form, alpha):
-    """Return log P(Y) of separable reports under Dirichlet(α), without the moments."""
-    engine, log_scale = separable_product(form, alpha)
-    return float(engine.log_evidence + log_scale + gammaln(alpha.sum()) - gammaln(alpha).sum())
-
-
 def moments_of(form, alpha, n):
     """Return the ExactMoments of a separable form under Dirichlet(α).
 

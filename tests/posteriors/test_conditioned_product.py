@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from ldpbayes.errors import ArgumentError, ConvergenceError
+from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.conditioned_product.factors import log1p_minus
 
@@ -65,12 +65,6 @@ def test_a_dirichlet_by_the_transform_route():
     for x in (0, 1):
         marginal = stats.beta(alpha[x], total - alpha[x])
         assert marginal.cdf(engine.quantile([0.001, 0.4, 0.999])[:, x]) == pytest.approx([0.001, 0.4, 0.999], abs=1e-9)
-    member = np.arange(60) < 11
-    subset = engine.subset(member)
-    for level in (0.01, 0.5, 0.99):
-        q = stats.beta(alpha[member].sum(), alpha[~member].sum()).ppf(level)
-        assert subset.cdf(q)[0] == pytest.approx(level, abs=1e-9)
-        assert subset.quantile(level)[0] == pytest.approx(q, rel=1e-8)
 
 
 @pytest.mark.parametrize(("a", "n", "slope"), [(40, 2000, 1.7), (25, 30000, 20.0), (60, 300, 0.3)])
@@ -86,8 +80,6 @@ def test_the_two_routes_agree(a, n, slope):
     assert one.log_evidence == pytest.approx(two.log_evidence, abs=1e-9)
     levels = [1e-4, 0.025, 0.5, 0.99]
     assert (np.abs(one.quantile(levels) - two.quantile(levels)) < 1e-7 * sd).all()
-    member = np.arange(a) % 3 == 0
-    assert one.subset(member).quantile(0.3)[0] == pytest.approx(two.subset(member).quantile(0.3)[0], rel=1e-8)
 
 
 def test_grouped_factors_equal_separate_ones():
@@ -114,12 +106,9 @@ def test_a_dominating_category_has_exact_margins():
     np.testing.assert_allclose(one.variance, two.variance, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("strength", "tolerance"), [(200.0, 1e-9), (4000.0, 4e-16)])
-def test_another_family_by_nested_quadrature(strength, tolerance):
-    family = QuadraticFactors(
-        np.array([1.0, 1.5, 1.0]), strength * np.array([0.1, 0.3, 0.25]), strength * np.array([1.0, 2.0, 0.7])
-    )
-    engine = ConditionedProduct(family, np.arange(3), tolerance=tolerance)
+def test_another_family_by_nested_quadrature():
+    family = QuadraticFactors(np.array([1.0, 1.5, 1.0]), np.array([400.0, 1200, 1000]), np.array([4000.0, 8000, 2800]))
+    engine = ConditionedProduct(family, np.arange(3))
 
     def density(y, x):
         g = np.array([x, y, max(1 - x - y, 1e-300)])
@@ -140,12 +129,6 @@ def test_another_family_by_nested_quadrature(strength, tolerance):
 
 
 def test_refusals():
-    family = powers([0.5, 0.5], [[1.0], [1.0]], [[3], [4]])
-    engine = ConditionedProduct(family, np.arange(2))
-    with pytest.raises(ArgumentError, match="member"):
-        engine.subset([True, True])
-    with pytest.raises(ArgumentError, match="member"):
-        engine.subset([True])
     weak = QuadraticFactors(np.array([0.5, 0.5]), np.zeros(2), np.array([0.1, 0.1]))
     with pytest.raises(ConvergenceError, match="die out"):
         _ = ConditionedProduct(weak, np.arange(2)).mean

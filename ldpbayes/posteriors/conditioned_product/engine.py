@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ldpbayes.errors import ArgumentError, ConvergenceError
+from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.conditioned_product.factors import DROP, TiltedFactors
 from ldpbayes.posteriors.conditioned_product.margins import Margin
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
@@ -26,9 +26,6 @@ class ConditionedProduct:
         Which factor each category has.
     route : {"transform", "polynomial"}, optional
         By default the transforms where they die out, else the polynomials.
-    tolerance : float
-        Size of the product of transforms at which their line is cut. The default loses nothing; a family without
-        polynomials and with weak data has transforms that die out only like ω^{−Σα}, and needs more.
     start : float, optional
         A tilt near the one wanted.
 
@@ -40,13 +37,13 @@ class ConditionedProduct:
         "transform" (quadrature of the factors) or "polynomial" (roots of unity).
     """
 
-    def __init__(self, family, group, route=None, tolerance=4e-16, start=None):
+    def __init__(self, family, group, route=None, start=None):
         self.family = family
         self.group = np.asarray(group)
         self.n_categories = self.group.size
         self.multiplicity = np.bincount(self.group, minlength=family.alpha.size).astype(float)
         self.factors = TiltedFactors(family, self.multiplicity, start)
-        self._transform = TransformRoute(self.factors, tolerance)
+        self._transform = TransformRoute(self.factors)
         self._polynomial = PolynomialRoute(self.factors)
         self.route = route or self._choose_route()
 
@@ -115,13 +112,6 @@ class ConditionedProduct:
             out[index] = margin.cdf(first[index])
         return out[self.group]
 
-    def subset(self, member):
-        """Return the Margin of Σ_{x in B} g_x for a boolean (a,) array with some, not all, true."""
-        member = np.asarray(member, dtype=bool)
-        if member.shape != (self.n_categories,) or member.all() or not member.any():
-            raise ArgumentError("member must be a boolean vector over the categories with some, not all, entries true.")
-        return self._sum_margin(np.bincount(self.group[member], minlength=self.family.alpha.size).astype(float))
-
     def draws(self, size, rng):
         """Return (g, k, acceptance): ``size`` independent draws, and the accepted share of proposals.
 
@@ -135,30 +125,31 @@ class ConditionedProduct:
         """Return [(factor indices, Margin)] of all factors."""
         everything = np.arange(self.family.alpha.size)
         margins, left = self._transform.margins() if self.route == "transform" else ([], everything)
-        return margins + [(np.array([x]), self._sum_margin((everything == x).astype(float))) for x in left]
+        return margins + [(np.array([x]), self._margin(x)) for x in left]
 
-    def _sum_margin(self, part):
-        """Return the Margin of Σ part_x g_x (counts per distinct factor): f_B(p) f_rest(1 − p), on a grid in logit p.
+    def _margin(self, x):
+        """Return the Margin of a factor: φ_x(p) times the density of the others' sum at 1 − p, on a grid in logit p.
 
         logit p = centre + scale·sinh(u): narrow in the middle, long at the ends, both at once.
         """
-        rest = self.multiplicity - part
-        mean, spread = self._chosen.moments.of_sum(part)
-        centre, scale = math.log(mean / (1 - mean)), min(math.sqrt(spread) / (mean * (1 - mean)), 3.0)
-        ends = [-math.asinh((DROP / (part @ self.family.alpha) + 20) / scale)]
-        ends.append(math.asinh((DROP / (rest @ self.family.alpha) + 20) / scale))
-        size = MARGIN_NODES if min(part @ self.family.alpha, rest @ self.family.alpha) < SMALL else FEW_MARGIN_NODES
+        moments, alpha = self._chosen.moments, self.family.alpha[x]
+        mean, rest = moments.mean[x], self.factors.alpha_total - alpha
+        centre, scale = math.log(mean / (1 - mean)), min(math.sqrt(moments.variance[x]) / (mean * (1 - mean)), 3.0)
+        ends = [-math.asinh((DROP / alpha + 20) / scale), math.asinh((DROP / rest + 20) / scale)]
+        size = MARGIN_NODES if min(alpha, rest) < SMALL else FEW_MARGIN_NODES
         step = (ends[1] - ends[0]) / size
         u = ends[0] + step * (np.arange(size) + 0.5)
         y = centre + scale * np.sinh(u)
         log_p, log_r = -np.logaddexp(0, -y), -np.logaddexp(0, y)
-        log_density = self._part_log_density(part, log_p) + self._part_log_density(rest, log_r)
+        log_density = self.factors.one_log_density(np.array([x]), moments.mean[[x]], log_p) + self._others(x, log_r)
         log_density += log_p + log_r + np.log(np.cosh(u))
         density = np.exp(log_density - log_density.max())
         return Margin(np.array([ends[0]]), np.array([step]), density[None], np.array([centre]), scale)
 
-    def _part_log_density(self, part, log_value):
-        """Return the log-density, up to a constant, of the tilted sum Σ part_x g_x at exp(log_value), shape (N,)."""
+    def _others(self, x, log_value):
+        """Return the log-density, up to a constant, of the tilted sum of all but one factor x at exp(log_value), (N,)."""
+        part = self.multiplicity.copy()
+        part[x] -= 1
         if part.sum() == 1:
             x = np.flatnonzero(part)
             return self.factors.one_log_density(x, self._chosen.moments.mean[x], log_value)

@@ -48,11 +48,6 @@ class Moments:
         others = self.left.T @ (self.right @ multiplicity) - (self.left * self.right).sum(axis=0)
         return float(np.max(np.abs(self.variance + others) / self.variance))
 
-    def of_sum(self, part):
-        """Return (mean, variance) of Σ part_x g_x, part_x categories having factor x."""
-        own = part @ (self.left * self.right).sum(axis=0)
-        return part @ self.mean, part @ self.variance + (self.left @ part) @ (self.right @ part) - own
-
 
 class Margin:
     """Densities on uniform grids of u, with a monotone map to g; both ends have died out, so Fourier series are exact.

@@ -9,8 +9,12 @@ from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.conditioned_product.factors import DROP, log_growth
 from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments
 
-#: Transforms whose product is below this are left out.
-NEGLIGIBLE = 1e-19
+#: The line of ω is cut where the product of the transforms is below the first number, which loses nothing. It must end below
+#: the second, and what is below the third is left out.
+TOLERANCE, LOUD, NEGLIGIBLE = 4e-16, 1e-13, 1e-19
+#: A margin is lost where an error of 1e-16 in its own transform grows above this; another way to it is there for polynomials
+#: only.
+LOST, ROUGHLY_LOST = 1e-11, TOLERANCE**0.25
 #: Complex exponentials that this route may spend before the polynomial route is preferred.
 WORK_LIMIT = 6e7
 
@@ -21,14 +25,12 @@ class TransformRoute:
     Parameters
     ----------
     factors : TiltedFactors
-    tolerance : float
-        Size of the product of transforms at which their line is cut.
     """
 
     name = "transform"
 
-    def __init__(self, factors, tolerance):
-        self.factors, self.tolerance = factors, tolerance
+    def __init__(self, factors):
+        self.factors = factors
 
     # -- the line --------------------------------------------------------------------------------------------------
 
@@ -37,7 +39,7 @@ class TransformRoute:
         nodes, omega, limit = self.factors.coarse, 6 / sd, 2e4 / sd
         while omega < limit:
             transform = np.abs((nodes.weight * np.exp(-1j * omega * nodes.offset)).sum(axis=1))
-            if m @ np.log(np.maximum(transform, 1e-18)) < math.log(self.tolerance):
+            if m @ np.log(np.maximum(transform, 1e-18)) < math.log(TOLERANCE):
                 return omega
             omega *= 1.25
         return math.inf
@@ -117,7 +119,7 @@ class TransformRoute:
         m = self.factors.multiplicity
         log_product = np.log(e0) @ m
         size = np.exp(log_product.real)
-        if size[-1] > max(1e-13, 10 * self.tolerance):
+        if size[-1] > LOUD:
             raise ConvergenceError(f"The transform line must die out, but it ends at {size[-1]:.1e}; use another method.")
         shift = 1 - m @ self.factors.centre
         density = (omega[1] / math.pi) * np.exp(log_product + 1j * omega * shift)
@@ -155,7 +157,7 @@ class TransformRoute:
         v = self.line[0]
         omega, e0, _, _ = self._transforms
         others = np.abs(np.exp(np.log(np.abs(e0)) @ self.factors.multiplicity)[:, None] / e0)
-        limit = max(1e-11, self.tolerance if self.factors.is_polynomial else self.tolerance**0.25)
+        limit = LOST if self.factors.is_polynomial else ROUGHLY_LOST
         lost = np.maximum((others * np.minimum(1e-16 / np.abs(e0), 1)).max(axis=0), others[-1]) > limit
         out = []
         for index, nodes in self._blocks:
