@@ -10,7 +10,6 @@ import ldpbayes.starting  # noqa: F401  # before all others: Ctrl-C may come whi
 
 # isort: on
 import importlib
-import sys
 from typing import TYPE_CHECKING
 
 from ldpbayes import protocols
@@ -205,10 +204,3 @@ def __getattr__(name: str):
 
 def __dir__():
     return sorted({*globals(), *_LAZY})
-
-
-if "IPython" in sys.modules:  # in a notebook a result displays its page
-    from ldpbayes.pages.notebook import register
-
-    register()
-    del register

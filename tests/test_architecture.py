@@ -11,7 +11,19 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "ldpbayes"
 LAYERS = [
-    {"_hash_kernels", "arrays", "checks", "compiling", "entropy", "errors", "files", "hashing", "progress", "starting"},
+    {
+        "_hash_kernels",
+        "arrays",
+        "checks",
+        "compiling",
+        "entropy",
+        "errors",
+        "files",
+        "hashing",
+        "presenting",
+        "progress",
+        "starting",
+    },
     {"likelihoods"},
     {"protocols"},
     {"collections"},

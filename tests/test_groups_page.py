@@ -163,7 +163,7 @@ def test_bad_input_is_one_sentence_and_status_two(capsys, bad, monkeypatch, argu
 # ---- the page and its figures ----------------------------------------------------------------------------------------
 def test_the_page_of_several_combinations(found):
     page = of_groups(found, unit="ms", design="Randomised response.")
-    shares, values, apart = page.tables
+    values, shares, apart = page.tables
     assert [column.key for column in values.columns][:3] == ["country", "group", "quantity"]
     assert len(shares.rows) == 4 and len(values.rows) == 16 and len(apart.rows) == 8 and values.keys == 1
     one = dict(zip([column.key for column in values.columns], values.rows[1], strict=True))
@@ -172,7 +172,7 @@ def test_the_page_of_several_combinations(found):
     assert one["value_interval"][0] < one["value_mean"] < one["value_interval"][1] and one["value_recipe"] > 0
     assert page.about["Design"] == "Randomised response."
     assert [figure.name for figure in page.figures] == ["functions", "quantiles", "differences"]
-    few = of_groups(found, top=8).tables[1]
+    few = of_groups(found, top=8).tables[0]
     assert len(few.rows) == 8 and "1 of 2 combinations" in few.note and len(few.complete().rows) == 16
 
 
@@ -187,7 +187,7 @@ def test_every_answer_is_a_row(found, outcomes):
 def test_the_page_of_an_open_category(outcomes):
     page = of_groups(outcomes)
     assert "percentage points" in page.summary and [figure.name for figure in page.figures] == ["quantiles"]
-    assert sum(row[2] for row in page.tables[1].rows if row[0] == "low") == pytest.approx(1)
+    assert sum(row[2] for row in page.tables[0].rows if row[0] == "low") == pytest.approx(1)
     assert page.render("markdown") and page.render("latex") and page.render("csv")
     with pytest.raises(ArgumentError, match="open category"):
         plots.plot_private_functions(outcomes)

@@ -301,20 +301,31 @@ def test_show_displays_a_table_not_a_tree(minarets):
 
 
 def test_notebooks_display_the_page_of_a_result(minarets):
-    """A result shows its table with the arrays folded below; other trees look as they do without ldpbayes."""
-    import xarray as xr
-    from IPython.core.formatters import HTMLFormatter
+    """A result shows its table with the arrays folded below; what is made of it has arrays alone."""
+    text = minarets._repr_html_()
+    assert text.index("<table>") < text.index("All arrays") < text.index("xr-header")
+    assert f"{float(minarets['summary']['mean'].values[0, 0]):.4f}" in text
+    assert "All arrays" in minarets.copy()._repr_html_() and "All arrays" not in minarets.tree._repr_html_()
 
-    from ldpbayes.pages import notebook
 
-    formatter = HTMLFormatter()
-    assert notebook.register(formatter)
-    shown = formatter(minarets)
-    assert shown.index("<table>") < shown.index("All arrays") < shown.index("xr-header")
-    assert f"{float(minarets['summary']['mean'].values[0, 0]):.4f}" in shown
-    other = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": ("draw", [1.0])})})
-    assert "ldp" not in formatter(other) and "xr-header" in formatter(other)
-    assert formatter(minarets.copy()) is not None and "All arrays" in formatter(minarets.copy())
+def test_results_are_trees_with_a_table_a_page_and_a_file(minarets, tmp_path):
+    """ArviZ takes the result itself and its tree; the text is the answer; files have the format of their suffix."""
+    import arviz_stats
+
+    assert isinstance(minarets, lb.result.Result) and type(minarets.tree) is not type(minarets)
+    for tree in (minarets, minarets.tree):
+        assert "distribution[yes]" in str(arviz_stats.summary(tree).index.tolist()) or len(arviz_stats.summary(tree)) >= 3
+    table = minarets.table()
+    expected = minarets["summary"]["mean"].sel(target="distribution")
+    np.testing.assert_array_equal(table["distribution_mean"], expected.sel(category=table["category"].values))
+    assert "carrier_honest" in str(minarets) and "mean of" in repr(minarets) and "Attributes" not in repr(minarets)
+    minarets.save(tmp_path / "result.nc")
+    again = lb.load(tmp_path / "result.nc")
+    assert type(again) is type(minarets) and again.identical(minarets)
+    minarets.save(tmp_path / "page.md")
+    assert "lie detector" in (tmp_path / "page.md").read_text()
+    with pytest.raises(ArgumentError, match="page must end in"):
+        minarets.save(tmp_path / "result.doc")
 
 
 def test_show_knows_every_kind_of_result():

@@ -16,6 +16,7 @@ from ldpbayes.arrays import BoolArray, FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import tails
+from ldpbayes.presenting import AbstractResult
 from ldpbayes.priors import as_prior
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.protocols.base import Binomials
@@ -69,8 +70,8 @@ class PosteriorRange:
         return apart <= REACHED  # False where a bound is nan
 
 
-@dataclass(frozen=True, eq=False)
-class ContaminationHull:
+@dataclass(frozen=True, eq=False, repr=False)
+class ContaminationHull(AbstractResult):
     """The range of estimates that are possible if at most a share η of the reports is fake.
 
     Attributes

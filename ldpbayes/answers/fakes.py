@@ -10,12 +10,13 @@ from ldpbayes import checks
 from ldpbayes.answers.base import one_channel
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import Binomials
 from ldpbayes.theory.poisoning import reports_for_lift, reports_to_overtake
 
 
-@dataclass(frozen=True)
-class Fakes:
+@dataclass(frozen=True, repr=False)
+class Fakes(AbstractResult):
     """What fabricated reports that support one category would need to be.
 
     Attributes

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbayes import checks
+from ldpbayes.presenting import AbstractResult
 
 #: Weight of a test whose small p-values are tiny: it takes next to nothing of the level from the other tests.
 RARE = 0.02
@@ -51,8 +52,8 @@ class Check:
         return f"{self.name} of channel {self.channel!r}" if self.channel else self.name
 
 
-@dataclass(frozen=True)
-class Fitness:
+@dataclass(frozen=True, repr=False)
+class Fitness(AbstractResult):
     """Whether reports can have come from their design.
 
     Attributes

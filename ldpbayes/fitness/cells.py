@@ -9,13 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
 from ldpbayes.fitness.base import Check, Fitness
+from ldpbayes.presenting import AbstractResult
 
 #: Cells whose names a verdict lists.
 NAMED = 8
 
 
-@dataclass(frozen=True)
-class CellsFitness:
+@dataclass(frozen=True, repr=False)
+class CellsFitness(AbstractResult):
     """Whether the reports of many cells can have come from their designs.
 
     Attributes

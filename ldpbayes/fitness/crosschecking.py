@@ -12,6 +12,7 @@ from ldpbayes.fitness.base import Fitness
 from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.checking import check
 from ldpbayes.fitting import fit
+from ldpbayes.presenting import AbstractResult
 from ldpbayes.priors import prior_for
 
 #: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
@@ -47,8 +48,8 @@ class ChannelCheck:
         return self.p_value < MIN_P_VALUE
 
 
-@dataclass(frozen=True, eq=False)
-class CrossCheck:
+@dataclass(frozen=True, eq=False, repr=False)
+class CrossCheck(AbstractResult):
     """The outcome of crosscheck().
 
     Attributes
@@ -112,8 +113,8 @@ class CrossCheck:
         return " ".join(said) or f"Nothing to flag: {self.reference} and NUTS agree, and the channel fits the reports."
 
 
-@dataclass(frozen=True, eq=False)
-class CellsCrossCheck:
+@dataclass(frozen=True, eq=False, repr=False)
+class CellsCrossCheck(AbstractResult):
     """The cross-checks of many cells.
 
     Attributes

@@ -19,6 +19,7 @@ from ldpbayes.fitting import fit
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.posteriors.evidence import of_result
 from ldpbayes.posteriors.problem import scaled
+from ldpbayes.presenting import AbstractResult
 
 #: Likelihood rows with more entries than this are not written out for a curve.
 MAX_ENTRIES = 2**22
@@ -30,8 +31,8 @@ _CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*([0-9]*\.?[0-9]+)\s*(%?)\s*")
 MAX_GAMMA = 0.99
 
 
-@dataclass(frozen=True, eq=False)
-class Sensitivity:
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity(AbstractResult):
     """A maximum-likelihood answer against the share γ of respondents who ignore the device.
 
     Attributes

@@ -131,11 +131,11 @@ class PrivateGroups(AbstractStored):
         points = _points(z, "z")
         return self._summarised(self.draws("cdf", points), {"z": points}, ci_prob)
 
-    def table(self, ci_prob: float | None = None) -> xr.Dataset:
+    def outcomes(self, ci_prob: float | None = None) -> xr.Dataset:
         """Return P(open category | group), for an open categorical outcome."""
         if self.levels is None:
-            raise ArgumentError("table is for an open categorical outcome; numbers have mean, quantile and cdf.")
-        return self._summarised(self.draws("table"), {"outcome": list(self.levels)}, ci_prob)
+            raise ArgumentError("outcomes is for an open categorical outcome; numbers have mean, quantile and cdf.")
+        return self._summarised(self.draws("outcome"), {"outcome": list(self.levels)}, ci_prob)
 
     def difference(
         self, of: str = "mean", at: Any = None, *, versus: str | None = None, ci_prob: float | None = None
@@ -144,7 +144,7 @@ class PrivateGroups(AbstractStored):
 
         Parameters
         ----------
-        of : {"mean", "share", "quantile", "cdf", "table"}
+        of : {"mean", "share", "quantile", "cdf", "outcome"}
         at : float or sequence of float, optional
             Levels of quantiles, or points of distribution functions.
         versus : str, optional
@@ -152,7 +152,7 @@ class PrivateGroups(AbstractStored):
         ci_prob : float, optional
         """
         first = self.groups[0] if versus is None else checks.choice(versus, "versus", self.groups)
-        of = checks.choice(of, "of", (*QUANTITIES, "table"))
+        of = checks.choice(of, "of", (*QUANTITIES, "outcome"))
         extra: dict[str, Any] = {}
         if of == "quantile":
             at = self.quantiles if at is None else tuple(_points(at, "at").tolist())
@@ -162,7 +162,7 @@ class PrivateGroups(AbstractStored):
                 raise ArgumentError("at must hold the points of the distribution functions, got none.")
             at = _points(at, "at")
             extra = {"z": at}
-        elif of == "table":
+        elif of == "outcome":
             extra = {"outcome": list(self.levels or ())}
         draws = self.draws(of, at)
         draws = draws - draws[..., [self.groups.index(first)]]
@@ -177,18 +177,18 @@ class PrivateGroups(AbstractStored):
 
         Parameters
         ----------
-        of : {"share", "mean", "quantile", "cdf", "table"}
+        of : {"share", "mean", "quantile", "cdf", "outcome"}
         at : sequence of float, optional
             Levels of quantiles, or points of distribution functions.
         """
-        if checks.choice(of, "of", (*QUANTITIES, "table")) == "table":
+        if checks.choice(of, "of", (*QUANTITIES, "outcome")) == "outcome":
             if self.levels is None:
-                raise ArgumentError("of must not be 'table': the value is a number.")
+                raise ArgumentError("of must not be 'outcome': the value is a number.")
             return np.stack([one.per_bin() for one in self.measures], axis=1)
         if of == "share":
             return np.stack([one.shares() for one in self.measures], axis=1)
         if self.levels is not None:
-            raise ArgumentError(f"{of} needs a number; {self.value!r} is an open category: use table.")
+            raise ArgumentError(f"{of} needs a number; {self.value!r} is an open category: use outcomes.")
         if of == "mean":
             return np.stack([one.mean() for one in self.measures], axis=1)
         points = _points(at, "at")
@@ -203,7 +203,7 @@ class PrivateGroups(AbstractStored):
 
         For an open categorical outcome share and the probabilities of its categories.
         """
-        ways = {"share": self.shares, "mean": self.mean, "table": self.table}
+        ways = {"share": self.shares, "mean": self.mean, "outcome": self.outcomes}
         return self._together(lambda of: self.quantile(None, ci_prob) if of == "quantile" else ways[of](ci_prob))
 
     def differences(self, ci_prob: float | None = None) -> xr.Dataset:
@@ -219,7 +219,7 @@ class PrivateGroups(AbstractStored):
         """Return the quantities of the summary side by side, dims ([cell,] group, quantity)."""
         parts = [get("share").expand_dims(quantity=["share"])]
         if self.levels is not None:
-            parts.append(get("table").rename(outcome="quantity"))
+            parts.append(get("outcome").rename(outcome="quantity"))
         else:
             parts.append(get("mean").expand_dims(quantity=["mean"]))
             if self.quantiles:
@@ -337,9 +337,6 @@ class PrivateGroups(AbstractStored):
         data = {"mean": mean, "sd": sd, "lower": lower, "upper": upper, "mcse": sd / np.sqrt(worth)}
         return xr.Dataset({name: (dims, held) for name, held in data.items()}, coords, {"ci_prob": prob})
 
-    def __repr__(self) -> str:
-        return _text(self)
-
 
 def _points(value: Any, name: str) -> np.ndarray:
     """Return levels or points, one number or a sequence of at least one."""
@@ -348,30 +345,6 @@ def _points(value: Any, name: str) -> np.ndarray:
     if points.ndim > 1 or not points.size or np.isnan(points).any():
         raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
     return points
-
-
-def _text(found: PrivateGroups) -> str:
-    """Return the summary as a table of text."""
-    table = found.summary()
-    title = f"{found.value} by private group: {found.n_records:,} records, target {found.target}, method {found.method}"
-    lines = [title]
-    head = [*(["cell"] if found.by else []), "group", *map(str, table["quantity"].values)]
-    rows = []
-    cells = table["cell"].values.tolist() if found.by else [None]
-    for cell in cells:
-        own = table if cell is None else table.sel(cell=cell)
-        for x, group in enumerate(found.groups):
-            row = [*([str(cell)] if found.by else []), group]
-            for j in range(own.sizes["quantity"]):
-                one = own.isel(group=x, quantity=j)
-                row.append(f"{float(one['mean']):.4g} [{float(one['lower']):.4g}, {float(one['upper']):.4g}]")
-            rows.append(row)
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines += [
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in [head, *rows]
-    ]
-    lines += [found.outcome, found.who_decides]
-    return "\n".join(lines)
 
 
 def from_tree(tree: xr.DataTree) -> PrivateGroups:

@@ -45,7 +45,7 @@ def of_groups(
         Share, mean and quantiles of every group with the reweighting recipe's numbers beside them, differences between
         groups, and figures.
     """
-    tables = [_share_table(found, top), _value_table(found, unit, top), _difference_table(found, unit, top)]
+    tables = [_value_table(found, unit, top), _share_table(found, top), _difference_table(found, unit, top)]
     title = f"{_capital(found.value)} by private group"
     about = {"Groups": f"{len(found.groups)} private groups: {listed(found.groups)}.", "Design": design}
     if found.by:

@@ -4,13 +4,18 @@ import enum
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, LDPBayesError, shown
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.rendering import make_renderer
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Rows of a table in the short text of a result.
+SHORT = 10
 #: Rows of a table that a terminal shows unless the caller wants another number; files with room have all of them.
 TOP = 40
 
@@ -183,6 +188,19 @@ class Table:
         """Return every row as a dict by the keys of the columns."""
         return [dict(zip((column.key for column in self.columns), row, strict=True)) for row in self.rows]
 
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Yield every row as a dict; of an interval named x_interval or x the ends are x_lower and x_upper."""
+        for row in self.rows:
+            line = {}
+            for column, value in zip(self.columns, row, strict=True):
+                if column.kind == "interval":
+                    stem = column.key.removesuffix("interval").removesuffix("_")
+                    ends = ("lower", "upper") if not stem else (f"{stem}_lower", f"{stem}_upper")
+                    line |= dict(zip(ends, value or (None, None), strict=True))
+                else:
+                    line[column.key] = value
+            yield line
+
     def complete(self) -> "Table":
         """Return the table with all its rows."""
         return self if self.whole is None else self.whole()
@@ -252,6 +270,27 @@ class Page:
     def render(self, renderer: str = "terminal", **settings) -> str:
         """Return the page as text in the format of a renderer: terminal, json, markdown, html, …"""
         return make_renderer(renderer, **settings).render(self)
+
+    def frame(self) -> "pd.DataFrame":
+        """Return the first table with all its rows as a data frame; of an interval its two ends.
+
+        Raises
+        ------
+        ArgumentError
+            Where the page has no table.
+        """
+        import pandas as pd
+
+        if not self.tables:
+            raise ArgumentError(f"the page {shown(self.title)} has no table.")
+        return pd.DataFrame(list(self.tables[0].complete().lines()))
+
+    def brief(self) -> str:
+        """Return the answer alone: the summary, the first rows of the first table and the verdict, as text."""
+        tables = tuple(table.first(SHORT) for table in self.tables[:1])
+        verdict = tuple(note for note in self.notes if note.kind is Kind.VERDICT)
+        text = Page(self.title, tables, verdict).render("terminal").rstrip()
+        return "\n".join(filter(None, [self.title, self.summary, text]))
 
     def __str__(self):
         return self.render("terminal")

@@ -9,6 +9,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError, InfeasibleError, listed
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.inference.newton import find_mode
+from ldpbayes.presenting import AbstractResult
 from ldpbayes.regression.target import Target
 
 #: Columns whose part outside the span of the others is smaller than this share of them are linear combinations.
@@ -27,7 +28,7 @@ SAME = 1e-4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Maximum:
+class Maximum(AbstractResult):
     """Maximum-likelihood estimates of a regression.
 
     Attributes
@@ -66,24 +67,6 @@ class Maximum:
     outcome: str
     weighted: bool = False
     ci_prob: float = 0.95
-
-    def __repr__(self) -> str:
-        found = self.summary()
-        level = f"{self.ci_prob * 100:g} %"
-        width = max(len(str(name)) for name in (*self.terms, *found["category"].values)) + 2
-        errors = found["sd"].values[found["sd"].values > 0]
-        # Three digits of the least standard error, and the same number of decimals for all.
-        places = int(np.clip(2 - np.floor(np.log10(errors.min())), 1, 9)) if errors.size else 4
-        lines = [f"{self.formula}: log odds against {self.reference}"]
-        for category in found["category"].values:
-            lines.append(f"{category!s:<{width}} {'estimate':>10} {'s.e.':>9} {'lower ' + level:>12} {'upper ' + level:>12}")
-            part = found.sel(category=category)
-            for k, name in enumerate(self.terms):
-                mean, sd, low, high = (
-                    f"{float(part[key].values[k]):.{places}f}" for key in ("mean", "sd", "lower", "upper")
-                )
-                lines.append(f"  {name:<{width - 2}} {mean:>10} {sd:>9} {low:>12} {high:>12}")
-        return "\n".join([*lines, self.outcome, self.fit])
 
     @property
     def fit(self) -> str:

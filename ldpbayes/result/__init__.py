@@ -14,12 +14,14 @@ from ldpbayes.result.attaching import add_log_likelihood, attach
 from ldpbayes.result.building import EXACT, build
 from ldpbayes.result.cells import add_confidence_of_cells, add_estimates_of_cells, select, share, stack
 from ldpbayes.result.compliers import among_compliers, extended_draws
+from ldpbayes.result.frame import Result, load
 from ldpbayes.result.reweighing import repilot, reweigh
-from ldpbayes.result.saving import load, save
+from ldpbayes.result.saving import save
 from ldpbayes.result.validation import validate
 
 __all__ = [
     "EXACT",
+    "Result",
     "add_confidence",
     "add_confidence_of_cells",
     "add_estimates",

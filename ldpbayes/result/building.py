@@ -10,6 +10,7 @@ import xarray as xr
 from ldpbayes.errors import ArgumentError
 from ldpbayes.inference.diagnostics import summarise
 from ldpbayes.inference.ends import LEVELS
+from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import validate
 
 #: Draws of F that would take more seconds than this in all are replaced by its mean.
@@ -73,7 +74,7 @@ def build(
     labels = {**data.coords(), **(coords or {})}
     shape = next((np.shape(values)[:2] for _, values, *_ in draws.values()), None)
     chained = {} if shape is None else {"chain": np.arange(shape[0]), "draw": np.arange(shape[1])}
-    tree = xr.DataTree()
+    tree = Result()
     variables = {name: (("chain", "draw", *dims), *rest) for name, (dims, *rest) in draws.items()}
     tree["posterior"] = _group(variables, chained | labels, whole=True)
     if stats:

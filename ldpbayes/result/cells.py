@@ -13,6 +13,7 @@ from ldpbayes.collections.nature import LEFT_OUT
 from ldpbayes.collections.noncompliance import EXPLANATION
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.result.compliers import LATENT
+from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import need_result
 
 #: Covariance matrices of all cells with more entries than this are left out.
@@ -83,7 +84,7 @@ def stack(cells: Cells, trees: list[xr.DataTree], settings: dict) -> xr.DataTree
     """
     coords = cells.cell_coords()
     chains, draws = (min(tree["posterior"].sizes[name] for tree in trees) for name in ("chain", "draw"))
-    tree = xr.DataTree()
+    tree = Result()
     cut = {"chain": slice(chains), "draw": slice(draws)}
     for group in ("posterior", "sample_stats"):
         _join(tree, group, [part[group].isel(cut) if group in part.children else None for part in trees], coords)
@@ -159,7 +160,7 @@ def select(tree: xr.DataTree, cell) -> xr.DataTree:
     position = labels.index(label) if label in labels else cell
     if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < len(labels):
         raise ArgumentError(f"cell must be one of {listed(labels)}, got {shown(cell)}.")
-    out = xr.DataTree()
+    out = Result()
     for group, node in tree.children.items():
         data = node.to_dataset()
         if group == "observed_data":

@@ -7,6 +7,7 @@ from ldpbayes import checks
 from ldpbayes.collections import Collection
 from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.errors import ArgumentError
+from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import need_result
 
 #: The dimension of a prior's settings that are over the longer alphabet.
@@ -44,7 +45,7 @@ def among_compliers(tree: xr.DataTree, collection: Collection) -> xr.DataTree:
         else:
             variables[name] = (values.dims, values.values, values.attrs)
     coords = {name: values for name, values in posterior.coords.items() if "category" not in values.dims}
-    out = xr.DataTree()
+    out = Result()
     out["posterior"] = xr.DataTree(xr.Dataset(variables, coords | {"category": labels}, posterior.attrs))
     for group in ("sample_stats", "observed_data"):
         if group in tree.children:

@@ -11,11 +11,13 @@ import io
 import os
 import subprocess
 import sys
+from os import PathLike
 
 import xarray as xr
 
 from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.presenting import AbstractResult
 from ldpbayes.result.validation import validate
 
 #: What stands between a NetCDF file and the SHA-256 of all its bytes. HDF5 ignores what follows the end of its file.
@@ -29,12 +31,34 @@ HOLDERS = {"private groups": "ldpbayes.outcomes.result"}
 _READ = "import sys, xarray; xarray.open_datatree(sys.argv[1], engine='h5netcdf').load()"
 
 
-class AbstractStored(abc.ABC):
-    """A result that is no tree, but becomes one in a file; see HOLDERS."""
+class AbstractStored(AbstractResult, abc.ABC):
+    """A result that becomes a tree in a file; HOLDERS names those that are no trees."""
+
+    __slots__ = ()
 
     @abc.abstractmethod
     def to_tree(self) -> xr.DataTree:
-        """Return a DataTree of everything, with an attribute ``holds``."""
+        """Return a DataTree of everything; of what is no tree itself, with an attribute ``holds``."""
+
+    def save(self, path: str | PathLike) -> None:
+        """Write the result as NetCDF, which ``ldpbayes.load`` reads, or its page in the format of another suffix.
+
+        Parameters
+        ----------
+        path : path-like
+            Ending in .nc for the result itself; in .html, .md, .json, .csv, .parquet, .tex or .txt for its page.
+
+        Raises
+        ------
+        ArgumentError
+            Where the file has another ending.
+        DataError
+            Where the file cannot be written.
+        """
+        if files.as_path(path).suffix.lower() == ".nc":
+            save(self, path)
+        else:
+            AbstractResult.save(self, path)
 
 
 def save(tree, path):
@@ -75,7 +99,7 @@ def save(tree, path):
 
 
 def load(path):
-    """Return a result that save() wrote, with this version or with an earlier one, and validate it.
+    """Return what save() wrote, with this version or with an earlier one, and validate it.
 
     Parameters
     ----------

@@ -11,6 +11,7 @@ from ldpbayes import checks, posteriors
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal
 from ldpbayes.posteriors.joint import JOINT
+from ldpbayes.presenting import AbstractResult
 
 for _module in pkgutil.iter_modules(posteriors.__path__):
     if not _module.name.startswith("_"):  # modules with an underscore load compilers
@@ -55,8 +56,8 @@ def make_method(name: str, **settings: Any) -> AbstractPosterior:
         raise ArgumentError(f"method {name!r} does not take these settings: {err}.") from err
 
 
-@dataclass(frozen=True)
-class Choice:
+@dataclass(frozen=True, repr=False)
+class Choice(AbstractResult):
     """What select_method chose.
 
     Attributes

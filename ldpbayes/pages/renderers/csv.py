@@ -38,22 +38,9 @@ def lines_of(page: Page):
     """Yield every row of every table as a dict; the entry "table" names the table where there are several."""
     tables = [table.complete() for table in page.tables]
     for table in tables:
-        for line in _lines(table):
-            yield {"table": table.title, **line} if len(tables) > 1 else line
-
-
-def _lines(table):
-    """Yield each row as a dict; of an interval named x_interval or x the ends are x_lower and x_upper."""
-    for row in table.rows:
-        line = {}
-        for column, value in zip(table.columns, row, strict=True):
-            if column.kind == "interval":
-                stem = column.key.removesuffix("interval").removesuffix("_")
-                ends = ("lower", "upper") if not stem else (f"{stem}_lower", f"{stem}_upper")
-                line |= dict(zip(ends, map(_known, value or (None, None)), strict=True))
-            else:
-                line[column.key] = _known(value)
-        yield line
+        for line in table.lines():
+            known = {name: _known(value) for name, value in line.items()}
+            yield {"table": table.title, **known} if len(tables) > 1 else known
 
 
 def _known(value):

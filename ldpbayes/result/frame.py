@@ -1,0 +1,74 @@
+"""The class of results: a DataTree that can be read."""
+
+from os import PathLike
+
+import xarray as xr
+
+from ldpbayes.presenting import AbstractResult
+from ldpbayes.result import saving
+from ldpbayes.result.validation import validate
+
+#: Facts without which a tree of arrays, such as one that is being built, has no page.
+FACTS = ("collection", "title", "method", "reason", "settings", "random_seed", "n_reports")
+
+
+class Result(xr.DataTree, saving.AbstractStored):
+    """A posterior and what is said beside it: an xarray.DataTree, as ArviZ reads it, with a page, a table and a file.
+
+    Every function of ArviZ and xarray takes it. Groups and attributes are those that the module ldpbayes.result names.
+
+    Examples
+    --------
+    >>> import ldpbayes as lb
+    >>> result = lb.fit(lb.load_example("wada"), "flat", random_seed=1)
+    >>> result.table()[["category", "mean"]].round(3).values.tolist()
+    [['no', 0.957], ['yes', 0.043]]
+    """
+
+    __slots__ = ()
+
+    @property
+    def tree(self) -> xr.DataTree:
+        """The same groups and attributes as a plain DataTree."""
+        return xr.DataTree(self.to_dataset(), dict(self.children))
+
+    def to_tree(self) -> xr.DataTree:
+        """Return what a file of the result holds: its tree, which follows the schema of results."""
+        validate(self)
+        return self.tree
+
+    def __repr__(self) -> str:
+        return AbstractResult.__repr__(self) if self._complete() else xr.DataTree.__repr__(self)
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        arrays = xr.DataTree._repr_html_(self)
+        if not self._complete():
+            return arrays
+        page = AbstractResult._repr_html_(self)
+        return f"{page}<details><summary>All arrays (xarray.DataTree)</summary>{arrays}</details>"
+
+    def _complete(self) -> bool:
+        """Return whether all is there that the page needs."""
+        return "summary" in self.children and all(name in self.attrs for name in FACTS)
+
+
+def load(path: str | PathLike) -> "Result | saving.AbstractStored":
+    """Return a result that ``save`` wrote, with this version or with an earlier one, and validate it.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    Result or PrivateGroups
+
+    Raises
+    ------
+    DataError
+        Where the file is damaged, cannot be read as NetCDF, or what it holds is no result.
+    """
+    stored = saving.load(path)
+    return Result(stored.to_dataset(), dict(stored.children)) if isinstance(stored, xr.DataTree) else stored
