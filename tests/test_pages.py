@@ -335,7 +335,25 @@ def test_show_knows_every_kind_of_result():
     assert show(check).tables == of_crosscheck(check).tables and "Nothing to flag" in str(show(check))
     from ldpbayes.theory.planning import plan
 
-    assert show(plan(n_categories=4, epsilon=1, error=0.1)).tables[0].columns[0].key == "protocol"
+    plans = plan(n_categories=4, epsilon=1, error=0.1, kind="max")
+    assert show(list(plans)).tables[0].columns[0].key == "protocol" and "no category exceeds" in repr(plans)
+
+
+def test_answers_have_a_table_a_page_a_file_and_a_text(minarets, tmp_path):
+    collection = lb.load_example("minarets")
+    answers = {
+        "check": lb.check(lb.load_example("wada")),
+        "choice": lb.select_method(collection),
+        "hull": lb.contamination_hull(lb.load_example("nigeria"), share=0.05),
+        "fakes": lb.answers.fakes_needed(lb.load_example("nigeria"), "yes", lift=0.01),
+    }
+    for name, answer in answers.items():
+        page = answer.page()
+        rows = [row for table in page.tables[:1] for row in table.complete().rows]
+        assert page.title in repr(answer) and len(answer.table()) == len(rows), name
+        answer.save(tmp_path / f"{name}.csv")
+        assert (tmp_path / f"{name}.csv").read_text() == page.render("csv"), name
+    assert any(text in repr(answers["check"]) for text in (note.text[:20] for note in answers["check"].page().notes))
 
 
 def test_examples_are_those_of_data(request):

@@ -272,18 +272,10 @@ class Page:
         return make_renderer(renderer, **settings).render(self)
 
     def frame(self) -> "pd.DataFrame":
-        """Return the first table with all its rows as a data frame; of an interval its two ends.
-
-        Raises
-        ------
-        ArgumentError
-            Where the page has no table.
-        """
+        """Return the first table with all its rows as a data frame, of an interval its two ends; empty without a table."""
         import pandas as pd
 
-        if not self.tables:
-            raise ArgumentError(f"the page {shown(self.title)} has no table.")
-        return pd.DataFrame(list(self.tables[0].complete().lines()))
+        return pd.DataFrame([line for table in self.tables[:1] for line in table.complete().lines()])
 
     def brief(self) -> str:
         """Return the answer alone: the summary, the first rows of the first table and the verdict, as text."""

@@ -3,7 +3,9 @@
 import dataclasses
 import math
 import numbers
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -12,6 +14,7 @@ from scipy.special import ndtri
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.inference.ends import normal_reach
+from ldpbayes.presenting import AbstractResult
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
 from ldpbayes.protocols import AbstractProtocol, describe_protocols, make_protocol, parse_name, protocol_names, resolve
 from ldpbayes.protocols.registry import Numbered
@@ -22,6 +25,7 @@ __all__ = [
     "KINDS",
     "PROTOCOLS",
     "Plan",
+    "Plans",
     "best",
     "bytes_per_report",
     "curves",
@@ -116,6 +120,36 @@ class Plan:
         return dataclasses.asdict(self) | {"n": self.users}
 
 
+class Plans(AbstractResult, tuple):
+    """Plans of several protocols, best first.
+
+    Attributes
+    ----------
+    kind : str
+        What the error is: a key of KINDS.
+    ci_prob : float
+        Probability of the kinds "max" and "half_width".
+    """
+
+    kind: str
+    ci_prob: float
+
+    def __new__(cls, plans: Iterable[Plan], kind: str = "l2", ci_prob: float = 0.95) -> "Plans":
+        made = super().__new__(cls, plans)
+        made.kind, made.ci_prob = kind, ci_prob
+        return made
+
+    def page(self, **settings: Any) -> Any:
+        """Return the Page of the plans, which says what their error is.
+
+        Parameters
+        ----------
+        **settings
+            Of ``pages.show``.
+        """
+        return super().page(**{"kind": self.kind, "ci_prob": self.ci_prob, **settings})
+
+
 def plan(
     *,
     n_categories=None,
@@ -154,8 +188,8 @@ def plan(
 
     Returns
     -------
-    list of Plan
-        Sorted by the unknown; protocols that cannot reach the target come last, with the reason in their note.
+    Plans
+        A Plan each, sorted by the unknown; protocols that cannot reach the target come last, with the reason in their note.
 
     Examples
     --------
@@ -174,7 +208,7 @@ def plan(
     if known["n_categories"] is not None:
         question.assumed(known["n_categories"])  # a p of another length is refused, not a reason why no protocol has a plan
     plans = [_solve(name, maker, unknown[0], known, question) for name, maker in _makers(protocols).items()]
-    return sorted(plans, key=lambda plan: _rank(plan, unknown[0]))
+    return Plans(sorted(plans, key=lambda plan: _rank(plan, unknown[0])), kind, ci_prob)
 
 
 def expected_error(protocol, n, *, kind="l2", p="uniform", target="distribution", estimator="mle", ci_prob=0.95):
