@@ -352,7 +352,7 @@ def test_answers_have_a_table_a_page_a_file_and_a_text(minarets, tmp_path):
         rows = [row for table in page.tables[:1] for row in table.complete().rows]
         assert page.title in repr(answer) and len(answer.table()) == len(rows), name
         answer.save(tmp_path / f"{name}.csv")
-        assert (tmp_path / f"{name}.csv").read_text() == page.render("csv"), name
+        assert (tmp_path / f"{name}.csv").read_bytes().decode() == page.render("csv"), name
     assert any(text in repr(answers["check"]) for text in (note.text[:20] for note in answers["check"].page().notes))
 
 
