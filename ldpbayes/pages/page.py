@@ -278,11 +278,12 @@ class Page:
         return pd.DataFrame([line for table in self.tables[:1] for line in table.complete().lines()])
 
     def brief(self) -> str:
-        """Return the answer alone: the summary, the first rows of the first table and the verdict, as text."""
+        """Return the answer alone: the summary, the first rows of the first table, verdict and warnings, as text."""
         tables = tuple(table.first(SHORT) for table in self.tables[:1])
-        verdict = tuple(note for note in self.notes if note.kind is Kind.VERDICT)
+        verdict = tuple(note for note in self.notes if note.kind in (Kind.VERDICT, Kind.WARNING))
         text = Page(self.title, tables, verdict).render("terminal").rstrip()
-        return "\n".join(filter(None, [self.title, self.summary, text]))
+        title = "" if text.startswith(self.title) else self.title
+        return "\n".join(filter(None, [title, self.summary, text]))
 
     def __str__(self):
         return self.render("terminal")
