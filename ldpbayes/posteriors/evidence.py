@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, ndtr
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors import surrogate, walk
-from ldpbayes.posteriors.conditioned_product.factors import PowerFactors, tilted_many
-from ldpbayes.posteriors.exact import separable_family
+from ldpbayes.posteriors.conditioned_product.batched import log_masses
+from ldpbayes.posteriors.exact import separable_family, stacked_factors
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.priors import Dirichlet, Learnt, Smooth
 
@@ -24,16 +24,13 @@ REFERENCE = "jeffreys"
 LIMIT = 0.5
 #: Seconds: one round of tilts of many factors, one factor in it, and one entry of the rows in an expansion.
 ROUND, FACTOR, ENTRY = 0.01, 4e-6, 3e-8
-#: Prior sd of log α over which the evidence is looked at first, and nodes of the rule placed about its mode then.
-REACH, LOOKS, NODES, FINER = 4.5, 10, 9, 15
-#: Collections whose evidences are computed together.
-TOGETHER = 8
+#: Prior sd of log α over which the evidence is looked at first, at so many values, and nodes of the rule that is placed then
+#: where the density of log α is within e^−DROP of its largest.
+REACH, LOOKS, NODES, DROP = 5.0, 11, 33, 18.0
 #: Draws whose weights mend the surrogate's evidence.
 DRAWN = 128
 #: Error of an evidence by the saddle point of expanded factors: larger where categories are few and α is small.
 SADDLE = 0.01
-#: Error of the integrals of exact factors at large α; see tests/mend/test_20_stated_errors.py.
-FACTORS = 5e-5
 #: Errors of log Bayes factors from this size on stand beside them in the sentence.
 TOLD = 0.05
 
@@ -102,8 +99,8 @@ def log_bayes_factors(
 
     Where the categories have an order, that of the smooth prior too.
 
-    Separable reports have evidences to second order in the saddle point of their factors, one-dimensional integrals that
-    are computed for many concentrations at once. Other reports have those of the surrogate, expanded once and mended by
+    Separable reports have evidences that are exact for short polynomials, else to second order in the saddle point of their
+    factors, for many concentrations at once. Other reports have those of the surrogate, expanded once and mended by
     the weights of a few draws; what a second expansion, at the learnt prior's mean, changes adds to the error.
 
     Parameters
@@ -145,12 +142,8 @@ def log_bayes_factors_of_cells(problems: list[Problem], known: list, limit: floa
     if _seconds(first.n_categories) > limit:
         why = f"they would take {_seconds(first.n_categories):.1g} s"
         return [BayesFactors({}, {}, dict.fromkeys(COMPARED, why), "")] * len(problems)
-    out = []
-    for start in range(0, len(problems), TOGETHER):
-        part = slice(start, start + TOGETHER)
-        forms = [problem.separable for problem in problems[part]]
-        out += _factors(problems[part], _Separable(forms, first.n_categories), known[part], limit)
-    return out
+    forms = [problem.separable for problem in problems]
+    return _factors(problems, _Separable(forms, first.n_categories), known, limit)
 
 
 def _factors(problems, evidences, known, limit):
@@ -237,45 +230,36 @@ class _Separable:
     """Evidences of the separable reports of one collection, whose equal factors are joined, or of several."""
 
     def __init__(self, forms, n_categories):
-        a = n_categories
-        families, groups, constants = zip(*(separable_family(form, np.ones(a)) for form in forms), strict=True)
-        self.constant, self.group = np.array(constants), groups[0] if len(forms) == 1 else np.arange(a)
+        none = np.zeros(n_categories)
+        if len(forms) == 1:
+            self.family, self.group, constant = separable_family(forms[0], none)
+            self.constant = np.array([constant])
+        else:
+            (self.family, self.constant), self.group = stacked_factors(forms, none), np.arange(n_categories)
         self.multiplicity = np.bincount(self.group).astype(float)
-        wide = max(family.slopes.shape[1] for family in families)
-        each = [(family, slice(None) if len(forms) == 1 else group) for family, group in zip(families, groups, strict=True)]
-        self.extra = np.stack([family.alpha[group] for family, group in each]) - 1
-        self.slopes, self.powers = (
-            np.stack([np.pad(part[group], ((0, 0), (0, wide - part.shape[1]))) for part, group in parts])
-            for parts in (
-                [(family.slopes, group) for family, group in each],
-                [(family.powers, group) for family, group in each],
-            )
-        )
 
-    def _family(self, alpha):
-        """Return the PowerFactors of every collection at each of its concentrations (k, m)."""
-        every = (alpha[:, :, None] + self.extra[:, None]).ravel()
-        wide = self.slopes.shape[2]
-        repeated = (np.repeat(one, alpha.shape[1], axis=0) for one in (self.slopes, self.powers))
-        return PowerFactors(every, *(one.reshape(-1, wide) for one in repeated))
+    def _found(self, alpha):
+        """Return (log-evidences, errors) of each collection for its symmetric concentrations, each (k, m)."""
+        (k, m), a = alpha.shape, self.multiplicity.sum()
+        place = np.arange(self.family.alpha.size).reshape(k, 1, -1).repeat(m, axis=1).ravel()
+        family = self.family.take(place)
+        family = replace(family, alpha=family.alpha + alpha.repeat(self.multiplicity.size))
+        found, error = (one.reshape(k, m) for one in log_masses(family, self.multiplicity, k * m))
+        return found + self.constant[:, None] + gammaln(a * alpha) - a * gammaln(alpha), error
 
     def symmetric(self, alpha):
         """Return the log-evidences of each collection for its symmetric concentrations (k, m)."""
-        a = self.multiplicity.sum()
-        found = log_masses(self._family(alpha), self.multiplicity, alpha.size).reshape(alpha.shape)
-        return found + self.constant[:, None] + gammaln(a * alpha) - a * gammaln(alpha)
+        return self._found(alpha)[0]
 
     def of(self, alpha):
         """Return the log-evidence of one collection under Dirichlet(α)."""
-        slopes, powers = self.slopes[0][self.group], self.powers[0][self.group]
-        found = log_masses(PowerFactors(alpha + self.extra[0][self.group], slopes, powers), np.ones(alpha.size), 1)[0]
+        family = self.family.take(self.group)
+        found = log_masses(replace(family, alpha=family.alpha + alpha), np.ones(alpha.size), 1)[0][0]
         return float(found + self.constant[0] + gammaln(alpha.sum()) - gammaln(alpha).sum())
 
     def errors(self, alphas):
-        """Return by name the errors (k,) of the saddle point and of the factors' integrals at symmetric α (k,)."""
-        stacked = np.stack(list(alphas.values()), axis=1)
-        left = _left_out(self._family(stacked), self.multiplicity, stacked.size).reshape(stacked.shape)
-        return dict(zip(alphas, (left + FACTORS * (1 + 0.1 / stacked**2)).T, strict=True))
+        """Return by name the errors (k,) at symmetric α (k,)."""
+        return dict(zip(alphas, self._found(np.stack(list(alphas.values()), axis=1))[1].T, strict=True))
 
 
 class _Expanded:
@@ -304,7 +288,7 @@ class _Expanded:
         """Return the log-evidences of the one collection for symmetric concentrations (1, m)."""
         (factors, constant), alpha = self.expansion, alpha[0]
         distinct, _, size = replace(factors, alpha=np.ones(self.size)).grouped()
-        found = log_masses(distinct.repeated(alpha), size, alpha.size)
+        found = log_masses(distinct.repeated(alpha), size, alpha.size)[0]
         return (found + constant + gammaln(self.size * alpha) - self.size * gammaln(alpha))[None]
 
     def of(self, alpha):
@@ -322,59 +306,15 @@ class _Expanded:
 
     @staticmethod
     def _evidence(alpha, factors, constant):
-        found = log_masses(replace(factors, alpha=alpha), np.ones(alpha.size), 1)[0]
+        found = log_masses(replace(factors, alpha=alpha), np.ones(alpha.size), 1)[0][0]
         return float(found + constant + gammaln(alpha.sum()) - gammaln(alpha).sum())
-
-
-def _left_out(family, multiplicity, k):
-    """Return the size of what the second order leaves out of k sets of factors, shape (k,).
-
-    Twice the sum of its terms' sizes, times how far they are from those of a Gamma law, λ₄ = 6 κ₂ and λ₃² = 4 κ₂, for which
-    the saddle point is exact.
-    """
-    _, nodes, _ = tilted_many(family, multiplicity, k)
-    k2, k3, k4 = _cumulants(nodes, multiplicity, k)
-    fourth, third = k4 / k2**2, k3**2 / k2**3
-    size = np.abs(fourth) / 8 + 5 * third / 24 + k2 / 12
-    apart = np.abs(fourth - 6 * k2) / 8 + 5 * np.abs(third - 4 * k2) / 24
-    return 2 * size * apart
-
-
-def _cumulants(nodes, multiplicity, k):
-    """Return the second to fourth cumulants of the sum of tilted factors, three (k,) arrays."""
-    offset = nodes.offset - nodes.mean_offset[:, None]
-    second, third, fourth = ((nodes.weight * offset**power).sum(axis=1) for power in (2, 3, 4))
-    return tuple(part.reshape(k, -1) @ multiplicity for part in (second, third, fourth - 3 * second**2))
-
-
-def log_masses(family, multiplicity, k):
-    """Return log ∫ Π_x φ_x(g_x) over Σ g = 1 for k sets of factors that stand one after the other, shape (k,).
-
-    The law of Σ g under the tilted factors has mean 1 and cumulants κ₂, κ₃, κ₄. Its density at 1 is that of the Gamma law
-    with the same mean and variance, shape A = 1/κ₂, times 1 + λ₄/8 − 5λ₃²/24 + 1/(12 A) with λ₃ = κ₃/κ₂^{3/2} and
-    λ₄ = κ₄/κ₂²: the second-order saddle point, relative to a Gamma law instead of a normal one, so that it is exact for
-    factors g^{α−1}.
-
-    Parameters
-    ----------
-    family : PowerFactors or another family
-        k × G factors.
-    multiplicity : (G,) array
-    k : int
-    """
-    tilt, nodes, _ = tilted_many(family, multiplicity, k)
-    k2, k3, k4 = _cumulants(nodes, multiplicity, k)
-    shape = 1 / k2
-    correction = k4 / k2**2 / 8 - 5 * k3**2 / k2**3 / 24 + k2 / 12
-    density = shape * np.log(shape) - shape - gammaln(shape) + np.log1p(np.clip(correction, -0.5, 0.5))
-    return tilt + nodes.log_mass.reshape(k, -1) @ multiplicity + density
 
 
 def _integrated(symmetric, learnt, t, found):
     """Return (exp of the mean of log α, log-evidence, its error) of the learnt prior, each (k,): rules in t = log α's sd.
 
-    They stand about the modes that a look at the whole range finds, with the sds of their curvature; the error is what a
-    rule with more nodes changes.
+    The trapezoid rule between the ends of what a look at the whole range, and another one inside, show; the error is what
+    half of its nodes change.
 
     Parameters
     ----------
@@ -382,36 +322,37 @@ def _integrated(symmetric, learnt, t, found):
         Concentrations (k, m) → log-evidences.
     learnt : Learnt
     t : (m,) array
+        At even distances.
     found : (k, m) array
         Log-evidences at the concentrations of t.
     """
-    mean, sd = _peak(t, found - 0.5 * t**2)
-    for _ in range(3):
-        places, weight, log_total = _rule(symmetric, learnt, mean, sd, NODES)
-        before = mean, sd
-        mean = (weight * places).sum(axis=1)
-        sd = np.maximum(np.sqrt((weight * (places - mean[:, None]) ** 2).sum(axis=1)), 0.01)
-        if ((np.abs(mean - before[0]) < 0.7 * before[1]) & (sd > 0.6 * before[1]) & (sd < 1.5 * before[1])).all():
-            break
-    finer = _rule(symmetric, learnt, mean, sd, FINER)[2]
-    return learnt.alpha(mean), finer, np.abs(finer - log_total)
+    value = found - 0.5 * t**2
+    low, high = _ends(value, np.full(len(value), t[0]), np.full(len(value), t[-1]))
+    for size in (LOOKS, NODES):
+        place = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, size)
+        value = symmetric(learnt.alpha(place)) - 0.5 * place**2
+        if size == LOOKS:
+            low, high = _ends(value, low, high)
+    even = np.ones(NODES)
+    even[[0, -1]] = 0.5
+    totals = [
+        logsumexp(value[:, ::every], b=even[::every], axis=1) + np.log(every * (high - low) / (NODES - 1))
+        for every in (1, 2)
+    ]
+    mean = (np.exp(value - value.max(axis=1, keepdims=True)) * even * place).sum(axis=1)
+    mean /= (np.exp(value - value.max(axis=1, keepdims=True)) * even).sum(axis=1)
+    error = np.abs(totals[0] - totals[1]) + 2 * ndtr(-REACH)  # what the prior has beyond
+    return learnt.alpha(mean), totals[0] - 0.5 * math.log(2 * math.pi), error
 
 
-def _rule(symmetric, learnt, mean, sd, size):
-    """Return (t, weights, log-evidences) of Gauss–Hermite rules in t about means: (k, size) twice, and (k,)."""
-    x, w = np.polynomial.hermite_e.hermegauss(size)
-    t = mean[:, None] + sd[:, None] * x
-    log_weight = np.log(w) + symmetric(learnt.alpha(t)) - 0.5 * t**2 + 0.5 * x**2
-    log_total = logsumexp(log_weight, axis=1)
-    weight = np.exp(log_weight - log_total[:, None])
-    return t, weight, log_total + np.log(sd) - 0.5 * math.log(2 * math.pi)
-
-
-def _peak(t, value):
-    """Return (places, sds) of the modes of log-densities (k, m) known at t, by the splines through them."""
+def _ends(value, low, high):
+    """Return (low, high), each (k,), between which log-densities (k, m), known at even places, are within DROP of the top."""
     from scipy.interpolate import CubicSpline
 
-    curve, fine = CubicSpline(t, value, axis=1), np.linspace(t[0], t[-1], 2001)
-    highest = np.argmax(curve(fine), axis=1)
-    bend = -curve(fine, 2)[np.arange(len(value)), highest]
-    return fine[highest], 1 / np.sqrt(np.maximum(bend, 1.0))
+    fine = np.linspace(0.0, 1.0, 1001)
+    curve = CubicSpline(np.linspace(0.0, 1.0, value.shape[1]), value, axis=1)(fine)
+    inside = curve > curve.max(axis=1, keepdims=True) - DROP
+    first, last = fine[inside.argmax(axis=1)], fine[::-1][inside[:, ::-1].argmax(axis=1)]
+    room = 0.1 * (last - first) + 1e-3
+    first, last = np.maximum(first - room, 0.0), np.minimum(last + room, 1.0)
+    return low + first * (high - low), low + last * (high - low)

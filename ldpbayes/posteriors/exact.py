@@ -213,23 +213,51 @@ def separable_product(form, alpha, **settings):
 def separable_family(form, alpha):
     """Return (PowerFactors, group of each category, log of the constants left out) of a separable form.
 
-    A zero base is a pure power of p and raises α; a zero slope is a constant.
+    Categories with equal factors are one group.
 
     Parameters
     ----------
     form : Separable
     alpha : (a,) array
     """
-    pure, flat = form.base == 0, form.slope == 0
-    if (pure & flat).any():
-        raise DataError("some reports have probability zero under every distribution; check the channel")
-    alpha = alpha + certain(form, alpha.size)
-    log_scale = form.counts @ (form.log_constants + np.log(np.where(pure, form.slope, form.base)))
-    both = ~pure & ~flat
-    slopes, powers = padded(form.index[both], form.slope[both] / form.base[both], form.counts[both], alpha.size)
-    key = np.column_stack([alpha, slopes, powers])
+    family, log_scale = stacked_factors([form], alpha)
+    key = np.column_stack([family.alpha, family.slopes, family.powers])
     _, first, group = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    return PowerFactors(alpha[first], slopes[first], powers[first]), group.reshape(-1), float(log_scale)
+    return family.take(first), group.reshape(-1), float(log_scale[0])
+
+
+def stacked_factors(forms, alpha):
+    """Return (PowerFactors of all cells, log of the constants left out of each) of separable reports.
+
+    A zero base is a pure power of p and raises α; a zero slope is a constant.
+
+    Parameters
+    ----------
+    forms : list of Separable
+        Of each of k cells.
+    alpha : (a,) array
+
+    Returns
+    -------
+    PowerFactors
+        k · a factors, the cells one after the other.
+    (k,) array
+    """
+    k, a = len(forms), alpha.size
+    cell = np.repeat(np.arange(k), [form.index.size for form in forms])
+    index, base, slope, counts, constants = (
+        np.concatenate([getattr(form, name) for form in forms])
+        for name in ("index", "base", "slope", "counts", "log_constants")
+    )
+    flat = cell * a + index.astype(np.int64)
+    pure, level = base == 0, slope == 0
+    if (pure & level).any():
+        raise DataError("some reports have probability zero under every distribution; check the channel")
+    raised = np.tile(alpha, k) + np.bincount(flat[pure], counts[pure], k * a)
+    scale = np.bincount(cell, counts * (constants + np.log(np.where(pure, slope, base))), k)
+    both = ~pure & ~level
+    slopes, powers = padded(flat[both], slope[both] / base[both], counts[both], k * a)
+    return PowerFactors(raised, slopes, powers), scale
 
 
 def certain(form, n_categories):

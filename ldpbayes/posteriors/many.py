@@ -8,11 +8,10 @@ from scipy.special import gammaln
 
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.ends import tails
-from ldpbayes.likelihoods import Separable, Summary
+from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.conditioned_product import PowerFactors
 from ldpbayes.posteriors.conditioned_product.batched import Batch, batch, saddle_quantiles
-from ldpbayes.posteriors.exact import moments_of, padded, singling
+from ldpbayes.posteriors.exact import moments_of, singling, stacked_factors
 from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.mixing import PATIENT, integrals_of, key_of, mixed_ends, server_of
@@ -97,7 +96,7 @@ class Many:
         alone, rough, sharp = np.zeros((3, k), bool)
         out = Batch(mean, variance, np.empty(k), quantiles, alone, rough, sharp, np.empty(k))
         normaliser = gammaln(alpha.sum()) - gammaln(alpha).sum()
-        for members, make in ((self.separable, _powers), (self.summarized, _gaussians)):
+        for members, make in ((self.separable, stacked_factors), (self.summarized, _gaussians)):
             if not members:
                 continue
             place = np.array([position for position, _ in members])
@@ -180,24 +179,6 @@ def mixed_entries(many: Many, mixture, levels, watch: Watch) -> tuple[dict, Node
     top = logs.max(axis=0)
     out["log_evidence"] = top + np.log(np.tensordot(weights, np.exp(logs - top), 1))
     return out, nodes
-
-
-def _powers(forms: list[Separable], alpha):
-    """Return (PowerFactors of all cells, log of the constants left out of each) of separable reports."""
-    k, a = len(forms), alpha.size
-    sizes = [form.index.size for form in forms]
-    cell = np.repeat(np.arange(k), sizes)
-    index, base, slope, counts, constants = (
-        np.concatenate([getattr(form, name) for form in forms])
-        for name in ("index", "base", "slope", "counts", "log_constants")
-    )
-    flat = cell * a + index.astype(np.int64)
-    pure, level = base == 0, slope == 0
-    raised = np.tile(alpha, k) + np.bincount(flat[pure], counts[pure], k * a)
-    scale = np.bincount(cell, counts * (constants + np.log(np.where(pure, slope, base))), k)
-    both = ~pure & ~level
-    slopes, powers = padded(flat[both], slope[both] / base[both], counts[both], k * a)
-    return PowerFactors(raised, slopes, powers), scale
 
 
 def _gaussians(summaries: list[Summary], alpha):

@@ -12,8 +12,9 @@ NEGLIGIBLE, LEFT = 1e-16, 1e-13
 LOST = 1e-10
 #: Counts less probable than this, relative to the most probable one, are left out.
 NO_COUNT = 1e-24
-#: What is larger is divided by this, and what would be added to it later counts for nothing.
-HUGE = 1e200
+#: What is larger is divided by this, and what would be added to it later counts for nothing; it is looked at after so many
+#: steps, each of which multiplies by at most 1e12.
+HUGE, STEPS = 1e200, 8
 #: Tilts that are tried.
 TILTS = 30
 
@@ -190,6 +191,19 @@ def _total_weights(law, low, size, alpha, tilt, out):
     return top
 
 
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def _horner(coefficient, ratio, value, shift):
+    """Write a polynomial of positive coefficients at all ratios, as value · e^shift; both are zero before."""
+    for end in range(coefficient.size, 0, -STEPS):
+        for r in range(end - 1, max(end - STEPS, 0) - 1, -1):
+            for m in range(ratio.size):
+                value[m] = value[m] * ratio[m] + (coefficient[r] if shift[m] == 0.0 else 0.0)
+        for m in range(ratio.size):
+            if value[m] > HUGE:
+                value[m] /= HUGE
+                shift[m] += math.log(HUGE)
+
+
 @compiled(nogil=True)
 def _by_polynomial(coefficient, own, grid, usual, density):
     """Write the density of g_x on a grid, a polynomial in q = 1 − g, to density; return its mean and variance.
@@ -199,21 +213,17 @@ def _by_polynomial(coefficient, own, grid, usual, density):
     """
     (alpha, slope, power, last), (centre, scale, low, step) = own, grid
     total, largest, n = 0.0, -1e300, density.size
-    p = np.empty(n)
+    p, log_p, log_q, ratio = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    value, shift = np.zeros(n), np.zeros(n)
     for m in range(n):
-        u = low + step * (m + 0.5)
-        y = centre + scale * math.sinh(u)
-        log_p, log_q = -math.log1p(math.exp(-y)) if y > -30 else y, -math.log1p(math.exp(y)) if y < 30 else -y
-        p[m] = math.exp(log_p)
-        value, shift, ratio = 0.0, 0.0, math.exp(log_q) / usual
-        for r in range(coefficient.size - 1, -1, -1):
-            value = value * ratio + (coefficient[r] if shift == 0.0 else 0.0)
-            if value > HUGE:
-                value /= HUGE
-                shift += math.log(HUGE)
-        log_value = math.log(value) + shift if value > 0 else -1e300
-        log_value += alpha * log_p + power * math.log1p(slope * p[m])
-        log_value += last * log_q + math.log(math.cosh(u))
+        y = centre + scale * math.sinh(low + step * (m + 0.5))
+        log_p[m], log_q[m] = -math.log1p(math.exp(-y)) if y > -30 else y, -math.log1p(math.exp(y)) if y < 30 else -y
+        p[m], ratio[m] = math.exp(log_p[m]), math.exp(log_q[m]) / usual
+    _horner(coefficient, ratio, value, shift)
+    for m in range(n):
+        log_value = math.log(value[m]) + shift[m] if value[m] > 0 else -1e300
+        log_value += alpha * log_p[m] + power * math.log1p(slope * p[m])
+        log_value += last * log_q[m] + math.log(math.cosh(low + step * (m + 0.5)))
         density[m] = log_value
         largest = max(largest, log_value)
     for m in range(n):
@@ -226,6 +236,65 @@ def _by_polynomial(coefficient, own, grid, usual, density):
     for m in range(n):
         variance += density[m] * (p[m] - mean) ** 2
     return mean, variance
+
+
+@compiled(nogil=True)
+def _count_laws(alpha, slope, power, multiplicity, tilt, table, firsts, sizes, masses):
+    """Write the laws of the counts of all factors of one set, at a tilt near which they sum to one; return (tilt, size of
+    the law of their sum, multiplications of their convolution), size 0 where the tables are too short."""
+    at, low = tilt, (multiplicity * alpha).sum()
+    high = low + (multiplicity * power).sum()
+    for _ in range(TILTS):
+        longest, cost, shapes, spread, fits = 1.0, 0.0, 0.0, 0.0, True
+        for x in range(alpha.size):
+            firsts[x], sizes[x], masses[x] = _count_law(alpha[x], slope[x], power[x], at, table[x])
+            fits = fits and sizes[x] > 0
+            # A convolution a time; those of tables of one entry are a product.
+            cost += sizes[x] * (multiplicity[x] * longest + 0.5 * (sizes[x] - 1) * multiplicity[x] * (multiplicity[x] + 1))
+            longest += multiplicity[x] * (sizes[x] - 1)
+            first, second = 0.0, 0.0
+            for k in range(sizes[x]):
+                first += k * table[x, k]
+                second += k * k * table[x, k]
+            shapes += multiplicity[x] * (alpha[x] + firsts[x] + first)
+            spread += multiplicity[x] * (second - first * first)
+        # Σg has mean ``shapes``/t: a tilt at which that is far from one leaves out the counts that matter.
+        if not fits or abs(shapes - at) <= math.sqrt(spread + shapes):
+            break
+        low, high = (at, high) if shapes > at else (low, at)
+        at = math.sqrt(at * shapes)
+        # Laws of two modes jump from one to the other: then the middle of what is left.
+        at = at if low < at < high else math.sqrt(low * high)
+    return at, longest if fits and longest <= table.shape[1] else 0.0, cost
+
+
+@compiled(nogil=True)
+def masses_by_counts(alpha, slope, power, multiplicity, most, work, log_mass):
+    """Write log ∫ Π_x φ_x(g_x) over Σ g = 1 for k sets, as by_counts does, without moments.
+
+    alpha, slope, power (k, G); multiplicity (G,), how many categories of a set have each factor; log_mass (k,), nan where
+    tables would be longer than ``most`` or a set would take more than ``work`` multiplications.
+    """
+    sets, g = alpha.shape
+    table, firsts, sizes, masses = np.empty((g, most)), np.empty(g, np.int64), np.empty(g, np.int64), np.empty(g)
+    law, other, weights = np.empty(most), np.empty(most), np.empty(most)
+    for i in range(sets):
+        log_mass[i] = math.nan
+        tilt = (multiplicity * (alpha[i] + power[i])).sum()
+        at, longest, cost = _count_laws(alpha[i], slope[i], power[i], multiplicity, tilt, table, firsts, sizes, masses)
+        if longest == 0 or cost > work:
+            continue
+        law[0], lowest, size, total = 1.0, 0, 1, 0.0
+        for x in range(g):
+            lowest += multiplicity[x] * firsts[x]
+            total += multiplicity[x] * masses[x]
+            for _ in range(multiplicity[x] if sizes[x] > 1 else 0):
+                start, size = _convolve(table[x], sizes[x], law, size, other)
+                lowest += start
+                law, other = other, law
+        whole = (multiplicity * alpha[i]).sum()
+        top = _total_weights(law, lowest, size, whole, at, weights)
+        log_mass[i] = total + top + math.log(weights[:size].sum())
 
 
 @compiled(nogil=True)
@@ -243,36 +312,20 @@ def by_counts(alpha, slope, power, tilt, centre, scale, low, step, most, work, m
     table, firsts, sizes, masses = np.empty((a, most)), np.empty(a, np.int64), np.empty(a, np.int64), np.empty(a)
     before, after = np.empty((a + 1, most)), np.empty((a + 1, most))
     ahead, behind = np.zeros((a + 1, 2), np.int64), np.zeros((a + 1, 2), np.int64)  # lowest sum, size
-    rest, coefficient = np.empty(most), np.empty(most)
+    rest, coefficient, once = np.empty(most), np.empty(most), np.ones(a, np.int64)
     for i in range(sets):
         log_mass[i] = math.nan
-        whole, at = alpha[i].sum(), tilt[i]
-        for _ in range(TILTS):
-            longest, cost, fits, shapes, spread = 1, 0.0, True, whole, 0.0
-            for x in range(a):
-                firsts[x], sizes[x], masses[x] = _count_law(alpha[i, x], slope[i, x], power[i, x], at, table[x])
-                fits = fits and sizes[x] > 0
-                longest += sizes[x] - 1
-                cost += 3.0 * sizes[x] * longest + 2.0 * n * longest
-                first, second = 0.0, 0.0
-                for k in range(sizes[x]):
-                    first += k * table[x, k]
-                    second += k * k * table[x, k]
-                shapes += firsts[x] + first
-                spread += second - first * first
-            # Σg has mean ``shapes``/t: a tilt at which that is far from one leaves out the counts that matter.
-            if not fits or abs(shapes - at) <= math.sqrt(spread + shapes):
-                break
-            at = math.sqrt(at * shapes)
-        if not fits or longest > most or cost > work:
+        whole = alpha[i].sum()
+        at, longest, cost = _count_laws(alpha[i], slope[i], power[i], once, tilt[i], table, firsts, sizes, masses)
+        if longest == 0 or 3.0 * cost + 2.0 * n * a * longest > work:
             continue
         before[0, 0] = after[a, 0] = 1.0
         ahead[0, 1] = behind[a, 1] = 1
         for x in range(a):
-            start, size = _convolve(before[x], ahead[x, 1], table[x], sizes[x], before[x + 1])
+            start, size = _convolve(table[x], sizes[x], before[x], ahead[x, 1], before[x + 1])
             ahead[x + 1, 0], ahead[x + 1, 1] = ahead[x, 0] + firsts[x] + start, size
             y = a - 1 - x
-            start, size = _convolve(after[y + 1], behind[y + 1, 1], table[y], sizes[y], after[y])
+            start, size = _convolve(table[y], sizes[y], after[y + 1], behind[y + 1, 1], after[y])
             behind[y, 0], behind[y, 1] = behind[y + 1, 0] + firsts[y] + start, size
         top = _total_weights(before[a], ahead[a, 0], ahead[a, 1], whole, at, coefficient)
         log_mass[i] = masses.sum() + top + math.log(coefficient[: ahead[a, 1]].sum())
