@@ -346,7 +346,7 @@ def _integrated(symmetric, learnt, t, found):
 
 
 def _ends(value, low, high):
-    """Return (low, high), each (k,), between which log-densities (k, m), known at even places, are within DROP of the top."""
+    """Return (low, high), each (k,), between which log-densities (k, m) at even places are within DROP of the top."""
     from scipy.interpolate import CubicSpline
 
     fine = np.linspace(0.0, 1.0, 1001)
