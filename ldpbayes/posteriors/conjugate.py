@@ -10,7 +10,9 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference import diagnostics
 from ldpbayes.inference.ends import LEVELS, tails
 from ldpbayes.posteriors.base import Problem, Watch
-from ldpbayes.posteriors.exact import Exact, draws_of, refuse_fractions, refuse_tables, separable_product
+from ldpbayes.posteriors.conditioned_product import ConditionedProduct
+from ldpbayes.posteriors.conditioned_product.polynomial import drawn
+from ldpbayes.posteriors.exact import Exact, certain, refuse_fractions, refuse_tables, stacked_factors
 from ldpbayes.posteriors.frequency import frequency_draws
 from ldpbayes.posteriors.many import Many, exact_entries
 
@@ -75,13 +77,13 @@ class Conjugate:
         if found.sharp.all():
             exact["distribution_quantile"] = np.moveaxis(found.quantiles[2:], 0, 1)
         p, f = np.empty((size, count, a)), np.empty((size, count, a))
-        pairs = list(zip(self.problems, (form for _, form in self.many.separable), seeds, strict=True))
+        forms = [form for _, form in self.many.separable]
+        family, _ = stacked_factors(forms, alpha)
+        pairs = list(zip(self.problems, forms, seeds, strict=True))
         for k, (problem, form, seed) in enumerate(watch.track(pairs, "Draws of the cells")):
-            rng, tilt = np.random.default_rng(seed), float(found.tilt[k])
-            # Draws come from polynomials, by whichever route the moments are.
-            engine = separable_product(form, alpha, route="polynomial", start=None if math.isnan(tilt) else tilt)[0]
-            p[:, k], signal, _ = draws_of(form, engine, size, rng)
-            f[:, k] = frequency_draws(problem.rows, p[:, k], rng, signal=signal)
+            rng, own = np.random.default_rng(seed), family.take(slice(k * a, (k + 1) * a))
+            some, counts = drawn(own, size, rng) or _from_polynomials(own, size, rng, float(found.tilt[k]))
+            p[:, k], f[:, k] = some, frequency_draws(problem.rows, some, rng, signal=counts + certain(form, a))
         shape = (chains, draws, count, a)
         return {"distribution": p.reshape(shape), "frequency": f.reshape(shape), "exact": exact}
 
@@ -135,3 +137,9 @@ class Conjugate:
         diagnostics.summarise(tree, run["ci_prob"])
         validate(tree)
         return tree
+
+
+def _from_polynomials(family, size, rng, tilt):
+    """Return draws of (P, counts) of one cell whose tables of counts would be too long."""
+    engine = ConditionedProduct(family, np.arange(family.alpha.size), "polynomial", start=None if math.isnan(tilt) else tilt)
+    return engine.draws(size, rng)[:2]

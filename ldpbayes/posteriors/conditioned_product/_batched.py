@@ -298,6 +298,45 @@ def masses_by_counts(alpha, slope, power, multiplicity, most, work, log_mass):
 
 
 @compiled(nogil=True)
+def draw_counts(alpha, slope, power, most, entries, uniform, out):
+    """Write draws of the counts k of one set given Σ g = 1 to out (S, a), whose uniform numbers are (S, a + 1).
+
+    Returns whether it did: False where tables would be longer than ``most``, or those of one factor given a sum have more
+    than so many ``entries``. Their sum comes first; then each k given the sum of those up to it, from the last on.
+    """
+    a, draws = alpha.size, len(uniform)
+    table, firsts, sizes, masses = np.empty((a, most)), np.empty(a, np.int64), np.empty(a, np.int64), np.empty(a)
+    before, ahead, once = np.empty((a + 1, most)), np.zeros((a + 1, 2), np.int64), np.ones(a, np.int64)
+    at, longest, _ = _count_laws(alpha, slope, power, once, (alpha + power).sum(), table, firsts, sizes, masses)
+    if longest == 0 or longest * sizes.max() > entries:
+        return False
+    before[0, 0], ahead[0, 1] = 1.0, 1
+    for x in range(a):
+        start, size = _convolve(table[x], sizes[x], before[x], ahead[x, 1], before[x + 1])
+        ahead[x + 1, 0], ahead[x + 1, 1] = ahead[x, 0] + firsts[x] + start, size
+    size = ahead[a, 1]
+    weights = np.empty(size)
+    _total_weights(before[a], ahead[a, 0], size, alpha.sum(), at, weights)
+    below = np.cumsum(weights)
+    left = ahead[a, 0] + np.searchsorted(below, uniform[:, a] * below[-1])
+    for x in range(a - 1, -1, -1):
+        (low, many), first, size = ahead[x], firsts[x], sizes[x]
+        start, sums = ahead[x + 1]
+        laws, made = np.empty((sums, size)), np.zeros(sums, np.bool_)
+        for d in range(draws):
+            law, total = laws[left[d] - start], left[d] - first - low
+            if not made[left[d] - start]:
+                made[left[d] - start], summed = True, 0.0
+                for k in range(size):
+                    if 0 <= total - k < many:
+                        summed += table[x, k] * before[x, total - k]
+                    law[k] = summed
+            out[d, x] = first + min(np.searchsorted(law, uniform[d, x] * law[-1], side="right"), size - 1)
+            left[d] -= out[d, x]
+    return True
+
+
+@compiled(nogil=True)
 def by_counts(alpha, slope, power, tilt, centre, scale, low, step, most, work, mean, variance, log_mass, density):
     """Do what given_the_sum does for factors g^{α−1} (1 + c g)^w with whole w, however slowly their transforms die out.
 

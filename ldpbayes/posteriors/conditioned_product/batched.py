@@ -8,15 +8,15 @@ from scipy import fft, special
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.conditioned_product import factors
 from ldpbayes.posteriors.conditioned_product.engine import FEW_MARGIN_NODES, MARGIN_NODES, SMALL, ConditionedProduct
-from ldpbayes.posteriors.conditioned_product.factors import DROP, TiltedFactors
+from ldpbayes.posteriors.conditioned_product.factors import DROP, LONGEST_TABLE, TiltedFactors
 
 #: Factors that are worked on together: their nodes stay in the processor's cache.
 BLOCK = 2048
 #: Nodes of a factor, and most steps of a line of ω.
 NODES, LINE = 96, 400
 #: Sets of at most so many categories are worked on by counts first, larger ones only where their transforms die out slowly;
-#: tables of counts may be so long, and a set may take so many multiplications.
-FEW, LONGEST, WORK = 20, 8192, 1e8
+#: a set may take so many multiplications.
+FEW, WORK = 20, 1e8
 #: Multiplications a distinct factor up to which masses come from counts: more take longer than the saddle point.
 COUNTED = 1e5
 #: Nodes of a pair of factors.
@@ -153,10 +153,10 @@ def log_masses(family, multiplicity, k):
     """
     from ldpbayes.posteriors.conditioned_product import _batched
 
-    g, form = multiplicity.size, _single_powers(family, k)
+    g, form = multiplicity.size, factors.single_powers(family, k)
     found, error = np.full(k, np.nan), np.full(k, ROUNDING)
     if form is not None:
-        _batched.masses_by_counts(*form, multiplicity.astype(np.int64), LONGEST, COUNTED * g, found)
+        _batched.masses_by_counts(*form, multiplicity.astype(np.int64), LONGEST_TABLE, COUNTED * g, found)
     left = np.flatnonzero(np.isnan(found))
     for start in range(0, left.size, max(1, BLOCK // g)):
         sets = left[start : start + max(1, BLOCK // g)]
@@ -177,22 +177,13 @@ def log_masses(family, multiplicity, k):
     return found, error
 
 
-def _single_powers(family, k):
-    """Return (α, slope, power), each (k, G), of factors g^{α−1} (1 + c g)^w with whole w; None where some are no such."""
-    form = family.polynomials()
-    if form is None or np.count_nonzero(form[1], axis=1).max(initial=0) > 1:
-        return None
-    slope, power = (part.max(axis=1).reshape(k, -1) for part in (form[0] * (form[1] > 0), form[1]))
-    return np.ascontiguousarray(family.alpha.reshape(k, -1)), slope, power
-
-
 def _by_counts(family, k, levels, tilted):
     """Return (means, variances, log-evidence, quantiles) of the sets whose factors are short polynomials, nan for others."""
     from ldpbayes.posteriors.conditioned_product import _batched
 
     a = family.alpha.size // k
     mean, variance, log_evidence = np.full((k, a), np.nan), np.full((k, a), np.nan), np.full(k, np.nan)
-    quantiles, form = np.full((levels.size, k, a), np.nan), _single_powers(family, k)
+    quantiles, form = np.full((levels.size, k, a), np.nan), factors.single_powers(family, k)
     if form is None:
         return mean, variance, log_evidence, quantiles
     alpha, slope, power = form
@@ -205,7 +196,7 @@ def _by_counts(family, k, levels, tilted):
     step, density = (high - low) / size, np.empty((k, a, size))
     middle = special.logit(share)
     _batched.by_counts(
-        alpha, slope, power, tilted.tilt, middle, scale, low, step, LONGEST, WORK, mean, variance, log_evidence, density
+        alpha, slope, power, tilted.tilt, middle, scale, low, step, LONGEST_TABLE, WORK, mean, variance, log_evidence, density
     )
     log_evidence[~(np.abs(mean.sum(axis=1) - 1) < OFF)] = np.nan
     done = np.flatnonzero(np.isfinite(log_evidence))

@@ -13,6 +13,8 @@ DROP = 45.0
 #: The tails are over within so much of u on the left and on the right. Their ends are looked for in so many nats below, in
 #: rounds that leave a fifth each.
 LONGEST, SPAN, FIFTHS = (20.0, 60.0), 8.0, 3
+#: Tables of counts may be so long.
+LONGEST_TABLE = 8192
 #: Relative error of modes that Newton's method looks for, in at most so many steps.
 MODE_ERROR, NEWTON_STEPS = 1e-12, 60
 
@@ -275,6 +277,15 @@ def tilted_many(family, multiplicity, k, size=96, close=1e-3):
             break
         tilt = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - lowest))
     return tilt, nodes, window
+
+
+def single_powers(family, k):
+    """Return (α, slope, power), each (k, G), of factors g^{α−1} (1 + c g)^w with whole w; None where some are no such."""
+    form = family.polynomials()
+    if form is None or np.count_nonzero(form[1], axis=1).max(initial=0) > 1:
+        return None
+    slope, power = (part.max(axis=1).reshape(k, -1) for part in (form[0] * (form[1] > 0), form[1]))
+    return np.ascontiguousarray(family.alpha.reshape(k, -1)), slope, power
 
 
 def positive_roots(square, linear, constant):

@@ -12,11 +12,13 @@ from scipy import fft
 from scipy.special import gammaln
 
 from ldpbayes.posteriors.conditioned_product.coefficients import coefficient_ratios
-from ldpbayes.posteriors.conditioned_product.factors import DROP
+from ldpbayes.posteriors.conditioned_product.factors import DROP, LONGEST_TABLE, single_powers
 from ldpbayes.posteriors.conditioned_product.margins import Moments
 
 #: Counts proposed together: five arrays of this size are held at a time.
 BATCH = 10**6
+#: Entries of tables from which the counts of all factors, and those of one of them, are drawn.
+ENTRIES = 4e6
 
 
 class PolynomialRoute:
@@ -186,11 +188,13 @@ class PolynomialRoute:
     def draws(self, group, size, rng):
         """Return (g, k, acceptance) of ConditionedProduct.draws for categories with the factors ``group``.
 
-        k_x from its table for each category, accepted with probability ∝ t^m/Γ(Σα + m), m = Σ k; then g | k ~
-        Dirichlet(α + k): exact, because φ(g) e^{−tg} is a mixture of Gamma(α + k, t) and only the sum couples them.
+        Where tables are long, k_x comes from its own for each category, accepted with probability ∝ t^m/Γ(Σα + m), m = Σ k.
         """
+        family = self.factors.family.take(group)
+        if (found := drawn(family, size, rng)) is not None:
+            return *found, 1.0
         tilt, alpha_total = self.factors.tilt, self.factors.alpha_total
-        alpha = self.factors.family.alpha[group]
+        alpha = family.alpha
         best = max(tilt - alpha_total, 0.0)
 
         def log_weight(m):
@@ -207,7 +211,7 @@ class PolynomialRoute:
             share = max(kept.size / batch, 1e-3)
             kept = kept[: size - have]
             k = k[:, kept]
-            out[have : have + kept.size], counts[have : have + kept.size] = _dirichlet(alpha[:, None] + k, rng), k.T
+            out[have : have + kept.size], counts[have : have + kept.size] = dirichlet(alpha[:, None] + k, rng), k.T
             have += kept.size
         return out, counts, share
 
@@ -220,7 +224,31 @@ class PolynomialRoute:
         return rng.permuted(k, axis=1)
 
 
-def _dirichlet(shape, rng):
+def drawn(family, size, rng):
+    """Return draws of (g, k) of factors given Σ g = 1, two (size, a) arrays, or None where tables would be too long.
+
+    k from its law given its sum, category by category; then g | k ~ Dirichlet(α + k): exact, because φ(g) e^{−tg} is a
+    mixture of Gamma(α + k, t) and only the sum couples them.
+
+    Parameters
+    ----------
+    family : PowerFactors or another family
+        With a factor for each category.
+    size : int
+    rng : numpy.random.Generator
+    """
+    from ldpbayes.posteriors.conditioned_product import _batched
+
+    form, a = single_powers(family, 1), family.alpha.size
+    if form is None or a * min(form[2].sum() + 1, LONGEST_TABLE) > ENTRIES:
+        return None
+    most, counts = int(min(form[2].sum() + 1, LONGEST_TABLE)), np.empty((size, a), dtype=np.int64)
+    if not _batched.draw_counts(*(one[0] for one in form), most, ENTRIES, rng.random((size, a + 1)), counts):
+        return None
+    return dirichlet((family.alpha + counts).T, rng), counts
+
+
+def dirichlet(shape, rng):
     """Return Dirichlet draws for shapes (a, S), as (S, a); in logs where gammas of small shape would underflow to zero."""
     if shape.size and shape.min() < 0.1:
         log_gamma = np.log(rng.standard_gamma(shape + 1)) - rng.standard_exponential(shape.shape) / shape
