@@ -788,8 +788,8 @@ RESULTS = {
 
 #: Functions by which the package builds results: no user calls them.
 INNER = {
-    "add_confidence", "add_confidence_of_cells", "add_estimates", "add_estimates_of_cells", "build", "share",
-    "extended_draws", "into_chains", "stack",
+    "add_confidence", "add_estimates", "build", "share",
+    "extended_draws", "stack",
 }  # fmt: skip
 
 #: Methods through which engines ask protocols, priors and methods: no user calls them, and they check nothing twice.

@@ -15,7 +15,7 @@ from ldpbayes.fitness.cells import verdict_of_cells
 from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.posteriors.conjugate import Conjugate
 from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells
-from ldpbayes.result.cells import add_confidence_of_cells, add_estimates_of_cells
+from ldpbayes.result.beside import add_confidence, add_estimates
 
 #: Cells under a shared prior have point estimates beside them where there are at most so many.
 MAX_ESTIMATED = 400
@@ -37,10 +37,10 @@ def describe(tree: xr.DataTree, cells: Cells, served: Conjugate, ci_prob: float)
     """
     collections = list(cells.values())
     estimates = [point_estimates(cell) for cell in collections]
-    add_estimates_of_cells(tree, cells, estimates)
+    add_estimates(tree, cells, estimates)
     confidence = confidence_of_cells(collections, ci_prob)
     if all(confidence):
-        add_confidence_of_cells(tree, cells, confidence)
+        add_confidence(tree, cells, confidence)
     evidence = tree["exact"]["log_evidence"].values
     factors = log_bayes_factors_of_cells(served.problems, [(float(value), 0.0) for value in evidence])
     summary = tree["summary"].to_dataset().sel(target="distribution")
@@ -82,7 +82,7 @@ def fitness(tree: xr.DataTree, cells: Cells) -> dict[str, Any]:
     return {"fitness": sentence, "fitness_flagged": int(flagged)}
 
 
-def add_estimates(tree: xr.DataTree, cells: Cells) -> None:
+def estimates_alone(tree: xr.DataTree, cells: Cells) -> None:
     """Add point estimates and confidence intervals of each cell alone to a result of cells fitted together.
 
     Where all cells have their reports.
@@ -91,9 +91,9 @@ def add_estimates(tree: xr.DataTree, cells: Cells) -> None:
         return
     estimates = [point_estimates(cell) for cell in cells.values()]
     if all(estimates):
-        add_estimates_of_cells(tree, cells, estimates)
+        add_estimates(tree, cells, estimates)
     if len(cells) * cells.n_categories <= MAX_INTERVALS and not cells.nature.weighted:
         ci_prob = float(tree["summary"].attrs["ci_prob"])
         intervals = confidence_of_cells(list(cells.values()), ci_prob)
         if all(intervals):
-            add_confidence_of_cells(tree, cells, intervals)
+            add_confidence(tree, cells, intervals)

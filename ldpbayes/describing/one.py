@@ -30,7 +30,7 @@ def describe(tree: xr.DataTree, collection: Collection, problem: Problem, ci_pro
     """
     estimates = point_estimates(collection)
     if estimates:
-        result.add_estimates(tree, estimates)
+        result.add_estimates(tree, collection, [estimates])
     alone, favoured = not collection.laws and not collection.nature.weighted, np.nan
     if collection.laws:
         tree.attrs |= findings(tree, collection, problem.prior, evidence_of)
@@ -40,7 +40,7 @@ def describe(tree: xr.DataTree, collection: Collection, problem: Problem, ci_pro
         favoured = factors.between("learnt", factors.used)
         confidence = confidence_intervals(collection, ci_prob)
         if confidence is not None:
-            result.add_confidence(tree, confidence)
+            result.add_confidence(tree, collection, [confidence])
     if np.isfinite(tree.attrs["prior_weight"]):
         tree.attrs |= answers.worth(tree, collection)
     tree.attrs |= answers.decision(tree, collection, favoured, problem)

@@ -14,6 +14,8 @@ from ldpbayes.likelihoods.pass_kernels import fill_tables
 PATIENCE = 64
 #: Supports of up to so many bytes are added up by tables, instead of proposing categories.
 TABLED = 32
+#: The largest number below one that a sum added up in another order stays above.
+BELOW_ONE = 1 - 2.0**-50
 
 
 @compiled(nogil=True)
@@ -251,12 +253,25 @@ def dense_signals(excess, floor, counts, some, draws, rng, out):
     for s in range(draws.shape[0]):
         whole = draws[s].sum()
         for j in some:
-            total = 0.0
-            for x in range(sums.size):
-                total += excess[j, x] * draws[s, x]
-                sums[x] = total
+            total = _product(excess[j], draws[s])
             every = total + floor[j] * whole
+            known = False
             for _ in range(counts[j]):
                 place = rng.random() * every
-                if place < total:
-                    out[s, np.searchsorted(sums, place, side="right")] += 1
+                if place >= total:
+                    continue
+                if not known:  # most users of a row of one are noise, for whom no category is looked for
+                    summed, known = 0.0, True
+                    for x in range(sums.size):
+                        summed += excess[j, x] * draws[s, x]
+                        sums[x] = summed
+                out[s, np.searchsorted(sums, min(place, sums[-1] * BELOW_ONE), side="right")] += 1
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def _product(one, other):
+    """Return the inner product of two vectors, added up in any order."""
+    total = 0.0
+    for x in range(one.size):
+        total += one[x] * other[x]
+    return total

@@ -215,55 +215,6 @@ def _stacked(values):
     return (*dims[:place], "cell", *dims[place:]), np.stack([one.values for one in values], axis=place)
 
 
-def add_estimates_of_cells(tree: xr.DataTree, cells: Cells, estimates: list) -> None:
-    """Add the group ``estimate`` of cells fitted together: the point estimates of each cell alone.
-
-    Parameters
-    ----------
-    tree : DataTree
-    cells : Cells
-    estimates : list of list of Estimate
-        In the order of the cells.
-    """
-    parts = []
-    for held in estimates:
-        blank = np.full(cells.n_categories, np.nan)
-        errors = [blank if one.standard_error is None else one.standard_error for one in held]
-        data = {
-            "value": (("estimator", "category"), np.stack([one.distribution for one in held])),
-            "standard_error": (("estimator", "category"), np.stack(errors)),
-            "log_likelihood": (("estimator",), [one.log_likelihood for one in held]),
-            "gap": (("estimator",), [one.gap for one in held]),
-            "outcome": (("estimator",), [one.outcome for one in held]),
-        }
-        parts.append(xr.Dataset(data, {"estimator": [one.name for one in held], "category": list(cells.categories)}))
-    tree["estimate"] = xr.DataTree(_estimates(parts, cells.cell_coords()))
-
-
-def add_confidence_of_cells(tree: xr.DataTree, cells: Cells, intervals: list) -> None:
-    """Add the group ``confidence`` of cells fitted together: the intervals that the reports of each cell alone give.
-
-    Parameters
-    ----------
-    tree : DataTree
-    cells : Cells
-    intervals : list of Confidence
-        In the order of the cells.
-    """
-    ends = {name: np.stack([getattr(one, name) for one in intervals], axis=1) for name in ("lower", "upper")}
-    data = {name: (("target", "cell", "category"), values) for name, values in ends.items()}
-    if all(one.form is not None for one in intervals):
-        parts = {"support_count": "counts", "rate_of_value": "hit", "rate_of_others": "other"}
-        data |= {
-            name: (("cell", "category"), np.stack([np.asarray(getattr(one.form, part), float) for one in intervals]))
-            for name, part in parts.items()
-        }
-    methods = sorted({one.method for one in intervals})
-    coords = {"target": ["distribution", "frequency"], "category": list(cells.categories)} | cells.cell_coords()
-    about = {"method": ", ".join(methods), "ci_prob": intervals[0].ci_prob}
-    tree["confidence"] = xr.DataTree(xr.Dataset(data, coords, about))
-
-
 def _estimates(parts, coords):
     """Return the point estimates of all cells; an estimator that some cell lacks has nan there."""
     names = list(dict.fromkeys(str(name) for part in parts for name in part["estimator"].values))

@@ -62,7 +62,7 @@ def _describe(tree, cells):
     from ldpbayes.describing import cells as describing
 
     tree.attrs |= describing.fitness(tree, cells)
-    describing.add_estimates(tree, cells)
+    describing.estimates_alone(tree, cells)
     tree.attrs |= decision_of_cells(tree, cells)
 
 

@@ -8,7 +8,7 @@ from scipy import fft, special
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.conditioned_product import factors
 from ldpbayes.posteriors.conditioned_product.engine import FEW_MARGIN_NODES, MARGIN_NODES, SMALL, ConditionedProduct
-from ldpbayes.posteriors.conditioned_product.factors import DROP, LONGEST_TABLE, TiltedFactors
+from ldpbayes.posteriors.conditioned_product.factors import DROP, TABLE, TiltedFactors
 
 #: Factors that are worked on together: their nodes stay in the processor's cache.
 BLOCK = 2048
@@ -156,7 +156,7 @@ def log_masses(family, multiplicity, k):
     g, form = multiplicity.size, factors.single_powers(family, k)
     found, error = np.full(k, np.nan), np.full(k, ROUNDING)
     if form is not None:
-        _batched.masses_by_counts(*form, multiplicity.astype(np.int64), LONGEST_TABLE, COUNTED * g, found)
+        _batched.masses_by_counts(*form, multiplicity.astype(np.int64), TABLE, COUNTED * g, found)
     left = np.flatnonzero(np.isnan(found))
     for start in range(0, left.size, max(1, BLOCK // g)):
         sets = left[start : start + max(1, BLOCK // g)]
@@ -196,7 +196,20 @@ def _by_counts(family, k, levels, tilted):
     step, density = (high - low) / size, np.empty((k, a, size))
     middle = special.logit(share)
     _batched.by_counts(
-        alpha, slope, power, tilted.tilt, middle, scale, low, step, LONGEST_TABLE, WORK, mean, variance, log_evidence, density
+        alpha,
+        slope,
+        power,
+        tilted.tilt,
+        middle,
+        scale,
+        low,
+        step,
+        TABLE,
+        WORK,
+        mean,
+        variance,
+        log_evidence,
+        density,
     )
     log_evidence[~(np.abs(mean.sum(axis=1) - 1) < OFF)] = np.nan
     done = np.flatnonzero(np.isfinite(log_evidence))

@@ -14,7 +14,7 @@ DROP = 45.0
 #: rounds that leave a fifth each.
 LONGEST, SPAN, FIFTHS = (20.0, 60.0), 8.0, 3
 #: Tables of counts may be so long.
-LONGEST_TABLE = 8192
+TABLE = 8192
 #: Relative error of modes that Newton's method looks for, in at most so many steps.
 MODE_ERROR, NEWTON_STEPS = 1e-12, 60
 

@@ -12,7 +12,7 @@ from scipy import fft
 from scipy.special import gammaln
 
 from ldpbayes.posteriors.conditioned_product.coefficients import coefficient_ratios
-from ldpbayes.posteriors.conditioned_product.factors import DROP, LONGEST_TABLE, single_powers
+from ldpbayes.posteriors.conditioned_product.factors import DROP, TABLE, single_powers
 from ldpbayes.posteriors.conditioned_product.margins import Moments
 
 #: Counts proposed together: five arrays of this size are held at a time.
@@ -240,9 +240,9 @@ def drawn(family, size, rng):
     from ldpbayes.posteriors.conditioned_product import _batched
 
     form, a = single_powers(family, 1), family.alpha.size
-    if form is None or a * min(form[2].sum() + 1, LONGEST_TABLE) > ENTRIES:
+    if form is None or a * min(form[2].sum() + 1, TABLE) > ENTRIES:
         return None
-    most, counts = int(min(form[2].sum() + 1, LONGEST_TABLE)), np.empty((size, a), dtype=np.int64)
+    most, counts = int(min(form[2].sum() + 1, TABLE)), np.empty((size, a), dtype=np.int64)
     if not _batched.draw_counts(*(one[0] for one in form), most, ENTRIES, rng.random((size, a + 1)), counts):
         return None
     return dirichlet((family.alpha + counts).T, rng), counts

@@ -1,0 +1,90 @@
+"""What stands beside the posterior in a result: point estimates and confidence intervals, of one collection or of cells."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+
+def add_estimates(tree: xr.DataTree, data: Any, estimates: Sequence[Sequence[Any]]) -> xr.DataTree:
+    """Add the group ``estimate``: value and standard_error (estimator, [cell,] category), log_likelihood, gap and outcome.
+
+    Where the data have derived quantities also derived and derived_standard_error (estimator, [cell,] quantity). An
+    estimator that some cell lacks has nan there.
+
+    Parameters
+    ----------
+    tree : DataTree
+    data : Collection or Cells
+    estimates : sequence of sequences of Estimate
+        Of each cell, or of the one collection.
+
+    Returns
+    -------
+    DataTree
+    """
+    names = list(dict.fromkeys(one.name for cell in estimates for one in cell))
+    categories = tree["posterior"]["category"].values  # fewer than the data's where respondents may ignore the device
+    blank = np.full(categories.size, np.nan)
+    labels = (
+        [item.name for item in data.derived] if all(one.derived is not None for cell in estimates for one in cell) else []
+    )
+    none = np.full(len(labels), np.nan)
+    known = [{one.name: one for one in cell} for cell in estimates]
+
+    def each(read, empty):
+        found = np.array([[read(cell[name]) if name in cell else empty for cell in known] for name in names])
+        return (("estimator", *data.dims[:-1]), found if len(data.dims) > 1 else found[:, 0])
+
+    def arrays(dim, read, empty):
+        dims, values = each(read, empty)
+        return ((*dims, dim), values)
+
+    variables = {
+        "value": arrays("category", lambda one: one.distribution, blank),
+        "standard_error": arrays("category", lambda one: blank if one.standard_error is None else one.standard_error, blank),
+        "log_likelihood": each(lambda one: one.log_likelihood, np.nan),
+        "gap": each(lambda one: one.gap, np.nan),
+        "outcome": each(lambda one: one.outcome, ""),
+    }
+    coords = data.coords() | {"category": categories, "estimator": names}
+    if labels:
+        coords["quantity"] = labels
+        for key, field in (("derived", "derived"), ("derived_standard_error", "derived_error")):
+            variables[key] = arrays("quantity", lambda one, field=field: getattr(one, field), none)
+    tree["estimate"] = xr.DataTree(xr.Dataset(variables, coords))
+    return tree
+
+
+def add_confidence(tree: xr.DataTree, data: Any, intervals: Sequence[Any]) -> xr.DataTree:
+    """Add the group ``confidence``: lower and upper (target, [cell,] category), and the support counts that they come from.
+
+    Parameters
+    ----------
+    tree : DataTree
+    data : Collection or Cells
+    intervals : sequence of Confidence
+        Of each cell, or of the one collection.
+
+    Returns
+    -------
+    DataTree
+    """
+
+    def stacked(parts, axis):
+        return np.stack(parts, axis=axis) if len(data.dims) > 1 else parts[0]
+
+    variables = {
+        name: (("target", *data.dims), stacked([getattr(one, name) for one in intervals], 1)) for name in ("lower", "upper")
+    }
+    if all(one.form is not None for one in intervals):
+        parts = {"support_count": "counts", "rate_of_value": "hit", "rate_of_others": "other"}
+        variables |= {
+            name: (data.dims, stacked([np.asarray(getattr(one.form, part), float) for one in intervals], 0))
+            for name, part in parts.items()
+        }
+    about = {"method": ", ".join(sorted({one.method for one in intervals})), "ci_prob": intervals[0].ci_prob}
+    coords = data.coords() | {"target": ["distribution", "frequency"]}
+    tree["confidence"] = xr.DataTree(xr.Dataset(variables, coords, about))
+    return tree
