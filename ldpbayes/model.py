@@ -14,7 +14,7 @@ LIKELIHOODS = ("full", "surrogate")
 FIRST_SPREAD = 0.3
 
 
-def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior="jeffreys", pilot=None, spread=None) -> Any:
+def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior="jeffreys") -> Any:
     """Add the likelihood of reports to the PyMC model on the context stack.
 
     A protocol with at most MAX_OUTPUTS possible reports becomes ``Multinomial(n, Q p)`` over all of them; so does one whose
@@ -43,12 +43,10 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
     dims : tuple of str, optional
         Names of p's dimensions, such as ("cell", "category"); observed variables then have them instead of their own.
     likelihood : {"full", "surrogate"}
-        Summaries are surrogates in either case.
+        Summaries are surrogates in either case: to expand elsewhere, pass ``cells.summaries(pilot, spread)``.
     prior : str, float, array or Dirichlet
         Of "surrogate" only: a collection is expanded at its posterior mean under this prior, cells are expanded at the
         posterior mean of their pooled reports.
-    pilot, spread : (a,) or (cells, a) array, optional
-        Of "surrogate" only: the point at which to expand instead, and variances about it (see Summary).
 
     Returns
     -------
@@ -97,10 +95,7 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
         if len(dims) != p.type.ndim:
             raise ArgumentError(f"dims must have one name for each of the {p.type.ndim} dimensions of p, got {dims}.")
     data = as_data(data)
-    expansion = None
-    if likelihood == "surrogate" and data.channels():
-        expansion = expand(data, prior) if pilot is None else (pilot, spread)
-        expansion = expansion if spread is None else (expansion[0], spread)
+    expansion = expand(data, prior) if likelihood == "surrogate" and data.channels() else None
     return tensor.observe(name, p, data, dims, expansion)
 
 

@@ -110,7 +110,7 @@ def test_surrogate_expands_cells_at_their_pooled_mean():
         Summary.of(cell.rows, pilot, spread).log_likelihood(p) for cell, p in zip(cells.values(), points, strict=True)
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
-    given, _, _ = pointwise(cells, likelihood="surrogate", pilot=points)
+    given, _, _ = pointwise(cells.summaries(points))
     exact = [cell.rows.log_likelihood(p) for cell, p in zip(cells.values(), points, strict=True)]
     np.testing.assert_allclose(given, exact, rtol=1e-10)
 
@@ -159,7 +159,7 @@ def graph_size(cells, **settings):
 def test_the_graph_does_not_grow_with_the_cells(kind, monkeypatch):
     if kind == "whole reports":
         monkeypatch.setattr(tensor, "lists_reports", lambda tally: False)
-    settings = {"likelihood": "surrogate", "pilot": np.full(A, 1 / A)} if kind == "summaries" else {}
+    settings = {"likelihood": "surrogate"} if kind == "summaries" else {}
     few, many = (
         graph_size(simulated([GRR(A, 1.0), GRR(A, 2.0)] * half, names=["all"] * 2 * half), **settings) for half in (1, 10)
     )
@@ -177,12 +177,15 @@ def test_log_likelihood_and_predictions_have_one_row_per_cell(kind, monkeypatch)
     p = np.random.default_rng(4).dirichlet(np.ones(A), size=3)
     with pm.Model(coords={"cell": cells.labels, "category": LABELS}):
         fixed = pm.Deterministic("p", pt.as_tensor(p) + pm.Normal("nothing", 0, 1e-12), dims=("cell", "category"))
-        settings = {"likelihood": "surrogate", "pilot": p} if kind == "surrogate" else {}
+        settings = {"likelihood": "surrogate"} if kind == "surrogate" else {}
         observe("reports", fixed, cells, dims=("cell", "category"), **settings)
         tree = arviz_base.from_dict({"posterior": {"nothing": np.zeros((1, 200))}})
         density = pm.compute_log_likelihood(tree, progressbar=False, extend_inferencedata=False)["reports"]
         predicted = pm.sample_posterior_predictive(tree, random_seed=1, progressbar=False)
     expected = [cell.rows.log_likelihood(q) for cell, q in zip(cells.values(), p, strict=True)]
+    if kind == "surrogate":
+        at = expand(cells, "jeffreys")
+        expected = [Summary.of(cell.rows, *at).log_likelihood(q) for cell, q in zip(cells.values(), p, strict=True)]
     if kind == "counts":
         expected = [value + coefficient(cell) for value, cell in zip(expected, cells.values(), strict=True)]
     assert density.dims == ("chain", "draw", "cell")
@@ -219,7 +222,6 @@ def test_wrong_shapes_are_refused(monkeypatch):
         (matrix, cells["g0"], {}, "p must be a vector"),
         (matrix, cells, {"dims": ("cell",)}, "one name for each of the 2 dimensions"),
         (matrix, cells, {"dims": ("cell", "category")}, "coords of the model with 3 entries, got 'cell'"),
-        (matrix, cells, {"likelihood": "surrogate", "pilot": np.ones(4) / 4}, "pilot and spread must have shape"),
         (matrix, cells, {"likelihood": "exact"}, "likelihood must be one of"),
     ]
     for p, data, settings, words in refused:

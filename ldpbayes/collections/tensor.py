@@ -61,7 +61,7 @@ def observe(name: str, p: Any, data: Any, dims: tuple | None = None, expansion: 
     dims : tuple of str, optional
         Names of p's dimensions.
     expansion : tuple, optional
-        (pilot, spread): the likelihood of reports is expanded there, as Summary does it.
+        (pilot, spread), two (a,) arrays: the likelihood of reports is expanded there, as Summary does it.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def observe(name: str, p: Any, data: Any, dims: tuple | None = None, expansion: 
     Raises
     ------
     ArgumentError
-        Where p, its dims, the pilot or the spread do not fit the data.
+        Where p or its dims do not fit the data.
     InfeasibleError
         On sampling weights, and where the likelihood rows have more than MAX_ENTRIES entries.
     """
@@ -80,7 +80,7 @@ def observe(name: str, p: Any, data: Any, dims: tuple | None = None, expansion: 
     cells = list(data.collections())
     if any(cell.nature.weighted for cell in cells):
         raise InfeasibleError("NUTS and observe take no sampling weights, strata or clusters; other methods of fit do.")
-    parts = list(_parts(name, cells, None if expansion is None else _pilots(expansion, len(cells), data.n_categories, many)))
+    parts = list(_parts(name, cells, expansion))
     variables = []
     for label, add, positions, content in parts:
         label, chosen, own = name if len(parts) == 1 else label, p, lead
@@ -91,7 +91,7 @@ def observe(name: str, p: Any, data: Any, dims: tuple | None = None, expansion: 
     return tuple(variables)
 
 
-def _parts(name, cells, pilots):
+def _parts(name, cells, expansion):
     """Yield (label, adder, positions of the cells, content): the variables that hold the reports of all cells."""
     kept = [(c, cell.likelihood) for c, cell in enumerate(cells) if not cell.tallies]
     if kept:
@@ -99,16 +99,16 @@ def _parts(name, cells, pilots):
     channels: dict[str, dict] = {}
     for c, cell in enumerate(cells):
         for tally in cell.tallies:
-            kind = _kind(tally) if pilots is None else "expanded"
+            kind = _kind(tally) if expansion is None else "expanded"
             channels.setdefault(tally.name, {}).setdefault(kind, []).append((c, tally))
     for channel, kinds in channels.items():
         for i, (kind, same) in enumerate(kinds.items(), 1):
             label = f"{name}_{channel}" if len(kinds) == 1 else f"{name}_{channel}_{i}"
             content = [tally for _, tally in same]
             add = _add_whole_reports if kind is None else _add_counts
-            if pilots is not None:
+            if expansion is not None:
                 add = _add_summaries
-                content = [(Summary.of(tally.rows, pilots[0][c], pilots[1][c]), tally.protocol) for c, tally in same]
+                content = [(Summary.of(tally.rows, *expansion), tally.protocol) for tally in content]
             yield label, add, [c for c, _ in same], content
 
 
@@ -283,18 +283,6 @@ def _fresh(protocols, matrix):
         return np.array(drawn, dtype=float).reshape(*batch, p.shape[-1])
 
     return random
-
-
-def _pilots(expansion, n_cells, n_categories, many):
-    """Return (pilots, spreads) with one entry per cell."""
-    shape = (n_cells, n_categories)
-    pilot, spread = expansion
-    try:
-        spreads = [None] * n_cells if spread is None else np.broadcast_to(np.asarray(spread, dtype=float), shape)
-        return np.broadcast_to(np.asarray(pilot, dtype=float), shape), spreads
-    except ValueError:
-        other = f" or {shape}" if many else ""
-        raise ArgumentError(f"pilot and spread must have shape ({n_categories},){other}.") from None
 
 
 def _check_shape(p, data, many):
