@@ -5,7 +5,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ldpbayes.collections import as_fitted, as_observed
+from ldpbayes.collections import as_data
 from ldpbayes.errors import DiagnosticWarning
 from ldpbayes.priors import DEFAULT
 from ldpbayes.road import cells, single
@@ -42,7 +42,7 @@ def select_method(collection, prior=DEFAULT, *, exclude=(), **settings) -> Choic
     InfeasibleError
         Where no method applies; the sentence says why for each.
     """
-    ruling, selection = single.settle(as_fitted(collection), prior, "auto", names_of(exclude), settings)
+    ruling, selection = single.settle(as_data(collection, cells=False), prior, "auto", names_of(exclude), settings)
     choice = selection.choose({})
     if choice is None:
         raise selection.refusal({})
@@ -144,7 +144,7 @@ def _read(collection: Any) -> Any:
     """Return the data of a fit: as given, or read from a file; warns where its channels cannot tell categories apart."""
     if isinstance(collection, (str, os.PathLike)):
         return read_summaries(collection) if is_summaries(collection) else read_collection(collection)
-    data = as_observed(collection)
+    data = as_data(collection)
     data.warn_if_unidentified()
     return data
 

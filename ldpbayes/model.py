@@ -94,7 +94,7 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
         )
         if len(dims) != p.type.ndim:
             raise ArgumentError(f"dims must have one name for each of the {p.type.ndim} dimensions of p, got {dims}.")
-    data = as_data(data)
+    data = as_data(data, "data")
     expansion = expand(data, prior) if likelihood == "surrogate" and data.channels() else None
     return tensor.observe(name, p, data, dims, expansion)
 

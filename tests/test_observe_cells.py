@@ -207,7 +207,7 @@ def test_mend_27_observe_of_a_path_or_a_list_is_refused_in_a_sentence():
     for data, words in [
         ("survey.toml", "got the path 'survey.toml'; read it first, with read_collection"),
         ([1, 2], r"got a list; make Cells of several collections"),
-        (Tally(GRR(2, 1.0), [0, 1]), "must be a Collection, a Summary or Cells, got Tally"),
+        (None, "must be a Collection, a Tally, a Summary or Cells, got NoneType"),
     ]:
         with pm.Model(), pytest.raises(ArgumentError, match=words):
             observe("reports", p, data)
@@ -231,6 +231,15 @@ def test_wrong_shapes_are_refused(monkeypatch):
     monkeypatch.setattr(tensor, "MAX_ENTRIES", 20)
     with pm.Model(), pytest.raises(InfeasibleError, match="more than the 20"):
         observe("reports", matrix, cells)
+
+
+def test_a_tally_is_a_collection_of_one_channel():
+    tally = Tally(GRR(2, 1.0), [0, 1], [60, 40])
+    with pm.Model() as model:
+        (reports,) = observe("reports", pt.as_tensor([0.3, 0.7]), tally)
+    with pm.Model() as other:
+        observe("reports", pt.as_tensor([0.3, 0.7]), Collection(["0", "1"], [tally]))
+    assert model.point_logps() == other.point_logps() and model.observed_RVs == [reports]
 
 
 def test_summaries_predict_nothing():

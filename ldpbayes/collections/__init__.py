@@ -1,9 +1,9 @@
 """What was collected: tallies of distinct reports, collections of tallies over the same categories, and cells."""
 
-from ldpbayes.collections.cells import Cells, as_data, as_observed, as_reports
-from ldpbayes.collections.collection import Collection, as_collection
+from ldpbayes.collections.cells import Cells, as_collection, as_data
+from ldpbayes.collections.collection import Collection
 from ldpbayes.collections.derived import Derived
-from ldpbayes.collections.summarized import Summarized, as_fitted
+from ldpbayes.collections.summarized import Summarized
 from ldpbayes.collections.tally import Tally
 
 __all__ = [
@@ -14,7 +14,4 @@ __all__ = [
     "Tally",
     "as_collection",
     "as_data",
-    "as_fitted",
-    "as_observed",
-    "as_reports",
 ]

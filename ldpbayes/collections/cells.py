@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbayes import checks
-from ldpbayes.collections.collection import Collection, as_collection
+from ldpbayes.collections.collection import Collection
 from ldpbayes.collections.derived import check_text
 from ldpbayes.collections.nature import AbstractData, Nature
 from ldpbayes.collections.noncompliance import with_noncompliers
-from ldpbayes.collections.summarized import Summarized, as_fitted
+from ldpbayes.collections.summarized import Summarized
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, RankDeficientWarning, shown
 from ldpbayes.likelihoods import AbstractLikelihood, Summary
@@ -431,28 +431,6 @@ class Cells(Mapping, AbstractData):
         return columns
 
 
-def as_observed(value: object) -> Collection | Summarized | Cells:
-    """Return what a fit takes: cells as they are, else as_fitted(value).
-
-    Raises
-    ------
-    ArgumentError
-        As as_fitted.
-    """
-    return value if isinstance(value, Cells) else as_fitted(value)
-
-
-def as_reports(value: object) -> Any:
-    """Return reports as one Collection or as Cells: a Tally is a collection of one channel.
-
-    Raises
-    ------
-    ArgumentError
-        On anything else.
-    """
-    return value if isinstance(value, Cells) else as_collection(value)
-
-
 def _of_each(value: ArrayLike, name: str, shape: tuple[int, int]) -> np.ndarray:
     """Return numbers of every cell, from an array for all of them or one row each."""
     array = checks.reals(value, name, ndim=None)
@@ -518,21 +496,43 @@ def _column(values: Sequence) -> np.ndarray:
     return array if array.dtype.kind in "iufM" else np.array([str(value) for value in values], dtype=object)
 
 
-def as_data(value: object) -> Collection | Summarized | Cells:
-    """Return a Collection or Cells as it is, and a Summary with labels for its categories.
+def as_data(value: object, name: str = "collection", *, cells: bool = True, summaries: bool = True) -> Any:
+    """Return data as functions take them: a Tally is a collection of one channel, a Summary has labels "0", "1", …
+
+    Parameters
+    ----------
+    value : Collection, Tally, Cells or Summary
+    name : str
+        Of the argument.
+    cells, summaries : bool
+        Whether cells and summaries are taken too.
+
+    Returns
+    -------
+    Collection, Cells or Summarized
 
     Raises
     ------
     ArgumentError
         On anything else, with a remedy where there is a usual one.
     """
-    if isinstance(value, Collection | Summarized | Cells):
+    if isinstance(value, Tally):
+        return Collection(value.categories or tuple(map(str, range(value.protocol.n_categories))), (value,))
+    if isinstance(value, Collection) or (cells and isinstance(value, Cells)):
         return value
-    if isinstance(value, Summary):
-        return Summarized.of(value)
+    if summaries and isinstance(value, Summarized | Summary):
+        return value if isinstance(value, Summarized) else Summarized.of(value)
     kind = type(value).__name__
     if isinstance(value, (str, PathLike)):
         kind = f"the path {shown(value)}; read it first, with read_collection"
     elif isinstance(value, (list, tuple, dict)):
         kind = f"a {kind}; make Cells of several collections: Cells({{key: collection, …}})"
-    raise ArgumentError(f"data must be a Collection, a Summary or Cells, got {kind}.")
+    else:
+        kind += "; read_frame makes a Tally of a data frame"
+    words = ("a Collection", "a Tally", *(["a Summary"] if summaries else []), *(["Cells"] if cells else []))
+    raise ArgumentError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {kind}.")
+
+
+def as_collection(value: object) -> Collection:
+    """Return as_data(value) of one collection whose reports are there."""
+    return as_data(value, cells=False, summaries=False)

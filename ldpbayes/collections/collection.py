@@ -443,21 +443,3 @@ class Collection(AbstractData):
         """Warn as ``warn_if_unidentified`` does, but only once for this object. Readers call it."""
         self.warn_if_unidentified()
         object.__setattr__(self, "_announced", True)
-
-
-def as_collection(value: object) -> Collection:
-    """Return value as a Collection: itself, or a Tally with its labels ("0", "1", … where it has none).
-
-    Raises
-    ------
-    ArgumentError
-        On anything else.
-    """
-    if isinstance(value, Collection):
-        return value
-    if isinstance(value, Tally):
-        return Collection(value.categories or tuple(map(str, range(value.protocol.n_categories))), (value,))
-    raise ArgumentError(
-        f"collection must be a Collection, a Tally or a path, got {type(value).__name__}; read_frame makes a Tally of a "
-        "data frame."
-    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpbayes.collections.collection import Collection, as_collection
+from ldpbayes.collections.collection import Collection
 from ldpbayes.collections.nature import AbstractData, Nature
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import Summary
@@ -100,16 +100,3 @@ class Summarized(AbstractData):
 
     def warn_if_unidentified(self) -> None:
         """Warn of nothing."""
-
-
-def as_fitted(value: object) -> Collection | Summarized:
-    """Return what a fit takes: as_collection(value), or a summary with labels for its categories.
-
-    Raises
-    ------
-    ArgumentError
-        As as_collection.
-    """
-    if isinstance(value, Summary):
-        return Summarized.of(value)
-    return value if isinstance(value, Summarized) else as_collection(value)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.arrays import FloatArray
-from ldpbayes.collections import Cells, Collection, Tally, as_reports
+from ldpbayes.collections import Cells, Collection, Tally, as_data
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.solvers.base import certificate
 from ldpbayes.fitness.base import COMPLIANCE, Check, Fitness
@@ -94,7 +94,7 @@ def check(
     >>> check(honest).flagged
     True
     """
-    data, level = as_reports(collection), checks.probability(level, "level")
+    data, level = as_data(collection, summaries=False), checks.probability(level, "level")
     replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
     if data.by:
         return _check_cells(data, level, random_seed, replications)

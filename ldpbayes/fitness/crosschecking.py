@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections import as_reports
+from ldpbayes.collections import as_data
 from ldpbayes.errors import listed
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.base import Fitness
@@ -183,7 +183,7 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
     -------
     CrossCheck, or CellsCrossCheck of Cells
     """
-    collection = as_reports(collection)
+    collection = as_data(collection, summaries=False)
     if collection.by:
         seeds = np.random.SeedSequence(_seed(random_seed)).spawn(len(collection))
         settings = {"draws": draws, "chains": chains, "progressbar": progressbar}

@@ -165,7 +165,10 @@ def test_adjusted_p_values_are_those_of_holm():
 
 
 def test_bad_arguments():
-    with pytest.raises(ArgumentError, match="collection must be a Collection, a Tally or a path, got str"):
+    with pytest.raises(
+        ArgumentError,
+        match="a Tally or Cells, got the path",
+    ):
         check("data.toml")
     with pytest.raises(ArgumentError, match="level must be"):
         check(collection_of(Tally(designs.warner(0.7), [0, 1], [60, 40])), level=0)
