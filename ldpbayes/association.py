@@ -72,7 +72,7 @@ def associate(
 
     Returns
     -------
-    xarray.DataTree
+    Result
         The result of ``fit`` over the cells, with the attributes in its attrs, for the questions of ``ldpbayes.answers``:
         joint_table, conditional, odds_ratio, cramers_v, mutual_information and independence.
 

@@ -15,7 +15,7 @@ from ldpbayes.sources import read_collection, read_summaries
 from ldpbayes.sources.scanning.summary_files import is_summaries
 
 if TYPE_CHECKING:
-    import xarray as xr
+    from ldpbayes.result import Result
 
 
 def select_method(collection, prior=DEFAULT, *, exclude=(), **settings) -> Choice:
@@ -61,7 +61,7 @@ def fit(
     progressbar: bool = False,
     estimates: bool = True,
     exclude: Any = (),
-) -> "xr.DataTree":
+) -> "Result":
     """Return the posterior of the distribution P and of the users' own frequencies F.
 
     Parameters
@@ -93,9 +93,10 @@ def fit(
 
     Returns
     -------
-    xarray.DataTree
-        Groups posterior, summary, exact (where known), estimate, sample_stats, observed_data and constant_data; attrs
-        say the method, why it was chosen, its diagnostics and the seed. See ldpbayes.result.
+    Result
+        An xarray.DataTree with ``table``, ``page`` and ``save``. Its groups are posterior, summary, exact (where known),
+        estimate, sample_stats, observed_data and constant_data; its attrs say the method, why it was chosen, its
+        diagnostics and the seed. See ldpbayes.result.
 
     Raises
     ------

@@ -191,7 +191,7 @@ class Table:
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield every row as a dict; of an interval named x_interval or x the ends are x_lower and x_upper."""
         for row in self.rows:
-            line = {}
+            line: dict[str, Any] = {}
             for column, value in zip(self.columns, row, strict=True):
                 if column.kind == "interval":
                     stem = column.key.removesuffix("interval").removesuffix("_")

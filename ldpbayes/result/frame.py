@@ -37,7 +37,7 @@ class Result(xr.DataTree, saving.AbstractStored):
         validate(self)
         return self.tree
 
-    def __repr__(self) -> str:
+    def __repr__(self) -> str:  # type: ignore[override]  # a node may be printed at a depth, a result has none
         return AbstractResult.__repr__(self) if self._complete() else xr.DataTree.__repr__(self)
 
     __str__ = __repr__
