@@ -795,7 +795,7 @@ INNER = {
 #: Methods through which engines ask protocols, priors and methods: no user calls them, and they check nothing twice.
 HOOKS = {
     # protocols
-    "binomials", "bit_counts", "composite_rows", "crafted", "empty", "exact_chances", "filters", "format_reports",
+    "binomials", "bit_counts", "crafted", "empty", "exact_chances", "filters", "format_reports",
     "from_parameters", "gather", "least_squares", "lengths", "level_ratio", "likelihoods", "list_histories", "merged",
     "oracle", "parse_reports", "rational_channel", "report_columns", "rows", "seed_channel",
     "simulate_bit_counts", "simulate_support_counts", "supported", "tally_arrays", "tally_reports", "text", "untext",

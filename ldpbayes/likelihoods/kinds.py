@@ -47,6 +47,9 @@ class DenseRows(ByProducts, Rows):
     def dense(self):
         return self.matrix
 
+    def _support_sums(self, p):
+        return None if self.supports is None else self.supports @ p
+
     def support_counts(self):
         return super().support_counts() if self.supports is None else self.counts @ self.supports
 

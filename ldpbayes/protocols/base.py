@@ -381,7 +381,7 @@ class AbstractProtocol(abc.ABC):
         """
         if self.n_outputs is not None and self.n_outputs <= MAX_LISTED and self.all_reports().ndim == 1:
             return ListLaw(self)
-        return None if self.hit_rates is None else SupportLaw(self)
+        return None if self.hit_rates is None else SupportLaw(self, *self.hit_rates)
 
     def oracle(self, rows: "Rows") -> np.ndarray:
         """Return the decoder's unbiased estimate of F and of P, shape (a,); entries may be negative."""

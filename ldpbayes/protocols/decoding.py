@@ -88,12 +88,14 @@ class AbstractDecoder(abc.ABC):
 class SupportDecoder(AbstractDecoder):
     """F̂_x = (C_x/n − h)/(g − h), with C_x the reports whose support holds x.
 
-    The support of a report holds the true value with probability g and each other value with probability h.
+    The support of a report holds the true value with probability g and each other value with probability h. ``noise`` has
+    the variances of one user's support for the value and for any other category, where a user's support is a mean.
     """
 
     n_categories: int
     hit: float
     miss: float
+    noise: tuple[float, float] | None = None
 
     @property
     def rank(self):
@@ -108,11 +110,11 @@ class SupportDecoder(AbstractDecoder):
         return None if sums is None else (sums - self.miss * weights.sum()) / (self.hit - self.miss)
 
     def variance(self, p, n, target="frequency"):
-        """Return [p g(1−g) + (1−p) h(1−h)] / (n (g−h)²), or q(1−q) / (n (g−h)²) with q = h + (g−h)p for P."""
-        p, g, h = self._checked(p, target), self.hit, self.miss
-        q = h + (g - h) * p
-        noise = p * g * (1 - g) + (1 - p) * h * (1 - h) if target == "frequency" else q * (1 - q)
-        return noise / (n * (g - h) ** 2)
+        """Return [p V_g + (1 − p) V_h] / (n (g − h)²) with V = g(1 − g) unless stated; for P, p(1 − p)/n more."""
+        p, (g, h) = self._checked(p, target), (self.hit, self.miss)
+        true, other = (g * (1 - g), h * (1 - h)) if self.noise is None else self.noise
+        sampling = p * (1 - p) if target == "distribution" else 0.0
+        return ((p * true + (1 - p) * other) / (g - h) ** 2 + sampling) / n
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,6 +61,8 @@ class SupportLaw(AbstractReportLaw):
     """Counts of the reports whose support holds each category: expectation h + (g − h) p per user."""
 
     protocol: object
+    hit: float
+    miss: float
     kind: ClassVar[str] = "supports"
 
     def tally(self, reports, counts):
@@ -68,8 +70,7 @@ class SupportLaw(AbstractReportLaw):
         return self.protocol.rows(reports[seen], counts[seen]).support_counts()
 
     def expected(self, p):
-        g, h = self.protocol.hit_rates
-        return h + (g - h) * np.asarray(p)
+        return self.miss + (self.hit - self.miss) * np.asarray(p)
 
     def simulate(self, true_counts, rng):
         return self.protocol.simulate_support_counts(true_counts, rng)

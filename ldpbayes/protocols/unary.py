@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.likelihoods import SeparableRows, SupportRows
+from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol, Ancillary, PairRates, Supports, independent_sizes
 from ldpbayes.protocols.crafting import SetCrafting
@@ -166,43 +166,6 @@ class UnaryEncoding(AbstractProtocol):
         form = self.supports()
         log_constants = form.per_report + bits.sizes(reports) * form.per_member
         return SupportRows(reports, self.beta, counts, self.n_categories, log_constants)
-
-    def composite_rows(self, support_counts, n_reports):
-        """Return the composite likelihood of the bit counts: a separable stand-in for the likelihood, not the likelihood.
-
-        Π_x q_x^{C_x} (1 − q_x)^{n − C_x} with q_x = λ + (κ − λ) p_x: the product of the bits' own likelihoods. The bits of
-        one report are dependent given p, so its maximizer is the *composite* MLE, the best that marginal counts allow.
-
-        Parameters
-        ----------
-        support_counts : (a,) array
-            C_x, the number of reports that hold x; ``rows.support_counts()`` of whole reports.
-        n_reports : int
-            Number n of reports.
-
-        Returns
-        -------
-        SeparableRows
-            Two rows per category; their counts add up to n·a, one for every bit.
-
-        References
-        ----------
-        Kairouz, Bonawitz, Ramage (2016), Proposition 7.
-        """
-        held = checks.counts(support_counts, "support_counts", self.n_categories)
-        n = checks.integer(n_reports, "n_reports", 1)
-        if held.max() > n:
-            raise ArgumentError(f"support_counts must be at most n_reports ({n}), got {held.max()}.")
-        slope, ones = self.kappa - self.lam, np.ones(self.n_categories)
-        counts = np.concatenate([held, n - held])
-        seen = counts > 0
-        return SeparableRows(
-            np.tile(np.arange(self.n_categories), 2)[seen],
-            np.concatenate([self.lam * ones, (1 - self.lam) * ones])[seen],
-            np.concatenate([slope * ones, -slope * ones])[seen],
-            counts[seen],
-            self.n_categories,
-        )
 
     def privatize(self, values, rng) -> np.ndarray:
         values = checks.values(values, self.n_categories)

@@ -180,43 +180,14 @@ def test_rank_deficient_filters_have_no_oracle():
 
 
 # ---- composite likelihood --------------------------------------------------------------------------------------------
-@by_name
-def test_composite_rows_are_the_marginal_likelihood_of_the_bits(protocol):
-    rng = np.random.default_rng(1)
-    reports = protocol.privatize(rng.integers(protocol.n_categories, size=500), rng)
-    tallied, sizes = protocol.bit_counts(reports, np.ones(500, dtype=int))
-    rows = protocol.composite_rows(tallied, sizes)
-    on, off = protocol.rates
-    p = rng.dirichlet(np.ones(protocol.n_categories))
-    expected = 0.0
-    for c in range(protocol.cohorts):
-        rate = off + (on - off) * protocol.filters(c) @ p
-        expected += tallied[c] @ np.log(rate) + (sizes[c] - tallied[c]) @ np.log(1 - rate)
-    assert rows.log_likelihood(p) == pytest.approx(expected, rel=1e-12)
-    assert rows.n_reports == 500 * protocol.n_bits
-
-
 def test_composite_is_not_the_likelihood():
     protocol, rng = PROTOCOLS["full"], np.random.default_rng(4)
     reports = protocol.privatize(rng.integers(3, size=300), rng)
-    whole, parts = protocol.rows(reports, np.ones(300)), protocol.composite_rows(*protocol.bit_counts(reports, np.ones(300)))
+    counts_of_bits = RapporBits.tally_arrays(*protocol.bit_counts(reports, np.ones(300, dtype=int)))
+    whole, parts = protocol.rows(reports, np.ones(300)), Tally(RapporBits(protocol), *counts_of_bits).rows
     uniform, corner = np.full(3, 1 / 3), np.array([0.8, 0.1, 0.1])
     difference = [rows.log_likelihood(corner) - rows.log_likelihood(uniform) for rows in (whole, parts)]
     assert abs(difference[0] - difference[1]) > 0.1
-
-
-@pytest.mark.parametrize(
-    "counts, sizes, message",
-    [
-        (np.ones((2, 3), int), [5, 5], r"of shape \(2, 4\)"),
-        (np.full((2, 4), 6), [7, 5], "at most the cohort's size 5, got 6 in cohort 1, bit 0"),
-        (-np.ones((2, 4), int), [5, 5], "non-negative"),
-        (np.ones((2, 4), int), [5], "cohort_sizes must be of length 2"),
-    ],
-)
-def test_bad_bit_counts_are_refused(counts, sizes, message):
-    with pytest.raises(ArgumentError, match=message):
-        PROTOCOLS["full"].composite_rows(counts, sizes)
 
 
 # ---- clients ---------------------------------------------------------------------------------------------------------
@@ -391,8 +362,10 @@ def test_counts_of_bits_have_the_composite_likelihood(protocol):
     tally = Tally(RapporBits(protocol), *RapporBits.tally_arrays(totals, sizes))
     assert tally.n_reports == 400 * protocol.n_bits
     p, q = rng.dirichlet(np.ones(protocol.n_categories)), np.full(protocol.n_categories, 1 / protocol.n_categories)
-    composite = protocol.composite_rows(totals, sizes)
-    expected = composite.log_likelihood(p) - composite.log_likelihood(q)
+    (on, off), expected = protocol.rates, 0.0
+    for c in range(protocol.cohorts):
+        here, there = (off + (on - off) * protocol.filters(c) @ shares for shares in (p, q))
+        expected += totals[c] @ np.log(here / there) + (sizes[c] - totals[c]) @ np.log((1 - here) / (1 - there))
     assert tally.rows.log_likelihood(p) - tally.rows.log_likelihood(q) == pytest.approx(expected, rel=1e-9)
 
 

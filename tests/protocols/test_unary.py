@@ -1,4 +1,4 @@
-"""Unary encoding: rates, whole-report and composite likelihood, report formats."""
+"""Unary encoding: rates, likelihood, report formats."""
 
 import math
 from itertools import product
@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
-from ldpbayes.likelihoods import require_sampler
 from ldpbayes.protocols import bits, make_protocol
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -93,45 +91,6 @@ def test_an_empty_report_gives_an_all_negative_oracle_not_a_zero_vector():
     kappa, lam = protocol.hit_rates
     np.testing.assert_allclose(oracle, -lam / (kappa - lam), rtol=1e-12)
     assert np.isfinite(protocol.rows(np.zeros((1, 2), dtype=np.uint8), np.ones(1)).log_constants).all()
-
-
-def maximiser(rows, a):
-    """Return the maximum of a likelihood over the simplex by a general optimiser in logits."""
-
-    def objective(z):
-        e = np.exp(np.append(z, 0) - max(z.max(), 0))
-        p = e / e.sum()
-        value, gradient = rows.value_and_gradient(p)
-        return -value, -(p * (gradient - p @ gradient))[:-1]
-
-    found = minimize(objective, np.zeros(a - 1), jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 500})
-    e = np.exp(np.append(found.x, 0))
-    return e / e.sum()
-
-
-def test_composite_estimate_is_not_the_maximum_likelihood_estimate():
-    protocol = UnaryEncoding.symmetric(3, 3.0)
-    members = np.repeat([[1, 1, 0], [1, 0, 0], [0, 0, 1], [0, 1, 1]], [40, 30, 20, 25], axis=0)
-    rows = Tally(protocol, members).rows
-    composite = protocol.composite_rows(rows.support_counts(), int(rows.n_reports))
-    likelihood_best, composite_best = maximiser(rows, 3), maximiser(composite, 3)
-    assert np.abs(likelihood_best - composite_best).max() > 0.01
-    assert rows.log_likelihood(likelihood_best) > rows.log_likelihood(composite_best) + 0.05
-    assert composite.log_likelihood(composite_best) > composite.log_likelihood(likelihood_best) + 0.05
-
-
-def test_composite_likelihood_is_the_product_of_the_bits():
-    protocol = UnaryEncoding.optimised(3, 1.0)
-    kappa, lam = protocol.hit_rates
-    held, n, p = np.array([0, 4, 10]), 10, np.array([0.2, 0.5, 0.3])
-    q = lam + (kappa - lam) * p
-    composite = protocol.composite_rows(held, n)
-    assert composite.log_likelihood(p) == pytest.approx(held @ np.log(q) + (n - held) @ np.log1p(-q), rel=1e-13)
-    assert composite.n_reports == 3 * n and composite.separable() is not None
-    with pytest.raises(InfeasibleError, match="composite"):
-        require_sampler(composite)
-    with pytest.raises(ArgumentError, match="at most n_reports"):
-        protocol.composite_rows([0, 4, 11], n)
 
 
 def test_simulated_bit_counts_have_the_moments_of_reports():

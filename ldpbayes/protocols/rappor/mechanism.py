@@ -11,11 +11,12 @@ import numpy as np
 
 from ldpbayes import checks, entropy, hashing
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.likelihoods import LevelRows, SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, independent_sizes, log_above
 from ldpbayes.protocols.formats import parse_integers
 from ldpbayes.protocols.laws import BitLaw, SupportLaw
-from ldpbayes.protocols.rappor import codec, filters, likelihood
+from ldpbayes.protocols.rappor import codec, filters
 from ldpbayes.protocols.rappor.decoder import FilterDecoder
 
 ASSIGNMENTS = ("label", "positions", "direct")
@@ -63,7 +64,7 @@ class Rappor(AbstractProtocol):
     Reports are (m, 4 + ⌈k/8⌉) bytes, the cohort in four big-endian bytes and then the packed bits (bit 0 first);
     a pair (cohorts, bits) is accepted too. With h = 1 the rows are two-level, with h > 1 they have one level per count of
     a candidate's bits that the report holds. The oracle is the least squares of bit counts on the filters, unbiased where
-    those have full column rank. Only marginal bit counts: ``composite_rows``. Bit counts have a known law, and
+    those have full column rank. Marginal bit counts alone are reports of ``RapporBits``. They have a known law, and
     ``simulate_bit_counts`` draws them in O(C (a + k)); whole reports are drawn user by user, vectorised.
 
     References
@@ -297,7 +298,26 @@ class Rappor(AbstractProtocol):
 
     # ---- server ------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
-        return likelihood.report_rows(self, reports, counts)
+        cohorts, packed = codec.split(reports)
+        log_one, log_zero, held_gain, missed = self._logs
+        ones = bits.sizes(packed)
+        log_constants = ones * log_one + (self.n_bits - ones) * log_zero - math.log(self.cohorts)
+        held = np.empty((len(reports), self.n_categories), dtype=np.uint8)
+        for c, users in codec.by_cohort(cohorts):
+            members = np.zeros((users.size, self.n_bits + 1), dtype=np.uint8)  # position −1 is the last, empty column
+            members[:, :-1] = np.unpackbits(packed[users], axis=1, count=self.n_bits)
+            held[users] = sum(members[:, positions] for positions in self.table[c])
+        # A bit of the candidate moves the log of the row by held_gain where the report holds it, else by missed.
+        gain, h = held_gain - missed, self.hashes
+        if h == 1:
+            support = np.packbits(held, axis=1)
+            return SupportRows(support, math.expm1(gain), counts, self.n_categories, log_constants + missed)
+        sizes = (self.table >= 0).sum(axis=1)  # (C, a)
+        level = np.arange((h + 1) ** 2)
+        hits, size = level % (h + 1), level // (h + 1)
+        values = np.exp(hits * gain + (size - h) * missed)
+        levels = held + (h + 1) * sizes.astype(np.uint8)[cohorts]
+        return LevelRows(levels, values, counts, hits, log_constants + h * missed)
 
     @property
     def rank(self):
@@ -313,19 +333,19 @@ class Rappor(AbstractProtocol):
         return self._filter_decoder
 
     def report_law(self):
-        return SupportLaw(self) if self.assignment == "direct" else BitLaw(self)
+        return SupportLaw(self, *self.rates) if self.assignment == "direct" else BitLaw(self)
 
     @cached_property
     def _filter_decoder(self):
         return FilterDecoder(self)
 
     def bit_counts(self, reports, counts):
-        """Return (bit counts, shape (C, k), and cohort sizes, shape (C,)) of whole reports: what composite_rows needs."""
-        return likelihood.bit_counts(self, reports, counts)
-
-    def composite_rows(self, bit_counts, cohort_sizes):
-        """Return the composite likelihood of marginal bit counts; see ``likelihood.composite_rows``."""
-        return likelihood.composite_rows(self, bit_counts, cohort_sizes)
+        """Return how many reports of each cohort have each bit set, (C, k), and the sizes of the cohorts, (C,)."""
+        cohorts, packed = codec.split(reports)
+        totals = np.zeros((self.cohorts, self.n_bits), dtype=np.int64)
+        for c, users in codec.by_cohort(cohorts):
+            totals[c] = counts[users] @ np.unpackbits(packed[users], axis=1, count=self.n_bits).astype(np.int64)
+        return totals, np.bincount(cohorts, counts, self.cohorts).astype(np.int64)
 
     # ---- client ------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng) -> np.ndarray:
@@ -442,6 +462,13 @@ class Rappor(AbstractProtocol):
         """Exact q*(1 − p*)/(p*(1 − q*)); None where it is infinite."""
         on, off = self.exact_rates
         return on * (1 - off) / (off * (1 - on)) if off and on < 1 else None
+
+    @property
+    def _logs(self):
+        """Logs of p*, 1 − p*, q*/p* and (1 − q*)/(1 − p*), without cancellation where the rates are close to 0 or 1."""
+        on, off = self.exact_rates
+        clear, set_ = (math.log(off), math.log(1 - off)), (math.log(on), math.log(1 - on))
+        return *clear, set_[0] - clear[0], set_[1] - clear[1]
 
     @cached_property
     def _thresholds(self):

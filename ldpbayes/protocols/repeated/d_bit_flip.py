@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ldpbayes import checks, entropy
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.protocols.repeated import memoized_bits
 from ldpbayes.protocols.repeated.histories import NOT_SAMPLED, Rates, _whole, check_times, every_history
 
@@ -102,7 +102,7 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
     def rates(self):
         if self.buckets < self.n_categories:
             return None
-        return Rates(self.kappa, 1 - self.kappa, 1 - self.flip, self.flip, self.sampled / self.buckets)
+        return Rates(*self.stages, self.sampled / self.buckets)
 
     # ---- reports -------------------------------------------------------------------------------------------------------
     @property
@@ -165,22 +165,22 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
         return np.column_stack([np.full(len(every), times), every])
 
     # ---- server --------------------------------------------------------------------------------------------------------
-    def likelihoods(self, histories):
-        times, codes = histories[:, 0], histories[:, 1:]
-        seen, ones = codes > 0, np.maximum(codes - 1, 0)
-        shown = (1 - self.flip, self.flip)
-        unset, ratio = memoized_bits.tabled(ones, times, (self.kappa, *shown), (1 - self.kappa, *shown))
-        ratio = np.where(seen, ratio, 0.0)
-        choose = gammaln(self.buckets + 1) - gammaln(self.sampled + 1) - gammaln(self.buckets - self.sampled + 1)
-        top = ratio.max(axis=1)
-        log_constants = np.where(seen, unset, 0.0).sum(axis=1) + top - choose
-        return (
-            np.exp(ratio - top[:, None])[:, self.bucket_of],
-            log_constants + memoized_bits.log_binomials(ones, times),
-        )
+    @property
+    def stages(self):
+        return self.kappa, 1 - self.kappa, 1 - self.flip, self.flip
 
-    def supported(self, histories):
-        return np.maximum(histories[:, 1:] - 1, 0)[:, self.bucket_of]
+    @property
+    def log_public(self):
+        return gammaln(self.sampled + 1) + gammaln(self.buckets - self.sampled + 1) - gammaln(self.buckets + 1)
+
+    def shown(self, histories):
+        return histories[:, 1:] > 0
+
+    def ones(self, histories):
+        return np.maximum(histories[:, 1:] - 1, 0)
+
+    def sums(self, histories, values):
+        return values[:, self.bucket_of]
 
     def has_full_rank(self):
         return self.buckets == self.n_categories
@@ -190,14 +190,12 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
         return (np.arange(self.buckets)[:, None] == self.bucket_of).astype(float)
 
     # ---- client --------------------------------------------------------------------------------------------------------
-    def draw(self, values, times, rng):
+    def permanent(self, values, rng):
         n, b = values.size, self.buckets
         rank = rng.random((n, b)).argsort(axis=1).argsort(axis=1)
         chances = np.full((n, b), 1 - self.kappa)
         chances[np.arange(n), self.bucket_of[values]] = self.kappa
-        members = rng.random((n, b)) < chances
-        ones = rng.binomial(times[:, None], np.where(members, 1 - self.flip, self.flip))
-        return np.column_stack([times, np.where(rank < self.sampled, 1 + ones, 0)])
+        return [], rng.random((n, b)) < chances, rank < self.sampled
 
     def draw_one(self, value, times):
         lam, flip = self._thresholds
@@ -210,24 +208,16 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
         codes[places] = 1 + memoized_bits.count_ones(members, times, 2**entropy.BITS - flip, flip)
         return np.append(times, codes)
 
-    def exact_chances(self, histories):
-        kappa, lam, on, off = self._exact
-        shares, out = self._sample_shares(), []
-        for times, *codes in histories.tolist():
-            held = {v: memoized_bits.exact_chance(c - 1, times, kappa, on, off) for v, c in enumerate(codes) if c}
-            unset = {v: memoized_bits.exact_chance(c - 1, times, lam, on, off) for v, c in enumerate(codes) if c}
-            share = shares[tuple(sorted(held))]
-            by_bucket = [
-                share * math.prod(held[v] if v == bucket else unset[v] for v in held) for bucket in range(self.buckets)
-            ]
-            out.append([by_bucket[bucket] for bucket in self.bucket_of.tolist()])
-        return out
+    def exact_design(self, history):
+        places = tuple(v for v, code in enumerate(history[1:]) if code)
+        return self._sample_shares[places], places, [{bucket} for bucket in self.bucket_of.tolist()]
 
+    @cached_property
     def _sample_shares(self):
-        """Return the exact chance of every set of sampled buckets."""
+        """The exact chance of every set of sampled buckets."""
         steps = [entropy.shares(self.buckets - step) for step in range(self.sampled)]
         if math.prod(map(len, steps)) > _MAX_SAMPLES:
-            return super().exact_chances(np.zeros((0, 0)))
+            raise InfeasibleError(f"{self.name} has too many possible samples for an exact channel.")
         found: dict[tuple[int, ...], Fraction] = {}
         for picks in itertools.product(*(range(len(step)) for step in steps)):
             left = list(range(self.buckets))

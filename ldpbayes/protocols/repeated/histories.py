@@ -16,9 +16,9 @@ from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, log_above
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
-from ldpbayes.protocols.decoding import AbstractDecoder
+from ldpbayes.protocols.decoding import SupportDecoder
 from ldpbayes.protocols.formats import parse_integers
-from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw
+from ldpbayes.protocols.laws import ListLaw, SupportLaw
 
 if TYPE_CHECKING:
     from ldpbayes.likelihoods import Rows
@@ -216,6 +216,10 @@ class AbstractHistories(AbstractProtocol):
         if bad.size:
             raise DataError(f"history {bad[0]} holds a number below zero", line=int(bad[0]))
         array = array.astype(np.int64, copy=False)
+        for column, (name, limit) in zip(array.T, self.leading_fields, strict=False):
+            bad = np.flatnonzero(column >= limit)
+            if bad.size:
+                raise DataError(f"{name} {column[bad[0]]} is outside 0..{limit - 1}", line=int(bad[0]), field=name)
         self._check_lengths(self.lengths(array))
         self.check_histories(array)
         return array
@@ -292,17 +296,23 @@ class AbstractHistories(AbstractProtocol):
         return True
 
     def decoder(self):
+        """Return the estimate from the sums over users of the share of their reports that support each category.
+
+        Every user counts once, and the variance knows that a user's reports share one value and one permanent answer.
+        """
         rates = self.rates()
-        if rates is not None and self.times is not None:
-            return MeanDecoder(self.n_categories, rates, *self.law)
-        return None
+        if rates is None or self.times is None:
+            return None
+        noise = tuple(rates.noise(held, *self.law) for held in (rates.true, rates.other))
+        return SupportDecoder(self.n_categories, *rates.first_of_both, noise)
 
     def report_law(self):
         if self.times is None:
             return None
         if self.n_outputs is not None and self.n_outputs <= MAX_LISTED:
             return ListLaw(self)
-        return None if self.rates() is None else MeanLaw(self)
+        rates = self.rates()
+        return None if rates is None else SupportLaw(self, *rates.first_of_both)
 
     # ---- client --------------------------------------------------------------------------------------------------------
     def privatize(self, values, rng) -> np.ndarray:
@@ -368,70 +378,16 @@ class Rates:
         """Return the chance that a report supports x."""
         return self.seen * (held * self.on + (1 - held) * self.off)
 
+    @property
+    def first_of_both(self):
+        """(g, h): the chances that a report supports the value, and another category."""
+        return self.first(self.true), self.first(self.other)
+
     def noise(self, held, times, shares):
         """Return the variance of the share of a user's reports that support x, averaged over the law of T."""
         first = self.first(held)
         pair = self.seen * (held * self.on**2 + (1 - held) * self.off**2)
         return float(shares @ (first / times + (1 - 1 / times) * pair - first**2))
-
-
-@dataclass(frozen=True, eq=False)
-class MeanDecoder(AbstractDecoder):
-    """F̂_x = (C_x/n − h)/(g − h), with C_x the sum over users of the share of their reports that support x.
-
-    Every user counts once, and the variance knows that a user's reports share one value and one permanent answer.
-    """
-
-    n_categories: int
-    rates: Rates
-    times: np.ndarray
-    shares: np.ndarray
-
-    @property
-    def rank(self):
-        """All categories: g is above h."""
-        return self.n_categories
-
-    def oracle(self, rows):
-        g, h = self.rates.first(self.rates.true), self.rates.first(self.rates.other)
-        return (rows.support_counts() / rows.n_reports - h) / (g - h)
-
-    def scores(self, rows, weights):
-        if rows.supports is None:
-            return None
-        g, h = self.rates.first(self.rates.true), self.rates.first(self.rates.other)
-        return (rows.supports @ weights - h * weights.sum()) / (g - h)
-
-    def variance(self, p, n, target="frequency"):
-        """Return [p V_true + (1 − p) V_other (+ (g − h)² p (1 − p) for P)] / (n (g − h)²)."""
-        p = self._checked(p, target)
-        rates = self.rates
-        slope = rates.first(rates.true) - rates.first(rates.other)
-        noise = [rates.noise(held, self.times, self.shares) for held in (rates.true, rates.other)]
-        spread = p * noise[0] + (1 - p) * noise[1]
-        if target == "distribution":
-            spread = spread + slope**2 * p * (1 - p)
-        return spread / (n * slope**2)
-
-
-@dataclass(frozen=True)
-class MeanLaw(AbstractReportLaw):
-    """Sums over users of the share of their reports that support each category: expectation h + (g − h) p per user."""
-
-    protocol: AbstractHistories
-    kind: ClassVar[str] = "supports"
-
-    def tally(self, reports, counts):
-        seen = counts > 0
-        return self.protocol.rows(reports[seen], counts[seen]).support_counts()
-
-    def expected(self, p):
-        rates = self.protocol.rates()
-        g, h = rates.first(rates.true), rates.first(rates.other)
-        return h + (g - h) * np.asarray(p)
-
-    def simulate(self, true_counts, rng):
-        return self.protocol.simulate_support_counts(true_counts, rng)
 
 
 def check_times(times: Times) -> tuple[tuple[int, int], ...] | None:

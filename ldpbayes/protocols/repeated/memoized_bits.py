@@ -4,7 +4,7 @@ import abc
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
@@ -17,16 +17,63 @@ from ldpbayes.protocols.repeated.histories import AbstractHistories
 class AbstractMemoizedBits(AbstractHistories):
     """Histories of T reports and how many of them show each permanent bit as one.
 
-    T is the last column before those of the bits. Subclasses state ``_exact``: κ, λ, r and s as fractions.
+    T is the last column before those of the bits. Which bits a category sets may depend on something public that a user
+    draws once, such as a cohort: L_x = Π ρ(c_j) over the bits j that x sets.
+
+    Attributes
+    ----------
+    stages : tuple of float
+        κ, λ, r and s: the chance that the permanent bit is one where the value sets it, and where it does not; and the
+        chance that a report shows a one as one, and a zero.
     """
 
     n_leading: ClassVar[int] = 1
 
+    # ---- what a subclass states ----------------------------------------------------------------------------------------
     @property
     @abc.abstractmethod
     def n_bits(self) -> int:
         """Number of permanent bits."""
 
+    @property
+    @abc.abstractmethod
+    def stages(self) -> tuple[float, float, float, float]: ...
+
+    @property
+    @abc.abstractmethod
+    def _exact(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+        """The stages of ``draw_one``, as fractions."""
+
+    @abc.abstractmethod
+    def sums(self, histories: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return Σ of the bits' values over those that each category sets, shape (m, a).
+
+        Parameters
+        ----------
+        histories : (m, k) int array
+        values : (m, n_bits) array
+        """
+
+    @abc.abstractmethod
+    def permanent(self, values: np.ndarray, rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray, Any]:
+        """Return (leading columns before T, permanent bits (n, n_bits), which of them are shown or None) of users."""
+
+    @abc.abstractmethod
+    def exact_design(self, history: Sequence[int]) -> tuple[Fraction, Sequence[int], list[set[int]]]:
+        """Return (chance of what is public in a history, the bits that it shows, the bits that each category sets)."""
+
+    def shown(self, histories: np.ndarray) -> np.ndarray | None:
+        """Return which bits are shown at all, shape (m, n_bits); None: all of them."""
+        return None
+
+    def ones(self, histories: np.ndarray) -> np.ndarray:
+        """Return how many reports show each bit as one, shape (m, n_bits)."""
+        return histories[:, self.n_leading :]
+
+    #: Logarithm of the chance of what is public.
+    log_public: float = 0.0
+
+    # ---- levels and reports --------------------------------------------------------------------------------------------
     @property
     def epsilon_one(self):
         return self.spent(1)
@@ -46,14 +93,45 @@ class AbstractMemoizedBits(AbstractHistories):
         return histories[:, self.n_leading - 1]
 
     def check_histories(self, histories):
-        times, ones = self.lengths(histories), histories[:, self.n_leading :]
+        times, ones = self.lengths(histories), self.ones(histories)
         bad = np.flatnonzero((ones > times[:, None]).any(axis=1))
         if bad.size:
             i = int(bad[0])
             raise DataError(f"history {i} has {ones[i].max()} ones of a bit in {times[i]} reports", line=i)
 
+    # ---- server --------------------------------------------------------------------------------------------------------
+    def likelihoods(self, histories):
+        times, ones, (kappa, lam, *reported) = self.lengths(histories), self.ones(histories), self.stages
+        unset, ratio = tabled(ones, times, (kappa, *reported), (lam, *reported))
+        shown = self.shown(histories)
+        if shown is not None:
+            unset, ratio = np.where(shown, unset, 0.0), np.where(shown, ratio, 0.0)
+        logs = self.sums(histories, ratio)
+        top = logs.max(axis=1)
+        log_constants = unset.sum(axis=1) + top + log_binomials(ones, times) + self.log_public
+        return np.exp(logs - top[:, None]), log_constants
+
     def supported(self, histories):
-        return histories[:, self.n_leading :]
+        return self.sums(histories, self.ones(histories))
+
+    # ---- client --------------------------------------------------------------------------------------------------------
+    def draw(self, values, times, rng):
+        leading, members, shown = self.permanent(values, rng)
+        *_, on, off = self.stages
+        codes = rng.binomial(times[:, None], np.where(members, on, off))
+        return np.column_stack([*leading, times, codes if shown is None else np.where(shown, 1 + codes, 0)])
+
+    def exact_chances(self, histories):
+        kappa, lam, on, off = self._exact
+        out = []
+        for history, times, ones in zip(
+            histories.tolist(), self.lengths(histories).tolist(), self.ones(histories).tolist(), strict=True
+        ):
+            share, places, sets = self.exact_design(history)
+            held = {j: exact_chance(ones[j], times, kappa, on, off) for j in places}
+            unset = {j: exact_chance(ones[j], times, lam, on, off) for j in places}
+            out.append([share * math.prod(held[j] if j in own else unset[j] for j in places) for own in sets])
+        return out
 
 
 def log_chances(ones: np.ndarray, times: np.ndarray, held: float, on: float, off: float) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import entropy
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.attributes import listed_decoder
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.rappor import Rappor, codec
@@ -79,10 +79,7 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
         return None if ratio is None else ratio**self.protocol.hashes
 
     def rates(self):
-        if self.protocol.assignment != "direct":
-            return None
-        f = self.protocol.f
-        return Rates(1 - f / 2, f / 2, self.protocol.q, self.protocol.p)
+        return Rates(*self.stages) if self.protocol.assignment == "direct" else None
 
     # ---- reports -------------------------------------------------------------------------------------------------------
     @property
@@ -96,13 +93,6 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
     @property
     def single(self):
         return self.protocol
-
-    def check_histories(self, histories):
-        super().check_histories(histories)
-        bad = np.flatnonzero(histories[:, 0] >= self.protocol.cohorts)
-        if bad.size:
-            i = int(bad[0])
-            raise DataError(f"cohort {histories[i, 0]} is outside 0..{self.protocol.cohorts - 1}", line=i, field="cohort")
 
     def gather(self, reports, user, names):
         cohorts, packed = codec.split(reports)
@@ -123,18 +113,22 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
         return np.column_stack([cohorts, np.full(len(cohorts), times), np.tile(ones, (self.protocol.cohorts, 1))])
 
     # ---- server --------------------------------------------------------------------------------------------------------
-    def likelihoods(self, histories):
-        cohorts, times, ones = histories[:, 0], histories[:, 1], histories[:, 2:]
-        half, shown = self.protocol.f / 2, (self.protocol.q, self.protocol.p)
-        unset, ratio = memoized_bits.tabled(ones, times, (1 - half, *shown), (half, *shown))
-        logs = np.zeros((len(histories), self.n_categories))
-        ratio = np.column_stack([ratio, np.zeros(len(ratio))])  # position −1, of a repeated bit, adds nothing
-        for c, users in codec.by_cohort(cohorts):
+    @property
+    def stages(self):
+        half = self.protocol.f / 2
+        return 1 - half, half, self.protocol.q, self.protocol.p
+
+    @property
+    def log_public(self):
+        return -math.log(self.protocol.cohorts)
+
+    def sums(self, histories, values):
+        out = np.zeros((len(histories), self.n_categories), dtype=values.dtype)
+        values = np.column_stack([values, np.zeros(len(values), dtype=values.dtype)])  # position −1, of a repeated bit
+        for c, users in codec.by_cohort(histories[:, 0]):
             for positions in self.protocol.table[c]:
-                logs[users] += ratio[np.ix_(users, positions)]
-        top = logs.max(axis=1)
-        log_constants = unset.sum(axis=1) + top + memoized_bits.log_binomials(ones, times)
-        return np.exp(logs - top[:, None]), log_constants - math.log(self.protocol.cohorts)
+                out[users] += values[np.ix_(users, positions)]
+        return out
 
     def has_full_rank(self):
         return self.protocol.has_full_rank()
@@ -148,14 +142,13 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
         return listed_decoder(self)
 
     # ---- client --------------------------------------------------------------------------------------------------------
-    def draw(self, values, times, rng):
+    def permanent(self, values, rng):
         rappor = self.protocol
         cohorts = rng.integers(rappor.cohorts, size=values.size)
         members = np.zeros((values.size, rappor.n_bits + 1), dtype=bool)
         for j in range(rappor.hashes):
             members[np.arange(values.size), rappor.table[cohorts, j, values]] = True
-        members = members[:, :-1] ^ (rng.random((values.size, rappor.n_bits)) < rappor.f / 2)
-        return np.column_stack([cohorts, times, rng.binomial(times[:, None], np.where(members, rappor.q, rappor.p))])
+        return [cohorts], members[:, :-1] ^ (rng.random((values.size, rappor.n_bits)) < rappor.f / 2), None
 
     def draw_one(self, value, times):
         cohorts, packed = codec.split(self.protocol.permanent_one(value)[None])
@@ -164,20 +157,9 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
         on, off = (int(rate * 2**entropy.BITS) for rate in (on, off))
         return np.concatenate([cohorts, [times], memoized_bits.count_ones(members, times, on, off)])
 
-    def exact_chances(self, histories):
-        kappa, lam, on, off = self._exact
-        shares, out = entropy.shares(self.protocol.cohorts), []
-        filters = [self.protocol.filters(c).T.tolist() for c in range(self.protocol.cohorts)]
-        for cohort, times, *ones in histories.tolist():
-            held = [memoized_bits.exact_chance(c, times, kappa, on, off) for c in ones]
-            unset = [memoized_bits.exact_chance(c, times, lam, on, off) for c in ones]
-            out.append(
-                [
-                    shares[cohort] * math.prod(h if bit else u for h, u, bit in zip(held, unset, own, strict=True))
-                    for own in filters[cohort]
-                ]
-            )
-        return out
+    def exact_design(self, history):
+        sets = [set(positions) for positions in self.protocol.table[history[0]].T.tolist()]
+        return entropy.shares(self.protocol.cohorts)[history[0]], range(self.protocol.n_bits), sets
 
     @property
     def _exact(self):

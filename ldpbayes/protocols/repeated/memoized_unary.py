@@ -147,7 +147,7 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
         return self.n_categories * self.epsilon_infinity
 
     def rates(self):
-        return Rates(self.kappa, self.lam, self.on, self.off)
+        return Rates(*self.stages)
 
     # ---- reports -------------------------------------------------------------------------------------------------------
     @property
@@ -168,18 +168,18 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
         return None if ones is None else np.column_stack([np.full(len(ones), times), ones])
 
     # ---- server --------------------------------------------------------------------------------------------------------
-    def likelihoods(self, histories):
-        times, ones = histories[:, 0], histories[:, 1:]
-        shown = (self.on, self.off)
-        unset, ratio = memoized_bits.tabled(ones, times, (self.kappa, *shown), (self.lam, *shown))
-        top = ratio.max(axis=1)
-        return np.exp(ratio - top[:, None]), unset.sum(axis=1) + top + memoized_bits.log_binomials(ones, times)
+    @property
+    def stages(self):
+        return self.kappa, self.lam, self.on, self.off
+
+    def sums(self, histories, values):
+        return values
 
     # ---- client --------------------------------------------------------------------------------------------------------
-    def draw(self, values, times, rng):
+    def permanent(self, values, rng):
         members = rng.random((values.size, self.n_categories)) < self.lam
         members[np.arange(values.size), values] = rng.random(values.size) < self.kappa
-        return np.column_stack([times, rng.binomial(times[:, None], np.where(members, self.on, self.off))])
+        return [], members, None
 
     def permanent_one(self, value):
         """Return the permanent bits of one value, to be kept, from the operating system's entropy."""
@@ -193,14 +193,8 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
         _, _, on, off = self._thresholds
         return np.append(times, memoized_bits.count_ones(self.permanent_one(value), times, on, off))
 
-    def exact_chances(self, histories):
-        kappa, lam, on, off = self._exact
-        out = []
-        for times, *ones in histories.tolist():
-            unset = [memoized_bits.exact_chance(c, times, lam, on, off) for c in ones]
-            held = [memoized_bits.exact_chance(c, times, kappa, on, off) for c in ones]
-            out.append([math.prod((held[x], *unset[:x], *unset[x + 1 :])) for x in range(len(ones))])
-        return out
+    def exact_design(self, history):
+        return Fraction(1), range(self.n_categories), [{x} for x in range(self.n_categories)]
 
     @cached_property
     def _thresholds(self):
