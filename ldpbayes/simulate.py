@@ -11,7 +11,8 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.collections.derived import check_text
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.sources.csv import parse_counts, read_table
+from ldpbayes.sources.encode import counts_of
+from ldpbayes.sources.stream import open_source
 from ldpbayes.sources.writing import write_simulated
 
 #: Rows of a file of reports; NumPy draws no users from a larger urn.
@@ -310,12 +311,12 @@ def _read_population(path):
     except DataError as err:
         raise err.at(source=described) from None
     labels, counts = [], []
-    for lines, (values, texts) in read_table(source, ["value", "count"]):
-        labels += [value.strip() for value in values]
+    for batch in open_source(source).batches(["value", "count"]):
+        labels += [str(value or "").strip() for value in batch.table["value"].to_pylist()]
         try:
-            counts.append(parse_counts(texts, lines, "count"))
+            counts.append(counts_of(batch.table, "count"))
         except DataError as err:
-            raise err.at(source=source) from None
+            raise batch.located(err) from None
     if not all(labels):
         raise DataError("has a row without a value", source=source, field="value")
     if len(set(labels)) != len(labels):

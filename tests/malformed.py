@@ -310,7 +310,7 @@ CALLS = {
     "mixture": lambda m: dict(weights=[0.5, 0.5], factors=[m.grr, lb.GRR(3, 2.0)], separator=":"),
     "compose": lambda m: dict(outer=m.grr, inner=m.grr),
     "make_protocol": lambda m: dict(name="grr", categories="abc", parameters={"epsilon": 1.0}),
-    "open_table": lambda m: dict(path=m.csv),
+    "open_source": lambda m: dict(data=m.csv),
     "parse_name": lambda m: dict(text="olh:seeds=16"),
     "resolve": lambda m: dict(name="oue", parameters={}),
     "LOLOHA": lambda m: dict(

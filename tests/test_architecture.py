@@ -106,7 +106,7 @@ HOMES = {
     "cvxpy": {"estimators.solvers.convex"},
     "arviz_stats": {"inference.importance", "inference.diagnostics"},
     "matplotlib": {"plots", "plots.base"},
-    "narwhals": {"sources.frame", "sources.scanning.frames"},
+    "narwhals": {"sources.frames"},
     "pyspark": {"sources.scanning.spark"},
     "typer": {
         "cli",

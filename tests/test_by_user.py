@@ -80,7 +80,7 @@ def test_users_of_two_protocols_and_users_without_a_name_are_refused():
     table = pyarrow.table({"user": ["u", "u"], "report": ["a", "b"], "protocol": texts})
     with pytest.raises(DataError, match=r"user 'u' has reports of two protocols, .*grr.* and .*memoized_grr"):
         read_frame(table, by_user="user")
-    with pytest.raises(DataError, match="holds missing keys"):
+    with pytest.raises(DataError, match="holds missing values"):
         read_frame(pyarrow.table({"user": ["u", None], "report": ["a", "b"]}), MEMO, by_user="user", categories=ABC)
     with pytest.raises(ArgumentError, match="must be left out with by_user"):
         read_frame(pyarrow.table(LONG), MEMO, "report", by_user="user", categories=ABC, weight="day")

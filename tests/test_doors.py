@@ -140,8 +140,8 @@ def test_bad_reports_are_refused_with_their_file_and_row(tmp_path):
     for key in (None, float("nan")):
         table = pa.table({"report": [0] * 9, "g": [1.0] * 7 + [key] + [1.0]})
         parquet(table, tmp_path, "b.parquet")
-        with pytest.raises(DataError, match=r"b\.parquet, field 'g': row 8: holds missing keys"):
-            lb.read_reports(tmp_path / "*.parquet", protocol, by="g")
+        with pytest.raises(DataError, match=r"b\.parquet, field 'g': row 8: holds missing values"):
+            lb.read_reports(tmp_path / "b.parquet", protocol, by="g")
     with pytest.raises(DataError, match=r"^field 'report': row 3: holds missing values"):
         lb.read_frame(pd.DataFrame({"report": ["0", "1", None]}), protocol)
 
@@ -298,7 +298,7 @@ def test_levels_are_read_from_decimals_and_tables_of_several_protocols_joined():
     assert [(tally.protocol.epsilon, tally.n_reports) for tally in found.tallies] == [(1.5, 2), (2.0, 1)]
     written = [lb.write_reports(None, [0, 1], GRR(3, level)).replace_schema_metadata(None) for level in (1.0, 2.0)]
     assert [tally.protocol.epsilon for tally in lb.read_frame(pa.concat_tables(written)).tallies] == [1.0, 2.0]
-    with pytest.raises(DataError, match=r"^field 'protocol': states GRR.* beside GRR"):  # rows of a GROUP BY have no number
+    with pytest.raises(DataError, match=r"^field 'protocol': row 3: states GRR.* beside GRR"):
         lb.scan(pl.from_arrow(pa.concat_tables(written)))()
 
 
@@ -351,7 +351,7 @@ def test_a_folder_is_fitted_from_the_command_line(tmp_path, capsys):
     assert not status and "4 reports" in out
     path.unlink()
     status, out, err = run(capsys, "fit", str(tmp_path))
-    assert status == 2 and "holds no Parquet file (.parquet, .pq)" in " ".join(err.split())
+    assert status == 2 and "holds no file of rows (.arrow, .csv" in " ".join(err.split())
 
 
 def test_a_file_with_two_names_is_read_once(partitioned):

@@ -98,26 +98,29 @@ class Toy(AbstractPosterior):
 READER = '''
 """Files with one report a line."""
 
-import collections
 import pathlib
 from typing import ClassVar
 
-import numpy as np
+import pyarrow
 
-from ldpbayes.sources.base import AbstractSource, Groups
+from ldpbayes.sources.stream import AbstractFile, FilePiece
 
 
-class ToySource(AbstractSource):
+class ToyFile(AbstractFile):
     """One report a line, without a header."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".toy",)
 
-    def __init__(self, path):
-        self.path = pathlib.Path(path)
+    def schema(self):
+        return pyarrow.schema([("report", pyarrow.string())])
 
-    def distinct(self, columns, *, count=None, where=None, by=(), labelled=True):
-        counts = collections.Counter(self.path.read_text().split())
-        yield Groups((list(counts),), np.array(list(counts.values())))
+    def pieces(self):
+        return [ToyPiece(self.path)]
+
+
+class ToyPiece(FilePiece):
+    def rows(self, columns):
+        yield pyarrow.table({"report": pathlib.Path(self.source).read_text().split()})
 '''
 
 RENDERER = '''

@@ -1,6 +1,7 @@
 """Collection files: the round trip, and one clear sentence with file, line and field for everything malformed."""
 
 import math
+import re
 
 import numpy as np
 import pandas
@@ -107,7 +108,7 @@ def test_where_selects_the_rows_of_a_channel(survey):
 
 
 def test_tables_longer_than_a_chunk(survey, monkeypatch):
-    monkeypatch.setattr(sources.csv, "_CHUNK", 7)
+    monkeypatch.setattr(sources.csv, "BLOCK", 40)
     rows = ["yes" if i % 3 else "no" for i in range(100)]
     toml = TOML.replace('count = "count"\n', "")
     assert read_collection(survey(toml, "answer\n" + "\n".join(rows))).tallies[0].counts.tolist() == [34, 66]
@@ -395,8 +396,8 @@ def test_frames_of_category_labels_and_of_numbers(make):
         ({"report": [0, 2]}, {}, "report 2 is outside 0..1"),
         ({"report": [0, -1]}, {}, "report -1 is outside 0..1"),
         ({"report": ["yes", None]}, {}, "field 'report': holds missing values"),
-        ({"report": ANSWERS, "n": [1, 1, 1, 1, -1]}, {"count": "n"}, "field 'n': counts must be non-negative"),
-        ({"report": ANSWERS, "n": [1, None, 1, 1, 1]}, {"count": "n"}, "field 'n': counts must be "),
+        ({"report": ANSWERS, "n": [1, 1, 1, 1, -1]}, {"count": "n"}, "field 'n': count must be from 0 to 10**12, got -1"),
+        ({"report": ANSWERS, "n": [1, None, 1, 1, 1]}, {"count": "n"}, "field 'n': "),
         ({"report": ANSWERS, "n": [1.0, 1.5, 1, 1, 1]}, {"count": "n"}, "field 'n': counts must be whole numbers"),
         ({"report": ANSWERS, "n": [0, 0, 0, 0, 0]}, {"count": "n"}, "channel 'all' has no reports"),
     ],
@@ -404,7 +405,7 @@ def test_frames_of_category_labels_and_of_numbers(make):
 def test_malformed_frames(make, columns, settings, problem):
     with pytest.raises(DataError) as caught:
         read_frame(make(columns), designs.warner(0.7), **settings)
-    assert problem in str(caught.value).replace("row 2: ", "")  # frames whose rows have an order name the row
+    assert problem in re.sub(r"row \d+: ", "", str(caught.value))  # frames whose rows have an order name the row
 
 
 @pytest.mark.parametrize("make", FRAMES)
@@ -415,7 +416,7 @@ def test_frames_without_rows(make):
 
 
 def test_frames_that_are_none():
-    with pytest.raises(ArgumentError, match="frame must be a data frame that narwhals reads, got list"):
+    with pytest.raises(ArgumentError, match=r"the data must be files .* that narwhals reads, got list"):
         read_frame([0, 1], designs.warner(0.7))
     with pytest.raises(ArgumentError, match=r"report must name 1 columns \(report\), got 2"):
         read_frame(pandas.DataFrame({"a": [1], "b": [2]}), designs.warner(0.7), ["a", "b"])

@@ -575,7 +575,7 @@ def test_bad_bits_name_their_row(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"source": 3}, "source must be Parquet files"),
+        ({"source": 3}, "the data must be files"),
         ({"source": "nowhere/*.parquet"}, "nowhere/.*: matches no file"),
         ({"source": "nowhere.parquet"}, "nowhere.parquet: cannot be read"),
         ({"protocol": GRR}, "protocol must be an object"),
@@ -587,7 +587,7 @@ def test_bad_bits_name_their_row(tmp_path):
         ({"jobs": 0}, "jobs must be an integer >= 1"),
         ({"sample": -1}, "sample must be an integer >= 0"),
         ({"categories": ["a", "b"]}, "categories must be the protocol's 5 labels, got 2"),
-        ({"checkpoint": "state"}, "checkpoint needs Parquet files"),
+        ({"checkpoint": "state"}, "checkpoint needs files"),
         ({"source": pa.table({"report": pa.array([], pa.int64()), "country": pa.array([], pa.string())})}, "has no rows"),
         ({"source": pa.table({"report": [1]})}, "has no column 'country'"),
     ],

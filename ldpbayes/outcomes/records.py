@@ -10,14 +10,14 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.sources.base import check_column, sorted_keys
 from ldpbayes.sources.channels import find_channels, labels_of
-from ldpbayes.sources.frame import FrameSource
+from ldpbayes.sources.encode import Format
+from ldpbayes.sources.frames import arrow_of, eager
+from ldpbayes.sources.stream import open_source
 
 #: Distinct likelihood rows × groups, at most.
 MAX_ENTRIES = 2**24
 #: Largest size of an open value.
 LARGEST = 1e150
-#: Name of a column that keeps the order of distinct reports.
-_NUMBER = "number of the distinct report"
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +113,7 @@ def read_records(
         raise ArgumentError(f"value must be the name of a column, got {shown(value)}.")
     epsilon, rate = checks.column(epsilon, "epsilon"), checks.column(rate, "rate")
     weights = checks.column(weights, "weights")
-    source = FrameSource(frame)
-    table = source.eager()
+    table = eager(frame)
     names = [str(name) for name in table.columns]
     columns = checks.columns(report, "report")
     covariates = checks.columns(by, "by") or ()
@@ -128,6 +127,7 @@ def read_records(
     labels = labels_of(categories)
     if rate is not None and labels is None and protocol is None:
         labels = _reported(table, columns, names)
+    source = open_source(table.to_native())
     channels = find_channels(source, protocol, categories=labels, report=columns or (), epsilon=epsilon, rate=rate)
     first = channels.protocols[0]
     labels = channels.categories or tuple(str(x) for x in range(first.n_categories))
@@ -306,11 +306,7 @@ def _decoded(decoder, rows):
 
 def _parsed(part, protocol, columns, labels, named):
     """Return the reports of distinct rows, in their order, as the protocol makes them."""
-    numbered = part.with_row_index(_NUMBER)
-    (groups,) = FrameSource(numbered).distinct(columns, by=(_NUMBER,), labelled=named)
     try:
-        found = protocol.parse_reports(groups.columns, list(labels))
-    except DataError as err:
-        field = dict(zip(protocol.report_fields, columns, strict=True)).get(err.field, columns[0])
-        raise DataError(err.message, field=field) from None
-    return found[np.argsort([int(key[0]) for key in groups.keys])]
+        return Format(protocol, tuple(columns), list(labels), named).rows(arrow_of(part, columns))
+    except DataError as err:  # the rows are distinct ones, in another order
+        raise DataError(err.message, field=err.field) from None

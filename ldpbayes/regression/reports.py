@@ -14,12 +14,11 @@ from ldpbayes.collections.survey import SampleColumns, design_effect
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.regression.table import distinct_rows
-from ldpbayes.sources.frame import FrameSource
+from ldpbayes.sources.encode import Format
+from ldpbayes.sources.frames import arrow_of
 
 #: Likelihood rows (distinct reports × categories) with more entries than this are refused.
 MAX_ENTRIES = 2**26
-#: Name of a column that keeps the order of distinct reports.
-_NUMBER = "number of the distinct report"
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,15 +318,11 @@ def _codes(part):
 
 def _parsed(part, protocol, columns, labels):
     """Return the reports of a frame, one per row and in its order, as the protocol makes them."""
-    numbered = part.assign(**{_NUMBER: np.arange(len(part))})
     known = [str(x) for x in range(protocol.n_categories)] if labels is None else list(labels)
-    (groups,) = FrameSource(numbered).distinct(columns, by=(_NUMBER,), labelled=labels is not None)
     try:
-        found = protocol.parse_reports(groups.columns, known)
-    except DataError as err:
-        field = dict(zip(protocol.report_fields, columns, strict=True)).get(err.field, columns[0])
-        raise DataError(err.message, field=field) from None
-    return found[np.argsort([int(key[0]) for key in groups.keys])]
+        return Format(protocol, tuple(columns), known, labels is not None).rows(arrow_of(part, columns))
+    except DataError as err:  # the rows are distinct ones, in another order
+        raise DataError(err.message, field=err.field) from None
 
 
 def _counts(table, count):

@@ -104,11 +104,11 @@ def to_pandas(frame: Any) -> Any:
         except ValueError as err:
             raise DataError(f"the columns do not make a table: {_first(err)}") from err
     else:
-        from ldpbayes.sources.frame import FrameSource
+        from ldpbayes.sources.frames import eager
 
-        eager = FrameSource(frame).eager()
+        collected = eager(frame)
         try:
-            table = eager.to_pandas()
+            table = collected.to_pandas()
         except ImportError as err:
             raise ArgumentError("Converting this frame needs pyarrow: pip install 'ldpbayes[frames]'.") from err
     if len(set(map(str, table.columns))) < len(table.columns):

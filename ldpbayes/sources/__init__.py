@@ -1,28 +1,30 @@
-"""Where reports come from: collection files, CSV and Parquet files, and data frames.
+"""Where reports come from: files, data frames and engines, as one stream of Arrow tables; see ``stream``.
 
-A reader of tables is one file with a subclass of AbstractSource that states the suffixes it reads.
+A kind of source is a subclass of AbstractSource, and a format of files one of AbstractFile that states its suffixes, in a
+file of this package.
 """
 
 import importlib
 import pkgutil
 
-from ldpbayes.sources.base import READERS, AbstractSource, Groups, open_table
-from ldpbayes.sources.channels import read_reports
+from ldpbayes.sources.channels import read_frame, read_reports
 from ldpbayes.sources.collection_file import read_collection, write_collection
-from ldpbayes.sources.frame import read_frame
 from ldpbayes.sources.scanning import read_summaries, scan
+from ldpbayes.sources.stream import READERS, SOURCES, AbstractFile, AbstractSource, open_source
 from ldpbayes.sources.writing import write_reports
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
+importlib.import_module(f"{__name__}.scanning.spark")
 
-READERS |= {suffix: cls for cls in AbstractSource.__subclasses__() for suffix in cls.suffixes}
+READERS |= {suffix: cls for cls in AbstractFile.__subclasses__() for suffix in cls.suffixes}
+SOURCES[:] = sorted(AbstractSource.__subclasses__(), key=lambda cls: cls.asked_last)
 
 __all__ = [
     "READERS",
+    "AbstractFile",
     "AbstractSource",
-    "Groups",
-    "open_table",
+    "open_source",
     "read_collection",
     "read_frame",
     "read_reports",

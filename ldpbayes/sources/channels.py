@@ -11,11 +11,13 @@ from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
 from ldpbayes.protocols import AbstractProtocol, designs, make_protocol, protocol_names
-from ldpbayes.protocols.columns import Integers
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.sources import parameters
-from ldpbayes.sources.base import AbstractSource, open_table, read_channels, sorted_keys
+from ldpbayes.sources.base import sorted_keys
+from ldpbayes.sources.encode import encoded_key, matching
 from ldpbayes.sources.numbers import number
+from ldpbayes.sources.stream import AbstractSource, open_source
+from ldpbayes.sources.tally import read_channels, weighted
 from ldpbayes.sources.users import check_user, read_users, single_protocols
 from ldpbayes.sources.writing import published_of
 
@@ -185,7 +187,7 @@ def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, popula
     DataError
         Also where the protocol is stated nowhere.
     """
-    source = open_table(path)
+    source = open_source(path)
     try:
         if not source.names():  # an unreadable or empty file
             raise DataError("has no columns")
@@ -227,8 +229,8 @@ def read_reports(
     Parameters
     ----------
     path : path-like
-        A Parquet file, a pattern such as ``reports/*.parquet``, a folder of Parquet files, or a CSV file. Names of folders
-        such as ``country=NL`` are columns.
+        A file of Parquet, CSV, JSON lines or Arrow, a pattern such as ``reports/*.parquet``, or a folder of files of one
+        format: of its Parquet files, where it has some. Names of folders such as ``country=NL`` are columns.
     protocol, report, count, categories, name, by, weight, strata, cluster, population, epsilon, rate, by_user
         As for ``read_frame``.
 
@@ -257,7 +259,7 @@ def read_reports(
     >>> read_reports(path, by="country")
     <Cells by country: 2 cells, 3 categories, 3 reports>
     """
-    source = open_table(path)
+    source = open_source(files.as_path(path))
     try:
         return read_table(
             source,
@@ -274,6 +276,112 @@ def read_reports(
         )
     except DataError as err:
         raise err.at(source=path) from err.__cause__
+
+
+def read_frame(
+    frame,
+    protocol=None,
+    report=None,
+    count=None,
+    categories=None,
+    name="all",
+    *,
+    by=None,
+    weight=None,
+    strata=None,
+    cluster=None,
+    population=None,
+    epsilon=None,
+    rate=None,
+    by_user=None,
+):
+    """Tally the reports of a data frame: pandas, Polars, PyArrow, DuckDB, or anything else that narwhals reads.
+
+    The frame groups its own rows, so that only distinct reports leave it; a lazy frame is collected after that.
+
+    What a column holds decides how it is read, and each kind means one thing:
+
+    ==============================  ====================================================================================
+    column                          reports
+    ==============================  ====================================================================================
+    text, categorical, dictionary   what a CSV file would hold: a label, a number, or the text of a set
+    whole numbers                   the number of the report as the protocol makes it, or, where ``categories`` are named
+                                    and one of them is a number, the label in digits; refused for sets
+    booleans                        0 and 1, where a report or a field of it is a number of two; refused otherwise
+    bytes                           a set in packed bits, ⌈a/8⌉ bytes a report, as ``numpy.packbits`` writes them
+    lists of booleans               a set: one entry per category
+    lists of whole numbers          a set: one zero or one per category, or the members; refused where it could be both
+    lists of texts                  a set: its members
+    ==============================  ====================================================================================
+
+    Parameters
+    ----------
+    frame : data frame or lazy frame
+    protocol : AbstractProtocol, optional
+        May be left out where a column ``protocol`` states it, as ``write_reports`` writes it: every reader recognizes such
+        a column, whole numbers are then reports as the protocol makes them, and several protocols in it give several
+        channels. What contradicts the argument is refused. With ``epsilon`` also a name, such as ``"olh"``.
+    report : str or sequence of str, optional
+        The column or columns of one report; the protocol's own names by default.
+    count : str, optional
+        The column of counts; without it every row is one report.
+    categories : sequence of str, optional
+        Labels of the categories, in order: the cells are then labels, as in a file. Without it a column of integers holds
+        reports as the protocol makes them, and the labels in text are "0", "1", ….
+    name : str
+        Of the channel.
+    by : str or sequence of str, optional
+        Grouping columns. The result then has a cell for each combination that occurs.
+    weight, strata, cluster : str, optional
+        Columns of sampling weights, strata and clusters of the respondents; see ``Collection.from_sample``.
+    population : float or mapping, optional
+        How many respondents, or clusters where clusters were sampled, the population has; in all or by stratum.
+    epsilon : str, optional
+        The column of the ε that each report was made with: one channel for each level. The other parameters of
+        ``protocol`` stay as they are; those of a protocol that is only named follow from ε.
+    rate : str, optional
+        The column of the probability with which each value was replaced by a uniformly drawn category, randomised response
+        with a rate in every record: one channel for each rate. ``categories`` are named, ``protocol`` is left out.
+    by_user : str, optional
+        The column of users, where a user may have sent several reports, one a row. Every user is then one report of the
+        tally, a history; see ``Tally`` and ``protocols.repeated``.
+
+    Returns
+    -------
+    Tally, Collection or Cells
+        A Tally, which ``fit`` takes as it is; a Collection where there are several channels, or where it is stated how
+        respondents were sampled; Cells with ``by``, whose keys are tuples with an entry per grouping column.
+
+    Raises
+    ------
+    ArgumentError
+        On something that is no data frame, a protocol that is none, or the wrong number of columns.
+    DataError
+        On a missing column or cell, a report that the protocol does not make, or a count that is no whole number.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> from ldpbayes.protocols.designs import warner
+    >>> table = pyarrow.table({"answer": ["yes", "no", "yes"], "country": ["SE", "SE", "NO"]})
+    >>> read_frame(table, warner(0.7), "answer").counts.tolist()
+    [1, 2]
+    >>> read_frame(table, warner(0.7), "answer", by="country")
+    <Cells by country: 2 cells, 2 categories, 3 reports>
+    """
+    return read_table(
+        open_source(frame),
+        protocol,
+        checks.columns(report, "report"),
+        count=count,
+        categories=labels_of(categories),
+        name=name,
+        by=checks.columns(by, "by") or (),
+        sample=SampleColumns(weight, strata, cluster, population),
+        epsilon=epsilon,
+        rate=rate,
+        by_user=by_user,
+    )
 
 
 def labels_of(categories):
@@ -306,13 +414,17 @@ def _check(protocol, epsilon, rate):
 
 def _texts(source, column, where):
     """Return the distinct entries of a column, as texts, in order; missing ones are refused."""
-    if source.names() and column not in source.names():
-        raise DataError(f"has no column {shown(column)}")
-    found: dict[str, None] = {}
-    for groups in source.distinct([column], where=where):
-        (cells,) = groups.columns
-        texts = map(str, cells.values.tolist()) if isinstance(cells, Integers) else map(str, cells)
-        found.update(dict.fromkeys(text.strip() for text in texts))
+    where, found = where or {}, {}
+    for batch, _ in weighted(source, [column, *(name for name in where if name != column)], strict=not where):
+        rows, table = None, batch.table
+        try:
+            if not set(where) <= set(table.schema.names):
+                continue
+            rows = matching(table, where)
+            codes, values = encoded_key(table if rows is None else table.take(rows), column)
+        except DataError as err:
+            raise batch.located(err, rows) from None
+        found.update(dict.fromkeys(str(values[code]).strip() for code in set(codes.tolist())))
         if len(found) > MAX_CHANNELS:
             raise DataError(f"has more than {MAX_CHANNELS:,} different entries, each of which is a channel", field=column)
     if "" in found:

@@ -12,9 +12,11 @@ from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collectio
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import make_protocol
-from ldpbayes.sources.base import is_whole, open_table, read_channels, sorted_keys
+from ldpbayes.sources.base import is_whole, sorted_keys
 from ldpbayes.sources.channels import find_channels
 from ldpbayes.sources.numbers import as_numbers
+from ldpbayes.sources.stream import open_source
+from ldpbayes.sources.tally import read_channels
 from ldpbayes.sources.users import check_user, read_users, single_protocols
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
@@ -313,7 +315,7 @@ def _read_channel(path, categories, channel, position, by, sample=None):
     levels = {key: _typed(channel, key, str, path, field) for key in ("epsilon", "rate")}
     file = path.parent / channel["file"]
     try:
-        source = open_table(file)
+        source = open_source(file)
         found = find_channels(source, protocol, categories=categories, where=where, report=report or (), name=name, **levels)
         for one in found.protocols if user is None else single_protocols(found.protocols):
             if report is not None and len(report) != len(one.report_fields):

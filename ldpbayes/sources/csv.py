@@ -1,23 +1,22 @@
-"""CSV files, read in chunks with errors that name the line."""
+"""CSV files: Arrow reads them; Python's slower reader finds the words and the line of what is wrong."""
 
-import contextlib
+from __future__ import annotations
+
 import csv
 import io
-import itertools
-import re
-from collections import Counter
+from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from ldpbayes import files
-from ldpbayes.checks import MAX_COUNT
-from ldpbayes.errors import DataError, shown
-from ldpbayes.sources.base import AbstractSource, Groups, check_column, check_total
+from ldpbayes.errors import DataError
+from ldpbayes.sources.base import foreign
+from ldpbayes.sources.encode import TEXTS
+from ldpbayes.sources.stream import AbstractFile, FilePiece
 
-_CHUNK = 2**16  # rows of a CSV file that are in memory together
-_LOOK = 2**10  # rows of a chunk that are looked at before it is grouped
-
+#: Bytes that are read in one go; a row must fit.
+BLOCK = 2**24
+#: The cells of a row behind the last one: a file that ends inside of quotes swallows it.
+_END = "\x00end\x00"
 #: How files of other kinds begin, and what to do with them.
 _OTHERS = {
     b"\x1f\x8b": "compressed; unpack it first",
@@ -27,174 +26,139 @@ _OTHERS = {
     b"\xfe\xff": "UTF-16 text; write it as UTF-8",
 }
 
-_WHOLE = re.compile(r"[+-]?[0-9]+")
-_BREAK = re.compile(r"\r\n|\r|\n")
 
-
-class CsvSource(AbstractSource):
-    """A CSV file: UTF-8 with a header line, read and grouped in chunks.
-
-    Parameters
-    ----------
-    path : path-like
-    """
+class CsvFile(AbstractFile):
+    """A CSV file: UTF-8 with a header line; a byte-order mark, CRLF line ends and empty lines are accepted."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
+    header: ClassVar[int | None] = 1
 
-    def __init__(self, path):
-        self.path = path
+    def schema(self):
+        import pyarrow as pa
 
-    def distinct(self, columns, *, count=None, where=None, by=(), labelled=True):
-        names = [*columns, *by, *([count] if count else [])]
-        for lines, cells in read_table(self.path, names, where):
-            counts = parse_counts(cells[-1], lines, count) if count else None
-            keys = [[text.strip() for text in column] for column in cells[len(columns) : len(columns) + len(by)]]
-            for name, column in zip(by, keys, strict=True):
-                if "" in column:
-                    raise DataError("holds missing values", source=self.path, line=lines[column.index("")], field=name)
-            groups = _group(cells[: len(columns)], keys, counts, lines)
-            check_total(len(lines) if counts is None else int(counts.sum()), int(groups.counts.sum()), self.path)
-            yield groups
+        return pa.schema([(name, pa.string()) for name in self._header()])
 
-    def names(self):
-        with _foreign(self.path), _opened(self.path) as handle:
-            return [cell.strip() for cell in next(csv.reader(handle, strict=True), [])]
+    def pieces(self):
+        return [CsvPiece(self.path, header=self._header())]
+
+    def _header(self):
+        try:
+            with _reader(self.path, errors="replace") as rows:
+                return tuple(cell.strip() for cell in next(rows, []))
+        except csv.Error as err:
+            raise DataError(f"is not a valid CSV file: {err}", source=self.path, line=1) from err
 
 
-def read_table(source, columns, where=None):
-    """Read columns of a CSV file in chunks, as text.
+@dataclass(frozen=True)
+class CsvPiece(FilePiece):
+    """All rows of a CSV file, as texts.
 
-    The file is UTF-8 with a header line; a byte-order mark, CRLF line ends and empty lines are accepted.
-
-    Parameters
+    Attributes
     ----------
-    source : path-like
-    columns : sequence of str
-        Names in the header.
-    where : dict, optional
-        Column = value; only rows that match all of them are read.
-
-    Yields
-    ------
-    lines : sequence of int
-        Line numbers of the rows, counted from one.
-    cells : list of sequences of str
-        One sequence per column.
-
-    Raises
-    ------
-    DataError
-        On a missing file, a missing or doubled column, a ragged row, or text that is not UTF-8 or not CSV.
+    header : tuple of str
+        Names of the columns.
     """
-    where = where or {}
-    reader = None
-    with _foreign(source, lambda: reader.line_num if reader is not None else 0):
-        with _opened(source) as handle:
-            reader = csv.reader(handle, strict=True)
-            header = [cell.strip() for cell in next(reader, [])]
-            for column in (*columns, *where):
-                check_column(header, column, line=1)
-            positions = [header.index(column) for column in columns]
-            wanted = {header.index(key): str(value).strip() for key, value in where.items()}
-            for lines, rows in _chunks(reader, len(header), wanted):
-                table = list(zip(*rows, strict=True))
-                yield lines, [table[i] for i in positions]
+
+    header: tuple[str, ...] = ()
+
+    def rows(self, columns):
+        import pyarrow as pa
+        from pyarrow import csv as arrow
+
+        places = [str(self.header.index(name)) for name in columns]
+        every = list(map(str, range(len(self.header))))
+        settings = {
+            "read_options": arrow.ReadOptions(column_names=every, skip_rows_after_names=1, block_size=BLOCK),
+            "parse_options": arrow.ParseOptions(newlines_in_values=True),
+            "convert_options": arrow.ConvertOptions(column_types=dict.fromkeys(every, pa.string()), include_columns=places),
+        }
+        held = None
+        with _opened(self.source) as handle:
+            try:
+                for batch in arrow.open_csv(_WithEnd(handle, ",".join([_END] * len(every))), **settings):
+                    if held is not None:
+                        yield _named(pa, held, columns)
+                    held = batch if batch.num_rows else held
+                if held is None or held.column(0)[-1].as_py() != _END:
+                    raise ValueError("unexpected end of data")
+                yield _named(pa, held.slice(0, held.num_rows - 1), columns)
+            except (OSError, ValueError) as err:  # also those of Arrow
+                raise self._refusal(err) from err
+
+    def line(self, row):
+        try:
+            with _reader(self.source, strict=False) as rows:
+                next(rows, None)
+                for number, _ in enumerate(filter(None, rows)):
+                    if number == row:
+                        return rows.line_num
+        except (csv.Error, DataError):
+            pass
+        return None
+
+    def _refusal(self, err):
+        """Return what is wrong with a file that Arrow does not read."""
+        try:
+            with _reader(self.source) as rows:
+                for row in filter(None, rows):
+                    if len(row) != len(self.header):
+                        return DataError(
+                            f"has {len(row)} cells, the header {len(self.header)}", source=self.source, line=rows.line_num
+                        )
+        except csv.Error as problem:
+            return DataError(f"is not a valid CSV file: {problem}", source=self.source, line=rows.line_num)
+        except DataError as problem:
+            return problem
+        with foreign("is not a valid CSV file", self.source):
+            raise err
+
+
+def _named(pa, batch, columns):
+    """Return a batch as a table under the names of the file, marked as one of texts."""
+    return pa.Table.from_arrays(batch.columns, list(columns)).replace_schema_metadata({TEXTS: b"1"})
 
 
 def _opened(path):
-    """Return the open text of a CSV file; what begins as a file of another kind is refused by its name."""
+    """Return the open CSV file; what begins as a file of another kind is refused by its name."""
     handle = files.open_input(path)
     start = handle.peek(4)[:4]
     for known, kind in _OTHERS.items():
         if start.startswith(known):
             handle.close()
-            raise DataError(f"is {kind}")
-    return io.TextIOWrapper(handle, encoding="utf-8-sig", newline="")
+            raise DataError(f"is {kind}", source=path)
+    return handle
 
 
-@contextlib.contextmanager
-def _foreign(source, line=lambda: 0):
-    """Turn the errors of a CSV file into DataErrors that name the file."""
-    try:
-        yield
-    except DataError as err:
-        raise err.at(source=source) from None
-    except csv.Error as err:
-        raise DataError(f"is not a valid CSV file: {err}", source=source, line=line() or None) from err
-    except UnicodeDecodeError as err:
-        after = f" (after line {line()})" if line() else ""
-        raise DataError(f"is not UTF-8 text{after}", source=source) from err
-    except OSError as err:
-        raise DataError(f"cannot be read ({err.strerror})", source=source) from err
+class _reader:
+    """Context manager for the rows of a CSV file by Python's reader."""
+
+    def __init__(self, path, strict=True, errors="strict"):
+        self.path = path
+        self.handle = io.TextIOWrapper(_opened(path), encoding="utf-8-sig", errors=errors, newline="")
+        self.rows = csv.reader(self.handle, strict=strict)
+
+    def __enter__(self):
+        return self.rows
+
+    def __exit__(self, kind, err, trace):
+        self.handle.close()
+        if kind is not None and issubclass(kind, UnicodeDecodeError):
+            after = f" (after line {self.rows.line_num})" if self.rows.line_num else ""
+            raise DataError(f"is not UTF-8 text{after}", source=self.path) from err
+        return False
 
 
-def parse_counts(column, lines, field):
-    """Return a text column as int64 counts, or raise a DataError that names the line of the first bad one.
+class _WithEnd(io.RawIOBase):
+    """The bytes of a file, and a last line."""
 
-    Counts are written in the digits 0 to 9.
-    """
-    known = dict.fromkeys(column)
-    for text in known:
-        plain = text.strip(" \t")  # of other white space int() would read some and refuse some
-        if not _WHOLE.fullmatch(plain):
-            problem = f"count must be a whole number, got {shown(text)}"
-        elif len(plain) > 40 or not 0 <= int(plain) <= MAX_COUNT:
-            problem = f"count must be from 0 to 10**12, got {plain:.40}"
-        else:
-            known[text] = int(plain)
-            continue
-        raise DataError(problem, line=lines[list(column).index(text)], field=field)
-    return np.fromiter(map(known.__getitem__, column), dtype=np.int64, count=len(column))
+    def __init__(self, handle, line):
+        self.handle, self.line = handle, f"\n{line}\n".encode()
 
+    def readable(self):
+        return True
 
-def _group(columns, keys, counts, lines):
-    """Return the Groups of one chunk; chunks whose cells are nearly all distinct stay as they are."""
-    joined = [*columns, *keys]
-    rows = joined[0] if len(joined) == 1 else list(zip(*joined, strict=True))
-    look = rows[:_LOOK]
-    if len(set(look)) > 0.9 * len(look):
-        ones = np.ones(len(rows), dtype=np.int64)
-        by = list(zip(*keys, strict=True)) if keys else None
-        return Groups(tuple(columns), ones if counts is None else counts, by, lines.__getitem__)
-    if counts is None:
-        totals = Counter(rows)
-        counts = np.fromiter(totals.values(), dtype=np.int64, count=len(totals))
-    else:
-        totals = {}
-        codes = np.fromiter((totals.setdefault(row, len(totals)) for row in rows), dtype=np.int64, count=len(rows))
-        sums = np.zeros(len(totals), dtype=np.int64)
-        np.add.at(sums, codes, counts)
-        counts = sums
-    cells = list(totals)
-    parts = [cells] if len(joined) == 1 else list(zip(*cells, strict=True))
-    by = list(zip(*parts[len(columns) :], strict=True)) if keys else None
-    return Groups(tuple(parts[: len(columns)]), counts, by, lambda i: lines[rows.index(cells[i])])
-
-
-def _chunks(reader, width, wanted):
-    """Yield (line numbers, rows) of at most _CHUNK rows that hold the wanted cells."""
-    while True:
-        before = reader.line_num
-        rows = list(itertools.islice(reader, _CHUNK))
-        if not rows:
-            return
-        lines = range(before + 1, reader.line_num + 1)
-        if len(lines) != len(rows):  # some cell has a line break
-            lines = _last_lines(rows, before)
-        if set(map(len, rows)) != {width}:
-            kept = [i for i, row in enumerate(rows) if row]  # an empty line is no row
-            rows, lines = [rows[i] for i in kept], [lines[i] for i in kept]
-            for line, row in zip(lines, rows, strict=True):
-                if len(row) != width:
-                    raise DataError(f"has {len(row)} cells, the header {width}", line=line)
-        if wanted:
-            kept = [i for i, row in enumerate(rows) if all(row[j].strip() == value for j, value in wanted.items())]
-            rows, lines = [rows[i] for i in kept], [lines[i] for i in kept]
-        if rows:
-            yield lines, rows
-
-
-def _last_lines(rows, before):
-    """Return the line on which each row ends, from the line breaks in its cells."""
-    breaks = [sum(len(_BREAK.findall(cell)) for cell in row) for row in rows]
-    return (before + np.cumsum(np.array(breaks) + 1)).tolist()
+    def read(self, size=-1):
+        data = self.handle.read(size)
+        if size < 0 or len(data) < size:
+            data, self.line = data + self.line, b""
+        return data

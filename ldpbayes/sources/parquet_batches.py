@@ -14,7 +14,7 @@ from typing import Any
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
-from ldpbayes.sources.base import foreign, optional
+from ldpbayes.sources.base import foreign
 
 #: Most rows of a batch.
 BATCH = 2**20
@@ -46,7 +46,8 @@ def read_batches(path: Any, columns: Sequence[str], groups: Sequence[int] | None
     DataError
         Where the file is malformed, or its pages would take too much memory.
     """
-    pa = optional("pyarrow", "Reading Parquet")
+    import pyarrow as pa
+
     held: list = []
     rows = size = 0
     with foreign("is not a readable Parquet file", path):
@@ -72,7 +73,8 @@ def _parts(pa, path, columns, groups):
 
 def read_whole(path: Any, columns: Sequence[str] | None = None) -> Any:
     """Return the rows of a Parquet file that fit in one batch's bytes, or in so many batches as there are, as one table."""
-    pa = optional("pyarrow", "Reading Parquet")
+    import pyarrow as pa
+
     schema = schema_of(path)
     names = schema.names if columns is None else list(columns)
     parts = list(read_batches(path, names))
@@ -83,7 +85,8 @@ def read_whole(path: Any, columns: Sequence[str] | None = None) -> Any:
 
 def schema_of(path: Any) -> Any:
     """Return the schema of a Parquet file as Arrow reads it."""
-    parquet = optional("pyarrow.parquet", "Reading Parquet")
+    from pyarrow import parquet
+
     files.open_input(path).close()
     with foreign("is not a readable Parquet file", path):
         return parquet.read_schema(path)
@@ -97,7 +100,8 @@ def rows_of(path: Any) -> int:
 
 def opened(path: Any, columns: Sequence[str]) -> Any:
     """Return the open Parquet file; columns of texts come as dictionaries."""
-    parquet = optional("pyarrow.parquet", "Reading Parquet")
+    from pyarrow import parquet
+
     state = os.stat(path)
     metadata, texts = _known(path, state.st_size, state.st_mtime_ns)
     settings = {"metadata": metadata, "page_checksum_verification": True}
@@ -107,8 +111,8 @@ def opened(path: Any, columns: Sequence[str]) -> Any:
 @functools.lru_cache(maxsize=8)
 def _known(path, size, changed):
     """Return (metadata, names of the columns of texts) of a file: a large one takes a while to parse."""
-    parquet = optional("pyarrow.parquet", "Reading Parquet")
-    types = optional("pyarrow", "Reading Parquet").types
+    from pyarrow import parquet, types
+
     with parquet.ParquetFile(path) as file:
         texts = {
             field.name for field in file.schema_arrow if types.is_string(field.type) or types.is_large_string(field.type)
@@ -202,9 +206,9 @@ def _windows(pages):
 
 def _longest(path, group, name):
     """Return the length of the longest entry of the dictionary of a column in a row group; None where it has none."""
-    pa = optional("pyarrow", "Reading Parquet")
-    parquet = optional("pyarrow.parquet", "Reading Parquet")
-    compute = optional("pyarrow.compute", "Reading Parquet")
+    import pyarrow as pa
+    from pyarrow import compute, parquet
+
     with parquet.ParquetFile(path, read_dictionary=[name]) as file:
         for batch in file.iter_batches(1, row_groups=[group], columns=[name], use_threads=False):
             array = batch.column(0)
@@ -216,7 +220,8 @@ def _longest(path, group, name):
 
 def _sliced(pa, batch):
     """Yield parts of a batch that would take at most about MOST_BYTES with decoded dictionaries, and their bytes."""
-    compute = optional("pyarrow.compute", "Reading Parquet")
+    from pyarrow import compute
+
     most = 0
     for array in batch.columns:
         if pa.types.is_dictionary(array.type) and _is_bytes(pa.types, array.type.value_type) and len(array.dictionary):

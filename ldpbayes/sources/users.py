@@ -6,7 +6,8 @@ from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.repeated import histories_of
 from ldpbayes.protocols.repeated.fresh import user_array
-from ldpbayes.sources.base import check_total, read_parts
+from ldpbayes.sources.base import check_total
+from ldpbayes.sources.tally import read_parts
 
 
 def single_protocols(protocols):

@@ -11,7 +11,8 @@ from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
 from ldpbayes.protocols import AbstractProtocol
 from ldpbayes.sources import parameters
-from ldpbayes.sources.base import AbstractSource, foreign, optional
+from ldpbayes.sources.base import foreign
+from ldpbayes.sources.stream import AbstractSource
 
 #: Rows of a row group: what a reader decodes together.
 ROW_GROUP = 2**17
@@ -69,7 +70,8 @@ def write_reports(
     """
     if not isinstance(protocol, AbstractProtocol):
         raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {shown(protocol)}.")
-    arrow = optional("pyarrow", "Writing Parquet")
+    import pyarrow as arrow
+
     layout = _Layout(arrow, protocol, categories)
     batches: Iterator[tuple]
     if isinstance(reports, Iterator):
@@ -103,7 +105,9 @@ def write_simulated(
     int
         The number of reports.
     """
-    layout = _Layout(optional("pyarrow", "Writing Parquet"), protocol, categories)
+    import pyarrow as arrow
+
+    layout = _Layout(arrow, protocol, categories)
     layout.metadata |= {PUBLISHED: json.dumps(list(published), separators=(",", ":"))}
     return write_batches(path, ((batch, {}) for batch in batches), layout)
 
@@ -113,7 +117,8 @@ def write_batches(path: Any, batches: Iterable[tuple], layout: Any) -> int:
     path = files.as_path(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
         raise ArgumentError(f"path must end in .parquet, got {shown(str(path))}.")
-    parquet = optional("pyarrow.parquet", "Writing Parquet")
+    from pyarrow import parquet
+
     total = 0
     with files.replacing(path) as temporary:
         writer = None
@@ -185,7 +190,8 @@ class _Layout:
         """Return the columns that are dictionary-encoded: keys, the protocol, and small numbers of several fields."""
         fields, types = self.protocol.report_fields, self.arrow.types
         keys = [name for name in table.column_names if name not in fields]
-        compute = optional("pyarrow.compute", "Writing Parquet")
+        from pyarrow import compute
+
         small = [
             name
             for name in fields

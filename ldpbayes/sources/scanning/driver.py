@@ -15,14 +15,14 @@ from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total
 from ldpbayes.sources.channels import labels_of
-from ldpbayes.sources.parameters import protocol_of, protocol_text, states_protocols
+from ldpbayes.sources.parameters import COLUMN, METADATA, protocol_of, protocol_text, states_protocols
 from ldpbayes.sources.scanning.checkpoint import Checkpoint
 from ldpbayes.sources.scanning.fold import Fold, make_fold
 from ldpbayes.sources.scanning.found import Found
 from ldpbayes.sources.scanning.partials import Partial, combined
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.scanning.spark import SparkFiles
-from ldpbayes.sources.scanning.tables import AbstractPiece, in_order, open_source
+from ldpbayes.sources.stream import AbstractPiece, in_order, open_source
 
 #: Up to this ε the expansion at a point is within a tenth of a posterior sd for any number of reports.
 PLAIN = 1.5
@@ -52,7 +52,7 @@ class Scan:
     ----------
     fold : Fold
         The map and the reduce.
-    table : AbstractTable
+    table : AbstractSource
         The source.
     jobs : int
     progressbar : bool
@@ -80,7 +80,7 @@ class Scan:
         """
         if self.checkpoint is not None:
             if not self.table.identified:
-                raise ArgumentError("checkpoint needs Parquet files, whose row groups can be found again; leave it out.")
+                raise ArgumentError("checkpoint needs files, whose rows can be found again; leave it out.")
             self._state = Checkpoint(self.checkpoint, [*self.table.marks(), *self._marks()])
         try:
             self._first = self._pass(None)
@@ -218,9 +218,8 @@ def scan(
     Parameters
     ----------
     source : path, list of paths, Arrow table, dataset or reader, DuckDB relation or data frame
-        Parquet files may be a pattern such as ``"reports/*.parquet"`` or a folder, and names of folders such as
-        ``country=NL`` are columns. Spark's data frames are counted and added
-        up by its workers.
+        Files are Parquet, CSV, JSON lines or Arrow; they may be a pattern such as ``"reports/*.parquet"`` or a folder, and
+        names of folders such as ``country=NL`` are columns. Spark's data frames are counted and added up by its workers.
     protocol : AbstractProtocol, optional
         May be left out where the reports state it, as ``write_reports`` makes them.
     report : str or sequence of str, optional
@@ -240,7 +239,7 @@ def scan(
     categories : sequence of str, optional
         Labels of the categories.
     checkpoint : path-like, optional
-        Where the state of the scan is kept, so that it goes on after being killed; removed when it is done. Parquet only.
+        Where the state of the scan is kept, so that it goes on after being killed; removed when it is done. Files only.
     keep : int, optional
         Cells (groups of cells that share a pilot) with fewer reports keep them whole, as a Collection; their summary would
         be off. By default none up to ε = 1.5, 10,000 up to ε = 2, and beyond 2,000 a category, at most 500,000.
@@ -285,7 +284,8 @@ def scan(
         if checkpoint is not None or jobs != 1:
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
         table = SparkFiles.of(table, spark, shown)
-    texts, courtesy = table.stated()
+    courtesy = [one[METADATA] for one in table.metadata() if METADATA in one]
+    texts = table.first(COLUMN)
     texts = texts if states_protocols(texts) else []
     given = labels_of(categories)
     known = protocol_of(texts, courtesy, protocol, given)

@@ -12,18 +12,19 @@ from numpy.typing import ArrayLike
 
 from ldpbayes import checks, hashing
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
+from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.likelihoods import Summary, passes
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.sources.base import check_total, optional, sorted_keys
+from ldpbayes.sources.base import check_total, sorted_keys
+from ldpbayes.sources.encode import Format, cells, column, encoded_key
+from ldpbayes.sources.frames import BatchPiece
 from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.parameters import COLUMN, parse_protocol, protocol_text
-from ldpbayes.sources.scanning import columns, pilots
+from ldpbayes.sources.scanning import pilots
 from ldpbayes.sources.scanning.found import Found
-from ldpbayes.sources.scanning.frames import BatchPiece
 from ldpbayes.sources.scanning.partials import Partial, ReportSample
 from ldpbayes.sources.scanning.pilots import Pilots
-from ldpbayes.sources.scanning.tables import COUNT, AbstractPiece
+from ldpbayes.sources.stream import COUNT, AbstractPiece, Batch
 
 #: The key of the only cell where no grouping columns are given.
 ALL = ("all",)
@@ -77,6 +78,7 @@ class Fold:
         labels = self.categories or tuple(str(i) for i in range(self.protocol.n_categories))
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "_text", protocol_text(self.protocol, self.categories))
+        object.__setattr__(self, "_format", Format(self.protocol, self.report, labels, self.labelled, self.stated))
 
     @property
     def countable(self) -> bool:
@@ -109,18 +111,15 @@ class Fold:
         """
         if not isinstance(piece, AbstractPiece):
             piece = BatchPiece(piece)
-        total, first = None, piece.first_row
+        total = None
         least = 0 if at is None else min(_ROWS_A_CELL * len(at.places), _MOST_ROWS)
         for batch in _joined(piece.batches(self.columns), least):
-            if batch.num_rows:
+            if batch.table.num_rows:
                 try:
-                    found = self._batch(batch, at, piece, first)
+                    found = self._batch(batch.table, at, piece, batch.first)
                 except DataError as err:
-                    raise _located(err, piece.source, first) from None
+                    raise batch.located(err) from None
                 total = found if total is None else total + found
-                first += batch.num_rows
-        if piece.n_rows is not None:
-            check_total(piece.n_rows, first - piece.first_row, piece.source)
         return self.nothing(at) if total is None else total
 
     def nothing(self, at: Pilots | None = None) -> Partial:
@@ -131,18 +130,18 @@ class Fold:
         """Return the total of an Arrow table of distinct rows with the column ``COUNT`` of how often each came."""
         if not table.num_rows:
             return self.nothing()
-        weights = columns.column(table, COUNT).to_numpy().astype(np.int64)
+        weights = column(table, COUNT).to_numpy().astype(np.int64)
         try:
             self._check_protocol(table)
             return self._tallied(table, weights)
-        except DataError as err:  # rows of a GROUP BY are no rows of the source
-            raise DataError(err.message, source=err.source, field=err.field) from None
+        except DataError as err:
+            raise Batch(table).located(err) from None
 
     def _check_protocol(self, batch):
         """Refuse a batch whose column ``protocol`` states another one."""
         if not self.stated:
             return
-        codes, values = columns.encoded_key(batch, COLUMN)
+        codes, values = encoded_key(batch, COLUMN)
         known = [value == self._text or parse_protocol(str(value)).protocol == self.protocol for value in values]
         if not all(known):
             seen = np.bincount(codes, minlength=len(values)) > 0
@@ -159,8 +158,8 @@ class Fold:
         self._check_protocol(batch)
         if self.countable:
             return self._tallied(batch)
-        keys, sizes, group = columns.cells(batch, self.by)
-        reports = columns.reports(self.protocol, batch, self.report, self.labels, self.labelled)
+        keys, sizes, group = cells(batch, self.by)
+        reports = self._format.rows(batch)
         group = np.zeros(len(reports), dtype=np.int64) if group is None else group
         if at is None:
             samples = self._sampled(group, len(keys), reports, piece, first)
@@ -169,8 +168,7 @@ class Fold:
         return self._expanded(keys, sizes, group, reports, at)
 
     def _tallied(self, batch, weights=None):
-        named = self.report, self.labels, self.labelled
-        keys, group, reports, counts = columns.distinct_reports(self.protocol, batch, self.by, *named, weights)
+        keys, group, reports, counts = self._format.distinct(batch, self.by, weights)
         n_rows = batch.num_rows if weights is None else int(weights.sum())
         return self._partial(keys, n_rows, group=group, reports=reports, counts=counts)
 
@@ -418,19 +416,21 @@ def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, sp
 
 
 def _joined(batches, least):
-    """Yield tables of at least so many rows, made of the batches that follow each other."""
+    """Yield batches of at least so many rows, made of those that follow each other."""
     held: list = []
     for batch in batches:
         held.append(batch)
-        if sum(part.num_rows for part in held) >= least:
-            yield held[0] if len(held) == 1 else _one_table(held)
+        if sum(part.table.num_rows for part in held) >= least:
+            yield _one(held)
             held = []
     if held:
-        yield _one_table(held)
+        yield _one(held)
 
 
-def _one_table(tables):
-    return optional("pyarrow", "Scanning reports").concat_tables(tables)
+def _one(held):
+    import pyarrow as pa
+
+    return held[0] if len(held) == 1 else held[0]._replace(table=pa.concat_tables([batch.table for batch in held]))
 
 
 def _widths(protocol):
@@ -469,9 +469,3 @@ def _held(supports, reports, protocol):
 
 def _named(key):
     return ", ".join(map(str, key)) or "of all reports"
-
-
-def _located(err: DataError, source, first) -> LDPBayesError:
-    """Return the error of a batch with the file and the row, counted from one."""
-    message = err.message if err.line is None else f"row {first + err.line + 1:,}: {err.message}"
-    return DataError(message, source=err.source or source, field=err.field)

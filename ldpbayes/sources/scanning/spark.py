@@ -19,12 +19,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
+from ldpbayes.sources.arrow import joined
 from ldpbayes.sources.base import check_column, optional
-from ldpbayes.sources.parameters import COLUMN
-from ldpbayes.sources.scanning.arrow import joined
-from ldpbayes.sources.scanning.parquet import ParquetTable
+from ldpbayes.sources.paths import FileSource
 from ldpbayes.sources.scanning.partials import Partial, combined
-from ldpbayes.sources.scanning.tables import COUNT, AbstractTable
+from ldpbayes.sources.stream import COUNT, AbstractSource
 
 #: What a task returns: the place of its rows among those of all tasks, and its partial result or the error that ended it.
 _RESULT = "place long, partial binary, error binary"
@@ -36,7 +35,7 @@ _JAVA = "Spark needs Java 17, and there is none: apt-get install openjdk-17-jre-
 _PORTS = {"spark": 7077, "sc": 15002}
 
 
-class SparkTable(AbstractTable):
+class SparkSource(AbstractSource):
     """A data frame of Spark. It groups countable reports itself; other reports are added up where they are.
 
     Parameters
@@ -73,11 +72,21 @@ class SparkTable(AbstractTable):
             "source must be files to be read in pieces: the rows of a Spark data frame stay with its workers; call the scan."
         )
 
-    def stated(self):
+    def names(self):
         with _by_spark():
-            if COLUMN not in self.frame.columns:
-                return [], []
-            return self.frame.select(COLUMN).limit(1).toArrow().column(0).to_pylist(), []
+            return self.frame.columns
+
+    def batches(self, columns, strict=True):
+        with _by_spark():
+            table = self._selected(columns).toArrow()
+        for piece in joined(table.to_batches()):
+            yield from piece.batches(columns)
+
+    def first(self, name):
+        with _by_spark():
+            if name not in self.frame.columns:
+                return []
+            return self.frame.select(name).limit(1).toArrow().column(0).to_pylist()
 
     def _selected(self, columns):
         """Return the columns in use; whole numbers that Spark holds as decimals, such as seeds of 64 bits, as integers."""
@@ -92,8 +101,8 @@ class SparkTable(AbstractTable):
             return frame
 
 
-class SparkFiles(ParquetTable):
-    """Parquet files whose row groups are read by the workers of Spark, which must see them under the same paths.
+class SparkFiles(FileSource):
+    """Files whose pieces are read by the workers of Spark, which must see them under the same paths.
 
     Parameters
     ----------
@@ -108,12 +117,12 @@ class SparkFiles(ParquetTable):
         self.session = session
 
     @classmethod
-    def of(cls, table: AbstractTable, spark: Any, progressbar: bool = False) -> SparkFiles:
+    def of(cls, table: AbstractSource, spark: Any, progressbar: bool = False) -> SparkFiles:
         """Return the files of a table to be read by Spark.
 
         Parameters
         ----------
-        table : AbstractTable
+        table : AbstractSource
         spark : pyspark.sql.SparkSession or str
         progressbar : bool
             See ``session_of``.
@@ -123,8 +132,8 @@ class SparkFiles(ParquetTable):
         ArgumentError
             Where the table is none of files, or there is no such session.
         """
-        if not isinstance(table, ParquetTable):
-            raise ArgumentError("spark reads Parquet files; leave it out, a Spark data frame brings its session along.")
+        if not isinstance(table, FileSource):
+            raise ArgumentError("spark reads files; leave it out, a Spark data frame brings its session along.")
         return cls(table.paths, session_of(spark, progressbar))
 
     def total(self, partial, columns):
@@ -164,7 +173,8 @@ def _over_pieces(partial: Callable, pieces: list, columns: list[str]) -> Callabl
 
 def _result(place: int, partials: Iterable[Partial]) -> Any:
     """Return the line of a task. A bad report is no failure of the task: Spark would try it again, and log its stack."""
-    pa = optional("pyarrow", "A scan by Spark")
+    import pyarrow as pa
+
     found = problem = None
     try:
         total = combined(partials)

@@ -11,7 +11,7 @@ from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.likelihoods import Summary
-from ldpbayes.sources.base import foreign, optional
+from ldpbayes.sources.base import foreign
 from ldpbayes.sources.keys import plain_keys
 from ldpbayes.sources.parameters import parse_protocol, protocol_text
 from ldpbayes.sources.parquet_batches import read_whole, schema_of
@@ -40,8 +40,9 @@ def write(found: Any, path: Any) -> None:
     path = files.as_path(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
         raise ArgumentError(f"path must end in .parquet, got {shown(str(path))}.")
-    pa = optional("pyarrow", "Writing Parquet")
-    parquet = optional("pyarrow.parquet", "Writing Parquet")
+    import pyarrow as pa
+    from pyarrow import parquet
+
     taken = [name for name in found.by if name in COLUMNS]
     if taken:
         raise DataError(f"a grouping column cannot be called {shown(taken[0])} in a file of summaries; rename it")

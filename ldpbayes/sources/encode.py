@@ -1,0 +1,499 @@
+"""From Arrow tables to reports: cells, counts, conditions, and columns of reports as protocols take them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldpbayes.checks import MAX_COUNT
+from ldpbayes.errors import DataError, shown
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.columns import Bytes, Integers, Lists, sure
+from ldpbayes.sources import keys as plain
+from ldpbayes.sources.base import check_column, foreign
+
+#: Most entries of a table of codes that is counted without sorting.
+MOST_CODES = 2**22
+#: Key of the metadata of a table whose cells are texts of a file, as those of CSV are.
+TEXTS = b"ldpbayes.texts"
+_MISSING = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows whose entry is missing
+_NO_KEY = "holds missing values; fill them in or leave these rows out"
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+
+
+def column(batch, name, missing=False):
+    """Return a column of a batch as one Arrow array, by default without missing entries.
+
+    Raises
+    ------
+    DataError
+        Where the column is missing, or an entry of it, with its row as ``line``.
+    """
+    import pyarrow as pa
+
+    check_column(batch.schema.names, name)
+    array = batch.column(name)
+    if isinstance(array, pa.ChunkedArray):
+        array = _whole(pa, array)
+    if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):  # of these Arrow takes no rows
+        array = array.cast(pa.string() if pa.types.is_string_view(array.type) else pa.binary())
+    if array.null_count and not missing:
+        raise DataError("holds missing values", line=_first_null(array), field=name)
+    return array
+
+
+def _first_null(array):
+    return int(np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False))[0])
+
+
+def _whole(pa, chunked):
+    """Return the one array of a chunked one; the usual single chunk is not copied."""
+    if chunked.num_chunks == 1:
+        return chunked.chunk(0)
+    if pa.types.is_dictionary(chunked.type):
+        chunked = chunked.unify_dictionaries()
+    whole = chunked.combine_chunks()
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+
+
+def encoded(array, name, missing=False):
+    """Return (codes, the distinct values as an Arrow array) of a column of texts, numbers, booleans, dates or bytes.
+
+    Some of the values may not occur. Returns None for lists, which have no codes.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = array.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return None
+    if pa.types.is_boolean(kind) and not array.null_count:
+        return array.cast(pa.int8()).to_numpy(), pa.array([False, True])
+    if pa.types.is_integer(kind) and kind != pa.uint64() and not array.null_count:
+        values = array.to_numpy()
+        low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+        if high - low < 2**16:
+            # Where the values are small their type holds the codes too.
+            codes = values if low == 0 else values.astype(np.int64) - low
+            return codes, pa.array(np.arange(low, high + 1), type=kind)
+    if pa.types.is_nested(kind):
+        raise DataError(f"holds {kind}, which is not read; use texts, numbers, bytes or lists", field=name)
+    if not pa.types.is_dictionary(kind):
+        array = array.dictionary_encode()
+    elif len(array) > array.null_count and compute.max(array.indices).as_py() >= len(array.dictionary):
+        raise DataError("is damaged: it holds codes of no entry", field=name)
+    if missing and array.null_count:
+        codes = array.indices.cast(pa.int64()).fill_null(len(array.dictionary)).to_numpy()
+        return codes, pa.concat_arrays([array.dictionary, pa.nulls(1, array.dictionary.type)])
+    if array.dictionary.null_count and not missing:
+        bad = int(np.flatnonzero(~array.dictionary.is_valid().to_numpy(zero_copy_only=False))[0])
+        rows = np.flatnonzero(array.indices.to_numpy() == bad)
+        if rows.size:
+            raise DataError("holds missing values", line=int(rows[0]), field=name)
+    return array.indices.to_numpy(), array.dictionary
+
+
+def crossed(parts):
+    """Return (codes of the rows, number of codes) of columns of (codes, number of values); no columns are one code.
+
+    Where the products of the numbers grow large, codes are renumbered on the way.
+    """
+    if not parts:
+        return None, 1
+    code, size = parts[0]
+    for codes, n in parts[1:]:
+        if size * n > MOST_CODES:
+            seen, code = np.unique(code, return_inverse=True)
+            size = len(seen)
+        code = code.astype(np.int64)
+        code *= n
+        code += codes
+        size *= n
+    return code, size
+
+
+def present(code, size, n_rows):
+    """Return (codes that occur, how often, the place of each row among them or None where all is one code)."""
+    if code is None:
+        return np.zeros(1, dtype=np.int64), np.array([n_rows]), None
+    if size > MOST_CODES:
+        seen, place, counts = np.unique(code, return_inverse=True, return_counts=True)
+        return seen, counts, place
+    counts = np.bincount(code, minlength=size)
+    seen = np.flatnonzero(counts)
+    if len(seen) == size:
+        return seen, counts, code
+    place = np.empty(size, dtype=np.int64)
+    place[seen] = np.arange(len(seen))
+    return seen, counts[seen], place[code]
+
+
+def cells(batch, by):
+    """Return (keys of the cells of a batch, number of rows of each, the place of each row's cell or None for one cell)."""
+    columns = [encoded_key(batch, name) for name in by]
+    code, size = crossed([(codes, len(values)) for codes, values in columns])
+    n_rows = batch.num_rows
+    if size > MOST_CODES or len(by) > 1:
+        seen, counts, place = present(code, size, n_rows)
+        first = first_rows(place, len(seen), n_rows)
+        keys = list(zip(*([values[i] for i in codes[first].tolist()] for codes, values in columns), strict=True))
+        return keys, counts, place
+    seen, counts, place = present(code, size, n_rows)
+    values = columns[0][1] if columns else None
+    return [(values[i],) if columns else () for i in seen.tolist()], counts, place
+
+
+def encoded_key(batch, name, missing=False):
+    """Return (codes, list of the distinct values) of a grouping column.
+
+    None is a value that does not occur, or with ``missing`` that of a missing cell.
+    """
+    array = column(batch, name, missing=True)
+    if array.null_count and not missing:
+        raise DataError(_NO_KEY, line=_first_null(array), field=name)
+    found = encoded(array, name, missing)
+    if found is None:
+        raise DataError("must hold texts, numbers or dates, got lists", field=name)
+    keys = plain.plain_keys(found[1], name)
+    if texts(batch):
+        keys = [(key.strip() or None) if isinstance(key, str) else key for key in keys]
+    codes, values = plain.unique_codes(found[0], keys)
+    if None in values and not missing:
+        rows = np.flatnonzero(codes == values.index(None))
+        if rows.size:
+            raise DataError(_NO_KEY, line=int(rows[0]), field=name)
+    return codes, values
+
+
+def first_rows(place, n, n_rows):
+    """Return the first row of each of n groups."""
+    if place is None:
+        return np.zeros(1, dtype=np.int64)
+    first = np.full(n, n_rows, dtype=np.int64)
+    first[place[::-1]] = np.arange(n_rows - 1, -1, -1)
+    return first
+
+
+def arrow_column(array, name, labelled):
+    """Return an Arrow array of reports as parse_reports takes it.
+
+    Parameters
+    ----------
+    array : pyarrow.Array or pyarrow.ChunkedArray
+    name : str
+        The column, for messages.
+    labelled : bool
+        Whether the caller named the categories; see ``columns.Integers``.
+
+    Raises
+    ------
+    DataError
+        On missing reports, and on types that no report has.
+    """
+    import pyarrow as pa
+
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array = array.dictionary_decode()
+        kind = array.type
+    if array.null_count:
+        raise DataError("holds missing values", field=name)
+    if pa.types.is_fixed_size_binary(kind):
+        size, start = kind.byte_width, array.offset * kind.byte_width
+        data = np.frombuffer(array.buffers()[1], dtype=np.uint8, count=len(array) * size, offset=start)
+        return Bytes(np.full(len(array), size, dtype=np.int64), data)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return _bytes(array.cast(pa.large_binary()))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        lengths = array.value_lengths() if not pa.types.is_fixed_size_list(kind) else None
+        lengths = np.full(len(array), kind.list_size) if lengths is None else lengths.to_numpy(zero_copy_only=False)
+        return Lists(lengths.astype(np.int64), _items(pa, array.flatten(), name), "lists")
+    if pa.types.is_boolean(kind):
+        return Integers(array.to_numpy(zero_copy_only=False).astype(np.int64), labelled, boolean=True)
+    if pa.types.is_integer(kind):
+        values = array.to_numpy(zero_copy_only=False)
+        if values.dtype == np.uint64 and values.size and values.max() >= 2**63:
+            raise DataError(f"holds whole numbers above 2**63, got {values.max()}", field=name)
+        return Integers(values.astype(np.int64), labelled)
+    if pa.types.is_decimal(kind) and kind.scale == 0:  # what warehouses make of whole numbers
+        with foreign("holds whole numbers above 2**63"):
+            return Integers(array.cast(pa.int64()).to_numpy(zero_copy_only=False), labelled)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return array.to_pylist()
+    if pa.types.is_date(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        keys = plain.plain_keys(array, name)
+        if None in keys:
+            raise DataError("holds missing values", line=keys.index(None), field=name)
+        return list(map(str, keys))
+    raise DataError(f"holds {kind}, which is not read; use texts, numbers, bytes or lists", field=name)
+
+
+def _bytes(array):
+    """Return an Arrow array of large binary as Bytes."""
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, dtype=np.int64, count=array.offset + len(array) + 1)[array.offset :]
+    values = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8)
+    return Bytes(np.diff(bounds), values[bounds[0] : bounds[-1]])
+
+
+def _items(pa, array, name):
+    """Return the items of lists as a bool array, an int64 array or a list of texts."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind = array.type
+    if array.null_count:
+        raise DataError("holds lists with missing items", field=name)
+    if pa.types.is_boolean(kind):
+        return array.to_numpy(zero_copy_only=False)
+    if pa.types.is_integer(kind):
+        values = array.to_numpy(zero_copy_only=False)
+        if values.dtype == np.uint64 and values.size and values.max() >= 2**63:
+            raise DataError("holds whole numbers above 2**63", field=name)
+        return values.astype(np.int64)
+    if pa.types.is_null(kind):  # only empty lists
+        return np.empty(0, dtype=np.int64)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return array.to_pylist()
+    raise DataError(f"holds lists of {kind}; a set is a list of booleans, whole numbers or labels", field=name)
+
+
+@dataclass(frozen=True, eq=False)
+class Format:
+    """How the rows of a table are reports: the one way from Arrow to what a protocol takes. It can be pickled.
+
+    Attributes
+    ----------
+    protocol : AbstractProtocol
+    report : tuple of str
+        The columns of one report: one for each field; of a set also its bytes, or a zero or one for each category.
+    labels : sequence of str
+        Labels of the categories.
+    labelled : bool
+        Whether the caller named the categories; see ``columns.Integers``.
+    positions : bool
+        Whether whole numbers are known to be reports as the protocol makes them: where the data state the protocol.
+    """
+
+    protocol: AbstractProtocol
+    report: tuple[str, ...]
+    labels: Sequence[str]
+    labelled: bool = False
+    positions: bool = False
+
+    def rows(self, table: Any) -> np.ndarray:
+        """Return the canonical reports of all rows of a table.
+
+        Raises
+        ------
+        DataError
+            With the row of a bad report as ``line``.
+        """
+        if len(self.report) != len(self.protocol.report_fields):
+            return self._from_numbers(table)
+        return self._parsed([(column(table, name), name) for name in self.report])
+
+    def distinct(
+        self, table: Any, by: Sequence[str] = (), weights: np.ndarray | None = None
+    ) -> tuple[list[tuple], np.ndarray, np.ndarray, np.ndarray]:
+        """Return the reports of the cells of a table; where reports can be counted, only distinct ones are parsed.
+
+        Parameters
+        ----------
+        table : pyarrow.Table
+        by : sequence of str
+            Grouping columns.
+        weights : (m,) int array, optional
+            How many reports each row stands for.
+
+        Returns
+        -------
+        keys : list of tuple
+            The cells.
+        group : (k,) int64 array
+            The cell of each report.
+        reports : (k, …) array
+            Canonical.
+        counts : (k,) int64 array
+        """
+        columns = [self._codes(table, name) for name in self.report]
+        if any(found is None for found in columns) or len(columns) != len(self.protocol.report_fields):
+            keys, _, group = cells(table, by)
+            parsed = self.rows(table)
+            ones = np.ones(table.num_rows, dtype=np.int64) if weights is None else weights
+            return keys, np.zeros(len(parsed), dtype=np.int64) if group is None else group.astype(np.int64), parsed, ones
+        grouping = [encoded_key(table, name) for name in by]
+        parts = [(codes, len(values)) for codes, values in (*grouping, *columns)]
+        code, size = crossed(parts)
+        first = None
+        if math.prod(n for _, n in parts) == size <= MOST_CODES:  # codes tell all values: no row is looked at again
+            counts = np.bincount(code, minlength=size)
+            seen = np.flatnonzero(counts)
+            counts = counts[seen] if weights is None else _weighed(code, weights, size)[seen]
+            indices = np.unravel_index(seen, [n for _, n in parts])
+        else:
+            seen, first, place, counts = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
+            counts = counts if weights is None else _weighed(place, weights, len(seen))
+            indices = [codes[first] for codes, _ in parts]
+        keys, group = _cells_of(grouping, indices[: len(by)], len(seen))
+        taken = [
+            (values.take(_indices(index)), name)
+            for (_, values), index, name in zip(columns, indices[len(by) :], self.report, strict=True)
+        ]
+        try:
+            return keys, group, self._parsed(taken), counts.astype(np.int64)
+        except DataError as err:
+            if err.line is None:
+                raise
+            row = int(np.argmax(code == seen[err.line])) if first is None else int(first[err.line])
+            raise DataError(err.message, line=row, field=err.field) from None
+
+    def _codes(self, table, name):
+        """Return codes and values of a column of reports; None for lists, and for what hardly ever repeats."""
+        import pyarrow as pa
+
+        array = column(table, name)
+        kind = array.type
+        texts = pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        return encoded(array, name) if texts or self.protocol.countable() else None
+
+    def _parsed(self, columns):
+        """Return the canonical reports of Arrow arrays, one for each field, with their names."""
+        found = [arrow_column(array, name, self.labelled and not self.positions) for array, name in columns]
+        try:
+            return self.protocol.parse_reports(list(map(sure, found)) if self.positions else found, self.labels)
+        except DataError as err:
+            names = [name for _, name in columns]
+            field = dict(zip(self.protocol.report_fields, names, strict=True)).get(err.field, names[0])
+            raise DataError(err.message, line=err.line, field=field) from None
+
+    def _from_numbers(self, table):
+        """Return sets whose bytes, or whose zeros and ones, stand in separate columns."""
+        import pyarrow as pa
+
+        a, names = self.protocol.n_categories, self.report
+        out = np.empty((table.num_rows, len(names)), dtype=np.uint8)
+        most = 255 if len(names) < a else 1
+        for i, name in enumerate(names):
+            array = column(table, name)
+            if texts(table):
+                with foreign("must hold whole numbers"):
+                    array = array.cast(pa.int64())
+            kind = array.type
+            if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+                raise DataError(f"holds {kind}; a column of several that make a set holds whole numbers", field=name)
+            values = (array.cast(pa.uint8()) if pa.types.is_boolean(kind) else array).to_numpy()
+            bad = np.flatnonzero((values < 0) | (values > most))
+            if bad.size:
+                problem = f"must hold whole numbers from 0 to {most}, got {values[bad[0]]}"
+                raise DataError(problem, line=int(bad[0]), field=name)
+            out[:, i] = values
+        return self.protocol.check_reports(out)
+
+
+def _cells_of(grouping, indices, n):
+    """Return (distinct keys, the place of each of n entries among them) of grouping columns."""
+    if not grouping:
+        return [()], np.zeros(n, dtype=np.int64)
+    code, _ = crossed([(index, len(values)) for index, (_, values) in zip(indices, grouping, strict=True)])
+    _, first, place = np.unique(code, return_index=True, return_inverse=True)
+    columns = zip(indices, grouping, strict=True)
+    keys = zip(*([values[i] for i in index[first].tolist()] for index, (_, values) in columns), strict=True)
+    return list(keys), place.astype(np.int64)
+
+
+def _weighed(places, weights, n):
+    out = np.zeros(n, dtype=np.int64)
+    np.add.at(out, places, weights)
+    return out
+
+
+def _indices(index):
+    import pyarrow as pa
+
+    return pa.array(np.asarray(index, dtype=np.int64))
+
+
+# ---- counts and conditions -------------------------------------------------------------------------------------------
+def counts_of(table: Any, name: str) -> np.ndarray:
+    """Return a column of counts as int64.
+
+    Raises
+    ------
+    DataError
+        Where one is missing, or no whole number from 0 to 10^12, with its row as ``line``.
+    """
+    import pyarrow as pa
+
+    array = column(table, name)
+    kind = array.type
+    if texts(table):
+        codes, values = encoded(array, name)
+        known = [_count(text) for text in values.to_pylist()]
+        bad = [i for i, value in enumerate(known) if not isinstance(value, int)]
+        if bad:
+            row = int(np.flatnonzero(np.isin(codes, bad))[0])
+            raise DataError(known[codes[row]], line=row, field=name)
+        return np.array(known, dtype=np.int64)[codes]
+    if not (pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)):
+        raise DataError(f"counts must be whole numbers, got a column of {kind}; cast it", field=name)
+    values = np.array(array.to_pylist(), dtype=object) if pa.types.is_decimal(kind) else array.to_numpy(zero_copy_only=False)
+    bad = np.flatnonzero((values < 0) | (values > MAX_COUNT))
+    if bad.size:
+        raise DataError(f"count must be from 0 to 10**12, got {values[bad[0]]}", line=int(bad[0]), field=name)
+    return values.astype(np.int64)
+
+
+def _count(text):
+    """Return the count that a text writes in the digits 0 to 9, or the sentence that says why it is none."""
+    plain_text = text.strip(" \t")  # of other white space int() would read some and refuse some
+    if not _WHOLE.fullmatch(plain_text):
+        return f"count must be a whole number, got {shown(text)}"
+    if len(plain_text) > 40 or not 0 <= int(plain_text) <= MAX_COUNT:
+        return f"count must be from 0 to 10**12, got {plain_text:.40}"
+    return int(plain_text)
+
+
+def matching(table: Any, where: Mapping[str, object]) -> np.ndarray | None:
+    """Return the rows of a table whose cells are those of a condition, compared as texts; None where all are."""
+    rows = np.ones(table.num_rows, dtype=bool)
+    for name, value in where.items():
+        codes, values = encoded_key(table, name, missing=True)
+        rows &= np.array([_is(key, value, name) for key in values] or [False])[codes]
+    return None if rows.all() else np.flatnonzero(rows)
+
+
+def _is(key, value, name):
+    """Return whether a cell is what a condition says."""
+    if isinstance(key, bool):
+        if str(value).lower() not in ("true", "false"):
+            raise DataError(f"holds booleans, got the condition {shown(value)}", field=name)
+        return str(key).lower() == str(value).lower()
+    if isinstance(key, float):
+        with foreign(f"holds numbers, got the condition {shown(value)}"):
+            return key == float(value)  # type: ignore[arg-type]
+    return key is not None and str(key) == str(value).strip()
+
+
+def texts(table: Any) -> bool:
+    """Return whether the cells of a table are those of a file of texts, in which blanks around a cell mean nothing."""
+    return TEXTS in (table.schema.metadata or {})
+
+
+def with_folders(table: Any, folders: Sequence[tuple[str, str | int]]) -> Any:
+    """Return an Arrow table with the columns, pairs of a name and the entry of all rows, that folders hold."""
+    import pyarrow as pa
+
+    for name, value in folders:
+        if value == _MISSING:
+            raise DataError("holds missing values", field=name)
+        entry = pa.array([value])
+        codes = pa.array(np.zeros(len(table), dtype=np.int32))
+        made = pa.DictionaryArray.from_arrays(codes, entry) if isinstance(value, str) else entry.take(codes)
+        table = table.append_column(name, made)
+    return table

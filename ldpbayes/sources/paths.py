@@ -1,0 +1,194 @@
+"""Files of rows: one, several, a pattern or a folder of them; names of folders such as ``country=NL`` are columns."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+import pathlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+from urllib.parse import unquote
+
+from ldpbayes import files
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.sources.arrow import texts_of
+from ldpbayes.sources.base import check_column, foreign, is_whole
+from ldpbayes.sources.stream import READERS, AbstractSource
+
+
+class FileSource(AbstractSource):
+    """One or more files, each in the format of its suffix; others are read as CSV.
+
+    Parameters
+    ----------
+    paths : list of str
+    """
+
+    identified: ClassVar[bool] = True
+
+    def __init__(self, paths: list[str]) -> None:
+        self.paths = paths
+        for path in paths:
+            files.open_input(path).close()
+        self.files = [READERS.get(pathlib.Path(path).suffix.lower(), READERS[".csv"])(path) for path in paths]
+
+    @classmethod
+    def opened(cls, data):
+        if isinstance(data, (str, bytes, os.PathLike)):
+            return cls(matching([data]))
+        if isinstance(data, (list, tuple)) and data and all(isinstance(one, (str, os.PathLike)) for one in data):
+            return cls(matching(data))
+        return None
+
+    def names(self):
+        return list(dict.fromkeys(name for path in self.paths for name in self._names(path)))
+
+    def metadata(self):
+        return [texts_of(schema.metadata) for schema in self._schemas.values()]
+
+    def pieces(self, columns, strict=True):
+        found, kinds = [], {}
+        for file in self.files:
+            schema, own = self._schemas[file.path], self._of_folders(file.path)
+            for name in columns if strict else ():
+                if name not in own:
+                    check_column(schema.names, name, source=file.path, line=file.header)
+                    _check_kind(schema.field(name).type, name, file.path, kinds)
+            folders = tuple((name, value) for name, value in own.items() if name in columns)
+            with foreign("cannot be read", file.path):
+                found += [replace(piece, folders=folders) for piece in file.pieces()]
+        sizes = [piece.n_rows for piece in found]
+        self.n_rows = None if None in sizes else sum(sizes)
+        return found
+
+    def batches(self, columns, strict=True):
+        for piece in self.pieces(columns, strict):
+            names = self._names(piece.source)
+            yield from piece.batches([name for name in columns if name in names], names)
+
+    def marks(self):
+        out = []
+        for path in self.paths:
+            state = os.stat(path)
+            out.append(f"{os.path.realpath(path)} {state.st_size} {state.st_mtime_ns}")
+        return out
+
+    def _names(self, path):
+        return [*self._schemas[path].names, *self._of_folders(path)]
+
+    def _of_folders(self, path):
+        """Return the columns that the names of a file's folders hold, without those that it holds itself."""
+        held = self._schemas[path].names
+        return {name: value for name, value in self._folders[path].items() if name not in held}
+
+    @functools.cached_property
+    def _folders(self):
+        return columns_of_folders(self.paths)
+
+    @functools.cached_property
+    def _schemas(self):
+        return {file.path: file.schema() for file in self.files}
+
+
+def _check_kind(kind, name, path, kinds):
+    """Refuse a file with a column of another kind than in the files before it."""
+    kind = _kind(kind)
+    first, expected = kinds.setdefault(name, (path, kind))
+    if kind != expected:
+        raise DataError(f"holds {kind}, but {expected} in {first}; write all files alike", source=path, field=name)
+
+
+def _kind(kind):
+    """Return the kind of a column of reports or keys, in which files may not differ."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "texts"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "bytes"
+    if types.is_boolean(kind):
+        return "booleans"
+    if types.is_integer(kind) or (types.is_decimal(kind) and kind.scale == 0):
+        return "whole numbers"
+    if types.is_floating(kind):
+        return "numbers with decimals"
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return f"lists of {_kind(kind.value_type)}"
+    return str(kind)
+
+
+def matching(sources: Iterable[Any]) -> list[str]:
+    """Return the files that paths, folders and patterns stand for; a file that has two names, such as a link, comes once.
+
+    Parameters
+    ----------
+    sources : iterable of path-like
+
+    Raises
+    ------
+    ArgumentError, DataError
+        On an empty name, a folder without files of rows, or a pattern that matches none.
+    """
+    named = {}
+    for path in (path for source in sources for path in _matching(_text(source))):
+        named.setdefault(os.path.realpath(path), path)
+    return list(named.values())
+
+
+def _text(source):
+    """Return the text of a path, as it stands: without its last slash a folder would be a file."""
+    if isinstance(source, str) and not source:
+        return source
+    files.as_path(source)  # refuses what names no file
+    return os.fsdecode(source)
+
+
+def _matching(text):
+    if not text:
+        raise ArgumentError("source must name files, got an empty name.")
+    if "\0" in text:
+        raise DataError("cannot be read (a name cannot hold a NUL character)", source=text)
+    if os.path.isdir(text):
+        path = pathlib.Path(text)
+        tables = (file for file in path.rglob("*") if file.suffix.lower() in READERS and not file.is_dir())
+        # As Spark and Arrow have it: what programs leave in a folder of tables has names that begin with these.
+        found = sorted(str(file) for file in tables if not any(part[0] in "._" for part in file.relative_to(path).parts))
+        found = [file for file in found if file.lower().endswith((".parquet", ".pq"))] or found
+        if len({READERS[pathlib.Path(file).suffix.lower()] for file in found}) > 1:
+            raise DataError("holds files of several formats; name a pattern such as folder/*.csv", source=text)
+        if not found:
+            raise DataError(f"holds no file of rows ({', '.join(sorted(READERS))})", source=text)
+        return found
+    if glob.has_magic(text) and not os.path.exists(text):
+        found = sorted(glob.glob(text, recursive=True))
+        if not found:
+            raise DataError(f"matches no file{files.elsewhere(text)}", source=text)
+        return found
+    return [text]
+
+
+def columns_of_folders(paths: Sequence[str]) -> dict[str, dict[str, str | int]]:
+    """Return the columns that names of folders such as ``country=NL`` hold, in a dict for every file.
+
+    A column whose entries are whole numbers in all files holds numbers, another texts.
+
+    Parameters
+    ----------
+    paths : iterable of str
+    """
+    found = {path: {} for path in paths}
+    for path, own in found.items():
+        for part in pathlib.Path(path).parts[:-1]:
+            name, equals, text = part.partition("=")
+            if equals and name:
+                own[unquote(name)] = unquote(text)
+    for name in {name for own in found.values() for name in own}:
+        texts = [own[name] for own in found.values() if name in own]
+        if texts and all(is_whole(text) and str(int(text)) == text for text in texts):
+            for own in found.values():
+                own.update({name: int(own[name])} if name in own else {})
+    return found

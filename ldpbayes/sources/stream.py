@@ -1,0 +1,309 @@
+"""One stream of rows: whatever holds reports yields Arrow tables, each with the origin of its rows.
+
+Readers, scans and records share this interface::
+
+    source = open_source(data)      # files, Arrow, data frames, DuckDB, Spark
+    source.names()                  # its columns, known before a row is read
+    source.metadata()               # key-value metadata of its files
+    source.pieces(columns)          # parts that any worker reads by itself
+    source.batches(columns)         # all rows in order, as Batch(table, piece, first)
+
+``encode.Format`` turns a table into reports, and a batch says in which file and row a report stood. What is made of the
+stream is a fold: ``tally.read_parts`` (counts of reports), ``scanning.fold.Fold`` (sums that add up) and the records of
+private groups. A kind of source is a subclass of AbstractSource, and a format of files one of AbstractFile, in a file of
+this package.
+"""
+
+from __future__ import annotations
+
+import abc
+import collections
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.sources.base import check_total
+from ldpbayes.sources.encode import with_folders
+
+#: Rows of one batch.
+BATCH = 2**20
+#: Name of the column of counts that ``AbstractSource.counted`` returns.
+COUNT = "count of reports"
+
+
+class Batch(NamedTuple):
+    """Rows that follow each other in a source.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+    piece : AbstractPiece or None
+        What they belong to; None for rows that an engine has grouped, which have no place.
+    first : int
+        Rows of the file, or of what has no files, before them.
+    names : sequence of str or None
+        All columns of the file, for messages.
+    """
+
+    table: Any
+    piece: AbstractPiece | None = None
+    first: int = 0
+    names: Sequence[str] | None = None
+
+    def located(self, err: DataError, rows: np.ndarray | None = None) -> DataError:
+        """Return an error whose ``line`` is a row of the table, or of those at ``rows``, with its file and line or row."""
+        source = err.source or (self.piece.source if self.piece else None)
+        if err.line is None or self.piece is None:
+            return DataError(err.message, source=source, field=err.field)
+        row = self.first + (err.line if rows is None else int(rows[err.line]))
+        line = self.piece.line(row)
+        message = err.message if line else f"row {row + 1:,}: {err.message}"
+        return DataError(message, source=source, line=line, field=err.field)
+
+
+class AbstractPiece(abc.ABC):
+    """A part of a source that is read by itself, and that can be sent to another process.
+
+    Attributes
+    ----------
+    source : str or None
+        The file, for messages.
+    first_row : int
+        Rows of the file before this piece.
+    n_rows : int or None
+        Where it is known.
+    """
+
+    source: str | None
+    first_row: int
+    n_rows: int | None
+
+    @abc.abstractmethod
+    def tables(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield Arrow tables of these columns, in order."""
+
+    def batches(self, columns: Sequence[str], names: Sequence[str] | None = None) -> Iterator[Batch]:
+        """Yield the rows of the piece with their origin.
+
+        Raises
+        ------
+        DataError
+            Where they are not as many as the piece has.
+        """
+        first = self.first_row
+        for table in self.tables(columns):
+            yield Batch(table, self, first, names)
+            first += table.num_rows
+        if self.n_rows is not None:
+            check_total(self.n_rows, first - self.first_row, self.source)
+
+    def line(self, row: int) -> int | None:
+        """Return the line on which a row of the file ends, counted from one; None in formats without lines."""
+        return None
+
+    def identity(self) -> str:
+        """Return what tells this piece from others of its source, also in another run."""
+        return f"{self.origin()}:{self.first_row}"
+
+    def origin(self) -> str:
+        """Return what the rows of this piece are counted in: the file."""
+        return os.path.abspath(self.source) if self.source else ""
+
+
+@dataclass(frozen=True)
+class FilePiece(AbstractPiece):
+    """A part of a file.
+
+    Attributes
+    ----------
+    source : str
+    first_row : int
+    n_rows : int or None
+    folders : tuple of (str, text or int)
+        Columns that the names of the file's folders hold.
+    """
+
+    source: str
+    first_row: int = 0
+    n_rows: int | None = None
+    folders: tuple[tuple[str, str | int], ...] = ()
+
+    def tables(self, columns):
+        held = dict(self.folders)
+        for table in self.rows([name for name in dict.fromkeys(columns) if name not in held]):
+            yield with_folders(table, self.folders)
+
+    @abc.abstractmethod
+    def rows(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield Arrow tables of columns that the file itself holds."""
+
+
+class AbstractFile(abc.ABC):
+    """A file of rows in one format.
+
+    Parameters
+    ----------
+    path : str
+    """
+
+    #: Suffixes of the files that the class reads.
+    suffixes: ClassVar[tuple[str, ...]]
+    #: The line on which the names of columns stand, in formats of lines.
+    header: ClassVar[int | None] = None
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @abc.abstractmethod
+    def schema(self) -> Any:
+        """Return the Arrow schema of the file."""
+
+    @abc.abstractmethod
+    def pieces(self) -> Sequence[FilePiece]:
+        """Return the parts of the file, in order."""
+
+
+class AbstractSource(abc.ABC):
+    """A source of reports.
+
+    Attributes
+    ----------
+    n_rows : int or None
+        Where it is known, for the progress bar.
+    identified : bool
+        Whether ``AbstractPiece.identity`` names the same rows in another run, so that a scan can be resumed.
+    asked_last : bool
+        Whether the class also takes what others read better.
+    """
+
+    n_rows: int | None = None
+    identified: ClassVar[bool] = False
+    asked_last: ClassVar[bool] = False
+
+    @classmethod
+    @abc.abstractmethod
+    def opened(cls, data: Any) -> AbstractSource | None:
+        """Return the source of data that this class reads, else None."""
+
+    @abc.abstractmethod
+    def names(self) -> Sequence[str]:
+        """Return the names of the columns."""
+
+    def metadata(self) -> Sequence[Mapping[str, str]]:
+        """Return the key-value metadata of every file, where the format has any."""
+        return ()
+
+    @abc.abstractmethod
+    def pieces(self, columns: Sequence[str]) -> Iterable[AbstractPiece]:
+        """Return the pieces, in order.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Those that will be read.
+
+        Raises
+        ------
+        DataError
+            Where the source lacks one of them, or its parts do not agree.
+        """
+
+    def batches(self, columns: Sequence[str], strict: bool = True) -> Iterator[Batch]:
+        """Yield all rows, in order.
+
+        Parameters
+        ----------
+        columns : sequence of str
+        strict : bool
+            Whether every file must have every column; otherwise a table may lack one.
+        """
+        for piece in self.pieces(columns):
+            yield from piece.batches(columns)
+
+    def counted(self, columns: Sequence[str]) -> Any | None:
+        """Return the distinct rows of columns with the column ``COUNT`` of how often each came, as an Arrow table.
+
+        None where the source has no GROUP BY; its rows are then counted as they come.
+        """
+        return None
+
+    def total(self, partial: Callable[[AbstractPiece], Any], columns: Sequence[str]) -> Any | None:
+        """Return the sum of ``partial`` over all rows where the source computes that itself, else None.
+
+        Engines that send the work to where the rows are do so here; ``partial`` can be pickled, and also takes an Arrow
+        record batch.
+        """
+        return None
+
+    def first(self, name: str) -> list:
+        """Return the first entry of a column as a list, which is empty where there is none."""
+        for batch in self.batches([name], strict=False):
+            if batch.table.num_rows and name in batch.table.schema.names:
+                return batch.table.column(name).slice(0, 1).to_pylist()
+        return []
+
+    def marks(self) -> list[str]:
+        """Return what changes when the source does: names, sizes and times of files."""
+        return []
+
+
+#: Kinds of sources, in the order in which they are asked, and formats by suffix; filled where the package is imported.
+SOURCES: list[type[AbstractSource]] = []
+READERS: dict[str, type[AbstractFile]] = {}
+
+
+def open_source(data: Any) -> AbstractSource:
+    """Return the source of data, by the classes of this package.
+
+    Parameters
+    ----------
+    data : path, list of paths, Arrow table, dataset or reader, DuckDB relation or data frame
+
+    Raises
+    ------
+    ArgumentError
+        Where none of them reads it.
+    """
+    for cls in SOURCES:
+        source = cls.opened(data)
+        if source is not None:
+            return source
+    raise ArgumentError(
+        "the data must be files (a path, a pattern or a list), an Arrow table, dataset or reader, a DuckDB relation, a "
+        f"data frame of Spark or any other that narwhals reads, got {type(data).__name__}."
+    )
+
+
+def in_order(work: Callable, items: Iterable, jobs: int) -> Iterator:
+    """Yield (item, work(item)) in the order of the items, with up to ``jobs`` threads at work.
+
+    Parameters
+    ----------
+    work : callable
+    items : iterable
+    jobs : int
+    """
+    if jobs == 1:
+        for item in items:
+            yield item, work(item)
+        return
+    waiting: collections.deque = collections.deque()
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        source = iter(items)
+        for item in itertools.islice(source, jobs + 1):
+            waiting.append((item, pool.submit(work, item)))
+        while waiting:
+            item, future = waiting.popleft()
+            result = future.result()
+            for following in itertools.islice(source, 1):
+                waiting.append((following, pool.submit(work, following)))
+            yield item, result
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
