@@ -159,7 +159,7 @@ def faults(folder, full):
         try:
             lb.scan(path, scale.DATA[data](), by="country", progressbar=False)()
             said = "it was not noticed"
-        except lb.DataError as err:
+        except lb.errors.DataError as err:
             said = str(err).replace(str(folder), "")
         found = "reached" if f"row {at + 1:,}" in said else "MISSED"
         yield Line(
@@ -302,7 +302,7 @@ def cells(folder, full):
     try:
         lb.fit(big, "jeffreys", draws=0)
         said = "it was tried"
-    except lb.InfeasibleError as err:
+    except lb.errors.InfeasibleError as err:
         said = str(err)
     yield Line("beyond what is feasible: the predicted time, after", "≤ 1 s", time.process_time() - start, said)
 

@@ -49,7 +49,7 @@ def main(most):
             for made, settings in (("draws", {}), ("no draws", {"draws": 0})):
                 try:
                     taken = seconds(data, **settings)
-                except lb.InfeasibleError as refused:
+                except lb.errors.InfeasibleError as refused:
                     print(f"{number:6,} cells, {made}: {refused}")
                     continue
                 print(

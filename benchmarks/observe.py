@@ -21,7 +21,8 @@ def measure(way):
     import pytensor.tensor as pt
     from arviz_stats.base import array_stats
 
-    from ldpbayes import GRR, Collection, Tally, observe
+    from ldpbayes import GRR, Collection, Tally
+    from ldpbayes.pymc import observe
 
     protocol, rng = GRR(CATEGORIES, EPSILON), np.random.default_rng(0)
     shares = 0.7 ** np.arange(CATEGORIES)

@@ -214,3 +214,20 @@ class CompositeWarning(LDPBayesWarning):
 
 class DiagnosticWarning(LDPBayesWarning):
     """A sampler's or an approximation's diagnostic is outside its acceptable range."""
+
+
+__all__ = [
+    "ArgumentError",
+    "CompositeWarning",
+    "ConvergenceError",
+    "DataError",
+    "DiagnosticWarning",
+    "InfeasibleError",
+    "LDPBayesError",
+    "LDPBayesWarning",
+    "RankDeficientWarning",
+]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

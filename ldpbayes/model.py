@@ -25,7 +25,7 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
 
     Cells enter together: one variable holds the reports of all cells through a channel, so that the model is compiled once
     however many cells there are, and its log-likelihood has one value per cell. For a single collection each channel is one
-    observation; ``result.attach`` adds a pointwise log-likelihood by report, which leave-one-out comparison needs.
+    observation; ``attach`` adds a pointwise log-likelihood by report, which leave-one-out comparison needs.
 
     The *surrogate* log-likelihood c + Σ_x b_x p_x − D_x p_x²/2 costs O(a) for any number of reports, and takes reports
     whose rows no PyMC model could hold. It is an approximation, good near the pilot at which the likelihood is expanded:
@@ -72,7 +72,8 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
     Groups that borrow strength from each other, each with its own reports over the same categories:
 
     >>> import pymc as pm
-    >>> from ldpbayes import Cells, Collection, GRR, Tally, observe
+    >>> from ldpbayes import GRR, Cells, Collection, Tally
+    >>> from ldpbayes.pymc import observe
     >>> counts = {"north": [40, 30, 30], "south": [8, 7, 5]}
     >>> categories = ["a", "b", "c"]
     >>> groups = Cells({g: Collection(categories, [Tally(GRR(3, 1.0), [0, 1, 2], c)]) for g, c in counts.items()})

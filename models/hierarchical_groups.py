@@ -1,4 +1,4 @@
-"""Groups that borrow strength: partial pooling of strata, with ldpbayes.observe for the likelihood.
+"""Groups that borrow strength: partial pooling of strata, with ldpbayes.pymc.observe for the likelihood.
 
 Randomised response is noisy, and the strata of a survey are small. Fitted alone, a stratum says little; pooled with the
 others, it loses what makes it different. In between, the logits of each stratum g vary around common ones,
@@ -12,7 +12,7 @@ Each stratum can have another protocol: observe() takes care of that, and holds 
 that the model compiles as fast with fifty strata as with five. The deviations are written as τ z (non-centred), because
 reports under strong privacy say little about each stratum. After sampling,
 
-    ldpbayes.result.attach(trace, groups, var_name="distribution")
+    ldpbayes.pymc.attach(trace, groups, var_name="distribution")
 
 makes a result of the trace, with the frequencies of the strata's own users.
 """
@@ -20,7 +20,8 @@ makes a result of the trace, with the frequencies of the strata's own users.
 import numpy as np
 import pymc as pm
 
-from ldpbayes import Cells, observe
+from ldpbayes import Cells
+from ldpbayes.pymc import observe
 
 
 def model(groups, shares=None):

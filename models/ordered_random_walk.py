@@ -1,4 +1,4 @@
-"""Ordered categories: a logistic-normal random walk as prior, with ldpbayes.observe for the likelihood.
+"""Ordered categories: a logistic-normal random walk as prior, with ldpbayes.pymc.observe for the likelihood.
 
 Ages, incomes, minutes of delay: neighbouring categories have similar probabilities. A Dirichlet prior does not know that
 and leaves the privacy noise of each category where it is. A random walk on the logits does,
@@ -13,7 +13,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from ldpbayes import observe
+from ldpbayes.pymc import observe
 
 
 def model(collection, step=1.0):

@@ -1,4 +1,4 @@
-"""Regression on a private answer inside a model of one's own, with ldpbayes.observe for the likelihood.
+"""Regression on a private answer inside a model of one's own, with ldpbayes.pymc.observe for the likelihood.
 
 ``ldpbayes.regress`` has one form: log odds that are linear in covariates, with normal effects of groups. A model of one's
 own can have any other. Here the log odds are linear in covariates, and what the covariates do not explain differs from cell
@@ -9,7 +9,7 @@ to cell,
 so that τ says how much the covariates leave open: with τ = 0 it is the regression itself. Every cell may have another
 protocol; observe() takes care of that. After sampling,
 
-    ldpbayes.result.attach(trace, cells, var_name="distribution")
+    ldpbayes.pymc.attach(trace, cells, var_name="distribution")
 
 makes a result of the trace.
 """
@@ -17,7 +17,7 @@ makes a result of the trace.
 import numpy as np
 import pymc as pm
 
-from ldpbayes import observe
+from ldpbayes.pymc import observe
 
 
 def model(cells, x, scale=2.5):

@@ -8,7 +8,7 @@ from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.posteriors.expansion import checked_expansion
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.road.methods import make_method
-from ldpbayes.simulate import population
+from ldpbayes.simulation import population
 from ldpbayes.study import evaluate
 
 POPULATIONS = pathlib.Path(__file__).parents[1] / "data" / "populations"

@@ -16,7 +16,7 @@ from ldpbayes.posteriors.surrogate import ExpandedFactors, expand
 from ldpbayes.priors import as_prior
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.base import Binomials
-from ldpbayes.simulate import population
+from ldpbayes.simulation import population
 from ldpbayes.study import evaluate
 from ldpbayes.study.base import grid
 from studies import binary

@@ -410,7 +410,7 @@ COHORT_NAMES = {
 
 def cohorts(rows):
     """Draw Fig. 3 and 9."""
-    from ldpbayes.simulate import population
+    from ldpbayes.simulation import population
 
     p = population("geometric", figures.CANDIDATES).distribution
     held = pick(rows, figure="3", part="least squares")

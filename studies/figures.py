@@ -10,7 +10,7 @@ from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.priors import as_prior
-from ldpbayes.simulate import population
+from ldpbayes.simulation import population
 from ldpbayes.study import evaluate
 from ldpbayes.study.base import grid
 from studies import common, vectorised

@@ -4,13 +4,13 @@ import functools
 
 import numpy as np
 
-from ldpbayes.answers import contamination_hull
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.postprocess import ldp_recover, norm_sub
 from ldpbayes.likelihoods import SeparableRows
 from ldpbayes.posteriors.exact import exact_moments
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols.respondents import MaximalGain
+from ldpbayes.robust import contamination_hull
 from ldpbayes.study import evaluate
 from ldpbayes.study.base import grid
 from studies import common

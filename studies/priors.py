@@ -14,7 +14,7 @@ from ldpbayes.inference.ends import tails
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.walk import RandomWalk
 from ldpbayes.priors import as_prior
-from ldpbayes.simulate import population
+from ldpbayes.simulation import population
 from ldpbayes.study import evaluate
 from studies import common
 

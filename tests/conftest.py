@@ -8,7 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from ldpbayes import GRR, NUTS, Collection, Tally, read_collection
+from ldpbayes import GRR, Collection, Tally, read
+from ldpbayes.methods import NUTS
 
 #: What `make test` may lack, as the reasons of skipped tests name it: these are counted and named, and limit nothing.
 OPTIONAL = ("pyspark", "Java", "selenium", "Chromium or chromedriver")
@@ -222,19 +223,19 @@ DATA = pathlib.Path(__file__).parents[1] / "data"
 @pytest.fixture(scope="session")
 def nigeria():
     """A forced-response survey: two categories, 2,435 answers."""
-    return read_collection(DATA / "rr_nigeria.toml")
+    return read(DATA / "rr_nigeria.toml")
 
 
 @pytest.fixture(scope="session")
 def eriksson():
     """Ten categories of which half are never forced, 102 answers."""
-    return read_collection(DATA / "rr_eriksson_cheating.toml")
+    return read(DATA / "rr_eriksson_cheating.toml")
 
 
 @pytest.fixture(scope="session")
 def minarets():
     """Two forms, three latent categories: rows that are not separable."""
-    return read_collection(DATA / "rr_minarets.toml")
+    return read(DATA / "rr_minarets.toml")
 
 
 @pytest.fixture(scope="session")

@@ -113,9 +113,9 @@ VALUES = {
     "Tally": lambda m: m.tally,
     "Collection": lambda m: m.collection,
     "Cells": lambda m: m.cells,
-    "prior": lambda m: lb.Dirichlet([1.0, 2.0]),
-    "method": lambda m: lb.Exact(),
-    "exception": lambda m: lb.ArgumentError,
+    "prior": lambda m: lb.priors.Dirichlet([1.0, 2.0]),
+    "method": lambda m: lb.methods.Exact(),
+    "exception": lambda m: lb.errors.ArgumentError,
 }
 
 
@@ -178,17 +178,17 @@ MATERIAL = {
     "warner": lambda m: designs.warner(0.7),
     "device": lambda m: designs.warner(0.95),
     "tally": lambda m: lb.Tally(m.grr, [0, 1, 2], [30, 20, 10]),
-    "collection": lambda m: lb.Collection("abc", [m.tally], derived=[lb.Derived("share", ["a"], ["a", "b"])]),
+    "collection": lambda m: lb.Collection("abc", [m.tally], derived=[lb.collections.Derived("share", ["a"], ["a", "b"])]),
     "ordered": lambda m: lb.Collection("abc", [m.tally], ordered=True),
     "zeros": lambda m: lb.Collection(
         "abcd", [lb.Tally(lb.protocols.SubsetSelection(4, 1.0, 2), [[1, 1, 0, 0], [0, 0, 1, 1]], [5, 6])]
     ),
-    "maximum_of_zeros": lambda m: lb.MLE()(m.zeros).distribution,
+    "maximum_of_zeros": lambda m: lb.estimators.MLE()(m.zeros).distribution,
     "survey": lambda m: lb.Collection(["no", "yes"], [lb.Tally(m.warner, [0, 1], [60, 40])]),
     "cells": lambda m: lb.Cells({"x": m.collection, "y": m.collection}, by="k", covariates={"z": [0.0, 1.0]}),
     "joint": lambda m: lb.Collection(
         ["no/no", "no/yes", "yes/no", "yes/yes"],
-        [lb.Tally(lb.kronecker([m.device, m.device], "/"), [0, 1, 2, 3], [60, 20, 15, 30])],
+        [lb.Tally(lb.protocols.kronecker([m.device, m.device], "/"), [0, 1, 2, 3], [60, 20, 15, 30])],
     ),
     "tree": lambda m: lb.fit(m.collection, "jeffreys", **DRAWN),
     "tree_of_survey": lambda m: lb.fit(m.survey, "jeffreys", **DRAWN),
@@ -210,18 +210,18 @@ MATERIAL = {
         "report ~ x + g", m.frame, m.device, report="report", categories=["no", "yes"], method="mle"
     ),
     "private": lambda m: lb.by_private_group(m.values, "v", "report", lb.GRR(2, 3.0), draws=100, random_seed=1),
-    "hull": lambda m: lb.contamination_hull(m.collection),
-    "curve": lambda m: lb.sensitivity(m.noncompliant, "yes", points=5),
+    "hull": lambda m: lb.robust.contamination_hull(m.collection),
+    "curve": lambda m: lb.robust.sensitivity(m.noncompliant, "yes", points=5),
     "checked": lambda m: lb.check(m.survey),
     "crosschecked": lambda m: lb.crosscheck(m.survey, "flat", **DRAWN),
     "plans": lambda m: lb.theory.planning.plan(n_categories=4, epsilon=1.0, n=1000, protocols=["grr"]),
     "found": lambda m: lb.scan(m.frame[["report", "g"]], m.warner, by="g")(),
-    "summary": lambda m: lb.Summary.of(m.collection.rows, np.full(3, 1 / 3)),
+    "summary": lambda m: lb.collections.Summary.of(m.collection.rows, np.full(3, 1 / 3)),
     "page": lambda m: lb.show(m.tree_of_survey),
     "figure": lambda m: lb.plots.plot_forest(m.tree_of_survey),
     "csv": lambda m: _file(m, "reports.csv", "report,count,g\n0,30,u\n1,20,v\n2,10,u\n"),
     "counted": lambda m: pd.DataFrame({"report": ["0", "1", "2"], "count": [30, 20, 10], "g": ["u", "v", "u"]}),
-    "toml": lambda m: lb.write_collection(m.survey, m.folder / "good.toml") or m.folder / "good.toml",
+    "toml": lambda m: lb.write(m.survey, m.folder / "good.toml") or m.folder / "good.toml",
     "people": lambda m: _file(m, "people.csv", "value,count\nold,30\nyoung,20\n"),
     "saved": lambda m: lb.save(m.tree_of_survey, m.folder / "good.nc") or m.folder / "good.nc",
     "rng": lambda m: np.random.default_rng(1),
@@ -231,10 +231,16 @@ MATERIAL = {
 DOORS = (
     "ldpbayes",
     "ldpbayes.protocols",
-    "ldpbayes.protocols.designs",
+    "ldpbayes.collections",
+    "ldpbayes.errors",
     "ldpbayes.priors",
+    "ldpbayes.methods",
+    "ldpbayes.estimators",
+    "ldpbayes.robust",
+    "ldpbayes.pymc",
+    "ldpbayes.theory",
     "ldpbayes.sources",
-    "ldpbayes.simulate",
+    "ldpbayes.simulation",
     "ldpbayes.estimators.postprocess",
     "ldpbayes.result",
     "ldpbayes.answers",
@@ -250,8 +256,17 @@ DOORS = (
     "ldpbayes.study",
 )
 
+#: Functions that commands and other parts of the package hand users' arguments to.
+HELPERS = {
+    "ldpbayes.answers.deciding": ("decision_of_cells",),
+    "ldpbayes.plots": ("check_ending",),
+    "ldpbayes.priors": ("as_dirichlet", "parse_prior", "prior_for"),
+    "ldpbayes.priors.naming": ("default_prior",),
+    "ldpbayes.protocols.registry": ("parse_name", "resolve"),
+}
+
 UNIFORM = [0.2, 0.3, 0.5]
-FLAT = lb.Dirichlet([1.0, 1.0, 1.0])
+FLAT = lb.priors.Dirichlet([1.0, 1.0, 1.0])
 
 
 def _risk(**named):
@@ -496,6 +511,19 @@ CALLS = {
     "load": lambda m: dict(path=m.saved),
     "save": lambda m: dict(tree=m.tree_of_survey, path=m.folder / "again.nc"),
     "load_example": lambda m: dict(name="nigeria"),
+    "read": lambda m: dict(source=m.toml),
+    "read a table": lambda m: dict(source=m.csv, protocol=m.grr, **COUNTED),
+    "read a survey": lambda m: dict(
+        source=m.frame,
+        protocol=m.warner,
+        report="report",
+        categories=["no", "yes"],
+        weights="w",
+        strata="g",
+        cluster="n",
+        population_size=1000,
+    ),
+    "write a collection": lambda m: dict(thing=m.survey, path=m.folder / "again.toml"),
     "read_collection": lambda m: dict(path=m.toml),
     "read_frame": lambda m: dict(
         frame=m.counted,
@@ -538,13 +566,13 @@ CALLS = {
     "population: geometric": lambda m: dict(source="geometric", n_categories=3, mean=1.0),
     "population: dirichlet": lambda m: dict(source="dirichlet", n_categories=3, alpha=1.0, random_seed=1),
     "population: file": lambda m: dict(source=m.people),
-    "simulate_collection": lambda m: dict(
-        protocol=m.grr, truth=UNIFORM, n=20, random_seed=1, categories="abc", id="i", title="t", name="all"
+    "simulate": lambda m: dict(
+        truth=UNIFORM, protocol=m.grr, n=20, random_seed=1, categories="abc", id="i", title="t", name="all"
     ),
     "simulate_reports": lambda m: dict(
         path=m.folder / "s.parquet", protocol=m.grr, truth=[3, 2, 1], random_seed=1, categories=list("abc")
     ),
-    "true_values": lambda m: dict(collection=lb.simulate_collection(m.grr, [3, 2, 1], random_seed=1)[0]),
+    "true_values": lambda m: dict(collection=lb.simulate([3, 2, 1], m.grr, random_seed=1)[0]),
     # ---- results and answers
     "attach": lambda m: dict(
         trace=m.trace,
@@ -580,8 +608,8 @@ CALLS = {
     "decision": lambda m: dict(tree=m.tree, collection=m.collection, log_bayes_factor=1.0),
     "decision_of_cells": lambda m: dict(tree=m.tree_of_cells, cells=m.cells),
     "entropy": _tree(cell=None),
-    "fakes_needed": lambda m: dict(reports=m.collection, category="a", lift=0.1, channel="all"),
-    "fakes_needed to overtake": lambda m: dict(reports=m.tree, category="a", overtake="b"),
+    "fakes": lambda m: dict(reports=m.collection, category="a", lift=0.1, channel="all"),
+    "fakes to overtake": lambda m: dict(reports=m.tree, category="a", overtake="b"),
     "interval_parts": lambda m: dict(tree=m.tree_of_cells, cell="x"),
     "poststratify": lambda m: dict(tree=m.tree_of_cells, weights=[1.0, 2.0], ci_prob=0.9, target="distribution"),
     "poststratify a regression": lambda m: dict(tree=m.regressed, weights=m.frame, ci_prob=0.9, count="n", by="g"),
@@ -695,7 +723,7 @@ CALLS = {
     "Page": lambda m: dict(
         title="t", tables=(), notes=(), figures=(), facts={"a": 1}, summary="s", about={"a": "b"}, again={"a": "b"}
     ),
-    "write": lambda m: dict(page=m.page, path=m.folder / "p.md"),
+    "pages.write": lambda m: dict(page=m.page, path=m.folder / "p.md"),
     "check_ending": lambda m: dict(path="x.png"),
     "plot_association": lambda m: dict(tree=m.associated, top=2),
     "plot_coefficients": lambda m: dict(fitted=m.regressed, intercept=False),
@@ -742,7 +770,7 @@ MATERIAL |= {
     "noncompliant": lambda m: lb.Collection(
         ["no", "yes"], [lb.Tally(m.warner, [0, 1], [60, 40], "a"), lb.Tally(designs.warner(0.2), [0, 1], [50, 40], "b")]
     ).with_noncompliers({"denier": "no"}),
-    "tree_of_compliers": lambda m: lb.attach(m.trace, m.noncompliant, random_seed=1),
+    "tree_of_compliers": lambda m: lb.pymc.attach(m.trace, m.noncompliant, random_seed=1),
     "predicted": lambda m: lb.predictions(m.regressed, m.frame[:5]),
     "study": lambda m: lb.study.run_study(_tiny_study(), replications=2),
     "folded": lambda m: m.found.to_parquet(m.folder / "found.parquet") or m.folder / "found.parquet",
@@ -870,7 +898,7 @@ METHODS = {
             "summary": lambda m: dict(ci_prob=0.9),
         },
     ),
-    "DataError": (lambda m: lb.DataError("m"), {"at": lambda m: dict(source="s", line=1, field="f")}),
+    "DataError": (lambda m: lb.errors.DataError("m"), {"at": lambda m: dict(source="s", line=1, field="f")}),
 }
 
 
@@ -901,8 +929,8 @@ METHODS |= {
     name: (_method(name, settings), {"posterior": _posterior(prior)}) for name, (prior, settings) in POSTERIORS.items()
 }
 METHODS |= {
-    "MLE": (lambda m: lb.MLE(), {"__call__": lambda m: dict(collection=m.collection)}),
-    "Oracle": (lambda m: lb.Oracle(), {"__call__": lambda m: dict(collection=m.collection)}),
+    "MLE": (lambda m: lb.estimators.MLE(), {"__call__": lambda m: dict(collection=m.collection)}),
+    "Oracle": (lambda m: lb.estimators.Oracle(), {"__call__": lambda m: dict(collection=m.collection)}),
     "Maximum": (lambda m: m.maximum, {"summary": lambda m: dict(ci_prob=0.9)}),
     "Scan": (
         lambda m: lb.scan(m.bits, lb.protocols.UnaryEncoding.symmetric(30, 1.0), by="g", progressbar=False),
@@ -970,8 +998,11 @@ def found_at(module):
     """Return {name: callable} of the doors of a module."""
     module = importlib.import_module(module)
     names = getattr(module, "__all__", None)
-    if names is None:
+    if names is None and module.__name__ in HELPERS:
+        names = ()
+    elif names is None:
         names = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+    names = [*names, *HELPERS.get(module.__name__, ())]
     found = {name: getattr(module, name) for name in names if not name.startswith("_")}
     return {name: value for name, value in found.items() if callable(value) and not inspect.ismodule(value)}
 
@@ -980,11 +1011,13 @@ def found_at(module):
 def doors():
     """Return {name: callable} of all doors; exceptions and abstract classes are none."""
     found = {}
-    for module in DOORS:
+    for module in (*DOORS, *(name for name in HELPERS if name not in DOORS)):
         for name, value in found_at(module).items():
             plain = inspect.isclass(value) and (issubclass(value, (Exception, Warning)) or inspect.isabstract(value))
             if plain or name in RESULTS | INNER or not inspect.signature(value).parameters:
                 continue
+            if name in found and found[name] is not value:
+                name = f"{module.rpartition('.')[2]}.{name}"
             if name in found and found[name] is not value:
                 raise AssertionError(f"two doors are called {name}: say which one a valid call is of")
             found[name] = value
@@ -1010,7 +1043,7 @@ def calls():
     """Yield (name of a valid call, function of the material that returns (callable, arguments))."""
     for name, arguments in CALLS.items():
         target = doors()[name.replace(":", " ").split()[0]]
-        target = _within_a_model(target) if target in (lb.observe, lb.observe_mixture) else target
+        target = _within_a_model(target) if target in (lb.pymc.observe, lb.pymc.observe_mixture) else target
         yield (
             name,
             functools.partial(lambda m, target, arguments: (target, arguments(m)), target=target, arguments=arguments),

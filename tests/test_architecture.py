@@ -16,6 +16,7 @@ LAYERS = [
         "arrays",
         "checks",
         "compiling",
+        "doors",
         "entropy",
         "errors",
         "files",
@@ -27,10 +28,10 @@ LAYERS = [
     {"likelihoods"},
     {"protocols"},
     {"collections"},
-    {"inference", "priors", "simulate", "sources"},
+    {"inference", "priors", "simulation", "sources"},
     {"estimators", "examples", "model", "posteriors", "result", "theory"},
     {"answers", "association", "describing", "fitness", "fitting", "outcomes", "regression", "road"},
-    {"pages", "plots"},
+    {"methods", "pages", "plots", "pymc", "robust"},
     {"__main__", "cli", "study"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -92,7 +92,7 @@ def test_odds_ratios_of_larger_tables():
 def test_probability_of_independence_by_enumeration():
     """Direct answers under a flat prior: Dirichlet evidence of the table against the product of two Beta evidences."""
     counts = np.array([[5, 2], [1, 7]])
-    protocol = lb.kronecker([direct(2), direct(2)], separator="/")
+    protocol = lb.protocols.kronecker([direct(2), direct(2)], separator="/")
     collection = lb.Collection(["no/no", "no/yes", "yes/no", "yes/yes"], lb.Tally(protocol, np.arange(4), counts.ravel()))
     tree = lb.associate(collection, prior="flat", draws=100, random_seed=1)
     n = counts.sum()
@@ -104,7 +104,7 @@ def test_probability_of_independence_by_enumeration():
 def test_independence_of_privatised_answers_by_enumeration():
     """Two Warner answers, six users, a flat prior: all assignments of the true values are summed over."""
     design, reports = warner(0.7), np.array([0, 0, 1, 3, 3, 3])
-    protocol = lb.Attributes((design, design))
+    protocol = lb.protocols.Attributes((design, design))
     codes = np.stack(np.unravel_index(reports, (2, 2)), axis=1)
     collection = lb.Collection(["no/no", "no/yes", "yes/no", "yes/yes"], lb.Tally(protocol, codes))
     tree = lb.associate(collection, prior="flat", draws=100, random_seed=1)
@@ -125,7 +125,7 @@ def test_independence_of_privatised_answers_by_enumeration():
 
 def test_rare_answers_are_no_evidence_of_association():
     """Two independent answers of half a per cent each: a narrow prior of the margins used to make an association of them."""
-    protocol, rng = lb.Attributes((GRR(2, 2.0), GRR(2, 2.0))), np.random.default_rng(1)
+    protocol, rng = lb.protocols.Attributes((GRR(2, 2.0), GRR(2, 2.0))), np.random.default_rng(1)
     share = 0.005
     p = np.outer([1 - share, share], [1 - share, share]).ravel()
     tally = lb.Tally(protocol, protocol.privatize(rng.choice(4, 10_000, p=p), rng))
@@ -134,17 +134,17 @@ def test_rare_answers_are_no_evidence_of_association():
 
 
 def test_attributes_of_a_collection():
-    collection = lb.read_collection(DATA / "rr_granada_joint.toml")
+    collection = lb.read(DATA / "rr_granada_joint.toml")
     found = attributes_in(collection)
     assert list(found) == ["copied", "fought", "bullied", "bullying", "drug", "sex"] and set(found.values()) == {
         ("no", "yes")
     }
     alone = marginal(collection, found, ["drug"])
     assert alone.n_reports == 710 and alone.categories == ("no", "yes")
-    drug = lb.MLE()(alone).distribution[1]
+    drug = lb.estimators.MLE()(alone).distribution[1]
     assert drug == pytest.approx((sum(c for r, c in _reports(collection) if r[4] == "yes") / 710 - 1 / 6) * 2, abs=1e-6)
     with pytest.raises(ArgumentError, match="all combinations"):
-        attributes_in(lb.read_collection(DATA / "rr_nigeria.toml"))
+        attributes_in(lb.read(DATA / "rr_nigeria.toml"))
     with pytest.raises(ArgumentError, match="names must be 6"):
         attributes_in(collection, ["a", "b"])
 
@@ -219,12 +219,12 @@ def test_the_page_has_intervals_of_the_probability_asked_for(pair):
 
 
 def test_settings_that_do_not_go_together_are_refused(pair):
-    design = lb.Attributes((warner(0.8), GRR(3, 1.0)))
+    design = lb.protocols.Attributes((warner(0.8), GRR(3, 1.0)))
     collection = lb.Collection([f"{a}/{b}" for a in "no" for b in "xyz"], lb.Tally(design, [[0, 0]]))
     with pytest.raises(ArgumentError, match="order must be left out"):
         lb.associate(collection, prior="flat", order=2)
     with pytest.raises(ArgumentError, match="over 2 × 3 cells like the attributes, got one over 3 × 2"):
-        lb.associate(collection, prior=lb.LogLinear((3, 2)))
+        lb.associate(collection, prior=lb.priors.LogLinear((3, 2)))
     with pytest.raises(ArgumentError, match="names of attributes must be other than mean"):
         lb.associate(collection, names=["mean", "job"])
     frame = pyarrow.table({"q1": ["no"], "q2": ["no"]})
@@ -238,7 +238,7 @@ def test_settings_that_do_not_go_together_are_refused(pair):
 
 def test_a_single_direct_answer_has_an_answer():
     """Reports that one cell alone can make: the profile likelihood used to divide by their probability of 0."""
-    direct_pair = lb.Attributes((direct(2), direct(2)))
+    direct_pair = lb.protocols.Attributes((direct(2), direct(2)))
     collection = lb.Collection(["n/n", "n/y", "y/n", "y/y"], lb.Tally(direct_pair, [[0, 0]], [3]))
     found = confidence_intervals(collection)
     np.testing.assert_allclose(found.lower[0], [math.exp(-1.920729 / 3), 0, 0, 0], atol=1e-4)  # n log p = −χ²/2

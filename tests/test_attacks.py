@@ -5,7 +5,8 @@ import pytest
 from cases import CASES
 
 import ldpbayes as lb
-from ldpbayes import ArgumentError, Collection, InfeasibleError, Tally
+from ldpbayes import Collection, Tally
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols import GRR, HadamardResponse, LocalHashing, SubsetSelection, UnaryEncoding
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.crafting import PairCrafting
@@ -95,10 +96,10 @@ def test_what_cannot_be_told_apart_is_refused_with_the_sentence():
         (GRR(4, 1.0), "maximal gain: a"),
         (GRR(4, 1.0), "always a"),
         (UnaryEncoding.optimized(4, 1.0), "input: a, c"),
-        (HadamardResponse(4, 1.0), lb.attack("input", ["b"])),
-        (SubsetSelection(4, 1.0), lb.attack("input", "b")),
+        (HadamardResponse(4, 1.0), lb.robust.attack("input", ["b"])),
+        (SubsetSelection(4, 1.0), lb.robust.attack("input", "b")),
     ):
-        with pytest.warns(lb.LDPBayesWarning):
+        with pytest.warns(lb.errors.LDPBayesWarning):
             wrapped = poisoned(protocol, law, 0.05, n=2000)
             with pytest.raises(InfeasibleError, match="No number of reports through these channels identifies the share"):
                 lb.fit(wrapped)
@@ -111,15 +112,15 @@ def test_what_cannot_be_told_apart_is_refused_with_the_sentence():
         (UnaryEncoding.optimized(6, 1.0), "maximal gain: b, c"),
         (LocalHashing(6, 1.0), "maximal gain: b, c"),
         (LocalHashing(6, 1.0), "uniform"),
-        (SubsetSelection(6, 0.5, 2), lb.attack("maximal gain", ["a", "f"])),
-        (LocalHashing(6, 1.0), lb.attack("copies", report=[12345, 1])),
+        (SubsetSelection(6, 0.5, 2), lb.robust.attack("maximal gain", ["a", "f"])),
+        (LocalHashing(6, 1.0), lb.robust.attack("copies", report=[12345, 1])),
     ],
     ids=str,
 )
 def test_the_share_of_fake_users_is_found(protocol, law):
     wrapped = poisoned(protocol, law, 0.1, n=5000)
     found = wrapped.noncompliance()
-    share = lb.MLE()(wrapped).distribution
+    share = lb.estimators.MLE()(wrapped).distribution
     gamma = 1 - share.sum() if share.size == 6 else share[-1]
     assert found.identified and abs(gamma - 0.1) < 5 * found.sd + 0.01
 
@@ -127,7 +128,7 @@ def test_the_share_of_fake_users_is_found(protocol, law):
 def test_copies_of_one_pair_count_by_the_seed_that_nobody_else_draws():
     """A report that honest users send with probability 2^-63 and comes twice is fake, whatever its pair supports."""
     protocol = LocalHashing(6, 1.0)
-    wrapped = poisoned(protocol, lb.attack("copies", report=[99, 2]), 0.002, n=5000)
+    wrapped = poisoned(protocol, lb.robust.attack("copies", report=[99, 2]), 0.002, n=5000)
     copies = int(wrapped.tallies[0].counts[(wrapped.tallies[0].reports == [99, 2]).all(axis=1)].sum())
     rows = wrapped.rows
     at = np.append(np.full(6, (1 - copies / 5000) / 6), copies / 5000)
@@ -140,8 +141,8 @@ def test_copies_of_one_pair_count_by_the_seed_that_nobody_else_draws():
 
 def test_files_know_attacks(tmp_path):
     wrapped = poisoned(UnaryEncoding.optimized(3, 1.0), "maximal gain: b", 0.1, n=300)
-    lb.write_collection(wrapped, tmp_path / "x.toml")
-    assert lb.read_collection(tmp_path / "x.toml") == wrapped
+    lb.write(wrapped, tmp_path / "x.toml")
+    assert lb.read(tmp_path / "x.toml") == wrapped
     law = wrapped.tallies[0].protocol.laws[0]
     assert law.setting() == {"law": "maximal gain", "targets": [1]}
     assert "maximal gain" in lb.show(lb.fit(wrapped, draws=100, random_seed=1), collection=wrapped).render("markdown")
@@ -156,21 +157,21 @@ def test_bad_attacks_are_one_sentence():
         ("maximal gain:", "at least one category"),
         ({"law": "theft", "targets": ["a"]}, "law must be a text, a report, or"),
         (MaximalGain((7,)), "targets must be among"),
-        (lb.attack("copies", report=9), "report must be one of grr: .*outside"),
+        (lb.robust.attack("copies", report=9), "report must be one of grr: .*outside"),
     ):
         with pytest.raises(ArgumentError, match=words):
             plain.with_noncompliers({"fake": law})
     with pytest.raises(ArgumentError, match="laws must name channels of the collection"):
         plain.with_noncompliers({"fake": {"other": "a"}})
     with pytest.raises(ArgumentError, match="targets must be given with"):
-        lb.attack("maximal gain")
+        lb.robust.attack("maximal gain")
     with pytest.raises(ArgumentError, match="targets must be given with"):
-        lb.attack("uniform", ["a"])
+        lb.robust.attack("uniform", ["a"])
     with pytest.raises(ArgumentError, match="report must be given"):
-        lb.attack("copies")
+        lb.robust.attack("copies")
     with pytest.raises(ArgumentError, match="kind must be"):
-        lb.attack("theft")
-    assert lb.attack("input", 2) == lb.attack("input", [2])
+        lb.robust.attack("theft")
+    assert lb.robust.attack("input", 2) == lb.robust.attack("input", [2])
     for settings, words in (
         ({"kind": "input", "targets": [1.5]}, "targets must be labels"),
         ({"kind": "copies", "report": "a"}, "report must be an integer"),
@@ -178,7 +179,7 @@ def test_bad_attacks_are_one_sentence():
         ({"kind": "copies", "report": [0, -1]}, "report must be an integer"),
     ):
         with pytest.raises(ArgumentError, match=words):
-            lb.attack(**settings)
+            lb.robust.attack(**settings)
     rappor = Rappor.one_time(3, 1.0, 64, 3, 2, candidates=tuple("abc"))
     tally = Tally(rappor, *rappor.simulate([5, 5, 5], np.random.default_rng(1)))
     with pytest.raises(ArgumentError, match="reports that support categories"):
@@ -202,7 +203,7 @@ def share_coverage(protocol, law, replications, n=600, seed=21, fixed=None):
         wrapped = plain.with_noncompliers({"fake": law}).tallies[0].protocol
         reports = wrapped.privatize(rng.choice(a + 1, n, p=truth), rng)
         found = Collection(LABELS[:a], Tally(protocol, reports)).with_noncompliers({"fake": law})
-        sample = lb.Surrogate(draws=1000, chains=1).weighted(found, lb.Dirichlet(alpha), random_seed=rng)
+        sample = lb.methods.Surrogate(draws=1000, chains=1).weighted(found, lb.priors.Dirichlet(alpha), random_seed=rng)
         order = np.argsort(sample.distribution[:, -1])
         below = np.cumsum(sample.weight[order])[np.searchsorted(sample.distribution[order, -1], truth[-1]) - 1]
         inside += 0.05 <= (below if sample.distribution[:, -1].min() < truth[-1] else 0.0) <= 0.95

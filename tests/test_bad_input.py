@@ -24,7 +24,7 @@ from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.simulate import population, simulate_collection
+from ldpbayes.simulation import population, simulate
 from ldpbayes.sources import read_collection, read_frame
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -402,9 +402,9 @@ CALLS = {
     "a population of a billion": (lambda: population("zipf", 10**9), "n_categories must be"),
     "a population of one": (lambda: population("zipf", 1), "n_categories must be"),
     "a population with no file": (lambda: population("nowhere.csv"), "nowhere.csv"),
-    "too many users": (lambda: simulate_collection(GRR(2, 1.0), [0.5, 0.5], 10**13), "n must be"),
-    "no users": (lambda: simulate_collection(GRR(2, 1.0), [0, 0]), "at least one user"),
-    "users of text": (lambda: simulate_collection(GRR(2, 1.0), "ab", 10), "truth must be"),
+    "too many users": (lambda: simulate([0.5, 0.5], GRR(2, 1.0), 10**13), "n must be"),
+    "no users": (lambda: simulate([0, 0], GRR(2, 1.0)), "at least one user"),
+    "users of text": (lambda: simulate("ab", GRR(2, 1.0), 10), "ab: cannot be read"),
     "a frame of a list": (lambda: read_frame([1], WARNER), "the data must be"),
     "a frame of a class": (lambda: read_frame(pandas.DataFrame({"report": ["no"]}), GRR), "protocol must be"),
     "a frame without columns": (lambda: read_frame(pandas.DataFrame(), WARNER), "no column"),
@@ -558,4 +558,4 @@ def test_mend_23_control_characters_are_no_part_of_a_count(tmp_path):
 def test_mend_12_derived_quantities_are_shares(of, given, words):
     """Repeated labels were counted again and again; a base without its part made an odds of a share."""
     with pytest.raises(LDPBayesError, match=words):
-        lb.Derived("x", of, given)
+        lb.collections.Derived("x", of, given)

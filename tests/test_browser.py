@@ -48,7 +48,7 @@ def dashboard():
     grr, truth = lb.GRR(4, 1.0), rng.dirichlet([8, 10, 12, 16], size=60)
     for c, p in enumerate(truth):
         key = (f"region {c // 4:02d}", 2020 + c % 4)
-        derived = (lb.Derived("satisfied at all", ("very satisfied", "satisfied")),)
+        derived = (lb.collections.Derived("satisfied at all", ("very satisfied", "satisfied")),)
         cells[key] = lb.Collection(labels, lb.Tally(grr, *grr.simulate(rng.multinomial(400, p), rng)), derived=derived)
     cells = lb.Cells(cells, by=("region", "year"), title="Satisfaction by region and year")
     draws = rng.gamma(60 * truth, size=(4, 50, 60, 4))

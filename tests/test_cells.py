@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from ldpbayes import GRR, ArgumentError, Cells, Channel, Collection, DataError, Derived, Tally, fit
+from ldpbayes import GRR, Cells, Collection, Tally, fit
+from ldpbayes.collections import Derived
 from ldpbayes.collections.cells import RESERVED
-from ldpbayes.errors import RankDeficientWarning
+from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.likelihoods import Summary
+from ldpbayes.protocols import Channel
 from ldpbayes.protocols.unary import UnaryEncoding
 
 LABELS = ["a", "b", "c"]

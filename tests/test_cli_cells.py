@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from commands import run
 
-from ldpbayes import answers, fit, read_collection, result
+from ldpbayes import answers, fit, read, result
 from ldpbayes.errors import DiagnosticWarning
 
 SURVEY = """
@@ -85,7 +85,7 @@ def test_by_splits_a_file_on_the_command_line(capsys, survey):
     status, out, _ = run(capsys, "fit", file, "--by", "year", "--seed", 1, "--json")
     found = json.loads(out)
     assert status == 0 and found["by"] == {"year": [2020, 2021]} and found["n_reports"] == 1600
-    assert next(iter(read_collection(file, by=("year", "region")))) == (2020, "r00")
+    assert next(iter(read(file, by=("year", "region")))) == (2020, "r00")
     for arguments, words in (
         ([file, "--by", "month"], "no column 'month'"),
         ([file, "--by", "year", "--explain"], "explain needs a collection without cells"),
@@ -96,7 +96,7 @@ def test_by_splits_a_file_on_the_command_line(capsys, survey):
 
 
 def test_answers_on_a_file_with_groups(survey):
-    tree = fit(read_collection(survey(30, n=40)), random_seed=1, draws=100, estimates=False)
+    tree = fit(read(survey(30, n=40)), random_seed=1, draws=100, estimates=False)
     share = answers.category_sum(tree, ["a", "b"], cell=("r01", 2021))
     assert float(share["mean"]) == pytest.approx(float(tree["summary"]["derived_mean"][1, 0]), abs=0.03)
     joint = answers.simultaneous_intervals(tree, cell="r01, 2021")

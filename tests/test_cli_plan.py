@@ -6,9 +6,9 @@ import re
 import pytest
 from commands import run
 
-from ldpbayes import read_collection
+from ldpbayes import read
 from ldpbayes.protocols import make_protocol
-from ldpbayes.simulate import true_values
+from ldpbayes.simulation import true_values
 from ldpbayes.theory import planning
 
 
@@ -132,7 +132,7 @@ def test_simulate_then_fit(capsys, tmp_path):
     first = file.read_text(), file.with_suffix(".csv").read_text()
     run(capsys, "simulate", file, *arguments, "--seed", 3)
     assert (file.read_text(), file.with_suffix(".csv").read_text()) == first
-    assert true_values(read_collection(file))[1].sum() == 3000
+    assert true_values(read(file))[1].sum() == 3000
     status, out, _ = run(capsys, "fit", file, "--seed", 1)
     assert status == 0 and "mean of F" in out
 
@@ -162,9 +162,9 @@ def test_mend_25_names_that_plan_prints_are_accepted_everywhere(capsys, tmp_path
         given = ["--categories", 4, "--users", 200, "--protocol", name, "-p", "epsilon=1", "--seed", 1]
         status, _, err = run(capsys, "simulate", file, *given)
         assert status == 0, (name, err)
-        assert read_collection(file).n_reports == 200
+        assert read(file).n_reports == 200
         file.write_text(re.sub('protocol = "[a-z_]+"', f'protocol = "{name}"', file.read_text()))
-        assert read_collection(file).n_reports == 200
+        assert read(file).n_reports == 200
 
 
 @pytest.mark.parametrize("name, parameters", [("blh", ["--epsilon", 1]), ("extended_crosswise", ["-p", "p=0.2"])])

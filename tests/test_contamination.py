@@ -10,12 +10,15 @@ from commands import run
 from scipy.optimize import linprog
 
 import ldpbayes as lb
-from ldpbayes import ArgumentError, Collection, InfeasibleError, Oracle, Tally, contamination_hull
+from ldpbayes import Collection, Tally
 from ldpbayes.answers.contamination import _levelled
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.estimators import Oracle
 from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.posteriors.exact import exact_moments
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols import GRR, LocalHashing, SubsetSelection, UnaryEncoding, designs
+from ldpbayes.robust import contamination_hull
 
 LABELS = tuple("abcdefghijklmnopqrstuvwxyz")
 
@@ -130,8 +133,8 @@ def test_the_turning_point_is_where_the_range_crosses():
         at = np.abs(hull.curve["share"] - hull.turning).argmin()
         assert abs(hull.curve[side][at] - hull.threshold) < 0.05
         assert "are enough to turn it" in hull.sentence
-    # As many fakes as fakes_needed adds to an estimate turn the order back.
-    needed = lb.answers.fakes_needed(tally, "b", overtake="a")
+    # As many as fakes adds to an estimate turn the order back.
+    needed = lb.robust.fakes(tally, "b", overtake="a")
     assert needed.share == pytest.approx(contamination_hull(tally, "b < a").turning, rel=0.35)
     assert np.isinf(contamination_hull(collected(designs.direct(2), 100), "a > 0.01").turning)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from ldpbayes import Collection, Tally, cli, read_collection
+from ldpbayes import Collection, Tally, cli, read
 from ldpbayes.errors import ArgumentError
 from ldpbayes.fitness.crosschecking import crosscheck, predictive_check
 from ldpbayes.fitting import fit
@@ -24,7 +24,7 @@ def root(request):
     ],
 )
 def test_sound_surveys_are_not_flagged(root, name, prior):
-    report = crosscheck(read_collection(root / f"data/rr_{name}.toml"), prior=prior, random_seed=1)
+    report = crosscheck(read(root / f"data/rr_{name}.toml"), prior=prior, random_seed=1)
     assert not report.flagged, report.conclusion
     assert (report.reference, report.sampler) == ("exact", "nuts")
     assert np.abs(report.difference_mcse).max() <= 4
@@ -34,7 +34,7 @@ def test_sound_surveys_are_not_flagged(root, name, prior):
 
 @pytest.mark.calibrate  # tests/test_readme.py runs the same command
 def test_minarets_read_as_warner_are_flagged(root):
-    report = crosscheck(read_collection(root / "data/rr_minarets_as_warner.toml"), random_seed=1)
+    report = crosscheck(read(root / "data/rr_minarets_as_warner.toml"), random_seed=1)
     assert report.flagged
     assert report.channels[0].p_value < 0.002
     assert "do not look like this channel" in report.conclusion
@@ -109,7 +109,7 @@ def test_check_command(root, capsys, monkeypatch):
 
 
 def test_mend_13_a_generator_seeds_the_cross_check(root):
-    collection = read_collection(root / "data/rr_nigeria.toml")
+    collection = read(root / "data/rr_nigeria.toml")
     tree = fit(collection, random_seed=1, estimates=False)
     assert predictive_check(collection, tree, random_seed=np.random.default_rng(1))[0].p_value > 0.01
     with pytest.raises(ArgumentError, match="random_seed"):

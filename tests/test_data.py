@@ -18,7 +18,7 @@ from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import designs
-from ldpbayes.simulate import population
+from ldpbayes.simulation import population
 from ldpbayes.sources import read_collection, write_collection
 
 DATA = pathlib.Path(__file__).parent.parent / "data"

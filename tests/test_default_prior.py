@@ -12,7 +12,8 @@ from ldpbayes.inference.verdict import refused
 from ldpbayes.pages.fit import of_fit
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.mixture import Mixture
-from ldpbayes.priors import as_prior, default_prior, parse_prior
+from ldpbayes.priors import as_prior, parse_prior
+from ldpbayes.priors.naming import default_prior
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
 

@@ -5,7 +5,8 @@ import pytest
 from arviz_stats.base import array_stats
 from cases import CASES
 
-from ldpbayes import Collection, Dirichlet, Tally
+from ldpbayes import Collection, Tally
+from ldpbayes.priors import Dirichlet
 from ldpbayes.road.methods import METHODS, make_method
 
 #: Exact methods, with settings that state an error below TIGHT.

@@ -1,16 +1,18 @@
-"""fakes_needed() against the estimates of collections that the fabricated reports were added to; exact rates of supports."""
+"""fakes() against the estimates of collections that the fabricated reports were added to; exact rates of supports."""
 
 import numpy as np
 import pytest
 from cases import CASES
 
-from ldpbayes import GRR, Collection, Oracle, Tally, answers, fit
+from ldpbayes import GRR, Collection, Tally, fit
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.estimators import Oracle
 from ldpbayes.protocols import designs
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.robust import fakes
 from ldpbayes.theory.poisoning import poisoning
 
 LABELS = ("a", "b", "c", "d", "e")
@@ -47,13 +49,13 @@ def with_fakes(tally, m, target, avoided):
 def test_added_fakes_do_what_is_said_and_one_less_does_not(protocol):
     tally = collected(protocol)
     before = Oracle()(tally).distribution
-    m = answers.fakes_needed(tally, "e", lift=0.05).added
+    m = fakes(tally, "e", lift=0.05).added
     assert with_fakes(tally, m, 4, 0)[4] - before[4] >= 0.05 - 1e-12
     assert with_fakes(tally, m - 1, 4, 0)[4] - before[4] < 0.05
-    m = answers.fakes_needed(tally, "e", overtake="a").added
+    m = fakes(tally, "e", overtake="a").added
     after, short = with_fakes(tally, m, 4, 0), with_fakes(tally, m - 1, 4, 0)
     assert after[4] > after[0] and short[4] <= short[0] + 1e-12
-    assert answers.fakes_needed(tally, "a", overtake="e").added == 0
+    assert fakes(tally, "a", overtake="e").added == 0
 
 
 def test_replaced_fakes_and_the_expected_poisoning():
@@ -67,7 +69,7 @@ def test_replaced_fakes_and_the_expected_poisoning():
         lifts.append(Oracle()(Tally(protocol, poisoned)).distribution[3])
     lift = np.mean(lifts) - Oracle()(Tally(protocol, reports)).distribution[3]
     assert poisoning(protocol, 0.05, 0.05).lift == pytest.approx(lift, rel=0.02)
-    needed = answers.fakes_needed(Tally(protocol, reports), "3", lift=lift)
+    needed = fakes(Tally(protocol, reports), "3", lift=lift)
     assert needed.replaced == pytest.approx(500, rel=0.02)
     assert poisoning(protocol, 0.05).sentence.startswith("If 5 % of the reports were fabricated")
 
@@ -75,33 +77,33 @@ def test_replaced_fakes_and_the_expected_poisoning():
 def test_a_result_knows_as_much_as_its_reports():
     tally = collected(PROTOCOLS[0])
     tree = fit(tally, "jeffreys", random_seed=1)
-    by_result, by_reports = (answers.fakes_needed(one, "e", overtake="a") for one in (tree, tally))
+    by_result, by_reports = (fakes(one, "e", overtake="a") for one in (tree, tally))
     assert (by_result.added, by_result.sentence) == (by_reports.added, by_reports.sentence)
-    assert answers.fakes_needed(tree, "e", lift=0.1) == answers.fakes_needed(tally, "e", lift=0.1)
+    assert fakes(tree, "e", lift=0.1) == fakes(tally, "e", lift=0.1)
 
 
 def test_no_number_is_enough_for_a_share_above_one():
-    found = answers.fakes_needed(collected(PROTOCOLS[0]), "e", lift=1.0)
+    found = fakes(collected(PROTOCOLS[0]), "e", lift=1.0)
     assert np.isinf(found.added) or found.added > 1000
     full = Tally(designs.direct(2), [0, 1], [90, 10], categories=("no", "yes"))
-    assert "No number of fabricated reports" in answers.fakes_needed(full, "yes", lift=0.95).sentence
+    assert "No number of fabricated reports" in fakes(full, "yes", lift=0.95).sentence
 
 
 def test_bad_questions_about_fakes():
     tally = collected(PROTOCOLS[0])
     with pytest.raises(ArgumentError, match="exactly one of lift and overtake"):
-        answers.fakes_needed(tally, "a")
+        fakes(tally, "a")
     with pytest.raises(ArgumentError, match="category must be one of"):
-        answers.fakes_needed(tally, "x", lift=0.1)
+        fakes(tally, "x", lift=0.1)
     with pytest.raises(ArgumentError, match="another category"):
-        answers.fakes_needed(tally, "a", overtake="a")
+        fakes(tally, "a", overtake="a")
     cohorts = CohortRR(5, 1.0, buckets=2, cohorts=8)
     with pytest.raises(InfeasibleError, match="no support counts"):
-        answers.fakes_needed(Tally(cohorts, cohorts.all_reports(), categories=LABELS), "a", lift=0.1)
+        fakes(Tally(cohorts, cohorts.all_reports(), categories=LABELS), "a", lift=0.1)
     two = Collection(LABELS, [Tally(GRR(5, 1.0), [0, 1], name="x"), Tally(GRR(5, 2.0), [0, 1], name="y")])
     with pytest.raises(ArgumentError, match="channel must name one of"):
-        answers.fakes_needed(two, "a", lift=0.1)
-    assert answers.fakes_needed(two, "c", overtake="a", channel="y").added == 2
+        fakes(two, "a", lift=0.1)
+    assert fakes(two, "c", overtake="a", channel="y").added == 2
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

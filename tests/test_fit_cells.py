@@ -7,24 +7,12 @@ import numpy as np
 import pytest
 from priorcases import CellsApart, LogisticNormal
 
-from ldpbayes import (
-    GRR,
-    NUTS,
-    ArgumentError,
-    Cells,
-    Channel,
-    Collection,
-    Derived,
-    InfeasibleError,
-    Tally,
-    answers,
-    fit,
-    load,
-    result,
-    save,
-)
-from ldpbayes.errors import DiagnosticWarning, RankDeficientWarning
+from ldpbayes import GRR, Cells, Collection, Tally, answers, fit, load, result, save
+from ldpbayes.collections import Derived
+from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, RankDeficientWarning
 from ldpbayes.fitness.cells import verdict_of_cells
+from ldpbayes.methods import NUTS
+from ldpbayes.protocols import Channel
 from ldpbayes.protocols.unary import UnaryEncoding
 
 LABELS = ["a", "b", "c"]

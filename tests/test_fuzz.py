@@ -49,7 +49,7 @@ def good_collections():
 
     three = ["red", "green", "blue"]
     yield Collection(["no", "yes"], Tally(designs.warner(0.7), [0, 1], [60, 40]), title="A survey", notes="two\nlines")
-    yield Collection(three, simulated(GRR(3, 1.0)), derived=[lb.Derived("share", ["red"], ["red", "blue"])])
+    yield Collection(three, simulated(GRR(3, 1.0)), derived=[lb.collections.Derived("share", ["red"], ["red", "blue"])])
     yield Collection(three, [simulated(GRR(3, 1.0), "first"), simulated(GRR(3, 2.0), "second")])
     yield Collection(three, simulated(designs.forced_response(0.7, [1, 2, 1])))
     for protocol in (

@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from ldpbayes import GRR, Cells, Collection, Derived, InfeasibleError, Tally, fit
-from ldpbayes.errors import ArgumentError
+from ldpbayes import GRR, Cells, Collection, Tally, fit
+from ldpbayes.collections import Derived
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.pages.fit import of_fit
 from ldpbayes.protocols import UnaryEncoding
 from ldpbayes.result import load, save

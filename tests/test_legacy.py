@@ -22,7 +22,7 @@ def agree(collection, known):
     assert [[tally.name, type(tally.protocol).__name__] for tally in collection.tallies] == known["channels"]
     assert [sorted(tally.counts.tolist()) for tally in collection.tallies] == known["counts"]
     assert [quantity.name for quantity in collection.derived] == known["derived"]
-    assert lb.MLE()(collection).log_likelihood == pytest.approx(known["log_likelihood"], abs=1e-3)
+    assert lb.estimators.MLE()(collection).log_likelihood == pytest.approx(known["log_likelihood"], abs=1e-3)
 
 
 def read_result(path, known, scratch):
@@ -45,7 +45,7 @@ def read_result(path, known, scratch):
 
 
 def read_collection(path, known, scratch):
-    found = lb.read_collection(FOLDER / path)
+    found = lb.read(FOLDER / path)
     if "cells" not in known:
         return agree(found, known)
     assert [str(key) for key in found] == list(known["cells"])
@@ -54,7 +54,7 @@ def read_collection(path, known, scratch):
 
 
 def read_summaries(path, known, scratch):
-    found = lb.read_summaries(FOLDER / path)
+    found = lb.read(FOLDER / path)
     assert {str(key): found[key].n_reports for key in found} == known["n_reports"]
     for key, mean in known["mean"].items():
         fit = lb.fit(found[ast.literal_eval(key)], "flat", draws=0, estimates=False)["summary"].sel(target="distribution")
@@ -68,7 +68,9 @@ READERS = {".nc": read_result, ".toml": read_collection, ".parquet": read_summar
 def test_files_of_released_versions_are_read(path, tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "_read_elsewhere", lambda path: None)  # a second process, which tests/test_result.py takes
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", lb.LDPBayesWarning)  # about the numbers; that the format is old would be an error
+        warnings.simplefilter(
+            "ignore", lb.errors.LDPBayesWarning
+        )  # about the numbers; that the format is old would be an error
         READERS[pathlib.Path(path).suffix](path, MANIFEST[path], tmp_path)
 
 

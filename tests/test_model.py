@@ -11,11 +11,13 @@ import pytensor.tensor as pt
 import pytest
 from scipy import special, stats
 
-from ldpbayes import GRR, ArgumentError, Channel, Collection, InfeasibleError, Tally, hashing
+from ldpbayes import GRR, Collection, Tally, hashing
 from ldpbayes.collections import tensor
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.model import build_model, observe
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors import dirichlet as sticks
+from ldpbayes.protocols import Channel
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing

@@ -8,20 +8,8 @@ from cases import CASES
 from commands import run
 from scipy.stats import beta
 
-from ldpbayes import (
-    GRR,
-    ArgumentError,
-    Cells,
-    Collection,
-    InfeasibleError,
-    Tally,
-    fit,
-    load_example,
-    read_collection,
-    select_method,
-    show,
-    write_collection,
-)
+from ldpbayes import GRR, Cells, Collection, Tally, fit, load_example, read, select_method, show, write
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.mle import maximise
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.pages.about import about
@@ -146,13 +134,13 @@ def test_reports_too_many_to_list_are_judged_by_a_sample():
 def test_file_and_collection_agree(tmp_path):
     wrapped = collected([GRR(3, 0.5), GRR(3, 2.0)], {"a-sayer": "a"}, 0.1)
     assert [item.name for item in wrapped.derived] == ["noncompliance"]
-    write_collection(wrapped, tmp_path / "x.toml")
-    assert read_collection(tmp_path / "x.toml") == wrapped
+    write(wrapped, tmp_path / "x.toml")
+    assert read(tmp_path / "x.toml") == wrapped
     plain = Collection(LABELS[:3], [Tally(t.protocol.compliers, t.reports, t.counts, t.name) for t in wrapped.tallies])
-    write_collection(plain, tmp_path / "y.toml")
+    write(plain, tmp_path / "y.toml")
     text = (tmp_path / "y.toml").read_text()
     (tmp_path / "x.toml").write_text(text + '\n[noncompliance]\na-sayer = "a"\n')
-    found = read_collection(tmp_path / "x.toml")
+    found = read(tmp_path / "x.toml")
     assert found.categories == wrapped.categories and found.derived == wrapped.derived
 
 
@@ -257,10 +245,10 @@ def test_cells_have_their_own_share_each(tmp_path):
     gamma = tree["posterior"]["noncompliance"].mean(("chain", "draw")).values
     assert tree["posterior"]["distribution"].shape[2:] == (2, 2) and gamma[0] < 0.15 < gamma[1]
     assert "Every cell has its own γ" in tree.attrs["noncompliance"] and tree["cells"]["compliance_p"].values[1] < 0.01
-    write_collection(cells, tmp_path / "x.toml")
+    write(cells, tmp_path / "x.toml")
     text = (tmp_path / "x.toml").read_text().replace("[[channels]]", '[noncompliance]\no = "a"\n\n[[channels]]', 1)
     (tmp_path / "x.toml").write_text(text)
-    assert read_collection(tmp_path / "x.toml").categories == ("a", "b", "o")
+    assert read(tmp_path / "x.toml").categories == ("a", "b", "o")
     with pytest.raises(InfeasibleError, match="prior over all cells"):
         fit(cells.with_noncompliers({"o": "a"}), "hierarchical")
 
@@ -273,7 +261,7 @@ def test_hadamard_identifies_uniform_reports_and_local_hashing_is_served():
 def test_command_line(tmp_path, capsys):
     rng = np.random.default_rng(1)
     tallies = [Tally(q, *q.simulate([700, 300], rng), f"c{i}") for i, q in enumerate([GRR(2, 0.5), GRR(2, 2.0)])]
-    write_collection(Collection(["no", "yes"], tallies), tmp_path / "x.toml")
+    write(Collection(["no", "yes"], tallies), tmp_path / "x.toml")
     command = ("fit", tmp_path / "x.toml", "--draws", "100", "--seed", "1")
     status, out, err = run(capsys, *command, "--set", "noncompliance.no-sayer=no", "--set", "noncompliance_prior=2,18")
     assert status == 0 and "noncompliance" in out and "Beta(2, 18)" in out
@@ -324,7 +312,7 @@ def test_a_law_for_each_channel_is_checked_and_named(tmp_path, capsys):
     assert "(always no)" in design and "(always different)" in design
     halves = Cells({"a": survey, "b": Collection(["no", "yes"], survey.tallies[:1])}, by="half")
     assert halves.with_noncompliers(laws).n_laws == 1  # one cell has only one of the channels
-    write_collection(survey, tmp_path / "x.toml")
+    write(survey, tmp_path / "x.toml")
     for text in ("1", "a,b", "1,2,3", "0,1", "1,inf"):
         status, _, err = run(
             capsys, "fit", tmp_path / "x.toml", "--set", "noncompliance.r=uniform", "--set", f"noncompliance_prior={text}"

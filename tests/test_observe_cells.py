@@ -7,12 +7,15 @@ import pytensor.tensor as pt
 import pytest
 from scipy import special
 
-from ldpbayes import GRR, ArgumentError, Cells, Channel, Collection, InfeasibleError, Tally, observe
+from ldpbayes import GRR, Cells, Collection, Tally
 from ldpbayes.collections import tensor
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.model import expand
+from ldpbayes.protocols import Channel
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.pymc import observe
 
 A = 5
 LABELS = [f"c{x}" for x in range(A)]
@@ -205,7 +208,7 @@ def test_log_likelihood_and_predictions_have_one_row_per_cell(kind, monkeypatch)
 def test_mend_27_observe_of_a_path_or_a_list_is_refused_in_a_sentence():
     p = pt.as_tensor(np.full(2, 0.5))
     for data, words in [
-        ("survey.toml", "got the path 'survey.toml'; read it first, with read_collection"),
+        ("survey.toml", "got the path 'survey.toml'; read it first, with read"),
         ([1, 2], r"got a list; make Cells of several collections"),
         (None, "must be a Collection, a Tally, a Summary or Cells, got NoneType"),
     ]:

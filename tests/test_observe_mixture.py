@@ -13,9 +13,10 @@ import pytest
 from scipy import special, stats
 
 import ldpbayes as lb
-from ldpbayes import GRR, observe_mixture
+from ldpbayes import GRR
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.outcomes import mixture
+from ldpbayes.pymc import observe_mixture
 
 MODELS = pathlib.Path(__file__).parents[1] / "models"
 RATE = 0.4994798

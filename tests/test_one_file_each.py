@@ -160,10 +160,10 @@ protocol = "toy"
 file = "answers.toy"
 parameters = { epsilon = 1.0 }
 """)
-survey = lb.read_collection(here / "survey.toml")
+survey = lb.read(here / "survey.toml")
 assert survey.tallies[0].protocol.name == "toy" and survey.tallies[0].counts.tolist() == [3, 1, 1]
 same = lb.Collection(["a", "b", "c"], lb.Tally(lb.GRR(3, 1.0), [0, 0, 0, 1, 2]))
-assert np.array_equal(lb.MLE()(survey).distribution, lb.MLE()(same).distribution)
+assert np.array_equal(lb.estimators.MLE()(survey).distribution, lb.estimators.MLE()(same).distribution)
 
 general = lb.fit(survey, "toy", random_seed=1)
 toy = lb.fit(survey, "toy", "toy", random_seed=1)
@@ -173,7 +173,7 @@ apart = general["summary"]["mean"] - toy["summary"]["mean"]
 assert float(abs(apart).max()) < 0.02, apart
 try:
     lb.fit(survey, "toy", "exact")
-except lb.InfeasibleError as err:
+except lb.errors.InfeasibleError as err:
     assert "needs a Dirichlet prior" in str(err)
 else:
     raise AssertionError("exact served a prior that is no Dirichlet")

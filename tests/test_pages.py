@@ -147,14 +147,14 @@ def test_mend_24_derived_errors_agree_with_simulation():
     """The delta method against the spread of MLEs of fresh reports."""
     rng = np.random.default_rng(5)
     protocol, p = lb.GRR(4, 2.0), np.array([0.4, 0.3, 0.2, 0.1])
-    derived = (lb.Derived("two", ("a", "b")), lb.Derived("share", ("a",), ("a", "b")))
+    derived = (lb.collections.Derived("two", ("a", "b")), lb.collections.Derived("share", ("a",), ("a", "b")))
     from ldpbayes.estimators.derived import with_derived
 
     values, errors = [], []
     for _ in range(400):
         reports, counts = protocol.simulate(rng.multinomial(2000, p), rng)
         collection = lb.Collection(list("abcd"), lb.Tally(protocol, reports, counts), derived=derived)
-        found = with_derived(lb.MLE()(collection), collection)
+        found = with_derived(lb.estimators.MLE()(collection), collection)
         values.append(found.derived)
         errors.append(found.derived_error)
     spread = np.std(values, axis=0, ddof=1)
@@ -165,7 +165,7 @@ def test_derived_errors_survive_a_maximum_on_the_boundary():
     from ldpbayes.estimators.derived import with_derived
 
     collection = lb.load_example("wada")
-    found = with_derived(lb.MLE()(collection), collection)
+    found = with_derived(lb.estimators.MLE()(collection), collection)
     assert (found.distribution == 0).any()
     assert np.isfinite(found.derived_error).all() and (found.derived_error > 0).all()
 
@@ -344,8 +344,8 @@ def test_answers_have_a_table_a_page_a_file_and_a_text(minarets, tmp_path):
     answers = {
         "check": lb.check(lb.load_example("wada")),
         "choice": lb.select_method(collection),
-        "hull": lb.contamination_hull(lb.load_example("nigeria"), share=0.05),
-        "fakes": lb.answers.fakes_needed(lb.load_example("nigeria"), "yes", lift=0.01),
+        "hull": lb.robust.contamination_hull(lb.load_example("nigeria"), share=0.05),
+        "fakes": lb.robust.fakes(lb.load_example("nigeria"), "yes", lift=0.01),
     }
     for name, answer in answers.items():
         page = answer.page()
@@ -416,7 +416,7 @@ def test_models_of_ones_own_have_pages():
     import arviz_base
 
     rng = np.random.default_rng(1)
-    derived = (lb.Derived("ab", ("a", "b")),)
+    derived = (lb.collections.Derived("ab", ("a", "b")),)
     groups = {
         name: lb.Collection(["a", "b", "c"], lb.Tally(lb.GRR(3, 1.0), [0, 1, 2], counts), derived=derived)
         for name, counts in {"north": [40, 30, 30], "south": [8, 7, 5]}.items()
@@ -453,7 +453,7 @@ def test_what_a_prior_learns_has_no_estimate_beside_the_derived_quantities():
     """It has a table and a JSON key apart with the posterior alone, of one collection and of cells."""
     from ldpbayes import plots
 
-    held = lb.Derived("either", ("a", "b"))
+    held = lb.collections.Derived("either", ("a", "b"))
     one = lb.Collection(("a", "b", "c"), (lb.Tally(lb.GRR(3, 2.0), [0, 1, 2], [50, 30, 20]),), derived=(held,))
     tree = lb.fit(one, "learnt", random_seed=1, draws=25)
     page = of_fit(tree, collection=one)

@@ -14,7 +14,7 @@ from commands import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ldpbayes import simulate
+from ldpbayes import simulation
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, make_protocol
@@ -355,15 +355,15 @@ def test_what_cannot_be_written(tmp_path, arguments, columns, problem):
 
 @pytest.mark.parametrize("a, n", [(3, 500), (200, 300)])
 def test_simulated_reports_keep_their_truth(tmp_path, monkeypatch, a, n):
-    monkeypatch.setattr(simulate, "_BATCH", 128)
-    truth = simulate.population("zipf", a)
+    monkeypatch.setattr(simulation, "_BATCH", 128)
+    truth = simulation.population("zipf", a)
     protocol = make_protocol("oue", truth.categories, {"epsilon": 1.0})
-    counts = simulate.simulate_reports(tmp_path / "x.parquet", protocol, truth, n, random_seed=1)
+    counts = simulation.simulate_reports(tmp_path / "x.parquet", protocol, truth, n, random_seed=1)
     found = read_stated(tmp_path / "x.parquet")
     assert found.id == "x" and found.categories == truth.categories and found.n_reports == counts.sum() == n
-    distribution, again = simulate.true_values(found)
+    distribution, again = simulation.true_values(found)
     assert again.tolist() == counts.tolist() and np.allclose(distribution, truth.distribution)
-    simulate.simulate_reports(tmp_path / "y.parquet", protocol, truth, n, random_seed=1)
+    simulation.simulate_reports(tmp_path / "y.parquet", protocol, truth, n, random_seed=1)
     assert (tmp_path / "x.parquet").read_bytes() == (tmp_path / "y.parquet").read_bytes()
 
 

@@ -96,7 +96,7 @@ def test_ticks_of_a_study_are_far_apart():
 
 def test_missing_matplotlib_is_a_sentence(minarets, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    with pytest.raises(lb.InfeasibleError, match=r"ldpbayes\[plots\]"):
+    with pytest.raises(lb.errors.InfeasibleError, match=r"ldpbayes\[plots\]"):
         plots.plot_forest(minarets)
 
 
@@ -128,7 +128,7 @@ def test_every_plot_takes_axes_or_a_part_of_a_figure(minarets):
     cells = lb.fit(lb.Cells({c: lb.load_example("nigeria") for c in "ab"}, "region"), draws=0)
     assert plots.plot_forest(cells, ax=part) is part and len(part.axes) == 2 and not other.axes
     assert len(part.legends) == 1
-    with pytest.raises(lb.ArgumentError, match="ax must be a figure or a subfigure for 2 panels"):
+    with pytest.raises(lb.errors.ArgumentError, match="ax must be a figure or a subfigure for 2 panels"):
         plots.plot_forest(cells, ax=left)
-    with pytest.raises(lb.ArgumentError, match="ax must be axes or a figure of matplotlib, got str"):
+    with pytest.raises(lb.errors.ArgumentError, match="ax must be axes or a figure of matplotlib, got str"):
         plots.plot_forest(minarets, ax="left")

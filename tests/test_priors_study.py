@@ -8,7 +8,7 @@ import pytest
 
 from ldpbayes import Collection, Tally
 from ldpbayes.posteriors.exact import Exact
-from ldpbayes.priors import LEARNT_FROM
+from ldpbayes.priors.naming import LEARNT_FROM
 from ldpbayes.protocols.grr import GRR
 from studies import common, priors
 from studies.catalogue import STUDIES

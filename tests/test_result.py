@@ -14,24 +14,13 @@ import pymc as pm
 import pytest
 import xarray as xr
 
-from ldpbayes import (
-    GRR,
-    ArgumentError,
-    Cells,
-    Collection,
-    DataError,
-    Derived,
-    Tally,
-    answers,
-    fit,
-    load,
-    observe,
-    result,
-    save,
-)
+from ldpbayes import GRR, Cells, Collection, Tally, answers, fit, load, result, save
+from ldpbayes.collections import Derived
+from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.fitness.crosschecking import predictive_check
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.pymc import observe
 from ldpbayes.result import saving
 
 OLD = sorted((pathlib.Path(__file__).parent / "data").glob("result_0.1.0_*.nc"))

@@ -5,8 +5,8 @@ import pytest
 import xarray as xr
 from priorcases import CellsApart, LogisticNormal
 
-from ldpbayes import ArgumentError, Cells, Collection, InfeasibleError, Tally, fit, result
-from ldpbayes.errors import ConvergenceError
+from ldpbayes import Cells, Collection, Tally, fit, result
+from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.protocols.unary import UnaryEncoding
 
 A, CELLS = 5, 8

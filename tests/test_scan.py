@@ -1,4 +1,4 @@
-"""Scans against read_frame on the same rows: every kind of source, passes, files of summaries, failures, resumption."""
+"""Scans against read on the same rows: every kind of source, passes, files of summaries, failures, resumption."""
 
 import json
 import pathlib
@@ -83,7 +83,7 @@ def agree(found, expected, rtol=1e-10):
         if found.protocol.countable():
             assert cell.tallies[0] == expected[key].tallies[0]
             continue
-        rows = lb.Summary.of(expected[key].likelihood, cell.pilot, cell.spread)
+        rows = lb.collections.Summary.of(expected[key].likelihood, cell.pilot, cell.spread)
         assert cell.n_reports == rows.n_reports
         np.testing.assert_array_equal(cell.supports, rows.supports)
         for name in ("value", "gradient", "square", "cross", "log_constant"):
@@ -95,7 +95,7 @@ def test_every_protocol_against_read_frame(name):
     protocol = PROTOCOLS[name]
     table = table_of(protocol)
     found = lb.scan(table, protocol, by=["country", "day"])()
-    agree(found, lb.read_frame(table, protocol, by=["country", "day"]))
+    agree(found, lb.read(table, protocol, by=["country", "day"]))
     assert found.by == ("country", "day") and found.n_reports == 600
 
 
@@ -122,7 +122,7 @@ def sources(table, folder):
 def test_every_source(name, tmp_path):
     protocol = PROTOCOLS[name]
     table = table_of(protocol)
-    expected = lb.read_frame(table, protocol, by="country")
+    expected = lb.read(table, protocol, by="country")
     for kind, source in sources(table, tmp_path):
         found = lb.scan(source, protocol, by="country")()
         agree(found, expected)
@@ -131,8 +131,8 @@ def test_every_source(name, tmp_path):
 
 def test_a_reader_serves_one_pass_only():
     grr, oue = table_of(PROTOCOLS["grr"]), table_of(PROTOCOLS["oue"])
-    agree(lb.scan(grr.to_reader(), PROTOCOLS["grr"], by="country")(), lb.read_frame(grr, PROTOCOLS["grr"], by="country"))
-    with pytest.raises(lb.ArgumentError, match="can be read once"):
+    agree(lb.scan(grr.to_reader(), PROTOCOLS["grr"], by="country")(), lb.read(grr, PROTOCOLS["grr"], by="country"))
+    with pytest.raises(lb.errors.ArgumentError, match="can be read once"):
         lb.scan(oue.to_reader(), PROTOCOLS["oue"])()
 
 
@@ -163,7 +163,7 @@ def test_every_form_of_a_set(protocol):
     for kind, columns in {"bytes": reports.T, "zeros and ones": members.T, "booleans": members.T.astype(bool)}.items():
         table = pa.table({f"{i}": values for i, values in enumerate(columns)} | {"country": country})
         assert lb.scan(table, protocol, [f"{i}" for i in range(len(columns))], by="country")() == first, kind
-    with pytest.raises(lb.DataError, match="field '1': row 3: must hold whole numbers from 0 to 1, got 2"):
+    with pytest.raises(lb.errors.DataError, match="field '1': row 3: must hold whole numbers from 0 to 1, got 2"):
         wrong = {str(i): pa.array(values) for i, values in enumerate(members.T)} | {"1": pa.array([0, 0, 2] + 197 * [0])}
         lb.scan(pa.table(wrong), protocol, list(wrong))()
 
@@ -213,7 +213,7 @@ def test_an_arrow_batch_is_a_piece():
     first = sum(scan.partial(batch) for batch in table.to_batches(100))
     at = scan.pilots(first)
     second = sum(scan.partial(batch, at) for batch in table.to_batches(150))
-    agree(scan.finish(first, second, at), lb.read_frame(table, protocol, by="country"))
+    agree(scan.finish(first, second, at), lb.read(table, protocol, by="country"))
 
 
 def test_cells_that_share_a_pilot_add_up():
@@ -223,16 +223,16 @@ def test_cells_that_share_a_pilot_add_up():
     assert len({cell.pilot.tobytes() for cell in found.values()}) == 3
     countries = found.added("country")
     assert list(countries) == [("BE",), ("FR",), ("NL",)]
-    agree(countries, lb.read_frame(table, protocol, by="country"))
+    agree(countries, lb.read(table, protocol, by="country"))
     assert countries.samples["NL",].level >= max(found.samples[key].level for key in found if key[0] == "NL")
-    with pytest.raises(lb.ArgumentError, match=r"different pilots: scan with pilot_by .* or expand all cells again"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"different pilots: scan with pilot_by .* or expand all cells again"):
         found.added()
     half = len(table) // 2
     parts = [lb.scan(part, protocol, by="country") for part in (table[:half], table[half:])]
-    with pytest.raises(lb.ArgumentError, match="different pilots"):
+    with pytest.raises(lb.errors.ArgumentError, match="different pilots"):
         parts[0]() + parts[1]()
     pilot = np.full(20, 1 / 20)
-    agree(parts[0].again(pilot) + parts[1].again(pilot), lb.read_frame(table, protocol, by="country"))
+    agree(parts[0].again(pilot) + parts[1].again(pilot), lb.read(table, protocol, by="country"))
 
 
 def test_again_expands_at_given_pilots_with_a_spread():
@@ -242,12 +242,12 @@ def test_again_expands_at_given_pilots_with_a_spread():
     rng = np.random.default_rng(1)
     points = rng.dirichlet(np.ones(30), size=3)
     found = scan.again(points, (0.3 * points) ** 2)
-    agree(found, lb.read_frame(table, protocol, by="country"))
+    agree(found, lb.read(table, protocol, by="country"))
     np.testing.assert_allclose(found["FR",].pilot, points[1])
     assert found == scan.again(dict(zip(found, points, strict=True)), (0.3 * points) ** 2)
-    with pytest.raises(lb.ArgumentError, match="must name every cell, NL is missing"):
+    with pytest.raises(lb.errors.ArgumentError, match="must name every cell, NL is missing"):
         scan.again({("BE",): points[0], ("FR",): points[1]})
-    with pytest.raises(lb.ArgumentError, match="are counted"):
+    with pytest.raises(lb.errors.ArgumentError, match="are counted"):
         lb.scan(table_of(COUNTED["grr"]), COUNTED["grr"]).again(points)
 
 
@@ -277,12 +277,12 @@ def test_small_cells_keep_their_reports_where_a_summary_would_be_off():
     protocol = UnaryEncoding.optimized(20, 3.0)
     table = table_of(protocol)
     found = lb.scan(table, protocol, by=["country", "day"], pilot_by="country")()
-    assert found == lb.read_frame(table, protocol, by=["country", "day"], categories=found.categories)
-    sizes = lb.read_frame(table, protocol, by="country").sizes
+    assert found == lb.read(table, protocol, by=["country", "day"], categories=found.categories)
+    sizes = lb.read(table, protocol, by="country").sizes
     some = lb.scan(table, protocol, by=["country", "day"], pilot_by="country", keep=int(np.sort(sizes)[1]))()
     whole = {key[0] for key, cell in some.items() if cell.likelihood.rows() is not None}
     assert len(whole) == 1 and len(some.added("country")) == 3
-    with pytest.raises(lb.ArgumentError, match="joins cells whose reports were kept with cells that are summaries"):
+    with pytest.raises(lb.errors.ArgumentError, match="joins cells whose reports were kept with cells that are summaries"):
         some.added()
 
 
@@ -292,7 +292,7 @@ def test_the_posterior_is_that_of_the_reports(tmp_path):
     protocol = SUMMED["oue"]
     pq.write_table(table_of(protocol, 3000), tmp_path / "a.parquet")
     found = lb.fit(lb.scan(tmp_path, protocol, by="country")(), "jeffreys", draws=0)["summary"]
-    cells = lb.read_frame(table_of(protocol, 3000), protocol, by="country")
+    cells = lb.read(table_of(protocol, 3000), protocol, by="country")
     for key, cell in cells.items():
         whole = lb.fit(cell, "jeffreys", "surrogate", random_seed=1, estimates=False)["summary"].sel(target="distribution")
         here = found.sel(target="distribution", cell=key[0])
@@ -307,15 +307,15 @@ def test_summaries_come_back_from_a_file(name, tmp_path):
     protocol = PROTOCOLS[name]
     found = lb.scan(table_of(protocol), protocol, by=["country", "day"], sample=30)()
     found.to_parquet(tmp_path / "summaries.parquet")
-    back = lb.read_summaries(tmp_path / "summaries.parquet")
+    back = lb.read(tmp_path / "summaries.parquet")
     assert back == found and back.protocol == protocol and back.samples == found.samples
     assert pandas.read_parquet(tmp_path / "summaries.parquet")["country"].tolist() == [key[0] for key in found]
 
 
 def test_other_files_are_no_summaries(tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(lb.DataError, match=r"a.parquet: is no file of summaries: it has no column 'protocol'"):
-        lb.read_summaries(tmp_path / "a.parquet")
+    with pytest.raises(lb.errors.DataError, match=r"a.parquet: is no file of summaries: it has no column 'protocol'"):
+        lb.read(tmp_path / "a.parquet")
 
 
 ONE_REPORT = bytes([1, 0, 0, 0, 3, 0, 0, 0, 128, 0, 0])
@@ -357,8 +357,8 @@ def test_damaged_summaries_are_one_sentence(name, summaries, tmp_path):
         entries = pa.array([value] * len(table), kind.type)
         table = table.set_column(table.schema.get_field_index(column), kind, entries)
     pq.write_table(table, tmp_path / "s.parquet")
-    with pytest.raises(lb.DataError, match=sentence) as caught:
-        lb.read_summaries(tmp_path / "s.parquet")
+    with pytest.raises(lb.errors.DataError, match=sentence) as caught:
+        lb.read(tmp_path / "s.parquet")
     assert "s.parquet" in str(caught.value)
 
 
@@ -373,8 +373,8 @@ def test_changed_bytes_of_summaries_are_refused_or_change_nothing(tmp_path):
     for place in rng.integers(0, len(raw), size=80).tolist():
         path.write_bytes(raw[:place] + bytes([raw[place] ^ 1 << rng.integers(8)]) + raw[place + 1 :])
         try:
-            assert lb.read_summaries(path) == found
-        except lb.DataError as err:
+            assert lb.read(path) == found
+        except lb.errors.DataError as err:
             refused += 1
             assert "s.parquet" in str(err)
     assert refused > 40
@@ -383,10 +383,10 @@ def test_changed_bytes_of_summaries_are_refused_or_change_nothing(tmp_path):
 def test_files_of_summaries_have_the_ending_by_which_they_are_found(tmp_path):
     found = lb.scan(grr_table(), GRR(5, 1.0), by="country")()
     for path, sentence in (("s.csv", "path must end in .parquet"), (None, "path must be the name of a file")):
-        with pytest.raises(lb.ArgumentError, match=sentence):
+        with pytest.raises(lb.errors.ArgumentError, match=sentence):
             found.to_parquet(path if path is None else tmp_path / path)
-    with pytest.raises(lb.ArgumentError, match="path must be the name of a file"):
-        lb.read_summaries(None)
+    with pytest.raises(lb.errors.ArgumentError, match="path must be the name of a file"):
+        lb.read(None)
 
 
 # ---- protocols that travel with the reports ------------------------------------------------------------------------------
@@ -398,14 +398,14 @@ def test_the_protocol_is_read_from_the_reports(name, tmp_path):
     labels = [f"label {i}" for i in range(protocol.n_categories)]
     rng = np.random.default_rng(0)
     reports = protocol.privatize(rng.integers(protocol.n_categories, size=90), rng)
-    lb.write_reports(tmp_path / "a.parquet", reports, protocol, categories=labels, country=["NL", "BE", "FR"] * 30)
+    lb.write(reports, tmp_path / "a.parquet", protocol, categories=labels, country=["NL", "BE", "FR"] * 30)
     found = lb.scan(tmp_path / "a.parquet", by="country")()
     assert found.protocol == protocol and found.categories == tuple(labels) and found.n_reports == 90
     table = pq.read_table(tmp_path / "a.parquet")
     assert lb.scan(table, by="country")() == found == lb.scan(duckdb.from_arrow(table), by="country")()
     assert lb.scan(polars.from_arrow(table), by="country")() == found
     other = GRR(protocol.n_categories, 0.5) if name == "grr" else UnaryEncoding.symmetric(20, 1.0)
-    with pytest.raises(lb.DataError, match=r"states .* the argument"):
+    with pytest.raises(lb.errors.DataError, match=r"states .* the argument"):
         lb.scan(table, other)
 
 
@@ -416,13 +416,15 @@ def test_two_protocols_in_one_file_are_refused(name, tmp_path):
     protocol = PROTOCOLS[name]
     other = GRR(5, 0.5) if name == "grr" else UnaryEncoding.symmetric(20, 1.0)
     rng = np.random.default_rng(0)
-    parts = [lb.write_reports(None, p.privatize(np.arange(5), rng), p) for p in (protocol, other)]
+    parts = [lb.write(p.privatize(np.arange(5), rng), None, p) for p in (protocol, other)]
     pq.write_table(pa.concat_tables(parts).replace_schema_metadata(None), tmp_path / "a.parquet")
-    with pytest.raises(lb.DataError, match=r"a.parquet, field 'protocol': row 6: states .*; scan the rows of each protocol"):
+    with pytest.raises(
+        lb.errors.DataError, match=r"a.parquet, field 'protocol': row 6: states .*; scan the rows of each protocol"
+    ):
         lb.scan(tmp_path / "a.parquet")()
-    with pytest.raises(lb.DataError, match="scan the rows of each protocol"):
+    with pytest.raises(lb.errors.DataError, match="scan the rows of each protocol"):
         lb.scan(duckdb.from_arrow(pa.concat_tables(parts)))()
-    with pytest.raises(lb.ArgumentError, match="protocol must be given"):
+    with pytest.raises(lb.errors.ArgumentError, match="protocol must be given"):
         lb.scan(pa.table({"report": [1, 2]}))
 
 
@@ -434,7 +436,7 @@ def reports(tmp_path, monkeypatch):
     protocol, rng = SUMMED["oue"], np.random.default_rng(0)
     for i in range(2):
         made = protocol.privatize(rng.integers(20, size=90), rng)
-        lb.write_reports(f"r{i}.parquet", made, protocol, country=["NL", "BE", "FR"] * 30, day=[1, 2, 3] * 30)
+        lb.write(made, f"r{i}.parquet", protocol, country=["NL", "BE", "FR"] * 30, day=[1, 2, 3] * 30)
     pq.write_table(pq.read_table("r0.parquet").drop(["protocol"]).replace_schema_metadata(None), "bare.parquet")
 
 
@@ -444,7 +446,7 @@ def test_scan_then_fit(reports, capsys):
     assert status == 0 and "180 reports in 3 cells" in out and "summary" in out, err
     assert "ldpbayes fit s.parquet" in out and "Wrote s.parquet." in out and pathlib.Path("s.md").exists()
     found = lb.scan("r*.parquet", by=["country", "day"], pilot_by="country", sample=1000)()
-    assert lb.read_summaries("s.parquet") == found
+    assert lb.read("s.parquet") == found
     fitted = lb.fit("s.parquet", "jeffreys", draws=0, estimates=False)
     assert fitted["summary"]["mean"].sizes["cell"] == 3 and fitted.attrs["method"] == "summary"
     status, out, _ = run(capsys, "scan", "r0.parquet", "r1.parquet", "--by", "country", "--json")
@@ -533,7 +535,7 @@ def nulls(n=50, at=37, column="country"):
     ids=lambda value: "" if isinstance(value, list) else value[:40],
 )
 def test_bad_files_are_one_sentence(tables, sentence, tmp_path):
-    with pytest.raises(lb.DataError, match=sentence) as caught:
+    with pytest.raises(lb.errors.DataError, match=sentence) as caught:
         lb.scan(written(tmp_path, *tables, row_group_size=10), GRR(5, 1.0), by="country")()
     assert "\n" not in str(caught.value)
 
@@ -543,7 +545,7 @@ def test_truncated_files_are_one_sentence(kept, tmp_path):
     path = written(tmp_path, grr_table(5000)) / "0.parquet"
     data = path.read_bytes()
     path.write_bytes(data[: int(kept * len(data))])
-    with pytest.raises(lb.DataError, match=r"0.parquet: is not a readable Parquet file"):
+    with pytest.raises(lb.errors.DataError, match=r"0.parquet: is not a readable Parquet file"):
         lb.scan(path, GRR(5, 1.0), by="country")()
 
 
@@ -553,7 +555,7 @@ def test_a_damaged_page_is_one_sentence(tmp_path):
     data = bytearray(path.read_bytes())
     data[100:400] = bytes(300)
     path.write_bytes(data)
-    with pytest.raises(lb.DataError, match=r"0.parquet"):
+    with pytest.raises(lb.errors.DataError, match=r"0.parquet"):
         lb.scan(path, protocol, by="country")()
 
 
@@ -562,13 +564,13 @@ def test_bad_bits_name_their_row(tmp_path):
     reports = protocol.privatize(np.zeros(40, dtype=int), np.random.default_rng(0))
     reports[31, -1] |= 1
     path = written(tmp_path, pa.table({"report": packed(reports)}), row_group_size=7) / "0.parquet"
-    with pytest.raises(lb.DataError, match=r"0.parquet, field 'report': row 32: a report has bits set beyond its 20"):
+    with pytest.raises(lb.errors.DataError, match=r"0.parquet, field 'report': row 32: a report has bits set beyond its 20"):
         lb.scan(path, protocol)()
     short = pa.table({"report": pa.array([bytes(3), bytes(2)], pa.binary())})
-    with pytest.raises(lb.DataError, match=r"field 'report': row 2: a report has 2 bytes, it must have 3"):
+    with pytest.raises(lb.errors.DataError, match=r"field 'report': row 2: a report has 2 bytes, it must have 3"):
         lb.scan(short, protocol)()
     size = SUMMED["subset"].size
-    with pytest.raises(lb.DataError, match=rf"row 1: a report has 0 members, it must have {size}"):
+    with pytest.raises(lb.errors.DataError, match=rf"row 1: a report has 0 members, it must have {size}"):
         lb.scan(pa.table({"report": [bytes(4)]}), SUMMED["subset"])()
 
 
@@ -602,9 +604,9 @@ def test_bad_arguments_are_one_sentence(change, sentence):
 def test_an_empty_source_of_reports_that_are_summed_is_one_sentence():
     protocol = SUMMED["oue"]
     scan = lb.scan(table_of(protocol)[:0], protocol, by="country")
-    with pytest.raises(lb.DataError, match="has no rows"):
+    with pytest.raises(lb.errors.DataError, match="has no rows"):
         scan()
-    with pytest.raises(lb.DataError, match="has no rows"):
+    with pytest.raises(lb.errors.DataError, match="has no rows"):
         scan.again(np.full(20, 0.05))
 
 
@@ -615,10 +617,10 @@ def test_a_source_that_changes_between_the_passes_is_refused(tmp_path):
     first = sum(map(scan.partial, scan.pieces()))
     at = scan.pilots(first)
     pq.write_table(table_of(protocol, 700), path)
-    with pytest.raises(lb.DataError, match="changed between the two passes"):
+    with pytest.raises(lb.errors.DataError, match="changed between the two passes"):
         scan.finish(first, sum(scan.partial(piece, at) for piece in scan.pieces()), at)
     pq.write_table(table_of(protocol).set_column(1, "country", pa.array(["XX"] * 600)), path)
-    with pytest.raises(lb.DataError, match="the cell XX was not there in the first pass"):
+    with pytest.raises(lb.errors.DataError, match="the cell XX was not there in the first pass"):
         sum(scan.partial(piece, at) for piece in scan.pieces())
 
 
@@ -647,13 +649,13 @@ def test_killed_and_resumed(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     for i in range(6):
         reports = protocol.privatize(rng.integers(20, size=50), rng)
-        lb.write_reports(tmp_path / f"{i}.parquet", reports, protocol, country=["NL", "BE"] * 25)
+        lb.write(reports, tmp_path / f"{i}.parquet", protocol, country=["NL", "BE"] * 25)
     files, state, out = str(tmp_path / "*.parquet"), tmp_path / "state", tmp_path / "summaries"
     command = [sys.executable, "-c", SCRIPT, files, str(state), str(out)]
     assert subprocess.run(command, cwd=ROOT, timeout=60).returncode == -signal.SIGKILL
     assert state.exists() and not out.exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
-    with pytest.raises(lb.DataError, match="is the checkpoint of another scan"):
+    with pytest.raises(lb.errors.DataError, match="is the checkpoint of another scan"):
         lb.scan(files, checkpoint=state)()
     partial, read = Fold.partial, []
 
@@ -691,7 +693,7 @@ def test_ctrl_c_keeps_what_was_read(tmp_path, monkeypatch):
     again = lb.scan(str(tmp_path / "*.parquet"), protocol, checkpoint=state)
     assert again() == lb.scan(str(tmp_path / "*.parquet"), protocol)() and not state.exists()
     state.write_text("something else")
-    with pytest.raises(lb.DataError, match="state: is not a checkpoint of a scan"):
+    with pytest.raises(lb.errors.DataError, match="state: is not a checkpoint of a scan"):
         again()
 
 
@@ -699,7 +701,7 @@ def test_above_epsilon_one_and_a_half_summaries_have_a_sample_and_a_spread():
     protocol = UnaryEncoding.optimized(20, 2.0)
     table = table_of(protocol)
     found = lb.scan(table, protocol, by="country", keep=0, sample=60)()
-    agree(found, lb.read_frame(table, protocol, by="country"))
+    agree(found, lb.read(table, protocol, by="country"))
     for key, cell in found.items():
         assert cell.spread is not None and cell.rate == found.samples[key].rate < 1
         assert cell.sample.n_reports == len(found.samples[key].keys) <= 60

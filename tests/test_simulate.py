@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, designs
-from ldpbayes.simulate import Population, population, simulate_collection, true_values
+from ldpbayes.simulation import Population, population, simulate, true_values
 from ldpbayes.sources import read_collection, write_collection
 
 # ---- populations --------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def test_malformed_population_files(tmp_path, csv, toml, problem):
 
 
 def test_counts_are_these_users(tmp_path):
-    collection, truth = simulate_collection(GRR(3, epsilon=1.0), [50, 30, 20], random_seed=1)
+    collection, truth = simulate([50, 30, 20], GRR(3, epsilon=1.0), random_seed=1)
     assert truth.tolist() == [50, 30, 20] and collection.n_reports == 100
     distribution, counts = true_values(collection)
     assert distribution is None and counts.tolist() == [50, 30, 20]
@@ -114,7 +114,7 @@ def test_counts_are_these_users(tmp_path):
 
 def test_a_distribution_is_sampled_and_both_truths_survive_a_round_trip(tmp_path):
     zipf = population("zipf", 6)
-    collection, truth = simulate_collection(GRR(6, epsilon=2.0), zipf, 1000, random_seed=7)
+    collection, truth = simulate(zipf, GRR(6, epsilon=2.0), 1000, random_seed=7)
     write_collection(collection, tmp_path / "x.toml")
     again = read_collection(tmp_path / "x.toml")
     assert again == collection and again.categories == zipf.categories
@@ -125,7 +125,7 @@ def test_a_distribution_is_sampled_and_both_truths_survive_a_round_trip(tmp_path
 
 def test_a_census_reports_as_it_is_or_is_sampled():
     census = Population(("a", "b"), np.array([0.75, 0.25]), np.array([30, 10]), "town", "A town", "Somebody (2020)", "CC0")
-    whole, truth = simulate_collection(designs.warner(0.8), census, random_seed=1)
+    whole, truth = simulate(census, designs.warner(0.8), random_seed=1)
     assert truth.tolist() == [30, 10]
     assert (whole.id, whole.title, whole.citation, whole.licence) == (
         "town_channel",
@@ -133,13 +133,13 @@ def test_a_census_reports_as_it_is_or_is_sampled():
         "Somebody (2020)",
         "CC0",
     )
-    sample, drawn = simulate_collection(designs.warner(0.8), census, 8, random_seed=1, id="s", title="S", name="pilot")
+    sample, drawn = simulate(census, designs.warner(0.8), 8, random_seed=1, id="s", title="S", name="pilot")
     assert drawn.sum() == 8 and (sample.id, sample.title, sample.tallies[0].name) == ("s", "S", "pilot")
 
 
 def test_the_same_seed_gives_the_same_collection():
     def once(seed):
-        return simulate_collection(GRR(5, epsilon=1.0), np.full(5, 0.2), 500, random_seed=seed)[0]
+        return simulate(np.full(5, 0.2), GRR(5, epsilon=1.0), 500, random_seed=seed)[0]
 
     assert once(3) == once(3) and once(3) != once(4)
 
@@ -151,7 +151,7 @@ def test_reports_follow_the_channel(protocol):
     true_counts = np.array([4000, 3000, 2000, 1000])
     tallies = np.zeros((300, 4))
     for seed in range(300):
-        (tally,) = simulate_collection(protocol, true_counts, random_seed=seed)[0].tallies
+        (tally,) = simulate(true_counts, protocol, random_seed=seed)[0].tallies
         tallies[seed, tally.reports] = tally.counts
     q = protocol.channel()
     mean, cov = q @ true_counts, np.diag(q @ true_counts) - (q * true_counts) @ q.T
@@ -161,7 +161,7 @@ def test_reports_follow_the_channel(protocol):
 
 def test_sampled_values_follow_the_distribution():
     p = np.array([0.5, 0.3, 0.2])
-    drawn = np.stack([simulate_collection(GRR(3, epsilon=1.0), p, 400, random_seed=s)[1] for s in range(400)])
+    drawn = np.stack([simulate(p, GRR(3, epsilon=1.0), 400, random_seed=s)[1] for s in range(400)])
     assert (np.abs(drawn.mean(axis=0) - 400 * p) < 4 * np.sqrt(400 * p * (1 - p) / 400)).all()
     assert drawn.var(axis=0) == pytest.approx(400 * p * (1 - p), rel=4 * np.sqrt(2 / 400))
 
@@ -184,19 +184,19 @@ def test_sampled_values_follow_the_distribution():
 )
 def test_simulation_refuses(truth, n, problem):
     with pytest.raises(ArgumentError) as caught:
-        simulate_collection(designs.warner(0.7), truth, n, random_seed=1)
+        simulate(truth, designs.warner(0.7), n, random_seed=1)
     assert problem in str(caught.value)
 
 
 def test_simulation_needs_a_protocol_and_matching_labels():
     with pytest.raises(ArgumentError, match="protocol must be a protocol of ldpbayes, got str"):
-        simulate_collection("grr", [1, 2])
+        simulate([1, 2], "grr")
     with pytest.raises(DataError, match="has 2 categories, the collection 3"):
-        simulate_collection(designs.warner(0.7), [1, 2], categories=["a", "b", "c"])
+        simulate([1, 2], designs.warner(0.7), categories=["a", "b", "c"])
 
 
 def test_real_collections_hold_no_truth():
-    collection, _ = simulate_collection(GRR(2, epsilon=1.0), [3, 4], random_seed=1)
+    collection, _ = simulate([3, 4], GRR(2, epsilon=1.0), random_seed=1)
     object.__setattr__(collection, "published", ())
     with pytest.raises(DataError, match="holds no true counts; only simulated ones do"):
         true_values(collection)
@@ -206,7 +206,7 @@ def test_real_collections_hold_no_truth():
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning", "ignore::ldpbayes.errors.CompositeWarning")
 def test_every_protocol_simulates_and_survives_a_round_trip(tmp_path, case):
     size = case.categories[-1]
-    collection, truth = simulate_collection(case.build(size, 1.0), population("zipf", size), 50, random_seed=1)
+    collection, truth = simulate(population("zipf", size), case.build(size, 1.0), 50, random_seed=1)
     write_collection(collection, tmp_path / "x.toml")
     assert read_collection(tmp_path / "x.toml") == collection
     assert collection.n_reports == truth.sum() == 50

@@ -24,7 +24,7 @@ from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collectio
 from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.protocols import GRR, bits, designs, make_protocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
-from ldpbayes.simulate import population
+from ldpbayes.simulation import population
 from ldpbayes.sources import AbstractFile, open_source, read_collection, read_frame, write_collection
 from ldpbayes.sources.numbers import number
 from ldpbayes.sources.stream import FilePiece
@@ -306,9 +306,9 @@ def test_mend_27_fit_takes_the_tally_of_a_frame_with_its_labels():
     assert lb.fit(tally, random_seed=1)["posterior"]["category"].values.tolist() == list(ABC)
     assert as_collection(Tally(GRR(3, 1.0), [0, 1])).categories == ("0", "1", "2")
     assert Collection(ABC, tally).n_reports == 3
-    assert "read_frame makes a Tally of a data frame" in sentence(lb.fit, frame, kind=ArgumentError)
+    assert "read makes a Tally of a data frame" in sentence(lb.fit, frame, kind=ArgumentError)
     assert lb.select_method(tally).method.name == lb.select_method(Collection(ABC, tally)).method.name
-    for estimator in (lb.MLE(), lb.Oracle()):
+    for estimator in (lb.estimators.MLE(), lb.estimators.Oracle()):
         assert estimator(tally).distribution.tolist() == estimator(Collection(ABC, tally)).distribution.tolist()
 
 
@@ -542,7 +542,7 @@ def test_missing_packages_name_the_extra():
     code = (
         "import sys; sys.modules['narwhals'] = None\n"
         "import ldpbayes as lb\n"
-        "try: lb.read_frame([], lb.GRR(3, 1.0))\n"
+        "try: lb.read([], lb.GRR(3, 1.0))\n"
         "except lb.LDPBayesError as err: print(err)\n"
     )
     root = pathlib.Path(__file__).parents[1]

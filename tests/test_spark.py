@@ -63,7 +63,7 @@ def written(folder, protocol, files=3, n=400):
         rng = np.random.default_rng(i)
         reports = protocol.privatize(rng.integers(protocol.n_categories, size=n), rng)
         columns = {"country": rng.choice(["NL", "BE", "FR"], size=n), "day": rng.integers(8, 11, size=n)}
-        table = lb.write_reports(None, reports, protocol, **columns)
+        table = lb.write(reports, None, protocol, **columns)
         pq.write_table(table, folder / f"{i}.parquet", row_group_size=100)
     return folder
 
@@ -119,7 +119,7 @@ def test_lists_are_counted_and_frames_computed_on_the_way(session):
     expected = lb.scan(table.filter(pa.array(rows)), protocol, "bits of it", by="country")()
     assert found == expected
     again = lb.scan(frame, protocol, "bits of it")
-    with pytest.raises(lb.ArgumentError, match="stay with its workers"):
+    with pytest.raises(lb.errors.ArgumentError, match="stay with its workers"):
         again.pieces()
 
 
@@ -140,7 +140,9 @@ def test_a_bad_report_in_a_worker_is_one_sentence(tmp_path, session, capfd, monk
         pq.write_table(pa.table({"report": values, "country": ["NL"] * 500}), f"{i}.parquet")
     found = {}
     for name, settings in {"one machine": {}, "spark": {"spark": session}}.items():
-        with pytest.raises(lb.DataError, match=r"1.parquet, field 'report': row 438: report 7 is outside 0..4") as caught:
+        with pytest.raises(
+            lb.errors.DataError, match=r"1.parquet, field 'report': row 438: report 7 is outside 0..4"
+        ) as caught:
             lb.scan(str(tmp_path / "*.parquet"), GRR(5, 1.0), by="country", **settings)()
         found[name] = str(caught.value)
     assert found["spark"] == found["one machine"]
@@ -156,17 +158,17 @@ def test_a_bad_row_of_a_frame_is_one_sentence(session):
     table = pa.table({"report": [bytes(3)] * 5 + [bytes(2)], "country": ["NL"] * 6})
     frame = session.createDataFrame(table).coalesce(1)
     with pytest.raises(
-        lb.DataError, match=r"partition 0 of the Spark data frame, field 'report': row 6: a report has 2 bytes"
+        lb.errors.DataError, match=r"partition 0 of the Spark data frame, field 'report': row 6: a report has 2 bytes"
     ):
         lb.scan(frame, protocol)()
-    with pytest.raises(lb.DataError, match=r"^field 'report': report . is outside 0..4"):
+    with pytest.raises(lb.errors.DataError, match=r"^field 'report': report . is outside 0..4"):
         lb.scan(session.createDataFrame(pa.table({"report": [1, 2, 9]})), GRR(5, 1.0))()
-    with pytest.raises(lb.DataError, match=r"^the frame has no column 'county'; it has report, country"):
+    with pytest.raises(lb.errors.DataError, match=r"^the frame has no column 'county'; it has report, country"):
         lb.scan(frame, protocol, by="county")()
-    with pytest.raises(lb.DataError, match=r"^Spark could not run the scan: .*[Dd]ivi") as caught:
+    with pytest.raises(lb.errors.DataError, match=r"^Spark could not run the scan: .*[Dd]ivi") as caught:
         lb.scan(session.createDataFrame(pa.table({"report": [1, 0]})).selectExpr("1 div report as report"), GRR(5, 1.0))()
     assert "\n" not in str(caught.value)
-    with pytest.raises(lb.DataError, match="has no rows"):
+    with pytest.raises(lb.errors.DataError, match="has no rows"):
         lb.scan(frame.filter("country = 'BE'"), protocol)()
 
 
@@ -175,7 +177,7 @@ def test_an_error_in_a_worker_is_one_sentence(session):
         raise ZeroDivisionError("by nothing")
 
     table = scanning.SparkTable(session.createDataFrame(pa.table({"report": [1]})))
-    with pytest.raises(lb.DataError, match=r"^Spark could not run the scan: ZeroDivisionError: by nothing$"):
+    with pytest.raises(lb.errors.DataError, match=r"^Spark could not run the scan: ZeroDivisionError: by nothing$"):
         table.total(fails, ["report"])
 
 
@@ -184,10 +186,10 @@ def test_the_command(tmp_path, session, capsys, monkeypatch):
     written(tmp_path / "reports", PROTOCOLS["oue"], files=2)
     status, out, err = run(capsys, "scan", "reports", "--by", "country", "--spark", "local[2]", "--output", "s.parquet")
     assert status == 0 and "800 reports in 3 cells" in out, err
-    assert lb.read_summaries("s.parquet") == lb.scan("reports", by="country")()
+    assert lb.read("s.parquet") == lb.scan("reports", by="country")()
 
 
 def test_spark_reads_files_only(session):
     table = pa.table({"report": [1]})
-    with pytest.raises(lb.ArgumentError, match="spark reads Parquet files; leave it out"):
+    with pytest.raises(lb.errors.ArgumentError, match="spark reads Parquet files; leave it out"):
         lb.scan(table, GRR(5, 1.0), spark=session)

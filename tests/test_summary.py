@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from cases import CASES
 
-from ldpbayes import ArgumentError, Tally
+from ldpbayes import Tally
+from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import SeparableRows, StackedRows, Summary
 from ldpbayes.posteriors import surrogate
 

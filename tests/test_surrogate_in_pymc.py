@@ -5,12 +5,15 @@ import pymc as pm
 import pytest
 from arviz_stats.base import array_stats
 
-from ldpbayes import NUTS, ArgumentError, Collection, ConvergenceError, Exact, InfeasibleError, Surrogate, Tally, observe
+from ldpbayes import Collection, Tally
+from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.inference.diagnostics import summarise
+from ldpbayes.methods import NUTS, Exact, Surrogate
 from ldpbayes.model import build_model
 from ldpbayes.posteriors import nuts
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.pymc import observe
 
 SIZE = 20  # one number of categories, so one compilation
 

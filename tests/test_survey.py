@@ -5,28 +5,16 @@ import pyarrow.csv
 import pytest
 from commands import run
 
-from ldpbayes import (
-    GRR,
-    MLE,
-    ArgumentError,
-    Cells,
-    Collection,
-    Compliance,
-    DataError,
-    Exact,
-    InfeasibleError,
-    Oracle,
-    fit,
-    read_collection,
-    read_frame,
-    sensitivity,
-    show,
-    write_collection,
-)
+from ldpbayes import GRR, Cells, Collection, fit, read, show, write
 from ldpbayes.collections.survey import design_effect
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.estimators import MLE, Oracle
 from ldpbayes.estimators.confidence import confidence_intervals
+from ldpbayes.methods import Exact
 from ldpbayes.posteriors.joint import JOINT
+from ldpbayes.priors import Compliance
 from ldpbayes.protocols import designs
+from ldpbayes.robust import sensitivity
 
 
 def test_simple_random_samples_have_no_design_effect():
@@ -173,10 +161,10 @@ def written(tmp_path, rows=None):
 
 def test_columns_of_files_and_frames(tmp_path, capsys):
     path = written(tmp_path)
-    found = read_collection(path)
+    found = read(path)
     table = pyarrow.csv.read_csv(tmp_path / "t.csv")
-    columns = {"weight": "w", "strata": "region", "cluster": "village"}
-    frame = read_frame(table, GRR(2, 2.0), "answer", categories=["no", "yes"], **columns)
+    columns = {"weights": "w", "strata": "region", "cluster": "village"}
+    frame = read(table, GRR(2, 2.0), report="answer", categories=["no", "yes"], **columns)
     values = {name: table[name].to_numpy() for name in table.column_names}
     reports = (values["answer"] == "yes").astype(int)
     own = {"weights": values["w"], "strata": values["region"], "clusters": values["village"]}
@@ -184,9 +172,9 @@ def test_columns_of_files_and_frames(tmp_path, capsys):
     errors = [MLE()(one).standard_error for one in (found, frame, plain)]
     np.testing.assert_allclose(errors, np.tile(errors[2], (3, 1)))
     assert found.survey.sentence() == "Sampled with weights, 3 strata and 24 clusters."  # villages of the same name in each
-    write_collection(found, tmp_path / "y.toml")
-    np.testing.assert_allclose(MLE()(read_collection(tmp_path / "y.toml")).standard_error, errors[0])
-    cells = read_frame(table, GRR(2, 2.0), "answer", categories=["no", "yes"], weight="w", cluster="village", by="region")
+    write(found, tmp_path / "y.toml")
+    np.testing.assert_allclose(MLE()(read(tmp_path / "y.toml")).standard_error, errors[0])
+    cells = read(table, GRR(2, 2.0), report="answer", categories=["no", "yes"], weights="w", cluster="village", by="region")
     tree = fit(cells, random_seed=1, draws=100)
     assert (tree["cells"]["design_effect"].values > 0).all() and "Pseudo-posterior" in tree.attrs["pseudo"]
     write_collection(cells, tmp_path / "z.toml")
@@ -219,26 +207,26 @@ def test_cells_are_domains_of_one_sample(tmp_path):
             f = 0.0 if stated is None else totals.size / stated[h]
             variance += (1 - f) * totals.size / (totals.size - 1) * ((totals - totals.mean()) ** 2).sum()
             variance += f * device * ((w * here / (w @ here))[region == h] ** 2).sum()
-        settings = {"by": "sex", "population": stated}
+        settings = {"by": "sex", "population_size": stated}
         if not clusters:
             path.write_text(TOML.replace('cluster = "village"\n', ""))
-        cells = read_collection(path, **settings)
+        cells = read(path, **settings)
         found = MLE()(cells["f",])
         assert found.distribution[1] == pytest.approx((mean - low) / (high - low), abs=1e-6)
         assert found.standard_error[1] == pytest.approx(np.sqrt(variance) / (high - low), rel=1e-5)
     alone = [",".join([*row, "x" if i == 3 else "m"]) for i, row in enumerate(rows)]
     (tmp_path / "u.csv").write_text("\n".join(["w,region,village,answer,sex", *alone]) + "\n")
     (tmp_path / "u.toml").write_text(path.read_text().replace("t.csv", "u.csv"))
-    one = fit(read_collection(tmp_path / "u.toml", by="sex"), random_seed=1, draws=50)
+    one = fit(read(tmp_path / "u.toml", by="sex"), random_seed=1, draws=50)
     assert (
         one["cells"]["design_effect"].sel(cell="x") == 1 and one["estimate"]["standard_error"].sel(cell="x").isnull().all()
     )
     table = pyarrow.csv.read_csv(tmp_path / "t.csv")
-    columns = {"weight": "w", "strata": "region", "by": "sex", "categories": ["no", "yes"]}
-    frame = read_frame(table, GRR(2, 2.0), "answer", **columns)
+    columns = {"weights": "w", "strata": "region", "by": "sex", "categories": ["no", "yes"]}
+    frame = read(table, GRR(2, 2.0), report="answer", **columns)
     assert frame["f",].survey == cells["f",].survey
-    write_collection(cells, tmp_path / "z.toml")
-    again = read_collection(tmp_path / "z.toml")
+    write(cells, tmp_path / "z.toml")
+    again = read(tmp_path / "z.toml")
     assert MLE()(again["f",]).standard_error[1] == pytest.approx(found.standard_error[1])
 
 
@@ -248,14 +236,14 @@ def test_a_population_alone_is_a_design_too(tmp_path, capsys):
     path.write_text("\n".join(line for line in TOML.splitlines() if line[:1] not in ("w", "s") and line[:3] != "clu"))
     status, out, _ = run(capsys, "fit", path, "--draws", "50", "--seed", "1", "--set", "population=400")
     assert status == 0 and "Sampled with a finite population." in out
-    found = read_collection(path, population=400)
+    found = read(path, population_size=400)
     table = pyarrow.csv.read_csv(tmp_path / "t.csv")
-    frame = read_frame(table, GRR(2, 2.0), "answer", categories=["no", "yes"], population=400)
+    frame = read(table, GRR(2, 2.0), report="answer", categories=["no", "yes"], population_size=400)
     reports = (table["answer"].to_numpy() == "yes").astype(int)
     own = Collection.from_sample(["no", "yes"], GRR(2, 2.0), reports, population=400)
     errors = [MLE()(one).standard_error[1] for one in (found, frame, own)]
     assert errors == pytest.approx([errors[2]] * 3)
-    assert errors[2] < MLE()(read_collection(path)).standard_error[1]
+    assert errors[2] < MLE()(read(path)).standard_error[1]
 
 
 @pytest.mark.parametrize(
@@ -271,7 +259,7 @@ def test_a_population_alone_is_a_design_too(tmp_path, capsys):
 def test_bad_columns_are_one_sentence(tmp_path, row, match):
     good = [f"1,r{i % 2},v{i % 5},{'no' if i % 3 else 'yes'}" for i in range(30)]
     with pytest.raises(DataError, match=match):
-        fit(read_collection(written(tmp_path, [*good, row])))
+        fit(read(written(tmp_path, [*good, row])))
 
 
 # ---- coverage --------------------------------------------------------------------------------------------------------
@@ -369,8 +357,8 @@ def test_weights_that_are_alike_in_one_cell_are_written_with_those_of_others(tmp
     answers = protocol.privatize(rng.integers(2, size=60), rng)
     settings = ["no", "yes"], protocol, answers
     held = {key: Collection.from_sample(*settings, weights=w, strata=np.arange(60) % 3) for key, w in weights.items()}
-    write_collection(Cells(held, by="sex"), tmp_path / "x.toml")
-    again = read_collection(tmp_path / "x.toml")
+    write(Cells(held, by="sex"), tmp_path / "x.toml")
+    again = read(tmp_path / "x.toml")
     for key, one in held.items():
         assert again[key,].survey.weights @ again[key,].survey.counts == pytest.approx(one.survey.weights.sum())
     for bad, match in ((["a"] * 60, "must be numbers"), (np.append(np.ones(59), 1e300), "at most 1e\\+100, got 1e\\+300")):

@@ -8,13 +8,13 @@ import xarray as xr
 from fitcases import zipf
 from priorcases import CellsApart, LogisticNormal
 
-from ldpbayes import GRR, Cells, Collection, Compliance, Tally, fit
-from ldpbayes.answers import decision_of_cells
-from ldpbayes.answers.deciding import who_decides
+from ldpbayes import GRR, Cells, Collection, Tally, fit
+from ldpbayes.answers.deciding import decision_of_cells, who_decides
 from ldpbayes.errors import RankDeficientWarning
 from ldpbayes.estimators.confidence import confidence_intervals, likelihood_intervals
 from ldpbayes.pages.fit import of_fit
 from ldpbayes.plots import plot_forest, plot_groups
+from ldpbayes.priors import Compliance
 from ldpbayes.protocols import UnaryEncoding, designs
 from ldpbayes.result import select
 

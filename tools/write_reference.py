@@ -1,4 +1,4 @@
-"""Write docs/reference/index.md from the public names: what ``ldpbayes.__all__`` and its modules say, and every protocol.
+"""Write docs/reference/index.md from the public names: those of ``ldpbayes.__all__``, and those of its modules.
 
 A test holds the page to what this script writes.
 """
@@ -9,49 +9,60 @@ import pathlib
 import ldpbayes as lb
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "reference" / "index.md"
-#: Headings, and the packages whose names stand below them.
-SECTIONS = {
-    "Fit and check": ("association", "fitness", "fitting", "outcomes", "pages", "protocols.respondents", "regression"),
-    "What was collected": ("collections", "examples", "likelihoods", "simulate", "sources"),
-    "Priors": ("priors",),
-    "Estimators and methods": ("estimators", "posteriors"),
-    "Models of your own, and results": ("model", "outcomes.mixture", "result"),
-    "Questions to a posterior": ("answers",),
-    "Protocols": ("protocols",),
-    "Errors and warnings": ("errors",),
+#: Headings of what stands at the door itself, and of each module.
+DOOR = {
+    "Fit and ask": "fit regress associate by_private_group predictions comparisons poststratify contrast".split(),
+    "Check, choose and plan": "check crosscheck select_method plan simulate".split(),
+    "Data in, results out": "read scan write load save show load_example list_examples".split(),
+    "What was collected": "Collection Cells Tally".split(),
+    "Protocols and survey designs": "GRR make_protocol".split(),
+    "Errors and warnings": "LDPBayesError".split(),
 }
-#: What plans and prospects offer; the other modules of the theory are cited by the pages about it.
+#: What plans and prospects offer beside ``plan``; the other modules of the theory are cited by the pages about it.
 PLANS = (
-    "planning.plan",
     "planning.plan_design",
     "planning.expected_error",
     "prospects.power",
     "prospects.poisoned_share",
     "prospects.noncompliance",
 )
+MODULES = {
+    "collections": "What was collected",
+    "protocols": "Protocols and survey designs",
+    "priors": "Priors",
+    "methods": "Methods",
+    "estimators": "Point estimates",
+    "answers": "Questions to a posterior",
+    "robust": "What conclusions withstand",
+    "pymc": "Models of your own in PyMC",
+    "theory": "Theory and plans",
+    "plots": "Figures",
+    "pages": "Pages",
+    "errors": "Errors and warnings",
+}
+
+
+def members(module: str) -> list[str]:
+    """Return the dotted names below ldpbayes of what a public module has, without what stands at the door itself."""
+    public = getattr(lb, module)
+    values = {name: getattr(public, name) for name in public.__all__}
+    found = []
+    for name, value in values.items():
+        if inspect.ismodule(value):
+            found += [f"{module}.{one}" for one in PLANS if one.startswith(f"{name}.")]
+        elif callable(value) and getattr(lb, name, None) is not value:
+            found.append(f"{module}.{name}")
+    return found
 
 
 def sections() -> dict[str, list[str]]:
     """Return the dotted names below ldpbayes of every section."""
-    found: dict[str, list[str]] = {title: [] for title in SECTIONS}
+    found: dict[str, list[str]] = {title: [*names] for title, names in DOOR.items()}
     for name in lb.__all__:
-        value = getattr(lb, name)
-        if not inspect.ismodule(value):
-            home = value.__module__.removeprefix("ldpbayes.")
-            closest = max((part for homes in SECTIONS.values() for part in homes if home.startswith(part)), key=len)
-            found[next(title for title, homes in SECTIONS.items() if closest in homes)].append(name)
-    protocols = lb.protocols
-    known = set(lb.__all__)
-    found["Protocols"] += [f"protocols.{cls.__name__}" for cls in protocols.PROTOCOLS.values() if cls.__name__ not in known]
-    found["Protocols"] += [f"protocols.{name}" for name in protocols.COMBINATORS if name not in known]
-    found["Survey designs"] = [f"protocols.designs.{name}" for name in protocols.DESIGNS]
-    found["Questions to a posterior"] += [f"answers.{name}" for name in lb.answers.__all__ if name not in known]
-    found["Pages and figures"] = [
-        "pages.Page",
-        "pages.write",
-        *(f"plots.{n}" for n in dir(lb.plots) if n.startswith("plot_")),
-    ]
-    found["Plans"] = [f"theory.{name}" for name in PLANS]
+        if inspect.ismodule(getattr(lb, name)):
+            found.setdefault(MODULES[name], []).extend(members(name))
+        elif not any(name in names for names in DOOR.values()):
+            raise SystemExit(f"{name} has no section of the reference: add it to DOOR.")
     return {title: sorted(set(names), key=lambda name: (name.count("."), name.lower())) for title, names in found.items()}
 
 

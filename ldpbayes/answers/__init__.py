@@ -1,7 +1,7 @@
 """Questions to a posterior: joint intervals, rankings, contrasts, sums over categories or cells, and what reports are worth.
 
 Each function takes a result of fit(). Most return an xarray.Dataset with a Monte Carlo standard error for every
-probability and mean; ``total`` returns draws, ``worth`` and ``decision`` return dictionaries, and ``fakes_needed``, which
+probability and mean; ``total`` returns draws, ``worth`` and ``decision`` return dictionaries, and ``fakes``, which
 also takes the reports themselves, a Fakes. ``contamination_hull`` takes the reports and returns a ContaminationHull. A
 result with cells is asked about one of them, named by ``cell=``; ``poststratify`` combines them. A result of regress()
 answers ``predictions``, ``comparisons``, ``slopes``, ``odds_ratios`` and ``poststratify``.
@@ -16,10 +16,8 @@ from ldpbayes.answers.association import (
     odds_ratio,
 )
 from ldpbayes.answers.cells import poststratify
-from ldpbayes.answers.contamination import contamination_hull
 from ldpbayes.answers.contrasts import contrast
-from ldpbayes.answers.deciding import decision, decision_of_cells
-from ldpbayes.answers.fakes import fakes_needed
+from ldpbayes.answers.deciding import decision
 from ldpbayes.answers.intervals import interval_parts, simultaneous_intervals
 from ldpbayes.answers.ranks import probability_in_top
 from ldpbayes.answers.regression import comparisons, odds_ratios, predictions, slopes
@@ -31,13 +29,10 @@ __all__ = [
     "category_sum",
     "comparisons",
     "conditional",
-    "contamination_hull",
     "contrast",
     "cramers_v",
     "decision",
-    "decision_of_cells",
     "entropy",
-    "fakes_needed",
     "independence",
     "interval_parts",
     "joint_table",
@@ -53,3 +48,7 @@ __all__ = [
     "total",
     "worth",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

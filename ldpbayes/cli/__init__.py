@@ -64,7 +64,7 @@ def _running(command, name):
 
     @functools.wraps(command)
     def run(**settings):
-        import scipy.linalg  # noqa: F401  # brings both BLAS pools, NumPy's and SciPy's
+        import scipy.linalg  # brings both BLAS pools, NumPy's and SciPy's
         from threadpoolctl import threadpool_limits
 
         try:

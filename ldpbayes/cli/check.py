@@ -30,7 +30,7 @@ class Fake:
 
     def hull(self, collection, ci_prob):
         """Return the range of estimates under the shares of fakes that are stated; None where none are."""
-        from ldpbayes.answers import contamination_hull
+        from ldpbayes.answers.contamination import contamination_hull
 
         if self.share is None:
             for name in ("question", "channel"):

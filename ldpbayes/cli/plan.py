@@ -178,6 +178,6 @@ def _distribution(text):
         return text
     if "," in text:
         return options.levels(text, "p", "shares such as 0.9,0.1")
-    from ldpbayes.simulate import population
+    from ldpbayes.simulation import population
 
     return population(text).distribution

@@ -31,7 +31,7 @@ def command(
     """
     from ldpbayes.pages.prose import number_of
     from ldpbayes.protocols import make_protocol
-    from ldpbayes.simulate import population, simulate_collection, simulate_reports
+    from ldpbayes.simulation import population, simulate, simulate_reports
     from ldpbayes.sources import write_collection
     from ldpbayes.sources.writing import is_parquet
 
@@ -50,7 +50,7 @@ def command(
     if is_parquet(target):
         n_reports = int(simulate_reports(target, mechanism, people, n, random_seed=random_seed).sum())
     else:
-        collection, _ = simulate_collection(mechanism, people, n, random_seed=random_seed, id=target.stem)
+        collection, _ = simulate(people, mechanism, n, random_seed=random_seed, id=target.stem)
         write_collection(collection, target)
         n_reports = collection.n_reports
     named = f" of {people.title}" if people.title else ""

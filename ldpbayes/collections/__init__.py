@@ -5,13 +5,10 @@ from ldpbayes.collections.collection import Collection
 from ldpbayes.collections.derived import Derived
 from ldpbayes.collections.summarized import Summarized
 from ldpbayes.collections.tally import Tally
+from ldpbayes.likelihoods import Summary
 
-__all__ = [
-    "Cells",
-    "Collection",
-    "Derived",
-    "Summarized",
-    "Tally",
-    "as_collection",
-    "as_data",
-]
+__all__ = ["Cells", "Collection", "Derived", "Summary", "Tally"]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -524,11 +524,11 @@ def as_data(value: object, name: str = "collection", *, cells: bool = True, summ
         return value if isinstance(value, Summarized) else Summarized.of(value)
     kind = type(value).__name__
     if isinstance(value, (str, PathLike)):
-        kind = f"the path {shown(value)}; read it first, with read_collection"
+        kind = f"the path {shown(value)}; read it first, with read"
     elif isinstance(value, (list, tuple, dict)):
         kind = f"a {kind}; make Cells of several collections: Cells({{key: collection, …}})"
     else:
-        kind += "; read_frame makes a Tally of a data frame"
+        kind += "; read makes a Tally of a data frame"
     words = ("a Collection", "a Tally", *(["a Summary"] if summaries else []), *(["Cells"] if cells else []))
     raise ArgumentError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {kind}.")
 

@@ -74,8 +74,8 @@ class Tally:
             and len(self.protocol.report_fields) == 1
         ):
             raise ArgumentError(
-                "reports must be numbers, the protocol's own form of a report, got text; read_frame and read_collection "
-                "take labels, and protocol.parse_reports([texts], labels) turns them into reports."
+                "reports must be numbers, the protocol's own form of a report, got text; read takes files and frames of "
+                "labels, and protocol.parse_reports([texts], labels) turns them into reports."
             )
         try:
             if user is not None:

@@ -51,9 +51,9 @@ class MLE:
 
     Examples
     --------
-    >>> from ldpbayes.protocols import designs
+    >>> from ldpbayes.protocols import warner
     >>> from ldpbayes.collections import Collection, Tally
-    >>> survey = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [60, 40])])
+    >>> survey = Collection(["no", "yes"], [Tally(warner(0.7), [0, 1], [60, 40])])
     >>> estimate = MLE()(survey)
     >>> estimate.distribution.round(3).tolist(), estimate.standard_error.round(3).tolist()
     ([0.75, 0.25], [0.122, 0.122])

@@ -23,9 +23,9 @@ class Oracle:
 
     Examples
     --------
-    >>> from ldpbayes.protocols import designs
+    >>> from ldpbayes.protocols import warner
     >>> from ldpbayes.collections import Collection, Tally
-    >>> survey = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [60, 40])])
+    >>> survey = Collection(["no", "yes"], [Tally(warner(0.7), [0, 1], [60, 40])])
     >>> Oracle()(survey).distribution.round(3).tolist()
     [0.75, 0.25]
     """

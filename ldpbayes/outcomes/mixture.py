@@ -63,7 +63,7 @@ def observe_mixture(
         report given each category, up to a factor per record; or a frame whose columns the keywords name, with one channel
         for each protocol, ε or rate in it.
     report, protocol, epsilon, rate, categories
-        Of a data frame only, as for ``read_frame``.
+        Of a data frame only, as for ``read``.
     dims : str or sequence of str, optional
         Names of the dimensions of the open values.
 
@@ -92,7 +92,7 @@ def observe_mixture(
     >>> import numpy as np
     >>> import pymc as pm
     >>> from ldpbayes import GRR
-    >>> from ldpbayes.outcomes.mixture import observe_mixture
+    >>> from ldpbayes.pymc import observe_mixture
     >>> durations, reports = np.array([812.5, 2301.0, 640.0]), np.array([0, 1, 0])
     >>> with pm.Model(coords={"confidence": ["high", "low"]}) as model:
     ...     share = pm.Dirichlet("share", np.ones(2), dims="confidence")

@@ -92,7 +92,7 @@ def read_records(
     value : str
         The column of the open value: numbers, or texts and booleans for an open category.
     report, protocol, categories, epsilon, rate
-        As in ``ldpbayes.read_frame``. With ``rate`` the categories are those that were reported where they are not named.
+        As in ``ldpbayes.read``. With ``rate`` the categories are those that were reported where they are not named.
     by : str or sequence of str, optional
         Columns of open covariates.
     weights : str, optional

@@ -5,3 +5,7 @@ from ldpbayes.pages.renderers import write
 from ldpbayes.pages.showing import show
 
 __all__ = ["Column", "Figure", "Kind", "Note", "Page", "Table", "show", "write"]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

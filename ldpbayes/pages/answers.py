@@ -67,7 +67,7 @@ def of_fakes(found: Any, *, title: str = "Fabricated reports needed") -> Page:
     Parameters
     ----------
     found : Fakes
-        From answers.fakes_needed.
+        From robust.fakes.
     title : str
 
     Returns

@@ -121,15 +121,15 @@ def fakes_table(collection) -> Table | None:
     ----------
     collection : Collection
     """
-    from ldpbayes.answers import fakes_needed
+    from ldpbayes.answers.faking import fakes
 
     order = np.argsort(-maximize(collection.rows).p, kind="stable")[:FAKED]
     labels, rows = collection.categories, []
     try:
         for i, x in enumerate(order):
-            lifted = fakes_needed(collection, labels[x], lift=LIFT, channel=collection.tallies[0].name)
+            lifted = fakes(collection, labels[x], lift=LIFT, channel=collection.tallies[0].name)
             ahead = labels[order[i - 1]] if i else ""
-            over = fakes_needed(collection, labels[x], overtake=ahead, channel=collection.tallies[0].name) if i else None
+            over = fakes(collection, labels[x], overtake=ahead, channel=collection.tallies[0].name) if i else None
             rows.append((labels[x], lifted.added, ahead, None if over is None else over.added))
     except InfeasibleError:
         return None

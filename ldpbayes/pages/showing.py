@@ -20,7 +20,7 @@ PAGES = {
     "ldpbayes.fitness.noncompliance.Sensitivity": ("a Sensitivity", "sensitivity.of_sensitivity"),
     "ldpbayes.answers.contamination.ContaminationHull": ("a ContaminationHull", "contamination.of_contamination"),
     "ldpbayes.outcomes.result.PrivateGroups": ("PrivateGroups", "groups.of_groups"),
-    "ldpbayes.answers.fakes.Fakes": ("Fakes", "answers.of_fakes"),
+    "ldpbayes.answers.faking.Fakes": ("Fakes", "answers.of_fakes"),
     "ldpbayes.road.methods.Choice": ("a Choice", "choice.of_choice"),
     "ldpbayes.sources.scanning.found.Found": ("the cells of a scan", "scan.of_scan"),
     "ldpbayes.collections.cells.Cells": ("Cells", "collection.of_cells"),

@@ -42,8 +42,6 @@ from ldpbayes.plots.sensitivity import plot_sensitivity
 
 __all__ = [
     "PALETTE",
-    "PANELS",
-    "check_ending",
     "plot_association",
     "plot_coefficients",
     "plot_contamination",
@@ -64,6 +62,11 @@ __all__ = [
     "to_pdf",
     "to_svg",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]
+
 
 #: Panels of a forest plot, one per cell.
 PANELS = 12

@@ -14,7 +14,7 @@ from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.hierarchical import Hierarchical
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.priors.loglinear import LogLinear
-from ldpbayes.priors.naming import DEFAULT, LEARNT_FROM, PRIORS, as_prior, default_prior
+from ldpbayes.priors.naming import DEFAULT, PRIORS, as_prior
 from ldpbayes.priors.regression import Regression
 from ldpbayes.priors.smooth import Smooth
 
@@ -121,9 +121,6 @@ def parse_prior(text: str):
 
 
 __all__ = [
-    "DEFAULT",
-    "LEARNT_FROM",
-    "PRIORS",
     "AbstractPrior",
     "Compliance",
     "Dirichlet",
@@ -132,9 +129,9 @@ __all__ = [
     "LogLinear",
     "Regression",
     "Smooth",
-    "as_dirichlet",
     "as_prior",
-    "default_prior",
-    "parse_prior",
-    "prior_for",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -1,4 +1,4 @@
-"""Protocols: one file each, found by importing this package; make_protocol builds one from its name."""
+"""Protocols and survey designs: make_protocol builds each from its name. Each file here is found by the import."""
 
 import importlib
 import inspect
@@ -11,27 +11,32 @@ from ldpbayes.protocols.block_design import BlockDesign
 from ldpbayes.protocols.channel import Channel
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.combine import compose, kronecker, mixture, product
-from ldpbayes.protocols.decoding import AbstractDecoder
+from ldpbayes.protocols.designs import (
+    cheater_detection,
+    christofides,
+    crosswise,
+    direct,
+    forced_response,
+    kuk,
+    stochastic_lie_detector,
+    triangular,
+    unrelated_question,
+    warner,
+)
 from ldpbayes.protocols.fake_data import FakeData
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
-from ldpbayes.protocols.laws import AbstractReportLaw
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.noncompliance import Noncompliance
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
 from ldpbayes.protocols.registry import (
-    ALIASES,
     COMBINATORS,
     DESIGNS,
     PROTOCOLS,
-    Description,
-    Parameter,
     describe_protocols,
     make_protocol,
-    parse_name,
     protocol_names,
-    resolve,
 )
 from ldpbayes.protocols.repeated import (
     LOLOHA,
@@ -60,22 +65,15 @@ DESIGNS.update(designs.DESIGNS)
 COMBINATORS.update(combine.COMBINATORS)
 
 __all__ = [
-    "ALIASES",
-    "COMBINATORS",
-    "DESIGNS",
     "GRR",
     "LOLOHA",
-    "PROTOCOLS",
-    "AbstractDecoder",
     "AbstractHistories",
     "AbstractProtocol",
-    "AbstractReportLaw",
     "Attributes",
     "BlockDesign",
     "Channel",
     "CohortRR",
     "DBitFlip",
-    "Description",
     "FakeData",
     "HadamardResponse",
     "LocalHashing",
@@ -83,20 +81,31 @@ __all__ = [
     "MemoizedRappor",
     "MemoizedUnary",
     "Noncompliance",
-    "Parameter",
     "Rappor",
     "RapporBits",
     "Repeated",
     "SampledAttribute",
     "SubsetSelection",
     "UnaryEncoding",
+    "cheater_detection",
+    "christofides",
     "compose",
+    "crosswise",
     "describe_protocols",
+    "direct",
+    "forced_response",
     "kronecker",
+    "kuk",
     "make_protocol",
     "mixture",
-    "parse_name",
     "product",
     "protocol_names",
-    "resolve",
+    "stochastic_lie_detector",
+    "triangular",
+    "unrelated_question",
+    "warner",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

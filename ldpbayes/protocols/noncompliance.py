@@ -135,7 +135,7 @@ class Noncompliance(AbstractProtocol):
     ----------
     Clark and Desharnais (1998), Psychological Methods 3, on cheater detection; Moshagen, Musch, Erdfelder (2012), Behavior
     Research Methods 44, on the stochastic lie detector; both are this with a law "always". As designs with their own latent
-    categories they are ``designs.cheater_detection`` and ``designs.stochastic_lie_detector``.
+    categories they are ``cheater_detection`` and ``stochastic_lie_detector``.
 
     Examples
     --------

@@ -171,7 +171,7 @@ def read_reports(
     Raises
     ------
     ArgumentError, DataError
-        As read_frame, and where designs do not fit the column.
+        As read, and where designs do not fit the column.
     """
     names = [str(name) for name in table.columns]
     SampleColumns(weights, strata, cluster)

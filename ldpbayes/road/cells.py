@@ -58,7 +58,7 @@ def walk(cells: Cells, prior: Any, request: Request) -> "xr.DataTree":
 
 def _describe(tree, cells):
     """Add what is said beside the posteriors of all cells."""
-    from ldpbayes.answers import decision_of_cells
+    from ldpbayes.answers.deciding import decision_of_cells
     from ldpbayes.describing import cells as describing
 
     tree.attrs |= describing.fitness(tree, cells)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.priors import DEFAULT, LEARNT_FROM, default_prior
+from ldpbayes.priors.naming import DEFAULT, LEARNT_FROM, default_prior
 from ldpbayes.road.methods import SUMMARY
 
 if TYPE_CHECKING:

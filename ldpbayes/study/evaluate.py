@@ -22,7 +22,7 @@ from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection, mutual_information_size
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.simulate import population
+from ldpbayes.simulation import population
 from ldpbayes.theory import bounds, risk
 
 PRIORS = ("jeffreys", "flat")

@@ -1,15 +1,15 @@
 """How much reports can reveal, before and after they are collected: risk, bounds, information metrics, planning."""
 
-import importlib
+from typing import TYPE_CHECKING
 
-__all__ = ["bounds", "information", "metrics", "planning", "poisoning", "prospects", "risk"]
+from ldpbayes.doors import lazily
 
+if TYPE_CHECKING:
+    from ldpbayes.simulation import population
+    from ldpbayes.theory import bounds, information, metrics, planning, poisoning, prospects, risk
 
-def __getattr__(name: str):
-    if name not in __all__:
-        raise AttributeError(f"module 'ldpbayes.theory' has no attribute {name!r}")
-    return importlib.import_module(f"ldpbayes.theory.{name}")
+__all__ = ["bounds", "information", "metrics", "planning", "poisoning", "population", "prospects", "risk"]
 
+_HOMES = {name: f"theory.{name}" for name in __all__} | {"population": "simulation"}
 
-def __dir__():
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, _HOMES)

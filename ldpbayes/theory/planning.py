@@ -16,8 +16,8 @@ from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
-from ldpbayes.protocols import AbstractProtocol, describe_protocols, make_protocol, parse_name, protocol_names, resolve
-from ldpbayes.protocols.registry import Numbered
+from ldpbayes.protocols import AbstractProtocol, describe_protocols, make_protocol, protocol_names
+from ldpbayes.protocols.registry import Numbered, parse_name, resolve
 from ldpbayes.theory import bounds, information, risk
 
 __all__ = [

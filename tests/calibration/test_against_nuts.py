@@ -16,9 +16,9 @@ from recorded import record
 from scipy.stats import norm
 
 import ldpbayes as lb
-from ldpbayes import GRR, Cells, Collection, Compliance, Hierarchical, Tally
+from ldpbayes import GRR, Cells, Collection, Tally
 from ldpbayes.errors import DiagnosticWarning
-from ldpbayes.priors import Learnt, LogLinear, as_prior
+from ldpbayes.priors import Compliance, Hierarchical, Learnt, LogLinear, as_prior
 from ldpbayes.protocols import Attributes, designs
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.subset import SubsetSelection
@@ -57,7 +57,7 @@ def of_one(collection, prior):
     prior = as_prior(prior, collection.n_categories)
     one = lb.fit(collection, prior, exclude=("nuts",), draws=4000, random_seed=1, estimates=False)
     settings = {name: value for name, value in NUTS.items() if name != "random_seed"}
-    other = lb.fit(collection, prior, lb.NUTS(**settings), estimates=False, random_seed=NUTS["random_seed"])
+    other = lb.fit(collection, prior, lb.methods.NUTS(**settings), estimates=False, random_seed=NUTS["random_seed"])
     names = ["distribution", *prior.hyperparameter_names]
     if "noncompliance" in one["posterior"]:
         names.append("noncompliance")

@@ -16,9 +16,10 @@ from calibration.test_sbc import RANKED, covered, p_value, rank
 from recorded import record
 from scipy import stats
 
-from ldpbayes import GRR, Collection, Compliance, Tally, fit
+from ldpbayes import GRR, Collection, Tally, fit
 from ldpbayes.collections.noncompliance import named
 from ldpbayes.errors import DiagnosticWarning
+from ldpbayes.priors import Compliance
 from ldpbayes.protocols import HadamardResponse, UnaryEncoding, designs
 
 SUMMARY = pathlib.Path(__file__).with_name("compliance.csv")

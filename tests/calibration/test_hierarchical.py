@@ -13,11 +13,12 @@ import pytest
 from ranks import LEVEL, RANKED, binomial_p, covered, p_value, rank
 from recorded import record
 
-from ldpbayes import GRR, Cells, Collection, Hierarchical, Tally
+from ldpbayes import GRR, Cells, Collection, Tally
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.joint import Joint, Rotating, Whitened
 from ldpbayes.posteriors.joint.sampled import pooled_mean
 from ldpbayes.posteriors.surrogate import expand
+from ldpbayes.priors import Hierarchical
 from ldpbayes.protocols.unary import UnaryEncoding
 
 A, CELLS = 3, 5

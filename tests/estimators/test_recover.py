@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ldpbayes import ArgumentError
 from ldpbayes.collections import Tally
+from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import ldp_recover, norm_sub
 from ldpbayes.protocols import GRR, LocalHashing, SubsetSelection, UnaryEncoding

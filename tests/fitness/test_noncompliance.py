@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from ldpbayes import GRR, ArgumentError, Collection, InfeasibleError, Tally, fit, show
+from ldpbayes import GRR, Collection, Tally, fit, show
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.mle import maximise
 from ldpbayes.fitness.nested import compliance_test
 from ldpbayes.fitness.noncompliance import compliers_only, log_bayes_factor, sensitivity

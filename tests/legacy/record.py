@@ -36,7 +36,7 @@ def numbers_of(tree):
 
 def counted(collection):
     """Return what a collection must still say: labels, protocols, counts, and the fit of maximum likelihood."""
-    estimate = lb.MLE()(collection)
+    estimate = lb.estimators.MLE()(collection)
     return {
         "categories": list(collection.categories),
         "channels": [[tally.name, type(tally.protocol).__name__] for tally in collection.tallies],
@@ -66,7 +66,7 @@ def collections():
     bloom = {"p": 0.25, "q": 0.75, "f": 0.5, "n_bits": 8, "cohorts": 2, "hashes": 2}
     yield "rappor", simulated(make("rappor", LABELS, bloom), n=60)
     both = kronecker([designs.warner(0.8), designs.warner(0.7)])
-    sums = (lb.Derived("first", ("yes/no", "yes/yes")), lb.Derived("agree", ("no/no", "yes/yes")))
+    sums = (lb.collections.Derived("first", ("yes/no", "yes/yes")), lb.collections.Derived("agree", ("no/no", "yes/yes")))
     yield "two_questions", simulated(both, labels=["no/no", "no/yes", "yes/no", "yes/yes"], derived=sums)
     forms = [lb.Tally(designs.warner(p), [0, 1], counts, str(p)) for p, counts in ((0.7, [60, 40]), (0.2, [45, 55]))]
     yield "two_forms", lb.Collection(["no", "yes"], tuple(forms))
@@ -98,7 +98,7 @@ def results_of_the_second():
     yield "loglinear", lb.associate(known["two_questions"], draws=8, chains=2, random_seed=7)
     cells = lb.Cells({(day,): simulated(lb.GRR(4, 1.0), n=100 + 50 * day) for day in range(3)}, by=["day"])
     yield "cells", lb.fit(cells, "flat", **DRAWN)
-    yield "hierarchical", lb.fit(cells, lb.Hierarchical(), random_seed=7, draws=8)
+    yield "hierarchical", lb.fit(cells, lb.priors.Hierarchical(), random_seed=7, draws=8)
     yield "regression", lb.regress("connected ~ female + married", survey, draws=8, chains=2, random_seed=7)
     yield "noncompliance", lb.fit(known["two_forms"].with_noncompliers({"liars": "no"}), draws=8, random_seed=7)
 
@@ -115,7 +115,7 @@ def summaries():
     for name, parameters in (("unary", {"epsilon": 2.0, "variant": "optimised"}), ("local_hashing", {"epsilon": 2.0})):
         protocol, rng = lb.make_protocol(name, labels, parameters), np.random.default_rng(5)
         reports = protocol.privatize(rng.integers(0, 8, 400), rng)
-        table = lb.write_reports(None, reports, protocol, categories=labels, day=np.repeat([1, 2], 200))
+        table = lb.write(reports, None, protocol, categories=labels, day=np.repeat([1, 2], 200))
         yield name, lb.scan(table, by="day", random_seed=3)()
 
 
@@ -136,7 +136,7 @@ def main(folder):
     manifest = {name: entry for name, entry in manifest.items() if not name.startswith(version)}
     warnings.simplefilter("ignore")
     for name, collection in collections():
-        lb.write_collection(collection, target / f"{name}.toml")
+        lb.write(collection, target / f"{name}.toml")
         manifest[f"{version}/{name}.toml"] = counted(collection)
     results = [*results_of_both(), *(results_of_the_second() if version >= "0.2" else [])]
     with tempfile.TemporaryDirectory() as scratch:
@@ -147,7 +147,7 @@ def main(folder):
             manifest[f"{version}/{name}.nc"] = numbers_of(tree)
     if version >= "0.2":
         for name, cells in cells_of_the_second():
-            lb.write_collection(cells, target / f"{name}.toml")
+            lb.write(cells, target / f"{name}.toml")
             manifest[f"{version}/{name}.toml"] = {"cells": {str(key): counted(cells[key]) for key in cells}}
         for name, found in summaries():
             found.to_parquet(target / f"{name}.parquet")

@@ -315,7 +315,7 @@ def test_names_of_columns_are_only_names():
     assert odd.terms == ("Intercept", "log", "a'b", "f(x)[0]", "Sepal.Length")
     twice = fitted("log(log)", frame, method="mle")
     assert twice.terms == ("Intercept", "log(log)")
-    with pytest.raises(lb.DataError, match="slash"):
+    with pytest.raises(lb.errors.DataError, match="slash"):
         fitted("`a/b`", frame.assign(**{"a/b": frame["x"]}))
 
 

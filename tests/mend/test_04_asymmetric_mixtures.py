@@ -55,7 +55,7 @@ def by_grid(cells, base, moments):
 
 
 def exactly(cell, prior):
-    found = lb.Exact().moments(cell, prior)
+    found = lb.methods.Exact().moments(cell, prior)
     return found.log_evidence, found.mean, found.variance
 
 
@@ -126,7 +126,7 @@ def test_one_collection(separable, references, k):
         assert close(tree, reference) < 5e-3
         assert abs(tree.attrs["alpha_mean"] / reference[3] - 1) < 0.05
         assert abs(tree.attrs["prior_weight"] / (reference[3] * BASES[k].sum()) - 1) < 0.05
-    moments = lb.Mixture().moments(separable[0], PRIORS[k])
+    moments = lb.methods.Mixture().moments(separable[0], PRIORS[k])
     np.testing.assert_allclose(moments.mean, reference[1][0], atol=0.01 * reference[2].min())
     assert abs(moments.log_evidence - reference[0]) < 5e-3
 

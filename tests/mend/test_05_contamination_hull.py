@@ -36,7 +36,7 @@ def means(tally, most, prior):
 
 def test_the_range_of_a_lopsided_pair_contains_its_mean():
     tally = lb.Tally(GRR(2, 3.0), np.array([0, 1]), np.array([100, 1]), categories=("yes", "no"))
-    hull = lb.contamination_hull(tally, "yes", share=0.05, prior="flat")
+    hull = lb.robust.contamination_hull(tally, "yes", share=0.05, prior="flat")
     found = hull.posterior
     assert found.low[0] <= found.mean <= found.high[0]
     # with the single "no" gone, or with five "yes" gone: grids of one unknown
@@ -56,7 +56,7 @@ def test_ends_are_those_of_all_removals_and_within_the_bounds(seed):
     tally = lb.Tally(GRR(a, rng.uniform(0.5, 3)), np.arange(a), counts, categories=labels)
     every = means(tally, 3, alpha)
     for question, weights, closed in (("a", np.eye(a)[0], True), ("a > b", np.eye(a)[0] - np.eye(a)[1], False)):
-        found = lb.contamination_hull(tally, question, share=3.4 / counts.sum(), prior=alpha).posterior
+        found = lb.robust.contamination_hull(tally, question, share=3.4 / counts.sum(), prior=alpha).posterior
         least, most = (every @ weights).min(), (every @ weights).max()
         assert found.low[0] == pytest.approx(least, abs=5e-4)
         assert found.high[0] == pytest.approx(most, abs=5e-4)
@@ -71,7 +71,7 @@ def test_ranges_grow_with_the_share_in_any_order(prior):
         counts = 1 + rng.multinomial(60, rng.dirichlet(np.full(a, 0.6)))
         tally = lb.Tally(GRR(a, 1.5), np.arange(a), counts, categories=tuple("abcd"[:a]))
         shares = [0.3, 0.0, 0.1, 0.02]
-        found = lb.contamination_hull(tally, question, share=shares, prior=prior).posterior
+        found = lb.robust.contamination_hull(tally, question, share=shares, prior=prior).posterior
         order = np.argsort(shares)
         low, high = found.low[order], found.high[order]
         assert low[0] == high[0] == pytest.approx(found.mean)
@@ -80,6 +80,6 @@ def test_ranges_grow_with_the_share_in_any_order(prior):
 
 def test_without_a_bound_the_sentence_says_so():
     tally = lb.Tally(GRR(3, 1.0), np.arange(3), np.array([14, 9, 6]), categories=("a", "b", "c"))
-    hull = lb.contamination_hull(tally, "a", share=0.1, prior="jeffreys")
+    hull = lb.robust.contamination_hull(tally, "a", share=0.1, prior="jeffreys")
     assert np.isnan(hull.posterior.bound_low[0]) and not hull.posterior.certified[0]
     assert "as far as a search has seen; no bound is known under this prior." in hull.sentence

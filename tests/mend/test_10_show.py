@@ -27,7 +27,7 @@ def pages(tree):
         "Dataset": answers.simultaneous_intervals(tree),
         "Dataset of one number": answers.contrast(tree, "a", "b"),
         "Choice": lb.select_method(SURVEY, "jeffreys"),
-        "Fakes": answers.fakes_needed(SURVEY, "c", overtake="a"),
+        "Fakes": lb.robust.fakes(SURVEY, "c", overtake="a"),
         "Worth": answers.worth(tree, SURVEY),
         "Decision": answers.decision(tree, SURVEY),
         "Collection": SURVEY,
@@ -76,15 +76,15 @@ def test_tables_that_are_cut_have_all_rows_in_files():
 @pytest.mark.parametrize("result", [None, 3, "a word", [], {}, object(), np.ones(3), lb.GRR(3, 1.0), [1, 2]])
 def test_what_has_no_page_is_refused_in_one_sentence(result):
     with pytest.raises(
-        lb.ArgumentError, match=r"show takes a result of fit, .*CellsFitness.*a Collection.*list of Plan, got"
+        lb.errors.ArgumentError, match=r"show takes a result of fit, .*CellsFitness.*a Collection.*list of Plan, got"
     ):
         lb.show(result)
 
 
 def test_settings_are_those_of_the_page(tree):
-    with pytest.raises(lb.ArgumentError, match="show of this result takes top, collection, command, got 'topp'"):
+    with pytest.raises(lb.errors.ArgumentError, match="show of this result takes top, collection, command, got 'topp'"):
         lb.show(tree, topp=3)
-    with pytest.raises(lb.ArgumentError, match="top must be an integer >= 1, got 'x'"):
+    with pytest.raises(lb.errors.ArgumentError, match="top must be an integer >= 1, got 'x'"):
         lb.show(tree, top="x")
 
 

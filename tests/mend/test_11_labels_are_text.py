@@ -18,7 +18,7 @@ def survey():
     protocol = lb.GRR(len(LABELS), 1.0)
     counts = protocol.simulate(np.full(len(LABELS), 50), np.random.default_rng(1))
     tally = lb.Tally(protocol, *counts, name="$_{$")
-    shares = [lb.Derived("share $_{$", LABELS[:1], LABELS[:3])]
+    shares = [lb.collections.Derived("share $_{$", LABELS[:1], LABELS[:3])]
     return lb.Collection(LABELS, tally, derived=shares, title="$\\sum$ of $_{$", notes="$_{$")
 
 
@@ -40,7 +40,7 @@ def test_figures_of_a_fit(fitted, survey):
     texts = drawn(plots.plot_forest(fitted))
     assert set(LABELS) <= texts and "share $_{$" in texts
     for figure in (
-        plots.plot_contamination(lb.contamination_hull(survey, LABELS[0])),
+        plots.plot_contamination(lb.robust.contamination_hull(survey, LABELS[0])),
         plots.plot_predictive(survey, fitted),
     ):
         drawn(figure)
@@ -56,7 +56,7 @@ def test_cells_groups_and_regressions(tmp_path):
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"report": np.array(LABELS)[rng.integers(8, size=800)], "key $_{$": ["$_{$", "$\\frac{$"] * 400})
     protocol = lb.GRR(8, 2.0)
-    cells = lb.read_frame(frame, protocol, "report", by="key $_{$", categories=LABELS)
+    cells = lb.read(frame, protocol, report="report", by="key $_{$", categories=LABELS)
     fitted = lb.fit(cells, draws=100, random_seed=1, prior="jeffreys")
     assert set(LABELS) <= drawn(plots.plot_forest(fitted))
     drawn(plots.plot_groups(fitted))

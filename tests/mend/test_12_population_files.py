@@ -16,8 +16,8 @@ def test_the_file_of_a_population_is_a_name(line, door, tmp_path, capsys):
     path = tmp_path / "people.toml"
     path.write_text(line + "\n")
     if door == "function":
-        with pytest.raises(lb.DataError, match=r"people\.toml|cannot be read"):
-            lb.population(path)
+        with pytest.raises(lb.errors.DataError, match=r"people\.toml|cannot be read"):
+            lb.theory.population(path)
     else:
         status, _, err = run(capsys, "simulate", str(tmp_path / "out.toml"), "--truth", str(path), "-p", "epsilon=1")
         assert status == 2 and "Traceback" not in err and err.strip()
@@ -28,8 +28,8 @@ def test_the_file_of_a_population_is_a_name(line, door, tmp_path, capsys):
 def test_texts_of_a_population_are_texts(key, value, tmp_path):
     (tmp_path / "people.csv").write_text(CSV)
     (tmp_path / "people.toml").write_text(f'file = "people.csv"\n{key} = {value}\n')
-    with pytest.raises(lb.DataError, match=rf"people\.toml: {key} must"):
-        lb.population(tmp_path / "people.toml")
+    with pytest.raises(lb.errors.DataError, match=rf"people\.toml: {key} must"):
+        lb.theory.population(tmp_path / "people.toml")
 
 
 def test_an_empty_population_is_no_file(tmp_path, capsys):
@@ -50,10 +50,10 @@ def test_an_empty_population_is_no_file(tmp_path, capsys):
 )
 def test_what_belongs_to_other_populations_is_refused(source, given, sentence):
     sized = {} if source.endswith("csv") else {"n_categories": 3}
-    with pytest.raises(lb.ArgumentError, match=sentence):
-        lb.population(source, **sized, **given)
-    with pytest.raises(lb.ArgumentError, match="random_seed must be"):
-        lb.population("zipf", 3, random_seed="x")
+    with pytest.raises(lb.errors.ArgumentError, match=sentence):
+        lb.theory.population(source, **sized, **given)
+    with pytest.raises(lb.errors.ArgumentError, match="random_seed must be"):
+        lb.theory.population("zipf", 3, random_seed="x")
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,16 @@ def test_what_belongs_to_other_populations_is_refused(source, given, sentence):
     ],
 )
 def test_extremes_are_distributions(source, given):
-    p = lb.population(source, 5, random_seed=1, **given).distribution
+    p = lb.theory.population(source, 5, random_seed=1, **given).distribution
     assert np.isfinite(p).all() and p.sum() == pytest.approx(1) and (p >= 0).all()
 
 
 def test_draws_of_small_concentrations_have_the_law_of_large_ones():
     """The draw in logarithms, which stands in below α = 0.1, has the variance (1 − 1/a)/(a (aα + 1)) of the other one."""
     a, alpha = 4, 0.09
-    drawn = np.stack([lb.population("dirichlet", a, alpha=alpha, random_seed=seed).distribution for seed in range(3000)])
+    drawn = np.stack(
+        [lb.theory.population("dirichlet", a, alpha=alpha, random_seed=seed).distribution for seed in range(3000)]
+    )
     expected = (1 - 1 / a) / a / (a * alpha + 1)
     assert drawn.mean(axis=0) == pytest.approx(np.full(a, 1 / a), abs=5 * np.sqrt(expected / 3000))
     assert drawn.var(axis=0) == pytest.approx(np.full(a, expected), rel=0.1)

@@ -22,7 +22,7 @@ def test_texts_are_scanned_in_every_layout(kind):
     table = pa.table({"report": pa.array(["no", "yes", "yes"] * 2, kind), "g": pa.array(list("ababab"), kind)})
     found = lb.scan(table, WARNER, by="g", categories=["no", "yes"], progressbar=False)()
     assert {key: cell.n_reports for key, cell in found.items()} == {("a",): 3, ("b",): 3}
-    assert lb.read_frame(table, WARNER, by="g", categories=["no", "yes"]).n_reports == 6
+    assert lb.read(table, WARNER, by="g", categories=["no", "yes"]).n_reports == 6
 
 
 def test_bytes_are_scanned_in_every_layout():
@@ -35,7 +35,7 @@ def test_bytes_are_scanned_in_every_layout():
 
 @pytest.mark.parametrize("source", ["a\0b", "a\0b.parquet", "x*\0.parquet", ["a\0b.parquet"]], ids=repr)
 def test_a_name_with_nul_is_no_file_to_scan(source):
-    with pytest.raises(lb.DataError, match="cannot be read \\(a name cannot hold a NUL character\\)"):
+    with pytest.raises(lb.errors.DataError, match="cannot be read \\(a name cannot hold a NUL character\\)"):
         lb.scan(source, WARNER)
 
 
@@ -64,7 +64,9 @@ def test_the_commands_run_without_docstrings():
 def test_a_word_is_no_other_result():
     tree = lb.fit(lb.Collection("ab", [lb.Tally(lb.GRR(2, 1.0), [0, 1], [6, 4])]), "flat", draws=20, random_seed=1)
     for wrong in ("DQ", 3, tree["posterior"]):
-        with pytest.raises(lb.ArgumentError, match="other must be a result, the DataTree that fit or attach returns, got"):
+        with pytest.raises(
+            lb.errors.ArgumentError, match="other must be a result, the DataTree that fit or attach returns, got"
+        ):
             answers.contrast(tree, "a", "b", other=wrong)
 
 
@@ -78,5 +80,5 @@ def test_moments_of_cells_are_refused_by_their_own_name():
     protocol = UnaryEncoding.optimized(4, 1.0)
     reports = protocol.privatize(np.arange(300) % 4, np.random.default_rng(1))
     cell = lb.Collection("abcd", [lb.Tally(protocol, reports)])
-    with pytest.raises(lb.InfeasibleError, match=r"^Moments of cells without draws need .* those of the cell x are"):
+    with pytest.raises(lb.errors.InfeasibleError, match=r"^Moments of cells without draws need .* those of the cell x are"):
         lb.fit(lb.Cells({"x": cell, "y": cell}), "jeffreys", draws=0)

@@ -54,7 +54,7 @@ def test_a_file_gives_the_same_page_tables_and_numbers(name, tmp_path):
     path = tmp_path / "groups.nc"
     lb.save(found, path)
     again = lb.load(path)
-    assert type(again) is lb.PrivateGroups and again.cells == found.cells and repr(again) == repr(found)
+    assert type(again) is lb.outcomes.PrivateGroups and again.cells == found.cells and repr(again) == repr(found)
     xr.testing.assert_identical(again.summary(), found.summary())
     np.testing.assert_equal(long_rows(again), long_rows(found))
     for format in ("json", "markdown") if name == "smooth" else ("json",):
@@ -126,7 +126,7 @@ def test_files_of_strangers_are_refused_in_one_sentence(how, tmp_path):
     tree.to_netcdf(finished, engine="h5netcdf")
     data = finished.getvalue()
     path.write_bytes(data + SEAL + hashlib.sha256(data).digest())  # anybody can make the checksum
-    with pytest.raises(lb.DataError, match="holds private groups that are") as refused:
+    with pytest.raises(lb.errors.DataError, match="holds private groups that are") as refused:
         lb.load(path)
     assert "\n" not in str(refused.value) and "groups.nc" in str(refused.value)
 
@@ -137,5 +137,5 @@ def test_a_file_with_a_changed_byte_is_refused(tmp_path):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    with pytest.raises(lb.DataError, match="does not match its checksum"):
+    with pytest.raises(lb.errors.DataError, match="does not match its checksum"):
         lb.load(path)

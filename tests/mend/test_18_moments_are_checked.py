@@ -27,7 +27,7 @@ def large():
 
 def test_an_expansion_that_may_be_off_is_refused(large):
     said = []
-    for ask in (lambda: lb.fit(large, "learnt", draws=0), lambda: lb.Mixture().moments(large)):
+    for ask in (lambda: lb.fit(large, "learnt", draws=0), lambda: lb.methods.Mixture().moments(large)):
         with pytest.raises(InfeasibleError, match=r"not accurate enough: .* make draws") as caught:
             ask()
         said.append(str(caught.value))
@@ -38,14 +38,14 @@ def test_an_expansion_that_may_be_off_is_refused(large):
 def test_studies_go_on_with_draws(large, name):
     """The moments agree with maximum likelihood, a million reports being many, and cover the truth."""
     mean, variance = priors.moments(large, name, 3)
-    mle = lb.MLE()(large).distribution
+    mle = lb.estimators.MLE()(large).distribution
     assert (np.abs(mean - mle) < 0.35 * np.sqrt(variance)).all()
     assert (np.abs(mean - SHARES) < 4 * np.sqrt(variance)).all()
 
 
 def test_good_expansions_are_served_as_they_were():
     collection = surveyed(UnaryEncoding.optimised(6, 1.0), 20_000, np.full(6, 1 / 6))
-    found = lb.Mixture().moments(collection)
+    found = lb.methods.Mixture().moments(collection)
     tree = lb.fit(collection, "learnt", draws=0)
     np.testing.assert_array_equal(found.mean, tree["summary"]["mean"].sel(target="distribution").values)
     assert "predicted to be off" in found.checked

@@ -12,7 +12,7 @@ SHARES = [Derived("c", ("c",), ("c", "d", "e")), Derived("d or e", ("d", "e"), (
 
 def fitted(prior, counts=(300, 60, 0, 0, 0), **settings):
     """Return the fit of direct answers, so that the posterior is Dirichlet(α + counts)."""
-    survey = lb.Collection(list("abcde"), lb.Tally(lb.protocols.designs.direct(5), np.arange(5), counts), derived=SHARES)
+    survey = lb.Collection(list("abcde"), lb.Tally(lb.protocols.direct(5), np.arange(5), counts), derived=SHARES)
     return lb.fit(survey, prior=prior, random_seed=1, **settings)
 
 

@@ -18,7 +18,7 @@ def pair(first, second, n=400, truths=(0.2, 0.3)):
 def test_reports_beyond_the_range_are_not_said_to_fit(counts):
     """Here the test of full compliance says p = .0067 and .0035, while a fifth of the level went to shares below zero."""
     survey = pair(*counts)
-    assert lb.compliance_test(survey.with_noncompliers({"sayer": 0})).p_value < 0.01
+    assert lb.robust.compliance_test(survey.with_noncompliers({"sayer": 0})).p_value < 0.01
     found = lb.check(survey)
     assert found.flagged and "do not fit the design" in found.verdict
 
@@ -29,7 +29,7 @@ def test_the_test_of_full_compliance_is_one_of_the_tests():
     for gamma in (0.0, 0.06) * 15:
         ones = [rng.binomial(400, (1 - gamma) * law[0] + gamma) for law in laws]
         survey = pair(*ones, truths=truths).with_noncompliers({"sayer": 0})
-        test, found = lb.compliance_test(survey), lb.check(survey)
+        test, found = lb.robust.compliance_test(survey), lb.check(survey)
         (stated,) = [one for one in found.checks if one.name.startswith("full compliance")]
         assert stated.p_value == test.p_value and stated.statistic == test.statistic
         # One verdict: the least adjusted p-value of all tests, and that of compliance alone where there is no other.

@@ -45,7 +45,7 @@ def test_weights_add_up_to_the_oracle(case, a):
     frame, ask, tally, _ = collected(case, a, 150, 1.5)
     decoder = tally.protocol.decoder()
     if decoder is None or decoder.rank < tally.protocol.n_categories:
-        with pytest.raises(lb.InfeasibleError, match="identify"):
+        with pytest.raises(lb.errors.InfeasibleError, match="identify"):
             lb.by_private_group(frame, **ask, method="recipe")
         return
     found = lb.by_private_group(frame, **(ask | {"draws": 100}), method="recipe")

@@ -35,7 +35,7 @@ def log_likelihoods(data, shape, **options):
     """Return the values of every observed variable at equal shares."""
     with pm.Model() as model:
         p = pm.math.softmax(pm.Normal("x", shape=shape), axis=-1)
-        lb.observe("reports", p, data, **options)
+        lb.pymc.observe("reports", p, data, **options)
     point = {"x": np.zeros(shape, dtype=pytensor.config.floatX)}
     return model, np.concatenate([np.ravel(model.compile_logp(v, mode=INTERPRETED)(point)) for v in model.observed_RVs])
 
@@ -82,7 +82,7 @@ def test_gradients_in_float32():
     data = next(collections(40_000))[1]
     with pytensor.config.change_flags(floatX="float32"), pm.Model() as model:
         p = pm.math.softmax(pm.Normal("x", shape=3))
-        lb.observe("reports", p, data)
+        lb.pymc.observe("reports", p, data)
         gradient = model.compile_dlogp(mode=INTERPRETED)({"x": np.array([0.3, 0.1, -0.2], dtype="float32")})
     share = np.exp([0.3, 0.1, -0.2]) / np.exp([0.3, 0.1, -0.2]).sum()
     slope = data.rows.value_and_gradient(share)[1] * share

@@ -40,7 +40,7 @@ def test_a_grr_survey_is_evaluated_as_by_hand_from_fewer_nodes(cells):
         counts = counts[0]
     by_hand = lambda p: pm.Multinomial("y", counts.sum(-1), pt.dot(p, channel(1.0)), observed=counts)  # noqa: E731
     hand, most = function_of(by_hand, shape)
-    ours, nodes = function_of(lambda p: lb.observe("y", p, data), shape)
+    ours, nodes = function_of(lambda p: lb.pymc.observe("y", p, data), shape)
     assert nodes <= most + 4 * (cells > 1), (nodes, most)
     z = np.random.default_rng(1).normal(size=shape).ravel()
     for a, b in zip(ours(z), hand(z), strict=True):

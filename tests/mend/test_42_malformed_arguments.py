@@ -9,7 +9,7 @@ import pytest
 import ldpbayes as lb
 from ldpbayes import plots
 from ldpbayes.protocols import UnaryEncoding
-from ldpbayes.simulate import simulate_collection
+from ldpbayes.simulation import simulate
 from ldpbayes.theory import planning
 
 SURVEY = lb.Collection("abc", [lb.Tally(UnaryEncoding.optimized(3, 1.0), [[1, 0, 0], [0, 1, 0], [0, 1, 1]], [50, 40, 30])])
@@ -20,26 +20,26 @@ WRONG = [[5, -3, -1], [1, 0, 0], [0.2, 0.3], "word", {}, np.nan, pd.NA, [np.nan]
 
 @pytest.mark.parametrize("estimate", WRONG)
 def test_an_estimate_is_believed_only_if_it_is_the_maximum(estimate):
-    with pytest.raises(lb.ArgumentError, match=r"^estimate must be"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"^estimate must be"):
         lb.check(SURVEY, estimate=estimate)
 
 
 def test_the_maximum_is_believed():
-    maximum = lb.MLE()(SURVEY).distribution
+    maximum = lb.estimators.MLE()(SURVEY).distribution
     found, own = lb.check(SURVEY, estimate=list(maximum)), lb.check(SURVEY)
     assert found.p_value == pytest.approx(own.p_value, rel=1e-3) and found.verdict == own.verdict
 
 
 @pytest.mark.parametrize("protocols", [3, [1], [None], {"grr": 3}, {1: lb.GRR}, pd.NA, "", ["grr", "gr"]])
 def test_protocols_of_a_plan_are_names_or_makers(protocols):
-    with pytest.raises(lb.ArgumentError, match=r"^protocols? must"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"^protocols? must"):
         planning.plan(n_categories=3, epsilon=1.0, error=0.1, protocols=protocols)
 
 
 @pytest.mark.parametrize("categories", [3, [1, 2, 3], "ab", pd.NA, {"a": 1, "b": 2, "c": 3}, {"a", "b", "c"}])
 def test_categories_of_a_simulation_are_labels(categories):
-    with pytest.raises((lb.ArgumentError, lb.DataError), match=r"categories"):
-        simulate_collection(lb.GRR(3, 1.0), [3, 2, 1], categories=categories)
+    with pytest.raises((lb.errors.ArgumentError, lb.errors.DataError), match=r"categories"):
+        simulate([3, 2, 1], lb.GRR(3, 1.0), categories=categories)
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ import ldpbayes as lb
 from ldpbayes.sources import read_reports
 from ldpbayes.sources.scanning import scan
 warnings.simplefilter("ignore")
-protocol = lb.protocols.designs.warner(0.7)
+protocol = lb.protocols.warner(0.7)
 sets = lb.protocols.UnaryEncoding.optimised(32, 1.0)
 def refused(*args, **settings):
     try:
@@ -98,7 +98,7 @@ def test_footers_that_lie_are_not_believed(tmp_path):
     assert [kind for kind, _, _ in pages] == ["dictionary", "data"]
     assert sum(n for kind, _, n in pages if kind == "data") == 100
     assert sum(size for _, size, _ in pages) + 60 > chunk.total_uncompressed_size
-    with pytest.raises(lb.DataError, match="says that it holds 100,000,000,000 rows in"):
+    with pytest.raises(lb.errors.DataError, match="says that it holds 100,000,000,000 rows in"):
         parquet_batches._check_rows(path, types.SimpleNamespace(num_rows=10**11))
 
 
@@ -184,7 +184,7 @@ def test_draws_of_many_categories_are_held_a_few_times():
     code = f"""{PEAK}
 import numpy as np, ldpbayes as lb, arviz_stats
 def fitted(a, draws):
-    survey = lb.simulate_collection(lb.GRR(a, 3.0), np.full(a, 1 / a), 20_000, random_seed=1)[0]
+    survey = lb.simulate(np.full(a, 1 / a), lb.GRR(a, 3.0), 20_000, random_seed=1)[0]
     return lb.fit(survey, "jeffreys", draws=draws, random_seed=1, estimates=False)
 fitted(30, 10)
 before = peak()

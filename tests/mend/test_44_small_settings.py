@@ -29,7 +29,7 @@ BITS = RapporBits(Rappor.one_time(40, 9.6, 32, 16, candidates=tuple(f"word {x}" 
 
 def even(protocol, n):
     a = protocol.n_categories
-    return lb.simulate_collection(protocol, np.full(a, 1 / a), n, random_seed=1)[0]
+    return lb.simulate(np.full(a, 1 / a), protocol, n, random_seed=1)[0]
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_predicted_seconds_are_those_of_the_whole_fit():
 def test_ends_of_an_expansion_whose_transforms_do_not_die_out():
     """A default fit ended in a ConvergenceError of what is said beside it."""
     truth = [0.971, 0.002, 0.0, 0.027]
-    collection = lb.simulate_collection(LocalHashing(4, 0.29, seeds=4096), truth, 26_594, random_seed=91)[0]
+    collection = lb.simulate(truth, LocalHashing(4, 0.29, seeds=4096), 26_594, random_seed=91)[0]
     problem = Problem.of(collection, 0.5 / HALF)
     entries, *_ = undrawn(problem, tails(0.95), patient=0.0)
     lower, upper = entries["distribution_lower"], entries["distribution_upper"]

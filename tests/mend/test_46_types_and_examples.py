@@ -46,7 +46,7 @@ def test_the_page_on_regressions_runs_whole_and_its_posteriors_are_trusted(tmp_p
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("error", lb.LDPBayesWarning)
+        warnings.simplefilter("error", lb.errors.LDPBayesWarning)
         for block in blocks(ROOT / "docs" / "howto" / "regression.md"):
             exec(block, names)
     assert names["counties"].attrs["converged"] and names["found"].attrs["converged"]

@@ -31,7 +31,7 @@ def fitted(collection, prior, method):
         warnings.simplefilter("ignore")
         try:
             tree = lb.fit(collection, prior, method, draws=100, random_seed=7, ci_prob=0.9, estimates=False)
-        except (lb.InfeasibleError, lb.ConvergenceError):
+        except (lb.errors.InfeasibleError, lb.errors.ConvergenceError):
             return None
     summary = tree["summary"]
     out = {key: summary[key].values.ravel().tolist() for key in KEYS}
@@ -52,10 +52,10 @@ def estimated(collection):
     """Return the MLE and, where there is one, the oracle."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        mle = lb.MLE()(collection)
+        mle = lb.estimators.MLE()(collection)
         out = {"mle": mle.distribution.tolist(), "mle_log_likelihood": float(mle.log_likelihood)}
         try:
-            out["oracle"] = np.asarray(lb.Oracle()(collection).distribution).tolist()
+            out["oracle"] = np.asarray(lb.estimators.Oracle()(collection).distribution).tolist()
         except lb.LDPBayesError:
             pass
     return out
@@ -89,7 +89,7 @@ def random_collection(seed):
         name = str(rng.choice(["grr", "unary", "subset", "hadamard", "local_hashing", "cohort_rr", "channel"]))
         if name == "channel":
             matrix = rng.dirichlet(np.ones(a + 1), size=a).T * 0.6 + 0.4 / (a + 1)
-            return lb.Channel(matrix)
+            return lb.protocols.Channel(matrix)
         parameters = {"epsilon": epsilon}
         if name == "unary":
             parameters["variant"] = str(rng.choice(["symmetric", "optimised"]))
@@ -121,7 +121,7 @@ def entries():
         def load(path=path):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return lb.read_collection(path)
+                return lb.read(path)
 
         yield f"data/{path.stem}/estimates", lambda load=load: estimated(load())
         for engine in ENGINES:

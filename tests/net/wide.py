@@ -291,7 +291,7 @@ def _over_cells():
             name,
             lambda name=name, k=k: fitted(
                 cells(name, lb.GRR(4, 1.5), pooled(name, k, 4, 0.2), 250, covariates={"day": np.arange(k)}),
-                lb.Hierarchical("days"),
+                lb.priors.Hierarchical("days"),
             ),
         )
     pairs = [(i, i + 1) for i in range(7)]
@@ -300,14 +300,16 @@ def _over_cells():
         graph[i, j] = graph[j, i] = True
     yield (
         "neighbours",
-        lambda: fitted(cells("neighbours", lb.GRR(3, 1.5), pooled("neighbours", 8, 3, 0.3), 300), lb.Hierarchical(graph)),
+        lambda: fitted(
+            cells("neighbours", lb.GRR(3, 1.5), pooled("neighbours", 8, 3, 0.3), 300), lb.priors.Hierarchical(graph)
+        ),
     )
     design = np.stack([np.ones(9), np.repeat([0.0, 1.0, 2.0], 3)], axis=1)
     yield (
         "regression prior",
         lambda: fitted(
             cells("regression prior", lb.GRR(3, 1.5), pooled("regression prior", 9, 3, 0.3), 300),
-            lb.Regression(design, ("one", "x"), n_categories=3),
+            lb.priors.Regression(design, ("one", "x"), n_categories=3),
         ),
     )
     yield (
@@ -320,7 +322,7 @@ def _joint_tables():
     for first, second in ((2, 2), (2, 3), (4, 3)):
         for epsilon in (1.0, 2.0):
             name = f"tables/{first} x {second}/{epsilon:g}"
-            protocol = lb.kronecker([lb.GRR(first, epsilon), lb.GRR(second, epsilon)])
+            protocol = lb.protocols.kronecker([lb.GRR(first, epsilon), lb.GRR(second, epsilon)])
             rng = seed_of(name + " truth")
             p = rng.dirichlet(np.full(first * second, 1.5))
 
@@ -483,7 +485,7 @@ def _summaries():
             def compute(name=name, protocol=protocol, a=a, n=n):
                 held = tally(name, protocol, zipf(a), n)
                 reports = np.repeat(held.reports, held.counts, axis=0)
-                frame = lb.write_reports(None, reports, protocol, categories=labels(a))
+                frame = lb.write(reports, None, protocol, categories=labels(a))
                 return fitted(lb.scan(frame)(), "jeffreys")
 
             yield name, compute
@@ -530,7 +532,10 @@ def _samples():
     for kind in ("grr", "oue"):
         protocol = protocols(5, 1.0)[kind]
         name = f"derived/{kind}"
-        rare = (lb.Derived("last two", ["c03", "c04"]), lb.Derived("last of last two", ["c04"], ["c03", "c04"]))
+        rare = (
+            lb.collections.Derived("last two", ["c03", "c04"]),
+            lb.collections.Derived("last of last two", ["c04"], ["c03", "c04"]),
+        )
         for prior in ("jeffreys", "learnt"):
             yield (
                 f"{name}/{prior}",
@@ -567,7 +572,7 @@ def computed(compute):
         warnings.simplefilter("ignore")
         try:
             return thinned(compute())
-        except (lb.InfeasibleError, lb.ConvergenceError) as err:
+        except (lb.errors.InfeasibleError, lb.errors.ConvergenceError) as err:
             return {"refused": str(err)}
 
 

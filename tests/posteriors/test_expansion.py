@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldpbayes import ArgumentError, Cells, Collection, InfeasibleError, Tally, fit
+from ldpbayes import Cells, Collection, Tally, fit
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.fitting import select_method
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors import surrogate

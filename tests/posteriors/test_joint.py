@@ -7,21 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from ldpbayes import (
-    GRR,
-    ArgumentError,
-    Cells,
-    Collection,
-    ConvergenceError,
-    Hierarchical,
-    Tally,
-    fit,
-    inference,
-    load,
-    result,
-    save,
-    show,
-)
+from ldpbayes import GRR, Cells, Collection, Tally, fit, inference, load, result, save, show
+from ldpbayes.errors import ArgumentError, ConvergenceError
 from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.importance import moments
 from ldpbayes.inference.newton import find_mode
@@ -32,7 +19,7 @@ from ldpbayes.posteriors.joint import _kernels as joint_kernels
 from ldpbayes.posteriors.joint import sampled as joint
 from ldpbayes.posteriors.joint.forms import Forms, entries
 from ldpbayes.posteriors.joint.whitening import AbstractCoordinates, whitened
-from ldpbayes.priors import AbstractPrior
+from ldpbayes.priors import AbstractPrior, Hierarchical
 from ldpbayes.protocols.unary import UnaryEncoding
 
 LABELS = ["a", "b", "c"]

@@ -136,7 +136,7 @@ def test_few_reports_shrink_to_the_product_of_the_margins():
     mean = lb.fit(collection, prior=LogLinear((3, 4)), draws=500, random_seed=1, estimates=False)
     table = mean["summary"]["mean"].sel(target="distribution").values.reshape(3, 4)
     product = np.outer(table.sum(axis=1), table.sum(axis=0))
-    raw = lb.MLE()(collection).distribution.reshape(3, 4)
+    raw = lb.estimators.MLE()(collection).distribution.reshape(3, 4)
     apart = np.abs(raw - np.outer(raw.sum(axis=1), raw.sum(axis=0))).max()
     assert np.abs(table - product).max() < 0.25 * apart
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldpbayes import ArgumentError, Cells, Collection, InfeasibleError, Tally, answers, fit, result
+from ldpbayes import Cells, Collection, Tally, answers, fit, result
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.pages.fit import of_fit
 from ldpbayes.posteriors.base import Watch

@@ -10,11 +10,14 @@ import pytest
 from arviz_stats.base import array_stats
 from scipy import special, stats
 
-from ldpbayes import GRR, NUTS, ArgumentError, Collection, Dirichlet, Exact, InfeasibleError, Learnt, Smooth, Tally
+from ldpbayes import GRR, Collection, Tally
 from ldpbayes.collections import tensor
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.inference import chains
+from ldpbayes.methods import NUTS, Exact
 from ldpbayes.posteriors import nuts
 from ldpbayes.posteriors.frequency import frequency_moments
+from ldpbayes.priors import Dirichlet, Learnt, Smooth
 
 
 def errors(tree, name, expected):
@@ -205,7 +208,7 @@ def test_invalid_seed_is_refused(nigeria, seed):
 
 def test_asking_for_feasibility_loads_no_pymc():
     code = (
-        "import sys; from ldpbayes import GRR, NUTS, Collection, Tally;"
+        "import sys; from ldpbayes import GRR, Collection, Tally; from ldpbayes.methods import NUTS;"
         "NUTS().feasibility(Collection(['a', 'b'], Tally(GRR(2, 1.0), [0, 1])), 'flat');"
         "assert not {'pymc', 'nutpie', 'pytensor'} & set(sys.modules)"
     )

@@ -7,12 +7,14 @@ import pytest
 from arviz_stats.base import array_stats
 from scipy import stats
 
-from ldpbayes import ArgumentError, Collection, Dirichlet, InfeasibleError, Tally, fit, read_collection
+from ldpbayes import Collection, Tally, fit, read
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.nuts import NUTS
 from ldpbayes.posteriors.pair_slice import PairSlice
 from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, kronecker
 from ldpbayes.protocols.channel import Channel
 from ldpbayes.protocols.designs import crosswise
@@ -95,7 +97,7 @@ def test_quadratic_against_the_rows_where_both_serve():
 
 @pytest.mark.calibrate  # several seconds
 def test_four_items_at_once_against_nuts():
-    collection = read_collection(DATA / "rr_wada_forum_joint.toml")
+    collection = read(DATA / "rr_wada_forum_joint.toml")
     nuts = draws_of(NUTS().posterior(collection, "jeffreys", random_seed=1))
     draws = draws_of(PairSlice().posterior(collection, "jeffreys", random_seed=2))
     spread = array_stats.mcse(np.moveaxis(nuts, -1, 0), method="mean")
@@ -105,7 +107,7 @@ def test_four_items_at_once_against_nuts():
 
 def test_auto_answers_four_items_without_nuts(monkeypatch):
     monkeypatch.setattr(NUTS, "run", lambda *_, **__: pytest.fail("handed over to NUTS"))
-    tree = fit(read_collection(DATA / "rr_wada_forum_joint.toml"), draws=400, random_seed=1, estimates=False)
+    tree = fit(read(DATA / "rr_wada_forum_joint.toml"), draws=400, random_seed=1, estimates=False)
     assert tree.attrs["method"] == "pair_slice" and tree.attrs["converged"]
 
 
@@ -113,7 +115,7 @@ def test_auto_answers_four_items_without_nuts(monkeypatch):
 def test_auto_answers_counts_of_bits_without_nuts(monkeypatch):
     monkeypatch.setattr(NUTS, "run", lambda *_, **__: pytest.fail("handed over to NUTS"))
     with pytest.warns(match="marginal bit counts"):
-        bits = read_collection(DATA / "rappor" / "rappor_demo.toml")
+        bits = read(DATA / "rappor" / "rappor_demo.toml")
     tree = fit(bits, random_seed=1, draws=600, estimates=False)
     assert tree.attrs["method"] == "pair_slice" and tree.attrs["converged"]
     assert tree.attrs["route"] == "quadratic" and tree.attrs["acceptance"] > 0.99

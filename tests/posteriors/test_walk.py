@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldpbayes import GRR, Collection, Tally, fit, read_collection, write_collection
+from ldpbayes import GRR, Collection, Tally, fit, read, write
 from ldpbayes.errors import DataError, InfeasibleError
 from ldpbayes.posteriors import walk
 from ldpbayes.posteriors.problem import Problem
@@ -105,12 +105,12 @@ def test_an_ordered_collection_says_what_smooth_is_worth(tmp_path):
     tree = fit(collection, "jeffreys", random_seed=1, draws=50)
     assert tree.attrs["log_bayes_factor_smooth"] > 10 and tree.attrs["log_bayes_factor_smooth_error"] < 1
     assert "neighbours share" in tree.attrs["order"] and "smooth +" in tree.attrs["bayes_factors"]
-    write_collection(collection, tmp_path / "ages.toml")
-    assert read_collection(tmp_path / "ages.toml") == collection
+    write(collection, tmp_path / "ages.toml")
+    assert read(tmp_path / "ages.toml") == collection
     assert (tmp_path / "ages.toml").read_text().count("ordered = true") == 1
     unordered = replace(collection, ordered=False)
     with_smooth = fit(unordered, "smooth", random_seed=1, estimates=False)
     assert "check it" in with_smooth.attrs["order"] and "order" not in fit(unordered, random_seed=1, draws=50).attrs
     (tmp_path / "wrong.toml").write_text((tmp_path / "ages.toml").read_text().replace("ordered = true", 'ordered = "yes"'))
     with pytest.raises(DataError, match="ordered must be true or false"):
-        read_collection(tmp_path / "wrong.toml")
+        read(tmp_path / "wrong.toml")

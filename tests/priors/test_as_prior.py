@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from priorcases import LogisticNormal
 
-from ldpbayes import GRR, Collection, Dirichlet, Tally, fit
+from ldpbayes import GRR, Collection, Tally, fit
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.priors import as_dirichlet, as_prior, parse_prior
+from ldpbayes.priors import Dirichlet, as_dirichlet, as_prior, parse_prior
 
 SURVEY = Collection(["a", "b", "c"], [Tally(GRR(3, 1.0), [0, 1, 2], [30, 20, 10])])
 

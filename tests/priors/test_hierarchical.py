@@ -5,8 +5,9 @@ import datetime
 import numpy as np
 import pytest
 
-from ldpbayes import GRR, ArgumentError, Cells, Collection, Hierarchical, Tally, fit
-from ldpbayes.priors import as_prior, parse_prior
+from ldpbayes import GRR, Cells, Collection, Tally, fit
+from ldpbayes.errors import ArgumentError
+from ldpbayes.priors import Hierarchical, as_prior, parse_prior
 
 
 def cells(keys, by=None):

@@ -13,9 +13,10 @@ from ldpbayes import entropy, hashing
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.estimators.confidence import confidence_intervals
-from ldpbayes.protocols import make_protocol, parse_name
+from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.local_hashing import LocalHashing, pool_loss, seeds_for
+from ldpbayes.protocols.registry import parse_name
 from ldpbayes.theory.planning import plan
 from ldpbayes.theory.risk import mle_risk
 

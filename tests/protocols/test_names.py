@@ -5,7 +5,6 @@ import pytest
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols import (
-    ALIASES,
     COMBINATORS,
     DESIGNS,
     GRR,
@@ -16,8 +15,8 @@ from ldpbayes.protocols import (
     designs,
     make_protocol,
     protocol_names,
-    resolve,
 )
+from ldpbayes.protocols.registry import ALIASES, resolve
 from ldpbayes.sources import read_collection
 
 ABC = ("a", "b", "c")

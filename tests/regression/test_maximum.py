@@ -62,7 +62,9 @@ def test_open_answers_are_an_ordinary_multinomial_logit(fair):
     x = sm.add_constant(part[["age", "religious", "educ"]])
     expected = sm.MNLogit(part["rate_marriage"].astype(int) - 1, x).fit(method="newton", disp=0, maxiter=100, tol=1e-9)
     frame = part.assign(report=part["rate_marriage"].astype(int) - 1)
-    found = lb.regress("rating ~ age + religious + educ", frame, lb.Channel(np.eye(5)), report="report", method="mle")
+    found = lb.regress(
+        "rating ~ age + religious + educ", frame, lb.protocols.Channel(np.eye(5)), report="report", method="mle"
+    )
     np.testing.assert_allclose(found.coefficients[:, 1:], expected.params, atol=1e-6)
     np.testing.assert_allclose(found.standard_errors[:, 1:], expected.bse, rtol=1e-5)
     assert found.log_likelihood == pytest.approx(expected.llf, abs=1e-8)
@@ -75,7 +77,11 @@ def test_two_open_answers_are_a_logit(fair):
     x = sm.add_constant(frame[["rate_marriage", "yrs_married", "religious"]])
     expected = sm.Logit(frame["report"], x).fit(method="newton", disp=0, maxiter=50, tol=1e-9)
     found = lb.regress(
-        "affair ~ rate_marriage + yrs_married + religious", frame, lb.Channel(np.eye(2)), report="report", method="mle"
+        "affair ~ rate_marriage + yrs_married + religious",
+        frame,
+        lb.protocols.Channel(np.eye(2)),
+        report="report",
+        method="mle",
     )
     np.testing.assert_allclose(found.coefficients[:, 1], expected.params, atol=1e-6)
 
@@ -116,7 +122,7 @@ def test_perfect_separation_is_said():
         lb.regress(
             "answer ~ group",
             frame,
-            lb.Channel(np.eye(2)),
+            lb.protocols.Channel(np.eye(2)),
             report="report",
             count="n",
             method="mle",
@@ -157,7 +163,7 @@ def test_weights_give_the_variance_of_the_weighted_scores():
     rng = np.random.default_rng(0)
     n = 400
     frame = one(report=rng.integers(0, 2, n), w=rng.choice([1.0, 3.0], n))
-    found = lb.regress("answer ~ 1", frame, lb.Channel(np.eye(2)), report="report", weights="w", method="mle")
+    found = lb.regress("answer ~ 1", frame, lb.protocols.Channel(np.eye(2)), report="report", weights="w", method="mle")
     w, y = frame["w"].to_numpy(), frame["report"].to_numpy()
     share = w @ y / w.sum()
     variance = (w**2 * (y - share) ** 2).sum() / w.sum() ** 2
@@ -178,7 +184,7 @@ def sampled(seed=1, clusters=40, size=12):
 def test_clusters_have_the_sandwich_of_statsmodels_and_strata_its_formula():
     import statsmodels.api as sm
 
-    frame, device = sampled(), lb.Channel(np.eye(2))
+    frame, device = sampled(), lb.protocols.Channel(np.eye(2))
     settings = {"report": "report", "method": "mle"}
     columns = sm.add_constant(frame[["x", "v"]].to_numpy())
     fitted = sm.Logit(frame["report"], columns).fit(
@@ -198,7 +204,7 @@ def test_clusters_have_the_sandwich_of_statsmodels_and_strata_its_formula():
 
 
 def test_draws_of_a_clustered_sample_have_the_linearised_covariance():
-    frame, device = sampled(), lb.Channel(np.eye(2))
+    frame, device = sampled(), lb.protocols.Channel(np.eye(2))
     columns = {"report": "report", "weights": "w", "strata": "s", "cluster": "c"}
     exact = lb.regress("answer ~ x + v", frame, device, method="mle", **columns)
     found = lb.regress("answer ~ x + v", frame, device, random_seed=1, **columns)
@@ -220,5 +226,5 @@ def test_draws_of_a_clustered_sample_have_the_linearised_covariance():
     ],
 )
 def test_columns_of_a_sample_that_do_not_fit_are_one_sentence(change, columns, match):
-    with pytest.raises((DataError, lb.ArgumentError), match=match):
+    with pytest.raises((DataError, lb.errors.ArgumentError), match=match):
         lb.regress("answer ~ x", sampled().assign(**change), lb.GRR(2, 3.0), report="report", method="mle", **columns)

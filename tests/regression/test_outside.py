@@ -87,7 +87,7 @@ def test_a_stratum_is_named_as_in_the_table(frame):
 
 
 def test_cells_with_sampling_weights_are_referred_to_the_frame(frame):
-    cells = lb.read_frame(frame, DIE, "report", by="sex", categories=["no", "yes"], weight="w")
+    cells = lb.read(frame, DIE, report="report", by="sex", categories=["no", "yes"], weights="w")
     with pytest.raises(ArgumentError, match="give their table"):
         lb.regress("smokes ~ sex", cells)
     with pytest.raises(ArgumentError, match=r"data frame .* got Collection"):
@@ -131,8 +131,8 @@ def test_questions_that_have_no_answer_are_one_sentence(found, frame):
         lb.poststratify(found, frame.assign(N=1), count="N", by=["sex", "home"])
     step = asked(frame, "smokes ~ age + C(kids > 1)")
     with pytest.raises(ArgumentError, match="they jump with 'kids'"):
-        lb.slopes(step, "kids")
-    assert np.isfinite(lb.slopes(step, "age")["mean"]).all()
+        lb.answers.slopes(step, "kids")
+    assert np.isfinite(lb.answers.slopes(step, "age")["mean"]).all()
 
 
 # ---- errors --------------------------------------------------------------------------------------------------------------
@@ -199,8 +199,10 @@ def test_categories_in_another_order_than_the_designs_answers_are_refused(frame)
     with pytest.raises(ArgumentError, match="in the order of the answers of forced_response \\(no, yes\\), got yes, no"):
         asked(frame, "smokes ~ age", categories=["yes", "no"], method="mle")
     with pytest.raises(ArgumentError, match="in the order of the answers"):
-        lb.read_frame(frame, DIE, "report", categories=["yes", "no"])
-    turned = lb.Channel(DIE.channel()[::-1], answers=("yes", "no"))  # rows of a plain matrix may stand in any order
+        lb.read(frame, DIE, report="report", categories=["yes", "no"])
+    turned = lb.protocols.Channel(
+        DIE.channel()[::-1], answers=("yes", "no")
+    )  # rows of a plain matrix may stand in any order
     first, second = (
         lb.regress("smokes ~ age", frame, protocol, categories=["no", "yes"], method="mle") for protocol in (DIE, turned)
     )

@@ -65,7 +65,7 @@ def test_figures_show_the_numbers_of_the_summary(nigeria, three):
     predicted = lb.predictions(nigeria)
     drawn = plots.plot_predictions(predicted).axes[0].lines[0].get_xdata()
     np.testing.assert_allclose(drawn, predicted["mean"].sel(category="yes"))
-    for found in (lb.comparisons(nigeria, "age_group"), lb.slopes(three, "x")):
+    for found in (lb.comparisons(nigeria, "age_group"), lb.answers.slopes(three, "x")):
         assert plots.plot_predictions(found).axes[0].lines
     for figure in lb.show(nigeria).figures:
         assert figure.draw() is not None

@@ -131,7 +131,7 @@ def test_weights_are_a_pseudo_posterior_with_a_linearised_design_effect(counts):
     ratio = other["summary"]["coefficients_sd"] / plain["summary"]["coefficients_sd"]
     np.testing.assert_allclose(ratio.sel(category="yes"), np.sqrt(1.36), rtol=0.15)
     with pytest.raises(ArgumentError, match="without survey weights"):
-        lb.result.add_log_likelihood(other)
+        lb.pymc.add_log_likelihood(other)
 
 
 @pytest.mark.calibrate
@@ -179,7 +179,7 @@ def test_a_result_with_effects_of_groups_has_their_spread_and_predicts_known_gro
 def test_the_prior_serves_fit_of_cells(nigeria):
     cells = lb.load_example("nigeria_cells")
     design = nigeria["design"]["columns"].values
-    prior = lb.Regression(design, tuple(nigeria["design"]["term"].values), 2, sizes=cells.sizes)
+    prior = lb.priors.Regression(design, tuple(nigeria["design"]["term"].values), 2, sizes=cells.sizes)
     found = lb.fit(cells, prior, random_seed=1, draws=250, estimates=False)
     one, two = (tree["summary"]["coefficients_mean"].sel(category="yes") for tree in (found, nigeria))
     assert float(np.abs((one - two) / nigeria["summary"]["coefficients_sd"].sel(category="yes")).max()) < 0.2
@@ -200,11 +200,11 @@ def test_leave_one_out_and_compare(nigeria, counts):
     few = counts.assign(count=counts["count"] // 6)
     whole, smaller = (asked(few, formula) for formula in ("connected ~ female", "connected ~ 1"))
     for tree in (whole, smaller):
-        lb.result.add_log_likelihood(tree)
+        lb.pymc.add_log_likelihood(tree)
         assert tree["log_likelihood"]["reports"].sizes["report"] == few["count"].sum()
     table = compare({"female": whole, "none": smaller})
     assert table.index[0] == "female" and 0 < table.loc["female", "p"] < 4
-    lb.result.add_log_likelihood(nigeria, by="cell")
+    lb.pymc.add_log_likelihood(nigeria, by="cell")
     assert nigeria["log_likelihood"]["reports"].sizes["cell"] == 20
     whole = nigeria["log_likelihood"]["reports"].sum("cell").values.ravel()
     p = nigeria["posterior"]["distribution"]
@@ -263,7 +263,7 @@ def test_the_prior_decides_where_the_design_does_not():
 
 def test_perfect_separation_has_a_posterior():
     frame = pd.DataFrame({"g": ["a", "a", "b"], "report": [0, 1, 0], "n": [10, 40, 50]})
-    found = lb.regress("answer ~ g", frame, lb.Channel(np.eye(2)), report="report", count="n", random_seed=1)
+    found = lb.regress("answer ~ g", frame, lb.protocols.Channel(np.eye(2)), report="report", count="n", random_seed=1)
     low, high = (float(found["summary"][f"coefficients_{end}"].sel(category="1", term="g[b]")) for end in ("lower", "upper"))
     assert -40 < low < high < -2
 

@@ -77,7 +77,7 @@ def test_slopes_are_the_derivative_of_the_average(found):
     b = found["posterior"]["coefficients"].sel(category="yes").values.reshape(-1, 4)
     p = shares(found, age, male)
     exact = (p * (1 - p) * (b[:, 1:2] + b[:, 3:4] * male)) @ weight / weight.sum()
-    answer = lb.slopes(found, "age")
+    answer = lb.answers.slopes(found, "age")
     assert float(answer["mean"].sel(category="yes")) == pytest.approx(exact.mean(), rel=1e-5)
     assert float(answer["sd"].sel(category="yes")) == pytest.approx(exact.std(ddof=1), rel=1e-5)
 
@@ -98,11 +98,11 @@ def test_poststratification_to_a_table(found):
 
 def test_odds_ratios(found):
     draws = found["posterior"]["coefficients"].sel(category="yes", term="age").values.ravel()
-    answer = lb.odds_ratios(found, ci_prob=0.9).sel(category="yes", term="age")
+    answer = lb.answers.odds_ratios(found, ci_prob=0.9).sel(category="yes", term="age")
     assert float(answer["odds_ratio"]) == pytest.approx(np.exp(np.median(draws)))
     assert float(answer["upper"]) == pytest.approx(np.exp(np.quantile(draws, 0.95)))
     maximum = lb.regress("connected ~ female", lb.load_example("nigeria_cells"), method="mle")
-    answer = lb.odds_ratios(maximum).sel(category="yes", term="female")
+    answer = lb.answers.odds_ratios(maximum).sel(category="yes", term="female")
     assert float(answer["odds_ratio"]) == pytest.approx(
         float(np.exp(maximum.coefficients.sel(category="yes", term="female")))
     )
@@ -120,9 +120,9 @@ def test_one_sentence_for_what_cannot_be_answered(found):
         (lambda: lb.comparisons(found, "height"), ArgumentError, "covariate of the formula"),
         (lambda: lb.comparisons(found, "sex", ["f", "x"]), DataError, "has not seen"),
         (lambda: lb.comparisons(found, "sex", ["f"]), ArgumentError, "at least two"),
-        (lambda: lb.slopes(found, "sex"), ArgumentError, "is a factor"),
+        (lambda: lb.answers.slopes(found, "sex"), ArgumentError, "is a factor"),
         (lambda: lb.predictions(found["posterior"]), ArgumentError, "posterior that regress returned"),
-        (lambda: lb.odds_ratios(3), ArgumentError, "what regress returned"),
+        (lambda: lb.answers.odds_ratios(3), ArgumentError, "what regress returned"),
     ]
     for ask, kind, words in cases:
         with pytest.raises(kind, match=words):

@@ -14,7 +14,7 @@ PROTOCOLS = {
     "warner": warner(0.7),
     "grr": lb.GRR(4, 1.5),
     "oue": UnaryEncoding.optimized(3, 1.0),
-    "open": lb.Channel(np.eye(3)),
+    "open": lb.protocols.Channel(np.eye(3)),
 }
 
 
@@ -66,7 +66,7 @@ def test_many_points_are_single_points_and_the_likelihoods_of_the_cells(name, re
         .assign(cell=found.cell, report=table(PROTOCOLS[name], repeats=repeats)["report"], n=found.reports.count.astype(int))
     )
     labels = list(prior.categories)
-    cells = lb.read_frame(frame[frame["n"] > 0], PROTOCOLS[name], "report", "n", labels, by="cell")
+    cells = lb.read(frame[frame["n"] > 0], PROTOCOLS[name], report="report", count="n", categories=labels, by="cell")
     each = [(cells[key].likelihood, p[:, key[0]]) for key in cells]
     np.testing.assert_allclose(value, sum(one.log_likelihood(q.T) for one, q in each), rtol=1e-10)
     tallies = sum(np.array([q_ * one.value_and_gradient(q_)[1] for q_ in q]) for one, q in each)

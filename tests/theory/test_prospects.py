@@ -9,10 +9,11 @@ import pytest
 from commands import run
 from scipy.stats import norm
 
-from ldpbayes import GRR, Channel
+from ldpbayes import GRR
 from ldpbayes.errors import ArgumentError
-from ldpbayes.protocols import ALIASES, make_protocol
+from ldpbayes.protocols import Channel, make_protocol
 from ldpbayes.protocols.designs import crosswise
+from ldpbayes.protocols.registry import ALIASES
 from ldpbayes.theory import bounds, planning, prospects
 
 

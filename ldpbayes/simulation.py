@@ -128,7 +128,7 @@ def population(source, n_categories=None, *, exponent=None, mean=None, alpha=Non
             log_weights = np.where(x == 0, 0.0, -x * (np.log1p(mean) - np.log(mean)))
         title = f"geometric law of mean {mean:g}, cut off"
     else:
-        # A separate stream, because simulate_collection with the same seed must not reuse these random numbers.
+        # A separate stream, because simulate with the same seed must not reuse these random numbers.
         (rng,) = rng.spawn(1)
         alpha = checks.positive(1.0 if alpha is None else alpha, "alpha")
         log_weights, title = _log_dirichlet(alpha, a, rng), f"one draw from Dirichlet({alpha:g})"
@@ -138,7 +138,7 @@ def population(source, n_categories=None, *, exponent=None, mean=None, alpha=Non
     return Population(labels, weights / weights.sum(), id=f"{source}_{a}", title=f"{title}, {a} categories")
 
 
-def simulate_collection(protocol, truth, n=None, *, random_seed=None, categories=None, id=None, title=None, name="all"):
+def simulate(truth, protocol, n=None, *, random_seed=None, categories=None, id=None, title=None, name="all"):
     """Simulate the reports of a population through a protocol, and keep the truth with them.
 
     With n, users' values are drawn from the distribution: T ~ Multinomial(n, P). Without it the truth must be counts,
@@ -146,9 +146,9 @@ def simulate_collection(protocol, truth, n=None, *, random_seed=None, categories
 
     Parameters
     ----------
+    truth : Population, (a,) array, {"zipf", "geometric", "dirichlet"} or path-like
+        A distribution (with n) or counts of true values, or what ``theory.population`` makes a population of.
     protocol : AbstractProtocol
-    truth : Population or (a,) array
-        A distribution (with n) or counts of true values.
     n : int, optional
         Number of users.
     random_seed : Generator, int or None
@@ -167,13 +167,15 @@ def simulate_collection(protocol, truth, n=None, *, random_seed=None, categories
     Examples
     --------
     >>> from ldpbayes.protocols.grr import GRR
-    >>> collection, true_counts = simulate_collection(GRR(3, epsilon=1.0), [50, 30, 20], random_seed=1)
+    >>> collection, true_counts = simulate([50, 30, 20], GRR(3, epsilon=1.0), random_seed=1)
     >>> collection.n_reports, true_counts.tolist()
     (100, [50, 30, 20])
     """
     if not isinstance(protocol, AbstractProtocol):
         raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}.")
     id, title = (None if text is None else checks.text(text, name) for name, text in (("id", id), ("title", title)))
+    if isinstance(truth, str | os.PathLike):
+        truth = population(truth, protocol.n_categories if truth in FAMILIES else None, random_seed=random_seed)
     origin = truth if isinstance(truth, Population) else None
     rng = checks.generator(random_seed, "random_seed")
     distribution, true_counts = _true_values(truth, n, protocol.n_categories, rng)
@@ -198,8 +200,8 @@ def simulate_collection(protocol, truth, n=None, *, random_seed=None, categories
 def simulate_reports(path, protocol, truth, n=None, *, random_seed=None, categories=None):
     """Simulate the reports of a population one by one into a Parquet file, in constant memory.
 
-    The file has the layout of ``write_reports``: one row a user, in random order, and the protocol in a column. The
-    truth is in its metadata, which ``ldpbayes fit`` keeps under ``published``. Only simulation, as ``simulate_collection``.
+    The file has the layout of ``write``: one row a user, in random order, and the protocol in a column. The
+    truth is in its metadata, which ``ldpbayes fit`` keeps under ``published``. Only simulation, as ``simulate``.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ class Fakes(AbstractResult):
     sentence: str
 
 
-def fakes_needed(
+def fakes(
     reports: Collection | Tally | xr.DataTree,
     category: str,
     *,
@@ -78,12 +78,12 @@ def fakes_needed(
     --------
     >>> from ldpbayes.protocols import GRR
     >>> tally = Tally(GRR(3, 1.0), [0, 1, 2], [500, 300, 200], categories=("a", "b", "c"))
-    >>> fakes_needed(tally, "c", overtake="a").added
+    >>> fakes(tally, "c", overtake="a").added
     301
     """
     form, labels = _form(reports, channel)
     if (lift is None) == (overtake is None):
-        raise ArgumentError("fakes_needed needs exactly one of lift and overtake.")
+        raise ArgumentError("fakes needs exactly one of lift and overtake.")
     x = _position(category, labels, "category")
     if lift is not None:
         lift = checks.probability(lift, "lift", open_low=True)

@@ -1,0 +1,30 @@
+"""What conclusions withstand: fake reports, respondents who ignore the device, attacks on a protocol."""
+
+from typing import TYPE_CHECKING
+
+from ldpbayes.doors import lazily
+
+if TYPE_CHECKING:
+    from ldpbayes.answers.contamination import contamination_hull
+    from ldpbayes.answers.faking import fakes
+    from ldpbayes.fitness.nested import compliance_test
+    from ldpbayes.fitness.noncompliance import sensitivity
+    from ldpbayes.protocols.respondents import attack
+
+_HOMES = {
+    "attack": "protocols.respondents",
+    "compliance_test": "fitness.nested",
+    "contamination_hull": "answers.contamination",
+    "fakes": "answers.faking",
+    "sensitivity": "fitness.noncompliance",
+}
+
+__all__ = [
+    "attack",
+    "compliance_test",
+    "contamination_hull",
+    "fakes",
+    "sensitivity",
+]
+
+__getattr__, __dir__ = lazily(__name__, _HOMES)

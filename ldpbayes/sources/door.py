@@ -1,0 +1,215 @@
+"""One way in and one way out: ``read`` for every kind of source, ``write`` for what the package makes."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ldpbayes import checks, files
+from ldpbayes.collections import Cells, Collection, Tally
+from ldpbayes.errors import ArgumentError
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.sources.channels import read_frame, read_reports
+from ldpbayes.sources.collection_file import read_collection, write_collection
+from ldpbayes.sources.scanning import read_summaries
+from ldpbayes.sources.scanning.found import Found
+from ldpbayes.sources.scanning.summary_files import is_summaries
+from ldpbayes.sources.writing import write_reports
+
+
+def read(
+    source: Any,
+    protocol: AbstractProtocol | str | None = None,
+    *,
+    report: str | Sequence[str] | None = None,
+    count: str | None = None,
+    categories: Sequence[str] | None = None,
+    name: str | None = None,
+    by: str | Sequence[str] | None = None,
+    weights: str | None = None,
+    strata: str | None = None,
+    cluster: str | None = None,
+    population_size: float | Mapping | None = None,
+    epsilon_column: str | None = None,
+    rate_column: str | None = None,
+    by_user: str | None = None,
+) -> Tally | Collection | Cells:
+    """Read reports from a file or a data frame.
+
+    ==============================  ======================================================================================
+    source                          what it states itself
+    ==============================  ======================================================================================
+    a collection file, ``.toml``    texts, categories, channels with their protocols and tables; ``by`` and the columns of
+                                    the sample are taken instead of those of the file
+    a CSV or Parquet file           its columns; a column ``protocol``, as ``write`` makes it, states how the reports were
+                                    made, otherwise name the protocol
+    several Parquet files           a pattern such as ``reports/*.parquet`` or a folder; names of folders such as
+                                    ``country=NL`` are columns
+    a Parquet file of a scan        its cells; ``by`` names the grouping columns that stay
+    a data frame                    pandas, Polars, PyArrow, DuckDB, or anything else that narwhals reads; a lazy frame
+                                    groups its own rows, so that only distinct reports leave it
+    ==============================  ======================================================================================
+
+    What a column holds decides how it is read:
+
+    ==============================  ======================================================================================
+    column                          reports
+    ==============================  ======================================================================================
+    text, categorical, dictionary   what a CSV file would hold: a label, a number, or the text of a set
+    whole numbers                   the number of the report as the protocol makes it, or, where ``categories`` are named
+                                    and one of them is a number, the label in digits; refused for sets
+    booleans                        0 and 1, where a report or a field of it is a number of two; refused otherwise
+    bytes                           a set in packed bits, ⌈a/8⌉ bytes a report, as ``numpy.packbits`` writes them
+    lists of booleans               a set: one entry per category
+    lists of whole numbers          a set: one zero or one per category, or the members; refused where it could be both
+    lists of texts                  a set: its members
+    ==============================  ======================================================================================
+
+    Parameters
+    ----------
+    source : path-like or data frame
+    protocol : AbstractProtocol or str, optional
+        How the reports were made, where the source does not state it; what contradicts the source is refused. A name, such
+        as ``"olh"``, goes with ``epsilon_column``.
+    report : str or sequence of str, optional
+        The column or columns of one report; the protocol's own names by default.
+    count : str, optional
+        The column of counts; without it every row is one report.
+    categories : sequence of str, optional
+        Labels of the categories, in order: the cells are then labels. Without it a column of integers holds reports as the
+        protocol makes them, and the labels in text are "0", "1", ….
+    name : str, optional
+        Of the channel; "all" by default.
+    by : str or sequence of str, optional
+        Grouping columns. The result then has a cell for each combination that occurs.
+    weights, strata, cluster : str, optional
+        Columns of sampling weights, strata and clusters of the respondents; see ``Collection.from_sample``.
+    population_size : float or mapping, optional
+        How many respondents, or clusters where clusters were sampled, the population has; in all or by stratum.
+    epsilon_column : str, optional
+        The column of the ε that each report was made with: one channel for each level. The other parameters of
+        ``protocol`` stay as they are; those of a protocol that is only named follow from ε.
+    rate_column : str, optional
+        The column of the probability with which each value was replaced by a uniformly drawn category, randomised response
+        with a rate in every record: one channel for each rate. ``categories`` are named, ``protocol`` is left out.
+    by_user : str, optional
+        The column of users, where a user may have sent several reports, one a row. Every user is then one report of the
+        tally, a history.
+
+    Returns
+    -------
+    Tally, Collection or Cells
+        A Tally of one channel, a Collection where categories are named or there are several channels, Cells with ``by``.
+
+    Raises
+    ------
+    ArgumentError
+        On bad arguments, where the protocol is stated nowhere, and on an argument that this kind of source states itself.
+    DataError
+        On a malformed source, with file, field and row, and where it states another protocol than the caller.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from ldpbayes.protocols import GRR
+    >>> frame = pd.DataFrame({"answer": ["yes", "no", "yes"], "country": ["SE", "SE", "NO"]})
+    >>> read(frame, GRR(2, epsilon=1.0), report="answer", categories=["no", "yes"], by="country")
+    <Cells by country: 2 cells, 2 categories, 3 reports>
+    """
+    layout = {
+        "protocol": protocol,
+        "report": report,
+        "count": count,
+        "categories": categories,
+        "name": name,
+        "epsilon_column": epsilon_column,
+        "rate_column": rate_column,
+    }
+    sample = {"weight": weights, "strata": strata, "cluster": cluster, "population": population_size, "by_user": by_user}
+    if not isinstance(source, str | bytes | os.PathLike):
+        return read_frame(source, **_named(layout), by=by, **sample)
+    if files.as_path(source).suffix.lower() == ".toml":
+        _left_out(layout, "a collection file states it")
+        return read_collection(source, by=by, **sample)
+    if protocol is None and is_summaries(source):
+        _left_out(layout | {"weights": weights, **sample}, "a file of summaries has no reports")
+        cells = read_summaries(source)
+        return cells.added(by) if checks.columns(by, "by") else cells
+    return read_reports(source, **_named(layout), by=by, **sample)
+
+
+def _named(layout):
+    """Return the layout of rows as the readers of tables call its parts."""
+    names = {"epsilon_column": "epsilon", "rate_column": "rate"}
+    return {names.get(key, key): value for key, value in layout.items() if key != "name" or value is not None}
+
+
+def _left_out(settings, why):
+    """Refuse the first setting that is given to a source that states it itself."""
+    public = {"weight": "weights", "population": "population_size"}
+    for name, value in settings.items():
+        if value is not None:
+            raise ArgumentError(f"{public.get(name, name)} must be left out: {why}.")
+
+
+def write(
+    thing: Any, path: Any, protocol: AbstractProtocol | None = None, /, *, categories: Sequence[str] | None = None, **columns
+) -> Any:
+    """Write a collection, the cells of a scan, or reports to a file that ``read`` reads back.
+
+    A collection goes to a TOML file with its tallies in a CSV file beside it. The cells of a scan go to a Parquet file with
+    one row a cell. Reports go to a Parquet file that states its protocol, in the layout that is read fastest: one column
+    per field of a report (whole numbers where it is a number, a cohort, a seed or a value; packed bits,
+    ``fixed_size_binary`` as ``numpy.packbits`` writes them, where it is a set), and a constant text column ``protocol``
+    with the protocol as JSON. Compression is LZ4; keys and protocol are dictionary-encoded, bits are not; a row group has
+    131,072 rows. A file appears when it is whole.
+
+    Parameters
+    ----------
+    thing : Collection, Tally, Cells, array of reports, or iterator of batches of reports
+        Reports as ``protocol.privatize`` makes them. A batch of an iterator is an array of reports, or a pair of one with a
+        mapping from column names to their entries; memory is that of a batch and a row group. The keys of cells are
+        written as text, and their covariates are not written.
+    path : path-like or None
+        Ends in ``.toml`` for collections, in ``.parquet`` or ``.pq`` for the others. None, for reports: a table of PyArrow
+        in this layout is returned, for other writers.
+    protocol : AbstractProtocol, optional
+        How the reports were made; needed for reports alone.
+    categories : sequence of str, optional
+        Labels of the categories, which then travel with the reports.
+    **columns : array or scalar
+        Further columns of reports, such as the country and the day: one entry per report, or one for all.
+
+    Returns
+    -------
+    int, pyarrow.Table or None
+        For reports their number, or the table.
+
+    Raises
+    ------
+    ArgumentError
+        On a path of another format, labels or columns that do not fit, reports without a protocol, and on cells whose
+        channels differ or whose grouping columns have a name that the table needs.
+    DataError
+        On reports that the protocol does not make, on missing entries, and where the file cannot be written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from ldpbayes.protocols import GRR
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "reports.parquet"
+    >>> write([0, 2, 1], path, GRR(3, epsilon=1.0), country=["SE", "SE", "NO"], day=7)
+    3
+    >>> read(path).counts.tolist()
+    [1, 1, 1]
+    >>> table = write([0, 2, 1], None, GRR(3, epsilon=1.0))
+    >>> table.column_names, table["protocol"][0].as_py()
+    (['report', 'protocol'], '{"protocol":"grr","n_categories":3,"parameters":{"epsilon":1.0}}')
+    """
+    if not isinstance(thing, Collection | Tally | Cells):
+        if protocol is None:
+            raise ArgumentError("protocol must be given with reports; without it write takes a Collection, Tally or Cells.")
+        return write_reports(path, thing, protocol, categories=categories, **columns)
+    _left_out({"protocol": protocol, "categories": categories, **columns}, f"a {type(thing).__name__} states it")
+    if isinstance(thing, Found) and files.as_path(path).suffix.lower() != ".toml":
+        return thing.to_parquet(path)
+    return write_collection(thing, path)
