@@ -177,8 +177,8 @@ def test_columns_of_files_and_frames(tmp_path, capsys):
     cells = read(table, GRR(2, 2.0), report="answer", categories=["no", "yes"], weights="w", cluster="village", by="region")
     tree = fit(cells, random_seed=1, draws=100)
     assert (tree["cells"]["design_effect"].values > 0).all() and "Pseudo-posterior" in tree.attrs["pseudo"]
-    write_collection(cells, tmp_path / "z.toml")
-    assert list(read_collection(tmp_path / "z.toml")) == list(cells)
+    write(cells, tmp_path / "z.toml")
+    assert list(read(tmp_path / "z.toml")) == list(cells)
     status, out, _ = run(
         capsys, "fit", path, "--draws", "100", "--seed", "1", *(f"--set=population.r{i}=90" for i in range(3))
     )
