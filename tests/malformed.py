@@ -666,8 +666,6 @@ CALLS = {
     "reports_for_lift": lambda m: dict(form=m.grr.binomials(m.tally.reports, m.tally.counts), category=0, lift=0.1),
     "reports_to_overtake": lambda m: dict(form=m.grr.binomials(m.tally.reports, m.tally.counts), category=0, other=1),
     "oracle_risk": lambda m: dict(protocol=m.grr, p=UNIFORM, n=100, target="distribution", norm="l2"),
-    "no_privacy_risk": lambda m: dict(p=UNIFORM, n=100),
-    "mle_covariance": lambda m: dict(protocol=m.grr, p=UNIFORM, n=100, target="distribution", reports=100, random_seed=0),
     "mle_risk": lambda m: dict(
         protocol=m.grr, p=UNIFORM, n=100, target="distribution", norm="l2", reports=100, random_seed=0
     ),
@@ -683,21 +681,12 @@ CALLS = {
     "theorem_4_4": lambda m: dict(n_categories=3, epsilon=1.0, target="distribution"),
     "theorem_4_5": lambda m: dict(n_categories=3, epsilon=1.0, target="distribution", n_outputs=3),
     "exact_floor": lambda m: dict(n_categories=3, epsilon=1.0, target="distribution"),
-    "duchi": lambda m: dict(n_categories=3, epsilon=1.0, n=100),
     "ldp_level": lambda m: dict(protocol=m.grr),
     "worst_case_privacy": lambda m: dict(protocol=m.grr),
     "average_privacy": _risk(draws=20, reports=100, random_seed=0),
-    "report_information": lambda m: dict(protocol=m.grr, p=UNIFORM, reports=100, random_seed=0),
-    "subset_information": lambda m: dict(n_categories=4, epsilon=1.0, size=2),
-    "values_information": lambda m: dict(prior=FLAT, n=100),
-    "tally_entropy": lambda m: dict(prior=FLAT, n=100),
-    "distribution_utility": _risk(n=100, draws=20, random_seed=0),
-    "digit_utility": _risk(n=100, draws=20, random_seed=0),
-    "tally_utility": _risk(n=5, limit=10_000),
     "asymptotic_utility": _risk(draws=20, reports=100, random_seed=0),
     "open_answers_utility": lambda m: dict(prior=FLAT),
     "participation_factor": _risk(draws=20, reports=100, random_seed=0),
-    "limits": lambda m: dict(protocol=m.grr),
     "frontier": lambda m: dict(worst_case=1.0),
     # ---- estimates
     **{
