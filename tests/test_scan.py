@@ -13,6 +13,7 @@ import pandas
 import polars
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from commands import run
@@ -127,6 +128,63 @@ def test_every_source(name, tmp_path):
         found = lb.scan(source, protocol, by="country")()
         agree(found, expected)
         assert found.n_reports == 600, kind
+
+
+@pytest.mark.parametrize("name", ["grr", "oue", "olh"])
+def test_every_format_of_files(name, tmp_path):
+    """CSV, JSON lines and Arrow are read and scanned to the cells of the table, and name the row of a bad report."""
+    protocol = PROTOCOLS[name]
+    table = table_of(protocol)
+    if pa.types.is_fixed_size_binary(table.schema.field("report" if name != "olh" else "seed").type):
+        texts = protocol.format_reports(
+            np.array([list(entry) for entry in table["report"].to_pylist()], np.uint8), list(map(str, range(20)))
+        )[0]
+        table = table.set_column(0, "report", pa.array(list(texts)))
+    expected = lb.read_frame(table, protocol, by="country")
+    rows = table.to_pylist()
+    bad = [*rows[:30], rows[30] | {table.column_names[0]: "none"}, *rows[31:]]
+    for suffix, where in {".csv": "line 32", ".jsonl": "", ".arrow": "row 31"}.items():
+        path = tmp_path / f"x{suffix}"
+        for written in (rows, bad):
+            columns = {key: [str(row[key]) if written is bad else row[key] for row in written] for key in rows[0]}
+            if suffix == ".csv":
+                pandas.DataFrame(columns).to_csv(path, index=False)
+            elif suffix == ".jsonl":
+                lines = zip(*columns.values(), strict=True)
+                path.write_text("".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in lines))
+            else:
+                pyarrow.feather.write_feather(pa.table(columns), path)
+            if written is rows:
+                agree(lb.scan(path, protocol, by="country")(), expected)
+                assert lb.read_reports(path, protocol, by="country") == expected
+        for call in (lb.scan(path, protocol, by="country"), lambda path=path: lb.read_reports(path, protocol, by="country")):
+            with pytest.raises(lb.DataError, match=f"x{suffix}.*{where}.*'?none'?"):
+                call()
+
+
+def test_a_checkpoint_of_csv_files(tmp_path):
+    for i in range(2):
+        pandas.DataFrame({"report": ["0", "1"], "country": ["NL", "BE"]}).to_csv(tmp_path / f"{i}.csv", index=False)
+    found = lb.scan(str(tmp_path / "*.csv"), GRR(3, 1.0), by="country", checkpoint=tmp_path / "state")()
+    assert [cell.n_reports for cell in found.values()] == [2, 2] and not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ('report,g\n0,a\n"1,b\n2,c\n', "x.csv, line 4: is not a valid CSV file: unexpected end of data"),
+        ('report,g\n0,a\n1,"b\n2,c\n', "x.csv, line 4: is not a valid CSV file: unexpected end of data"),
+        ("report,g\n0,a\n1,b,c\n", "x.csv, line 3: has 3 cells, the header 2"),
+        ("report,g\n0,a\n\n\n7,b\n", "x.csv, line 5, field 'report': unknown report '7'"),
+        ('report,g\n"0",a\n1,"b\nb"\n7,b\n', "x.csv, line 5, field 'report': unknown report '7'"),
+        ("report,g\n0,a\n1,\n", "x.csv, line 3, field 'g': holds missing values"),
+        ("report,g", "has no rows"),
+    ],
+)
+def test_scans_of_csv_name_the_line(content, sentence, tmp_path):
+    (tmp_path / "x.csv").write_text(content)
+    with pytest.raises(lb.DataError, match=sentence):
+        lb.scan(tmp_path / "x.csv", GRR(3, 1.0), by="g")()
 
 
 def test_a_reader_serves_one_pass_only():

@@ -339,7 +339,7 @@ class Format:
         else:
             seen, first, place, counts = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
             counts = counts if weights is None else _weighed(place, weights, len(seen))
-            indices = [codes[first] for codes, _ in parts]
+            indices = tuple(codes[first] for codes, _ in parts)
         keys, group = _cells_of(grouping, indices[: len(by)], len(seen))
         taken = [
             (values.take(_indices(index)), name)
@@ -443,9 +443,9 @@ def counts_of(table: Any, name: str) -> np.ndarray:
     if not (pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)):
         raise DataError(f"counts must be whole numbers, got a column of {kind}; cast it", field=name)
     values = np.array(array.to_pylist(), dtype=object) if pa.types.is_decimal(kind) else array.to_numpy(zero_copy_only=False)
-    bad = np.flatnonzero((values < 0) | (values > MAX_COUNT))
-    if bad.size:
-        raise DataError(f"count must be from 0 to 10**12, got {values[bad[0]]}", line=int(bad[0]), field=name)
+    wrong = np.flatnonzero((values < 0) | (values > MAX_COUNT))
+    if wrong.size:
+        raise DataError(f"count must be from 0 to 10**12, got {values[wrong[0]]}", line=int(wrong[0]), field=name)
     return values.astype(np.int64)
 
 

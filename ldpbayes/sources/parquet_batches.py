@@ -27,6 +27,8 @@ _TOGETHER = 2**24
 #: Items of the lists, and rows, of a row group and a file that are read from few bytes; and items, or rows, a byte. Reports
 #: that privacy has made random take more.
 _ITEMS, _ITEMS_A_BYTE, _ROWS_A_BYTE = 2**25, 2**8, 2**12
+#: Rows of a batch that is not worth a look at the file to enlarge.
+_SMALL = 2**16
 #: Items of the lists of a row group beyond which it is refused.
 _MOST_ITEMS = 2**30
 
@@ -181,8 +183,9 @@ def _most_of_column(path, file, group, data, chunk, leaf, n_rows):
     most = _windows([(size, n) for kind, size, n in pages if kind == "data"])
     if _DELTA in chunk.encodings:  # a value may repeat the one before it for a byte or two
         most = min(most, MOST_BYTES // max((size for _, size, _ in pages), default=1))
-    if any(kind == "dictionary" for kind, _, _ in pages) and chunk.num_values:
-        longest = _longest(path, group, leaf.path)
+    dictionary = max((size for kind, size, _ in pages if kind == "dictionary"), default=0)
+    if dictionary and chunk.num_values:  # no entry is longer than all of them, which saves a look at most files
+        longest = dictionary if MOST_BYTES // dictionary >= _SMALL else _longest(path, group, leaf.path)
         most = most if longest is None else min(most, MOST_BYTES // max(longest, 1))
     return most
 

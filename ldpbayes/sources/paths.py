@@ -133,7 +133,7 @@ def matching(sources: Iterable[Any]) -> list[str]:
     ArgumentError, DataError
         On an empty name, a folder without files of rows, or a pattern that matches none.
     """
-    named = {}
+    named: dict[str, str] = {}
     for path in (path for source in sources for path in _matching(_text(source))):
         named.setdefault(os.path.realpath(path), path)
     return list(named.values())
@@ -180,7 +180,7 @@ def columns_of_folders(paths: Sequence[str]) -> dict[str, dict[str, str | int]]:
     ----------
     paths : iterable of str
     """
-    found = {path: {} for path in paths}
+    found: dict[str, dict[str, str | int]] = {path: {} for path in paths}
     for path, own in found.items():
         for part in pathlib.Path(path).parts[:-1]:
             name, equals, text = part.partition("=")

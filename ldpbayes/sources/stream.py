@@ -243,7 +243,7 @@ class AbstractSource(abc.ABC):
 
     def first(self, name: str) -> list:
         """Return the first entry of a column as a list, which is empty where there is none."""
-        for batch in self.batches([name], strict=False):
+        for batch in self.batches([name], strict=False) if name in self.names() else ():
             if batch.table.num_rows and name in batch.table.schema.names:
                 return batch.table.column(name).slice(0, 1).to_pylist()
         return []

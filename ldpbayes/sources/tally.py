@@ -25,7 +25,7 @@ def read_channels(
     *,
     by: Sequence[str] = (),
     sample: Sequence[str] | None = None,
-    categories: Sequence[str] | None = None,
+    categories: tuple[str, ...] | None = None,
     names: Sequence[str] = ("all",),
     **settings: Any,
 ) -> list[dict[tuple, tuple[Tally, np.ndarray | None, np.ndarray | None, list]]]:
