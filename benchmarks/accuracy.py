@@ -25,7 +25,7 @@ import ldpbayes
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
-from ldpbayes.estimators.postprocess import base_pos, norm_cut, norm_sub, power_law, truncate_and_renormalize
+from ldpbayes.estimators.postprocess import norm_cut, norm_sub, power_law, truncate_and_renormalize
 from ldpbayes.protocols import GRR, Channel
 from ldpbayes.protocols.attributes import Attributes
 from ldpbayes.protocols.fake_data import FakeData
@@ -120,7 +120,7 @@ def estimates(collection):
         "Norm-Mul": truncate_and_renormalize(raw),
         "Norm-Sub": norm_sub(raw),
         "Norm-Cut": norm_cut(raw),
-        "Base-Pos": base_pos(raw),
+        "Base-Pos": np.maximum(raw, 0.0),
         "power law": power_law(raw, oracle.standard_error, collection.n_reports),
     }
 

@@ -24,7 +24,7 @@ from ldpbayes.errors import LDPBayesError
 from ldpbayes.posteriors.base import AbstractPosterior
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
-from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.local_hashing import LocalHashing, PooledHashing
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
 from ldpbayes.protocols.subset import SubsetSelection
@@ -54,7 +54,7 @@ PROTOCOLS = {
     "hadamard": HadamardResponse,
     "olh": LocalHashing,
     "blh": lambda a, e: LocalHashing(a, e, buckets=2),
-    "olh of a pool": lambda a, e: LocalHashing(a, e, seeds=4096),
+    "olh of a pool": lambda a, e: PooledHashing(a, e, seeds=4096),
     "cohort_rr": lambda a, e: CohortRR(a, e, max(2, a // 4), 32),
     "rappor": lambda a, e: Rappor.one_time(a, e, 32, 16, 2, candidates=words(a)),
     "rappor_bits": lambda a, e: RapporBits(Rappor.one_time(a, 2 * e, 32, 16, candidates=words(a))),

@@ -208,9 +208,11 @@ def supports(family, seeds, values, n_categories, n_buckets):
         words = support_words(family, seeds, values, n_categories, n_buckets).astype("<u8", copy=False).view(np.uint8)
         n_bytes = -(-n_categories // 8)
         return words if words.shape[1] == n_bytes else np.ascontiguousarray(words[:, :n_bytes])
+    if family == "ldpbayes":
+        hashed = key_buckets(np.asarray(seeds)[:, None], category_keys(np.arange(n_categories)), n_buckets)
+        return np.packbits(hashed == np.asarray(values)[:, None], axis=1)
     out = np.empty((len(seeds), -(-n_categories // 8)), dtype=np.uint8)
-    make = _multiply_shift_members if family == "ldpbayes" else _xx_members
-    members = make(seeds, values, n_categories, n_buckets)
+    members = _xx_members(seeds, values, n_categories, n_buckets)
     size = max(1, _BLOCK // n_categories)
     for start in range(0, len(seeds), size):
         part = slice(start, start + size)
@@ -293,23 +295,6 @@ def _coefficients(seeds, which=(1, 2, 3)):
     seeds = np.asarray(seeds).astype(np.uint64)
     state = mix64(seeds.ravel() ^ _GOLDEN)
     return [mix64(state + np.uint64(i * int(_GOLDEN) % 2**64)).reshape(seeds.shape) for i in which]
-
-
-def _multiply_shift_members(seeds, values, n_categories, n_buckets):
-    """Return a function slice -> membership, with h in bucket v tested as (A·key + B − first_v) mod 2^64 < width_v."""
-    factor, offset = _coefficients(seeds, (1, 3))
-    keys, g = category_keys(np.arange(n_categories)), np.uint64(n_buckets)
-    values = np.asarray(values).astype(np.uint64)
-    start, stop = (((v << _HALF) + g - np.uint64(1)) // g for v in (values, values + np.uint64(1)))  # ⌈v 2^32 / g⌉
-    offset -= start << _HALF
-    width = (stop - start) << _HALF
-
-    def members(part):
-        words = factor[part, None] * keys
-        words += offset[part, None]
-        return words < width[part, None]
-
-    return members
 
 
 def _xx_members(seeds, values, n_categories, n_buckets):

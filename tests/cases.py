@@ -28,7 +28,7 @@ from ldpbayes.protocols import (
 )
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
-from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.local_hashing import LocalHashing, PooledHashing
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
 from ldpbayes.protocols.subset import SubsetSelection
@@ -160,7 +160,7 @@ CASES = [
     Case("smp", lambda a, e: SampledAttribute(a, e, halves(a), "grr"), (2, 4)),
     Case("rs-fd", lambda a, e: FakeData(a, e, halves(a), "grr", "uniform"), (2, 4)),
     given("noncompliance", ignored, (3, 5), tight=False),
-    Case("olh-pool", lambda a, epsilon: LocalHashing(a, epsilon, seeds=24), engines=False),
+    Case("olh-pool", lambda a, epsilon: PooledHashing(a, epsilon, seeds=24), engines=False),
     Case("block-design", BlockDesign, engines=False),
     given("cheater-detection", lambda a, epsilon: designs.cheater_detection(1 - kept(epsilon)), (3,)),
     given("memoized-grr", lambda a, e: MemoizedGRR(a, e, e / 2, 2), (2, 3), engines=False),

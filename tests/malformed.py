@@ -338,7 +338,8 @@ CALLS = {
     "DBitFlip": lambda m: dict(n_categories=3, epsilon_infinity=1.0, buckets=3, sampled=2, flip=0.1, times=((1, 1),)),
     "FakeData": lambda m: dict(n_categories=4, epsilon=1.0, sizes=(2, 2), base="grr", fake="uniform"),
     "HadamardResponse": lambda m: dict(n_categories=3, epsilon=1.0),
-    "LocalHashing": lambda m: dict(n_categories=3, epsilon=1.0, buckets=2, family="ldpbayes", seeds=16),
+    "LocalHashing": lambda m: dict(n_categories=3, epsilon=1.0, buckets=2, family="ldpbayes"),
+    "PooledHashing": lambda m: dict(n_categories=3, epsilon=1.0, buckets=2, family="ldpbayes", seeds=16),
     "MemoizedGRR": lambda m: dict(n_categories=3, epsilon_infinity=2.0, epsilon_instant=3.0, times=((1, 1),)),
     "MemoizedRappor": lambda m: dict(
         protocol=lb.protocols.Rappor(3, 0.2, 0.9, 0.5, 3, 2, 1, candidates=tuple("abc")), times=((1, 1),)
@@ -697,7 +698,6 @@ CALLS = {
             "project_to_simplex",
             "norm_sub",
             "norm_cut",
-            "base_pos",
         )
     },
     "power_law": lambda m: dict(
@@ -814,9 +814,10 @@ HOOKS = {
     # protocols
     "binomials", "bit_counts", "crafted", "empty", "exact_chances", "filters", "format_reports",
     "from_parameters", "gather", "least_squares", "lengths", "level_ratio", "likelihoods", "list_histories", "merged",
-    "oracle", "parse_reports", "rational_channel", "report_columns", "rows", "seed_channel",
+    "oracle", "parse_reports", "rational_channel", "report_columns", "rows",
     "simulate_bit_counts", "simulate_support_counts", "supported", "tally_arrays", "tally_reports", "text", "untext",
-    "check_histories", "check_reports", "device", "draw", "draw_one", "randomize",
+    "check_histories", "check_reports", "device", "draw", "draw_one", "exact_channel", "list_reports", "randomize",
+    "randomize_one", "draw_seeds", "exact_design", "ones", "permanent", "shown", "sums",
     # priors
     "alpha", "beside", "coefficients", "curvature", "draw_scales", "effects_of", "gradient", "group_effects",
     "hyperparameters", "log_density", "log_prior", "log_prior_given", "log_prior_mains", "logits_of", "on", "over",
@@ -1081,7 +1082,7 @@ def protocols():
     """Return {class: maker} of every concrete protocol, made from its valid constructor call."""
     return {
         cls.__name__: functools.partial(lambda m, name: doors()[name](**CALLS[name](m)), name=cls.__name__)
-        for cls in lb.protocols.PROTOCOLS.values()
+        for cls in (*lb.protocols.PROTOCOLS.values(), lb.protocols.PooledHashing)
     }
 
 

@@ -40,19 +40,19 @@ class Toy(AbstractProtocol):
     n_outputs = property(lambda self: self.n_categories)
     report_format = property(lambda self: self.inner.report_format)
 
-    def all_reports(self):
+    def list_reports(self):
         return self.inner.all_reports()
 
     def rows(self, reports, counts):
         return self.inner.rows(reports, counts)
 
-    def privatize(self, values, rng):
+    def randomize(self, values, rng):
         return self.inner.privatize(values, rng)
 
-    def privatize_one(self, value):
+    def randomize_one(self, value):
         return self.inner.privatize_one(value)
 
-    def rational_channel(self):
+    def exact_channel(self):
         return self.inner.rational_channel()
 '''
 

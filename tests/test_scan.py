@@ -25,6 +25,7 @@ from ldpbayes.protocols import (
     CohortRR,
     HadamardResponse,
     LocalHashing,
+    PooledHashing,
     Rappor,
     SubsetSelection,
     UnaryEncoding,
@@ -40,7 +41,7 @@ COUNTED = {
     "hadamard": HadamardResponse(6, 1.0),
     "cohorts": CohortRR(5, 1.0, buckets=2, cohorts=8),
     "short bits": UnaryEncoding.optimized(11, 1.0),
-    "seed pool": LocalHashing(20, 1.0, seeds=32),
+    "seed pool": PooledHashing(20, 1.0, seeds=32),
     "few sets": SubsetSelection(5, 1.0),
 }
 SUMMED = {

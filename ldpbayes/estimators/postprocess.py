@@ -57,8 +57,7 @@ def project_to_simplex(estimate):
 def norm_sub(estimate):
     """Return max(0, F̂ + δ) with δ such that it sums to one: Norm-Sub.
 
-    For entries of equal weight this is the Euclidean projection onto the simplex, found another way: clip, spread what is
-    missing or too much evenly over the positive entries, and repeat.
+    This is the Euclidean projection onto the simplex: ``project_to_simplex``.
 
     Parameters
     ----------
@@ -72,15 +71,7 @@ def norm_sub(estimate):
     ----------
     Wang, Li, Li, Jha (2020), Locally differentially private frequency estimation with consistency.
     """
-    estimate = estimate_array(estimate)
-    # Entries more than one below the largest end at 0. Cutting them there avoids an overflow.
-    point = np.maximum(estimate - estimate.max(), -1.0)
-    point += (1 - point.sum()) / point.size
-    while (point < 0).any():
-        positive = point > 0
-        point[~positive] = 0.0
-        point[positive] += (1 - point.sum()) / positive.sum()
-    return point / point.sum()
+    return project(estimate_array(estimate))
 
 
 def norm_cut(estimate):
@@ -116,25 +107,6 @@ def norm_cut(estimate):
     else:
         out[kept] = positive[kept]
     return out
-
-
-def base_pos(estimate):
-    """Return max(0, F̂): Base-Pos. By definition the sum is not one.
-
-    Parameters
-    ----------
-    estimate : (a,) array
-
-    Returns
-    -------
-    (a,) array
-        Non-negative.
-
-    References
-    ----------
-    Wang, Li, Li, Jha (2020).
-    """
-    return _positive_part(estimate)
 
 
 def power_law(estimate, standard_error, n_reports, *, exponent=None, nodes=512):

@@ -10,6 +10,7 @@ from scipy.special import chdtrc, xlogy
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.base import Check
+from ldpbayes.protocols.laws import ListLaw
 
 #: Channels with more possible reports than this, or more entries, are not tested by their counts.
 MAX_OUTPUTS, MAX_ENTRIES = 4096, 2**22
@@ -77,7 +78,7 @@ def goodness_of_fit(
         return ()
     p = maximize(part.rows, tolerance=TOLERANCE).p if estimate is None or part is not collection else estimate
     channels = [tally.protocol.channel() for tally in tallies]
-    observed = [_counted(tally) for tally in tallies]
+    observed = [ListLaw(tally.protocol).tally(tally.reports, tally.counts) for tally in tallies]
     sizes = np.array([float(tally.n_reports) for tally in tallies])
     shares = [channel @ p for channel in channels]
     expected = np.concatenate([n * share for n, share in zip(sizes, shares, strict=True)])
@@ -130,18 +131,6 @@ def goodness_of_fit(
     simulated = (residuals**2).sum(axis=1) - ((residuals @ basis) ** 2).sum(axis=1)
     p_value = (1 + (simulated >= statistic).sum()) / (1 + replications)
     return (replace(whole, p_value=float(p_value), method="bootstrap"), *found)
-
-
-def _counted(tally: Tally) -> NDArray:
-    """Return how often each possible report came in, in the order of the channel's rows."""
-    size = tally.protocol.n_outputs
-    if tally.reports.ndim == 1:
-        return np.bincount(tally.reports, tally.counts, size)
-    both = np.concatenate([tally.protocol.all_reports(), tally.reports])
-    _, index = np.unique(both, axis=0, return_inverse=True)
-    index = index.reshape(-1)
-    total = np.bincount(index[size:], tally.counts, index.max() + 1)
-    return total[index[:size]]
 
 
 def _rank(tallies: Sequence[Tally], stacked: NDArray, whole: bool) -> int:

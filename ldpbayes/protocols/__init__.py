@@ -26,7 +26,7 @@ from ldpbayes.protocols.designs import (
 from ldpbayes.protocols.fake_data import FakeData
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
-from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.local_hashing import LocalHashing, PooledHashing
 from ldpbayes.protocols.noncompliance import Noncompliance
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
@@ -60,7 +60,7 @@ def _below(cls):
     return [one for child in cls.__subclasses__() for one in (child, *_below(child))]
 
 
-PROTOCOLS.update({cls.name: cls for cls in _below(AbstractProtocol) if not inspect.isabstract(cls)})
+PROTOCOLS.update({cls.name: cls for cls in _below(AbstractProtocol) if cls.registered and not inspect.isabstract(cls)})
 DESIGNS.update(designs.DESIGNS)
 COMBINATORS.update(combine.COMBINATORS)
 
@@ -81,6 +81,7 @@ __all__ = [
     "MemoizedRappor",
     "MemoizedUnary",
     "Noncompliance",
+    "PooledHashing",
     "Rappor",
     "RapporBits",
     "Repeated",

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, entropy
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.likelihoods import KroneckerRows
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol
 from ldpbayes.protocols.columns import Integers
+from ldpbayes.protocols.combine import stated
 from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder
-from ldpbayes.protocols.formats import check_labels
+from ldpbayes.protocols.formats import Numbers, check_labels
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.noncompliance import ListedDecoder
 from ldpbayes.protocols.registry import make_factor
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -60,13 +60,11 @@ class AbstractAttributes(AbstractProtocol):
     def n_outputs(self):
         return count_outputs(self.coded, self.n_categories)
 
-    def all_reports(self):
-        if self.n_outputs is None:
-            return super().all_reports()
+    def list_reports(self):
         return np.array(list(product(*(range(one.n_codes) for one in self.coded))), dtype=np.int64)
 
     def check_reports(self, reports):
-        return check_codes(reports, [one.n_codes for one in self.coded])
+        return Numbers(self.report_fields, tuple(one.n_codes for one in self.coded)).check(reports)
 
     @property
     def report_fields(self):
@@ -84,9 +82,6 @@ class AbstractAttributes(AbstractProtocol):
     def report_columns(self, reports, categories):
         """Return texts: the numbers of an attribute's reports are no reports of its protocol."""
         return self.format_reports(reports, categories)
-
-    def report_law(self):
-        return ListLaw(self) if self.n_outputs is not None and self.n_outputs <= MAX_LISTED else None
 
 
 @dataclass(frozen=True)
@@ -224,20 +219,15 @@ class Attributes(AbstractAttributes):
         return KroneckerDecoder(self)
 
     # ---- client ----------------------------------------------------------------------------------------------------------
-    def privatize(self, values, rng) -> np.ndarray:
-        values = checks.values(values, self.n_categories)
-        rng = checks.generator(rng)
+    def randomize(self, values, rng):
         own = np.unravel_index(values, self.sizes)
         return np.stack([one.privatize(x, rng) for one, x in zip(self.coded, own, strict=True)], axis=1)
 
-    def privatize_one(self, value):
-        value = entropy.one_value(value, self.n_categories)
+    def randomize_one(self, value):
         own = np.unravel_index(value, self.sizes)
         return np.array([one.privatize_one(int(x)) for one, x in zip(self.coded, own, strict=True)], dtype=np.int64)
 
-    def rational_channel(self):
-        if self.n_outputs is None:
-            raise InfeasibleError(f"{self.name} has too many possible reports for an exact channel.")
+    def exact_channel(self):
         out = [[Fraction(1)]]
         for factor in self.factors:
             channel = factor.rational_channel()
@@ -246,7 +236,7 @@ class Attributes(AbstractAttributes):
 
     # ---- parameters ------------------------------------------------------------------------------------------------------
     def parameters(self):
-        return {"factors": [_stated(factor) for factor in self.factors], "separator": self.separator}
+        return {"factors": [stated(factor) for factor in self.factors], "separator": self.separator}
 
     @classmethod
     def from_parameters(cls, categories, parameters):
@@ -324,10 +314,11 @@ class Coded:
         return self.encode(self.protocol.privatize(values, rng))
 
     def privatize_one(self, value):
-        report = self.protocol.privatize_one(value)
-        if self.bits is None:
-            return int(report)
-        return int.from_bytes(bytes(report), "big") >> (8 * len(report) - self.bits)
+        return self.encode_one(self.protocol.privatize_one(value))
+
+    def encode_one(self, report):
+        """Return the code of one report."""
+        return int(report) if self.bits is None else int.from_bytes(bytes(report), "big") >> (8 * len(report) - self.bits)
 
     def has_full_rank(self):
         if self.protocol.has_full_rank():
@@ -428,22 +419,6 @@ def listed_decoder(protocol):
     return protocol._decoded
 
 
-def check_codes(reports, spans):
-    """Return reports as an (m, d) int64 array of codes below the spans, or raise a DataError."""
-    array = np.asarray(reports)
-    whole = array.dtype != bool and np.issubdtype(array.dtype, np.integer)
-    if array.ndim != 2 or array.shape[1] != len(spans) or not whole:
-        raise DataError(
-            f"reports must be an array of whole numbers with {len(spans)} columns, got shape {array.shape} of {array.dtype}"
-        )
-    for k, span in enumerate(spans):
-        bad = (array[:, k] < 0) | (array[:, k] >= span)
-        if bad.any():
-            i = int(np.flatnonzero(bad)[0])
-            raise DataError(f"report {array[i, k]} of attribute {k + 1} is outside 0..{span - 1}", line=i)
-    return np.ascontiguousarray(array.astype(np.int64, copy=False))
-
-
 def fields(d):
     """Return the columns of one report of d attributes."""
     return ("report",) if d == 1 else tuple(f"report_{k}" for k in range(1, d + 1))
@@ -477,10 +452,3 @@ def joined_labels(categories, sizes, separator):
         found.append(tuple(cells[i * step][k] for i in range(size)))
     whole = all(len(set(own)) == len(own) for own in found)
     return found if whole and cells == list(product(*found)) else None
-
-
-def _stated(protocol):
-    """Return a protocol's name and parameters, as a collection file states a factor."""
-    from ldpbayes.protocols.combine import _settings
-
-    return _settings(protocol)

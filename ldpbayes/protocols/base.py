@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from ldpbayes import checks
+from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols.crafting import AbstractCrafting, ListedCrafting
 from ldpbayes.protocols.decoding import AbstractDecoder, SupportDecoder
@@ -140,6 +140,7 @@ class AbstractProtocol(abc.ABC):
     name: ClassVar[str]  # the word for it in collection files and on the command line
     report_fields: ClassVar[tuple[str, ...]] = ("report",)  # columns of one report in a file
     file_parameters: ClassVar[str | None] = None  # what a file may state, where that is not the constructor's parameters
+    registered: ClassVar[bool] = True  # whether files name it; else another class of the same name makes it from a file
     caveat: ClassVar[str] = ""  # a sentence that every fit must warn with; "{name}" is the channel's name
 
     def device(self, categories: Sequence[str]) -> str:
@@ -218,7 +219,13 @@ class AbstractProtocol(abc.ABC):
 
     def all_reports(self) -> np.ndarray:
         """Return every possible report, in the order of the rows of channel()."""
-        raise InfeasibleError(f"{self} has too many possible reports to list.")
+        if self.n_outputs is None:
+            raise InfeasibleError(f"{self} has too many possible reports to list.")
+        return self.list_reports()
+
+    def list_reports(self) -> np.ndarray:
+        """Return every possible report, where ``n_outputs`` says how many there are."""
+        raise NotImplementedError
 
     def channel(self) -> np.ndarray:
         """Return the dense channel Q[report, category], shape (b, a); columns sum to one."""
@@ -243,11 +250,14 @@ class AbstractProtocol(abc.ABC):
         return self.hit_rates is not None
 
     # ---- client ------------------------------------------------------------------------------------------------
-    @abc.abstractmethod
     def privatize(self, values: ArrayLike, rng: np.random.Generator) -> np.ndarray:
         """Return one report per value, drawn with a numpy Generator: for simulation, not for protecting people."""
+        return self.randomize(checks.values(values, self.n_categories), checks.generator(rng))
 
     @abc.abstractmethod
+    def randomize(self, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Do ``privatize`` for checked values, an int64 array that may be written over."""
+
     def privatize_one(self, value):
         """Return the report of one value, drawn from the operating system's entropy by exact integer arithmetic.
 
@@ -255,10 +265,21 @@ class AbstractProtocol(abc.ABC):
         arithmetic and indexing. Running time then says next to nothing about the value; Python cannot promise that it
         says nothing, see ``ldpbayes.entropy``.
         """
+        return self.randomize_one(entropy.one_value(value, self.n_categories))
 
     @abc.abstractmethod
+    def randomize_one(self, value: int) -> Any:
+        """Do ``privatize_one`` for a checked value."""
+
     def rational_channel(self) -> list[list[Fraction]]:
         """Return the exact channel of privatize_one as nested lists of Fraction, [report][category] (small b only)."""
+        if self.n_outputs is None or self.n_outputs * self.n_categories > MAX_CHANNEL_ENTRIES:
+            raise InfeasibleError(f"{self} has too many possible reports for an exact channel.")
+        return self.exact_channel()
+
+    @abc.abstractmethod
+    def exact_channel(self) -> list[list[Fraction]]:
+        """Do ``rational_channel`` where the channel is small enough to be written out."""
 
     def simulate(self, true_counts: ArrayLike, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return (distinct reports, counts) of a population with the given true counts; vectorised over users."""
@@ -377,11 +398,12 @@ class AbstractProtocol(abc.ABC):
     def report_law(self) -> AbstractReportLaw | None:
         """Return how reports are compared with what a distribution predicts, and simulated for that; None: not at all.
 
-        By default all reports are counted where these are few integers, else supports by the hit rates.
+        By default all reports are counted where these are few integers, or few and without hit rates; else supports.
         """
-        if self.n_outputs is not None and self.n_outputs <= MAX_LISTED and self.all_reports().ndim == 1:
+        listed = self.n_outputs is not None and self.n_outputs <= MAX_LISTED
+        if listed and (self.hit_rates is None or self.all_reports().ndim == 1):
             return ListLaw(self)
-        return None if self.hit_rates is None else SupportLaw(self, *self.hit_rates)
+        return None if self.hit_rates is None else SupportLaw.of_rates(self, *self.hit_rates)
 
     def oracle(self, rows: "Rows") -> np.ndarray:
         """Return the decoder's unbiased estimate of F and of P, shape (a,); entries may be negative."""

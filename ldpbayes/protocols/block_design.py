@@ -96,7 +96,7 @@ class BlockDesign(AbstractProtocol):
         """N, the number of points and of hyperplanes."""
         return projective.n_points(self.order, self.dimension)
 
-    def all_reports(self):
+    def list_reports(self):
         return np.arange(self.n_outputs)
 
     def uniform_information(self):
@@ -119,13 +119,10 @@ class BlockDesign(AbstractProtocol):
         log_constant = -math.log(self.n_outputs + self.beta * self.block_size)
         return CyclicRows(reports, self._difference_set, self.n_outputs, self.beta, counts, self.n_categories, log_constant)
 
-    def privatize(self, values, rng) -> np.ndarray:
-        values = checks.values(values, self.n_categories)
-        rng = checks.generator(rng)
+    def randomize(self, values, rng):
         return self._block(values, rng.random(values.size) < self.hit_rates[0], rng)
 
-    def privatize_one(self, value):
-        value = entropy.one_value(value, self.n_categories)
+    def randomize_one(self, value):
         inside, outside = self._shifts
         held = entropy.bernoulli(self._hit_threshold)
         first, second = entropy.below(len(inside)), entropy.below(len(outside))
@@ -138,7 +135,7 @@ class BlockDesign(AbstractProtocol):
         """For every value a large number that is minus the value modulo N."""
         return [(2**40 // self.n_outputs) * self.n_outputs - x for x in range(self.n_categories)]
 
-    def rational_channel(self):
+    def exact_channel(self):
         hit = Fraction(self._hit_threshold, 2**entropy.BITS)
         inside, outside = self._shifts
         chance = dict(zip(inside, (hit * share for share in entropy.shares(len(inside))), strict=True))

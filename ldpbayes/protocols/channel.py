@@ -125,7 +125,7 @@ class Channel(AbstractProtocol):
             said.append(f"Report {self.answers[row]!r} is what {named} say.")
         return " ".join(said)
 
-    def all_reports(self):
+    def list_reports(self):
         return np.arange(self.n_outputs)
 
     @property
@@ -170,9 +170,7 @@ class Channel(AbstractProtocol):
         """Return the weighted least-squares inverse of the matrix."""
         return self._matrix_decoder
 
-    def privatize(self, values, rng) -> np.ndarray:
-        values = checks.values(values, self.n_categories)
-        rng = checks.generator(rng)
+    def randomize(self, values, rng):
         out = np.empty(values.size, dtype=np.int64)
         cumulative = self.matrix.cumsum(axis=0)
         order = np.argsort(values, kind="stable")
@@ -180,13 +178,12 @@ class Channel(AbstractProtocol):
             out[group] = np.searchsorted(cumulative[:-1, x], rng.random(group.size), side="right")
         return out
 
-    def privatize_one(self, value):
-        value = entropy.one_value(value, self.n_categories)
+    def randomize_one(self, value):
         bits, columns = self._thresholds
         draw = entropy.word(bits)
         return sum([entropy.passed(draw, threshold, bits) for threshold in columns[value]])
 
-    def rational_channel(self):
+    def exact_channel(self):
         unit = 2 ** self._thresholds[0]
         return [[Fraction(share, unit) for share in row] for row in self._shares]
 

@@ -11,11 +11,11 @@ from ldpbayes import checks, entropy, hashing
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol, Ancillary
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, Ancillary
 from ldpbayes.protocols.decoding import AbstractLeastSquares
 from ldpbayes.protocols.formats import Numbers
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw
+from ldpbayes.protocols.laws import SupportLaw
 
 ASSIGNMENTS = ("permutation", "label", "xxhash", "ldpbayes")
 #: Comparisons after which the rank of a design is not looked at.
@@ -110,9 +110,7 @@ class CohortRR(AbstractProtocol):
         n_pairs = self.cohorts * self.buckets
         return n_pairs if n_pairs <= hashing.MAX_TABLE else None
 
-    def all_reports(self):
-        if self.n_outputs is None:
-            return super().all_reports()
+    def list_reports(self):
         pairs = np.indices((self.cohorts, self.buckets)).reshape(2, -1)
         return np.ascontiguousarray(pairs.T)
 
@@ -157,19 +155,18 @@ class CohortRR(AbstractProtocol):
         """Return the least-squares decoder of the paper; see CohortDecoder."""
         return self._cohort_decoder
 
-    def report_law(self):
-        return ListLaw(self) if self.n_outputs is not None and self.n_outputs <= MAX_LISTED else None
+    def meeting_law(self):
+        """Return the law of the support counts, expectation (1 + β M p)/(k + β): M_xx' is the share of cohorts that meet."""
+        total = self.buckets + self.beta
+        return SupportLaw(self, lambda p: (1 + self.beta * (self._meetings @ p / self.cohorts)) / total)
 
     # ---- client ------------------------------------------------------------------------------------------------------
-    def privatize(self, values, rng) -> np.ndarray:
-        values = checks.values(values, self.n_categories)
-        rng = checks.generator(rng)
+    def randomize(self, values, rng):
         cohort = rng.integers(self.cohorts, size=values.size)
         values += cohort * self.n_categories
         return np.stack([cohort, self._bucket_protocol.randomize(self.table.ravel().take(values), rng)], axis=1)
 
-    def privatize_one(self, value):
-        value = entropy.one_value(value, self.n_categories)
+    def randomize_one(self, value):
         cohort = entropy.below(self.cohorts)
         return np.array([cohort, self._bucket_protocol.privatize_one(int(self.table[cohort, value]))])
 
@@ -182,7 +179,7 @@ class CohortRR(AbstractProtocol):
         bucket = int(self._label_buckets([label])[cohort, 0])
         return np.array([cohort, self._bucket_protocol.privatize_one(bucket)])
 
-    def rational_channel(self):
+    def exact_channel(self):
         inner = self._bucket_protocol.rational_channel()
         table = self.table.tolist()
         return [[row[y] * share for y in table[c]] for c, share in enumerate(entropy.shares(self.cohorts)) for row in inner]
@@ -336,27 +333,3 @@ class CohortDecoder(AbstractLeastSquares):
                 f"{MAX_PRODUCTS:,} multiplications; use the MLE or a posterior."
             )
         super()._require_rank()
-
-
-@dataclass(frozen=True)
-class MeetingLaw(AbstractReportLaw):
-    """Counts of the reports whose support holds each category: expectation (1 + β M p)/(k + β) per user.
-
-    M_xx' is the share of cohorts where the maps of x and x' meet.
-    """
-
-    protocol: CohortRR
-    kind: ClassVar[str] = "supports"
-
-    def tally(self, reports, counts):
-        seen = counts > 0
-        return self.protocol.rows(reports[seen], counts[seen]).support_counts()
-
-    def expected(self, p):
-        protocol = self.protocol
-        return (1 + protocol.beta * (protocol._meetings @ np.asarray(p) / protocol.cohorts)) / (
-            protocol.buckets + protocol.beta
-        )
-
-    def simulate(self, true_counts, rng):
-        return self.protocol.simulate_support_counts(true_counts, rng)

@@ -58,7 +58,7 @@ def compose(outer, inner):
             f"outer must have one category per report of inner ({first.n_outputs}), got {second.n_categories}."
         )
     check_entries(second.n_outputs, first.n_categories, MAX_ENTRIES)
-    settings = {"outer": _settings(outer), "inner": _settings(inner)}
+    settings = {"outer": stated(outer), "inner": stated(inner)}
     return Channel(second.matrix @ first.matrix, second.answers, "compose", settings)
 
 
@@ -179,10 +179,10 @@ def _check_sizes(factors, n_categories=None):
 
 
 def _all_settings(factors):
-    return {"factors": [_settings(factor) for factor in factors]}
+    return {"factors": [stated(factor) for factor in factors]}
 
 
-def _settings(protocol):
+def stated(protocol):
     """Return a protocol's name and parameters, as a collection file states a factor."""
     sized = {} if isinstance(protocol, Channel) else {"n_categories": protocol.n_categories}
     return {"protocol": protocol.design, **sized, **protocol.parameters()}

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import AdditiveRows
 from ldpbayes.protocols.attributes import attribute_sizes
 from ldpbayes.protocols.sampled_attribute import AbstractCollected
@@ -128,9 +128,7 @@ class FakeData(AbstractCollected):
         return AdditiveRows(factors, np.stack(index, axis=1), counts, log_constants)
 
     # ---- client ----------------------------------------------------------------------------------------------------------
-    def privatize(self, values, rng) -> np.ndarray:
-        values = checks.values(values, self.n_categories)
-        rng = checks.generator(rng)
+    def randomize(self, values, rng):
         own = np.unravel_index(values, self.sizes)
         drawn = rng.integers(len(self.sizes), size=values.size)
         out = np.empty((values.size, len(self.sizes)), dtype=np.int64)
@@ -142,8 +140,7 @@ class FakeData(AbstractCollected):
             out[:, k] = np.where(drawn == k, one.privatize(x, rng), faked)
         return out
 
-    def privatize_one(self, value):
-        value = entropy.one_value(value, self.n_categories)
+    def randomize_one(self, value):
         own = np.unravel_index(value, self.sizes)
         drawn = entropy.below(len(self.sizes))
         out = []
@@ -158,12 +155,9 @@ class FakeData(AbstractCollected):
             return entropy.below(one.protocol.n_categories)
         if self.fake == "random":
             return one.privatize_one(entropy.below(one.protocol.n_categories))
-        report = one.protocol.empty_one()
-        return int.from_bytes(bytes(report), "big") >> (8 * len(report) - one.bits)
+        return one.encode_one(one.protocol.empty_one())
 
-    def rational_channel(self):
-        if self.n_outputs is None:
-            raise InfeasibleError(f"{self.name} has too many possible reports for an exact channel.")
+    def exact_channel(self):
         shares = entropy.shares(len(self.sizes))
         true = [one.protocol.rational_channel() for one in self.coded]
         fake = [self._fake_shares(one, channel) for one, channel in zip(self.coded, true, strict=True)]

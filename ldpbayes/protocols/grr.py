@@ -9,9 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
-from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import IdentityRows
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol
+from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.formats import Labels
 
 #: Largest a + β at which one random double settles truth and category; their probabilities are then exact to 2^-53.
@@ -63,7 +62,7 @@ class GRR(AbstractProtocol):
     def n_outputs(self):
         return self.n_categories
 
-    def all_reports(self):
+    def list_reports(self):
         return np.arange(self.n_categories)
 
     @property
@@ -73,11 +72,7 @@ class GRR(AbstractProtocol):
     def rows(self, reports, counts):
         return IdentityRows(reports, self.beta, counts, self.n_categories, -math.log(self.n_categories + self.beta))
 
-    def privatize(self, values, rng) -> np.ndarray:
-        return self.randomize(checks.values(values, self.n_categories), checks.generator(rng))
-
     def randomize(self, values, rng):
-        """Return the reports of checked values, an int64 array, which is written over."""
         # Truth w.p. β/(a+β), else uniform over all categories: the same channel without a second lookup.
         a, total = self.n_categories, self.n_categories + self.beta
         if total > ONE_DRAW or values.size < FEW:
@@ -94,8 +89,7 @@ class GRR(AbstractProtocol):
             np.copyto(block, noise, where=u >= 0)
         return values
 
-    def privatize_one(self, value):
-        value = entropy.one_value(value, self.n_categories)
+    def randomize_one(self, value):
         units, inverse = self._other_units, self._other_inverse
         # One draw settles everything: the first a − 1 groups of so many draws stand for the categories after the value,
         # cyclically, all further draws for the value.
@@ -104,9 +98,7 @@ class GRR(AbstractProtocol):
         group = (draw * inverse + (1 << 2 * entropy.BITS)) >> 2 * entropy.BITS  # 1 + draw // units, by a multiplication
         return (self.n_categories + value + other * group) % self.n_categories  # never 0 % a, which is a shortcut
 
-    def rational_channel(self):
-        if self.n_categories**2 > MAX_CHANNEL_ENTRIES:
-            raise InfeasibleError(f"{self} has too many possible reports for an exact channel.")
+    def exact_channel(self):
         truth, other = self.exact_rates
         return [[truth if x == y else other for x in range(self.n_categories)] for y in range(self.n_categories)]
 

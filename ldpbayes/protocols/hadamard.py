@@ -67,7 +67,7 @@ class HadamardResponse(AbstractProtocol):
         """K, the least power of two above a."""
         return 2 ** self.n_categories.bit_length()
 
-    def all_reports(self):
+    def list_reports(self):
         return np.arange(self.n_outputs)
 
     @property
@@ -78,9 +78,7 @@ class HadamardResponse(AbstractProtocol):
         log_constant = math.log(2 / self.n_outputs) - math.log(2 + self.beta)
         return HadamardRows(reports, self.beta, counts, self.n_categories, log_constant)
 
-    def privatize(self, values, rng) -> np.ndarray:
-        values = checks.values(values, self.n_categories)
-        rng = checks.generator(rng)
+    def randomize(self, values, rng):
         if values.size < FEW or self.n_outputs > ONE_WORD:
             return self._uniform_in_half(values, rng.random(values.size) < self.hit_rates[0], rng)
         # The low bits of a word are the report, and its 53 upper bits settle whether its support holds the value.
@@ -98,14 +96,14 @@ class HadamardResponse(AbstractProtocol):
             block ^= report
         return values
 
-    def privatize_one(self, value):
-        index, flip = self._words[entropy.one_value(value, self.n_categories)]
+    def randomize_one(self, value):
+        index, flip = self._words[value]
         inside = entropy.bernoulli(self._hit_threshold)
         report = entropy.word(self.n_categories.bit_length()) | _TOP
         # Flipping the lowest bit of the index pairs the reports inside with those outside. The top bit is common.
         return report ^ (_TOP, flip)[(index & report).bit_count() % 2 ^ inside]
 
-    def rational_channel(self):
+    def exact_channel(self):
         hit = Fraction(self._hit_threshold, 2**entropy.BITS)
         inside, outside = hit * 2 / self.n_outputs, (1 - hit) * 2 / self.n_outputs
         categories = range(1, self.n_categories + 1)

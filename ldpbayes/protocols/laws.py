@@ -1,8 +1,9 @@
 """Report laws: the counts by which reports of a protocol are compared with what a distribution predicts."""
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -58,19 +59,30 @@ class ListLaw(AbstractReportLaw):
 
 @dataclass(frozen=True)
 class SupportLaw(AbstractReportLaw):
-    """Counts of the reports whose support holds each category: expectation h + (g − h) p per user."""
+    """Counts of the reports whose support holds each category.
 
-    protocol: object
-    hit: float
-    miss: float
+    Attributes
+    ----------
+    protocol : AbstractProtocol
+    expectation : callable
+        Distribution (a,) or distributions (a, k) -> the expectation per user: h + (g − h) p where there are hit rates.
+    """
+
+    protocol: Any
+    expectation: Callable[[np.ndarray], np.ndarray]
     kind: ClassVar[str] = "supports"
+
+    @classmethod
+    def of_rates(cls, protocol, hit, miss):
+        """Return the law of a protocol with hit rates."""
+        return cls(protocol, lambda p: miss + (hit - miss) * p)
 
     def tally(self, reports, counts):
         seen = counts > 0
         return self.protocol.rows(reports[seen], counts[seen]).support_counts()
 
     def expected(self, p):
-        return self.miss + (self.hit - self.miss) * np.asarray(p)
+        return self.expectation(np.asarray(p))
 
     def simulate(self, true_counts, rng):
         return self.protocol.simulate_support_counts(true_counts, rng)

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, entropy
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.likelihoods.extended import ExtendedRows
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol
 from ldpbayes.protocols.decoding import MatrixDecoder
@@ -204,7 +204,7 @@ class Noncompliance(AbstractProtocol):
     def n_outputs(self):
         return self.compliers.n_outputs
 
-    def all_reports(self):
+    def list_reports(self):
         return self.compliers.all_reports()
 
     # ---- server ---------------------------------------------------------------------------------------------------------
@@ -224,17 +224,12 @@ class Noncompliance(AbstractProtocol):
         listed = self.n_outputs is not None and self.n_outputs * self.n_categories <= MAX_CHANNEL_ENTRIES
         return self._listed_decoder if listed else None
 
-    def report_law(self):
-        return ListLaw(self) if self.n_outputs is not None and self.n_outputs <= MAX_LISTED else None
-
     @cached_property
     def _listed_decoder(self):
         return ListedDecoder(self.channel(), self)
 
     # ---- client ---------------------------------------------------------------------------------------------------------
-    def privatize(self, values, rng) -> np.ndarray:
-        values = checks.values(values, self.n_categories)
-        rng = checks.generator(rng)
+    def randomize(self, values, rng):
         first = self.compliers.n_categories
         out = np.array(self.compliers.privatize(np.where(values < first, values, 0), rng))
         for x, law in enumerate(self.laws, first):
@@ -242,15 +237,13 @@ class Noncompliance(AbstractProtocol):
             out[here] = law.draw(self.compliers, here.size, rng)
         return out
 
-    def privatize_one(self, value):
-        value, first = entropy.one_value(value, self.n_categories), self.compliers.n_categories
+    def randomize_one(self, value):
+        first = self.compliers.n_categories
         reports = [self.compliers.privatize_one(min(value, first - 1))]
         reports += [law.draw_one(self.compliers) for law in self.laws]
         return reports[max(value - first + 1, 0)]
 
-    def rational_channel(self):
-        if self.n_outputs is None:
-            raise InfeasibleError(f"{self} has too many possible reports for an exact channel.")
+    def exact_channel(self):
         laws = [law.shares(self.compliers) for law in self.laws]
         inner = self.compliers.rational_channel()
         return [[*row, *others] for row, others in zip(inner, zip(*laws, strict=True), strict=True)]

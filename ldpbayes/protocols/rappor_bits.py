@@ -9,9 +9,8 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import LevelRows
-from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, log_above
+from ldpbayes.protocols.base import AbstractProtocol, log_above
 from ldpbayes.protocols.formats import Numbers
-from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.rappor import FilterDecoder, Rappor
 
 
@@ -93,7 +92,7 @@ class RapporBits(AbstractProtocol):
     def n_outputs(self):
         return 2 * self.rappor.cohorts * self.rappor.n_bits
 
-    def all_reports(self):
+    def list_reports(self):
         return np.ascontiguousarray(np.indices((self.rappor.cohorts, self.rappor.n_bits, 2)).reshape(3, -1).T)
 
     @property
@@ -115,16 +114,11 @@ class RapporBits(AbstractProtocol):
         """Return the least squares of the counts of set bits on the filters, for reports of one bit; see FilterDecoder."""
         return self._filter_decoder
 
-    def report_law(self):
-        return ListLaw(self) if self.n_outputs <= MAX_LISTED else None
-
     @cached_property
     def _filter_decoder(self):
         return FilterDecoder(self.rappor, single=True)
 
-    def privatize(self, values, rng) -> np.ndarray:
-        values = checks.values(values, self.n_categories)
-        rng = checks.generator(rng)
+    def randomize(self, values, rng):
         on, off = self.rappor.rates
         cohort = rng.integers(self.rappor.cohorts, size=values.size)
         bit = rng.integers(self.rappor.n_bits, size=values.size)
@@ -132,13 +126,13 @@ class RapporBits(AbstractProtocol):
         value = rng.random(values.size) < np.where(member, on, off)
         return np.stack([cohort, bit, value], axis=1)
 
-    def privatize_one(self, value):
+    def randomize_one(self, value):
         report = self.rappor.privatize_one(value)
         bit = entropy.below(self.rappor.n_bits)
         held = report[4 + bit // 8] >> (7 - bit % 8) & 1
         return np.array([int.from_bytes(report[:4].tobytes(), "big"), bit, held], dtype=np.int64)
 
-    def rational_channel(self):
+    def exact_channel(self):
         on, off = self.rappor.realized_rates
         bit_shares, channel = entropy.shares(self.rappor.n_bits), []
         for c, cohort_share in enumerate(entropy.shares(self.rappor.cohorts)):

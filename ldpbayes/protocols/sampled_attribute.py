@@ -8,20 +8,19 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.likelihoods import AdditiveRows
 from ldpbayes.protocols.attributes import (
     BASES,
     AbstractAttributes,
     Coded,
     attribute_sizes,
-    check_codes,
     listed_decoder,
     split_labels,
 )
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES
 from ldpbayes.protocols.columns import Bytes, Lists, refuse, rows_of
-from ldpbayes.protocols.formats import parse_integers
+from ldpbayes.protocols.formats import Numbers, parse_integers
 
 
 class AbstractCollected(AbstractAttributes):
@@ -104,13 +103,12 @@ class SampledAttribute(AbstractCollected):
         outputs = sum(one.n_codes for one in self.coded)
         return outputs if outputs * self.n_categories <= MAX_CHANNEL_ENTRIES else None
 
-    def all_reports(self):
-        if self.n_outputs is None:
-            return super().all_reports()
+    def list_reports(self):
         return np.array([(k, y) for k, one in enumerate(self.coded) for y in range(one.n_codes)], dtype=np.int64)
 
     def check_reports(self, reports):
-        reports = check_codes(reports, [len(self.sizes), max(one.n_codes for one in self.coded)])
+        limits = len(self.sizes), max(one.n_codes for one in self.coded)
+        reports = Numbers(self.report_fields, limits).check(reports)
         spans = np.array([one.n_codes for one in self.coded])
         bad = np.flatnonzero(reports[:, 1] >= spans[reports[:, 0]])
         if bad.size:
@@ -155,9 +153,7 @@ class SampledAttribute(AbstractCollected):
         return AdditiveRows(factors, np.stack(index, axis=1), counts, log_constants)
 
     # ---- client ----------------------------------------------------------------------------------------------------------
-    def privatize(self, values, rng) -> np.ndarray:
-        values = checks.values(values, self.n_categories)
-        rng = checks.generator(rng)
+    def randomize(self, values, rng):
         own = np.unravel_index(values, self.sizes)
         out = np.empty((values.size, 2), dtype=np.int64)
         out[:, 0] = rng.integers(len(self.sizes), size=values.size)
@@ -166,17 +162,14 @@ class SampledAttribute(AbstractCollected):
             out[here, 1] = one.privatize(x[here], rng)
         return out
 
-    def privatize_one(self, value):
-        value = entropy.one_value(value, self.n_categories)
+    def randomize_one(self, value):
         own = np.unravel_index(value, self.sizes)
         drawn = entropy.below(len(self.sizes))
         # Every attribute is privatized, whichever was drawn: the draws are the same for every outcome.
         codes = [one.privatize_one(int(x)) for one, x in zip(self.coded, own, strict=True)]
         return np.array([drawn, codes[drawn]], dtype=np.int64)
 
-    def rational_channel(self):
-        if self.n_outputs is None:
-            raise InfeasibleError(f"{self.name} has too many possible reports for an exact channel.")
+    def exact_channel(self):
         cells, out = list(np.ndindex(*self.sizes)), []
         for k, (one, share) in enumerate(zip(self.coded, entropy.shares(len(self.sizes)), strict=True)):
             out += [[share * row[cell[k]] for cell in cells] for row in one.protocol.rational_channel()]

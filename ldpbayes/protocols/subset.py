@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
-from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol, PairRates, Supports
@@ -73,9 +72,7 @@ class SubsetSelection(AbstractProtocol):
     def n_outputs(self):
         return _number_of_sets(self.n_categories, self.size)
 
-    def all_reports(self):
-        if self.n_outputs is None:
-            return super().all_reports()
+    def list_reports(self):
         members = list(itertools.combinations(range(self.n_categories), self.size))
         out = np.zeros((len(members), self.n_categories), dtype=bool)
         np.put_along_axis(out, np.array(members), True, axis=1)
@@ -104,9 +101,7 @@ class SubsetSelection(AbstractProtocol):
     def rows(self, reports, counts):
         return SupportRows(reports, self.beta, counts, self.n_categories, self.supports().per_report)
 
-    def privatize(self, values, rng) -> np.ndarray:
-        values = checks.values(values, self.n_categories)
-        rng = checks.generator(rng)
+    def randomize(self, values, rng):
         # Small sets grow from nothing; large ones start at a binomial size close to theirs.
         size = int(self.size or 0)  # a number once __post_init__ has run
         density = size / self.n_categories
@@ -117,8 +112,7 @@ class SubsetSelection(AbstractProtocol):
             bits.resize(out[part], values[part], self.size, self.n_categories, rng)
         return out
 
-    def privatize_one(self, value):
-        value = entropy.one_value(value, self.n_categories)
+    def randomize_one(self, value):
         held = entropy.bernoulli(self._hit_threshold)
         others, wanted, is_negative = [], self.size - held, [1] * self.n_categories + [0] * self.n_categories
         # Selection sampling: each of the others is a member with probability (members wanted) / (categories left).
@@ -129,9 +123,7 @@ class SubsetSelection(AbstractProtocol):
         members[value] = held
         return np.packbits(members)
 
-    def rational_channel(self):
-        if self.n_outputs is None:
-            raise InfeasibleError(f"{self} has too many possible reports for an exact channel.")
+    def exact_channel(self):
         hit = Fraction(self._hit_threshold, 2**entropy.BITS)
         # Given whether the value is held, the others' probability depends only on where they stand among themselves.
         chances = {}

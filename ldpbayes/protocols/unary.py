@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol, Ancillary, PairRates, Supports, independent_sizes
@@ -153,9 +153,7 @@ class UnaryEncoding(AbstractProtocol):
     def n_outputs(self):
         return 2**self.n_categories if self.n_categories <= 16 else None
 
-    def all_reports(self):
-        if self.n_outputs is None:
-            return super().all_reports()
+    def list_reports(self):
         return bits.every_set(self.n_categories)
 
     @property
@@ -167,15 +165,12 @@ class UnaryEncoding(AbstractProtocol):
         log_constants = form.per_report + bits.sizes(reports) * form.per_member
         return SupportRows(reports, self.beta, counts, self.n_categories, log_constants)
 
-    def privatize(self, values, rng) -> np.ndarray:
-        values = checks.values(values, self.n_categories)
-        rng = checks.generator(rng)
+    def randomize(self, values, rng):
         out = bits.bernoulli(values.size, self.n_categories, self.lam, rng)
         bits.assign(out, values, rng.random(values.size) < self.kappa)
         return out
 
-    def privatize_one(self, value):
-        value = entropy.one_value(value, self.n_categories)
+    def randomize_one(self, value):
         kappa, lam = self._thresholds
         thresholds = [lam] * self.n_categories
         thresholds[value] = kappa
@@ -196,9 +191,7 @@ class UnaryEncoding(AbstractProtocol):
         reports = np.unpackbits(self.all_reports(), axis=1, count=self.n_categories).tolist()
         return [math.prod((lam if bit else 1 - lam for bit in report), start=Fraction(1)) for report in reports]
 
-    def rational_channel(self):
-        if self.n_outputs is None:
-            raise InfeasibleError(f"{self} has too many possible reports for an exact channel.")
+    def exact_channel(self):
         kappa, lam = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
         channel = []
         for report in np.unpackbits(self.all_reports(), axis=1, count=self.n_categories).tolist():

@@ -17,7 +17,7 @@ from recorded import record
 
 import ldpbayes as lb
 from ldpbayes.errors import DiagnosticWarning
-from ldpbayes.protocols import HadamardResponse, LocalHashing, Rappor, UnaryEncoding
+from ldpbayes.protocols import HadamardResponse, LocalHashing, PooledHashing, Rappor, UnaryEncoding
 
 SUMMARY = pathlib.Path(__file__).with_name("private_groups.csv")
 FIELDS = "protocol replications share mean_0 mean_1 median_0 median_1 smooth trusted seconds".split()
@@ -26,7 +26,7 @@ PROTOCOLS = {
     "oue": UnaryEncoding.optimised(2, LEVEL),
     "sue": UnaryEncoding.symmetric(2, LEVEL),
     "olh": LocalHashing(2, LEVEL),
-    "olh, pool": LocalHashing(2, LEVEL, seeds=64),
+    "olh, pool": PooledHashing(2, LEVEL, seeds=64),
     "hadamard": HadamardResponse(2, LEVEL),
     "rappor": Rappor.one_time(2, LEVEL, 6, 3, 2, candidates=("a", "b")),
 }

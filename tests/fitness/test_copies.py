@@ -94,7 +94,7 @@ def test_chances_of_hashed_reports_count_the_seed():
     reports = protocol.privatize(np.random.default_rng(0).choice(6, n), np.random.default_rng(1))
     reports[:3] = reports[0]
     (found,) = copies_checks(collection_of(Tally(protocol, reports)), np.full(6, 1 / 6))
-    chance = protocol.seed_channel(int(reports[0, 0]))[reports[0, 1]].mean() / 2**63
+    chance = np.mean([float(q) for q in protocol.rational_channel(int(reports[0, 0]))[reports[0, 1]]]) / 2**63
     assert found.p_value == pytest.approx(math.comb(n, 3) * chance**2, rel=1e-6)
     assert found.statistic == 3 and found.detail.startswith("3 times")
 

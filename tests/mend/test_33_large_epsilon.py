@@ -5,7 +5,7 @@ import pytest
 
 import ldpbayes as lb
 from ldpbayes.posteriors.surrogate import Surrogate
-from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.local_hashing import PooledHashing
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -24,7 +24,7 @@ def test_the_first_method_answers_at_large_epsilon():
     "protocol",
     [
         UnaryEncoding.optimized(100, 8.0),
-        LocalHashing(48, 6.0, seeds=4096),
+        PooledHashing(48, 6.0, seeds=4096),
         Rappor.one_time(50, 3.6, 32, 16, 2, candidates=tuple(f"word {x}" for x in range(50))),
     ],
     ids=["oue", "olh", "rappor"],

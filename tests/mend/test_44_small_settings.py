@@ -19,7 +19,7 @@ from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.posteriors.pair_slice import PairSlice
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.priors import Dirichlet
-from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.local_hashing import LocalHashing, PooledHashing
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -102,7 +102,7 @@ def test_predicted_seconds_are_those_of_the_whole_fit():
 def test_ends_of_an_expansion_whose_transforms_do_not_die_out():
     """A default fit ended in a ConvergenceError of what is said beside it."""
     truth = [0.971, 0.002, 0.0, 0.027]
-    collection = lb.simulate(truth, LocalHashing(4, 0.29, seeds=4096), 26_594, random_seed=91)[0]
+    collection = lb.simulate(truth, PooledHashing(4, 0.29, seeds=4096), 26_594, random_seed=91)[0]
     problem = Problem.of(collection, 0.5 / HALF)
     entries, *_ = undrawn(problem, tails(0.95), patient=0.0)
     lower, upper = entries["distribution_lower"], entries["distribution_upper"]

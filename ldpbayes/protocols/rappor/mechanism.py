@@ -271,9 +271,7 @@ class Rappor(AbstractProtocol):
     def n_outputs(self):
         return self.cohorts * 2**self.n_bits if self.n_bits <= 16 and self.cohorts <= 2**16 else None
 
-    def all_reports(self):
-        if self.n_outputs is None:
-            return super().all_reports()
+    def list_reports(self):
         sets = bits.every_set(self.n_bits)
         return codec.join(np.repeat(np.arange(self.cohorts), len(sets)), np.tile(sets, (self.cohorts, 1)))
 
@@ -333,7 +331,7 @@ class Rappor(AbstractProtocol):
         return self._filter_decoder
 
     def report_law(self):
-        return SupportLaw(self, *self.rates) if self.assignment == "direct" else BitLaw(self)
+        return SupportLaw.of_rates(self, *self.rates) if self.assignment == "direct" else BitLaw(self)
 
     @cached_property
     def _filter_decoder(self):
@@ -348,9 +346,7 @@ class Rappor(AbstractProtocol):
         return totals, np.bincount(cohorts, counts, self.cohorts).astype(np.int64)
 
     # ---- client ------------------------------------------------------------------------------------------------------
-    def privatize(self, values, rng) -> np.ndarray:
-        values = checks.values(values, self.n_categories)
-        rng = checks.generator(rng)
+    def randomize(self, values, rng):
         on, off = self.rates
         cohorts = rng.integers(self.cohorts, size=values.size)
         packed = bits.bernoulli(values.size, self.n_bits, off, rng)
@@ -383,12 +379,10 @@ class Rappor(AbstractProtocol):
         reported = np.packbits([entropy.bernoulli((p, q)[bit]) for bit in members.tolist()])
         return codec.join(cohorts, reported[None])[0]
 
-    def privatize_one(self, value):
+    def randomize_one(self, value):
         return self.instantaneous_one(self.permanent_one(value))
 
-    def rational_channel(self):
-        if self.n_outputs is None:
-            raise InfeasibleError(f"{self.name} with {self.n_bits} bits has too many possible reports for an exact channel.")
+    def exact_channel(self):
         on, off = self.realized_rates
         sets = np.unpackbits(bits.every_set(self.n_bits), axis=1, count=self.n_bits).tolist()
         channel = []

@@ -193,8 +193,8 @@ class AbstractHistories(AbstractProtocol):
         every = self._every
         return None if every is None else len(every)
 
-    def all_reports(self):
-        return super().all_reports() if self._every is None else self._every.copy()
+    def list_reports(self):
+        return self._every.copy()
 
     @cached_property
     def _every(self):
@@ -312,18 +312,15 @@ class AbstractHistories(AbstractProtocol):
         if self.n_outputs is not None and self.n_outputs <= MAX_LISTED:
             return ListLaw(self)
         rates = self.rates()
-        return None if rates is None else SupportLaw(self, *rates.first_of_both)
+        return None if rates is None else SupportLaw.of_rates(self, *rates.first_of_both)
 
     # ---- client --------------------------------------------------------------------------------------------------------
-    def privatize(self, values, rng) -> np.ndarray:
-        values = checks.values(values, self.n_categories)
-        rng = checks.generator(rng)
+    def randomize(self, values, rng):
         numbers, shares = self.law
         times = np.full(values.size, numbers[0]) if len(numbers) == 1 else rng.choice(numbers, size=values.size, p=shares)
         return self.draw(values, times, rng)
 
-    def privatize_one(self, value):
-        value = entropy.one_value(value, self.n_categories)
+    def randomize_one(self, value):
         self.law  # noqa: B018  (refuses a protocol without one)
         drawn, total = entropy.below(sum(weight for _, weight in self.times)), 0
         for times, weight in self.times:  # the number of reports is public
@@ -332,8 +329,8 @@ class AbstractHistories(AbstractProtocol):
                 return self.draw_one(value, times)
         raise AssertionError("a draw below the sum of the weights")
 
-    def rational_channel(self):
-        if self.n_outputs is None or self.n_outputs * self.n_categories > 2**12:
+    def exact_channel(self):
+        if self.n_outputs * self.n_categories > 2**12:
             raise InfeasibleError(f"{self.name} has too many possible histories for an exact channel.")
         shares, start, units = {}, 0, entropy.shares(sum(weight for _, weight in self.times))
         for times, weight in self.times:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ldpbayes import checks, entropy, hashing
 from ldpbayes.protocols.local_hashing import LocalHashing
-from ldpbayes.protocols.repeated.histories import Rates, constant, count_vectors, counts_of
+from ldpbayes.protocols.repeated.histories import Rates, constant, counts_of
 from ldpbayes.protocols.repeated.memoized_grr import AbstractMemoizedSymbols, instant_level, with_instant
 
 _BLOCK = 2**22  # hashes that are in memory together
@@ -132,14 +132,6 @@ class LOLOHA(AbstractMemoizedSymbols):
 
     def supported(self, histories):
         return self._of_categories(histories[:, 0], histories[:, 1:])
-
-    def seed_channel(self, seed):
-        """Return (histories of ``times`` reports, their dense channel given the seed)."""
-        (times,) = self.law[0]
-        counts = count_vectors(self.buckets, int(times))
-        histories = np.column_stack([np.full(len(counts), seed), counts])
-        matrix, log_constants = self.likelihoods(histories)
-        return histories, np.exp(log_constants)[:, None] * matrix
 
     def _of_categories(self, seeds, by_bucket):
         """Return the entries of each category's bucket, (m, a)."""
