@@ -708,7 +708,7 @@ CALLS = {
     "Column": lambda m: dict(key="k", heading="h", kind="number", spec=".4f", priority=0, align="left", full="f", means="m"),
     "Figure": lambda m: dict(name="f", caption="c", alt="a", draw=lambda: m.figure),
     "Note": lambda m: dict(kind=lb.pages.Kind.DATA, text="t"),
-    "Table": lambda m: dict(title="t", columns=(lb.pages.Column("k", "h"),), rows=((1.0,),), note="n", keys=0),
+    "Table": lambda m: dict(title="t", columns=(lb.pages.Column("k", "h"),), rows=((1.0,),), note="n"),
     "Page": lambda m: dict(
         title="t", tables=(), notes=(), figures=(), facts={"a": 1}, summary="s", about={"a": "b"}, again={"a": "b"}
     ),

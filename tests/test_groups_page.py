@@ -165,7 +165,7 @@ def test_the_page_of_several_combinations(found):
     page = of_groups(found, unit="ms", design="Randomised response.")
     values, shares, apart = page.tables
     assert [column.key for column in values.columns][:3] == ["country", "group", "quantity"]
-    assert len(shares.rows) == 4 and len(values.rows) == 16 and len(apart.rows) == 8 and values.keys == 1
+    assert len(shares.rows) == 4 and len(values.rows) == 16 and len(apart.rows) == 8
     one = dict(zip([column.key for column in values.columns], values.rows[1], strict=True))
     assert (one["country"], one["group"], one["quantity"]) == ("NO", "high", "median")
     assert one["value_mean"] == pytest.approx(float(found.quantile(0.5)["mean"].sel(cell="NO", group="high").item()))

@@ -29,10 +29,12 @@ def test_mend_24_forest_has_the_derived_quantities(minarets):
     assert ticks(axes) == ["carrier_honest", "carrier_lying", "non_carrier", "pi", "t"]
     summary, estimate = minarets["summary"], minarets["estimate"]
     means = [*summary["mean"].sel(target="distribution").values, *summary["derived_mean"].values]
-    np.testing.assert_array_equal(line(axes, "distribution P").get_xdata(), means)
+    np.testing.assert_array_equal(line(axes, "P: mean").get_xdata(), means)
     mle = [*estimate["value"].sel(estimator="mle").values, *estimate["derived"].sel(estimator="mle").values]
     np.testing.assert_array_equal(line(axes, "MLE").get_xdata(), mle)
     assert len(axes.collections[0].get_segments()) == 5 and len(axes.collections[1].get_segments()) == 3
+    (axes,) = plots.plot_forest(minarets, target="frequency").axes
+    np.testing.assert_array_equal(line(axes, "F of").get_xdata(), summary["mean"].sel(target="frequency").values)
 
 
 def test_mend_24_top_holds_for_the_plot(minarets, capsys, tmp_path, monkeypatch):
@@ -48,7 +50,7 @@ def test_forest_has_a_title_and_a_legend(minarets):
     figure = plots.plot_forest(minarets)
     assert "minarets" in figure.get_suptitle()
     words = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert len(words) == 6 and any("95 % interval" in word for word in words)
+    assert len(words) == 4 and any("95 % interval" in word for word in words)
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +128,23 @@ def test_every_plot_takes_axes_or_a_part_of_a_figure(minarets):
     assert "minarets" in left.get_title() and left.get_legend() is not None and not figure.legends
     part, other = Figure(figsize=(9, 4), layout="constrained").subfigures(1, 2)
     cells = lb.fit(lb.Cells({c: lb.load_example("nigeria") for c in "ab"}, "region"), draws=0)
-    assert plots.plot_forest(cells, ax=part) is part and len(part.axes) == 2 and not other.axes
+    assert plots.plot_groups(cells, ax=part) is part and len(part.axes) == 1 and not other.axes
     assert len(part.legends) == 1
-    with pytest.raises(lb.errors.ArgumentError, match="ax must be a figure or a subfigure for 2 panels"):
-        plots.plot_forest(cells, ax=left)
+    three = lb.Collection(list("abc"), lb.Tally(lb.GRR(3, 1.0), [0, 1, 2], [5, 6, 7]))
+    with pytest.raises(lb.errors.ArgumentError, match="ax must be a figure or a subfigure for 4 panels"):
+        plots.plot_groups(lb.fit(lb.Cells({"a": three, "b": three}, "region"), "flat", draws=0), ax=left)
     with pytest.raises(lb.errors.ArgumentError, match="ax must be axes or a figure of matplotlib, got str"):
         plots.plot_forest(minarets, ax="left")
+
+
+def test_every_plot_takes_a_style(minarets):
+    names = [name for name in plots.__all__ if name.startswith("plot_")]
+    kinds = [inspect.signature(getattr(plots, name)).parameters["style"].kind for name in names]
+    assert set(kinds) == {inspect.Parameter.VAR_KEYWORD}
+    red = ["#ff0000", *plots.PALETTE[1:]]
+    figure = plots.plot_forest(minarets, title="Mine", figsize=(3, 2), legend=False, palette=red)
+    assert figure.get_suptitle() == "Mine" and not figure.legends and figure.get_size_inches().tolist() == [3, 2]
+    assert line(figure.axes[0], "P: mean").get_color() == "#ff0000"
+    for wrong in ({"colour": "red"}, {"palette": ["red"]}, {"figsize": 3}, {"title": 3}, {"legend": "no"}):
+        with pytest.raises(lb.errors.ArgumentError, match=next(iter({"colour": "style"}.get(k, k) for k in wrong))):
+            plots.plot_forest(minarets, **wrong)

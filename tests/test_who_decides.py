@@ -43,10 +43,9 @@ def test_cells_fitted_one_by_one_are_named():
     assert tree.attrs["prior_decides"] == 1 and "in 1 of 2 cells (g1). In g1: " in tree.attrs["decides"]
     page, facts, captions = everywhere(tree, cells)
     assert tree.attrs["decides"] in [note.text for note in page.notes] and facts["decides"] == tree.attrs["decides"]
-    assert "decides in 1 of these groups" in page.summary
     assert "The prior decides in 1 of 2 groups: see the warning." in captions[0]
     assert "prior decides" in plot_groups(tree).axes[-1].get_xlabel()
-    assert "the prior decides in 1 of 2 groups" in plot_forest(tree).axes[0].get_xlabel()
+    assert "the prior decides in 1 of 2 groups" in plot_forest(tree).axes[-1].get_xlabel().replace("\n", " ")
     quiet = fit(cells_of([20_000, 20_000]), random_seed=1, draws=250)
     assert quiet.attrs["decides"] == quiet.attrs["decides_note"] == "" and who_decides(quiet) == ""
 
@@ -101,9 +100,8 @@ def test_weighted_samples():
     weak = Collection.from_sample(labels, protocol, reports, weights=rng.uniform(0.5, 2, 120))
     tree = fit(weak, 20.0, random_seed=1, draws=250)
     assert tree.attrs["prior_decides"] == 1 and "those of the weighted likelihood alone" in tree.attrs["decides"]
-    page, facts, captions = everywhere(tree, weak)
+    _, facts, captions = everywhere(tree, weak)
     assert facts["decides"] and "Here the prior decides: see the warning." in captions[0]
-    assert "The prior, not the reports alone, decides these numbers" in page.summary
     assert "here the prior decides" in plot_forest(tree).axes[0].get_xlabel()
     strong = Collection.from_sample(
         ["no", "yes"], designs.warner(0.8), rng.integers(2, size=3000), weights=rng.uniform(1, 2, 3000)

@@ -8,6 +8,8 @@ from ldpbayes.errors import ArgumentError
 
 #: Points of a plotted curve.
 POINTS = 25
+#: Protocols of a plotted plan: the best ones.
+DRAWN = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +110,7 @@ def command(
     asked = {name: getattr(questions, name) for name in ("groups", "delta", "fakes")}
     plans = prospects.with_prospects(plans, makers, **asked, laws=laws or {}, gamma=gamma, **rest)
     along = "n" if fixed or (four.epsilon is not None and four.n is None) else "epsilon"
-    draw = functools.partial(_draw, plans[0], kind, makers, assumptions, along)
+    draw = functools.partial(_draw, plans, kind, makers, assumptions, along)
     drawn = draw if plot or (outputs.page and plans[0].feasible) else None
     settings = {"kind": kind, "assumed": words, "ci_prob": ci_prob, "draw": drawn, "command": options.command_line()}
     outputs.show(show(plans, **settings, **asked), plot=plot)
@@ -148,19 +150,22 @@ def _fixed(names, settings, known, assumptions):
     return sorted(plans, key=lambda plan: getattr(plan, plan.solved)), makers
 
 
-def _draw(best, kind, makers, assumptions, along):
+def _draw(plans, kind, makers, assumptions, along):
     import numpy as np
 
     from ldpbayes import plots
     from ldpbayes.pages.plan import error_in_words
     from ldpbayes.theory import planning
 
+    best = plans[0]
     if not best.feasible:
         raise ArgumentError("plot must have a feasible plan to draw, got none.")
     middle = best.n if along == "n" else best.epsilon
     values = np.geomspace(middle / 10, middle * 10, POINTS) if along == "n" else np.geomspace(0.1, max(5.0, middle), POINTS)
     setting = {"epsilon": best.epsilon} if along == "n" else {"n": best.n}
     found = planning.curves(along, values, n_categories=best.n_categories, protocols=makers, **setting, **assumptions)
+    shown = (*[plan.protocol for plan in plans[:DRAWN]], "bound")
+    found = {name: found[name] for name in shown if name in found}
     held = f"{best.users:,} reports" if along == "epsilon" else f"ε = {best.epsilon:.3g}"
     title = f"Error of {best.n_categories} categories at {held}, by protocol"
     return plots.plot_plan(

@@ -43,7 +43,8 @@ def show(content, as_json=False, *, result=None, output=None, plot=None, page=No
     if plot:
         from ldpbayes.plots import save_figure
 
-        save_figure(content.figures[0].draw(), plot)
+        first = content.figures[0]
+        save_figure((first.alone or first.draw)(), plot)
     if page is not None:
         from ldpbayes.pages import write
 

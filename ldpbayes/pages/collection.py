@@ -41,7 +41,7 @@ def of_collection(collection: Collection, *, title: str = "", top: int = TOP) ->
             for text, count in zip(zip(*texts, strict=True), tally.counts.tolist(), strict=True):
                 lines.append((tally.name, ", ".join(map(str, text)), float(count)))
     channels = Table(f"{heading}: channels", columns, rows)
-    reports = Table(f"{heading}: reports", listed, tuple(lines), keys=1 if len(collection.tallies) > 1 else 0)
+    reports = Table(f"{heading}: reports", listed, tuple(lines))
     said = number_of(int(collection.n_reports), "report")
     summary = f"{said} of {number_of(len(collection.categories), 'category', 'categories')}."
     facts = {"categories": list(collection.categories), "channels": channels.records(), "reports": reports.records()}

@@ -19,6 +19,8 @@ from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 from ldpbayes.plots.groups import drawn
 from ldpbayes.posteriors import evidence
 
+#: Lines of the first figure, which leaves room for the first rows of the table below it.
+DRAWN = 8
 #: Sds below this share of the largest one take no further decimals.
 NEGLIGIBLE = 0.01
 #: Numbers of reports a user that are listed one by one.
@@ -108,7 +110,7 @@ def _category_table(tree, title, top):
         columns += _estimator_columns(tree, rows, name, spec)
     cut = parts or cells < data.sizes.get("cell", 1)
     whole = functools.partial(_category_table, tree, title, sys.maxsize) if cut else None
-    return filled(title, columns, _left_out(parts, data, cells), keys=len(_by(data)), whole=whole)
+    return filled(title, columns, _left_out(parts, data, cells), whole=whole)
 
 
 def _target_columns(tree, rows, target, spec):
@@ -119,7 +121,7 @@ def _target_columns(tree, rows, target, spec):
         f"Posterior mean of the share among {_WHOSE[letter]}, with its sd.",
         "Credible interval: holds this probability of the posterior.",
     )
-    settings = {"key": f"{target}_", "heading": f"mean of {letter}", "of": letter, "spec": spec}
+    settings = {"key": f"{target}_", "bar": True, "heading": f"mean of {letter}", "of": letter, "spec": spec}
     columns = rows.summary(rows.data.sel(target=target), interval_of(ci_prob), **settings, priority=order[:3], means=means)
     if _has_confidence(tree, target):
         words, found = f"{percent(ci_prob)} confidence", tree["confidence"].to_dataset().sel(target=target)
@@ -174,7 +176,7 @@ def _derived_table(tree, top):
     # A model of one's own has other scalars beside the quantities of the collection.
     title = "Other quantities" if tree.attrs["method"] == "attached" else "Derived quantities"
     whole = functools.partial(_derived_table, tree, sys.maxsize) if cells < data.sizes.get("cell", 1) else None
-    return filled(title, columns, _left_out([], data, cells), keys=len(_by(data)), whole=whole)
+    return filled(title, columns, _left_out([], data, cells), whole=whole)
 
 
 def _spent_table(tree):
@@ -246,9 +248,7 @@ def _parameter_table(tree, top):
     title = "Hyperparameters of the prior" if "cell" not in data.dims or each else "Other unknowns of the model"
     cut = each and cells < data.sizes["cell"]
     whole = functools.partial(_parameter_table, tree, sys.maxsize) if cut else None
-    return filled(
-        title, columns, _left_out([], data, cells) if each else "", keys=len(_by(data)) if each else 0, whole=whole
-    )
+    return filled(title, columns, _left_out([], data, cells) if each else "", whole=whole)
 
 
 def _notes(tree):
@@ -297,11 +297,11 @@ def _figures(tree, title, top, collection):
         yield _sensitivity(tree, collection)
     if _predicts(tree, collection):
         caption = "Predictive check: counts of the reports that came in, and of those that the posterior predicts."
-        draw = functools.partial(plots.plot_predictive, collection, tree)
+        draw = functools.partial(plots.plot_predictive, collection, tree, title="")
         if several:
             what = "distances of the counts of reports from what the posterior predicts"
             caption = f"Predictive check: {what}, group by group."
-            draw = functools.partial(plots.plot_predictive_cells, collection, tree)
+            draw = functools.partial(plots.plot_predictive_cells, collection, tree, title="")
         yield Figure("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), draw)
 
 
@@ -325,23 +325,26 @@ def _predicts(tree, collection):
 
 def _forest(tree, top):
     summary = tree["summary"]
-    whose = "P" if "pseudo" in tree.attrs else "P and of F"
     level = percent(summary.attrs["ci_prob"])
-    caption = f"Posterior means and {level} intervals of {whose}, with the point estimates.{_decided(tree)}"
+    caption = f"Mean and {level} interval of each share.{_decided(tree)}"
     p = summary.sel(target="distribution")
     largest = int(np.argmax(p["mean"].values))
     mean, low, high = (float(p[key].values[largest]) for key in ("mean", "lower", "upper"))
     alt = f"Forest plot: {caption} The largest of {p['mean'].size:,} categories is {summary['category'].values[largest]}"
     alt += f" with mean {mean:.3g} ({low:.3g} to {high:.3g}). The table has the numbers."
-    return Figure("forest", caption, alt, functools.partial(plots.plot_forest, tree, top=top))
+    draw = functools.partial(plots.plot_forest, tree, top=min(top, DRAWN), title="")
+    return Figure("forest", caption, alt, draw, functools.partial(plots.plot_forest, tree, top=top))
 
 
 def _groups_figure(tree):
     summary = tree["summary"]
-    level, shown = percent(summary.attrs["ci_prob"]), ", ".join(drawn(tree))
-    caption = f"Posterior means and {level} intervals of {shown} in {summary.sizes['cell']:,} groups.{_decided(tree)}"
+    level, shown = percent(summary.attrs["ci_prob"]), drawn(tree, 1)[0]
+    total = summary.sizes["cell"]
+    which = f"the {DRAWN} of {total:,} groups with the least and the largest" if total > DRAWN else f"{total} groups"
+    caption = f"Shares of {shown} in {which}: means and {level} intervals.{_decided(tree)}"
     alt = f"One line per group: {caption} {summary_of_fit(tree)}"
-    return Figure("groups", caption, alt, functools.partial(plots.plot_groups, tree))
+    draw = functools.partial(plots.plot_groups, tree, top=1, most=DRAWN, title="")
+    return Figure("groups", caption, alt, draw, functools.partial(plots.plot_groups, tree))
 
 
 def _decided(tree):

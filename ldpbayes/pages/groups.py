@@ -195,7 +195,7 @@ def _table(found, title, data, columns, top):
         held = data.isel(cell=cells) if found.by else data
         rows = Rows(held, "cell", "group", "quantity")
         keys = [rows.label(key, name) for key, name in zip(found.columns, found.by, strict=True)]
-        return filled(title, [*keys, rows.label("group"), *columns(rows, held)], note, keys=len(keys), whole=whole)
+        return filled(title, [*keys, rows.label("group"), *columns(rows, held)], note, whole=whole)
 
     return table(shown, note, None if not note else lambda: table(every, "", None))
 
@@ -231,8 +231,9 @@ def _figures(found, unit):
     """Yield distribution functions, the forest of quantiles and differences."""
     level = percent(found.ci_prob)
 
-    def figure(name, draw, caption, alt):
-        return Figure(name, caption, alt.format(caption), functools.partial(draw, found, unit=unit))
+    def figure(name, plot, caption, alt):
+        draw = functools.partial(plot, found, unit=unit, top=1, title="")
+        return Figure(name, caption, alt.format(caption), draw, functools.partial(plot, found, unit=unit))
 
     of, each = f"{found.value} in the private groups", "One curve for each group. {}"
     caption = f"Distribution functions of {of}, with pointwise {level} bands."

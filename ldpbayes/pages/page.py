@@ -75,6 +75,8 @@ class Column:
         What people read where columns stand alone: "sd of P" where the heading is "sd".
     means : str, optional
         What the numbers are, for readers who do not know the heading. Documents list it below the table.
+    bar : bool
+        Whether a page with room draws shares as bars behind their numbers.
     """
 
     key: str
@@ -85,6 +87,7 @@ class Column:
     align: str = ""
     full: str = ""
     means: str = ""
+    bar: bool = False
 
     def text(self, value: Any) -> str:
         """Return a value as people read it; missing values are empty."""
@@ -143,8 +146,6 @@ class Table:
         One value per column: text, a number, a pair for an interval, or None.
     note : str
         One sentence below the table, such as how many rows were left out.
-    keys : int
-        Number of leading columns that name the group of a row: a page with room folds the rows of each group together.
     whole : callable, optional
         Returns the table with all rows, where this one shows a part of them. Files that have room write that one.
     """
@@ -153,7 +154,6 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple, ...]
     note: str = ""
-    keys: int = 0
     whole: "Callable[[], Table] | None" = None
 
     def __getstate__(self):
@@ -175,7 +175,7 @@ class Table:
             for i in checks.entries(columns, "columns", "positions of columns")
         )
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
-        return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows, keys=sum(i < self.keys for i in kept))
+        return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)
 
     def first(self, top: int, what: str = "row") -> "Table":
         """Return the table with its first rows, which knows all of them."""
@@ -219,16 +219,19 @@ class Figure:
         What the figure shows, in words, for readers who do not see it.
     draw : callable
         Returns a matplotlib Figure.
+    alone : callable, optional
+        Returns the figure for a file of its own, with its title and all that it has to show; as on the page by default.
     """
 
     name: str
     caption: str
     alt: str
     draw: Callable[[], Any]
+    alone: Callable[[], Any] | None = None
 
     def __getstate__(self):
         """Return the fields with the figure, drawn, in place of the function that would draw it."""
-        return self.__dict__ | {"draw": _Kept.of(self.draw)}
+        return self.__dict__ | {"draw": _Kept.of(self.draw), "alone": None}
 
 
 @dataclass(frozen=True)

@@ -27,3 +27,9 @@ def as_sentences(text: str) -> str:
 def number_of(count: int, singular: str, plural: str = "") -> str:
     """Return "1 report", "2,435 reports"."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def first_sentence(text: str) -> str:
+    """Return the text up to its first full stop that ends a sentence."""
+    end = text.find(". ")
+    return text if end < 0 else text[: end + 1]

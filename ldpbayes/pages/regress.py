@@ -195,7 +195,7 @@ def _figures(tree):
     def draw():
         largest = np.sort(np.argsort(-held["n_reports"].values, kind="stable")[:PREDICTED])
         table = {name: held[f"covariate {name}"].values[largest] for name in names}
-        return plots.plot_predictions(predictions(tree, table, ci_prob=tree["summary"].attrs["ci_prob"]))
+        return plots.plot_predictions(predictions(tree, table, ci_prob=tree["summary"].attrs["ci_prob"]), title="")
 
     shown = min(PREDICTED, held.sizes["pattern"])
     caption = f"Predicted shares with {level} intervals for the {shown} most frequent rows of covariates."
@@ -205,8 +205,9 @@ def _figures(tree):
 
 
 def _coefficients_figure(found, caption):
-    draw = functools.partial(plots.plot_coefficients, found)
-    return Figure("coefficients", caption, f"Forest plot: {caption} The table has the numbers.", draw)
+    draw = functools.partial(plots.plot_coefficients, found, title="")
+    alone = functools.partial(plots.plot_coefficients, found)
+    return Figure("coefficients", caption, f"Forest plot: {caption} The table has the numbers.", draw, alone)
 
 
 def _summary(tree):

@@ -37,7 +37,7 @@ def of_scan(found: Any, *, command: str = "", output: str | None = None, top: in
         Column("share", "its share", spec=".4f", priority=2),
     )
     rows = [_row(key, cell, found, sampled) for key, cell in zip(found, found.collections(), strict=True)]
-    whole = Table(title, columns, tuple(rows), keys=len(found.by) if len(found.by) < 3 else 0)
+    whole = Table(title, columns, tuple(rows))
     design = f"{protocol.design}, {protocol.n_categories} categories, epsilon {protocol.epsilon:.6g}"
     notes = [Note(Kind.DATA, f"Reports of {design}."), Note(Kind.METHOD, _method(found))]
     if output is not None:

@@ -5,13 +5,14 @@ import math
 import numpy as np
 
 from ldpbayes.pages.prose import number_of
+from ldpbayes.plots.groups import group_names
 
 #: Categories and derived quantities that a summary names.
 NAMED = 3
 
 
 def summary_of_fit(tree) -> str:
-    """Return two or three sentences about a result of fit(): the shares, whether the reports fit, what they are worth.
+    """Return the answer of a result of fit(): the shares, or the range of one share over the groups.
 
     Parameters
     ----------
@@ -23,14 +24,10 @@ def summary_of_fit(tree) -> str:
     """
     summary = tree["summary"].to_dataset()
     start = f"From {number_of(int(tree.attrs['n_reports']), 'report')}"
-    parts = [_groups(summary, start) if "cell" in summary.dims else _shares(summary, start)]
-    if not tree.attrs.get("converged", 1):
-        parts.append("The computation did not pass its own checks, so these numbers are not final.")
-    parts += [_first_sentence(tree.attrs[name]) for name in ("fitness", "worth") if tree.attrs.get(name)]
-    if tree.attrs.get("decides"):
-        which = f"in {int(tree.attrs['prior_decides']):,} of these groups" if "cell" in summary.dims else "these numbers"
-        parts.append(f"The prior, not the reports alone, decides {which}; see the warning.")
-    return " ".join(parts)
+    text = _groups(summary, start) if "cell" in summary.dims else _shares(summary, start)
+    if tree.attrs.get("converged", 1):
+        return text
+    return f"{text} The computation did not pass its own checks, so these numbers are not final."
 
 
 def _shares(summary, start):
@@ -65,23 +62,15 @@ def _shares(summary, start):
 def _groups(summary, start):
     """Return the range over the groups of the share that is largest on average, or of the second of two."""
     p = summary.sel(target="distribution")
-    labels, cells = p["category"].values, p["cell"].values
+    labels, cells = p["category"].values, group_names(summary)
     mean, sd, low, high = (p[key].transpose("cell", "category").values for key in ("mean", "sd", "lower", "upper"))
     x = 1 if labels.size == 2 else int(np.argmax(mean.mean(axis=0)))
     level = f"{summary.attrs['ci_prob'] * 100:g} % interval "
-    names = [str(name) for name, held in summary.coords.items() if name != "cell" and held.dims == ("cell",)]
-    if len(names) > 1:
-        cells = [", ".join(_value_of(name, summary[name].values[c]) for name in names) for c in range(len(cells))]
     ends = [
         f"{_percent(mean[c, x], sd[c, x])} in {cells[c]} ({words}{_between(low[c, x], high[c, x], sd[c, x])})"
         for c, words in ((int(np.argmin(mean[:, x])), level), (int(np.argmax(mean[:, x])), ""))
     ]
     return f"{start} in {len(cells):,} groups, the share of {labels[x]} is estimated between {ends[0]} and {ends[1]}."
-
-
-def _value_of(name, value):
-    """Return a value of a grouping column in words: with the column's name where it does not start with a letter."""
-    return str(value) if str(value)[:1].isalpha() else f"{name} {value}"
 
 
 def _between(low, high, sd):
@@ -96,9 +85,3 @@ def _percent(value, sd):
 
 def _listed(texts):
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
-
-
-def _first_sentence(text):
-    """Return the text up to its first full stop that ends a sentence."""
-    end = text.find(". ")
-    return text if end < 0 else text[: end + 1]

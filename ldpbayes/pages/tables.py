@@ -24,12 +24,10 @@ def interval_of(ci_prob: float) -> str:
     return f"{percent(ci_prob)} interval"
 
 
-def filled(
-    title: str, columns: Sequence[Filled], note: str = "", *, keys: int = 0, whole: Callable[[], Table] | None = None
-) -> Table:
+def filled(title: str, columns: Sequence[Filled], note: str = "", *, whole: Callable[[], Table] | None = None) -> Table:
     """Return the Table of columns with their values."""
     rows = tuple(zip(*(values for _, values in columns), strict=True))
-    return Table(title, tuple(column for column, _ in columns), rows, note, keys, whole)
+    return Table(title, tuple(column for column, _ in columns), rows, note, whole)
 
 
 class Rows:
@@ -82,6 +80,7 @@ class Rows:
         spec: str = ".4f",
         priority: tuple[int, int, int] = (0, 0, 0),
         means: tuple[str, str] = ("", ""),
+        bar: bool = False,
     ) -> list[Filled]:
         """Return mean, sd and interval of a summary as columns.
 
@@ -103,11 +102,13 @@ class Rows:
         priority : tuple of three int
         means : tuple of two str
             What means and intervals are.
+        bar : bool
+            Whether the means are shares that a page may draw.
         """
         mean, sd, low, high = (data[f"{prefix}{name}"] for name in ("mean", "sd", "lower", "upper"))
         full = [f"{name} of {of}" if of else "" for name in ("sd", level)]
         return [
-            (Column(f"{key}mean", heading, spec=spec, priority=priority[0], means=means[0]), self.numbers(mean)),
+            (Column(f"{key}mean", heading, spec=spec, priority=priority[0], means=means[0], bar=bar), self.numbers(mean)),
             (Column(f"{key}sd", "sd", spec=spec, priority=priority[1], full=full[0]), self.numbers(sd)),
             (
                 Column(f"{key}interval", level, "interval", spec, priority[2], full=full[1], means=means[1]),

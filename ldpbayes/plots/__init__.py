@@ -12,22 +12,19 @@ from ldpbayes.inference.ends import tails
 from ldpbayes.plots.association import plot_association
 from ldpbayes.plots.base import (
     BLACK,
-    BLUE,
     ESTIMATES,
-    GREEN,
     LABEL,
     PALETTE,
     SMALL,
-    TITLE,
     WIDTH,
+    Canvas,
     _new_figure,
     _plain_ticks,
     _style,
     checked,
-    finish,
-    legend_below,
-    plain,
-    stage,
+    forest,
+    largest,
+    share_label,
     to_pdf,
     to_svg,
     wrapped,
@@ -68,76 +65,88 @@ def __dir__() -> list[str]:
     return [*__all__]
 
 
-#: Panels of a forest plot, one per cell.
+#: Categories of cells that a forest draws, a panel each.
 PANELS = 12
 
 
 @checked
-def plot_forest(tree, *, top=40, ax=None):
-    """Return a matplotlib figure: intervals of P and of F for each category, with the point estimates marked.
+def plot_forest(tree, *, target="distribution", top=40, ax=None, **style):
+    """Return a matplotlib figure: the interval of each category's share beside MLE, confidence and prior interval.
 
-    Derived quantities stand below the categories; a result with cells has one panel per cell. The figure is our own and
-    not arviz-plots' forest: exact methods know the ends of their intervals to many digits, which the draws do not, and
-    figure and table must show the same numbers.
+    Derived quantities stand below the categories; cells are drawn by ``plot_groups``. The figure is our own and not
+    arviz-plots' forest: exact methods know the ends of their intervals to many digits, which the draws do not, and figure
+    and table must show the same numbers.
 
     Parameters
     ----------
     tree : DataTree
         From fit().
+    target : {"distribution", "frequency"}
+        P, or F of these people.
     top : int
-        Number of categories shown: those with the largest posterior means. At most PANELS cells are drawn.
-    ax : matplotlib Figure or SubFigure, optional
+        Number of categories shown: those with the largest posterior means.
+    ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
-    matplotlib Figure or SubFigure
+    matplotlib Figure, or the Axes that were given
     """
     summary = tree["summary"].to_dataset()
-    estimate = tree["estimate"].to_dataset() if "estimate" in tree.children else None
-    mean = summary["mean"].sel(target="distribution")
-    total = mean.sizes["category"]
-    order = (mean.mean("cell") if "cell" in mean.dims else mean).values
-    shown = np.sort(np.argsort(-order, kind="stable")[:top])
-    quantities = list(summary["quantity"].values) if "quantity" in summary.coords else []
-    lines = shown.size + len(quantities)
-    cells = list(summary["cell"].values)[:PANELS] if "cell" in summary.dims else [None]
-    columns = min(len(cells), 3)
-    rows = -(-len(cells) // columns)
-    size = max(WIDTH, 4.2 * columns), rows * (1.0 + 0.36 * lines) + 1.5
-    figure, grid = stage(ax, size, rows, columns, sharex=True, sharey=True)
-    prior, decided = _prior_ends(tree, summary.attrs["ci_prob"]), who_decides(tree)
-    for axes, cell in zip(grid, cells, strict=False):
-        handles = _forest_panel(axes, _of_cell(summary, cell), _of_cell(estimate, cell), shown, quantities)
-        if cell is not None:
-            axes.set_title(plain(cell), fontsize=SMALL)
-        if "confidence" in tree.children:
-            confidence = _of_cell(tree["confidence"].to_dataset(), cell)
-            handles += _confidence_lines(axes, confidence, shown, len(quantities))
-        if prior is not None:
-            handles += _prior_lines(axes, prior[:, shown], len(quantities), summary.attrs["ci_prob"])
-        left_out = "" if shown.size == total else f"\n(the {shown.size} largest of {total:,} categories)"
-        axes.set_xlabel("share of people" + left_out + (f"\n({decided})" if decided else ""), fontsize=LABEL)
-    for axes in grid[len(cells) :]:
-        axes.remove()
-    title = tree.attrs["title"] or tree.attrs["collection"]
-    if cells != [None] and len(cells) < summary.sizes["cell"]:
-        title += f" (the first {len(cells)} of {summary.sizes['cell']:,} cells)"
-    return finish(ax, figure, title, handles, most=columns, width=42 if columns == 1 else 80)
+    if "cell" in summary.dims:
+        return plot_groups(tree, top=min(top, PANELS), ax=ax, **style)
+    found, ci_prob = summary.sel(target=target), summary.attrs["ci_prob"]
+    shown = largest(found["mean"].values, top)
+    parts = [found[key].values[shown] for key in ("mean", "lower", "upper")]
+    labels = list(found["category"].values[shown])
+    is_p = target == "distribution"
+    if is_p and "quantity" in summary.coords:
+        parts = [
+            np.append(part, summary[f"derived_{key}"]) for part, key in zip(parts, ("mean", "lower", "upper"), strict=True)
+        ]
+        labels += list(summary["quantity"].values)
+    canvas = Canvas(ax, style, (WIDTH, 1.2 + 0.21 * len(labels)))
+    (axes,), below, level = canvas.axes, len(labels) - shown.size, f"{ci_prob * 100:g} %"
+    name = f"{'P' if is_p else 'F of these people'}: mean, {level} interval"
+    handles = forest(axes, labels, [(name, *parts)], palette=canvas.colors)
+    y = np.arange(len(labels))[::-1]
+    if is_p and "estimate" in tree.children:
+        handles += _estimates(canvas, tree["estimate"].to_dataset(), shown, labels[shown.size :])
+    if "confidence" in tree.children:
+        ends = [tree["confidence"][key].sel(target=target).values[shown] for key in ("lower", "upper")]
+        if np.isfinite(ends).any():
+            label = f"{level} confidence"
+            handles.append(axes.hlines(y[: shown.size] - 0.22, *ends, color="0.35", lw=0.9, zorder=1, label=label))
+    prior = _prior_ends(tree, ci_prob) if is_p else None
+    if prior is not None:
+        ends = axes.get_xlim()  # the prior often reaches from 0 to 1: the axis shows what the posterior needs
+        handles.append(
+            axes.hlines(y[: shown.size], *prior[:, shown], color="0.9", lw=9, zorder=-1, label=f"{level} of the prior")
+        )
+        axes.set_xlim(ends)
+    if below:
+        axes.axhline(below - 0.5, color="0.7", lw=0.8)
+    axes.axvline(0, color="0.8", lw=0.8, zorder=0)
+    total, decided = found["mean"].size, who_decides(tree)
+    left_out = "" if shown.size == total else f" ({shown.size} largest of {total:,})"
+    axes.set_xlabel(share_label(left_out, decided), fontsize=LABEL)
+    return canvas.finish(tree.attrs["title"] or tree.attrs["collection"], handles)
 
 
-def _confidence_lines(axes, confidence, shown, below):
-    """Draw the confidence intervals of P as thin lines with ends, behind the credible ones."""
-    p = confidence.sel(target="distribution")
-    low, high = (p[key].values[shown] for key in ("lower", "upper"))
-    y = np.arange(shown.size)[::-1] + below + 0.13
-    known = np.isfinite(low)
-    if not known.any():
+def _estimates(canvas, estimate, shown, quantities):
+    """Mark the MLE of categories and, below them, of derived quantities; return the legend's handles."""
+    if "mle" not in estimate["estimator"].values:
         return []
-    label = f"distribution P: {confidence.attrs['ci_prob'] * 100:g} % confidence interval"
-    handle = axes.hlines(y[known], low[known], high[known], color="0.35", lw=0.9, zorder=1, label=label)
-    axes.plot(np.append(low[known], high[known]), np.tile(y[known], 2), "|", color="0.35", ms=6, zorder=1)
-    return [handle]
+    mle = estimate.sel(estimator="mle")
+    value = mle["value"].values[shown]
+    if quantities:  # nan for what a prior learns
+        known = mle["derived"].reindex(quantity=quantities).values if "derived" in mle else np.full(len(quantities), np.nan)
+        value = np.append(value, known)
+    marker, place, label = ESTIMATES["mle"]
+    settings = {"color": canvas.colors[place], "ms": 5, "mec": "white", "label": label}
+    return canvas.axes[0].plot(value, np.arange(value.size)[::-1], marker, **settings)
 
 
 def _prior_ends(tree, ci_prob):
@@ -151,61 +160,8 @@ def _prior_ends(tree, ci_prob):
     return np.stack([betaincinv(alpha, alpha.sum() - alpha, level) for level in tails(ci_prob)])
 
 
-def _prior_lines(axes, prior, below, ci_prob):
-    """Draw the prior intervals as pale bars behind all else, above so many lines of derived quantities."""
-    y = np.arange(prior.shape[1])[::-1] + below
-    label = f"prior: {ci_prob * 100:g} % interval"
-    ends = axes.get_xlim()
-    handle = axes.hlines(y, *prior, color="0.87", lw=9, zorder=-1, label=label)
-    # The prior often reaches from 0 to 1: the axis shows what the posterior needs, and as much of the prior as fits.
-    axes.set_xlim(ends)
-    return [handle]
-
-
-def _of_cell(dataset, cell):
-    """Return one cell of a dataset that has cells; anything else as it is."""
-    return dataset.sel(cell=cell) if cell is not None and dataset is not None and "cell" in dataset.dims else dataset
-
-
-def _forest_panel(axes, summary, estimate, shown, quantities):
-    """Draw the categories and, below a line, the derived quantities; return the legend's handles."""
-    labels = [*summary["category"].values[shown], *quantities]
-    y = np.arange(len(labels))[::-1]
-    level, handles = f"{summary.attrs['ci_prob'] * 100:g} %", []
-    for target, shift, color, label in (
-        ("distribution", 0.13, BLUE, "distribution P"),
-        ("frequency", -0.13, GREEN, "frequency F of these people"),
-    ):
-        found = {key: summary[key].sel(target=target).values[shown] for key in ("mean", "lower", "upper")}
-        if target == "frequency" and not np.isfinite(found["mean"]).any():
-            continue  # left out under sampling weights
-        at = y[: shown.size] + shift
-        if target == "distribution" and quantities:
-            found = {key: np.append(values, summary[f"derived_{key}"].values) for key, values in found.items()}
-            at = np.append(at, y[shown.size :])
-        axes.hlines(at, found["lower"], found["upper"], color=color, lw=2)
-        marker = "o" if target == "distribution" else "s"
-        handles += axes.plot(found["mean"], at, marker, color=color, ms=5, label=f"{label}: mean and {level} interval")
-    for name in estimate["estimator"].values if estimate is not None else ():
-        marker, color, label = ESTIMATES.get(str(name), (".", BLACK, str(name)))
-        one = estimate.sel(estimator=name)
-        value = one["value"].values[shown]
-        if quantities:
-            own = (
-                one["derived"].reindex(quantity=quantities).values if "derived" in one else np.full(len(quantities), np.nan)
-            )
-            value = np.append(value, own)  # nan for what a prior learns
-        handles += axes.plot(value, y, marker, color=color, ms=5, mec="white" if marker == "D" else color, label=label)
-    if quantities:
-        axes.axhline(len(quantities) - 0.5, color="0.7", lw=0.8)
-    axes.axvline(0, color="0.8", lw=0.8, zorder=0)
-    axes.set_yticks(y, [wrapped(label, 32) for label in labels])
-    axes.set_ylim(-0.7, len(labels) - 0.3)
-    return handles
-
-
 @checked
-def plot_plan(along, values, curves, label, *, chosen=None, title="", ax=None):
+def plot_plan(along, values, curves, label, *, chosen=None, ax=None, **style):
     """Return a figure of planned errors: one curve per protocol, the bound and open answers in grey.
 
     Parameters
@@ -218,9 +174,10 @@ def plot_plan(along, values, curves, label, *, chosen=None, title="", ax=None):
         What the error is.
     chosen : (x, error, protocol), optional
         A planned setting to mark, in the colour of its protocol.
-    title : str
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
@@ -238,7 +195,8 @@ def plot_plan(along, values, curves, label, *, chosen=None, title="", ax=None):
         if len(chosen) != 3:
             raise ArgumentError(f"chosen must be a triple (x, error, protocol), got {shown(chosen)}.")
         chosen = checks.positive(chosen[0], "chosen"), checks.positive(chosen[1], "chosen"), checks.text(chosen[2], "chosen")
-    figure, (axes,) = stage(ax, (WIDTH, 4.6 + 0.22 * (len(curves) // 3)))
+    canvas = Canvas(ax, style, (WIDTH, 2.4 + 0.22 * len(curves)))
+    (axes,) = canvas.axes
     floors = {"bound": ("0.2", "-", "least possible error"), "open answers": ("0.5", ":", "open answers (no privacy)")}
     marked, places = None, max(6, sum(name not in floors for name in curves))
     for i, (name, error) in enumerate(curves.items()):
@@ -247,23 +205,23 @@ def plot_plan(along, values, curves, label, *, chosen=None, title="", ax=None):
                 color, dashes, words = floors[name]
                 axes.plot(values, error, dashes, color=color, lw=1.2, label=words)
             continue
-        style = _style(i)
+        look = _style(i, canvas.colors)
         # Markers of different curves stand at different places: curves that coincide still show theirs.
-        axes.plot(values, error, **style, ms=5, markevery=(i % places, places), label=name)
+        axes.plot(values, error, **look, ms=5, markevery=(i % places, places), label=name)
         if chosen is not None and chosen[2] == name:
-            marked = style["color"]
+            marked = look["color"]
     if chosen is not None:
         words = f"planned: {chosen[2]}"
         axes.plot(*chosen[:2], "*", color=marked or BLACK, ms=15, mec="black", mew=0.8, ls="", zorder=5, label=words)
     axes.set(xscale="log", yscale="log", xlabel={"epsilon": "privacy level ε (nats)", "n": "number of reports n"}[along])
-    axes.set_ylabel(wrapped(label, 40))
+    axes.set_ylabel(wrapped(label, 28), fontsize=SMALL)
     _plain_ticks(axes.xaxis, values)
     axes.grid(alpha=0.3, lw=0.5)
-    return finish(ax, figure, title, most=3, width=46)
+    return canvas.finish("Planned error", most=3, width=46)
 
 
 @checked
-def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_columns=4, ax=None):
+def plot_study(table, x, lines, panels, *, most_panels=24, most_columns=4, ax=None, **style):
     """Return a matplotlib figure of a study: a panel for each value of some columns, a curve for each of others.
 
     Bars are two Monte Carlo standard errors. Where several cells of a panel share a curve and an x, the least is shown:
@@ -277,13 +235,14 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_column
         Column on the horizontal axis, logarithmic.
     lines, panels : tuple of str
         Columns whose values make a curve, and a panel.
-    title : str
     most_panels : int
         Panels after these are left to the table, which the title then says.
     most_columns : int
         Panels side by side; one of them for a figure that a phone shows legibly.
     ax : matplotlib Figure or SubFigure, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
@@ -302,10 +261,12 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_column
     small, tiny = (SMALL, SMALL) if columns == 1 else (8, 7)
     rows = -(-len(shown) // columns)
     size = WIDTH if columns == 1 else max(3.6 * columns, 7.0), 2.9 * rows + 1.1
-    figure, grid = stage(ax, size, rows, columns)
+    canvas = Canvas(ax, style, size, rows, columns)
     handles = {}
-    styles = {label: _style(i) for i, label in enumerate(dict.fromkeys(_curve_name(line, lines) for line in found))}
-    for axes, (values, group) in zip(grid, shown.items(), strict=False):
+    styles = {
+        label: _style(i, canvas.colors) for i, label in enumerate(dict.fromkeys(_curve_name(line, lines) for line in found))
+    }
+    for axes, (values, group) in zip(canvas.axes, shown.items(), strict=False):
         for label, handle in _study_panel(axes, group, x, lines, styles):
             handles.setdefault(label, handle)
         axes.set_title(
@@ -314,12 +275,11 @@ def plot_study(table, x, lines, panels, *, title="", most_panels=24, most_column
         axes.set_xlabel(_AXES.get(x, x.replace("_", " ")), fontsize=small)
         axes.set_ylabel(_words(group[0]["metric"]), fontsize=small)
         axes.tick_params(labelsize=tiny)
-    for axes in grid[len(shown) :]:
+    for axes in canvas.axes[len(shown) :]:
         axes.remove()
-    left = f" ({len(shown)} of {len(groups)} panels)" if len(groups) > len(shown) else ""
-    figure.suptitle(wrapped(title + left, 42 if columns == 1 else 30 * columns + 30), fontsize=TITLE)
-    legend_below(figure, handles.values(), handles.keys(), most={1: 2, 2: 3}.get(columns, 5), size=small)
-    return figure
+    title = f"{len(shown)} of {len(groups)} panels" if len(groups) > len(shown) else ""
+    most, width = {1: 2, 2: 3}.get(columns, 5), 42 if columns == 1 else 30 * columns + 30
+    return canvas.finish(title, handles.values(), handles.keys(), most=most, width=width)
 
 
 _AXES = {"epsilon": "ε (nats)", "n_reports": "reports n", "n_categories": "categories a", "fakes": "share of fakes"}

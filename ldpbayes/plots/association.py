@@ -3,14 +3,14 @@
 import numpy as np
 
 from ldpbayes.answers import association
-from ldpbayes.plots.base import LABEL, SMALL, TITLE, WIDTH, checked, plain, stage, wrapped
+from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, plain, wrapped
 
 #: Most pairs that are drawn: those with the largest Cramér's V.
 MAX_PANELS = 6
 
 
 @checked
-def plot_association(tree, *, top=MAX_PANELS, ax=None):
+def plot_association(tree, *, top=MAX_PANELS, ax=None, **style):
     """Return a matplotlib figure: one heat map for each pair of attributes, the strongest associations first.
 
     The number in a cell is the share of the column's level among people with the row's level; its colour is the residual
@@ -25,6 +25,8 @@ def plot_association(tree, *, top=MAX_PANELS, ax=None):
         Most pairs.
     ax : matplotlib Figure or SubFigure, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
@@ -36,8 +38,8 @@ def plot_association(tree, *, top=MAX_PANELS, ax=None):
     tables = [association.joint_table(tree, pair)["mean"] for pair in pairs]
     rows = [table.shape[0] for table in tables]
     size = WIDTH, 0.9 + sum(1.1 + 0.34 * height for height in rows)
-    figure, grid = stage(ax, size, len(pairs), gridspec_kw={"height_ratios": [height + 1 for height in rows]})
-    for axes, (first, second), table in zip(grid, pairs, tables, strict=True):
+    canvas = Canvas(ax, style, size, len(pairs), gridspec_kw={"height_ratios": [height + 1 for height in rows]})
+    for axes, (first, second), table in zip(canvas.axes, pairs, tables, strict=True):
         shares = association.conditional(tree, second, given=first)["mean"].values
         p = table.values
         product = p.sum(axis=1, keepdims=True) * p.sum(axis=0, keepdims=True)
@@ -53,6 +55,5 @@ def plot_association(tree, *, top=MAX_PANELS, ax=None):
         axes.set_yticks(range(p.shape[0]), [wrapped(level, 16) for level in table[first].values], fontsize=SMALL)
         axes.set_xlabel(plain(second), fontsize=LABEL)
         axes.set_ylabel(plain(first), fontsize=LABEL)
-        figure.colorbar(image, ax=axes, label="residual")
-    figure.suptitle("Shares of the columns given the rows", fontsize=TITLE)
-    return figure
+        canvas.figure.colorbar(image, ax=axes, label="residual")
+    return canvas.finish("Shares of the columns given the rows", legend=False)

@@ -16,10 +16,10 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK = "#0072B2", "#E69F00", "#009E73", 
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, BLACK)
 _DASHES = ("-", (0, (6, 2)), (0, (3, 1.5)), (0, (6, 2, 1, 2)), (0, (1, 1.2)), (0, (8, 2, 2, 2, 2, 2)), (0, (4, 3)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-#: Marker, colour and name of point estimates.
-ESTIMATES = {"mle": ("D", ORANGE, "MLE"), "oracle": ("x", RED, "oracle")}
+#: Marker, place in the palette and name of point estimates.
+ESTIMATES = {"mle": ("D", 1, "MLE"), "oracle": ("x", 5, "oracle")}
 #: Width of a figure in inches, and sizes of text in points: on a screen of 360 pixels the text is still legible.
-WIDTH, TITLE, LABEL, SMALL = 4.7, 11, 10, 9
+WIDTH, TITLE, LABEL, SMALL = 4.7, 10, 9, 8
 
 
 def _result(value, name):
@@ -59,6 +59,19 @@ def _drawable(value, name):
     checks.instance(value, name, (Axes, FigureBase), "axes or a figure of matplotlib")
 
 
+def _style_of(value, name):
+    from matplotlib.colors import is_color_like
+
+    for key, entry in value.items():
+        checks.choice(key, "style", ("title", "figsize", "legend", "palette"))
+        if key == "figsize" and entry is not None:
+            checks.reals(entry, key, 2)
+        elif key == "palette" and (len(checks.entries(entry, key, "colours")) < 7 or not all(map(is_color_like, entry))):
+            raise ArgumentError(f"palette must have {len(PALETTE)} colours, got {shown(entry)}.")
+        elif key in ("title", "legend") and entry is not None:
+            (checks.text if key == "title" else checks.flag)(entry, key)
+
+
 #: What the arguments of figures must be, by name.
 _RULES = {
     "tree": _result,
@@ -78,7 +91,9 @@ _RULES = {
     "random_seed": checks.generator,
     "ax": _drawable,
     **dict.fromkeys(("top", "draws", "most", "most_panels", "most_columns"), _at_least_one),
-    **dict.fromkeys(("title", "unit", "label", "x"), checks.text),
+    "style": _style_of,
+    "target": lambda value, name: checks.choice(value, name, ("distribution", "frequency")),
+    **dict.fromkeys(("unit", "label", "x"), checks.text),
     **dict.fromkeys(("lines", "panels"), checks.labels),
 }
 
@@ -95,22 +110,28 @@ def _new_figure(**settings):
     return Figure(layout="constrained", **settings)
 
 
-def _style(i):
+def _style(i, palette=PALETTE):
     """Return colour, line style, marker and width of the i-th curve.
 
     Later curves are drawn thinner, so that a curve below another one shows on both sides of it.
     """
-    k = i % len(PALETTE)
-    return {"color": PALETTE[k], "ls": _DASHES[k], "marker": _MARKERS[k], "lw": max(3.0 - 0.4 * i, 1.0)}
+    k = i % len(_DASHES)
+    return {"color": palette[i % len(palette)], "ls": _DASHES[k], "marker": _MARKERS[k], "lw": max(3.0 - 0.4 * i, 1.0)}
 
 
-def stage(ax, size, rows=1, columns=1, **shared):
-    """Return (figure, list of axes) to draw on: those of the caller, or of a new figure.
+#: What every figure takes beside ``ax``: its title, size in inches, whether it has a legend, and the colours of its parts.
+STYLE = {"title": None, "figsize": None, "legend": True, "palette": PALETTE}
+
+
+class Canvas:
+    """Axes to draw on, those of the caller or of a new figure, with the style that the caller wants.
 
     Parameters
     ----------
     ax : matplotlib Axes, Figure or SubFigure, optional
         Axes take one panel.
+    style : mapping
+        Entries of STYLE.
     size : (2,) tuple of float
         Width and height of a new figure in inches.
     rows, columns : int
@@ -123,45 +144,56 @@ def stage(ax, size, rows=1, columns=1, **shared):
     ArgumentError
         Where several panels should go into one Axes.
     """
-    if ax is not None and hasattr(ax, "plot"):
-        if rows * columns > 1:
-            raise ArgumentError(f"ax must be a figure or a subfigure for {rows * columns} panels, got one pair of axes.")
-        return ax.figure, [ax]
-    figure = _new_figure(figsize=size) if ax is None else ax
-    return figure, list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
 
+    def __init__(self, ax, style, size, rows=1, columns=1, **shared):
+        self.title, figsize, self.has_legend, self.colors = (STYLE | style).values()
+        self.figure = _new_figure(figsize=figsize or size) if ax is None else ax
+        self.inside = None
+        if ax is not None and _is_axes(ax):
+            if rows * columns > 1:
+                raise ArgumentError(f"ax must be a figure or a subfigure for {rows * columns} panels, got one pair of axes.")
+            self.figure, self.inside, self.axes = ax.figure, ax, [ax]
+        else:
+            self.axes = list(self.figure.subplots(rows, columns, squeeze=False, **shared).flat)
 
-def finish(ax, figure, title, handles=None, labels=None, *, most=2, width=42, legend=True):
-    """Give a figure its title and legend and return it; axes of the caller get theirs inside.
+    def finish(self, title, handles=None, labels=None, *, most=2, width=42, legend=True):
+        """Give a figure its title and legend and return it; axes of the caller get theirs inside and are returned.
 
-    Parameters
-    ----------
-    ax : matplotlib Axes, Figure or SubFigure, optional
-        What the caller gave.
-    figure : matplotlib Figure or SubFigure
-    title : str
-    handles, labels, most
-        As for ``legend_below``.
-    width : int
-        Characters on a line of the title.
-    legend : bool
-    """
-    inside = ax is not None and hasattr(ax, "plot")
-    for axes in [ax] if inside else figure.axes:
-        axes.tick_params(labelsize=SMALL)
-        axes.spines[["top", "right"]].set_visible(False)
-    if inside:
-        ax.set_title(wrapped(title, width), fontsize=LABEL)
+        Parameters
+        ----------
+        title : str
+            Where the caller has stated none.
+        handles, labels, most
+            As for ``legend_below``.
+        width : int
+            Characters on a line of the title.
+        legend : bool
+            Whether there is anything to explain.
+        """
+        title = wrapped(title if self.title is None else self.title, width)
+        legend = legend and self.has_legend
+        for axes in self.axes:
+            axes.tick_params(labelsize=SMALL)
+            axes.spines[["top", "right"]].set_visible(False)
+        if self.inside is not None:
+            self.inside.set_title(title, fontsize=LABEL)
+            if legend:
+                self.inside.legend(handles=None if handles is None else list(handles), fontsize=SMALL, frameon=False)
+            return self.inside
+        if title:
+            self.figure.suptitle(title, fontsize=TITLE)
         if legend:
-            ax.legend(handles=None if handles is None else list(handles), fontsize=SMALL, frameon=False)
-        return ax
-    figure.suptitle(wrapped(title, width), fontsize=TITLE)
-    if legend:
-        legend_below(figure, handles, labels, most=most)
-    return figure
+            legend_below(self.figure, handles, labels, most=most)
+        return self.figure
 
 
-def forest(axes, labels, series, *, width=28, reach=0.28):
+def _is_axes(ax):
+    from matplotlib.axes import Axes
+
+    return isinstance(ax, Axes)
+
+
+def forest(axes, labels, series, *, width=28, reach=0.28, palette=PALETTE):
     """Draw one line of intervals per label, with the points of all series beside each other.
 
     Parameters
@@ -173,25 +205,41 @@ def forest(axes, labels, series, *, width=28, reach=0.28):
         Characters on a line of a label.
     reach : float
         How far the series stand from the middle of a line.
+    palette : sequence of colours
+
+    Returns
+    -------
+    list of artists
+        One for each series, for a legend.
     """
     y = np.arange(len(labels))[::-1].astype(float)
     shifts = np.linspace(reach, -reach, len(series)) if len(series) > 1 else [0.0]
+    handles = []
     for i, (shift, (name, *numbers)) in enumerate(zip(shifts, series, strict=True)):
-        style, (mean, lower, upper) = _style(i), (np.asarray(part, dtype=float) for part in numbers)
+        style, (mean, lower, upper) = _style(i, palette), (np.asarray(part, dtype=float) for part in numbers)
         axes.hlines(y + shift, lower, upper, color=style["color"], lw=2)
-        axes.plot(mean, y + shift, style["marker"], color=style["color"], ms=5, label=wrapped(name, 24))
+        label = wrapped(name, 40)
+        handles += axes.plot(mean, y + shift, style["marker"], color=style["color"], ms=5, label=label)
     axes.set_yticks(y, [wrapped(label, width) for label in labels], fontsize=SMALL)
     axes.set_ylim(-0.7, len(labels) - 0.3)
+    return handles
 
 
-def turning(axes, threshold, at, symbol):
+def turning(canvas, threshold, at, symbol):
     """Draw the threshold of a conclusion and the point at which it turns; return the legend's handles."""
+    (axes,), color = canvas.axes, canvas.colors[5]
     if threshold is not None and not np.isnan(threshold):
         axes.axhline(threshold, color="0.5", lw=1, ls="--")
     if not np.isfinite(at):
         return []
-    axes.axvline(at, color=RED, lw=1, ls=":")
-    return axes.plot([at], [threshold], "o", color=RED, label=f"turns at {symbol} = {at:.3g}")
+    axes.axvline(at, color=color, lw=1, ls=":")
+    return axes.plot([at], [threshold], "o", color=color, label=f"turns at {symbol} = {at:.3g}")
+
+
+def share_label(of, decided):
+    """Return the label of an axis of shares, with what they are of and where the prior decides; on one line if it fits."""
+    text = f"share of people{of}"
+    return f"{text} ({decided})" if len(text) + len(decided) < 45 and decided else "\n".join(filter(None, (text, decided)))
 
 
 def plain(text):

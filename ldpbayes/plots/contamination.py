@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from ldpbayes.plots.base import BLUE, LABEL, RED, SKY, SMALL, WIDTH, checked, finish, largest, plain, stage, turning
+from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, largest, plain, turning
 
 #: Categories that are drawn.
 TOP = 20
 
 
 @checked
-def plot_contamination(hull, *, ax=None):
+def plot_contamination(hull, *, ax=None, **style):
     """Return a matplotlib figure of the range of an estimate if some reports are fake.
 
     For a question: the range against the largest share of fakes, and where a conclusion turns. For every category: the
@@ -21,43 +21,48 @@ def plot_contamination(hull, *, ax=None):
         From ``ldpbayes.contamination_hull``.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
     matplotlib Figure, or the Axes that were given
     """
-    return (_curve if hull.curve else _categories)(hull, ax)
+    return (_curve if hull.curve else _categories)(hull, ax, style)
 
 
-def _curve(hull, ax):
-    figure, (axes,) = stage(ax, (WIDTH, 4.0))
-    curve = hull.curve
-    outer = axes.fill_between(curve["share"], curve["confidence_low"], curve["confidence_high"], color=SKY, alpha=0.3, lw=0)
+def _curve(hull, ax, style):
+    canvas = Canvas(ax, style, (WIDTH, 4.0))
+    (axes,), main, pale, curve = canvas.axes, canvas.colors[0], canvas.colors[4], hull.curve
+    outer = axes.fill_between(curve["share"], curve["confidence_low"], curve["confidence_high"], color=pale, alpha=0.3, lw=0)
     outer.set_label(f"with sampling error ({100 * hull.ci_prob:g} %)")
-    inner = axes.fill_between(curve["share"], curve["low"], curve["high"], color=BLUE, alpha=0.35, lw=0)
+    inner = axes.fill_between(curve["share"], curve["low"], curve["high"], color=main, alpha=0.35, lw=0)
     inner.set_label("estimates that the honest may have")
     handles = [inner, outer]
-    handles += axes.plot(curve["share"][[0, -1]], hull.estimate[[0, 0]], color=BLUE, lw=2, label="estimate from all reports")
+    handles += axes.plot(curve["share"][[0, -1]], hull.estimate[[0, 0]], color=main, lw=2, label="estimate from all reports")
     if hull.posterior is not None:
         ends = axes.vlines(hull.share, hull.posterior.low, hull.posterior.high, color="0.1", lw=2)
         ends.set_label("posterior means")
         handles.append(ends)
-    handles += turning(axes, hull.threshold, hull.turning, "η")
+    handles += turning(canvas, hull.threshold, hull.turning, "η")
     axes.set_xlim(0, curve["share"][-1])
     axes.set_xlabel("η, the largest share of fake reports", fontsize=LABEL)
     axes.set_ylabel(plain(hull.labels[0]), fontsize=LABEL)
-    return finish(ax, figure, f"{hull.question}, if some reports are fake", handles, width=60)
+    return canvas.finish(f"{hull.question}, if some reports are fake", handles, width=60)
 
 
-def _categories(hull, ax):
+def _categories(hull, ax, style):
     shown = largest(hull.estimate, TOP)
-    figure, (axes,) = stage(ax, (WIDTH, 1.6 + 0.28 * shown.size))
+    canvas = Canvas(ax, style, (WIDTH, 1.6 + 0.28 * shown.size))
+    (axes,), colors = canvas.axes, canvas.colors
     i, y = int(hull.share.argmax()), np.arange(shown.size)[::-1]
     axes.hlines(
-        y, hull.confidence_low[i, shown], hull.confidence_high[i, shown], color=SKY, lw=2, label="with sampling error"
+        y, hull.confidence_low[i, shown], hull.confidence_high[i, shown], color=colors[4], lw=2, label="with sampling error"
     )
-    axes.hlines(y, hull.low[i, shown], hull.high[i, shown], color=BLUE, lw=5, label="estimates that the honest may have")
-    axes.plot(hull.estimate[shown].clip(0, 1), y, "o", color=RED, ms=4, label="estimate from all reports")
+    axes.hlines(
+        y, hull.low[i, shown], hull.high[i, shown], color=colors[0], lw=5, label="estimates that the honest may have"
+    )
+    axes.plot(hull.estimate[shown].clip(0, 1), y, "o", color=colors[5], ms=4, label="estimate from all reports")
     axes.set_yticks(y, [plain(hull.labels[x]) for x in shown], fontsize=SMALL)
     axes.set_xlabel("share", fontsize=LABEL)
-    return finish(ax, figure, f"If at most {100 * hull.share[i]:.3g} % of the reports are fake")
+    return canvas.finish(f"If at most {100 * hull.share[i]:.3g} % of the reports are fake")

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from ldpbayes.plots.base import BLACK, BLUE, ESTIMATES, LABEL, WIDTH, checked, finish, largest, stage, wrapped
+from ldpbayes.plots.base import ESTIMATES, LABEL, WIDTH, Canvas, checked, largest, wrapped
 
 
 @checked
-def plot_crosscheck(check, *, top=40, title="", ax=None):
+def plot_crosscheck(check, *, top=40, ax=None, **style):
     """Return a matplotlib figure: NUTS, MLE and oracle minus the mean of the reference posterior, in its sd.
 
     Parameters
@@ -14,9 +14,10 @@ def plot_crosscheck(check, *, top=40, title="", ax=None):
     check : CrossCheck
     top : int
         Number of categories: those with the largest means.
-    title : str
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
@@ -24,12 +25,13 @@ def plot_crosscheck(check, *, top=40, title="", ax=None):
     """
     shown = largest(check.mean, top)
     y = np.arange(shown.size)[::-1]
-    figure, (axes,) = stage(ax, (WIDTH, 2.0 + 0.3 * shown.size))
-    handles = [axes.axvspan(-1, 1, color=BLUE, alpha=0.15, lw=0, label=f"one posterior sd of {check.reference}")]
-    handles += axes.plot(check.difference_sd[shown], y, "o", color=BLUE, ms=6, label=f"mean by {check.sampler}")
+    canvas = Canvas(ax, style, (WIDTH, 2.0 + 0.3 * shown.size))
+    (axes,), colors = canvas.axes, canvas.colors
+    handles = [axes.axvspan(-1, 1, color=colors[0], alpha=0.15, lw=0, label=f"one posterior sd of {check.reference}")]
+    handles += axes.plot(check.difference_sd[shown], y, "o", color=colors[0], ms=6, label=f"mean by {check.sampler}")
     for name, away in check.estimates.items():
-        mark, color, label = ESTIMATES.get(name, (".", BLACK, name))
-        handles += axes.plot(away[shown], y, mark, color=color, ms=6, label=label)
+        mark, color, label = ESTIMATES.get(name, (".", 6, name))
+        handles += axes.plot(away[shown], y, mark, color=colors[color], ms=6, label=label)
     axes.axvline(0, color="0.4", lw=0.8)
     axes.set_yticks(y, [wrapped(check.categories[x], 28) for x in shown])
     axes.set_ylim(-0.7, shown.size - 0.3)
@@ -37,4 +39,4 @@ def plot_crosscheck(check, *, top=40, title="", ax=None):
     words = f"difference from the mean by {check.reference}, in posterior sd{left_out}"
     axes.set_xlabel(wrapped(words, 40), fontsize=LABEL)
     axes.locator_params(axis="x", nbins=6)
-    return finish(ax, figure, title or "The same posterior by other means", handles)
+    return canvas.finish("The same posterior by other means", handles)

@@ -1,23 +1,24 @@
 """Groups side by side: one panel per category or derived quantity, one line per group."""
 
 import math
+import re
 
 import numpy as np
 
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import BLUE, LABEL, ORANGE, SMALL, TITLE, WIDTH, checked, plain, stage, wrapped
+from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, plain, share_label, wrapped
 
 #: Panels of categories, and of derived quantities.
 CATEGORIES, QUANTITIES = 6, 4
 #: Tallest figure, in inches, and the least distance of two labels.
 TALLEST, LEAST = 26.0, 0.13
-#: How the point estimate of a group on its own is drawn.
-ALONE = {"mfc": "none", "mec": ORANGE, "mew": 1.2, "label": "MLE of the group alone"}
+#: Characters of a label, beside one panel.
+LONGEST = 40
 
 
 @checked
-def plot_groups(tree, *, top=CATEGORIES, ax=None):
+def plot_groups(tree, *, top=CATEGORIES, most=None, ax=None, **style):
     """Return a matplotlib figure of a result with cells: mean and interval of each group, a panel per category.
 
     Of two categories only the second is drawn, since the first is its complement. Where the result has a point estimate
@@ -29,8 +30,12 @@ def plot_groups(tree, *, top=CATEGORIES, ax=None):
         From fit() of Cells.
     top : int
         Number of categories drawn: those with the largest mean over the groups.
+    most : int, optional
+        Groups drawn at most: those with the least and the largest means in the first panel. All by default.
     ax : matplotlib Figure or SubFigure, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
@@ -45,48 +50,77 @@ def plot_groups(tree, *, top=CATEGORIES, ax=None):
     if "cell" not in summary.dims:
         raise ArgumentError("tree must be a result with cells; this one is of a single collection.")
     panels = list(_panels(tree, summary, top))
+    if most is not None:
+        panels = panels[:top]
+    shown, names = _extremes(panels[0][1], most), group_names(summary)
     pooled = None
     if "pooled_mean" in summary:
         pooled = dict(zip(map(str, summary["category"].values), summary["pooled_mean"].values, strict=True))
-    cells = [str(label) for label in summary["cell"].values]
     columns = min(len(panels), 2)
     rows = -(-len(panels) // columns)
-    line = min(max(TALLEST / rows / len(cells), 0.05), 0.2)
-    figure, grid = stage(ax, (WIDTH, rows * (line * len(cells) + 0.75) + 1.3), rows, columns, sharey=True)
-    y = np.arange(len(cells))[::-1]
-    every = max(1, math.ceil(LEAST / line))
-    handles = []
-    for axes, (name, mean, low, high, marked) in zip(grid, panels, strict=False):
+    line = min(max(TALLEST / rows / shown.size, 0.05), 0.2 if most is None else 0.17)
+    canvas = Canvas(ax, style, (WIDTH, rows * (line * shown.size + 0.5) + 0.9), rows, columns, sharey=True)
+    y = np.arange(shown.size)[::-1]
+    every, size, handles = max(1, math.ceil(LEAST / line)), 4 if line > 0.1 else 2.5, []
+    for axes, (name, mean, low, high, marked) in zip(canvas.axes, panels, strict=False):
         level = f"{summary.attrs['ci_prob'] * 100:g} %"
-        axes.hlines(y, low, high, color=BLUE, lw=1.6)
-        size = 4 if line > 0.1 else 2.5
-        handles = axes.plot(mean, y, "o", color=BLUE, ms=size, label=f"mean and {level} interval")
+        axes.hlines(y, low[shown], high[shown], color=canvas.colors[0], lw=1.6)
+        handles = axes.plot(mean[shown], y, "o", color=canvas.colors[0], ms=size, label=f"mean and {level} interval")
         if marked is not None:
-            handles += axes.plot(marked, y, "D", ms=size + 1.5, clip_on=False, **ALONE)
+            look = {"mfc": "none", "mec": canvas.colors[1], "mew": 1.2, "clip_on": False, "label": "MLE of the group alone"}
+            handles += axes.plot(marked[shown], y, "D", ms=size + 1.5, **look)
         at = np.mean(mean) if pooled is None or name not in pooled else pooled[name]
         label = "mean of the groups" if pooled is None else "pooled mean"
         handles.append(axes.axvline(at, color="0.45", ls="--", lw=1, label=label, zorder=0))
-        axes.set_title(wrapped(name, 26), fontsize=LABEL)
-        axes.tick_params(labelsize=SMALL if line > 0.16 else SMALL - 1)
+        if len(panels) > 1:
+            axes.set_title(wrapped(name, 26), fontsize=LABEL)
         axes.set_xlim(max(axes.get_xlim()[0], 0 if np.min(low) >= 0 else -np.inf), None)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set_ylim(-0.8, len(cells) - 0.2)
-        axes.set_yticks(y[::every], [wrapped(label, 24) if line > 0.19 else plain(label[:24]) for label in cells[::every]])
-    for axes in figure.axes[len(panels) :]:
+        axes.set_ylim(-0.8, shown.size - 0.2)
+        axes.set_yticks(y[::every], [plain(names[c][: LONGEST // columns]) for c in shown[::every]])
+    for axes in canvas.axes[len(panels) :]:
         axes.remove()
-    for axes in figure.axes[: len(panels) : columns]:
-        axes.set_ylabel(wrapped(", ".join(keys_of(summary)), 40), fontsize=LABEL)
-    decided = who_decides(tree)
-    for axes in figure.axes[-columns:]:  # a label of the whole figure would lie under its legend
-        axes.set_xlabel("share of people" + (f"\n({wrapped(decided, 26)})" if decided else ""), fontsize=LABEL)
-    figure.suptitle(wrapped(tree.attrs["title"] or tree.attrs["collection"], 42), fontsize=TITLE)
-    figure.legend(handles=handles, loc="outside lower center", ncols=1, fontsize=SMALL, frameon=False)
+    del canvas.axes[len(panels) :]
+    decided, of = who_decides(tree), f" with {plain(panels[0][0])}" if len(panels) == 1 else ""
+    for axes in canvas.axes[-columns:]:  # a label of the whole figure would lie under its legend
+        axes.set_xlabel(share_label(of, decided if columns == 1 else wrapped(decided, 26)), fontsize=LABEL)
+    title = tree.attrs["title"] or tree.attrs["collection"]
+    figure = canvas.finish(title, handles, most=2)
+    for axes in canvas.axes:
+        axes.tick_params(axis="y", labelsize=SMALL if line > 0.16 else SMALL - 1)
     return figure
+
+
+def _extremes(mean, most):
+    """Return the positions of the groups with the least and the largest means, at most so many, in their order."""
+    if most is None or mean.size <= most:
+        return np.arange(mean.size)
+    order = np.argsort(mean, kind="stable")
+    return np.sort(np.concatenate([order[: most // 2], order[-(most - most // 2) :]]))
 
 
 def keys_of(summary) -> list[str]:
     """Return the names of the grouping columns, which the labels of groups list the values of."""
     return [str(name) for name, held in summary.coords.items() if name != "cell" and held.dims == ("cell",)]
+
+
+def group_names(summary) -> list[str]:
+    """Return the groups in words: "female: yes, 45–54, year 2020" where their labels are 1, 45-54 and 2020.
+
+    Parameters
+    ----------
+    summary : Dataset
+        Of a result with cells.
+    """
+    columns = [_in_words(name, list(map(str, summary[name].values.tolist()))) for name in keys_of(summary)]
+    return [", ".join(parts) for parts in zip(*columns, strict=True)] or list(map(str, summary["cell"].values))
+
+
+def _in_words(name, values):
+    """Return the values of a grouping column in words: numbers, and the values of a column of 0 and 1, with its name."""
+    if set(values) in ({"0", "1"}, {"False", "True"}):
+        return [f"{name}: {'yes' if value in ('1', 'True') else 'no'}" for value in values]
+    texts = [re.sub(r"(?<=\d)-(?=\d)", "–", value) for value in values]
+    return [f"{name} {text}" if re.fullmatch(r"[-+]?[.\d]+", text) else text for text in texts]
 
 
 def drawn(tree, top=CATEGORIES) -> list[str]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, WIDTH, _plain_ticks, _style, checked, finish, forest, plain, stage, wrapped
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, _plain_ticks, _style, checked, forest, plain, wrapped
 
 #: Combinations of open covariates that have a panel, those with most records first, and rows of a forest.
 PANELS, ROWS = 4, 36
@@ -14,7 +14,7 @@ DECADES = 1.3
 
 
 @checked
-def plot_private_functions(found, *, unit="", top=PANELS, ax=None):
+def plot_private_functions(found, *, unit="", top=PANELS, ax=None, **style):
     """Return a matplotlib figure of each private group's distribution function with a pointwise band.
 
     Parameters
@@ -27,6 +27,8 @@ def plot_private_functions(found, *, unit="", top=PANELS, ax=None):
         Combinations of open covariates drawn: those with most records.
     ax : matplotlib Figure or SubFigure, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
@@ -36,20 +38,20 @@ def plot_private_functions(found, *, unit="", top=PANELS, ax=None):
     shown = _largest(found, top)
     grid, logarithmic = _grid(found, shown)
     curves = found.cdf(grid)
-    figure, panels = stage(ax, (WIDTH, 0.9 + 2.9 * len(shown)), len(shown), sharex=True)
-    for axes, cell in zip(panels, shown, strict=True):
-        _bands(axes, found, cell, grid, curves)
+    canvas = Canvas(ax, style, (WIDTH, 0.9 + 1.9 * len(shown)), len(shown), sharex=True)
+    for axes, cell in zip(canvas.axes, shown, strict=True):
+        _bands(canvas, axes, found, cell, grid, curves)
         if logarithmic:
             axes.set_xscale("log")
             _plain_ticks(axes.xaxis, grid)
         axes.set_ylim(0, 1)
         axes.set_ylabel("share at or below", fontsize=LABEL)
     axes.set_xlabel(_with_unit(found.value, unit), fontsize=LABEL)
-    return _finish(ax, figure, f"Distribution of {found.value} by private group", "bands at each value", found)
+    return _finish(canvas, f"Distribution of {found.value} by private group", "bands at each value", found)
 
 
 @checked
-def plot_private_quantiles(found, *, unit="", top=PANELS, ax=None):
+def plot_private_quantiles(found, *, unit="", top=PANELS, ax=None, **style):
     """Return a matplotlib figure of shares, means and quantiles of each private group with intervals.
 
     Of an open category the shares of its levels take the place of means and quantiles.
@@ -62,6 +64,8 @@ def plot_private_quantiles(found, *, unit="", top=PANELS, ax=None):
         Combinations of open covariates drawn: those with most records.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
@@ -76,12 +80,13 @@ def plot_private_quantiles(found, *, unit="", top=PANELS, ax=None):
         parts = [table.isel(group=x).sel(quantity=name) for _, name in labels]
         parts = [part if cell is None else part.isel(cell=cell) for part, (cell, _) in zip(parts, labels, strict=True)]
         series.append((group, *(np.array([float(part[key]) for part in parts]) for key in ("mean", "lower", "upper"))))
-    figure, (axes,) = stage(ax, (WIDTH, 1.5 + 0.2 * len(labels) * (1 + len(found.groups))))
+    canvas = Canvas(ax, style, (WIDTH, 1.5 + 0.2 * len(labels) * (1 + len(found.groups))))
+    (axes,) = canvas.axes
     texts = [
         quantity_name(name) + (f"\n{', '.join(map(str, found.cells[cell]))}" if cell is not None else "")
         for cell, name in labels
     ]
-    forest(axes, texts, series, width=24 if len(shown) == 1 else 200, reach=0.26)
+    forest(axes, texts, series, width=24 if len(shown) == 1 else 200, reach=0.26, palette=canvas.colors)
     values = np.concatenate([np.concatenate(part[1:]) for part in series])
     values = values[np.isfinite(values)]
     if found.levels is None and values.size and values.min() > 0 and values.max() / values.min() > 10**DECADES:
@@ -91,11 +96,11 @@ def plot_private_quantiles(found, *, unit="", top=PANELS, ax=None):
         axes.xaxis.set_major_formatter(_thousands)
     axes.set_xlabel("share of the group" if found.levels is not None else _with_unit(found.value, unit), fontsize=LABEL)
     what = "Shares of" if found.levels is not None else "Mean and quantiles of"
-    return _finish(ax, figure, f"{what} {found.value}", "intervals", found)
+    return _finish(canvas, f"{what} {found.value}", "intervals", found)
 
 
 @checked
-def plot_private_differences(found, *, unit="", versus=None, top=PANELS, ax=None):
+def plot_private_differences(found, *, unit="", versus=None, top=PANELS, ax=None, **style):
     """Return a matplotlib figure of how much larger each quantile is in the other groups than in one of them.
 
     Parameters
@@ -109,6 +114,8 @@ def plot_private_differences(found, *, unit="", versus=None, top=PANELS, ax=None
         Combinations of open covariates drawn: those with most records.
     ax : matplotlib Figure or SubFigure, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
@@ -118,15 +125,15 @@ def plot_private_differences(found, *, unit="", versus=None, top=PANELS, ax=None
     shown = _largest(found, top)
     levels = np.linspace(0.02, 0.98, 49)
     apart = found.difference("quantile", levels.round(6).tolist(), versus=versus)
-    figure, panels = stage(ax, (WIDTH, 0.9 + 2.7 * len(shown)), len(shown), sharex=True)
-    for axes, cell in zip(panels, shown, strict=True):
-        _bands(axes, found, cell, 100 * levels, apart)
+    canvas = Canvas(ax, style, (WIDTH, 0.9 + 1.9 * len(shown)), len(shown), sharex=True)
+    for axes, cell in zip(canvas.axes, shown, strict=True):
+        _bands(canvas, axes, found, cell, 100 * levels, apart)
         axes.axhline(0, color="0.4", lw=0.8)
         axes.set_ylabel(_with_unit("difference", unit), fontsize=LABEL)
         axes.yaxis.set_major_formatter(_thousands)
     axes.set_xlabel("quantile of the group (%)", fontsize=LABEL)
     title = f"Quantiles of {found.value} less those of {apart.attrs['versus']}"
-    return _finish(ax, figure, title, "bands at each quantile", found)
+    return _finish(canvas, title, "bands at each quantile", found)
 
 
 def quantity_name(name):
@@ -178,22 +185,21 @@ def _with_unit(name, unit):
     return f"{wrapped(name, 40)} ({plain(unit)})" if unit else wrapped(name, 40)
 
 
-def _bands(axes, found, cell, at, curves):
+def _bands(canvas, axes, found, cell, at, curves):
     """Draw the means and bands of the groups' curves in one panel."""
     own = curves if cell is None else curves.isel(cell=cell)
     for group in map(str, curves["group"].values):
-        one, style = own.sel(group=group), _style(found.groups.index(group))
+        one, style = own.sel(group=group), _style(found.groups.index(group), canvas.colors)
         axes.fill_between(at, one["lower"], one["upper"], color=style["color"], alpha=0.22, lw=0)
         axes.plot(at, one["mean"], color=style["color"], ls=style["ls"], lw=1.8, label=wrapped(group, 24))
     if cell is not None:
         axes.set_title(wrapped(", ".join(map(str, found.cells[cell])), 40), fontsize=LABEL)
 
 
-def _finish(ax, figure, title, second, found):
+def _finish(canvas, title, second, found):
     left = f", {min(PANELS, len(found.cells))} of {len(found.cells)} combinations" if len(found.cells) > PANELS else ""
-    axes = [ax] if ax in figure.axes else figure.axes
-    for one in axes:
+    for one in canvas.axes:
         one.grid(alpha=0.3, lw=0.5)
-    handles, labels = axes[0].get_legend_handles_labels()
+    handles, labels = canvas.axes[0].get_legend_handles_labels()
     text = f"{title}: {100 * found.ci_prob:g} % {second}{left}"
-    return finish(ax, figure, text, handles, labels, most=2 if len(labels) < 5 else 3, width=46)
+    return canvas.finish(text, handles, labels, most=2 if len(labels) < 5 else 3, width=46)

@@ -4,7 +4,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.plots.base import BLACK, BLUE, LABEL, WIDTH, checked, finish, plain, stage, wrapped
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, plain, wrapped
 from ldpbayes.plots.groups import keys_of
 
 #: Counts with more entries are drawn as distances from their expectation, without names.
@@ -17,7 +17,7 @@ _KINDS = {"list": "report", "supports": "category supported", "bits": "bit"}
 
 
 @checked
-def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0, ax=None):
+def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0, ax=None, **style):
     """Return a matplotlib figure of observed counts of reports, beside what the posterior predicts for as many users.
 
     One panel per channel. Up to NAMED counts stand as shares with their predictive 95 % interval; more of them as
@@ -34,6 +34,8 @@ def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0, ax=None):
     random_seed : int or Generator
     ax : matplotlib Figure or SubFigure, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
@@ -47,11 +49,13 @@ def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0, ax=None):
     flat = tree["posterior"]["distribution"].values.reshape(-1, collection.n_categories)
     rng = checks.generator(random_seed, "random_seed")
     chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
-    return _drawn(collection, chosen, rng, "Reports that came in, and those that the posterior predicts", "predicted", ax)
+    return _drawn(
+        collection, chosen, rng, "Reports that came in, and those that the posterior predicts", "predicted", ax, style
+    )
 
 
 @checked
-def plot_expected(collection, p, *, draws=DRAWS, random_seed=0, ax=None):
+def plot_expected(collection, p, *, draws=DRAWS, random_seed=0, ax=None, **style):
     """Return the same figure at one distribution, such as the maximum-likelihood estimate: what the reports fit best.
 
     Parameters
@@ -63,6 +67,8 @@ def plot_expected(collection, p, *, draws=DRAWS, random_seed=0, ax=None):
     random_seed : int or Generator
     ax : matplotlib Figure or SubFigure, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
@@ -70,23 +76,25 @@ def plot_expected(collection, p, *, draws=DRAWS, random_seed=0, ax=None):
     """
     chosen = np.tile(checks.distribution(p, "p", collection.n_categories), (draws, 1))
     rng = checks.generator(random_seed, "random_seed")
-    return _drawn(collection, chosen, rng, "Reports that came in, and those that the best fit expects", "expected", ax)
+    return _drawn(
+        collection, chosen, rng, "Reports that came in, and those that the best fit expects", "expected", ax, style
+    )
 
 
-def _drawn(collection, chosen, rng, title, word, ax):
+def _drawn(collection, chosen, rng, title, word, ax, style):
     """Return the figure of counts under distributions (S, a), one simulated collection for each."""
     found = [(tally, law) for tally in collection.tallies if (law := tally.protocol.report_law()) is not None]
     if not found:
         raise InfeasibleError("The reports of these channels can be counted neither whole nor by support.")
     panels = [_panel(tally, law, chosen, rng) for tally, law in found]
     heights = [1.1 + 0.25 * len(seen) if len(seen) <= NAMED else 2.4 for _, _, seen, _ in panels]
-    figure, grid = stage(ax, (WIDTH, sum(heights) + 1.0), len(panels), height_ratios=heights)
-    for axes, (tally, law, seen, fresh) in zip(grid, panels, strict=True):
+    canvas = Canvas(ax, style, (WIDTH, sum(heights) + 1.0), len(panels), height_ratios=heights)
+    for axes, (tally, law, seen, fresh) in zip(canvas.axes, panels, strict=True):
         if len(panels) > 1:
             axes.set_title(plain(f"channel {tally.name}"), fontsize=LABEL)
-        handles = (_named if len(seen) <= NAMED else _distances)(axes, collection, tally, law, seen, fresh)
+        handles = (_named if len(seen) <= NAMED else _distances)(canvas, axes, collection, tally, law, seen, fresh)
         handles[0].set_label(f"{word}: {handles[0].get_label()}")
-    return finish(ax, figure, title, handles)
+    return canvas.finish(title, handles)
 
 
 def _panel(tally, law, chosen, rng):
@@ -94,23 +102,23 @@ def _panel(tally, law, chosen, rng):
     return tally, law, np.asarray(law.tally(tally.reports, tally.counts), dtype=float), fresh
 
 
-def _named(axes, collection, tally, law, seen, fresh):
+def _named(canvas, axes, collection, tally, law, seen, fresh):
     """Draw shares of reports with their predictive intervals; return the legend's handles."""
     y, n = np.arange(len(seen))[::-1], tally.n_reports
     low, high = np.quantile(fresh, (0.025, 0.975), axis=0) / n
-    handle = axes.hlines(y, low, high, color=BLUE, lw=6, alpha=0.45, label="95 % interval")
-    handles = [handle, *axes.plot(seen / n, y, "D", color=BLACK, ms=5, label="observed")]
+    handle = axes.hlines(y, low, high, color=canvas.colors[0], lw=6, alpha=0.45, label="95 % interval")
+    handles = [handle, *axes.plot(seen / n, y, "D", color=canvas.colors[6], ms=5, label="observed")]
     axes.set_yticks(y, [wrapped(label, 28) for label in _labels(collection, tally, law, len(seen))])
     axes.set_ylim(-0.7, len(seen) - 0.3)
     axes.set_xlabel("share of the reports", fontsize=LABEL)
     return handles
 
 
-def _distances(axes, collection, tally, law, seen, fresh):
+def _distances(canvas, axes, collection, tally, law, seen, fresh):
     """Draw distances from the expectation in predictive sd; return the legend's handles."""
     away = _standardized(seen, fresh)
-    band = axes.axhspan(-2, 2, color=BLUE, alpha=0.2, lw=0, label="two standard deviations")
-    handles = [band, *axes.plot(np.arange(len(seen)) + 1, away, ".", color=BLACK, ms=4, label="observed")]
+    band = axes.axhspan(-2, 2, color=canvas.colors[0], alpha=0.2, lw=0, label="two standard deviations")
+    handles = [band, *axes.plot(np.arange(len(seen)) + 1, away, ".", color=canvas.colors[6], ms=4, label="observed")]
     axes.set_xlabel(f"{_KINDS[law.kind]}, in order", fontsize=LABEL)
     axes.set_ylabel("(observed − expected)/sd", fontsize=LABEL)
     reach = max(3.5, 1.1 * float(np.abs(away).max()))
@@ -135,7 +143,7 @@ def _labels(collection, tally, law, size):
 
 
 @checked
-def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS, random_seed=0, ax=None):
+def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS, random_seed=0, ax=None, **style):
     """Return a matplotlib figure of a result with cells: how far the counts of reports lie from what is predicted.
 
     One line per cell, one dot per count: (observed − predicted)/sd, of which some 95 % should lie within two. The counts
@@ -153,6 +161,8 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
     random_seed : int or Generator
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
@@ -178,8 +188,9 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
         p = np.nan_to_num(tree["cells"]["fitness_p"].values.astype(float), nan=1.0)
         found = sorted(sorted(found, key=lambda one: p[one[0]])[:most])
     found = found[:most]
-    figure, (axes,) = stage(ax, (WIDTH, 0.2 * len(found) + 1.9))
-    band = axes.axvspan(-2, 2, color=BLUE, alpha=0.2, lw=0, label="two standard deviations")
+    canvas = Canvas(ax, style, (WIDTH, 0.2 * len(found) + 1.9))
+    (axes,) = canvas.axes
+    band = axes.axvspan(-2, 2, color=canvas.colors[0], alpha=0.2, lw=0, label="two standard deviations")
     reach, dots = 3.5, []
     for y, (c, _, cell) in zip(range(len(found))[::-1], found, strict=True):
         flat = values[c].reshape(-1, values.shape[-1])
@@ -187,7 +198,7 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
         laws = [(tally, tally.protocol.report_law()) for tally in cell.tallies]
         panels = [_panel(tally, law, chosen, rng) for tally, law in laws if law is not None]
         away = np.concatenate([_standardized(seen, fresh) for _, _, seen, fresh in panels])
-        dots = axes.plot(away, np.full(away.size, y), ".", color=BLACK, ms=4, alpha=0.7, label="observed")
+        dots = axes.plot(away, np.full(away.size, y), ".", color=canvas.colors[6], ms=4, alpha=0.7, label="observed")
         reach = max(reach, 1.1 * float(np.abs(away).max()))
     axes.set_xlim(-reach, reach)
     axes.set_ylim(-0.8, len(found) - 0.2)
@@ -196,4 +207,4 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
     axes.set_ylabel(wrapped(", ".join(keys_of(tree["summary"])), 40), fontsize=LABEL)
     title = "How far the counts of reports are from what the posterior predicts"
     title += f" ({len(found)} of {total:,} groups)" if len(found) < total else ""
-    return finish(ax, figure, title, [band, *dots], most=3)
+    return canvas.finish(title, [band, *dots], most=3)

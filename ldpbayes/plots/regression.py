@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, WIDTH, checked, finish, forest, plain, stage
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, forest, plain
 
 #: Rows of a figure; the first of them are drawn.
 ROWS = 40
@@ -12,7 +12,7 @@ CATEGORIES = 6
 
 
 @checked
-def plot_coefficients(fitted, *, intercept=False, ax=None):
+def plot_coefficients(fitted, *, intercept=False, ax=None, **style):
     """Return a matplotlib figure of the coefficients: log odds against the reference category with intervals.
 
     Parameters
@@ -23,6 +23,8 @@ def plot_coefficients(fitted, *, intercept=False, ax=None):
         Whether to draw the intercept, which often lies far from the others.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
@@ -33,27 +35,29 @@ def plot_coefficients(fitted, *, intercept=False, ax=None):
     kept = [k for k, name in enumerate(terms) if intercept or name != "Intercept"] or list(range(len(terms)))
     shown = kept[:ROWS]
     categories = [str(name) for name in mean["category"].values]
-    height = 1.5 + 0.34 * len(shown) * max(1, 0.55 * min(len(categories), CATEGORIES))
-    figure, (axes,) = stage(ax, (WIDTH, height))
+    height = 1.0 + 0.26 * len(shown) * max(1, 0.55 * min(len(categories), CATEGORIES))
+    canvas = Canvas(ax, style, (WIDTH, height))
+    (axes,) = canvas.axes
     order = np.argsort(-np.abs(mean.values[shown]).max(axis=0), kind="stable")[:CATEGORIES]
     series = [(categories[x], mean[shown, x], lower[shown, x], upper[shown, x]) for x in order]
-    forest(axes, [terms[k] for k in shown], series)
+    forest(axes, [terms[k] for k in shown], series, palette=canvas.colors)
     axes.axvline(0, color="0.5", lw=0.8, zorder=0)
     axes.set_xlabel(plain(f"log odds against {reference}, {level} interval"), fontsize=LABEL)
     more = f" (the first {len(shown)} of {len(kept)} terms)" if len(shown) < len(kept) else ""
-    return finish(ax, figure, title + more, most=3, width=50, legend=len(categories) > 1)
+    return canvas.finish(title + more, most=3, width=50, legend=len(categories) > 1)
 
 
 @checked
-def plot_predictions(predicted, *, title="Predicted shares", ax=None):
+def plot_predictions(predicted, *, ax=None, **style):
     """Return a matplotlib figure of predictions(), comparisons() or poststratify(): shares with intervals, a line a row.
 
     Parameters
     ----------
     predicted : Dataset
-    title : str
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
@@ -69,8 +73,14 @@ def plot_predictions(predicted, *, title="Predicted shares", ax=None):
     categories = [str(name) for name in predicted["category"].values]
     values = [np.atleast_2d(predicted[key].transpose(*dims, "category").values) for key in ("mean", "lower", "upper")]
     order = [1] if len(categories) == 2 else list(np.argsort(-np.abs(values[0]).mean(axis=0), kind="stable")[:CATEGORIES])
-    figure, (axes,) = stage(ax, (WIDTH, 1.5 + 0.34 * len(shown) * max(1, 0.55 * len(order))))
-    forest(axes, [labels[r] for r in shown], [(categories[x], *(part[shown, x] for part in values)) for x in order])
+    canvas = Canvas(ax, style, (WIDTH, 1.0 + 0.26 * len(shown) * max(1, 0.55 * len(order))))
+    (axes,) = canvas.axes
+    forest(
+        axes,
+        [labels[r] for r in shown],
+        [(categories[x], *(part[shown, x] for part in values)) for x in order],
+        palette=canvas.colors,
+    )
     level = f"{predicted.attrs['ci_prob'] * 100:g} % interval"
     what = f"of {categories[1]}, " if len(order) == 1 else ""
     kind = (
@@ -84,7 +94,7 @@ def plot_predictions(predicted, *, title="Predicted shares", ax=None):
     if kind != "share":
         axes.axvline(0, color="0.5", lw=0.8, zorder=0)
     more = f" (the first {len(shown)} of {rows:,} rows)" if len(shown) < rows else ""
-    return finish(ax, figure, title + more, most=3, width=50, legend=len(order) > 1)
+    return canvas.finish(f"Predicted shares{more}", most=3, width=50, legend=len(order) > 1)
 
 
 def _coefficients(fitted):

@@ -1,10 +1,10 @@
 """The picture of a sensitivity curve: an answer against the share of respondents who ignore the device."""
 
-from ldpbayes.plots.base import BLUE, LABEL, WIDTH, checked, finish, stage, turning
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, turning
 
 
 @checked
-def plot_sensitivity(curve, *, ax=None):
+def plot_sensitivity(curve, *, ax=None, **style):
     """Return a matplotlib figure of an answer for every γ that the reports allow, and the γ at which a conclusion turns.
 
     Parameters
@@ -13,18 +13,21 @@ def plot_sensitivity(curve, *, ax=None):
         From ``ldpbayes.sensitivity``.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
+    **style
+        Title, figsize, legend (whether there is one) and palette.
 
     Returns
     -------
     matplotlib Figure, or the Axes that were given
     """
-    figure, (axes,) = stage(ax, (WIDTH, 4.0))
+    canvas = Canvas(ax, style, (WIDTH, 4.0))
+    (axes,), color = canvas.axes, canvas.colors[0]
     low, high = curve.answer - 1.96 * curve.error, curve.answer + 1.96 * curve.error
-    band = axes.fill_between(curve.gamma, low.clip(0, 1), high.clip(0, 1), color=BLUE, alpha=0.2, lw=0)
+    band = axes.fill_between(curve.gamma, low.clip(0, 1), high.clip(0, 1), color=color, alpha=0.2, lw=0)
     band.set_label("95 % interval at each γ")
-    handles = [*axes.plot(curve.gamma, curve.answer, color=BLUE, lw=2, label="MLE"), band]
-    handles += turning(axes, curve.threshold, curve.turning, "γ")
+    handles = [*axes.plot(curve.gamma, curve.answer, color=color, lw=2, label="MLE"), band]
+    handles += turning(canvas, curve.threshold, curve.turning, "γ")
     which = "all γ that the reports allow" if curve.allowed else "two standard deviations about the estimate"
     axes.set_xlabel(f"γ, the share who ignore the device\n({which})", fontsize=LABEL)
     axes.set_ylabel("share among those who follow it", fontsize=LABEL)
-    return finish(ax, figure, curve.question, handles, width=60)
+    return canvas.finish(curve.question, handles, width=60)
