@@ -18,7 +18,7 @@ def plot_contamination(hull, *, ax=None, **style):
     Parameters
     ----------
     hull : ContaminationHull
-        From ``ldpbayes.contamination_hull``.
+        From ``ldpbayes.robust.contamination_hull``.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     **style

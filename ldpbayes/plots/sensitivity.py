@@ -10,7 +10,7 @@ def plot_sensitivity(curve, *, ax=None, **style):
     Parameters
     ----------
     curve : Sensitivity
-        From ``ldpbayes.sensitivity``.
+        From ``ldpbayes.robust.sensitivity``.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     **style
