@@ -13,6 +13,8 @@ DROP = 45.0
 #: The tails are over within so much of u on the left and on the right. Their ends are looked for in so many nats below, in
 #: rounds that leave a fifth each.
 LONGEST, SPAN, FIFTHS = (20.0, 60.0), 8.0, 3
+#: Steps of the search for tilts, by bisection and by Newton's method; one set's means add up to one within so many sds.
+BISECTIONS, NEWTON_TILTS, NEAR = 24, 16, 0.02
 #: Tables of counts may be so long.
 TABLE = 8192
 #: Relative error of modes that Newton's method looks for, in at most so many steps.
@@ -139,8 +141,9 @@ class TiltedFactors:
 
     def __init__(self, family, multiplicity, start=None):
         self.family, self.multiplicity = family, multiplicity
-        if start is None or not self._find_tilt(start):
-            self._find_tilt()
+        size = 64 if family.alpha.size <= MANY else FEW_NODES // 2
+        tilt, nodes, self.window = tilted_many(family, multiplicity, 1, size, NEAR, start)
+        self.tilt, self.centre = float(tilt[0]), nodes.centre
         self.coarse = self.nodes(128 if family.alpha.size <= MANY else FEW_NODES)
 
     @property
@@ -210,38 +213,11 @@ class TiltedFactors:
         density = -0.5 * (math.log(2 * math.pi * k2) + delta**2) + math.log1p(max(correction, -0.9))
         return float(self.tilt + m @ nodes.log_mass + density)
 
-    def _find_tilt(self, start=None):
-        """Set tilt, centre and window: the tilt of modes that sum to one first, then Newton on the means.
 
-        With a start only Newton; returns whether it arrived.
-        """
-        family, m, tilt = self.family, self.multiplicity, start
-        lowest = np.max(family.lowest_tilt)
-        if start is None:
-            even = np.full(family.alpha.shape, 1 / int(m.sum()))
-            bounds = family.alpha / even + family.slope(even)
-            low, high = max(bounds.min(), lowest), bounds.max()
-            tilt = float(bisect(lambda t: m @ family.modes(t) > 1, low, high, 40)) if high > low else float(low)
-        arrived = False
-        for _ in range(12):
-            centre = family.modes(tilt)
-            window = _window(family, tilt, centre)
-            nodes = _trapezoid(family, tilt, centre, *window, 64 if family.alpha.size <= MANY else FEW_NODES // 2)
-            excess = m @ (centre + nodes.mean_offset) - 1
-            spread = m @ nodes.variance
-            arrived = abs(excess) < 0.02 * math.sqrt(spread)
-            if arrived:
-                break
-            # Newton on 1/Σ E[g], which is linear in t for gamma factors.
-            tilt += max(excess * (1 + excess) / spread, -0.5 * (tilt - lowest))
-        self.tilt, self.centre, self.window = float(tilt), centre, window
-        return arrived
-
-
-def tilted_many(family, multiplicity, k, size=96, close=1e-3):
+def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
     """Return (tilts (k,), Nodes, windows) of k sets of factors that stand one after the other, each tilted to mean one.
 
-    What TiltedFactors finds for one set, for many of them in the time of a few.
+    The tilt of modes that sum to one comes first, by bisection, then Newton's method on the means.
 
     Parameters
     ----------
@@ -254,6 +230,8 @@ def tilted_many(family, multiplicity, k, size=96, close=1e-3):
         Nodes of every factor.
     close : float
         How far from one the means may add up to, in sd of the sum.
+    start : float, optional
+        Where Newton's method starts; where it does not arrive, bisection comes first after all.
     """
 
     def each(t):
@@ -266,17 +244,21 @@ def tilted_many(family, multiplicity, k, size=96, close=1e-3):
     bounds = (family.alpha / even + family.slope(even)).reshape(k, -1)
     lowest = np.broadcast_to(family.lowest_tilt, family.alpha.shape).reshape(k, -1).max(axis=1)
     # Modes sum to one at a tilt between the least and the largest bound; bisection is over all sets at once.
-    low, high = np.maximum(bounds.min(axis=1), lowest), bounds.max(axis=1)
-    tilt = bisect(lambda t: together(family.modes(each(t))) > 1, low, high, 14)
-    for _ in range(20):
+    if start is None:
+        low, high = np.maximum(bounds.min(axis=1), lowest), bounds.max(axis=1)
+        tilt = bisect(lambda t: together(family.modes(each(t))) > 1, low, high, BISECTIONS)
+    else:
+        tilt = np.full(k, start)
+    for _ in range(NEWTON_TILTS):
         centre = family.modes(each(tilt))
         window = _window(family, each(tilt), centre)
         nodes = _trapezoid(family, each(tilt), centre, *window, size)
         excess, spread = together(centre + nodes.mean_offset) - 1, together(nodes.variance)
         if (np.abs(excess) < close * np.sqrt(spread)).all():
-            break
+            return tilt, nodes, window
+        # On 1/Σ E[g], which is linear in t for gamma factors.
         tilt = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - lowest))
-    return tilt, nodes, window
+    return (tilt, nodes, window) if start is None else tilted_many(family, multiplicity, k, size, close)
 
 
 def single_powers(family, k):
