@@ -19,7 +19,7 @@ from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
 from ldpbayes.posteriors.loglinear import evidences
 from ldpbayes.priors import LogLinear, as_prior
 from ldpbayes.protocols import Attributes
-from ldpbayes.sources import read_collection, read_frame
+from ldpbayes.sources import read_collection, read_table
 
 #: Independence of pairs is tested for at most so many pairs, each with so many draws in a chain.
 MAX_PAIRS, PAIR_DRAWS = 36, 500
@@ -217,7 +217,7 @@ def _from_frame(frame, reports, protocols, categories, count, separator):
             )
     labels = tuple(separator.join(cell) for cell in product(*levels))
     named = labels if categories is not None else None
-    tally = read_frame(frame, protocol, list(reports.values()), count=count, categories=named)
+    tally = read_table(frame, protocol, list(reports.values()), count=count, categories=named)
     collection = Collection(labels, Tally.trusted(protocol, tally.reports, tally.counts, "all"))
     return collection, dict(zip(reports, levels, strict=True))
 

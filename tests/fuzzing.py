@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import ldpbayes as lb
-from ldpbayes import result
+from ldpbayes import read, result
 from ldpbayes.errors import LDPBayesError
 from ldpbayes.protocols import GRR, Channel, HadamardResponse, LocalHashing, SubsetSelection, UnaryEncoding, designs
 from ldpbayes.result import saving
-from ldpbayes.sources import read_reports, read_summaries, write_reports
+from ldpbayes.sources import read_summaries, write_reports
 from ldpbayes.sources.parameters import protocol_text
 from ldpbayes.sources.scanning import scan
 
@@ -175,7 +175,7 @@ class Fuzz:
             frame = pd.DataFrame(columns | {"protocol": protocol_text(protocol, ABC)})
             frame.to_csv(self.folder / f"good{i}.csv", index=False)
             self.stated.append((self.folder / f"good{i}.csv").read_bytes())
-            assert read_reports(path).n_reports == read_reports(path.with_suffix(".csv")).n_reports == 30
+            assert read(path).n_reports == read(path.with_suffix(".csv")).n_reports == 30
             path = self.folder / f"summary{i}.parquet"
             scan(str(self.folder / f"good{i}.parquet"), by="country")().to_parquet(path)
             assert read_summaries(path).n_reports == 30
@@ -223,18 +223,18 @@ class Fuzz:
 
     def read_csv_with_protocol(self, random):
         path = self.write("stated.csv", mutate_text(random.choice(self.stated).decode(), random))
-        found = read_reports(path, **self.options(random))
+        found = read(path, **self.options(random))
         assert 0 < found.n_reports <= rows_of(path)
 
     def read_csv_without(self, random):
         path = self.write("plain.csv", mutate_text(self.plain, random))
         count = random.choice([None, "count"])
-        found = read_reports(path, GRR(3, 1.0), "report", count, ABC, **self.options(random))
+        found = read(path, GRR(3, 1.0), report="report", count=count, categories=ABC, **self.options(random))
         assert found.n_reports <= (rows_of(path) if count is None else 10**12)
 
     def read_parquet_with_protocol(self, random):
         path = self.write("stated.parquet", mutate_parquet(random.choice(self.parquets), random))
-        door = random.choice([read_reports, lambda path, by=None, by_user=None: scan(str(path), by=by)()])
+        door = random.choice([read, lambda path, by=None, by_user=None: scan(str(path), by=by)()])
         found = door(path, **self.options(random))
         assert 0 < found.n_reports <= 30
 
@@ -243,7 +243,7 @@ class Fuzz:
         protocol = random.choice([GRR(3, 1.0), UnaryEncoding.optimised(3, 1.0)])
         categories, by = random.choice([None, ABC]), random.choice([None, "report", "count"])
         report = "count" if by == "report" else "report"
-        door = random.choice([read_reports, lambda path, *args, **settings: scan(str(path), *args, **settings)()])
+        door = random.choice([read, lambda path, *args, **settings: scan(str(path), *args, **settings)()])
         found = door(path, protocol, report, by=by, categories=categories)
         assert found.n_reports == 30
 

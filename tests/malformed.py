@@ -526,23 +526,8 @@ CALLS = {
     ),
     "write a collection": lambda m: dict(thing=m.survey, path=m.folder / "again.toml"),
     "read_collection": lambda m: dict(path=m.toml),
-    "read_frame": lambda m: dict(
-        frame=m.counted,
-        protocol=m.grr,
-        **COUNTED,
-    ),
-    "read_frame of a survey": lambda m: dict(
-        frame=m.frame,
-        protocol=m.warner,
-        report="report",
-        categories=["no", "yes"],
-        weight="w",
-        strata="g",
-        cluster="n",
-        population=1000,
-    ),
-    "read_reports": lambda m: dict(
-        path=m.csv,
+    "read_table": lambda m: dict(
+        data=m.counted,
         protocol=m.grr,
         **COUNTED,
     ),

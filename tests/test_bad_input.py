@@ -25,7 +25,7 @@ from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.simulation import population, simulate
-from ldpbayes.sources import read_collection, read_frame
+from ldpbayes.sources import read_collection
 
 ROOT = pathlib.Path(__file__).parents[1]
 NIGERIA = str(ROOT / "data" / "rr_nigeria.toml")
@@ -332,7 +332,7 @@ FRAMES = [
 @pytest.mark.parametrize("columns, settings, words", FRAMES, ids=range(len(FRAMES)))
 def test_frames(make, columns, settings, words):
     frame = make(columns)
-    assert words in sentence(lambda: read_frame(frame, WARNER, **settings))
+    assert words in sentence(lambda: lb.read(frame, WARNER, **settings))
 
 
 # ---- Python calls: (what, call, words) -------------------------------------------------------------------------------
@@ -405,14 +405,14 @@ CALLS = {
     "too many users": (lambda: simulate([0.5, 0.5], GRR(2, 1.0), 10**13), "n must be"),
     "no users": (lambda: simulate([0, 0], GRR(2, 1.0)), "at least one user"),
     "users of text": (lambda: simulate("ab", GRR(2, 1.0), 10), "ab: cannot be read"),
-    "a frame of a list": (lambda: read_frame([1], WARNER), "the data must be"),
-    "a frame of a class": (lambda: read_frame(pandas.DataFrame({"report": ["no"]}), GRR), "protocol must be"),
-    "a frame without columns": (lambda: read_frame(pandas.DataFrame(), WARNER), "no column"),
+    "a frame of a list": (lambda: lb.read([1], WARNER), "the data must be"),
+    "a frame of a class": (lambda: lb.read(pandas.DataFrame({"report": ["no"]}), GRR), "protocol must be"),
+    "a frame without columns": (lambda: lb.read(pandas.DataFrame(), WARNER), "no column"),
     "a frame of doubled columns": (
-        lambda: read_frame(pandas.DataFrame([["no", "no"]], columns=["report", "report"]), WARNER),
+        lambda: lb.read(pandas.DataFrame([["no", "no"]], columns=["report", "report"]), WARNER),
         "same name",
     ),
-    "a frame of integer columns": (lambda: read_frame(pandas.DataFrame({0: ["no"]}), WARNER), "no column"),
+    "a frame of integer columns": (lambda: lb.read(pandas.DataFrame({0: ["no"]}), WARNER), "no column"),
     "a path of a number": (lambda: read_collection(3), "path must be the name of a file"),
     "a path of none": (lambda: read_collection(None), "path must be the name of a file"),
     "a file of a folder": (lambda: files.read_toml(ROOT), "Is a directory"),

@@ -15,7 +15,7 @@ from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.pages.fit import of_fit
 from ldpbayes.protocols import GRR, LOLOHA, MemoizedGRR, Repeated
-from ldpbayes.sources import read_collection, read_frame, read_reports, write_collection
+from ldpbayes.sources import read_collection, write_collection
 from ldpbayes.sources.parameters import protocol_text
 from ldpbayes.study import run_study
 from studies import repeats
@@ -36,12 +36,12 @@ def test_every_reader_makes_one_history_a_user(tmp_path):
     expected = Tally(MEMO, [0, 1, 0, 2, 1], user=LONG["user"])
     assert expected.reports.tolist() == [[0, 0, 1], [0, 1, 0], [2, 1, 0]]
     path = written(tmp_path, LONG)
-    assert read_reports(path, MEMO, by_user="user", categories=ABC) == expected
-    assert read_frame(pyarrow.table(LONG), MEMO, "report", by_user="user", categories=ABC) == expected
+    assert lb.read(path, MEMO, by_user="user", categories=ABC) == expected
+    assert lb.read(pyarrow.table(LONG), MEMO, report="report", by_user="user", categories=ABC) == expected
     counted = {"user": ["u1", "u2", "u2", "u3"], "report": ["b", "a", "b", "c"], "n": [1, 2, 1, 1]}
-    assert read_frame(pyarrow.table(counted), MEMO, count="n", by_user="user", categories=ABC) == expected
+    assert lb.read(pyarrow.table(counted), MEMO, count="n", by_user="user", categories=ABC) == expected
     stated = LONG | {"protocol": [protocol_text(MEMO, ABC).replace('"', '""').join('""')] * 5}
-    assert read_reports(written(tmp_path, stated, "stated.csv"), by_user="user") == expected
+    assert lb.read(written(tmp_path, stated, "stated.csv"), by_user="user") == expected
     settings = 'categories = ["a", "b", "c"]\n[[channels]]\nprotocol = "memoized_grr"\nfile = "long.csv"\n'
     settings += 'by_user = "user"\nn = 3\nparameters = {epsilon_infinity = 2, epsilon_one = 1}\n'
     (tmp_path / "long.toml").write_text(settings)
@@ -52,9 +52,9 @@ def test_every_reader_makes_one_history_a_user(tmp_path):
 
 
 def test_reports_of_other_protocols_are_fresh_and_cells_have_their_own_lengths(tmp_path):
-    fresh = read_frame(pyarrow.table(LONG), GRR(3, 1.0), "report", by_user="user", categories=ABC)
+    fresh = lb.read(pyarrow.table(LONG), GRR(3, 1.0), report="report", by_user="user", categories=ABC)
     assert fresh.protocol == Repeated(GRR(3, 1.0), ((1, 2), (3, 1)))
-    cells = read_frame(pyarrow.table(LONG), MEMO, "report", by="day", by_user="user", categories=ABC)
+    cells = lb.read(pyarrow.table(LONG), MEMO, report="report", by="day", by_user="user", categories=ABC)
     assert [cell.tallies[0].protocol.times for cell in cells.values()] == [((1, 1), (3, 1)), ((1, 1),)]
 
 
@@ -71,7 +71,7 @@ def test_reports_of_other_protocols_are_fresh_and_cells_have_their_own_lengths(t
 def test_what_contradicts_itself_is_refused_in_one_sentence(tmp_path, change, settings, message):
     path = written(tmp_path, LONG | change)
     with pytest.raises(DataError, match=message) as caught:
-        read_reports(path, **({"protocol": MEMO, "by_user": "user", "categories": ABC} | settings))
+        lb.read(path, **({"protocol": MEMO, "by_user": "user", "categories": ABC} | settings))
     assert str(caught.value).count("\n") == 0
 
 
@@ -79,16 +79,16 @@ def test_users_of_two_protocols_and_users_without_a_name_are_refused():
     texts = [protocol_text(MEMO, ABC), protocol_text(GRR(3, 1.0), ABC)]
     table = pyarrow.table({"user": ["u", "u"], "report": ["a", "b"], "protocol": texts})
     with pytest.raises(DataError, match=r"user 'u' has reports of two protocols, .*grr.* and .*memoized_grr"):
-        read_frame(table, by_user="user")
+        lb.read(table, by_user="user")
     with pytest.raises(DataError, match="holds missing values"):
-        read_frame(pyarrow.table({"user": ["u", None], "report": ["a", "b"]}), MEMO, by_user="user", categories=ABC)
+        lb.read(pyarrow.table({"user": ["u", None], "report": ["a", "b"]}), MEMO, by_user="user", categories=ABC)
     with pytest.raises(ArgumentError, match="must be left out with by_user"):
-        read_frame(pyarrow.table(LONG), MEMO, "report", by_user="user", categories=ABC, weight="day")
+        lb.read(pyarrow.table(LONG), MEMO, report="report", by_user="user", categories=ABC, weights="day")
     with pytest.raises(ArgumentError, match="by_user must be the name of a column"):
-        read_frame(pyarrow.table(LONG), MEMO, "report", by_user=3, categories=ABC)
+        lb.read(pyarrow.table(LONG), MEMO, report="report", by_user=3, categories=ABC)
     table = pyarrow.table({"user": ["u", "u"], "seed": [1, 2], "value": [0, 1]})
     with pytest.raises(DataError, match="user 'u' has reports under two seeds"):
-        read_frame(table, LOLOHA.from_levels(3, 2.0, 1.0), by_user="user")
+        lb.read(table, LOLOHA.from_levels(3, 2.0, 1.0), by_user="user")
 
 
 def test_spent_levels_are_part_of_the_result_and_of_its_page():

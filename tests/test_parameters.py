@@ -14,11 +14,11 @@ from commands import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ldpbayes import simulation
+from ldpbayes import read, simulation
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, make_protocol
-from ldpbayes.sources import parameters, read_collection, read_frame, read_reports, write_reports, writing
+from ldpbayes.sources import parameters, read_collection, write_reports, writing
 from ldpbayes.sources.channels import read_stated
 from ldpbayes.sources.parameters import parse_protocol, protocol_of, protocol_text, protocols_of
 
@@ -125,11 +125,11 @@ def test_every_protocol_survives_a_file(case, tmp_path):
     labels = tuple(f"label {x}" for x in range(protocol.n_categories))
     for names in (None, labels):
         assert write_reports(path, reports, protocol, categories=names, country=["SE", "NO"] * 30) == 60
-        found = read_reports(path)
+        found = read(path)
         assert found == Tally(protocol, reports) and found.categories == names
-        cells = read_reports(path, by="country")
+        cells = read(path, by="country")
         assert {key: cell.n_reports for key, cell in cells.items()} == {("NO",): 30, ("SE",): 30}
-    assert read_frame(pyarrow.parquet.read_table(path)) == found
+    assert read(pyarrow.parquet.read_table(path)) == found
     assert write_reports(None, reports, protocol).num_rows == 60
 
 
@@ -194,28 +194,28 @@ def test_the_column_survives_what_metadata_do_not(tmp_path):
     for name in ("polars", "duckdb"):
         again = tmp_path / f"{name}.parquet"
         assert b"ldpbayes.protocol" not in (pyarrow.parquet.read_schema(again).metadata or {})
-        assert read_reports(again) == expected
-    assert read_reports(tmp_path / "*.parquet") == expected + expected + expected
-    assert read_frame(duckdb.sql(f"SELECT * FROM '{path}'")) == expected
-    assert read_frame(polars.scan_parquet(path)) == expected
+        assert read(again) == expected
+    assert read(tmp_path / "*.parquet") == expected + expected + expected
+    assert read(duckdb.sql(f"SELECT * FROM '{path}'")) == expected
+    assert read(polars.scan_parquet(path)) == expected
     table = pyarrow.parquet.read_table(path)
-    assert read_frame(table.drop_columns("protocol")) == expected  # the metadata alone
-    assert "metadata states" in sentence(read_frame, table.drop_columns("protocol"), oue(2.0))
+    assert read(table.drop_columns("protocol")) == expected  # the metadata alone
+    assert "metadata states" in sentence(read, table.drop_columns("protocol"), oue(2.0))
 
 
 def test_several_protocols_are_several_channels(tmp_path):
     protocols = [oue(1.0), oue(2.0), GRR(12, 1.0)]
     for i, protocol in enumerate(protocols):
         write_reports(tmp_path / f"{i}.parquet", privatized(protocol), protocol, day=i % 2)
-    both = read_reports(tmp_path / "[01].parquet")
+    both = read(tmp_path / "[01].parquet")
     assert isinstance(both, Collection) and [t.name for t in both.tallies] == ["unary, epsilon 1", "unary, epsilon 2"]
     assert list(both.tallies) == [
         Tally(p, privatized(p), name=t.name) for p, t in zip(protocols, both.tallies, strict=False)
     ]
-    cells = read_reports(tmp_path / "[01].parquet", by="day")
+    cells = read(tmp_path / "[01].parquet", by="day")
     assert [len(cell.tallies) for cell in cells.values()] == [1, 1]
-    assert "the column 'protocol' states" in sentence(read_reports, tmp_path / "[01].parquet", oue(1.0))
-    every = read_reports(tmp_path / "[012].parquet")  # columns of two types
+    assert "the column 'protocol' states" in sentence(read, tmp_path / "[01].parquet", oue(1.0))
+    every = read(tmp_path / "[012].parquet")  # columns of two types
     assert [(t.protocol, t.n_reports) for t in every.tallies] == [(p, 60) for p in (protocols[2], *protocols[:2])]
     olh = make_protocol("olh", [str(x) for x in range(12)], {"epsilon": 1.0})
     seeds, values = privatized(olh, 3).T
@@ -227,13 +227,13 @@ def test_several_protocols_are_several_channels(tmp_path):
             "protocol": [protocol_text(GRR(12, 1.0))] * 2 + [protocol_text(olh)] * 3,
         }
     )
-    found = read_frame(mixed)
+    found = read(mixed)
     assert [(tally.protocol, tally.n_reports) for tally in found.tallies] == [(GRR(12, 1.0), 2), (olh, 3)]
     write_reports(tmp_path / "olh.parquet", privatized(olh), olh)
-    several = read_reports(tmp_path / "[2o]*.parquet")
+    several = read(tmp_path / "[2o]*.parquet")
     assert [(tally.protocol, tally.n_reports) for tally in several.tallies] == [(GRR(12, 1.0), 60), (olh, 60)]
     one = pyarrow.table({"report": [1, 2], "protocol": [ONE, ONE.replace(",", ", ")]})
-    assert read_frame(one) == Tally(GRR(3, 1.0), [1, 2])
+    assert read(one) == Tally(GRR(3, 1.0), [1, 2])
 
 
 def test_files_that_cannot_be_read_are_one_sentence(tmp_path):
@@ -241,66 +241,62 @@ def test_files_that_cannot_be_read_are_one_sentence(tmp_path):
     whole = (tmp_path / "x.parquet").read_bytes()
     for cut in (0, 3, len(whole) // 2, len(whole) - 1):
         (tmp_path / "cut.parquet").write_bytes(whole[:cut])
-        assert "is not a readable Parquet file" in sentence(read_reports, tmp_path / "cut.parquet")
+        assert "is not a readable Parquet file" in sentence(read, tmp_path / "cut.parquet")
     pyarrow.parquet.write_table(pyarrow.table({"other": [1]}), tmp_path / "y.parquet")
-    assert "y.parquet: has no column 'protocol'; it has other" in sentence(
-        read_reports, tmp_path / "[xy].parquet", oue(a=90)
-    )
+    assert "y.parquet: has no column 'protocol'; it has other" in sentence(read, tmp_path / "[xy].parquet", oue(a=90))
     write_reports(tmp_path / "z.parquet", privatized(GRR(3, 1.0)), GRR(3, 1.0))
-    assert "different numbers of categories (3, 90)" in sentence(read_reports, tmp_path / "[xz].parquet")
+    assert "different numbers of categories (3, 90)" in sentence(read, tmp_path / "[xz].parquet")
 
 
 def test_readers_of_text_recognize_the_column(tmp_path):
     with open(tmp_path / "x.csv", "w", newline="") as handle:
         csv.writer(handle).writerows([["report", "protocol"], ["a", named := protocol_text(GRR(3, 1.0), ABC)], ["c", named]])
-    assert read_reports(tmp_path / "x.csv") == Tally(GRR(3, 1.0), [0, 2])
+    assert read(tmp_path / "x.csv") == Tally(GRR(3, 1.0), [0, 2])
     (tmp_path / "x.toml").write_text('categories = ["a", "b", "c"]\n[[channels]]\nfile = "x.csv"\n')
     assert read_collection(tmp_path / "x.toml").tallies[0] == Tally(GRR(3, 1.0), [0, 2])
     text = (tmp_path / "x.toml").read_text()
     (tmp_path / "x.toml").write_text(text + 'protocol = "grr"\nparameters = { epsilon = 2 }\n')
     assert "the column 'protocol' states GRR" in sentence(read_collection, tmp_path / "x.toml")
     other = pandas.DataFrame({"report": ["a", "c"], "protocol": ["tcp", "udp"]})  # a column of the same name
-    assert read_frame(other, GRR(3, 1.0), categories=ABC) == Tally(GRR(3, 1.0), [0, 2])
-    assert "must hold a protocol as JSON, got 'tcp'" in sentence(read_frame, other, categories=ABC)
+    assert read(other, GRR(3, 1.0), categories=ABC) == Tally(GRR(3, 1.0), [0, 2])
+    assert "must hold a protocol as JSON, got 'tcp'" in sentence(read, other, categories=ABC)
     numbers = pandas.DataFrame({"report": [0, 2], "protocol": protocol_text(GRR(3, 1.0), ("1", "2", "3"))})
-    assert read_frame(numbers).reports.tolist() == [0, 2]  # reports as the protocol makes them, never labels
+    assert read(numbers).reports.tolist() == [0, 2]  # reports as the protocol makes them, never labels
 
 
 def test_levels_from_a_column():
     frame = pandas.DataFrame({"report": [0, 1, 2, 2], "eps": [1.0, 2.5, 1.0, 1.0], "day": [1, 1, 1, 2]})
-    found = read_frame(frame, GRR(3, 1.0), epsilon="eps")
+    found = read(frame, GRR(3, 1.0), epsilon_column="eps")
     assert [(t.protocol, t.counts.tolist()) for t in found.tallies] == [(GRR(3, 1.0), [1, 2]), (GRR(3, 2.5), [1])]
-    assert read_frame(frame, GRR(3, 7.0), epsilon="eps") == found
-    assert read_frame(frame, "grr", epsilon="eps", categories=("0", "1", "2")) == found
-    cells = read_frame(frame, "grr", epsilon="eps", categories=("0", "1", "2"), by="day")
+    assert read(frame, GRR(3, 7.0), epsilon_column="eps") == found
+    assert read(frame, "grr", epsilon_column="eps", categories=("0", "1", "2")) == found
+    cells = read(frame, "grr", epsilon_column="eps", categories=("0", "1", "2"), by="day")
     names = [[tally.name for tally in cell.tallies] for cell in cells.values()]
     assert names == [["grr, epsilon 1", "grr, epsilon 2.5"], ["grr, epsilon 1"]]
     packed = pyarrow.table({"report": [b"\x80", b"\x20", b"\x60"], "eps": [1, 2, 1]})
-    sets = read_frame(packed, oue(1.0, 3), epsilon="eps")
+    sets = read(packed, oue(1.0, 3), epsilon_column="eps")
     assert [(t.protocol, t.n_reports) for t in sets.tallies] == [(oue(1.0, 3), 2), (oue(2.0, 3), 1)]
-    assert "protocol must be given with epsilon" in sentence(read_frame, frame, epsilon="eps", kind=ArgumentError)
+    assert "protocol must be given with epsilon_column" in sentence(read, frame, epsilon_column="eps", kind=ArgumentError)
     for bad, problem in ((["x"], "must hold numbers, got 'x'"), ([-1.0], "epsilon must be a number in (0, 50], got -1.0")):
-        said = sentence(read_frame, pandas.DataFrame({"report": [0], "eps": bad}), GRR(3, 1.0), epsilon="eps")
+        said = sentence(read, pandas.DataFrame({"report": [0], "eps": bad}), GRR(3, 1.0), epsilon_column="eps")
         assert problem in said and "field 'eps'" in said
     many = pandas.DataFrame({"report": 0, "eps": np.linspace(1, 2, 1001)})
-    assert "more than 1,000 different entries" in sentence(read_frame, many, GRR(3, 1.0), epsilon="eps")
+    assert "more than 1,000 different entries" in sentence(read, many, GRR(3, 1.0), epsilon_column="eps")
 
 
 def test_rates_from_a_column(tmp_path):
     """Every value was replaced by a uniform category with the rate of its record."""
     (tmp_path / "x.csv").write_text("report,rate\nb,0\na,1/2\na,0.25\nc,0.25\n")
-    found = read_reports(tmp_path / "x.csv", categories=ABC, rate="rate")
+    found = read(tmp_path / "x.csv", categories=ABC, rate_column="rate")
     for tally, rate, m in zip(found.tallies, (0.0, 0.25, 0.5), (1, 2, 1), strict=True):
         assert tally.n_reports == m
         np.testing.assert_allclose(tally.protocol.channel(), (1 - rate) * np.eye(3) + rate / 3, atol=1e-15)
     text = (tmp_path / "x.csv").read_text() + "a,1\n"
     (tmp_path / "x.csv").write_text(text)
-    assert "reports at rate 1 carry no information" in sentence(
-        read_reports, tmp_path / "x.csv", categories=ABC, rate="rate"
-    )
-    assert "categories must be named" in sentence(read_reports, tmp_path / "x.csv", rate="rate", kind=ArgumentError)
-    settings = {"rate": "rate", "epsilon": "rate"}
-    assert "must not both" in sentence(read_reports, tmp_path / "x.csv", kind=ArgumentError, **settings)
+    assert "reports at rate 1 carry no information" in sentence(read, tmp_path / "x.csv", categories=ABC, rate_column="rate")
+    assert "categories must be named" in sentence(read, tmp_path / "x.csv", rate_column="rate", kind=ArgumentError)
+    settings = {"rate_column": "rate", "epsilon_column": "rate"}
+    assert "must not both" in sentence(read, tmp_path / "x.csv", kind=ArgumentError, **settings)
 
 
 def test_levels_of_a_collection_file(tmp_path):

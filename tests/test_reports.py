@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from ldpbayes import sources
+from ldpbayes import read, sources
 from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.protocols import GRR, Channel, designs, kronecker
-from ldpbayes.sources import read_collection, read_frame, write_collection
+from ldpbayes.sources import read_collection, write_collection
 
 TOML = """\
 id = "small"
@@ -372,18 +372,18 @@ FRAMES = [as_pandas, as_pandas_categorical, pyarrow.table, as_polars, as_polars_
 def test_frames_of_labels(make):
     warner = designs.warner(0.7)
     expected = Tally(warner, [0, 1], [3, 2], "x")
-    assert read_frame(make({"answer": ANSWERS, "age": [1, 2, 3, 4, 5]}), warner, "answer", name="x") == expected
+    assert read(make({"answer": ANSWERS, "age": [1, 2, 3, 4, 5]}), warner, report="answer", name="x") == expected
     counted = make({"report": [*ANSWERS, "yes"], "times": [1, 1, 1, 2, 0, 0]})
-    assert read_frame(counted, warner, count="times", name="x") == expected
+    assert read(counted, warner, count="times", name="x") == expected
 
 
 @pytest.mark.parametrize("make", FRAMES)
 def test_frames_of_category_labels_and_of_numbers(make):
     grr = GRR(3, epsilon=1.0)
     expected = Tally(grr, [0, 1, 2], [1, 1, 3])
-    assert read_frame(make({"report": ["c", "a", "c", "b", "c"]}), grr, categories=["a", "b", "c"]) == expected
-    assert read_frame(make({"report": [2, 0, 2, 1, 2]}), grr) == expected
-    assert read_frame(make({"report": [30, 10, 30, 20, 30]}), grr, categories=["10", "20", "30"]) == expected
+    assert read(make({"report": ["c", "a", "c", "b", "c"]}), grr, categories=["a", "b", "c"]) == expected
+    assert read(make({"report": [2, 0, 2, 1, 2]}), grr) == expected
+    assert read(make({"report": [30, 10, 30, 20, 30]}), grr, categories=["10", "20", "30"]) == expected
 
 
 @pytest.mark.parametrize("make", FRAMES)
@@ -404,7 +404,7 @@ def test_frames_of_category_labels_and_of_numbers(make):
 )
 def test_malformed_frames(make, columns, settings, problem):
     with pytest.raises(DataError) as caught:
-        read_frame(make(columns), designs.warner(0.7), **settings)
+        read(make(columns), designs.warner(0.7), **settings)
     assert problem in re.sub(r"row \d+: ", "", str(caught.value))  # frames whose rows have an order name the row
 
 
@@ -412,11 +412,11 @@ def test_malformed_frames(make, columns, settings, problem):
 def test_frames_without_rows(make):
     frame = make({"report": ANSWERS, "n": [1] * 5})
     with pytest.raises(DataError, match="the frame has no rows"):
-        read_frame(frame.head(0) if hasattr(frame, "head") else frame.slice(0, 0), designs.warner(0.7), count="n")
+        read(frame.head(0) if hasattr(frame, "head") else frame.slice(0, 0), designs.warner(0.7), count="n")
 
 
 def test_frames_that_are_none():
     with pytest.raises(ArgumentError, match=r"the data must be files .* that narwhals reads, got list"):
-        read_frame([0, 1], designs.warner(0.7))
+        read([0, 1], designs.warner(0.7))
     with pytest.raises(ArgumentError, match=r"report must name 1 columns \(report\), got 2"):
-        read_frame(pandas.DataFrame({"a": [1], "b": [2]}), designs.warner(0.7), ["a", "b"])
+        read(pandas.DataFrame({"a": [1], "b": [2]}), designs.warner(0.7), report=["a", "b"])

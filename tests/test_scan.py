@@ -31,6 +31,7 @@ from ldpbayes.protocols import (
     UnaryEncoding,
     designs,
 )
+from ldpbayes.sources import read_summaries
 from ldpbayes.sources.scanning import Fold, Found, Partial, pilots
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -141,7 +142,7 @@ def test_every_format_of_files(name, tmp_path):
             np.array([list(entry) for entry in table["report"].to_pylist()], np.uint8), list(map(str, range(20)))
         )[0]
         table = table.set_column(0, "report", pa.array(list(texts)))
-    expected = lb.read_frame(table, protocol, by="country")
+    expected = lb.read(table, protocol, by="country")
     rows = table.to_pylist()
     bad = [*rows[:30], rows[30] | {table.column_names[0]: "none"}, *rows[31:]]
     for suffix, where in {".csv": "line 32", ".jsonl": "", ".arrow": "row 31"}.items():
@@ -157,9 +158,9 @@ def test_every_format_of_files(name, tmp_path):
                 pyarrow.feather.write_feather(pa.table(columns), path)
             if written is rows:
                 agree(lb.scan(path, protocol, by="country")(), expected)
-                assert lb.read_reports(path, protocol, by="country") == expected
-        for call in (lb.scan(path, protocol, by="country"), lambda path=path: lb.read_reports(path, protocol, by="country")):
-            with pytest.raises(lb.DataError, match=f"x{suffix}.*{where}.*'?none'?"):
+                assert lb.read(path, protocol, by="country") == expected
+        for call in (lb.scan(path, protocol, by="country"), lambda path=path: lb.read(path, protocol, by="country")):
+            with pytest.raises(lb.errors.DataError, match=f"x{suffix}.*{where}.*'?none'?"):
                 call()
 
 
@@ -184,7 +185,7 @@ def test_a_checkpoint_of_csv_files(tmp_path):
 )
 def test_scans_of_csv_name_the_line(content, sentence, tmp_path):
     (tmp_path / "x.csv").write_text(content)
-    with pytest.raises(lb.DataError, match=sentence):
+    with pytest.raises(lb.errors.DataError, match=sentence):
         lb.scan(tmp_path / "x.csv", GRR(3, 1.0), by="g")()
 
 
@@ -374,7 +375,7 @@ def test_summaries_come_back_from_a_file(name, tmp_path):
 def test_other_files_are_no_summaries(tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
     with pytest.raises(lb.errors.DataError, match=r"a.parquet: is no file of summaries: it has no column 'protocol'"):
-        lb.read(tmp_path / "a.parquet")
+        read_summaries(tmp_path / "a.parquet")
 
 
 ONE_REPORT = bytes([1, 0, 0, 0, 3, 0, 0, 0, 128, 0, 0])
@@ -445,7 +446,7 @@ def test_files_of_summaries_have_the_ending_by_which_they_are_found(tmp_path):
         with pytest.raises(lb.errors.ArgumentError, match=sentence):
             found.to_parquet(path if path is None else tmp_path / path)
     with pytest.raises(lb.errors.ArgumentError, match="path must be the name of a file"):
-        lb.read(None)
+        read_summaries(None)
 
 
 # ---- protocols that travel with the reports ------------------------------------------------------------------------------
@@ -687,6 +688,7 @@ def test_a_source_that_changes_between_the_passes_is_refused(tmp_path):
 SCRIPT = """
 import os, signal, sys
 import ldpbayes as lb
+from ldpbayes.sources import read_summaries
 from ldpbayes.sources.scanning import checkpoint, fold
 
 checkpoint._SHARE = 1e9  # written after every piece

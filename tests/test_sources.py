@@ -19,13 +19,13 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import ldpbayes as lb
-from ldpbayes import sources
+from ldpbayes import read, sources
 from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collection
 from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.protocols import GRR, bits, designs, make_protocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
 from ldpbayes.simulation import population
-from ldpbayes.sources import AbstractFile, open_source, read_collection, read_frame, write_collection
+from ldpbayes.sources import AbstractFile, open_source, read_collection, write_collection
 from ldpbayes.sources.numbers import number
 from ldpbayes.sources.stream import FilePiece
 
@@ -72,8 +72,8 @@ SETS = {
 def test_sets_in_frames(make, form):
     expected = Tally(oue(), [[1, 0, 0], [0, 1, 1], [0, 0, 0]], [2, 3, 4])
     column = [entry for entry, times in zip(SETS[form], (2, 3, 4), strict=True) for _ in range(times)]
-    assert read_frame(make({"report": column}), oue(), categories=ABC) == expected
-    assert read_frame(make({"report": SETS[form], "n": [2, 3, 4]}), oue(), count="n", categories=ABC) == expected
+    assert read(make({"report": column}), oue(), categories=ABC) == expected
+    assert read(make({"report": SETS[form], "n": [2, 3, 4]}), oue(), count="n", categories=ABC) == expected
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_sets_in_frames(make, form):
 )
 def test_arrow_types_of_sets(tmp_path, column):
     expected = Tally(oue(), [[1, 0, 0], [0, 1, 1]])
-    assert read_frame(pyarrow.table({"report": column}), oue(), categories=ABC) == expected
+    assert read(pyarrow.table({"report": column}), oue(), categories=ABC) == expected
     pyarrow.parquet.write_table(pyarrow.table({"report": column}), tmp_path / "x.parquet")
     assert read_collection(describe(tmp_path, "x.parquet", "unary", oue().parameters())).tallies[0] == expected
 
@@ -121,17 +121,17 @@ def test_arrow_types_of_sets(tmp_path, column):
     ],
 )
 def test_malformed_sets_in_frames(make, column, problem):
-    said = sentence(read_frame, make({"report": column}), oue(), categories=ABC)
+    said = sentence(read, make({"report": column}), oue(), categories=ABC)
     assert f"field 'report': {problem}" in re.sub(r"row \d+: ", "", said)
 
 
 @every_frame
 @pytest.mark.parametrize("column", [[[0, 1]], [[0, 1], [1, 0]]])
 def test_lists_over_two_categories_that_could_be_bits_or_members_are_refused(make, column):
-    text = sentence(read_frame, make({"report": column}), oue("ab"))
+    text = sentence(read, make({"report": column}), oue("ab"))
     assert "could be zeros and ones or members; use lists of booleans" in text
-    assert read_frame(make({"report": [*column, []]}), oue("ab")).reports.tolist() == [[0], [192]]
-    assert read_frame(make({"report": [[0, 1], [1, 1]]}), oue("ab")).reports.tolist() == [[64], [192]]
+    assert read(make({"report": [*column, []]}), oue("ab")).reports.tolist() == [[0], [192]]
+    assert read(make({"report": [[0, 1], [1, 1]]}), oue("ab")).reports.tolist() == [[64], [192]]
 
 
 def test_mend_9_labels_of_zeros_and_ones_are_not_taken_for_bits():
@@ -139,10 +139,10 @@ def test_mend_9_labels_of_zeros_and_ones_are_not_taken_for_bits():
     labels = ("01", "10")
     for text in labels:
         assert f"report '{text}' could be bits or the label; write '0b…' for bits, or '{text};'" in sentence(
-            read_frame, pandas.DataFrame({"report": [text]}), oue(labels), categories=labels
+            read, pandas.DataFrame({"report": [text]}), oue(labels), categories=labels
         )
     frame = pandas.DataFrame({"report": ["01;", "01;", "0b01", "01;10", "11", ""]})
-    held = read_frame(frame, oue(labels), categories=labels)
+    held = read(frame, oue(labels), categories=labels)
     assert np.unpackbits(held.reports, axis=1, count=2).tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
     assert held.counts.tolist() == [1, 1, 2, 2]
     hexadecimal = ("0x40", "b", "c")
@@ -188,11 +188,11 @@ def test_mend_22_hexadecimal_sets_are_read_without_a_look_at_each():
 @every_frame
 def test_integers_are_labels_where_categories_are_named_and_reports_otherwise(make):
     frame = make({"report": [1, 2, 2]})
-    assert read_frame(frame, GRR(3, 1.0)).reports.tolist() == [1, 2]
-    assert read_frame(frame, GRR(3, 1.0), categories=["1", "2", "3"]).reports.tolist() == [0, 1]
+    assert read(frame, GRR(3, 1.0)).reports.tolist() == [1, 2]
+    assert read(frame, GRR(3, 1.0), categories=["1", "2", "3"]).reports.tolist() == [0, 1]
     cards = designs.christofides([0.2, 0.3, 0.5])
-    assert "could be labels or positions" in sentence(read_frame, frame, cards)
-    assert read_frame(frame, cards, categories=["no", "yes"]).reports.tolist() == [0, 1]
+    assert "could be labels or positions" in sentence(read, frame, cards)
+    assert read(frame, cards, categories=["no", "yes"]).reports.tolist() == [0, 1]
 
 
 @every_frame
@@ -202,19 +202,19 @@ def test_columns_of_the_wrong_kind(make):
         ([[1]], "holds lists; a report of this protocol is one label"),
         ([1.0], "unknown report '1.0'"),
     ]:
-        assert problem in sentence(read_frame, make({"report": column}), GRR(3, 1.0))
+        assert problem in sentence(read, make({"report": column}), GRR(3, 1.0))
     assert "holds booleans; a report of this protocol is one of the labels a, b, c" in sentence(
-        read_frame, make({"report": [True]}), GRR(3, 1.0), categories=ABC
+        read, make({"report": [True]}), GRR(3, 1.0), categories=ABC
     )
     olh = make_protocol("local_hashing", ABC, {"epsilon": 1.0})
-    text = sentence(read_frame, make({"seed": [b"x"], "value": [1]}), olh)
+    text = sentence(read, make({"seed": [b"x"], "value": [1]}), olh)
     assert "field 'seed': holds bytes; seed is a whole number from 0 to" in text
 
 
 @every_frame
 def test_a_bad_number_names_the_callers_column(make):
     olh = make_protocol("local_hashing", ABC, {"epsilon": 1.0})
-    text = sentence(read_frame, make({"s": [1, 2], "v": [0, 99]}), olh, ["s", "v"])
+    text = sentence(read, make({"s": [1, 2], "v": [0, 99]}), olh, report=["s", "v"])
     assert text.replace("row 2: ", "") == f"field 'v': value 99 is outside 0..{olh.buckets - 1}"
 
 
@@ -222,12 +222,12 @@ def test_dictionaries_enums_and_dates():
     grr, days = GRR(3, 1.0), [datetime.date(2020, 1, d) for d in (1, 2, 3)]
     expected = Tally(grr, [0, 1])
     for column in (pyarrow.array(["a", "b"]).dictionary_encode(), pyarrow.array(["a", "b"], pyarrow.large_string())):
-        assert read_frame(pyarrow.table({"report": column}), grr, categories=ABC) == expected
-    assert read_frame(pyarrow.table({"report": pyarrow.array([0, 1]).dictionary_encode()}), grr) == expected
+        assert read(pyarrow.table({"report": column}), grr, categories=ABC) == expected
+    assert read(pyarrow.table({"report": pyarrow.array([0, 1]).dictionary_encode()}), grr) == expected
     enum = polars.DataFrame({"report": ["a", "b"]}, schema={"report": polars.Enum(ABC)})
-    assert read_frame(enum, grr, categories=ABC) == expected
+    assert read(enum, grr, categories=ABC) == expected
     for make in MAKERS.values():
-        assert read_frame(make({"report": days[:2]}), grr, categories=list(map(str, days))) == expected
+        assert read(make({"report": days[:2]}), grr, categories=list(map(str, days))) == expected
 
 
 # ---- counts -------------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def test_dictionaries_enums_and_dates():
 @every_frame
 def test_mend_11_counts_do_not_wrap(make):
     frame = make({"report": ["yes"] * 5, "n": [2**62] * 4 + [7]})
-    text = sentence(read_frame, frame, designs.warner(0.7), count="n")
+    text = sentence(read, frame, designs.warner(0.7), count="n")
     assert text.replace("row 1: ", "") == f"field 'n': count must be from 0 to 10**12, got {2**62}"
 
 
@@ -244,17 +244,15 @@ def test_mend_11_many_rows_of_allowed_counts_do_not_wrap():
     """9.3 million counts of 10^12 add up to more than 2^63."""
     columns = {"report": np.zeros(9_300_000, dtype=np.int8), "n": np.full(9_300_000, 10**12)}
     for make in (pyarrow.table, polars.DataFrame):
-        assert "channel 'all' has more than 10**12 reports" in sentence(
-            read_frame, make(columns), designs.warner(0.7), count="n"
-        )
+        assert "channel 'all' has more than 10**12 reports" in sentence(read, make(columns), designs.warner(0.7), count="n")
 
 
 def test_mend_11_unsigned_and_nullable_counts():
     warner = designs.warner(0.7)
     frame = polars.DataFrame({"report": ["yes"], "n": [2**64 - 1]}, schema={"report": polars.String, "n": polars.UInt64})
-    assert f"got {2**64 - 1}" in sentence(read_frame, frame, warner, count="n")
+    assert f"got {2**64 - 1}" in sentence(read, frame, warner, count="n")
     nullable = pandas.DataFrame({"report": ["yes", "no"], "n": pandas.array([1, 3], dtype="Int64")})
-    assert read_frame(nullable, warner, count="n").counts.tolist() == [3, 1]
+    assert read(nullable, warner, count="n").counts.tolist() == [3, 1]
 
 
 @pytest.mark.parametrize("digits", ["٣", "３", "1٣", "²"])
@@ -272,37 +270,37 @@ def test_mend_23_frames_end_in_sentences():
     rows = [["yes", "a"], ["no", "b"]]
     nullable = pandas.array([0, None, 1], dtype="Int64")
     missing = "row 2: holds missing values"
-    assert f"field 'report': {missing}" in sentence(read_frame, pandas.DataFrame({"report": nullable}), warner)
+    assert f"field 'report': {missing}" in sentence(read, pandas.DataFrame({"report": nullable}), warner)
     counted = pandas.DataFrame({"report": ["yes"] * 3, "n": nullable})
-    assert f"field 'n': {missing}" in sentence(read_frame, counted, warner, count="n")
-    assert "two columns of the same name" in sentence(read_frame, pandas.DataFrame(rows, columns=["report"] * 2), warner)
-    assert "no column 'report'; it has 0, 1" in sentence(read_frame, pandas.DataFrame(rows), warner)
+    assert f"field 'n': {missing}" in sentence(read, counted, warner, count="n")
+    assert "two columns of the same name" in sentence(read, pandas.DataFrame(rows, columns=["report"] * 2), warner)
+    assert "no column 'report'; it has 0, 1" in sentence(read, pandas.DataFrame(rows), warner)
     assert "report must be the name of a column" in sentence(
-        read_frame, pandas.DataFrame(rows), warner, 0, kind=ArgumentError
+        read, pandas.DataFrame(rows), warner, report=0, kind=ArgumentError
     )
-    assert "neither texts, numbers" in sentence(read_frame, pandas.DataFrame({"report": ["yes", ["a"]]}), warner)
+    assert "neither texts, numbers" in sentence(read, pandas.DataFrame({"report": ["yes", ["a"]]}), warner)
     broken = polars.LazyFrame({"report": ["x"]}).select(polars.col("report").cast(polars.Int64))
-    assert "the frame cannot be read: conversion from" in sentence(read_frame, broken, warner)
-    assert "the frame cannot be read" in sentence(read_frame, polars.scan_parquet("nowhere.parquet"), warner)
+    assert "the frame cannot be read: conversion from" in sentence(read, broken, warner)
+    assert "the frame cannot be read" in sentence(read, polars.scan_parquet("nowhere.parquet"), warner)
 
 
 @every_frame
 def test_mend_23_columns_may_have_any_name(make):
     frame = make({"_rows": ["yes", "no"], "rows": [1, 2], "report 0": ["x", "y"], "count": [5, 6], "low": [7, 8]})
     expected = Tally(designs.warner(0.7), [0, 1], [2, 1])
-    assert read_frame(frame, designs.warner(0.7), "_rows", count="rows") == expected
+    assert read(frame, designs.warner(0.7), report="_rows", count="rows") == expected
     with_numbers = pandas.DataFrame([["yes", 1], ["no", 2], ["no", 3]], columns=["report", 7])
-    assert read_frame(with_numbers, designs.warner(0.7)) == expected
+    assert read(with_numbers, designs.warner(0.7)) == expected
 
 
 def test_mend_27_a_class_instead_of_a_protocol():
-    text = sentence(read_frame, pandas.DataFrame({"report": [0]}), GRR, kind=ArgumentError)
+    text = sentence(read, pandas.DataFrame({"report": [0]}), GRR, kind=ArgumentError)
     assert text == "protocol must be an object, such as GRR(4, epsilon=1.0), got the class GRR; call it with its parameters."
 
 
 def test_mend_27_fit_takes_the_tally_of_a_frame_with_its_labels():
     frame = pandas.DataFrame({"report": ["a", "b", "b"]})
-    tally = read_frame(frame, GRR(3, 1.0), categories=ABC)
+    tally = read(frame, GRR(3, 1.0), categories=ABC)
     assert lb.fit(tally, random_seed=1)["posterior"]["category"].values.tolist() == list(ABC)
     assert as_collection(Tally(GRR(3, 1.0), [0, 1])).categories == ("0", "1", "2")
     assert Collection(ABC, tally).n_reports == 3
@@ -323,7 +321,7 @@ def test_mend_27_fit_takes_the_tally_of_a_frame_with_its_labels():
 )
 def test_wrong_categories(categories, problem):
     frame = pandas.DataFrame({"report": ["a"]})
-    assert problem in sentence(read_frame, frame, GRR(3, 1.0), categories=categories, kind=ArgumentError)
+    assert problem in sentence(read, frame, GRR(3, 1.0), categories=categories, kind=ArgumentError)
 
 
 # ---- groups -------------------------------------------------------------------------------------------------------
@@ -334,19 +332,19 @@ GROUPED = {"wave": [10, 10, 2, 2, 10], "region": ["x", "y", "x", "x", "y"], "rep
 @every_frame
 def test_groups_of_a_frame(make):
     warner = designs.warner(0.7)
-    cells = read_frame(make(GROUPED), warner, by=["wave", "region"], categories=("no", "yes"))
+    cells = read(make(GROUPED), warner, by=["wave", "region"], categories=("no", "yes"))
     assert isinstance(cells, Cells) and list(cells) == [(2, "x"), (10, "x"), (10, "y")]
     assert [cell.tallies[0].counts.tolist() for cell in cells.values()] == [[1, 1], [1], [2]]
     assert cells.categories == ("no", "yes") and cells.by == ("wave", "region")
-    assert sum(read_frame(make(GROUPED), warner, by="region").values()).tallies[0] == read_frame(make(GROUPED), warner)
+    assert sum(read(make(GROUPED), warner, by="region").values()).tallies[0] == read(make(GROUPED), warner)
     missing = GROUPED | {"region": ["x", None, "x", "x", "y"]}
-    assert "holds missing values" in sentence(read_frame, make(missing), warner, by="region")
+    assert "holds missing values" in sentence(read, make(missing), warner, by="region")
 
 
 @every_frame
 def test_groups_of_packed_sets(make):
     columns = {"report": [b"\x80", b"\x60", b"\x80"], "day": [datetime.date(2020, 1, d) for d in (2, 1, 2)], "n": [3, 4, 5]}
-    cells = read_frame(make(columns), oue(), by="day", count="n")
+    cells = read(make(columns), oue(), by="day", count="n")
     assert [(str(day), cell.tallies[0].counts.tolist()) for (day,), cell in cells.items()] == [
         ("2020-01-01", [4]),
         ("2020-01-02", [8]),
@@ -371,7 +369,7 @@ def test_groups_of_a_collection_file(tmp_path, suffix, monkeypatch):
     for by in (["wave", "region"], "region"):
         path = describe(tmp_path, f"t{suffix}", "warner", {"p": 0.7}, ("no", "yes"), by=by, n=5)
         cells = read_collection(path)
-        assert cells == read_frame(pandas.DataFrame(GROUPED), designs.warner(0.7), by=by, categories=("no", "yes"))
+        assert cells == read(pandas.DataFrame(GROUPED), designs.warner(0.7), by=by, categories=("no", "yes"))
         assert cells.id == "x"
     path = describe(tmp_path, f"t{suffix}", "warner", {"p": 0.7}, ("no", "yes"), by="planet")
     assert "has no column 'planet'; it has wave, region, report" in sentence(read_collection, path)
@@ -383,7 +381,7 @@ def test_folders_hold_files_of_one_format(tmp_path):
     assert "part: holds no file of rows" in sentence(read_collection, path)
     write_table({"report": ["no", "yes"]}, tmp_path / "part" / "wave=1" / "a.csv")
     assert read_collection(path).n_reports == 2
-    assert list(read_frame(tmp_path / "part", designs.warner(0.7), by="wave")) == [(1,)]
+    assert list(read(tmp_path / "part", designs.warner(0.7), by="wave")) == [(1,)]
     (tmp_path / "part" / "b.jsonl").write_text('{"report": "no"}')
     assert "part: holds files of several formats; name a pattern" in sentence(read_collection, path)
     write_table({"report": ["no", "yes", "no"]}, tmp_path / "part" / "b.parquet")
@@ -486,7 +484,7 @@ def test_parsing_sees_distinct_cells_only(tmp_path, monkeypatch):
         write_table(columns, tmp_path / f"t{suffix}")
         read_collection(describe(tmp_path, f"t{suffix}", "grr", {"epsilon": 1.0}))
     for make in MAKERS.values():
-        read_frame(make(columns), GRR(3, 1.0), categories=ABC)
+        read(make(columns), GRR(3, 1.0), categories=ABC)
     assert set(seen) == {3}
 
 
@@ -677,7 +675,7 @@ def test_what_is_written_is_what_is_read(case, examples, tmp_path_factory):
             texts = dict(zip(tally.protocol.report_fields, columns, strict=True))
             for make in MAKERS.values():
                 frame = make(texts | counts)
-                assert read_frame(frame, tally.protocol, count="count", categories=collection.categories) == tally
+                assert read(frame, tally.protocol, count="count", categories=collection.categories) == tally
             pyarrow.parquet.write_table(pyarrow.table(texts | counts), folder / "x.parquet")
             described = (folder / "x.toml").read_text().replace('file = "x.csv"', 'file = "x.parquet"')
             (folder / "y.toml").write_text(described)
@@ -685,7 +683,7 @@ def test_what_is_written_is_what_is_read(case, examples, tmp_path_factory):
             if case.name in ("christofides", "kuk-2"):
                 return  # whole numbers among the answers: an integer column is refused, see above
             for make in MAKERS.values():
-                assert read_frame(make(typed(tally) | counts), tally.protocol, count="count") == tally
+                assert read(make(typed(tally) | counts), tally.protocol, count="count") == tally
 
     check()
 

@@ -7,7 +7,7 @@ file of this package.
 import importlib
 import pkgutil
 
-from ldpbayes.sources.channels import read_frame, read_reports
+from ldpbayes.sources.channels import read_table
 from ldpbayes.sources.collection_file import read_collection, write_collection
 from ldpbayes.sources.scanning import read_summaries, scan
 from ldpbayes.sources.stream import READERS, SOURCES, AbstractFile, AbstractSource, open_source
@@ -26,9 +26,8 @@ __all__ = [
     "AbstractSource",
     "open_source",
     "read_collection",
-    "read_frame",
-    "read_reports",
     "read_summaries",
+    "read_table",
     "scan",
     "write_collection",
     "write_reports",

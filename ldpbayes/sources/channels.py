@@ -1,7 +1,10 @@
 """The channels of a table: one protocol for all rows, or a column that says which protocol, ε or rate made each report."""
 
+from __future__ import annotations
+
 import inspect
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -109,63 +112,119 @@ def find_channels(
 
 
 def read_table(
-    source: AbstractSource,
+    data: Any,
     protocol: AbstractProtocol | str | None = None,
-    report: Sequence[str] | None = None,
+    report: str | Sequence[str] | None = None,
     *,
     count: str | None = None,
     categories: Sequence[str] | None = None,
-    name: str = "all",
-    by: Sequence[str] = (),
+    name: str | None = None,
+    by: str | Sequence[str] | None = None,
     sample: SampleColumns | None = None,
     epsilon: str | None = None,
     rate: str | None = None,
     by_user: str | None = None,
     facts: Mapping | None = None,
-) -> "Tally | Collection | Cells":
-    """Return what read_frame and read_reports return, from any source; parameters as there.
+) -> Tally | Collection | Cells:
+    """Return the reports of files or of a data frame; parameters as for ``read``, and columns of the sample together.
 
     With ``facts``, fields of a collection or of cells, the result is always one of these.
     """
-    texts = dict(facts or {})
-    sample = sample or SampleColumns()
-    name, count = checks.text(name, "name", empty=False), checks.column(count, "count")
-    epsilon, rate, by_user = (
-        checks.column(value, what) for what, value in {"epsilon": epsilon, "rate": rate, "by_user": by_user}.items()
-    )
-    channels = find_channels(
-        source, protocol, categories=categories, report=report or (), epsilon=epsilon, rate=rate, name=name
-    )
+    path = data if isinstance(data, (str, bytes, os.PathLike)) else None
+    source = open_source(data)
+    try:
+        return _read(source, protocol, report, count, categories, name, by, sample, epsilon, rate, by_user, facts)
+    except DataError as err:
+        raise err.at(source=path) from err.__cause__
+
+
+def _read(source, protocol, report, count, categories, name, by, sample, epsilon, rate, by_user, facts):
+    sample, report, by = sample or SampleColumns(), checks.columns(report, "report"), checks.columns(by, "by") or ()
+    name = "all" if name is None else checks.text(name, "name", empty=False)
+    stated = {"count": count, "epsilon_column": epsilon, "rate_column": rate, "by_user": by_user}
+    count, epsilon, rate, by_user = (checks.column(value, what) for what, value in stated.items())
+    settings = {"categories": labels_of(categories), "report": report or (), "epsilon": epsilon, "rate": rate, "name": name}
+    channels = find_channels(source, protocol, **settings)
     user = check_user(by_user, sample)
     made_by = channels.protocols if user is None else single_protocols(channels.protocols)
     fields = made_by[0].report_fields
     if report is not None and any(len(one.report_fields) != len(report) for one in made_by):
         raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(report)}.")
-    settings: dict[str, Any] = {"level": channels.level, "count": count, "by": by, "categories": channels.categories}
-    settings |= {"labelled": categories is not None, "positions": channels.positions, "names": channels.names}
-    found: list[dict]
-    if user is None:
-        found = read_channels(source, channels.protocols, report, sample=sample.names if sample else None, **settings)
-    else:
-        histories = read_users(source, channels.protocols, report, user=user, **settings)
-        found = [{key: (tally,) for key, tally in cells.items()} for cells in histories]
-    keys = sorted_keys({key for cells in found for key in cells})
-    if not keys:
+    found = read_cells(source, channels, report, user, sample, categories is not None, count=count, by=by)
+    if not any(found):
         raise DataError("the frame has no rows")
     labels = channels.categories or tuple(str(i) for i in range(channels.protocols[0].n_categories))
+    if not by and not sample and facts is None and len(found) == 1:
+        return found[0][()][0]
+    return assembled(found, labels, by, sample, dict(facts or {}))
+
+
+def read_cells(
+    source: AbstractSource,
+    channels: Channels,
+    report: Sequence[str] | None,
+    user: str | None,
+    sample: SampleColumns,
+    labelled: bool | None = None,
+    **settings: Any,
+) -> list[dict[tuple, tuple]]:
+    """Return what ``read_channels`` does for the channels of a table, also where its rows are those of users.
+
+    Parameters
+    ----------
+    source : AbstractSource
+    channels : Channels
+    report : sequence of str or None
+    user : str or None
+        The column of users.
+    sample : SampleColumns
+    labelled : bool, optional
+        Whether the caller named the categories; by default where they are named.
+    **settings
+        Further ones of ``read_parts``.
+    """
+    settings |= {"level": channels.level, "categories": channels.categories, "positions": channels.positions}
+    settings |= {"labelled": labelled, "names": channels.names}
+    if user is None:
+        return read_channels(source, channels.protocols, report, sample=sample.names if sample else None, **settings)
+    users = read_users(source, channels.protocols, report, user=user, **settings)
+    return [{key: (tally,) for key, tally in cells.items()} for cells in users]
+
+
+def assembled(
+    found: Sequence[Mapping[tuple, tuple]],
+    categories: Sequence[str],
+    by: Sequence[str],
+    sample: SampleColumns,
+    facts: dict,
+) -> Collection | Cells:
+    """Return the Collection, or with grouping columns the Cells, of the tallies of all channels by cell.
+
+    Parameters
+    ----------
+    found : sequence of mapping
+        As from ``read_channels``, one for each channel.
+    categories : sequence of str
+    by : sequence of str
+    sample : SampleColumns
+    facts : dict
+        Fields of the collection, or of all cells; ``id`` and ``title`` are those of the cells as a whole.
+    """
+    keys = sorted_keys({key for cells in found for key in cells})
+    groups = {key: [cells[key] for cells in found if key in cells] for key in keys}
+    surveys = dict.fromkeys(keys)
     if sample:
-        made = {}
-        split: dict[Any, list[Any]] = {key: [cells[key] for cells in found if key in cells] for key in keys}
-        surveys = sample.surveys({key: [(i, *rest) for i, (_, *rest) in enumerate(held)] for key, held in split.items()})
-        for key, held in split.items():
-            tallies = tuple(tally for tally, *_ in held)
-            made[key] = Collection(labels, tallies, survey=surveys[key], **({} if by else texts))
-        return Cells(made, by, id=texts.get("id", "cells")) if by else made[()]
-    groups = {key: [cells[key][0] for cells in found if key in cells] for key in keys}
-    if by:
-        return Cells.from_groups(groups, labels, by, **texts)
-    whole = facts is not None or len(channels.protocols) > 1
-    return Collection(labels, tuple(groups[()]), **texts) if whole else groups[()][0]
+        surveys = sample.surveys({key: [(i, *rest) for i, (_, *rest) in enumerate(held)] for key, held in groups.items()})
+    tallies = {key: tuple(tally for tally, *_ in held) for key, held in groups.items()}
+    if not by:
+        return Collection(tuple(categories), tallies[()], survey=surveys[()], **facts)
+    named = {name: facts.pop(name) for name in ("id", "title") if name in facts}
+    if not sample:
+        return Cells.from_groups(tallies, categories, by, **named, **facts)
+    made = {}
+    for key, own in tallies.items():
+        made[key] = Collection(tuple(categories), own, id=", ".join(map(str, key)), survey=surveys[key], **facts)
+    return Cells(made, by, **named)
 
 
 def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, population=None, by_user=None):
@@ -174,9 +233,9 @@ def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, popula
     Parameters
     ----------
     path : path-like
-        As for ``read_reports``.
+        As for ``read``.
     by, weight, strata, cluster, population, by_user
-        As for ``read_frame``.
+        As for ``read_collection``.
 
     Returns
     -------
@@ -193,8 +252,7 @@ def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, popula
             raise DataError("has no columns")
         facts = {"id": files.stem(files.as_path(path))} | ({} if by else {"published": published_of(source)})
         sample = SampleColumns(weight, strata, cluster, population)
-        by = checks.columns(by, "by") or ()
-        found = read_table(source, by=by, sample=sample, by_user=by_user, facts=facts)
+        found = _read(source, None, None, None, None, None, by, sample, None, None, by_user, facts)
     except DataError as err:
         raise err.at(source=path) from err.__cause__
     except ArgumentError as err:
@@ -202,186 +260,6 @@ def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, popula
     if not by:
         found.announce()
     return found
-
-
-def read_reports(
-    path: Any,
-    protocol: AbstractProtocol | str | None = None,
-    report: str | Sequence[str] | None = None,
-    count: str | None = None,
-    categories: Sequence[str] | None = None,
-    name: str = "all",
-    *,
-    by: str | Sequence[str] | None = None,
-    weight: str | None = None,
-    strata: str | None = None,
-    cluster: str | None = None,
-    population: float | Mapping | None = None,
-    epsilon: str | None = None,
-    rate: str | None = None,
-    by_user: str | None = None,
-) -> "Tally | Collection | Cells":
-    """Tally the reports of a Parquet or CSV file, which may state its protocol.
-
-    A file of ``write_reports`` needs no other argument: its column ``protocol`` states how the reports were made, and whole
-    numbers are reports as the protocol makes them. Several protocols in that column give several channels.
-
-    Parameters
-    ----------
-    path : path-like
-        A file of Parquet, CSV, JSON lines or Arrow, a pattern such as ``reports/*.parquet``, or a folder of files of one
-        format: of its Parquet files, where it has some. Names of folders such as ``country=NL`` are columns.
-    protocol, report, count, categories, name, by, weight, strata, cluster, population, epsilon, rate, by_user
-        As for ``read_frame``.
-
-    Returns
-    -------
-    Tally, Collection or Cells
-        As from ``read_frame``.
-
-    Raises
-    ------
-    ArgumentError
-        Where the protocol is stated nowhere.
-    DataError
-        On a malformed file, and where the file states another protocol than the caller.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from ldpbayes.protocols.grr import GRR
-    >>> from ldpbayes.sources import write_reports
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "reports.parquet"
-    >>> write_reports(path, [0, 2, 2], GRR(3, epsilon=1.0), country=["SE", "SE", "NO"])
-    3
-    >>> read_reports(path).counts.tolist()
-    [1, 2]
-    >>> read_reports(path, by="country")
-    <Cells by country: 2 cells, 3 categories, 3 reports>
-    """
-    source = open_source(files.as_path(path))
-    try:
-        return read_table(
-            source,
-            protocol,
-            checks.columns(report, "report"),
-            count=count,
-            categories=labels_of(categories),
-            name=name,
-            by=checks.columns(by, "by") or (),
-            sample=SampleColumns(weight, strata, cluster, population),
-            epsilon=epsilon,
-            rate=rate,
-            by_user=by_user,
-        )
-    except DataError as err:
-        raise err.at(source=path) from err.__cause__
-
-
-def read_frame(
-    frame,
-    protocol=None,
-    report=None,
-    count=None,
-    categories=None,
-    name="all",
-    *,
-    by=None,
-    weight=None,
-    strata=None,
-    cluster=None,
-    population=None,
-    epsilon=None,
-    rate=None,
-    by_user=None,
-):
-    """Tally the reports of a data frame: pandas, Polars, PyArrow, DuckDB, or anything else that narwhals reads.
-
-    The frame groups its own rows, so that only distinct reports leave it; a lazy frame is collected after that.
-
-    What a column holds decides how it is read, and each kind means one thing:
-
-    ==============================  ====================================================================================
-    column                          reports
-    ==============================  ====================================================================================
-    text, categorical, dictionary   what a CSV file would hold: a label, a number, or the text of a set
-    whole numbers                   the number of the report as the protocol makes it, or, where ``categories`` are named
-                                    and one of them is a number, the label in digits; refused for sets
-    booleans                        0 and 1, where a report or a field of it is a number of two; refused otherwise
-    bytes                           a set in packed bits, ⌈a/8⌉ bytes a report, as ``numpy.packbits`` writes them
-    lists of booleans               a set: one entry per category
-    lists of whole numbers          a set: one zero or one per category, or the members; refused where it could be both
-    lists of texts                  a set: its members
-    ==============================  ====================================================================================
-
-    Parameters
-    ----------
-    frame : data frame or lazy frame
-    protocol : AbstractProtocol, optional
-        May be left out where a column ``protocol`` states it, as ``write_reports`` writes it: every reader recognizes such
-        a column, whole numbers are then reports as the protocol makes them, and several protocols in it give several
-        channels. What contradicts the argument is refused. With ``epsilon`` also a name, such as ``"olh"``.
-    report : str or sequence of str, optional
-        The column or columns of one report; the protocol's own names by default.
-    count : str, optional
-        The column of counts; without it every row is one report.
-    categories : sequence of str, optional
-        Labels of the categories, in order: the cells are then labels, as in a file. Without it a column of integers holds
-        reports as the protocol makes them, and the labels in text are "0", "1", ….
-    name : str
-        Of the channel.
-    by : str or sequence of str, optional
-        Grouping columns. The result then has a cell for each combination that occurs.
-    weight, strata, cluster : str, optional
-        Columns of sampling weights, strata and clusters of the respondents; see ``Collection.from_sample``.
-    population : float or mapping, optional
-        How many respondents, or clusters where clusters were sampled, the population has; in all or by stratum.
-    epsilon : str, optional
-        The column of the ε that each report was made with: one channel for each level. The other parameters of
-        ``protocol`` stay as they are; those of a protocol that is only named follow from ε.
-    rate : str, optional
-        The column of the probability with which each value was replaced by a uniformly drawn category, randomised response
-        with a rate in every record: one channel for each rate. ``categories`` are named, ``protocol`` is left out.
-    by_user : str, optional
-        The column of users, where a user may have sent several reports, one a row. Every user is then one report of the
-        tally, a history; see ``Tally`` and ``protocols.repeated``.
-
-    Returns
-    -------
-    Tally, Collection or Cells
-        A Tally, which ``fit`` takes as it is; a Collection where there are several channels, or where it is stated how
-        respondents were sampled; Cells with ``by``, whose keys are tuples with an entry per grouping column.
-
-    Raises
-    ------
-    ArgumentError
-        On something that is no data frame, a protocol that is none, or the wrong number of columns.
-    DataError
-        On a missing column or cell, a report that the protocol does not make, or a count that is no whole number.
-
-    Examples
-    --------
-    >>> import pyarrow
-    >>> from ldpbayes.protocols.designs import warner
-    >>> table = pyarrow.table({"answer": ["yes", "no", "yes"], "country": ["SE", "SE", "NO"]})
-    >>> read_frame(table, warner(0.7), "answer").counts.tolist()
-    [1, 2]
-    >>> read_frame(table, warner(0.7), "answer", by="country")
-    <Cells by country: 2 cells, 2 categories, 3 reports>
-    """
-    return read_table(
-        open_source(frame),
-        protocol,
-        checks.columns(report, "report"),
-        count=count,
-        categories=labels_of(categories),
-        name=name,
-        by=checks.columns(by, "by") or (),
-        sample=SampleColumns(weight, strata, cluster, population),
-        epsilon=epsilon,
-        rate=rate,
-        by_user=by_user,
-    )
 
 
 def labels_of(categories):
@@ -402,11 +280,11 @@ def _check(protocol, epsilon, rate):
             f"protocol must be an object, such as GRR(4, epsilon=1.0), got the class {protocol.__name__}; call it with its "
             "parameters."
         )
-    for column, name in ((epsilon, "epsilon"), (rate, "rate")):
+    for column, name in ((epsilon, "epsilon_column"), (rate, "rate_column")):
         if column is not None and not isinstance(column, str):
             raise ArgumentError(f"{name} must be the name of a column, got {shown(column)}.")
     if epsilon is not None and rate is not None:
-        raise ArgumentError("epsilon and rate must not both be given: a rate fixes epsilon.")
+        raise ArgumentError("epsilon_column and rate_column must not both be given: a rate fixes epsilon.")
     named = epsilon is not None and (isinstance(protocol, str) or inspect.isfunction(protocol))
     if protocol is not None and not named and not isinstance(protocol, AbstractProtocol):
         raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}.")
@@ -435,7 +313,7 @@ def _texts(source, column, where):
 def _by_epsilon(protocol, categories):
     """Return the function from ε to the protocol at that level."""
     if protocol is None:
-        raise ArgumentError("protocol must be given with epsilon: an object, or a name such as 'olh'.")
+        raise ArgumentError("protocol must be given with epsilon_column: an object, or a name such as 'olh'.")
     if inspect.isfunction(protocol):
         return protocol
     if isinstance(protocol, str):
@@ -445,7 +323,7 @@ def _by_epsilon(protocol, categories):
         return lambda level: make_protocol(protocol, categories, {"epsilon": level})
     settings = protocol.parameters()
     if "epsilon" not in settings:
-        raise ArgumentError(f"epsilon must be left out: {shown(protocol)} takes its level from other parameters.")
+        raise ArgumentError(f"epsilon_column must be left out: {shown(protocol)} takes its level from other parameters.")
     labels = [str(x) for x in range(protocol.n_categories)] if categories is None else categories
     return lambda level: make_protocol(protocol.design, labels, settings | {"epsilon": level})
 
@@ -453,9 +331,9 @@ def _by_epsilon(protocol, categories):
 def _by_rate(protocol, categories):
     """Return the function from a rate of replacement to randomised response over the categories."""
     if protocol is not None:
-        raise ArgumentError("protocol must be left out with rate, which is that of randomised response.")
+        raise ArgumentError("protocol must be left out with rate_column, which is that of randomised response.")
     if categories is None:
-        raise ArgumentError("categories must be named with rate.")
+        raise ArgumentError("categories must be named with rate_column.")
     labels = list(categories)
     a = len(labels)
 

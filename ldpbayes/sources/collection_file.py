@@ -8,16 +8,15 @@ from fractions import Fraction
 import numpy as np
 
 from ldpbayes import checks, files
-from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collection
+from ldpbayes.collections import Cells, Derived, Tally, as_collection
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import make_protocol
-from ldpbayes.sources.base import is_whole, sorted_keys
-from ldpbayes.sources.channels import find_channels
+from ldpbayes.sources.base import is_whole
+from ldpbayes.sources.channels import assembled, find_channels, read_cells
 from ldpbayes.sources.numbers import as_numbers
 from ldpbayes.sources.stream import open_source
-from ldpbayes.sources.tally import read_channels
-from ldpbayes.sources.users import check_user, read_users, single_protocols
+from ldpbayes.sources.users import check_user, single_protocols
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 _SAMPLE = ("weight", "strata", "cluster", "population")
@@ -38,10 +37,10 @@ def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, po
 
     ``protocol`` may be left out where the table states it in a column ``protocol``, as ``write_reports`` writes it.
     ``epsilon`` names a column of levels (``protocol`` is then a name, ``parameters`` its others) and ``rate`` one of rates
-    of randomised response, as for ``read_frame``. Each level is a channel.
+    of randomised response, as for ``read``. Each level is a channel.
 
     ``by_user`` names the column of users, where a user may have sent several reports, one a row. Every user is then one
-    report, a history, as for ``read_frame``, and ``n`` the number of users.
+    report, a history, as for ``read``, and ``n`` the number of users.
 
     ``ordered = true`` says that the categories stand in their order, as ages do, so that the prior ``smooth`` is an option.
 
@@ -109,45 +108,19 @@ def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, po
         facts |= {"id": files.stem(path), "ordered": _typed(document, "ordered", bool, path, default=False), **texts}
         if sample:
             check_user(next((c["by_user"] for c in channels if "by_user" in c), by_user), sample)
-            found = _read_samples(path, categories, channels, by, sample, facts)
-            collection = found.with_noncompliers(laws) if laws else found
-            if not by:
-                collection.announce()
-            return collection
         own = [channel if by_user is None else channel | {"by_user": by_user} for channel in channels]
-        read = [_read_channel(path, categories, channel, i, by) for i, channel in enumerate(own)]
-        channels = _plain([tallies for found in read for tallies in found])
-        if by:
-            keys = sorted_keys({key for tallies in channels for key in tallies})
-            groups = {key: [tallies[key] for tallies in channels if key in tallies] for key in keys}
-            named = {"id": facts.pop("id"), "title": facts.pop("title", "")}
-            cells = Cells.from_groups(groups, categories, by, **named, **facts)
-            return cells.with_noncompliers(laws) if laws else cells
-        collection = Collection(tuple(categories), tuple(tallies[()] for tallies in channels), **facts)
+        read = [_read_channel(path, categories, channel, i, by, sample) for i, channel in enumerate(own)]
+        read = [cells for found in read for cells in found]
+        collection = assembled(read if sample else _plain(read), categories, by, sample, facts)
         if laws:
             collection = collection.with_noncompliers(laws)
     except DataError as err:
         raise err.at(source=path) from err.__cause__
     except LDPBayesError as err:
         raise DataError(str(err).rstrip("."), source=path) from err
-    collection.announce()
+    if not by:
+        collection.announce()
     return collection
-
-
-def _read_samples(path, categories, channels, by, sample, facts):
-    """Return the Collection or the Cells of channels whose respondents have weights, strata or clusters."""
-    found = [_read_channel(path, categories, channel, i, by, sample) for i, channel in enumerate(channels)]
-    read = [cells for one in found for cells in one]
-    keys = sorted_keys({key for part in read for key in part})
-    shared = {name: facts[name] for name in facts if name not in ("id", "title")}
-    groups = {key: [part[key] for part in read if key in part] for key in keys}
-    surveys = sample.surveys({key: [(i, *rest) for i, (_, *rest) in enumerate(held)] for key, held in groups.items()})
-    made = {}
-    for key, held in groups.items():
-        survey = surveys[key]
-        texts = {"id": ", ".join(map(str, key)), **shared} if by else facts
-        made[key] = Collection(tuple(categories), tuple(tally for tally, *_ in held), survey=survey, **texts)
-    return Cells(made, by, id=facts["id"], title=facts.get("title", "")) if by else made[()]
 
 
 def write_collection(collection, path):
@@ -293,7 +266,7 @@ def _grouping(document, path):
     return by
 
 
-def _read_channel(path, categories, channel, position, by, sample=None):
+def _read_channel(path, categories, channel, position, by, sample):
     """Return the tallies by key of every channel of a [[channels]] table; the only key is () without grouping columns."""
     name = _typed(channel, "name", str, path, "channels", default="all" if position == 0 else f"channel {position + 1}")
     field = f"channels.{name}"
@@ -321,13 +294,7 @@ def _read_channel(path, categories, channel, position, by, sample=None):
             if report is not None and len(report) != len(one.report_fields):
                 fields = ", ".join(one.report_fields)
                 raise DataError(f"report must name {len(one.report_fields)} columns ({fields})", source=path, field=field)
-        settings = {"level": found.level, "count": count, "where": where, "by": by, "categories": categories}
-        settings |= {"positions": found.positions, "names": found.names}
-        if user is None:
-            tallies = read_channels(source, found.protocols, report, sample=sample.names if sample else None, **settings)
-        else:
-            users = read_users(source, found.protocols, report, user=user, **settings)
-            tallies = [{key: (tally,) for key, tally in cells.items()} for cells in users]
+        tallies = read_cells(source, found, report, user, sample, count=count, where=where, by=by)
         if not any(tallies):
             condition = " and ".join(f"{key} = {shown(value)}" for key, value in where.items())
             raise DataError(f"has no rows for channel {shown(name)}" + (f", where {condition}" if where else ""))
@@ -339,7 +306,7 @@ def _read_channel(path, categories, channel, position, by, sample=None):
     total = sum(tally.n_reports for cells in tallies for tally, *_ in cells.values())
     if stated is not None and stated != total:
         raise DataError(f"counts add up to {total}, but n says {stated}", source=path, field=field)
-    return [cells if sample else {key: held[0] for key, held in cells.items()} for cells in tallies]
+    return tallies
 
 
 def _stated_protocol(path, categories, channel, field):
@@ -379,8 +346,8 @@ def _plain(channels):
     out = []
     for tallies in channels:
         merged = {}
-        for key, tally in tallies.items():
-            merged[plain[key]] = merged[plain[key]] + tally if plain[key] in merged else tally
+        for key, (tally, *_) in tallies.items():
+            merged[plain[key]] = (merged[plain[key]][0] + tally if plain[key] in merged else tally,)
         out.append(merged)
     return out
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Collection, Tally
+from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.sources.channels import read_frame, read_reports
+from ldpbayes.sources.channels import read_table
 from ldpbayes.sources.collection_file import read_collection, write_collection
 from ldpbayes.sources.scanning import read_summaries
 from ldpbayes.sources.scanning.found import Found
@@ -115,37 +116,24 @@ def read(
     >>> read(frame, GRR(2, epsilon=1.0), report="answer", categories=["no", "yes"], by="country")
     <Cells by country: 2 cells, 2 categories, 3 reports>
     """
-    layout = {
-        "protocol": protocol,
-        "report": report,
-        "count": count,
-        "categories": categories,
-        "name": name,
-        "epsilon_column": epsilon_column,
-        "rate_column": rate_column,
-    }
+    layout = {"protocol": protocol, "report": report, "count": count, "categories": categories, "name": name}
+    levels = {"epsilon": epsilon_column, "rate": rate_column}
     sample = {"weight": weights, "strata": strata, "cluster": cluster, "population": population_size, "by_user": by_user}
-    if not isinstance(source, str | bytes | os.PathLike):
-        return read_frame(source, **_named(layout), by=by, **sample)
-    if files.as_path(source).suffix.lower() == ".toml":
-        _left_out(layout, "a collection file states it")
+    is_path = isinstance(source, str | bytes | os.PathLike)
+    if is_path and files.as_path(source).suffix.lower() == ".toml":
+        _left_out(layout | levels, "a collection file states it")
         return read_collection(source, by=by, **sample)
-    if protocol is None and is_summaries(source):
-        _left_out(layout | {"weights": weights, **sample}, "a file of summaries has no reports")
+    if is_path and protocol is None and is_summaries(source):
+        _left_out(layout | levels | sample, "a file of summaries has no reports")
         cells = read_summaries(source)
         return cells.added(by) if checks.columns(by, "by") else cells
-    return read_reports(source, **_named(layout), by=by, **sample)
-
-
-def _named(layout):
-    """Return the layout of rows as the readers of tables call its parts."""
-    names = {"epsilon_column": "epsilon", "rate_column": "rate"}
-    return {names.get(key, key): value for key, value in layout.items() if key != "name" or value is not None}
+    columns = SampleColumns(weights, strata, cluster, population_size)
+    return read_table(source, **layout, **levels, by=by, sample=columns, by_user=by_user)
 
 
 def _left_out(settings, why):
     """Refuse the first setting that is given to a source that states it itself."""
-    public = {"weight": "weights", "population": "population_size"}
+    public = {"weight": "weights", "population": "population_size", "epsilon": "epsilon_column", "rate": "rate_column"}
     for name, value in settings.items():
         if value is not None:
             raise ArgumentError(f"{public.get(name, name)} must be left out: {why}.")

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 import ldpbayes as lb
+from ldpbayes import read
 from ldpbayes.errors import DataError
 from ldpbayes.pages import write
 from ldpbayes.protocols import GRR, HadamardResponse, LocalHashing, designs
-from ldpbayes.sources import read_frame
 from ldpbayes.sources.scanning import scan
 
 ABC = ["a", "b", "c"]
@@ -30,24 +30,24 @@ def test_no_page_steers_a_terminal_or_turns_a_text(tmp_path):
         assert not any(c in text for c in "\x1b\x07\u202e\u2066\u2069"), suffix
 
 
-@pytest.mark.parametrize("read", [read_frame, lambda frame, *args, **settings: scan(pa.table(frame), *args, **settings)()])
+@pytest.mark.parametrize("read", [read, lambda frame, *args, **settings: scan(pa.table(frame), *args, **settings)()])
 def test_booleans_are_reports_of_two(read):
     two = pd.DataFrame({"report": [True, False, True]})
     for protocol in (GRR(3, 1.0), designs.forced_response(0.7, [1, 2, 1]), HadamardResponse(3, 1.0)):
         with pytest.raises(DataError, match="holds booleans; a report of this protocol is one of "):
-            read(two, protocol, "report")
-    found = read(two, GRR(2, 1.0), "report")
+            read(two, protocol, report="report")
+    found = read(two, GRR(2, 1.0), report="report")
     tally = found if isinstance(found, lb.Tally) else found["all",].tallies[0]
     assert tally.counts.tolist() == [1, 2]
     hashed = pd.DataFrame({"seed": [1, 2], "value": [True, False]})
     with pytest.raises(DataError, match="booleans"):
-        read(hashed, LocalHashing(30, 3.0), ["seed", "value"])
+        read(hashed, LocalHashing(30, 3.0), report=["seed", "value"])
 
 
-@pytest.mark.parametrize("read", [read_frame, lambda frame, *args, **settings: scan(pa.table(frame), *args, **settings)()])
+@pytest.mark.parametrize("read", [read, lambda frame, *args, **settings: scan(pa.table(frame), *args, **settings)()])
 def test_whole_numbers_are_reports_beside_named_categories(read):
     def counts(values, categories):
-        found = read(pd.DataFrame({"report": values}), GRR(3, 1.0), "report", categories=categories)
+        found = read(pd.DataFrame({"report": values}), GRR(3, 1.0), report="report", categories=categories)
         tally = found if isinstance(found, lb.Tally) else found["all",].tallies[0]
         return np.bincount(tally.reports, tally.counts, 3).tolist()
 

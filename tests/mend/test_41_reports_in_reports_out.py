@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpbayes as lb
+from ldpbayes import read
 from ldpbayes.errors import DataError, LDPBayesError
 from ldpbayes.protocols import UnaryEncoding, designs
-from ldpbayes.sources import read_frame, read_reports, tally
+from ldpbayes.sources import tally
 from ldpbayes.sources.scanning import partials, scan, spark
 
 AUTUMN = pd.Timestamp("2024-10-27 00:30", tz="UTC").value  # half past two in Amsterdam, and an hour later again
@@ -47,10 +48,12 @@ DOORS = {
     "scan of pandas": lambda table, *args, **settings: scan(table.to_pandas(), *args, **settings),
     "scan of polars": lambda table, *args, **settings: scan(pl.from_arrow(table).lazy(), *args, **settings),
     "scan in parts": lambda table, *args, **settings: lambda: by_hand(table, *args, **settings),
-    "read_frame": lambda table, *args, **settings: lambda: read_frame(table, *args, **settings),
-    "read_frame of pandas": lambda table, *args, **settings: lambda: read_frame(table.to_pandas(), *args, **settings),
-    "read_frame of polars": lambda table, *args, **settings: lambda: read_frame(pl.from_arrow(table), *args, **settings),
-    "read_reports": lambda table, *args, **settings: lambda: read_reports(written(table), *args, **settings),
+    "read": lambda table, *args, **settings: lambda: read(table, args[0], report=args[1], **settings),
+    "read of pandas": lambda table, *args, **settings: lambda: read(table.to_pandas(), args[0], report=args[1], **settings),
+    "read of polars": lambda table, *args, **settings: (
+        lambda: read(pl.from_arrow(table), args[0], report=args[1], **settings)
+    ),
+    "read of a file": lambda table, *args, **settings: lambda: read(written(table), args[0], report=args[1], **settings),
 }
 #: What pandas and Polars do not hold, or not group.
 NEITHER = {"a dictionary with a value twice", "a dictionary with an unused nan"}
@@ -129,7 +132,7 @@ def test_equal_keys_of_two_kinds_are_refused(first, second):
         found[0]() + found[1]()
     mixed = pd.DataFrame({"report": reports.to_pandas(), "key": pd.Series([first] * 300 + [second] * 100, dtype=object)})
     with pytest.raises(LDPBayesError):
-        read_frame(mixed, protocol, "report", by="key", categories=categories)
+        read(mixed, protocol, report="report", by="key", categories=categories)
 
 
 def test_a_lost_report_is_an_error(monkeypatch):
@@ -142,7 +145,7 @@ def test_a_lost_report_is_an_error(monkeypatch):
         scan(table, protocol, "report", by="key", categories=categories)()
     monkeypatch.setattr(tally, "_by_group", lambda group, n: [np.arange(1)] * n)
     with pytest.raises(DataError, match=r"400 reports were read and \d+ came out"):
-        read_frame(table, protocol, "report", by="key", categories=categories)
+        read(table, protocol, report="report", by="key", categories=categories)
 
 
 def test_a_file_with_fewer_rows_than_its_footer_says(tmp_path):
@@ -174,13 +177,13 @@ def test_users_of_two_kinds_are_not_one():
         frame = pd.DataFrame({"report": [0] * len(users), "user": pd.Series(users, dtype=object)})
         if error:
             with pytest.raises(LDPBayesError):
-                read_frame(frame, protocol, "report", by_user="user")
+                read(frame, protocol, report="report", by_user="user")
             with pytest.raises(LDPBayesError, match="of one kind"):
                 lb.Tally(protocol, [0] * len(users), user=users)
         elif max(map(str, users), key=len).isdecimal():  # Arrow holds no such numbers beside negative ones
             assert lb.Tally(protocol, [0] * len(users), user=users).n_reports == len(users)
             with pytest.raises(DataError, match="field 'user': holds whole numbers beyond 64 bits"):
-                read_frame(frame, protocol, "report", by_user="user")
+                read(frame, protocol, report="report", by_user="user")
         else:
             assert lb.Tally(protocol, [0] * len(users), user=users).n_reports == len(users)
-            assert read_frame(frame, protocol, "report", by_user="user").n_reports == len(users)
+            assert read(frame, protocol, report="report", by_user="user").n_reports == len(users)

@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpbayes as lb
+from ldpbayes import read
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.cohort_rr import CohortRR
-from ldpbayes.sources import parquet_batches, read_reports
+from ldpbayes.sources import parquet_batches
 from ldpbayes.study import find_study, run_study
 
 #: Bytes above those after the imports: six times a column's limit, which is 2^27; the files below took up to 4 GB.
@@ -32,7 +33,6 @@ CHILD = f"""{PEAK}
 import resource, sys, warnings
 import pyarrow.parquet
 import ldpbayes as lb
-from ldpbayes.sources import read_reports
 from ldpbayes.sources.scanning import scan
 warnings.simplefilter("ignore")
 protocol = lb.protocols.warner(0.7)
@@ -47,9 +47,9 @@ def refused(*args, **settings):
 before = peak()
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 for path in sys.argv[1:]:
-    for read in (read_reports, lambda *args, **settings: scan(*args, **settings)()):
-        refused(path, protocol, "report", categories=["no", "yes"])
-        refused(path, sets, "report")
+    for read in (lb.read, lambda *args, **settings: scan(*args, **settings)()):
+        refused(path, protocol, report="report", categories=["no", "yes"])
+        refused(path, sets, report="report")
 print(peak() - before)
 """
 
@@ -127,7 +127,7 @@ def test_encodings_that_arrow_makes_no_codes_of(tmp_path):
     table = pa.table({"report": ["no", "yes"] * 50})
     pq.write_table(table, tmp_path / "t.parquet", use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY")
     settings = {"report": "report", "categories": ["no", "yes"]}
-    assert read_reports(tmp_path / "t.parquet", lb.GRR(2, 1.0), **settings).counts.tolist() == [50, 50]
+    assert read(tmp_path / "t.parquet", lb.GRR(2, 1.0), **settings).counts.tolist() == [50, 50]
     assert lb.scan(str(tmp_path / "t.parquet"), lb.GRR(2, 1.0), **settings)()["all",].n_reports == 100
 
 
