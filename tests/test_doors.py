@@ -191,9 +191,7 @@ def test_what_no_report_is_is_refused_in_one_sentence():
     objects = pd.DataFrame({"report": [decimal.Decimal(2), decimal.Decimal(0)]})
     assert lb.read(objects, GRR(3, 1.0)).reports.tolist() == [0, 2]
     for path in (None, 3, ["a.csv"]):
-        with pytest.raises(
-            lb.errors.LDPBayesError, match="the data must be files|path must be the name of a file|cannot be read"
-        ):
+        with pytest.raises(lb.errors.LDPBayesError, match=r"the data must be files|cannot be read"):
             lb.read(path, GRR(3, 1.0))
 
 

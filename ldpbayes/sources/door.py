@@ -41,10 +41,10 @@ def read(
     ==============================  ======================================================================================
     a collection file, ``.toml``    texts, categories, channels with their protocols and tables; ``by`` and the columns of
                                     the sample are taken instead of those of the file
-    a CSV or Parquet file           its columns; a column ``protocol``, as ``write`` makes it, states how the reports were
-                                    made, otherwise name the protocol
-    several Parquet files           a pattern such as ``reports/*.parquet`` or a folder; names of folders such as
-                                    ``country=NL`` are columns
+    a file of rows                  CSV, Parquet, JSON lines (``.jsonl``) or Arrow: its columns; a column ``protocol``, as
+                                    ``write`` makes it, states how the reports were made, otherwise name the protocol
+    several files                   a list, a pattern such as ``reports/*.parquet`` or a folder (of its Parquet files, where
+                                    it has some); names of folders such as ``country=NL`` are columns
     a Parquet file of a scan        its cells; ``by`` names the grouping columns that stay
     a data frame                    pandas, Polars, PyArrow, DuckDB, or anything else that narwhals reads; a lazy frame
                                     groups its own rows, so that only distinct reports leave it
