@@ -12,7 +12,7 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, Ancillary
-from ldpbayes.protocols.decoding import AbstractLeastSquares
+from ldpbayes.protocols.decoding import DesignDecoder
 from ldpbayes.protocols.formats import Numbers
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.laws import SupportLaw
@@ -20,8 +20,6 @@ from ldpbayes.protocols.laws import SupportLaw
 ASSIGNMENTS = ("permutation", "label", "xxhash", "ldpbayes")
 #: Comparisons after which the rank of a design is not looked at.
 MAX_MEETINGS = 2**30
-#: Multiplications after which the decoder is not made: half a minute.
-MAX_PRODUCTS = 2**35
 #: Up to so many buckets a product of matrices counts meetings faster than comparisons do.
 _FEW_BUCKETS = 16
 
@@ -140,7 +138,7 @@ class CohortRR(AbstractProtocol):
             return self.design_matrix()
         if self.n_categories**2 > MAX_CHANNEL_ENTRIES or self.cohorts * self.n_categories**2 > MAX_MEETINGS:
             raise InfeasibleError(f"{self.name} with {self.n_categories} categories is too large to check for rank.")
-        return self._meetings
+        return self.meetings
 
     @property
     def rank(self):
@@ -152,13 +150,13 @@ class CohortRR(AbstractProtocol):
         return self._cohort_decoder.least_squares(rows)
 
     def decoder(self):
-        """Return the least-squares decoder of the paper; see CohortDecoder."""
+        """Return the least-squares decoder of the paper; see DesignDecoder."""
         return self._cohort_decoder
 
     def meeting_law(self):
         """Return the law of the support counts, expectation (1 + β M p)/(k + β): M_xx' is the share of cohorts that meet."""
         total = self.buckets + self.beta
-        return SupportLaw(self, lambda p: (1 + self.beta * (self._meetings @ p / self.cohorts)) / total)
+        return SupportLaw(self, lambda p: (1 + self.beta * (self.meetings @ p / self.cohorts)) / total)
 
     # ---- client ------------------------------------------------------------------------------------------------------
     def randomize(self, values, rng):
@@ -214,7 +212,7 @@ class CohortRR(AbstractProtocol):
         return GRR(self.buckets, self.epsilon)
 
     @cached_property
-    def _meetings(self):
+    def meetings(self):
         """HᵀH, shape (S, S): its entries count the cohorts where two maps meet."""
         meetings = np.zeros((self.n_categories, self.n_categories))
         if min(self.buckets, self.n_categories) <= _FEW_BUCKETS:
@@ -242,7 +240,15 @@ class CohortRR(AbstractProtocol):
 
     @cached_property
     def _cohort_decoder(self):
-        return CohortDecoder(self)
+        return DesignDecoder(self, exclusive=True)
+
+    rates = property(lambda self: self._bucket_protocol.hit_rates)
+    set_bits = property(lambda self: np.full(self.n_categories, self.cohorts))
+    design_words = property(lambda self: ("a design", f"{self.buckets} buckets"))
+
+    def incidences(self):
+        """Yield the rows of H of some cohorts, sparse; rows of buckets without a category may be left out."""
+        yield from map(self._sparse_indicators, self._blocks())
 
     def _blocks(self):
         """Yield slices of cohorts whose indicators fit in a block."""
@@ -272,64 +278,3 @@ class CohortRR(AbstractProtocol):
     def _label_buckets(self, labels):
         seeds = hashing.derive(self.seed, np.arange(self.cohorts))
         return hashing.key_buckets(seeds[:, None], hashing.label_keys(labels)[None, :], self.buckets)
-
-
-@dataclass(frozen=True, eq=False)
-class CohortDecoder(AbstractLeastSquares):
-    """Least squares on the design matrix H: H p = (C (k + β) S/n − 1)/β, unbiased where H has full column rank.
-
-    By the normal equations HᵀH p = C ((k + β) N/n − 1)/β, with N_x the reports that support x; Kairouz, Bonawitz, Ramage
-    (2016), (22).
-    """
-
-    protocol: CohortRR
-
-    def gram(self):
-        return self.protocol._meetings
-
-    def right(self, rows):
-        protocol, hits = self.protocol, rows.support_counts() / rows.n_reports
-        return protocol.cohorts * ((protocol.buckets + protocol.beta) * hits - 1) / protocol.beta
-
-    def design(self):
-        return "a design", f"{self.protocol.buckets} buckets"
-
-    def scores(self, rows, weights):
-        protocol = self.protocol
-        values, vectors, kept = self._spectrum
-        if not kept.all():
-            return None
-        turned = vectors @ ((vectors.T @ weights) / values)
-        sums = rows.support_sums(turned)
-        if sums is None:
-            return None
-        return protocol.cohorts * ((protocol.buckets + protocol.beta) * sums - turned.sum()) / protocol.beta
-
-    def variance(self, p, n, target="frequency"):
-        """Return (Σ_y B_xy² q_y − m_x)/n with B = C (k + β)/β (HᵀH)⁻¹ Hᵀ, E = B Q, q = Qp.
-
-        m = E² p for the target "frequency" and (E p)² for "distribution".
-        """
-        p, protocol = self._checked(p, target), self.protocol
-        self._require_rank()
-        values, vectors, _ = self._spectrum
-        inverse = (vectors / values) @ vectors.T
-        scale = protocol.cohorts * (protocol.buckets + protocol.beta) / protocol.beta
-        square = np.zeros(self.n_categories)
-        for part in protocol._blocks():
-            indicators = protocol._sparse_indicators(part)
-            chances = (1 + protocol.beta * (indicators @ p)) / (protocol.cohorts * (protocol.buckets + protocol.beta))
-            square += chances @ (scale * (indicators @ inverse)) ** 2
-        # E = B Q = I + c 1ᵀ, because every cohort puts each value into one bucket: Hᵀ 1 = C.
-        shift = protocol.cohorts / protocol.beta * inverse.sum(axis=1)
-        mean = p * (1 + 2 * shift) + shift**2 if target == "frequency" else (p + shift) ** 2
-        return (square - mean) / n
-
-    def _require_rank(self):
-        protocol = self.protocol
-        if protocol.cohorts * protocol.n_categories**2 > MAX_PRODUCTS:
-            raise InfeasibleError(
-                f"The oracle of {protocol.cohorts:,} cohorts and {protocol.n_categories:,} categories takes more than "
-                f"{MAX_PRODUCTS:,} multiplications; use the MLE or a posterior."
-            )
-        super()._require_rank()

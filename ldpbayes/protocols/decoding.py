@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, InfeasibleError
 
 #: What an estimate aims at: the frequencies F of these very users, or the distribution P that they were drawn from.
 TARGETS = ("frequency", "distribution")
+#: Multiplications after which the decoder of a design is not made: half a minute.
+MAX_PRODUCTS = 2**35
 
 
 class AbstractDecoder(abc.ABC):
@@ -186,15 +188,31 @@ class MatrixDecoder(AbstractDecoder):
 
 
 @dataclass(frozen=True, eq=False)
-class AbstractLeastSquares(AbstractDecoder):
-    """Least squares by normal equations G p = r, G the Gram matrix of a design of a protocol's cohorts.
+class DesignDecoder(AbstractDecoder):
+    """Least squares of the bits of reports on a design: X p = (C N/n − off)/(on − off), unbiased where X has full rank.
+
+    A user belongs to one of C cohorts, in each of which a category sets some bits; a report has every bit of its cohort,
+    one with probability on where the value sets it and else off. X stacks the bits of all cohorts, N counts the ones. Bits
+    are independent given the value, or a report has exactly one (``exclusive``). By the normal equations
+    XᵀX p = (C XᵀN/n − off Xᵀ1)/(on − off).
 
     Attributes
     ----------
     protocol : AbstractProtocol
+        It has ``cohorts``, ``rates`` (on, off), ``meetings`` XᵀX, ``set_bits`` Xᵀ1, ``incidences()``, which yields the rows
+        of X, of independent bits one cohort after the other, and ``design_words`` for messages.
+    exclusive : bool
+    per_report : int
+        Where a report is one of so many bits, each as likely; N is multiplied by their number.
+
+    References
+    ----------
+    Kairouz, Bonawitz, Ramage (2016), (22), for cohorts of randomised response.
     """
 
     protocol: Any
+    exclusive: bool = False
+    per_report: int = 1
 
     @property
     def n_categories(self):
@@ -206,18 +224,6 @@ class AbstractLeastSquares(AbstractDecoder):
         """Rank of the design."""
         return int(self._spectrum[2].sum())
 
-    @abc.abstractmethod
-    def gram(self) -> np.ndarray:
-        """Return G, shape (a, a)."""
-
-    @abc.abstractmethod
-    def right(self, rows) -> np.ndarray:
-        """Return r, shape (a,)."""
-
-    @abc.abstractmethod
-    def design(self) -> tuple[str, str]:
-        """Return what the design is called, and what its cohorts have: for messages."""
-
     def least_squares(self, rows):
         """Return the least-squares solution, of least norm where the design lacks rank; it may be negative.
 
@@ -226,22 +232,68 @@ class AbstractLeastSquares(AbstractDecoder):
         rows : Rows
         """
         values, vectors, kept = self._spectrum
-        return vectors[:, kept] @ (vectors[:, kept].T @ self.right(rows) / values[kept])
+        on, off = self.protocol.rates
+        share = self._scale * rows.support_counts() / rows.n_reports
+        right = (share - off * self.protocol.set_bits) / (on - off)
+        return vectors[:, kept] @ (vectors[:, kept].T @ right / values[kept])
 
     def oracle(self, rows):
         self._require_rank()
         return self.least_squares(rows)
 
+    def scores(self, rows, weights):
+        values, vectors, kept = self._spectrum
+        if not kept.all():
+            return None
+        on, off = self.protocol.rates
+        turned = vectors @ ((vectors.T @ weights) / values) / (on - off)
+        held = rows.support_sums(turned)
+        held = rows.hit_sums(turned) if held is None else held  # categories of several bits
+        return self._scale * held - off * (self.protocol.set_bits @ turned)
+
+    def variance(self, p, n, target="frequency"):
+        """Return the exact variance of each coordinate of the oracle at n reports, shape (a,).
+
+        A report of cohort c with the bits y adds A_c y, A_c = C/(on − off) (XᵀX)⁻¹ X_cᵀ. Its mean square is that over the
+        cohorts of Σ_b A_b² E y_b for one bit, and of Σ_b A_b² Var y_b + (A E y)² for independent ones; its mean given the
+        value x is the unit vector of x and the same shift s = off (XᵀX)⁻¹ Xᵀ1/(on − off) for all.
+        """
+        p, protocol = self._checked(p, target), self.protocol
+        self._require_rank()
+        (on, off), (values, vectors, _) = protocol.rates, self._spectrum
+        inverse = (vectors / values) @ vectors.T / (on - off)
+        square = np.zeros(self.n_categories)
+        for bits in protocol.incidences():
+            decoder = protocol.cohorts * (bits @ inverse)
+            held = bits @ p
+            if self.exclusive:
+                square += self.per_report * ((off + (on - off) * held) @ decoder**2)
+            else:
+                square += (off * (1 - off) + (on * (1 - on) - off * (1 - off)) * held) @ decoder**2
+                square += (decoder.T @ (off + (on - off) * bits)) ** 2 @ p
+        shift = off * (inverse @ protocol.set_bits)
+        known = p * (1 + 2 * shift) + shift**2 if target == "frequency" else (p + shift) ** 2
+        return (square / protocol.cohorts - known) / n
+
+    @property
+    def _scale(self):
+        return self.per_report * self.protocol.cohorts
+
     @cached_property
     def _spectrum(self):
-        """(eigenvalues, eigenvectors, which are not zero) of G."""
-        values, vectors = np.linalg.eigh(self.gram())
+        """(eigenvalues, eigenvectors, which are not zero) of XᵀX."""
+        values, vectors = np.linalg.eigh(self.protocol.meetings)
         return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
 
     def _require_rank(self):
-        if self.rank < self.n_categories:
-            design, parts = self.design()
+        cohorts, a, (design, parts) = self.protocol.cohorts, self.n_categories, self.protocol.design_words
+        if cohorts * a**2 > MAX_PRODUCTS:
+            raise InfeasibleError(
+                f"The oracle of {cohorts:,} cohorts and {a:,} categories takes more than {MAX_PRODUCTS:,} multiplications; "
+                "use the MLE or a posterior."
+            )
+        if self.rank < a:
             raise ArgumentError(
-                f"The oracle needs {design} of rank {self.n_categories}, these {self.protocol.cohorts} cohorts of {parts} "
-                f"have rank {self.rank}; use least_squares, the MLE or a posterior."
+                f"The oracle needs {design} of rank {a}, these {cohorts} cohorts of {parts} have rank {self.rank}; use "
+                "least_squares, the MLE or a posterior."
             )

@@ -10,8 +10,9 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import LevelRows
 from ldpbayes.protocols.base import AbstractProtocol, log_above
+from ldpbayes.protocols.decoding import DesignDecoder
 from ldpbayes.protocols.formats import Numbers
-from ldpbayes.protocols.rappor import FilterDecoder, Rappor
+from ldpbayes.protocols.rappor import Rappor
 
 
 @dataclass(frozen=True)
@@ -111,12 +112,12 @@ class RapporBits(AbstractProtocol):
         return LevelRows(levels, values, counts, [0, 0, 0, 1], -np.log(self.n_outputs / 2))
 
     def decoder(self):
-        """Return the least squares of the counts of set bits on the filters, for reports of one bit; see FilterDecoder."""
+        """Return the least squares of the counts of set bits on the filters, for reports of one bit; see DesignDecoder."""
         return self._filter_decoder
 
     @cached_property
     def _filter_decoder(self):
-        return FilterDecoder(self.rappor, single=True)
+        return DesignDecoder(self.rappor, exclusive=True, per_report=self.rappor.n_bits)
 
     def randomize(self, values, rng):
         on, off = self.rappor.rates

@@ -141,7 +141,7 @@ def test_cohorts_with_more_buckets_than_categories():
     shift = inverse @ channel
     expected = (inverse**2 @ (channel @ p) - (shift @ p) ** 2) / 100
     assert np.allclose(dense.decoder().variance(p, 100, "distribution"), expected, rtol=1e-8)
-    assert np.array_equal(dense._meetings, h.T @ h)
+    assert np.array_equal(dense.meetings, h.T @ h)
     large = CohortRR(3, 1.0, 2**20, 2**20)
     started = time.process_time()
     tree = lb.fit(lb.Tally(large, [[1, 2], [5, 100]], [30, 20]), random_seed=1, draws=100)

@@ -14,10 +14,10 @@ from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.likelihoods import LevelRows, SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, independent_sizes, log_above
+from ldpbayes.protocols.decoding import DesignDecoder
 from ldpbayes.protocols.formats import parse_integers
 from ldpbayes.protocols.laws import BitLaw, SupportLaw
 from ldpbayes.protocols.rappor import codec, filters
-from ldpbayes.protocols.rappor.decoder import FilterDecoder
 
 ASSIGNMENTS = ("label", "positions", "direct")
 #: Levels of a row are one byte: (h + 1)² ≤ 256.
@@ -327,15 +327,27 @@ class Rappor(AbstractProtocol):
         return self._filter_decoder.least_squares(rows)
 
     def decoder(self):
-        """Return the least squares of bit counts on the filters; see FilterDecoder."""
+        """Return the least squares of bit counts on the filters; see DesignDecoder."""
         return self._filter_decoder
 
     def report_law(self):
         return SupportLaw.of_rates(self, *self.rates) if self.assignment == "direct" else BitLaw(self)
 
     @cached_property
+    def meetings(self):
+        """XᵀX of the stacked filters, whose entries count the bits that two candidates share."""
+        return sum(filters.T @ filters for filters in self.incidences())
+
+    set_bits = property(lambda self: (self.table >= 0).sum(axis=(0, 1)))
+    design_words = property(lambda self: ("filters", f"{self.n_bits} bits"))
+
+    def incidences(self):
+        """Yield the filters of every cohort."""
+        yield from map(self.filters, range(self.cohorts))
+
+    @cached_property
     def _filter_decoder(self):
-        return FilterDecoder(self)
+        return DesignDecoder(self)
 
     def bit_counts(self, reports, counts):
         """Return how many reports of each cohort have each bit set, (C, k), and the sizes of the cohorts, (C,)."""
