@@ -640,7 +640,6 @@ CALLS = {
     "has_free_epsilon": lambda m: dict(name="grr", parameters={}),
     "with_prospects": lambda m: dict(plans=m.plans, groups=2, delta=0.1, fakes=0.01, gamma=0.1),
     "power": lambda m: dict(protocol=m.grr, n=1000, delta=0.1, groups=2, ci_prob=0.9),
-    "half_width": lambda m: dict(protocol=m.grr, n=1000, groups=2, ci_prob=0.9),
     "least_difference": lambda m: dict(half_width_of_group=0.1, probability=0.8, ci_prob=0.9),
     "half_width_for": lambda m: dict(delta=0.1, probability=0.8, groups=2, ci_prob=0.9),
     "poisoned_share": lambda m: dict(protocol=m.grr, fakes=0.1, share=0.01),

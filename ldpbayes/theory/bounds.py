@@ -58,11 +58,8 @@ def delta(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     ----------
     protocol : AbstractProtocol
     prior : Dirichlet
-    draws : int
-        Draws of P where no quadrature is feasible.
-    reports : int
-        Reports simulated where the channel is too large to sum over.
-    random_seed : int, SeedSequence or Generator
+    draws, reports, random_seed
+        As for gamma.
 
     Returns
     -------
@@ -99,11 +96,8 @@ def corollary_4_3(protocol, prior, target="distribution", *, draws=400, reports=
     prior : Dirichlet
     target : {"distribution", "frequency"}
         Error in P, or in the users' own frequencies F.
-    draws : int
-        Draws of P where no quadrature is feasible.
-    reports : int
-        Reports simulated where the channel is too large to sum over.
-    random_seed : int, SeedSequence or Generator
+    draws, reports, random_seed
+        As for gamma.
 
     Returns
     -------

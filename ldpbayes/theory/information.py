@@ -369,11 +369,8 @@ def conditional_information(protocol, prior, *, draws=400, reports=20_000, rando
     ----------
     protocol : AbstractProtocol
     prior : Dirichlet
-    draws : int
-        Draws of P where no quadrature is feasible.
-    reports : int
-        Reports simulated where the channel is too large to sum over.
-    random_seed : int, SeedSequence or Generator
+    draws, reports, random_seed
+        As for log_det_gram.
 
     Returns
     -------

@@ -85,11 +85,8 @@ def asymptotic_utility(protocol, prior, *, draws=400, reports=20_000, random_see
     ----------
     protocol : AbstractProtocol
     prior : Dirichlet
-    draws : int
-        Draws of P where no quadrature is feasible.
-    reports : int
-        Reports simulated where the channel is too large to sum over.
-    random_seed : int, SeedSequence or Generator
+    draws, reports, random_seed
+        As for average_privacy.
 
     Returns
     -------
@@ -118,11 +115,8 @@ def participation_factor(protocol, prior, *, draws=400, reports=20_000, random_s
     ----------
     protocol : AbstractProtocol
     prior : Dirichlet
-    draws : int
-        Draws of P where no quadrature is feasible.
-    reports : int
-        Reports simulated where the channel is too large to sum over.
-    random_seed : int, SeedSequence or Generator
+    draws, reports, random_seed
+        As for average_privacy.
 
     Returns
     -------

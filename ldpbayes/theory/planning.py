@@ -53,6 +53,7 @@ _FULL_WORK = 2**29
 _SIZED_WORK = 2**22
 #: The search for the most categories goes at least this far where the error may fall with their number.
 _ALWAYS_TRIED = 64
+_UNDETERMINED = "No number of reports determines all categories."
 _UNKNOWNS = ("n_categories", "epsilon", "n", "error")
 
 
@@ -345,7 +346,7 @@ class _Question:
         """
         open_answers = _scale(self.open_answers(a), self.kind, n)
         uniform = isinstance(self.p, str) and self.p == "uniform"
-        if self.kind == "l1" or (self.kind != "l2" and not uniform):
+        if not 0 < epsilon < math.inf or self.kind == "l1" or (self.kind != "l2" and not uniform):
             return math.nan, open_answers
         least = (bounds.exact_floor if uniform else bounds.theorem_4_5)(a, epsilon, self.target).value / n
         if self.kind != "l2":
@@ -372,7 +373,7 @@ def _reports(maker, known, question):
     """Return the n at which the error is the one asked for: exact, since errors are powers of n."""
     ratio = question.unit(maker(known["n_categories"], known["epsilon"]))[0] / known["error"]
     if not math.isfinite(ratio):
-        raise InfeasibleError("No number of reports determines all categories.")
+        raise InfeasibleError(_UNDETERMINED)
     return ratio if question.kind == "l2" else ratio**2
 
 
@@ -605,16 +606,8 @@ def plan_design(
     known_as, own = parse_name(name)
     parameters = {} if parameters is None else checks.mapping(parameters, "parameters")
     protocol = make_protocol(known_as, Numbered(a), parameters | own)
-    unit, method = question.unit(protocol)
-    if not math.isfinite(unit):
-        raise InfeasibleError(f"No number of reports through {name} determines all categories.")
-    if known["n"] is None:
-        ratio = unit / known["error"]
-        solved, reports = "n", ratio if kind == "l2" else ratio**2
-    else:
-        solved, reports = "error", known["n"]
-    private = 0 < protocol.epsilon < math.inf
-    open_answers = _scale(question.open_answers(a), kind, reports)
-    floors = question.floors(a, protocol.epsilon, reports) if private else (math.nan, open_answers)
-    found = (a, float(protocol.epsilon), reports, _scale(unit, kind, reports), solved, *floors)
-    return Plan(name, *found, bytes_per_report(protocol), method)
+    known["epsilon"] = float(protocol.epsilon)
+    found = _solve(name, lambda a, epsilon: protocol, "n" if n is None else "error", known, question)
+    if not (found.feasible and math.isfinite(found.error)):
+        raise InfeasibleError(found.note if not found.feasible else _UNDETERMINED)
+    return found

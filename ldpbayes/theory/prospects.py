@@ -20,7 +20,6 @@ from ldpbayes.theory import planning
 __all__ = [
     "POWER",
     "SHARE",
-    "half_width",
     "half_width_for",
     "least_difference",
     "noncompliance",
@@ -101,9 +100,9 @@ def with_prospects(
         found = {}
         protocol = makers[one.protocol](one.n_categories, one.epsilon) if one.feasible else None
         if protocol is not None and groups is not None:
-            found["group_half_width"] = half_width(protocol, one.n, groups, **assumed)
+            found["group_half_width"] = _half_width(protocol, one.n, groups, **assumed)
             population = assumed | {"target": "distribution"}  # groups are compared as populations, not as these people
-            own = half_width(protocol, one.n, groups, **population)
+            own = _half_width(protocol, one.n, groups, **population)
             found["least_difference"] = least_difference(own, ci_prob=ci_prob)
             if delta is not None:
                 found["power"] = power(protocol, one.n, delta, groups=groups, **population)
@@ -149,29 +148,8 @@ def power(protocol: AbstractProtocol, n: float, delta: float, *, groups: int = 2
     """
     delta, groups, ci_prob = _delta(delta), checks.integer(groups, "groups", 2, checks.MAX_COUNT), checks.level(ci_prob)
     width = normal_reach(ci_prob)
-    sd = half_width(protocol, n, groups, ci_prob=ci_prob, **assumed) / width
+    sd = _half_width(protocol, n, groups, ci_prob=ci_prob, **assumed) / width
     return _power(delta / (sd * math.sqrt(2)), width)
-
-
-def half_width(protocol: AbstractProtocol, n: float, groups: int, *, ci_prob: float = 0.95, **assumed) -> float:
-    """Return the half-width of the widest category's interval in each of several groups of equal size.
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    n : float
-        Reports in all groups.
-    groups : int
-    ci_prob : float
-    **assumed
-        p, target and estimator, as for ``planning.plan``.
-
-    Returns
-    -------
-    float
-    """
-    groups = checks.integer(groups, "groups", 1, checks.MAX_COUNT)
-    return planning.expected_error(protocol, checks.users(n) / groups, kind="half_width", ci_prob=ci_prob, **assumed)
 
 
 def least_difference(half_width_of_group: float, *, probability: float = POWER, ci_prob: float = 0.95) -> float:
@@ -335,6 +313,12 @@ def _expected_tally(protocol, p, users, name):
     counts[0] += min(users, 20_000) - counts.sum()
     reports, seen = protocol.simulate(counts, np.random.default_rng(0))
     return Tally(protocol, reports, seen, name)
+
+
+def _half_width(protocol, n, groups, **assumed):
+    """Return the half-width of the widest category's interval in each of several groups of equal size."""
+    groups = checks.integer(groups, "groups", 1, checks.MAX_COUNT)
+    return planning.expected_error(protocol, checks.users(n) / groups, kind="half_width", **assumed)
 
 
 def _delta(delta):

@@ -38,7 +38,7 @@ def test_planning_for_power_inverts_itself(groups):
     for one in planning.plan(n_categories=8, epsilon=2.0, error=error, kind="half_width"):
         protocol = planning.named_makers([one.protocol])[one.protocol](8, 2.0)
         assert prospects.power(protocol, one.n, 0.04, groups=groups) == pytest.approx(0.9, rel=1e-9)
-        width = prospects.half_width(protocol, one.n, groups)
+        width = planning.expected_error(protocol, one.n / groups, kind="half_width")
         assert prospects.least_difference(width, probability=0.9) == pytest.approx(0.04, rel=1e-9)
 
 

@@ -61,7 +61,10 @@ class AbstractHistories(AbstractProtocol):
     times: tuple[tuple[int, int], ...] | None
     epsilon_infinity: float
     epsilon_one: float
-    epsilon_changing: float
+
+    @property
+    def epsilon_changing(self) -> float:  # type: ignore[no-redef]
+        return self.n_categories * self.epsilon_infinity
 
     #: Whether a permanent answer ties the reports of a user together.
     memoized: ClassVar[bool] = True

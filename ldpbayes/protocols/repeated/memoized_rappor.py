@@ -70,10 +70,6 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
     def epsilon_one(self):
         return self.protocol.epsilon_one_time
 
-    @property
-    def epsilon_changing(self):
-        return self.n_categories * self.epsilon_infinity
-
     def level_ratio(self, times):
         ratio = super().level_ratio(times)
         return None if ratio is None else ratio**self.protocol.hashes

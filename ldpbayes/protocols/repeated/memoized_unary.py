@@ -142,10 +142,6 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
         kappa, lam, *_ = self._exact
         return log_above(kappa * (1 - lam) / (lam * (1 - kappa)))
 
-    @property
-    def epsilon_changing(self):
-        return self.n_categories * self.epsilon_infinity
-
     def rates(self):
         return Rates(*self.stages)
 
