@@ -132,7 +132,7 @@ def cells_summaries(clock):
 @row("GRR, 10^6 categories, 10^7 reports", 60, 3000)
 def large_grr(clock):
     from ldpbayes import Collection, Tally, fit
-    from ldpbayes.pages.fit import of_fit
+    from ldpbayes.pages import show
     from ldpbayes.protocols import GRR
 
     size, rng = 10**6, np.random.default_rng(3)
@@ -141,7 +141,7 @@ def large_grr(clock):
     clock()
     collection = Collection(zeros(size), [Tally(protocol, *reports)])
     tree = fit(collection)
-    of_fit(tree, top=20)
+    show(tree, top=20)
     return f"from counts to the 20 largest; {tree.attrs['method']}"
 
 

@@ -14,7 +14,7 @@ import ldpbayes as lb
 from ldpbayes.association import attributes_in, marginal
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.confidence import confidence_intervals
-from ldpbayes.pages.association import of_association
+from ldpbayes.pages import show
 from ldpbayes.protocols import GRR, SampledAttribute
 from ldpbayes.protocols.designs import direct, warner
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -174,16 +174,16 @@ def test_sampled_attributes_tell_margins_only():
     assert abs(lb.answers.joint_table(tree, ["A"])["mean"].sel(A="y").item() - 0.4) < 0.05
     odds = lb.answers.odds_ratio(tree, "A", "B")
     assert odds["lower"].item() < 0.8 < 1.25 < odds["upper"].item()
-    assert "do not identify" in str(of_association(tree))
+    assert "do not identify" in str(show(tree))
 
 
 def test_page_and_figure(wada, pair):
-    page = of_association(wada, top=2)
+    page = show(wada, top=2)
     text = str(page)
     assert "Cramér's V" in text and "Shares of" in text and "The strongest association" in page.render("html")
     assert sum(table.title.startswith("Shares of") for table in page.tables) == 2
     assert len(page.figures[0].draw().axes) == 4  # two heat maps with their colour bars
-    assert "against" in of_association(pair).summary
+    assert "against" in show(pair).summary
     facts = json.loads(page.render("json"))
     assert len(facts["pairs"]) == 6 and 0 < facts["independence"]["probability"] < 1
 
@@ -206,7 +206,7 @@ def test_the_page_has_intervals_of_the_probability_asked_for(pair):
     half = pair.copy()
     half["summary"] = half["summary"].copy()
     half["summary"].attrs["ci_prob"] = 0.5
-    page = of_association(half)
+    page = show(half)
     facts, odds = json.loads(page.render("json")), lb.answers.odds_ratio(pair, "doping", "advice", ci_prob=0.5)
     assert facts["ci_prob"] == 0.5
     assert facts["pairs"][0]["odds_ratio_interval"] == [odds["lower"].item(), odds["upper"].item()]
@@ -231,7 +231,7 @@ def test_settings_that_do_not_go_together_are_refused(pair):
     with pytest.raises(ArgumentError, match="names must be left out with a frame"):
         lb.associate(frame, {"a": "q1", "b": "q2"}, {"a": warner(0.8), "b": warner(0.8)}, names=["c", "d"])
     alone = lb.associate(collection, order=1, draws=100, random_seed=1)
-    assert of_association(alone).summary.startswith("The prior has no interactions")
+    assert show(alone).summary.startswith("The prior has no interactions")
     with pytest.raises(ArgumentError, match="twice"):
         lb.answers.independence(pair, "doping", "doping")
 

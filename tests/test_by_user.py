@@ -13,7 +13,7 @@ import ldpbayes as lb
 from ldpbayes.answers import spent
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.pages.fit import of_fit
+from ldpbayes.pages import show
 from ldpbayes.protocols import GRR, LOLOHA, MemoizedGRR, Repeated
 from ldpbayes.sources import read_collection, write_collection
 from ldpbayes.sources.parameters import protocol_text
@@ -100,7 +100,7 @@ def test_spent_levels_are_part_of_the_result_and_of_its_page():
     assert tree.attrs["epsilon_spent_max"] == lines[1][1] and tree.attrs["epsilon_spent_bound"] == 2
     assert tree.attrs["epsilon_spent_mean"] == pytest.approx((2 * lines[0][1] + lines[1][1]) / 3)
     assert tree.attrs["spent"].startswith("5 reports of 3 users, 1 to 3 each: a user has spent")
-    page = of_fit(tree)
+    page = show(tree)
     assert [(row[0], row[1]) for row in page.tables[-1].rows] == [("1", 2), ("3", 1)]
     assert any(note.text == tree.attrs["spent"] for note in page.notes)
     assert spent([Tally(GRR(3, 1.0), [0, 1])]) == {}

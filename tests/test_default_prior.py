@@ -9,7 +9,7 @@ import pytest
 from ldpbayes import Cells, Collection, Tally, fit, select_method
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.verdict import refused
-from ldpbayes.pages.fit import of_fit
+from ldpbayes.pages import show
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.priors import as_prior, parse_prior
@@ -47,7 +47,7 @@ def test_a_fit_without_a_prior_says_which_it_used_and_why(collection, prior, met
     tree = fit(collection, **QUICK)
     assert tree.attrs["prior"].startswith(prior) and tree.attrs["method"] == method
     assert tree.attrs["converged"]
-    (note,) = [note.text for note in of_fit(tree).notes if "No prior was given" in note.text]
+    (note,) = [note.text for note in show(tree).notes if "No prior was given" in note.text]
     assert re.search(words, note) and note == tree.attrs["prior_reason"]
     choice = select_method(collection, draws=50)
     assert (choice.method.name, choice.prior_reason) == (method, note)

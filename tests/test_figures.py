@@ -14,9 +14,7 @@ import ldpbayes as lb
 from ldpbayes import pages, plots
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.fitness.crosschecking import CrossCheck
-from ldpbayes.pages import about, renderers, summary
-from ldpbayes.pages.crosscheck import of_crosscheck
-from ldpbayes.pages.fit import of_fit
+from ldpbayes.pages import about, renderers, show, summary
 from ldpbayes.plots import base
 from ldpbayes.theory import planning
 
@@ -118,7 +116,7 @@ def test_many_reports_are_drawn_as_distances():
 
 
 def test_a_crosscheck_has_a_figure_and_a_summary():
-    page = of_crosscheck(crosschecked(), title="A survey")
+    page = show(crosschecked(), title="A survey")
     (axes,) = page.figures[0].draw().axes
     assert sorted(axes.lines[0].get_xdata()) == [-0.02, 0.01] and "posterior sd" in axes.get_xlabel()
     assert "at most 0.02 posterior standard deviations (b)" in page.summary
@@ -152,7 +150,7 @@ def test_pages_say_question_design_and_how_to_compute_them_again(regions):
     assert "no report is more than 5 times as likely from one true answer" in words["Design"]
     assert about.about(regions[0])["Groups"] == "60 groups by region and year, with 400 reports each."
     tree = lb.fit(survey, random_seed=7, draws=50, estimates=False)
-    again = of_fit(tree, collection=survey, command="ldpbayes fit x.toml").again
+    again = show(tree, collection=survey, command="ldpbayes fit x.toml").again
     assert again["Command"] == "ldpbayes fit x.toml" and again["Random seed"] == "7" and "ldpbayes 0." in again["Versions"]
     assert again["Data (SHA-256)"] == about.fingerprint(survey) and len(about.fingerprint(survey)) == 64
 
@@ -168,7 +166,7 @@ def test_the_hash_of_the_data_is_that_of_the_data(tmp_path, regions):
     )
     assert about.fingerprint(other) != about.fingerprint(survey)
     cells, tree = regions
-    assert of_fit(tree).again["Data (SHA-256)"] == about.fingerprint(cells)
+    assert show(tree).again["Data (SHA-256)"] == about.fingerprint(cells)
 
 
 def test_the_predictive_check_of_groups(regions):
@@ -187,21 +185,21 @@ def test_the_predictive_check_of_groups(regions):
     changed = plots.plot_predictive_cells(lb.Cells(first), tree, most=5)
     assert "(5 of 60 groups)" in changed.get_suptitle().replace("\n", " ")
     assert max(np.abs(line.get_xdata()).max() for line in changed.axes[0].lines) > 5
-    page = of_fit(tree, collection=cells)
+    page = show(tree, collection=cells)
     assert [one.name for one in page.figures] == ["groups", "predictive"] and "group by group" in page.figures[1].alt
 
 
 def test_groups_without_draws_have_a_page_without_a_predictive_check(regions):
     """Moments alone predict no reports: the page leaves the figure out where it was a KeyError."""
     cells, _ = regions
-    page = of_fit(lb.fit(cells, draws=0), collection=cells)
+    page = show(lb.fit(cells, draws=0), collection=cells)
     assert [one.name for one in page.figures] == ["groups"] and "<svg" in page.render("html")
 
 
 @pytest.fixture(scope="module")
 def nigeria():
     collection = lb.load_example("nigeria")
-    return of_fit(lb.fit(collection, random_seed=1, draws=50, estimates=False), collection=collection)
+    return show(lb.fit(collection, random_seed=1, draws=50, estimates=False), collection=collection)
 
 
 def test_pages_in_markdown_and_latex_link_their_figures(tmp_path, nigeria):

@@ -13,7 +13,8 @@ from commands import run
 import ldpbayes as lb
 from ldpbayes import plots
 from ldpbayes.errors import ArgumentError
-from ldpbayes.pages.groups import long_rows, of_groups
+from ldpbayes.pages import show
+from ldpbayes.pages.groups import long_rows
 from ldpbayes.plots.outcomes import quantity_name
 
 RATE = 0.4994798
@@ -162,7 +163,7 @@ def test_bad_input_is_one_sentence_and_status_two(capsys, bad, monkeypatch, argu
 
 # ---- the page and its figures ----------------------------------------------------------------------------------------
 def test_the_page_of_several_combinations(found):
-    page = of_groups(found, unit="ms", design="Randomised response.")
+    page = show(found, unit="ms", design="Randomised response.")
     values, shares, apart = page.tables
     assert [column.key for column in values.columns][:3] == ["country", "group", "quantity"]
     assert len(shares.rows) == 4 and len(values.rows) == 16 and len(apart.rows) == 8
@@ -172,7 +173,7 @@ def test_the_page_of_several_combinations(found):
     assert one["value_interval"][0] < one["value_mean"] < one["value_interval"][1] and one["value_recipe"] > 0
     assert page.about["Design"] == "Randomised response."
     assert [figure.name for figure in page.figures] == ["functions", "quantiles", "differences"]
-    few = of_groups(found, top=8).tables[0]
+    few = show(found, top=8).tables[0]
     assert len(few.rows) == 8 and "1 of 2 combinations" in few.note and len(few.complete().rows) == 16
 
 
@@ -185,7 +186,7 @@ def test_every_answer_is_a_row(found, outcomes):
 
 
 def test_the_page_of_an_open_category(outcomes):
-    page = of_groups(outcomes)
+    page = show(outcomes)
     assert "percentage points" in page.summary and [figure.name for figure in page.figures] == ["quantiles"]
     assert sum(row[2] for row in page.tables[0].rows if row[0] == "low") == pytest.approx(1)
     assert page.render("markdown") and page.render("latex") and page.render("csv")

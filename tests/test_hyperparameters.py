@@ -8,7 +8,7 @@ import pytest
 from ldpbayes import GRR, Cells, Collection, Tally, fit
 from ldpbayes.collections import Derived
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.pages.fit import of_fit
+from ldpbayes.pages import show
 from ldpbayes.protocols import UnaryEncoding
 from ldpbayes.result import load, save
 
@@ -29,7 +29,7 @@ def test_a_hyperparameter_is_no_derived_quantity(learnt, tmp_path):
     """It used to stand among them: a page with both crashed, and the first sentence gave alpha in per cent."""
     save(learnt, tmp_path / "result.nc")
     for tree in (learnt, load(tmp_path / "result.nc")):
-        page = of_fit(tree, collection=collected("first two"))
+        page = show(tree, collection=collected("first two"))
         facts = json.loads(page.render("json"))
         assert list(facts["derived"]) == ["first two"] and list(facts["parameters"]) == ["alpha"]
         assert "alpha" not in page.summary and "first two is" in page.summary
@@ -48,7 +48,7 @@ def test_the_picture_has_the_derived_quantities_alone(learnt):
 
 def test_without_draws_the_same_is_said(learnt):
     tree = fit(collected("first two"), "learnt", draws=0)
-    page = of_fit(tree)
+    page = show(tree)
     assert [table.title for table in page.tables][1:] == ["Hyperparameters of the prior"]
     assert page.tables[1].rows[0][1] == pytest.approx(float(learnt.attrs["alpha_mean"]))
     assert "Derived quantities need draws and are left out." in tree.attrs["reason"]
@@ -62,7 +62,7 @@ def test_without_draws_the_same_is_said(learnt):
 def test_cells_that_share_a_hyperparameter_have_it_once():
     cells = Cells({"x": collected("first two"), "y": collected("first two")})
     tree = fit(cells, "learnt", random_seed=1, draws=100)
-    page = of_fit(tree, collection=cells)
+    page = show(tree, collection=cells)
     assert [row[:2] for row in page.tables[2].rows] == [("alpha", tree.attrs["alpha_mean"])]
     assert list(json.loads(page.render("json"))["derived"]) == ["first two"]
 

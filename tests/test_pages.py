@@ -15,8 +15,6 @@ from commands import run
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, listed
 from ldpbayes.pages import Column, Kind, Note, Page, Table, show, write
-from ldpbayes.pages.crosscheck import of_crosscheck
-from ldpbayes.pages.fit import of_fit
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.renderers import renderer_of
 from ldpbayes.pages.renderers.terminal import layout, visible
@@ -87,7 +85,7 @@ def test_unknown_formats_are_refused_in_a_sentence():
 def test_mend_24_numbers_are_never_cut(name, width):
     """Every number of a column that is shown stands whole in the text, at any width; the rest is named as left out."""
     tree = lb.fit(lb.load_example(name), random_seed=1)
-    page = of_fit(tree, top=5)
+    page = show(tree, top=5)
     text = make_renderer("terminal", width=width).render(page)
     assert "…" not in text
     for table in page.tables:
@@ -102,7 +100,7 @@ def test_mend_24_numbers_are_never_cut(name, width):
 
 
 def test_mend_24_columns_leave_in_the_stated_order(minarets):
-    table = of_fit(minarets).tables[0]
+    table = show(minarets).tables[0]
     gone, seen = [], set()
     for width in range(160, 20, -1):
         left_out = set(range(len(table.columns))) - set(layout(table, width)[0])
@@ -197,7 +195,7 @@ def test_json_keeps_its_keys(capsys):
 
 
 def test_every_renderer_has_the_same_sentences(minarets):
-    page = of_fit(minarets)
+    page = show(minarets)
     for name in ("terminal", "markdown", "html", "latex", "json"):
         text = page.render(name)
         for note in page.notes:
@@ -206,7 +204,7 @@ def test_every_renderer_has_the_same_sentences(minarets):
 
 
 def test_csv_holds_every_digit(minarets):
-    lines = list(csv.DictReader(io.StringIO(of_fit(minarets).render("csv"))))
+    lines = list(csv.DictReader(io.StringIO(show(minarets).render("csv"))))
     mean = minarets["summary"]["mean"].sel(target="distribution").values
     upper = minarets["summary"]["upper"].sel(target="frequency").values
     assert [float(line["distribution_mean"]) for line in lines[:3]] == mean.tolist()
@@ -249,7 +247,7 @@ class Outline(HTMLParser):
 
 
 def test_html_is_self_contained_and_accessible(minarets, tmp_path):
-    write(of_fit(minarets, collection=lb.load_example("minarets")), tmp_path / "page.html")
+    write(show(minarets, collection=lb.load_example("minarets")), tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     outline = Outline()
     outline.feed(text)
@@ -332,7 +330,7 @@ def test_show_knows_every_kind_of_result():
     check = lb.fitness.crosschecking.CrossCheck(
         ("a", "b"), "exact", "nuts", *np.full((4, 2), 0.5), {"mle": np.zeros(2)}, ("agrees",) * 2, (), "Good.", True
     )
-    assert show(check).tables == of_crosscheck(check).tables and "Nothing to flag" in str(show(check))
+    assert show(check).tables == show(check).tables and "Nothing to flag" in str(show(check))
     from ldpbayes.theory.planning import plan
 
     plans = plan(n_categories=4, epsilon=1, error=0.1, kind="max")
@@ -433,12 +431,12 @@ def test_models_of_ones_own_have_pages():
 
 def test_cells_are_rows_of_the_table_and_panels_of_the_figure(minarets):
     tree = in_cells(minarets, ["north", "south"])
-    page = of_fit(tree, top=6)
+    page = show(tree, top=6)
     first = page.tables[0]
     assert [column.key for column in first.columns][:3] == ["cell", "category", "distribution_mean"]
     categories = ("carrier_honest", "carrier_lying", "non_carrier")
     assert [row[:2] for row in first.rows] == [(cell, label) for cell in ("north", "south") for label in categories]
-    assert first.rows[0][2:] == of_fit(minarets).tables[0].rows[0][1:]
+    assert first.rows[0][2:] == show(minarets).tables[0].rows[0][1:]
     assert [row[:2] for row in page.tables[1].rows] == [(c, q) for c in ("north", "south") for q in ("pi", "t")]
     facts = json.loads(page.render("json"))
     assert facts["cells"] == ["north", "south"] and np.shape(facts["distribution"]["mean"]) == (2, 3)
@@ -456,20 +454,20 @@ def test_what_a_prior_learns_has_no_estimate_beside_the_derived_quantities():
     held = lb.collections.Derived("either", ("a", "b"))
     one = lb.Collection(("a", "b", "c"), (lb.Tally(lb.GRR(3, 2.0), [0, 1, 2], [50, 30, 20]),), derived=(held,))
     tree = lb.fit(one, "learnt", random_seed=1, draws=25)
-    page = of_fit(tree, collection=one)
+    page = show(tree, collection=one)
     derived, learnt = ({row[0]: row for row in table.rows} for table in page.tables[1:3])
     assert np.isfinite(derived["either"][-1]) and derived.keys() == {"either"} and learnt.keys() == {"alpha"}
     assert "mle" in page.facts["derived"]["either"] and "mle" not in page.facts["parameters"]["alpha"]
     cells = lb.Cells({"x": one, "y": one}, by="half")
     every = lb.fit(cells, "learnt", random_seed=1, draws=25)
-    facts = of_fit(every, collection=cells).facts
+    facts = show(every, collection=cells).facts
     assert facts["derived"]["either"]["mean"].shape == (2,) and facts["parameters"]["alpha"]["mean"].shape == ()
     assert plots.plot_forest(tree) is not None and plots.plot_groups(every) is not None
 
 
 def test_documents_say_what_their_columns_are():
     """Below each table, where a heading is not clear by itself; names of cells with commas are kept apart."""
-    page = of_fit(lb.fit(lb.load_example("nigeria"), random_seed=1))
+    page = show(lb.fit(lb.load_example("nigeria"), random_seed=1))
     for renderer in ("html", "markdown", "latex"):
         text = page.render(renderer)
         assert "Unbiased estimate, by inverting the channel" in text, renderer

@@ -12,7 +12,7 @@ from ldpbayes import GRR, Cells, Collection, Tally, fit
 from ldpbayes.answers.deciding import decision_of_cells, who_decides
 from ldpbayes.errors import RankDeficientWarning
 from ldpbayes.estimators.confidence import confidence_intervals, likelihood_intervals
-from ldpbayes.pages.fit import of_fit
+from ldpbayes.pages import show
 from ldpbayes.plots import plot_forest, plot_groups
 from ldpbayes.priors import Compliance
 from ldpbayes.protocols import UnaryEncoding, designs
@@ -32,7 +32,7 @@ def cells_of(sizes, a=4, epsilon=1.0):
 
 def everywhere(tree, collection):
     """Return what table, page, JSON and the captions say."""
-    page = of_fit(tree, collection=collection)
+    page = show(tree, collection=collection)
     facts = json.loads(page.render("json"))
     return page, facts["diagnostics"], [figure.caption for figure in page.figures]
 
@@ -88,7 +88,7 @@ def test_a_joint_fit_has_confidence_intervals_of_every_cell():
     tree.attrs |= {"decides": "Here the prior decides in 1 of 3 cells (g2). More.", "prior_decides": 1}
     one = select(tree, "g0")
     assert who_decides(tree) and not who_decides(one) and one.attrs["decides_note"].startswith("Here the prior decides in 1")
-    headings = [column.key for column in of_fit(tree).tables[0].columns]
+    headings = [column.key for column in show(tree).tables[0].columns]
     assert "distribution_confidence" in headings
 
 
@@ -119,7 +119,7 @@ def test_respondents_who_ignore_the_device():
     with pytest.warns(RankDeficientWarning):
         tree = fit(unknown, Compliance(gamma=(2, 18)), random_seed=1, draws=250)
     assert tree.attrs["prior_decides"] == 1 and "identifies the share γ" in tree.attrs["decides"]
-    assert tree.attrs["decides"] in [note.text for note in of_fit(tree).notes]
+    assert tree.attrs["decides"] in [note.text for note in show(tree).notes]
     known = [reports_of(UnaryEncoding.optimised(4, 2.0), [0.4, 0.3, 0.2, 0.1], n) for n in (4000, 60)]
     laws = {"silent": "no bits"}
     many, few = (Collection(list("abcd"), [tally]).with_noncompliers(laws) for tally in known)

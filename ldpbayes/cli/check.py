@@ -75,8 +75,8 @@ def command(
     collection = options.read(file, by)
     table, hull = fake.needed(collection), fake.hull(collection, ci_prob)
     found = check(collection, level=level, random_seed=random_seed)
-    settings = {} if collection.by else {"collection": collection}
-    content = show(found, title=collection.title or collection.id, command=options.command_line(), **settings)
+    title, line = collection.title or collection.id, options.command_line()
+    content = show(found, title=title, collection=collection, command=line)
     if table is not None:
         content = dataclasses.replace(content, tables=(*content.tables, table))
     if hull is not None:

@@ -31,7 +31,6 @@ def command(
     collection = options.read(file, by)
     seed = options.chosen_seed(random_seed)
     check = crosscheck(collection, options.prior(prior), random_seed=seed, draws=draws, progressbar=outputs.shows_progress)
-    settings = {} if collection.by else {"collection": collection}
     line = options.command_line(random_seed, seed)
-    outputs.show(show(check, title=collection.title or collection.id, command=line, **settings))
+    outputs.show(show(check, title=collection.title or collection.id, collection=collection, command=line))
     raise typer.Exit(1 if check.flagged else 0)

@@ -64,8 +64,7 @@ def command(
     settings = dataclasses.asdict(model) | {"random_seed": seed}
     found = regress(formula, **data, **settings, progressbar=outputs.shows_progress)
     line = options.command_line(model.random_seed, None if model.method == "mle" else seed)
-    source = {} if model.method == "mle" else {"collection": collection}
-    outputs.show(show(found, command=line, **source), result=found)
+    outputs.show(show(found, collection=collection, command=line), result=found)
 
 
 def _read(file, formula, reports, columns):

@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+from dataclasses import replace
 
 from ldpbayes.cli import options, printing
 
@@ -26,6 +27,7 @@ def command(
 
       ldpbayes study risk --jobs 2 --page risk.html
     """
+    from ldpbayes.pages.about import again
     from ldpbayes.pages.page import Column, Kind, Note, Page, Table
     from ldpbayes.pages.study import of_study
     from ldpbayes.plots import plot_study, save_figure
@@ -46,7 +48,7 @@ def command(
         )
         raise SystemExit(130) from None
     path = output / f"{chosen.name}-{setting}.png"
-    content = of_study(table, chosen, command=options.command_line())
+    content = replace(of_study(table, chosen), again=again(options.command_line(), {}))
     save_figure(plot_study(table, chosen.x, chosen.lines, chosen.panels, title=chosen.title), path)
     printing.say(f"{content.title}.")
     printing.show(content, page=page)

@@ -103,23 +103,20 @@ def _value(value):
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def again(command: str = "", *, seed: int | None = None, data: str = "", settings: str = "") -> dict[str, str]:
+def again(command: str, known: Mapping[str, str]) -> dict[str, str]:
     """Return what it takes to compute the same numbers, by heading; what is empty is left out.
 
     Parameters
     ----------
     command : str
         A line for a shell.
-    seed : int, optional
-    data : str
-        The fingerprint of the data.
-    settings : str
-        Settings of the method, as text.
+    known : mapping of str to str
+        What the result itself knows, such as its seed.
 
     Returns
     -------
     dict of str to str
-        Command, seed, settings, data, versions of programs, and what to cite.
+        Command, what is known, versions of programs, and what to cite.
     """
     from importlib.metadata import version
 
@@ -127,15 +124,26 @@ def again(command: str = "", *, seed: int | None = None, data: str = "", setting
 
     versions = [f"ldpbayes {ldpbayes.__version__}", f"Python {platform.python_version()}"]
     versions += [f"{name} {version(name)}" for name in LIBRARIES]
-    found = {
-        "Command": command,
-        "Random seed": "" if seed is None else str(seed),
-        "Settings": settings,
-        "Data (SHA-256)": data,
-        "Versions": ", ".join(versions),
-        "Please cite": REFERENCE.format(version=ldpbayes.__version__),
-    }
+    cite = REFERENCE.format(version=ldpbayes.__version__)
+    found = {"Command": command, **known, "Versions": ", ".join(versions), "Please cite": cite}
     return {heading: text for heading, text in found.items() if text}
+
+
+def known_of(tree: Any) -> dict[str, str]:
+    """Return seed, settings and the fingerprint of the data of a tree of arrays, by heading.
+
+    Parameters
+    ----------
+    tree : DataTree
+    """
+    held = tree["observed_data"].data_vars if "observed_data" in tree.children else {}
+    arrays = {str(name): values.values for name, values in held.items()}
+    data = fingerprint_of_arrays(tree["summary"]["category"].values, arrays)
+    return {
+        "Random seed": str(tree.attrs["random_seed"]),
+        "Settings": tree.attrs.get("settings", ""),
+        "Data (SHA-256)": data,
+    }
 
 
 def fingerprint(collection: Collection | Cells) -> str:

@@ -9,21 +9,7 @@ from ldpbayes.pages.tables import Rows, filled, interval_of
 
 
 def of_dataset(found: Any, *, title: str = "Answer", top: int = TOP) -> Page:
-    """Return the Page of an answer: a row for each combination of its dimensions, a column for each of its numbers.
-
-    Parameters
-    ----------
-    found : xarray.Dataset
-        From a function of ldpbayes.answers, or from a method of PrivateGroups. Variables ``lower`` and ``upper`` are shown
-        as intervals.
-    title : str
-    top : int
-        Number of rows of the table.
-
-    Returns
-    -------
-    Page
-    """
+    """Return the Page of an answer: a row for each combination of its dimensions, a column for each of its numbers."""
     rows = Rows(found, *found.sizes)
     pairs = {"lower", "upper"} <= set(found.data_vars)
     keys = [name for name in found.coords if found[name].dims]
@@ -43,18 +29,7 @@ def of_dataset(found: Any, *, title: str = "Answer", top: int = TOP) -> Page:
 
 
 def of_dict(found: Any, *, title: str = "Answer") -> Page:
-    """Return the Page of an answer that is a dict: a row for each number, a note for each sentence.
-
-    Parameters
-    ----------
-    found : dict
-        Such as ``worth``, ``decision`` and ``independence`` return.
-    title : str
-
-    Returns
-    -------
-    Page
-    """
+    """Return the Page of an answer that is a dict: a row for each number, a note for each sentence."""
     rows = tuple((name.replace("_", " "), float(value)) for name, value in found.items() if not isinstance(value, str))
     columns = (Column("quantity", "quantity", "text"), Column("value", "value", spec=".6g"))
     notes = [Note(Kind.VERDICT, text) for text in found.values() if isinstance(text, str) and text.endswith(".")]
@@ -62,18 +37,7 @@ def of_dict(found: Any, *, title: str = "Answer") -> Page:
 
 
 def of_fakes(found: Any, *, title: str = "Fabricated reports needed") -> Page:
-    """Return the Page of Fakes.
-
-    Parameters
-    ----------
-    found : Fakes
-        From robust.fakes.
-    title : str
-
-    Returns
-    -------
-    Page
-    """
+    """Return the Page of Fakes."""
     columns = (
         Column("category", "category", "text"),
         Column("added", "reports to add", spec=",.0f"),

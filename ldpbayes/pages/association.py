@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from ldpbayes import plots
 from ldpbayes.answers import association as answers
-from ldpbayes.pages.about import about, again
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
@@ -19,25 +18,8 @@ STRONG = 10.0
 NOTHING = 1e-12
 
 
-def of_association(tree, *, top: int = TOP, collection=None, command: str = "") -> Page:
-    """Return the Page of a joint table.
-
-    Parameters
-    ----------
-    tree : DataTree
-        From ``associate``.
-    top : int
-        Number of pairs whose conditional shares are printed.
-    collection : Collection, optional
-        Adds question, design and source.
-    command : str
-        What computes the page again.
-
-    Returns
-    -------
-    Page
-        Margins; every pair with Cramér's V, odds ratio and probability of independence; conditional shares; a heat map.
-    """
+def of_association(tree, *, top: int = TOP) -> Page:
+    """Return the Page of a joint table."""
     ci_prob = float(tree["summary"].attrs["ci_prob"])
     pairs = [_pair(tree, *pair, ci_prob) for pair in answers.pairs_of(tree)]
     ordered = sorted(pairs, key=lambda pair: -pair["cramers_v"])
@@ -73,8 +55,6 @@ def of_association(tree, *, top: int = TOP, collection=None, command: str = "") 
         (figure,),
         facts,
         _summary(tree, ordered),
-        {} if collection is None else about(collection),
-        again(command, seed=tree.attrs["random_seed"]) if command else {},
     )
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from ldpbayes import plots
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.estimators.mle import maximize
-from ldpbayes.pages.about import about, again, fingerprint
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 
 #: Categories of the table of fabricated reports, and by how much they are lifted.
@@ -17,25 +16,8 @@ _P = "Probability of a statistic at least this large where the reports fit the d
 _ADJUSTED = "The same, adjusted for the number of tests."
 
 
-def of_check(found, *, title: str = "Check of fit", collection=None, command: str = "") -> Page:
-    """Return the Page of a Fitness.
-
-    Parameters
-    ----------
-    found : Fitness
-        From fitness.check().
-    title : str
-        Of the collection.
-    collection : Collection, optional
-        What was checked: the page then says question and design.
-    command : str
-        The line for a shell that makes this page.
-
-    Returns
-    -------
-    Page
-        One row per test: statistic, p-value and p-value adjusted for the number of tests; the verdict.
-    """
+def of_check(found, *, title: str = "Check of fit", collection=None) -> Page:
+    """Return the Page of a Fitness."""
     columns = (
         Column("test", "test", "text"),
         Column("statistic", "statistic", spec=".4g", priority=1),
@@ -52,10 +34,8 @@ def of_check(found, *, title: str = "Check of fit", collection=None, command: st
     notes.append(Note(Kind.WARNING if found.flagged else Kind.VERDICT, found.verdict))
     heading = f"{title}: do the reports fit the design?"
     tables = (Table(heading, columns, tuple(rows)),) if rows else ()
-    words = {} if collection is None else about(collection)
-    data = "" if collection is None else fingerprint(collection)
     figures = () if collection is None else tuple(_figures(found, collection))
-    return Page(heading, tables, tuple(notes), figures, facts_of(found), "", words, again(command, data=data))
+    return Page(heading, tables, tuple(notes), figures, facts_of(found))
 
 
 def _figures(found, collection):
@@ -70,24 +50,8 @@ def _figures(found, collection):
     yield Figure("expected", caption, f"{caption} {found.verdict}", draw)
 
 
-def of_check_of_cells(found, *, title: str = "Check of fit", command: str = "") -> Page:
-    """Return the Page of a CellsFitness.
-
-    Parameters
-    ----------
-    found : CellsFitness
-        From fitness.check() of Cells.
-    title : str
-        Of the cells.
-    command : str
-        The line for a shell that makes this page.
-
-    Returns
-    -------
-    Page
-        One row per cell: the test that fits least, its p-value adjusted for the tests of the cell, and that adjusted for
-        the cells too, which share half of the level; the verdict over all cells, and whether their distributions are equal.
-    """
+def of_check_of_cells(found, *, title: str = "Check of fit") -> Page:
+    """Return the Page of a CellsFitness."""
     columns = (
         Column("cell", "cell", "text"),
         Column("test", "least fitting test", "text", priority=1),
@@ -111,7 +75,7 @@ def of_check_of_cells(found, *, title: str = "Check of fit", command: str = "") 
     notes.append(Note(Kind.WARNING if found.flagged else Kind.VERDICT, found.verdict))
     heading = f"{title}: do the reports fit the design?"
     facts |= {"level": found.level, "verdict": found.verdict}
-    return Page(heading, (Table(heading, columns, tuple(rows)),), tuple(notes), (), facts, "", {}, again(command))
+    return Page(heading, (Table(heading, columns, tuple(rows)),), tuple(notes), facts=facts)
 
 
 def fakes_table(collection) -> Table | None:

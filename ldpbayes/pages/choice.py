@@ -4,19 +4,7 @@ from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 
 
 def of_choice(choice, *, title: str = "Collection") -> Page:
-    """Return the Page of a Choice: every method considered, in order, whether it applies, and why.
-
-    Parameters
-    ----------
-    choice : Choice
-        From select_method().
-    title : str
-        Of the collection.
-
-    Returns
-    -------
-    Page
-    """
+    """Return the Page of a Choice: every method considered, in order, whether it applies, and why."""
     heading = f"{title}: what auto considers, in order"
     columns = (
         Column("method", "method", "text"),

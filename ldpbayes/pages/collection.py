@@ -1,26 +1,12 @@
 """The pages of data: what a Collection, a Tally or Cells hold, before anything is fitted."""
 
 from ldpbayes.collections import Cells, Collection, Tally, as_collection
-from ldpbayes.pages.about import about, again, fingerprint
 from ldpbayes.pages.page import TOP, Column, Page, Table
 from ldpbayes.pages.prose import number_of
 
 
 def of_collection(collection: Collection, *, title: str = "", top: int = TOP) -> Page:
-    """Return the Page of a Collection: its channels, and the reports that came in where they are few.
-
-    Parameters
-    ----------
-    collection : Collection
-    title : str
-        Instead of that of the collection.
-    top : int
-        Largest number of different reports that are listed.
-
-    Returns
-    -------
-    Page
-    """
+    """Return the Page of a Collection: its channels, and the reports that came in where they are few."""
     heading = title or collection.title or collection.id
     columns = (
         Column("channel", "channel", "text"),
@@ -45,43 +31,17 @@ def of_collection(collection: Collection, *, title: str = "", top: int = TOP) ->
     said = number_of(int(collection.n_reports), "report")
     summary = f"{said} of {number_of(len(collection.categories), 'category', 'categories')}."
     facts = {"categories": list(collection.categories), "channels": channels.records(), "reports": reports.records()}
-    words = again(data=fingerprint(collection))
     tables = (channels, reports) if lines else (channels,)
-    return Page(heading, tables, facts=facts, summary=summary, about=about(collection), again=words)
+    return Page(heading, tables, facts=facts, summary=summary)
 
 
 def of_tally(tally: Tally, *, title: str = "", top: int = TOP) -> Page:
-    """Return the Page of a Tally, that of the collection with this one channel.
-
-    Parameters
-    ----------
-    tally : Tally
-    title : str
-    top : int
-        As for of_collection.
-
-    Returns
-    -------
-    Page
-    """
+    """Return the Page of a Tally, that of the collection with this one channel."""
     return of_collection(as_collection(tally), title=title or tally.name, top=top)
 
 
 def of_cells(cells: Cells, *, title: str = "", top: int = TOP) -> Page:
-    """Return the Page of Cells: a row for each cell.
-
-    Parameters
-    ----------
-    cells : Cells
-    title : str
-        Instead of that of the cells.
-    top : int
-        Number of cells in the table.
-
-    Returns
-    -------
-    Page
-    """
+    """Return the Page of Cells: a row for each cell."""
     heading = title or cells.title or cells.id
     covariates = cells.covariates or {}
     names = (*cells.by, *covariates)
@@ -98,5 +58,4 @@ def of_cells(cells: Cells, *, title: str = "", top: int = TOP) -> Page:
     whole = Table(heading, columns, tuple(rows))
     summary = f"{number_of(int(cells.n_reports), 'report')} in {number_of(len(cells), 'cell')}."
     facts = {"categories": list(cells.categories), "by": list(cells.by), "cells": whole.records()}
-    words = again(data=fingerprint(cells))
-    return Page(heading, (whole.first(top, "cell"),), facts=facts, summary=summary, about=about(cells), again=words)
+    return Page(heading, (whole.first(top, "cell"),), facts=facts, summary=summary)

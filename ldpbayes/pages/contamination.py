@@ -14,19 +14,7 @@ TITLE = "If some reports are fake"
 
 
 def of_contamination(hull, *, title: str = TITLE) -> Page:
-    """Return the Page of a ContaminationHull.
-
-    Parameters
-    ----------
-    hull : ContaminationHull
-        From ``ldpbayes.contamination_hull``.
-    title : str
-
-    Returns
-    -------
-    Page
-        The range of the estimate for each share of fakes, the figure, and the sentence.
-    """
+    """Return the Page of a ContaminationHull."""
     note = Note(Kind.VERDICT, hull.sentence)
     return Page(title, (table_of(hull, title),), (note,), (figure_of(hull),), facts_of(hull))
 

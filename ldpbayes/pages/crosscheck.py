@@ -7,7 +7,6 @@ from dataclasses import asdict
 import numpy as np
 
 from ldpbayes import plots
-from ldpbayes.pages.about import about, again, fingerprint
 from ldpbayes.pages.check import facts_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import as_sentences
@@ -16,26 +15,8 @@ _LABELS = {"mle": "MLE", "oracle": "oracle"}
 _MCSE = "The same difference in Monte Carlo standard errors."
 
 
-def of_crosscheck(check, *, title: str = "Cross-check", collection=None, command: str = "") -> Page:
-    """Return the Page of a CrossCheck.
-
-    Parameters
-    ----------
-    check : CrossCheck
-        From crosscheck().
-    title : str
-        Of the collection.
-    collection : Collection, optional
-        What was checked: the page then says question and design.
-    command : str
-        The line for a shell that makes this page.
-
-    Returns
-    -------
-    Page
-        One row per category: the reference posterior, the distance of NUTS, MLE and oracle from it, and a verdict; notes
-        on the predictive checks of the channels, the diagnostics and the conclusion.
-    """
+def of_crosscheck(check, *, title: str = "Cross-check") -> Page:
+    """Return the Page of a CrossCheck."""
     columns = [
         Column("category", "category", "text"),
         Column("mean", "mean"),
@@ -62,27 +43,11 @@ def of_crosscheck(check, *, title: str = "Cross-check", collection=None, command
         (_figure(check, title),),
         _facts(check),
         _summary(check),
-        {} if collection is None else about(collection),
-        again(command, data="" if collection is None else fingerprint(collection)),
     )
 
 
-def of_crosscheck_of_cells(check, *, title: str = "Cross-check", command: str = "") -> Page:
-    """Return the Page of a CellsCrossCheck: one row per cell.
-
-    Parameters
-    ----------
-    check : CellsCrossCheck
-        From crosscheck() of Cells.
-    title : str
-        Of the cells.
-    command : str
-        The line for a shell that makes this page.
-
-    Returns
-    -------
-    Page
-    """
+def of_crosscheck_of_cells(check, *, title: str = "Cross-check") -> Page:
+    """Return the Page of a CellsCrossCheck: one row per cell."""
     columns = (
         Column("cell", "cell", "text"),
         Column("reference", "reference", "text", priority=2),
@@ -103,7 +68,7 @@ def of_crosscheck_of_cells(check, *, title: str = "Cross-check", command: str = 
     )
     facts = {"cells": dict(zip(check.labels, map(_facts, check.cells), strict=True))}
     facts |= {"flagged": check.flagged, "conclusion": check.conclusion}
-    return Page(heading, (Table(heading, columns, tuple(rows)),), notes, (), facts, "", {}, again(command))
+    return Page(heading, (Table(heading, columns, tuple(rows)),), notes, facts=facts)
 
 
 def _summary(check):

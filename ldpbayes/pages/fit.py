@@ -11,7 +11,6 @@ from ldpbayes import plots
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.fitness.noncompliance import sensitivity
 from ldpbayes.inference.diagnostics import unknown_arrays
-from ldpbayes.pages.about import about, again, fingerprint_of_arrays
 from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
@@ -46,26 +45,8 @@ _ERRORS = ("lower_error", "upper_error")
 _TAKEN = {"table", "mean", "sd", "lower", "upper", "mle", "oracle", "mle_standard_error", "oracle_standard_error"}
 
 
-def of_fit(tree, *, top: int = TOP, collection=None, command: str = "") -> Page:
-    """Return the Page of a result of fit().
-
-    Parameters
-    ----------
-    tree : DataTree
-    top : int
-        Categories in table and figure: those with the largest posterior means. Of a result with cells, every table has at
-        most this many rows (or the rows of one cell): those of the first cells. Files with room have all rows.
-    collection : Collection or Cells, optional
-        What was fitted: the page then says question and design.
-    command : str
-        The line for a shell that makes this page.
-
-    Returns
-    -------
-    Page
-        A table of the categories, one of the derived quantities, notes on data, method, diagnostics and estimates, and
-        figures; facts hold every number.
-    """
+def of_fit(tree, *, top: int = TOP, collection=None) -> Page:
+    """Return the Page of a result of fit()."""
     title = tree.attrs["title"] or tree.attrs["collection"]
     summary = tree["summary"]
     derived = _derived_table(tree, top) if "quantity" in summary.coords else None
@@ -80,16 +61,7 @@ def of_fit(tree, *, top: int = TOP, collection=None, command: str = "") -> Page:
         tuple(_figures(tree, title, top, collection)),
         _facts(tree),
         summary_of_fit(tree),
-        {} if collection is None else about(collection),
-        _again(tree, command),
     )
-
-
-def _again(tree, command):
-    held = tree["observed_data"].data_vars if "observed_data" in tree.children else {}
-    arrays = {str(name): values.values for name, values in held.items()}
-    data = fingerprint_of_arrays(tree["summary"]["category"].values, arrays)
-    return again(command, seed=int(tree.attrs["random_seed"]), data=data, settings=tree.attrs["settings"])
 
 
 def _category_table(tree, title, top):

@@ -9,7 +9,6 @@ import numpy as np
 from ldpbayes import plots
 from ldpbayes.errors import listed
 from ldpbayes.outcomes import PrivateGroups
-from ldpbayes.pages.about import again
 from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 from ldpbayes.plots.outcomes import largest_cells, quantity_name
@@ -23,28 +22,8 @@ def of_groups(
     unit: str = "",
     design: str = "",
     top: int = TOP,
-    command: str = "",
 ) -> Page:
-    """Return the Page of the groups that by_private_group found.
-
-    Parameters
-    ----------
-    found : PrivateGroups
-    unit : str
-        Of the open value, such as "ms".
-    design : str
-        How the reports were made, in words.
-    top : int
-        Rows of a table.
-    command : str
-        The line for a shell that makes this page.
-
-    Returns
-    -------
-    Page
-        Share, mean and quantiles of every group with the reweighting recipe's numbers beside them, differences between
-        groups, and figures.
-    """
+    """Return the Page of the groups that by_private_group found."""
     tables = [_value_table(found, unit, top), _share_table(found, top), _difference_table(found, unit, top)]
     title = f"{_capital(found.value)} by private group"
     about = {"Groups": f"{len(found.groups)} private groups: {listed(found.groups)}.", "Design": design}
@@ -58,7 +37,7 @@ def of_groups(
         _facts(found, unit),
         _summary(found, unit),
         {heading: text for heading, text in about.items() if text},
-        again(command, seed=found.random_seed),
+        {"Random seed": str(found.random_seed)},
     )
 
 

@@ -3,7 +3,6 @@
 import math
 
 from ldpbayes.hashing import MAX_BUCKETS
-from ldpbayes.pages.about import again
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.tables import filled, percent
 from ldpbayes.protocols import make_protocol
@@ -33,29 +32,7 @@ def of_plan(
     delta: float | None = None,
     fakes: float | None = None,
 ) -> Page:
-    """Return the Page of a list of Plan.
-
-    Parameters
-    ----------
-    plans : list of Plan
-        From theory.planning.plan, best first.
-    kind : str
-        What the error is: a key of theory.planning.KINDS.
-    assumed : str
-        The assumed distribution, in words.
-    ci_prob : float
-        Probability of the kinds "max" and "half_width".
-    draw : callable, optional
-        Returns the figure of the error against ε or n.
-    command : str
-        The line for a shell that makes this page.
-    groups, delta, fakes : int, float, float, optional
-        What ``prospects.with_prospects`` was asked.
-
-    Returns
-    -------
-    Page
-    """
+    """Return the Page of a list of Plan."""
     what = error_in_words(kind, ci_prob)
     title = f"{what[0].upper()}{what[1:]}; p {assumed}; solved for {_NAMES[plans[0].solved]}"
     title += ", best first" if len(plans) > 1 else ""
@@ -71,7 +48,7 @@ def of_plan(
     facts = {"kind": kind, "p": assumed, "solved": plans[0].solved, "plans": [plan.row() for plan in plans]}
     table = _table(plans, title, delta, fakes)
     heading = f"Plan: {_WANTED[plans[0].solved]}"
-    return Page(heading, (table,), tuple(notes), figures, facts, _summary(plans, what), {}, again(command))
+    return Page(heading, (table,), tuple(notes), figures, facts, _summary(plans, what))
 
 
 def _table(plans, title, delta, fakes):

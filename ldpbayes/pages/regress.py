@@ -8,7 +8,6 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.answers.regression import predictions
-from ldpbayes.pages.about import about, again, fingerprint_of_arrays
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, stated
 from ldpbayes.pages.prose import as_sentences, number_of
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
@@ -22,30 +21,12 @@ _LOG_ODDS = "Change of the log odds against the reference category for one more 
 _ODDS = "Factor of the odds: the exponential of the log odds."
 
 
-def of_regression(tree, *, top: int = TOP, collection=None, command: str = "") -> Page:
-    """Return the Page of the posterior that regress() returned.
-
-    Parameters
-    ----------
-    tree : DataTree
-    top : int
-        Rows of a table.
-    collection : Collection or Cells, optional
-        Where the reports come from: the page then says question and design.
-    command : str
-        The line for a shell that makes this page.
-
-    Returns
-    -------
-    Page
-        Coefficients as log odds and odds ratios, the average distribution, notes, and figures.
-    """
+def of_regression(tree, *, top: int = TOP) -> Page:
+    """Return the Page of the posterior that regress() returned."""
     attrs, summary = tree.attrs, tree["summary"].to_dataset()
     tables = [_coefficient_table(tree, top), _share_table(summary)]
     if "parameter" in summary.coords:
         tables.append(_spread_table(summary))
-    arrays = {str(name): values.values for name, values in tree["observed_data"].data_vars.items()}
-    data = fingerprint_of_arrays(summary["category"].values, arrays)
     return Page(
         attrs["title"],
         tuple(tables),
@@ -53,21 +34,11 @@ def of_regression(tree, *, top: int = TOP, collection=None, command: str = "") -
         tuple(_figures(tree)),
         _facts(tree),
         _summary(tree),
-        {} if collection is None else about(collection),
-        again(command, seed=int(attrs["random_seed"]), data=data, settings=attrs["settings"]),
     )
 
 
-def of_maximum(found: Maximum, *, ci_prob: float | None = None, command: str = "") -> Page:
-    """Return the Page of maximum-likelihood estimates.
-
-    Parameters
-    ----------
-    found : Maximum
-    ci_prob : float, optional
-        Of the intervals; by default that of regress.
-    command : str
-    """
+def of_maximum(found: Maximum, *, ci_prob: float | None = None) -> Page:
+    """Return the Page of maximum-likelihood estimates."""
     ci_prob = found.ci_prob if ci_prob is None else ci_prob
     summary = found.summary(ci_prob)
     level, rows = interval_of(ci_prob), Rows(summary, "term", "category")
@@ -92,8 +63,6 @@ def of_maximum(found: Maximum, *, ci_prob: float | None = None, command: str = "
         (_coefficients_figure(found, f"Coefficients with {level}s."),),
         facts,
         f"From {number_of(found.n_reports, 'report')}, by maximum likelihood.",
-        {},
-        again(command),
     )
 
 

@@ -7,24 +7,8 @@ from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, Table
 from ldpbayes.pages.prose import number_of
 
 
-def of_scan(found: Any, *, command: str = "", output: str | None = None, top: int = TOP) -> Page:
-    """Return the Page of the cells of a scan.
-
-    Parameters
-    ----------
-    found : Found
-        What ``scan(...)()`` returns.
-    command : str
-        The line for a shell that scans again.
-    output : str, optional
-        The file that the cells were written to.
-    top : int
-        Number of cells in the table.
-
-    Returns
-    -------
-    Page
-    """
+def of_scan(found: Any, *, output: str | None = None, top: int = TOP) -> Page:
+    """Return the Page of the cells of a scan."""
     protocol = found.protocol
     title = f"{number_of(found.n_reports, 'report')} in {number_of(len(found), 'cell')}"
     sampled = bool(found.samples)
@@ -49,8 +33,7 @@ def of_scan(found: Any, *, command: str = "", output: str | None = None, top: in
         "by": list(found.by),
         "cells": whole.records(),
     }
-    again = {"command": command} if command else {}
-    return Page(title, (whole.first(top, "cell"),), tuple(notes), facts=facts, again=again)
+    return Page(title, (whole.first(top, "cell"),), tuple(notes), facts=facts)
 
 
 def _row(key: Sequence, cell: Any, found: Any, sampled: bool) -> tuple:

@@ -12,19 +12,7 @@ ROWS = 11
 
 
 def of_sensitivity(curve, *, title: str = "Sensitivity to respondents who ignore the device") -> Page:
-    """Return the Page of a Sensitivity.
-
-    Parameters
-    ----------
-    curve : Sensitivity
-        From ``ldpbayes.sensitivity``.
-    title : str
-
-    Returns
-    -------
-    Page
-        A table of the answer at some γ, the figure, and the sentence.
-    """
+    """Return the Page of a Sensitivity."""
     columns = (
         Column("gamma", "γ", spec=".3f"),
         Column("answer", "share among compliers", spec=".4f"),

@@ -3,11 +3,13 @@
 import importlib
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ldpbayes import checks
-from ldpbayes.collections import Cells, Collection
+from ldpbayes.collections import Cells, Collection, as_data
 from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.pages.about import about, again, fingerprint, known_of
 from ldpbayes.pages.page import Page
 
 #: What has a page, in words, by the class that knows it (of itself or of a base class); the builder of its page.
@@ -34,7 +36,7 @@ _RESULT = "a result of fit, regress, associate or attach"
 _FACTS = ("title", "method", "n_reports")
 
 
-def show(result: Any, **settings: Any) -> Page:
+def show(result: Any, *, collection: Any = None, command: str = "", **settings: Any) -> Page:
     """Return the Page of a result: its table and what to know about it, instead of a tree of arrays.
 
     A notebook displays the page as HTML, an interactive session as text.
@@ -43,8 +45,12 @@ def show(result: Any, **settings: Any) -> Page:
     ----------
     result : DataTree, Dataset, Collection, Cells, list of Plan or another result of the package
         What ``fit``, ``regress``, ``associate`` or another function of the package returned, or the data themselves.
+    collection : Collection or Cells, optional
+        The data that the result is of: the page then says question, design and source.
+    command : str
+        The line for a shell that makes this page.
     **settings
-        Of the builder, such as ``top`` (number of categories) for a fit.
+        Of this kind of result, such as ``top`` (rows of a table; files have all of them) and ``title``.
 
     Returns
     -------
@@ -71,7 +77,20 @@ def show(result: Any, **settings: Any) -> Page:
         raise ArgumentError(f"show takes {_RESULT}, {known} or a list of Plan, got {shown(result)}.")
     module, function = name.split(".")
     build = getattr(importlib.import_module(f"ldpbayes.pages.{module}"), function)
-    return build(result, **_checked(settings, build))
+    parameters = dict(list(inspect.signature(build).parameters.items())[1:])
+    data = result if "collection.of_" in name else collection
+    if collection is not None:
+        checks.instance(collection, "collection", (Collection, Cells), "the Collection or Cells that the result is of")
+        settings |= {"collection": collection} if "collection" in parameters else {}
+    page = build(result, **_checked(settings, parameters))
+    known = dict(page.again)
+    if _TREE in _names(result):
+        known = known_of(result)
+    elif data is not None:
+        data = as_data(data)
+        known["Data (SHA-256)"] = fingerprint(data)
+    words = about(data) if data is not None else {}
+    return replace(page, about=words | dict(page.about), again=again(checks.text(command, "command"), known))
 
 
 def _builder(result) -> str | None:
@@ -103,34 +122,38 @@ def _builder_of_tree(tree) -> str | None:
     return "association.of_association" if "attributes" in tree.attrs else "fit.of_fit"
 
 
+def _checked(settings: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings, each checked by its name; None stands for the default of a setting that has none."""
+    out = {}
+    for name, value in settings.items():
+        if name not in parameters:
+            takes = ", ".join(dict.fromkeys((*parameters, "collection", "command")))
+            raise ArgumentError(f"show of this result takes {takes}, got {shown(name)}.")
+        if value is not None or parameters[name].default is not None:
+            out[name] = _SETTINGS[name](value, name) if name in _SETTINGS else value
+    return out
+
+
+def _kind(value, name):
+    from ldpbayes.theory.planning import KINDS
+
+    return checks.choice(value, name, tuple(KINDS))
+
+
+def _drawing(value, name):
+    if not callable(value):
+        raise ArgumentError(f"{name} must be a function that returns a figure, got {shown(value)}.")
+    return value
+
+
 #: Settings of builders by name: what each must be.
 _SETTINGS: dict[str, Callable[[Any, str], Any]] = {
     "top": lambda value, name: checks.integer(value, name, minimum=1),
     "ci_prob": lambda value, name: checks.probability(value, name, open_low=True, open_high=True),
-    **dict.fromkeys(("assumed", "command", "design", "title", "unit"), checks.text),
+    **dict.fromkeys(("assumed", "design", "title", "unit"), checks.text),
     "groups": lambda value, name: checks.integer(value, name, minimum=2),
     **dict.fromkeys(("delta", "fakes"), checks.probability),
+    "kind": _kind,
+    "draw": _drawing,
+    "read": checks.labels,
 }
-
-
-def _checked(settings: dict[str, Any], build: Callable) -> dict[str, Any]:
-    """Return the settings, each checked by its name; None stands for the default of a setting that has none."""
-    parameters = dict(list(inspect.signature(build).parameters.items())[1:])
-    out = {}
-    for name, value in settings.items():
-        if name not in parameters:
-            raise ArgumentError(f"show of this result takes {', '.join(parameters) or 'no settings'}, got {shown(name)}.")
-        if value is None and parameters[name].default is None:
-            continue
-        if name == "collection":
-            checks.instance(value, name, (Collection, Cells), "the Collection or Cells that the result is of")
-        if name == "kind":
-            from ldpbayes.theory.planning import KINDS
-
-            checks.choice(value, name, tuple(KINDS))
-        if name == "draw" and not callable(value):
-            raise ArgumentError(f"draw must be a function that returns a figure, got {shown(value)}.")
-        if name == "read":
-            value = checks.labels(value, name)
-        out[name] = _SETTINGS[name](value, name) if name in _SETTINGS else value
-    return out

@@ -5,7 +5,6 @@ import math
 
 from ldpbayes import checks, plots
 from ldpbayes.errors import ArgumentError, shown
-from ldpbayes.pages.about import again
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 
 #: Panels of the figure, one below the other; the figure that ``ldpbayes study`` saves has more.
@@ -37,21 +36,8 @@ _WHO = (
 )
 
 
-def of_study(table, study, *, command: str = "") -> Page:
-    """Return the Page of a study's results.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-        From run_study.
-    study : Study
-    command : str
-        The line for a shell that makes this page.
-
-    Returns
-    -------
-    Page
-    """
+def of_study(table, study) -> Page:
+    """Return the Page of a study's results."""
     headers, rows = pivot(table, study)
     curves = {line[study.lines[-1]] for line in table.to_pylist()}
     columns = tuple(Column(h, h, "text", priority=_priority(h, curves), align=_align(h)) for h in headers)
@@ -68,7 +54,7 @@ def of_study(table, study, *, command: str = "") -> Page:
     summary = f"{study.title}: {len(found):,} results for {', '.join(sorted(c for c in curves if c))}"
     summary += f", from {runs[0]:,} to {runs[-1]:,} replications each." if len(runs) > 1 else "."
     facts = {"study": study.name, "rows": found}
-    return Page(title, (shown,), (note,), (figure,), facts, summary, {"Source": study.source}, again(command))
+    return Page(title, (shown,), (note,), (figure,), facts, summary, {"Source": study.source})
 
 
 def pivot(table, study):

@@ -88,7 +88,7 @@ def test_the_command_checks_groups_and_counts_fakes(tmp_path, capsys):
 def test_a_cross_check_of_cells_joins_those_of_each():
     """Findings of the cells come together; the posteriors themselves are those of crosscheck of one collection."""
     from ldpbayes.fitness import crosschecking
-    from ldpbayes.pages.crosscheck import of_crosscheck_of_cells
+    from ldpbayes.pages import show
 
     p, n = np.array([0.6, 0.4]), len("ab")
     one = {"categories": ("no", "yes"), "reference": "exact", "sampler": "nuts", "mean": p, "sd": p / 10, "estimates": {}}
@@ -104,7 +104,7 @@ def test_a_cross_check_of_cells_joins_those_of_each():
     loud = crosschecking.CellsCrossCheck(("a", "b"), (found(9.0, 0.3), found(1.0, 0.001)), fits)
     assert loud.flagged and "differ by more than 4 Monte Carlo standard errors in a" in loud.conclusion
     assert "predictive check fails in b" in loud.conclusion
-    page = of_crosscheck_of_cells(loud)
+    page = show(loud)
     assert [row[0] for row in page.tables[0].rows] == ["a", "b"] and page.facts["flagged"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from ldpbayes import Cells, Collection, Tally, answers, fit, result
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import Summary
-from ldpbayes.pages.fit import of_fit
+from ldpbayes.pages import show
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.conditioned_product.batched import batch, saddle_quantiles
@@ -154,9 +154,9 @@ def test_results_without_draws_are_saved_shown_and_asked(cells, tmp_path):
     again = result.load(tmp_path / "cells.nc")
     np.testing.assert_array_equal(again["summary"]["mean"], tree["summary"]["mean"])
     assert result.select(again, "1")["summary"]["mean"].dims == ("target", "category")
-    assert "c0" in str(of_fit(tree, collection=cells).tables[0].rows)
+    assert "c0" in str(show(tree, collection=cells).tables[0].rows)
     single = fit(cells[2], "jeffreys", draws=0)
-    assert of_fit(single, collection=cells[2]).figures
+    assert show(single, collection=cells[2]).figures
     for tree, cell in ((again, {"cell": "1"}), (single, {})):
         for ask in (lambda: answers.entropy(tree, **cell), lambda: answers.contrast(tree, "c0", "c1", **cell)):  # noqa: B023
             with pytest.raises(ArgumentError, match="needs draws"):
@@ -205,7 +205,7 @@ def test_large_alphabets_have_moments_and_the_largest_categories():
     summary = tree["summary"].sel(target="frequency")
     inside = ((truth + 0.5) / n >= summary["lower"]) & (truth / n <= summary["upper"])
     assert float(inside.mean()) > 0.9 and abs(float(summary["mean"].sum()) - 1) < 1e-6
-    table = of_fit(tree, top=5, collection=collection).tables[0]
+    table = show(tree, top=5, collection=collection).tables[0]
     means = [row[1] for row in table.rows]
     assert len(table.rows) == 5 and means == sorted(means, reverse=True) and table.rows[0][0] == "c0"
     exact = fit(collection, "jeffreys", draws=0)

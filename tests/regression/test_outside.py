@@ -216,9 +216,9 @@ def test_columns_with_numbers_for_names_and_sparse_columns(frame):
 
 
 def test_the_first_sentences_make_no_claim_about_terms_that_interact(found):
-    from ldpbayes.pages.regress import of_regression
+    from ldpbayes.pages import show
 
-    said = of_regression(found).summary
+    said = show(found).summary
     assert "with age." not in said and "with age;" not in said and "with sex[m];" not in said
 
 

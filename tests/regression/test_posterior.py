@@ -8,7 +8,7 @@ from scipy import integrate, stats
 import ldpbayes as lb
 from ldpbayes import examples
 from ldpbayes.errors import ArgumentError, ConvergenceError, DataError, DiagnosticWarning, InfeasibleError
-from ldpbayes.pages.regress import of_regression
+from ldpbayes.pages import show
 from ldpbayes.protocols.designs import forced_response, warner
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -163,7 +163,7 @@ def test_a_result_with_effects_of_groups_has_their_spread_and_predicts_known_gro
         found = err.result
     assert found["posterior"]["1|g"].dims == ("chain", "draw", "1|g_level", "category")
     assert (found["posterior"]["1|g_sigma"] > 0).all()
-    (spread,) = (table for table in of_regression(found).tables if table.title == "Effects of groups")
+    (spread,) = (table for table in show(found).tables if table.title == "Effects of groups")
     assert spread.rows[0][0] == "1|g" and spread.rows[0][1] == pytest.approx(
         float(found["summary"]["parameter_mean"].sel(parameter="1|g_sigma"))  # of all weighted draws
     )
