@@ -740,3 +740,51 @@ def test_mutated_parquet_files_are_read_or_refused_in_a_sentence(tmp_path):
             assert "\n" not in str(err)
             refused += 1
     assert refused > 50
+
+
+def test_mutated_arrow_files_are_read_or_refused_in_a_sentence(tmp_path):
+    """Offsets that point beyond the end of a file are not followed."""
+    table = pyarrow.table({"report": list("abc") * 20, "g": list("xyz") * 20, "n": list(range(60))})
+    with pyarrow.ipc.new_file(tmp_path / "whole.arrow", table.schema) as writer:
+        writer.write_table(table)
+    whole = np.frombuffer((tmp_path / "whole.arrow").read_bytes(), dtype=np.uint8)
+    path, rng, refused = tmp_path / "t.arrow", np.random.default_rng(8), 0
+    for _ in range(150):
+        mutated = whole.copy()
+        mutated[rng.integers(mutated.size, size=rng.integers(1, 6))] = rng.integers(256)
+        path.write_bytes(mutated[: rng.integers(mutated.size)].tobytes() if rng.random() < 0.1 else mutated.tobytes())
+        try:
+            read(path, GRR(3, 1.0), categories=ABC, by="g", count="n")
+        except DataError as err:
+            assert "\n" not in str(err)
+            refused += 1
+    assert refused > 40
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"report": 0}\n{"report": 0', "x.jsonl, line 2: is not JSON: Expecting ',' delimiter"),
+        ('{"report": 0}\n\n[1]\n', "x.jsonl, line 3: holds something else than a JSON object"),
+        ('{"report": 0}\n\n{"report": 7}\n', "x.jsonl, line 3, field 'report': report 7 is outside 0..2"),
+        ('{"report": 0}\n{"g": 1}\n', "x.jsonl, line 2, field 'report': holds missing values"),
+        ('{"report": 0}\n{"report": "a"}\n', "x.jsonl: is not a readable file of JSON lines: JSON parse error: Column"),
+        ('{"report": {"a": 1}}\n', "x.jsonl, field 'report': holds struct<a: int64>, which is not read"),
+        ("\n", "x.jsonl: has no rows"),
+    ],
+)
+def test_malformed_json_lines(tmp_path, text, problem):
+    (tmp_path / "x.jsonl").write_text(text)
+    assert problem in sentence(read, tmp_path / "x.jsonl", GRR(3, 1.0))
+
+
+def test_dates_in_json_lines_are_texts(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"report": 0, "day": "2024-05-01"}\n{"report": 1, "day": "2024-05-02"}\n')
+    assert list(read(tmp_path / "x.jsonl", GRR(3, 1.0), by="day")) == [("2024-05-01",), ("2024-05-02",)]
+
+
+@pytest.mark.parametrize(
+    "column", [pyarrow.array([b"a" * 16], pyarrow.uuid()), pyarrow.RunEndEncodedArray.from_arrays([1], [0])]
+)
+def test_other_types_of_arrow_are_refused(column):
+    assert "field 'report': holds " in sentence(read, pyarrow.table({"report": column}), GRR(3, 1.0))

@@ -100,7 +100,9 @@ class IpcPiece(FilePiece):
 
         with foreign("is not a readable Arrow file", self.source), _opened(self.source, columns) as file:
             for i in range(file.num_record_batches):
-                yield pa.Table.from_batches([file.get_batch(i).select(columns)])
+                batch = file.get_batch(i).select(columns)
+                batch.validate(full=True)  # what does not fit in a damaged file would be read beyond its end
+                yield pa.Table.from_batches([batch])
 
 
 def _opened(path, columns=None):

@@ -84,7 +84,10 @@ def encoded(array, name, missing=False):
     if pa.types.is_nested(kind):
         raise DataError(f"holds {kind}, which is not read; use texts, numbers, bytes or lists", field=name)
     if not pa.types.is_dictionary(kind):
-        array = array.dictionary_encode()
+        try:
+            array = array.dictionary_encode()
+        except pa.ArrowNotImplementedError:
+            raise DataError(f"holds {kind}, which is not read; use texts, numbers, bytes or lists", field=name) from None
     elif len(array) > array.null_count and compute.max(array.indices).as_py() >= len(array.dictionary):
         raise DataError("is damaged: it holds codes of no entry", field=name)
     if missing and array.null_count:
@@ -117,35 +120,26 @@ def crossed(parts):
     return code, size
 
 
-def present(code, size, n_rows):
-    """Return (codes that occur, how often, the place of each row among them or None where all is one code)."""
-    if code is None:
-        return np.zeros(1, dtype=np.int64), np.array([n_rows]), None
+def cells(grouping, n_rows):
+    """Return (keys of the cells, number of rows of each, the cell of each row) of encoded grouping columns."""
+    if not grouping:
+        return [()], np.array([n_rows]), np.zeros(n_rows, dtype=np.int64)
+    code, size = crossed([(codes, len(values)) for codes, values in grouping])
     if size > MOST_CODES:
         seen, place, counts = np.unique(code, return_inverse=True, return_counts=True)
-        return seen, counts, place
-    counts = np.bincount(code, minlength=size)
-    seen = np.flatnonzero(counts)
-    if len(seen) == size:
-        return seen, counts, code
-    place = np.empty(size, dtype=np.int64)
-    place[seen] = np.arange(len(seen))
-    return seen, counts[seen], place[code]
-
-
-def cells(batch, by):
-    """Return (keys of the cells of a batch, number of rows of each, the place of each row's cell or None for one cell)."""
-    columns = [encoded_key(batch, name) for name in by]
-    code, size = crossed([(codes, len(values)) for codes, values in columns])
-    n_rows = batch.num_rows
-    if size > MOST_CODES or len(by) > 1:
-        seen, counts, place = present(code, size, n_rows)
-        first = first_rows(place, len(seen), n_rows)
-        keys = list(zip(*([values[i] for i in codes[first].tolist()] for codes, values in columns), strict=True))
-        return keys, counts, place
-    seen, counts, place = present(code, size, n_rows)
-    values = columns[0][1] if columns else None
-    return [(values[i],) if columns else () for i in seen.tolist()], counts, place
+    else:
+        counts = np.bincount(code, minlength=size)
+        seen, place = np.flatnonzero(counts), code
+        if len(seen) < size:
+            moved = np.empty(size, dtype=np.int64)
+            moved[seen] = np.arange(len(seen))
+            place, counts = moved[code], counts[seen]
+    if len(grouping) == 1:
+        return [(grouping[0][1][i],) for i in seen.tolist()], counts, place
+    first = np.full(len(seen), n_rows, dtype=np.int64)
+    first[place[::-1]] = np.arange(n_rows - 1, -1, -1)
+    keys = zip(*([values[i] for i in codes[first].tolist()] for codes, values in grouping), strict=True)
+    return list(keys), counts, place
 
 
 def encoded_key(batch, name, missing=False):
@@ -168,15 +162,6 @@ def encoded_key(batch, name, missing=False):
         if rows.size:
             raise DataError(_NO_KEY, line=int(rows[0]), field=name)
     return codes, values
-
-
-def first_rows(place, n, n_rows):
-    """Return the first row of each of n groups."""
-    if place is None:
-        return np.zeros(1, dtype=np.int64)
-    first = np.full(n, n_rows, dtype=np.int64)
-    first[place[::-1]] = np.arange(n_rows - 1, -1, -1)
-    return first
 
 
 def arrow_column(array, name, labelled):
@@ -322,12 +307,11 @@ class Format:
         counts : (k,) int64 array
         """
         columns = [self._codes(table, name) for name in self.report]
-        if any(found is None for found in columns) or len(columns) != len(self.protocol.report_fields):
-            keys, _, group = cells(table, by)
-            parsed = self.rows(table)
-            ones = np.ones(table.num_rows, dtype=np.int64) if weights is None else weights
-            return keys, np.zeros(len(parsed), dtype=np.int64) if group is None else group.astype(np.int64), parsed, ones
         grouping = [encoded_key(table, name) for name in by]
+        if any(found is None for found in columns) or len(columns) != len(self.protocol.report_fields):
+            keys, _, group = cells(grouping, table.num_rows)
+            ones = np.ones(table.num_rows, dtype=np.int64) if weights is None else weights
+            return keys, group.astype(np.int64), self.rows(table), ones
         parts = [(codes, len(values)) for codes, values in (*grouping, *columns)]
         code, size = crossed(parts)
         first = None
@@ -340,13 +324,13 @@ class Format:
             seen, first, place, counts = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
             counts = counts if weights is None else _weighed(place, weights, len(seen))
             indices = tuple(codes[first] for codes, _ in parts)
-        keys, group = _cells_of(grouping, indices[: len(by)], len(seen))
+        keys, _, group = cells([(index, values) for index, (_, values) in zip(indices, grouping, strict=False)], len(seen))
         taken = [
             (values.take(_indices(index)), name)
             for (_, values), index, name in zip(columns, indices[len(by) :], self.report, strict=True)
         ]
         try:
-            return keys, group, self._parsed(taken), counts.astype(np.int64)
+            return keys, group.astype(np.int64), self._parsed(taken), counts.astype(np.int64)
         except DataError as err:
             if err.line is None:
                 raise
@@ -394,17 +378,6 @@ class Format:
                 raise DataError(problem, line=int(bad[0]), field=name)
             out[:, i] = values
         return self.protocol.check_reports(out)
-
-
-def _cells_of(grouping, indices, n):
-    """Return (distinct keys, the place of each of n entries among them) of grouping columns."""
-    if not grouping:
-        return [()], np.zeros(n, dtype=np.int64)
-    code, _ = crossed([(index, len(values)) for index, (_, values) in zip(indices, grouping, strict=True)])
-    _, first, place = np.unique(code, return_index=True, return_inverse=True)
-    columns = zip(indices, grouping, strict=True)
-    keys = zip(*([values[i] for i in index[first].tolist()] for index, (_, values) in columns), strict=True)
-    return list(keys), place.astype(np.int64)
 
 
 def _weighed(places, weights, n):

@@ -94,12 +94,6 @@ def schema_of(path: Any) -> Any:
         return parquet.read_schema(path)
 
 
-def rows_of(path: Any) -> int:
-    """Return the number of rows that the footer of a Parquet file states."""
-    with opened(path, ()) as file:
-        return file.metadata.num_rows
-
-
 def opened(path: Any, columns: Sequence[str]) -> Any:
     """Return the open Parquet file; columns of texts come as dictionaries."""
     from pyarrow import parquet

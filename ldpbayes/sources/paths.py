@@ -89,7 +89,11 @@ class FileSource(AbstractSource):
 
     @functools.cached_property
     def _schemas(self):
-        return {file.path: file.schema() for file in self.files}
+        found = {file.path: file.schema() for file in self.files}
+        for path, schema in found.items():
+            with foreign("has names of columns that cannot be read", path):  # in a damaged file they are no UTF-8
+                schema.names  # noqa: B018
+        return found
 
 
 def _check_kind(kind, name, path, kinds):

@@ -158,9 +158,8 @@ class Fold:
         self._check_protocol(batch)
         if self.countable:
             return self._tallied(batch)
-        keys, sizes, group = cells(batch, self.by)
+        keys, sizes, group = cells([encoded_key(batch, name) for name in self.by], batch.num_rows)
         reports = self._format.rows(batch)
-        group = np.zeros(len(reports), dtype=np.int64) if group is None else group
         if at is None:
             samples = self._sampled(group, len(keys), reports, piece, first)
             sums = self._supports(reports, group, sizes)
