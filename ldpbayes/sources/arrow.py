@@ -7,7 +7,7 @@ import sys
 from typing import ClassVar
 
 from ldpbayes import files
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.sources.base import check_column, foreign
 from ldpbayes.sources.frames import BatchPiece
 from ldpbayes.sources.stream import BATCH, AbstractFile, AbstractSource, FilePiece
@@ -100,7 +100,10 @@ class IpcPiece(FilePiece):
 
         with foreign("is not a readable Arrow file", self.source), _opened(self.source, columns) as file:
             for i in range(file.num_record_batches):
-                batch = file.get_batch(i).select(columns)
+                try:
+                    batch = file.get_batch(i).select(columns)
+                except pa.ArrowMemoryError:
+                    raise DataError("says that it holds more than there is memory for", source=self.source) from None
                 batch.validate(full=True)  # what does not fit in a damaged file would be read beyond its end
                 yield pa.Table.from_batches([batch])
 
