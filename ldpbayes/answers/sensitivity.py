@@ -3,17 +3,19 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 from scipy.special import softmax
 
-from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import ends_of_weighted_draws, tails
 from ldpbayes.inference.importance import weigh
-from ldpbayes.posteriors.many import Many, undrawn
+from ldpbayes.posteriors.conditioned_product.batched import batch
+from ldpbayes.posteriors.exact import moments_of, stacked_factors
+from ldpbayes.posteriors.mixing import integrals_of
 from ldpbayes.posteriors.problem import Problem
+from ldpbayes.posteriors.surrogate import expanded, joined
 from ldpbayes.priors import Dirichlet
 
 #: The prior is scaled by one over this and by this: a doubling in all.
@@ -24,6 +26,10 @@ MOVED = 0.1
 FLOOR = 0.002
 #: Entries of the likelihood's rows up to which a fit is made again, and predicted seconds up to which by quadrature.
 MOST_ENTRIES, QUICK = 1e7, 0.33
+#: An expansion stands for the likelihood where its means and sds are within this share of an sd of the posterior's.
+LIKE = 0.15
+#: One collection of more categories is worked on by its distinct factors.
+ONE_BY_ONE = 20
 
 
 class PriorSensitivity(NamedTuple):
@@ -45,20 +51,27 @@ class PriorSensitivity(NamedTuple):
 
 
 def prior_sensitivity(tree: xr.DataTree, problem: Problem, floor: float = FLOOR) -> PriorSensitivity | None:
-    """Return how the shares of a fit hang on the prior, or None where the prior is neither Dirichlet nor learnt.
+    """Return how the shares of a fit of one collection hang on the prior; see ``sensitivities``."""
+    if tree["summary"]["mean"].ndim > 2:
+        return None
+    return sensitivities(tree, [problem], floor)[0]
+
+
+def sensitivities(tree: xr.DataTree, problems: Sequence[Problem], floor: float = FLOOR) -> list[PriorSensitivity | None]:
+    """Return how the shares of each cell hang on the prior, or None where it is neither Dirichlet nor learnt.
 
     Power-scaling of the prior (Kallioinen et al. 2024) in softmax coordinates, in which Dirichlet(α) becomes
-    Dirichlet(γα): from γ = 1/√2 to √2. Under a fixed α the posterior is computed again at both, by what takes no longer
-    than a fit: exactly, by quick quadrature, or by its expansion. Where the expansion is refused or the reports are many,
-    draws are weighted by the ratio of the priors, if these weights can be trusted. Under the learnt prior γ moves the median
-    of α, and the ratio hangs on α alone.
+    Dirichlet(γα): from γ = 1/√2 to √2. Under a fixed α the posteriors of all cells are computed again at both: exactly where
+    reports are separable, else with the likelihood expanded at the posterior's mean, where this gives the posterior's mean
+    and sd under the prior as it is; few categories by quick quadrature. Elsewhere draws are weighted by the ratio of the
+    priors, if these weights can be trusted. Under the learnt prior γ moves the median of α, and the ratio hangs on α alone.
 
     Parameters
     ----------
     tree : DataTree
-        The result.
-    problem : Problem
-        What it is the posterior of.
+        The result, of one collection or of cells.
+    problems : sequence of Problem
+        What it is the posterior of, one for each cell, all under one prior.
     floor : float
         Share of the population below which a move does not matter.
 
@@ -66,35 +79,69 @@ def prior_sensitivity(tree: xr.DataTree, problem: Problem, floor: float = FLOOR)
     ----------
     Kallioinen, Paananen, Bürkner and Vehtari (2024), Statistics and Computing 34.
     """
-    if problem.collection is None or problem.obstacle:
-        return None
     summary = tree["summary"].to_dataset().sel(target="distribution")
-    if summary["mean"].ndim > 1:
+    ci_prob, size = float(summary.attrs["ci_prob"]), summary["mean"].shape[-1]
+    mean, sd = (summary[name].values.reshape(-1, size) for name in ("mean", "sd"))
+    found: list[Any] = [None] * len(problems)
+    asked = [k for k, one in enumerate(problems) if one.collection is not None and not one.obstacle]
+    if asked and problems[asked[0]].alpha is not None:
+        kept = [k for k in asked if problems[k].keeps_reports]
+        exact = [k for k in kept if problems[k].separable is not None and not (problems[k].separable.slope < 0).any()]
+        if len(exact) == 1 and size > ONE_BY_ONE:  # equal factors of many categories are worked on once
+            found[exact[0]], exact = _product(problems[exact[0]], ci_prob), []
+        _exactly(problems, exact, ci_prob, found)
+        left = [k for k in kept if found[k] is None and problems[k].separable is None and size > 2]
+        _expanded(problems, [k for k in left if problems[k].entries <= MOST_ENTRIES], mean, sd, ci_prob, found)
+    for k in asked:
+        if found[k] is None:
+            found[k] = _integrated(problems[k], ci_prob) or _weighted(_draws_of(tree, k), problems[k], ci_prob)
+    return [None if one is None else _judged(one, m, s, floor) for one, m, s in zip(found, mean, sd, strict=True)]
+
+
+def _exactly(problems, places, ci_prob, found):
+    """Write (mean, lower, upper) under both scaled priors, two (3, a) arrays, of cells whose reports are separable."""
+    if not places:
+        return
+    alpha, forms = problems[places[0]].alpha, [problems[k].separable for k in places]
+    both = [batch(stacked_factors(forms, scale * alpha)[0], len(forms), tails(ci_prob)) for scale in (1 / HALF, HALF)]
+    ends = [np.stack([one.mean, *one.quantiles], axis=1) for one in both]
+    for place, *pair in zip(places, *ends, strict=True):
+        found[place] = pair
+
+
+def _product(problem, ci_prob):
+    """Return (mean, lower, upper) under both scaled priors of one collection of separable reports."""
+    parts = [moments_of(problem.separable, scale * problem.alpha, problem.n_users) for scale in (1 / HALF, HALF)]
+    return [np.stack([part.mean, *part.quantile(tails(ci_prob))]) for part in parts]
+
+
+def _expanded(problems, places, mean, sd, ci_prob, found):
+    """Write what _exactly does for other reports, where their expansion has the means and sds of the posterior."""
+    if not places:
+        return
+    alpha, scales = problems[places[0]].alpha, (1 / HALF, 1.0, HALF)
+    families = [expanded(problems[k].rows, alpha, np.maximum(mean[k], 1e-12)) for k in places]
+    every = joined([replace(family, alpha=scale * alpha) for scale in scales for family in families])
+    under = batch(every, len(scales) * len(places), tails(ci_prob))
+    ends = np.stack([under.mean, *under.quantiles], axis=1).reshape(len(scales), len(places), 3, -1)
+    spread = np.sqrt(under.variance).reshape(len(scales), len(places), -1)
+    for i, k in enumerate(places):
+        off = np.abs(ends[1, i, 0] - mean[k]) / sd[k], np.abs(spread[1, i] / sd[k] - 1)
+        if max(one.max() for one in off) < LIKE:
+            found[k] = [ends[0, i], ends[2, i]]
+
+
+def _integrated(problem, ci_prob):
+    """Return (mean, lower, upper) under both scaled priors by quadrature, or None where that is not quick."""
+    if problem.alpha is None or not problem.keeps_reports:
         return None
-    ci_prob, mean, sd = float(summary.attrs["ci_prob"]), summary["mean"].values, summary["sd"].values
-    found = _again(problem, ci_prob) or _weighted(tree, problem, ci_prob)
-    if found is None:
-        return None
-    return _judged(found, mean, sd, floor)
-
-
-def sensitivity_of_cells(
-    many: Many, alpha: np.ndarray, mean: np.ndarray, sd: np.ndarray, ci_prob: float
-) -> list[PriorSensitivity]:
-    """Return the PriorSensitivity of each of many cells under one Dirichlet prior, in a list.
-
-    Parameters
-    ----------
-    many : Many
-    alpha : (a,) array
-    mean, sd : (cells, a) arrays
-        Of P, under the prior as it is.
-    ci_prob : float
-    """
-    levels = tails(ci_prob)
-    both = [many.under(scale * alpha, levels) for scale in (1 / HALF, HALF)]
-    ends = [np.stack([found.mean, *found.quantiles], axis=1) for found in both]
-    return [_judged([low, high], m, s, FLOOR) for low, high, m, s in zip(*ends, mean, sd, strict=True)]
+    out = []
+    for scale in (1 / HALF, HALF):
+        known = integrals_of(replace(problem, prior=Dirichlet(scale * problem.alpha)), tails(ci_prob), QUICK)
+        if known is None:
+            return None
+        out.append(np.stack([known[0][f"distribution_{name}"] for name in ("mean", "lower", "upper")]))
+    return out
 
 
 def _judged(found: Sequence[np.ndarray], mean: np.ndarray, sd: np.ndarray, floor: float) -> PriorSensitivity:
@@ -104,34 +151,28 @@ def _judged(found: Sequence[np.ndarray], mean: np.ndarray, sd: np.ndarray, floor
     return PriorSensitivity(moves, hangs, float(mean[hangs].sum()))
 
 
-def _again(problem: Problem, ci_prob: float) -> list[np.ndarray] | None:
-    """Return (mean, lower, upper) under both scaled Dirichlet priors, two (3, a) arrays."""
-    alpha = problem.alpha
-    if alpha is None or not problem.keeps_reports or (problem.separable is None and problem.entries > MOST_ENTRIES):
-        return None
-    levels, found = tails(ci_prob), []
-    for scale in (1 / HALF, HALF):
-        try:
-            entries = undrawn(replace(problem, prior=Dirichlet(scale * alpha)), levels, patient=QUICK)[0]
-        except InfeasibleError:
-            return None
-        found.append(np.stack([entries[f"distribution_{name}"] for name in ("mean", "lower", "upper")]))
-    return found
+def _draws_of(tree, cell):
+    """Return (draws of P (S, a), those of α (S,) or None) of one cell."""
+    posterior, out = tree["posterior"].to_dataset(), []
+    for name in ("distribution", "alpha"):
+        one = posterior[name] if name in posterior else None
+        out.append(None if one is None else (one.isel(cell=cell) if "cell" in one.dims else one).values)
+    p, alpha = out
+    return p.reshape(-1, p.shape[-1]), None if alpha is None else alpha.ravel()
 
 
-def _weighted(tree: xr.DataTree, problem: Problem, ci_prob: float) -> list[np.ndarray] | None:
+def _weighted(draws: tuple, problem: Problem, ci_prob: float) -> list[np.ndarray] | None:
     """Return (mean, lower, upper) under both scaled priors by weights on the draws."""
-    p, known = np.asarray(tree["posterior"]["distribution"]), problem.prior.to_dict()
-    p = p.reshape(-1, p.shape[-1])
+    (p, concentrations), known = draws, problem.prior.to_dict()
     if problem.alpha is not None:
         with np.errstate(divide="ignore"):
             ratio = np.log(p) @ problem.alpha
         log_weights = np.multiply.outer([1 / HALF - 1, HALF - 1], ratio)
         if not np.isfinite(ratio).all() or not all(weigh(p, one).verdict.accepted for one in log_weights):
             return None
-    elif "alpha" in tree["posterior"] and {"median", "sd"} <= set(known):
+    elif concentrations is not None and {"median", "sd"} <= set(known):
         median, sd = float(known["median"]), float(known["sd"])
-        t = np.log(np.ravel(tree["posterior"]["alpha"]) / median) / sd
+        t = np.log(concentrations / median) / sd
         log_weights = np.multiply.outer([-math.log(HALF) / sd, math.log(HALF) / sd], t)  # N(t; step, 1)/N(t; 0, 1)
     else:
         return None

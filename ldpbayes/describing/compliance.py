@@ -4,12 +4,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import xarray as xr
-
 from ldpbayes.collections import Collection
 from ldpbayes.collections.noncompliance import EXPLANATION, compliers_only
 from ldpbayes.fitness.nested import compliance_test
-from ldpbayes.posteriors.evidence import of_result
 from ldpbayes.posteriors.problem import scaled
 from ldpbayes.priors import AbstractPrior
 
@@ -17,13 +14,15 @@ from ldpbayes.priors import AbstractPrior
 EvidenceOf = Callable[[Collection, Any], float]
 
 
-def findings(tree: xr.DataTree, collection: Collection, prior: AbstractPrior, evidence_of: EvidenceOf) -> dict:
+def findings(
+    known: tuple[float, float] | None, collection: Collection, prior: AbstractPrior, evidence_of: EvidenceOf
+) -> dict:
     """Return the facts about non-compliance that stand in the attrs of a result.
 
     Parameters
     ----------
-    tree : DataTree
-        The result.
+    known : pair of floats, optional
+        Log-evidence of the result, and its error.
     collection : Collection
         Made by ``with_noncompliers``.
     prior : AbstractPrior
@@ -45,7 +44,7 @@ def findings(tree: xr.DataTree, collection: Collection, prior: AbstractPrior, ev
     if collection.nature.weighted:  # no χ² law, and no evidence, under weights
         return facts
     test = compliance_test(collection)
-    factor = _log_bayes_factor(tree, collection, prior, evidence_of)
+    factor = _log_bayes_factor(known, collection, prior, evidence_of)
     sentence = (
         f"Full compliance (γ = 0): likelihood-ratio statistic {test.statistic:.2f}, p = {test.p_value:.3g}, with "
         f"γ = {test.gamma:.3g} at the maximum."
@@ -73,9 +72,9 @@ def _said(found):
     )
 
 
-def _log_bayes_factor(tree, collection, prior, evidence_of):
+def _log_bayes_factor(known, collection, prior, evidence_of):
     """Return log P(reports | prior) − log P(reports | all follow the device) by the evidence of a result, or nan."""
-    belief, known = prior.without(len(collection.laws)), of_result(tree)
+    belief = prior.without(len(collection.laws))
     if belief is None or known is None or not math.isfinite(known[0]):
         return math.nan
     return known[0] - evidence_of(compliers_only(collection), belief)

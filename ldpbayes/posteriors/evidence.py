@@ -92,24 +92,21 @@ class BayesFactors:
         return text.strip()
 
 
-def log_bayes_factors(
-    collection, prior=REFERENCE, *, problem: Problem | None = None, known=None, limit: float = LIMIT
-) -> BayesFactors:
+def log_bayes_factors(collection, prior=REFERENCE, *, known=None, limit: float = LIMIT) -> BayesFactors:
     """Return the log-evidences of Jeffreys, flat and learnt priors, and of the prior used, where they are cheap.
 
     Where the categories have an order, that of the smooth prior too.
 
     Separable reports have evidences that are exact for short polynomials, else to second order in the saddle point of their
     factors, for many concentrations at once. Other reports have those of the surrogate, expanded once and mended by
-    the weights of a few draws; what a second expansion, at the learnt prior's mean, changes adds to the error.
+    the weights of a few draws, or by the evidence that the fit found; what a second expansion, at the learnt prior's mean,
+    changes adds to the error.
 
     Parameters
     ----------
     collection : Collection
     prior : as in fit
         The prior used: compared too where it is another Dirichlet, or where ``known`` has its evidence.
-    problem : Problem, optional
-        The problem of both, where it was already looked at.
     known : pair of floats, optional
         Log-evidence under the prior used and its error, where the fit found them.
     limit : float
@@ -119,31 +116,43 @@ def log_bayes_factors(
     -------
     BayesFactors
     """
-    problem = problem or Problem.of(collection, prior)
-    try:
-        evidences = _evidences(problem, limit)
-    except InfeasibleError as err:
-        return BayesFactors({}, {}, dict.fromkeys(COMPARED, str(err).rstrip(".")), "")
-    return _factors([problem], evidences, [known], limit)[0]
+    return log_bayes_factors_of_cells([Problem.of(collection, prior)], [known], limit=limit)[0]
 
 
-def log_bayes_factors_of_cells(problems: list[Problem], known: list, limit: float = LIMIT) -> list[BayesFactors]:
-    """Return the BayesFactors of many collections at once, all of separable reports and under one prior.
+def log_bayes_factors_of_cells(
+    problems: list[Problem], known: list, means: np.ndarray | None = None, limit: float = LIMIT
+) -> list[BayesFactors]:
+    """Return the BayesFactors of many collections under one prior, those of separable reports all at once.
 
     Parameters
     ----------
     problems : list of Problem
-    known : list of pairs of floats
+    known : list of pairs of floats, or None
         Log-evidence of each under the prior used, and its error.
+    means : (cells, a) array, optional
+        Posterior means of P under the prior used.
     limit : float
         Predicted seconds for one of them above which evidences are left out.
     """
-    first = problems[0]
-    if _seconds(first.n_categories) > limit:
-        why = f"they would take {_seconds(first.n_categories):.1g} s"
-        return [BayesFactors({}, {}, dict.fromkeys(COMPARED, why), "")] * len(problems)
-    forms = [problem.separable for problem in problems]
-    return _factors(problems, _Separable(forms, first.n_categories), known, limit)
+    out: list = [None] * len(problems)
+    alike = [k for k, one in enumerate(problems) if _is_product(one)]
+    if len(alike) > 1 and _seconds(problems[alike[0]].n_categories) <= limit:
+        some = [problems[k] for k in alike]
+        evidences = _Separable([one.separable for one in some], some[0].n_categories)
+        for k, found in zip(alike, _factors(some, evidences, [known[k] for k in alike], limit), strict=True):
+            out[k] = found
+    for k in (k for k, found in enumerate(out) if found is None):
+        try:
+            evidences = _evidences(problems[k], limit, known[k], None if means is None else means[k])
+            out[k] = _factors([problems[k]], evidences, [known[k]], limit)[0]
+        except InfeasibleError as err:
+            out[k] = BayesFactors({}, {}, dict.fromkeys(COMPARED, str(err).rstrip(".")), "")
+    return out
+
+
+def _is_product(problem):
+    """Return whether the reports single out one category each, and nothing keeps priors from being compared."""
+    return not problem.obstacle and problem.separable is not None and not (problem.separable.slope < 0).any()
 
 
 def _factors(problems, evidences, known, limit):
@@ -201,16 +210,16 @@ def of_result(tree) -> tuple[float, float] | None:
     return None if found is None or np.ndim(found) else (float(found), float(tree.attrs.get("log_evidence_error", 0.0)))
 
 
-def _evidences(problem, limit):
+def _evidences(problem, limit, known, mean):
     """Return the object that gives evidences, or raise InfeasibleError with the reason."""
     if problem.obstacle:
         raise InfeasibleError(problem.obstacle)
-    a, form = problem.n_categories, problem.separable
+    a = problem.n_categories
     rounds = _seconds(a)
-    if form is not None and not (form.slope < 0).any():
+    if _is_product(problem):
         if rounds > limit:
             raise InfeasibleError(f"they would take {rounds:.1g} s")
-        return _Separable([form], a)
+        return _Separable([problem.separable], a)
     if a < 3:
         raise InfeasibleError("with two categories the reports have no separable form")
     if not problem.keeps_reports:
@@ -218,7 +227,7 @@ def _evidences(problem, limit):
     seconds = rounds + ENTRY * problem.entries
     if seconds > limit:
         raise InfeasibleError(f"they would take some {seconds:.1g} s")
-    return _Expanded(problem.rows, a)
+    return _Expanded(problem, known, mean)
 
 
 def _seconds(n_categories):
@@ -263,51 +272,56 @@ class _Separable:
 
 
 class _Expanded:
-    """Evidences of the surrogate: the likelihood's expansion about Jeffreys' posterior mean."""
+    """Evidences of the surrogate: the likelihood's expansion about a posterior mean, mended by an evidence that is known.
 
-    def __init__(self, rows, n_categories):
-        self.rows, self.size = rows, n_categories
-        alpha = np.full(n_categories, 0.5)
-        engine = surrogate.expand(rows, alpha, 4)[0]
-        factors, constant = self._about(engine)
-        # The surrogate's own error is nearly the same under every prior: weighted draws under Jeffreys mend it.
-        p, log_surrogate = surrogate.proposals(engine, DRAWN, np.random.default_rng(0))
-        log_ratio = rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate
-        weight = np.exp(log_ratio - log_ratio.max())
-        self.sampling = float(weight.std(ddof=1) / weight.mean() / math.sqrt(DRAWN))
-        found = log_ratio.max() + math.log(weight.mean())
-        self.expansion = factors, constant + found - self._evidence(alpha, factors, constant)
+    The surrogate's own error is nearly the same under every prior. Where a fit under a Dirichlet prior found its mean and
+    evidence, these mend it; else weighted draws under Jeffreys' prior.
+    """
 
-    def _about(self, engine):
-        """Return (factors, what they leave out of the log-likelihood) of the expansion at the mean of a surrogate."""
-        mean = engine.saddle_moments()[0]
-        factors = surrogate.expanded(self.rows, engine.whole.alpha, mean)
+    def __init__(self, problem, known=None, mean=None):
+        self.rows, self.size, alpha = problem.rows, problem.n_categories, problem.alpha
+        if alpha is None or known is None or mean is None or not np.isfinite(known).all():
+            alpha = np.full(self.size, 0.5)
+            engine = surrogate.expand(self.rows, alpha, 4)[0]
+            mean = engine.saddle_moments()[0]
+            p, log_surrogate = surrogate.proposals(engine, DRAWN, np.random.default_rng(0))
+            log_ratio = self.rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate
+            weight = np.exp(log_ratio - log_ratio.max())
+            known = log_ratio.max() + math.log(weight.mean()), weight.std(ddof=1) / weight.mean() / math.sqrt(DRAWN)
+        self.sampling = float(known[1])
+        factors, constant = self._about(np.maximum(mean, 1e-12))
+        self.expansion = factors, constant + known[0] - float(self._evidences(alpha[None], factors, constant)[0])
+
+    def _about(self, mean):
+        """Return (factors, what they leave out of the log-likelihood) of the expansion at a mean."""
+        factors = surrogate.expanded(self.rows, np.ones(self.size), mean)
         return factors, float(self.rows.log_likelihood(mean) - factors.log_smooth(mean).sum())
 
     def symmetric(self, alpha):
         """Return the log-evidences of the one collection for symmetric concentrations (1, m)."""
         (factors, constant), alpha = self.expansion, alpha[0]
-        distinct, _, size = replace(factors, alpha=np.ones(self.size)).grouped()
+        distinct, _, size = factors.grouped()
         found = log_masses(distinct.repeated(alpha), size, alpha.size)[0]
         return (found + constant + gammaln(self.size * alpha) - self.size * gammaln(alpha))[None]
 
     def of(self, alpha):
         """Return the log-evidence under Dirichlet(α)."""
-        return self._evidence(alpha, *self.expansion)
+        return float(self._evidences(alpha[None], *self.expansion)[0])
 
     def errors(self, alphas):
         """Return by name what one more expansion, at the learnt prior's mean, changes, each of shape (1,)."""
-        alphas = {name: np.full(self.size, alpha[0]) for name, alpha in alphas.items()}
-        engine = surrogate.Proposal(replace(self.expansion[0], alpha=alphas["learnt"]))
-        other = self._about(engine)
-        moved = {name: self.of(alpha) - self._evidence(alpha, *other) for name, alpha in alphas.items()}
-        middle = moved[REFERENCE]  # what moves all evidences alike is in the weighted draws
-        return {name: np.array([SADDLE + self.sampling + abs(change - middle)]) for name, change in moved.items()}
+        alpha = np.array([[one[0]] * self.size for one in alphas.values()])
+        learnt = replace(self.expansion[0], alpha=alpha[list(alphas).index("learnt")])
+        other = self._about(surrogate.Proposal(learnt).saddle_moments()[0])
+        moved = self._evidences(alpha, *self.expansion) - self._evidences(alpha, *other)
+        moved -= moved[list(alphas).index(REFERENCE)]  # what moves all evidences alike is mended
+        return {name: np.array([SADDLE + self.sampling + abs(change)]) for name, change in zip(alphas, moved, strict=True)}
 
-    @staticmethod
-    def _evidence(alpha, factors, constant):
-        found = log_masses(replace(factors, alpha=alpha), np.ones(alpha.size), 1)[0][0]
-        return float(found + constant + gammaln(alpha.sum()) - gammaln(alpha).sum())
+    def _evidences(self, alpha, factors, constant):
+        """Return the log-evidences under Dirichlet priors (m, a), shape (m,)."""
+        every = replace(surrogate.joined([factors] * len(alpha)), alpha=alpha.ravel())
+        found = log_masses(every, np.ones(self.size), len(alpha))[0]
+        return found + constant + gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)
 
 
 def _integrated(symmetric, learnt, t, found):

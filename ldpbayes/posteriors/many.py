@@ -14,7 +14,7 @@ from ldpbayes.posteriors.conditioned_product.batched import Batch, batch, saddle
 from ldpbayes.posteriors.exact import moments_of, singling, stacked_factors
 from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal
 from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.mixing import PATIENT, integrals_of, key_of, mixed_ends, server_of
+from ldpbayes.posteriors.mixing import integrals_of, key_of, mixed_ends, server_of
 from ldpbayes.posteriors.mixture import ends_of, mixture_moments
 from ldpbayes.posteriors.surrogate import ExpandedFactors
 from ldpbayes.priors.base import Nodes
@@ -347,7 +347,7 @@ def _mixed_one(problem, levels):
     return entries, facts | {f"{mixture.parameter}_lower": low, f"{mixture.parameter}_upper": high}, found.checked
 
 
-def undrawn(problem, levels, method: str = "auto", patient: float = PATIENT):
+def undrawn(problem, levels, method: str = "auto"):
     """Return (entries of ``exact``, facts, what was checked, the method's name) of one collection without draws.
 
     Parameters
@@ -357,8 +357,6 @@ def undrawn(problem, levels, method: str = "auto", patient: float = PATIENT):
         Of the ends of the intervals.
     method : str
         As for moments_of_one.
-    patient : float
-        Predicted seconds above which an expansion takes the place of quadrature.
     """
     if problem.alpha is None and problem.prior.mixture() is None:
         raise InfeasibleError(
@@ -380,7 +378,7 @@ def undrawn(problem, levels, method: str = "auto", patient: float = PATIENT):
         mean, variance, log_evidence = found.mean, found.variance, found.log_evidence
         lower, upper = found.quantile(levels)
         checked = "Moments, intervals and evidence are integrals; no draws were made."
-    elif asked != "summary" and (integrals := integrals_of(problem, levels, patient)) is not None:
+    elif asked != "summary" and (integrals := integrals_of(problem, levels)) is not None:
         (entries, facts, checked), method = integrals, "quadrature"
     else:
         if problem.n_categories > MAX_FACTORS:

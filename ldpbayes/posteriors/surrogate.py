@@ -309,6 +309,13 @@ def expanded(rows, alpha, pilot):
     return ExpandedFactors(alpha, gradient, curvature, pilot, np.where(trusted, skew, 0.0))
 
 
+def joined(families):
+    """Return the ExpandedFactors of several families, one after the other."""
+    return ExpandedFactors(
+        *(np.concatenate([getattr(one, name.name) for one in families]) for name in fields(ExpandedFactors))
+    )
+
+
 def quadratic(rows, mean, spread):
     """Return (b, D) of the log-likelihood's expansion at mean, averaged over the surrogate's spread."""
     return quadratic_of(rows.expansion(mean, spread), mean)

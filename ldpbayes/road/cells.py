@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.expansion import doubtful_summary
 from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.posteriors.many import Many, moments_of_cells, seconds_of_mixture
-from ldpbayes.posteriors.problem import Joint, prior_of_cells, scaled
+from ldpbayes.posteriors.problem import Joint, Problem, prior_of_cells, scaled
 from ldpbayes.posteriors.shared import fit_shared
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.road import single
@@ -59,7 +59,7 @@ def walk(cells: Cells, prior: Any, request: Request) -> "xr.DataTree":
 def _describe(tree, cells):
     """Add what is said beside the posteriors of all cells."""
     from ldpbayes.answers.deciding import decision_of_cells
-    from ldpbayes.describing import cells as describing
+    from ldpbayes.describing import posterior as describing
 
     tree.attrs |= describing.fitness(tree, cells)
     describing.estimates_alone(tree, cells)
@@ -95,65 +95,60 @@ def _sampled(cells: Cells, prior: AbstractPrior | Any, request: Request) -> "xr.
 
 def _each(cells: Cells, prior, seeds: list[int], request: Request) -> "xr.DataTree":
     """Return the results of the cells, fitted one by one, as one."""
+    from ldpbayes import result
+
     trees = []
     for label, cell, own in zip(cells.labels, cells.collections(), seeds, strict=True):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
-                trees.append(single.walk(cell, prior, request.seeded(own)))
+                trees.append(single.walk(cell, prior, replace(request, random_seed=own, estimates=False)))
         except InfeasibleError as err:
             raise InfeasibleError(f"Cell {label}: {err}") from err
         except ConvergenceError as err:
             raise ConvergenceError(f"Cell {label}: {err}", err.result) from err
-    return _stacked(cells, trees, request)
+    tree = result.stack(cells, trees, request.stated)
+    _say(tree, cells, [Problem.of(single.named(cell), prior) for cell in cells.collections()], request)
+    return tree
+
+
+def _say(tree, cells: Cells, problems: list[Problem], request: Request) -> None:
+    """Add what is said beside the posterior of each cell, where that is asked for."""
+    from ldpbayes.describing.posterior import describe
+
+    if request.estimates:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
+            describe(tree, cells, problems, request.ci_prob, single.evidence_of)
 
 
 def _at_once(cells: Cells, prior, seeds: list[int], request: Request) -> "xr.DataTree | None":
     """Return the result of cells with exact posteriors, in one computation; None where these are not exact."""
-    from ldpbayes.describing import cells as describing
     from ldpbayes.posteriors.conjugate import Conjugate
 
     served = Conjugate.of(cells, prior)
     if served is None:
         return None
     tree = served.tree(cells, prior, request.sizes(), seeds, request.run, request.stated | request.sizes())
-    if request.estimates:
-        describing.add_facts(tree, describing.describe(tree, cells, served, request.ci_prob))
-    return tree
-
-
-def _stacked(cells: Cells, trees: list, request: Request) -> "xr.DataTree":
-    """Return the one result of the results of all cells."""
-    from ldpbayes import result
-
-    tree = result.stack(cells, trees, request.stated)
-    result.validate(tree)
+    _say(tree, cells, served.problems, request)
     return tree
 
 
 def _sharing(cells: Cells, prior, request: Request) -> "xr.DataTree":
     """Return the result of all cells under a mixture of Dirichlet priors whose one hyperparameter they share."""
     from ldpbayes import result
-    from ldpbayes.describing.one import describe
 
     engine = make_method("mixture", **request.asked_sizes) if isinstance(request.method, str) else request.method
     if "mixture" in request.exclude and request.automatic:
         raise InfeasibleError("One hyperparameter shared by all cells needs the method mixture, which was excluded.")
     answers, facts = fit_shared(engine, cells, prior, request.run)
-    trees = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
-        cell: Any
-        for cell, answer in zip(cells.collections(), answers, strict=True):
-            if request.estimates and cell.keeps_reports:
-                describe(answer.tree, cell, answer.problem, request.ci_prob, single.evidence_of)
-            trees.append(answer.tree)
-    tree, name = _stacked(cells, trees, request), prior.mixture().parameter
+    tree, name = result.stack(cells, [answer.tree for answer in answers], request.stated), prior.mixture().parameter
     result.share(tree, name, facts)
     tree.attrs |= facts | {"prior": f"{prior.describe()}, one {name} for all cells"}
     tree.attrs["reason"] = (
         f"All cells share one {name}: conjugate posteriors at its nodes, weighed by the evidence of all cells."
     )
+    _say(tree, cells, [answer.problem for answer in answers], request)
     return tree
 
 

@@ -1,7 +1,7 @@
 """What a fit was asked for, checked once."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ldpbayes import checks
@@ -110,10 +110,6 @@ class Request:
     def settings(self) -> dict[str, Any]:
         """Return the fields of the method object that was asked for, or the draws and chains that were."""
         return self.asked_sizes if isinstance(self.method, str) else asdict(self.method)  # type: ignore[call-overload]  # a dataclass
-
-    def seeded(self, random_seed: int) -> "Request":
-        """Return the request with another seed."""
-        return replace(self, random_seed=random_seed)
 
 
 __all__ = ["Request"]

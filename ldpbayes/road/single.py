@@ -121,13 +121,13 @@ def _by(engine, problem: Problem, request: Request) -> "xr.DataTree":
 def _told(tree, collection, problem: Problem, request: Request, why: str) -> "xr.DataTree":
     """Return the result of one collection with all that is said beside its posterior."""
     from ldpbayes import result
-    from ldpbayes.describing.one import describe
+    from ldpbayes.describing.posterior import describe
 
     if collection.laws:
         tree = result.among_compliers(tree, collection)
     tree.attrs |= stated_prior(why) | _about_order(collection, problem.prior)
     if request.estimates and collection.keeps_reports:
-        describe(tree, collection, problem, request.ci_prob, evidence_of)
+        describe(tree, collection, [problem], request.ci_prob, evidence_of)
     draws = request.sizes(collection.n_categories)["draws"]
     if request.draws is None and draws < 1000 and isinstance(request.method, str):
         tree.attrs["reason"] += f" {draws} draws a chain, for the memory of {collection.n_categories:,} categories."

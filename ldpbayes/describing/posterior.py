@@ -1,0 +1,138 @@
+"""What is said beside posteriors: of one collection, and of all cells at once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ldpbayes.answers.deciding import compared_widths, decision_given
+from ldpbayes.answers.sensitivity import sensitivities
+from ldpbayes.answers.value import worth_given
+from ldpbayes.collections import Cells
+from ldpbayes.describing.compliance import EvidenceOf, findings
+from ldpbayes.estimators.confidence import confidence_of_cells
+from ldpbayes.estimators.together import point_estimates
+from ldpbayes.fitness.cells import verdict_of_cells
+from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
+from ldpbayes.fitness.nested import information_criteria
+from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells, of_result
+from ldpbayes.posteriors.problem import Problem
+from ldpbayes.result.beside import add_confidence, add_estimates
+
+#: Cells under a shared prior have point estimates beside them where there are at most so many.
+MAX_ESTIMATED = 400
+#: … and confidence intervals where cells times categories are at most so many.
+MAX_INTERVALS = 20_000
+
+
+def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], ci_prob: float, evidence_of: EvidenceOf) -> None:
+    """Add estimates and confidence intervals to a result, and what the reports are worth and say of the prior.
+
+    Facts about a collection are attrs of the result, those about each cell stand in its group ``cells``.
+
+    Parameters
+    ----------
+    tree : DataTree
+        Summarised.
+    data : Collection or Cells
+        With their reports.
+    problems : sequence of Problem
+        What the result is the posterior of, one for each cell.
+    ci_prob : float
+    evidence_of : callable
+        As for ``compliance.findings``.
+    """
+    cells, known = list(data.collections()), _known(tree, len(problems))
+    estimates = [point_estimates(cell) if cell.keeps_reports else [] for cell in cells]
+    if all(estimates):
+        add_estimates(tree, data, estimates)
+    plain = [cell.keeps_reports and not cell.laws and not cell.nature.weighted for cell in cells]
+    if all(plain):
+        intervals = confidence_of_cells(cells, ci_prob)
+        if all(intervals):
+            add_confidence(tree, data, intervals)
+    places = np.flatnonzero(plain)
+    summary = tree["summary"].to_dataset().sel(target="distribution")
+    mean, sd = (summary[name].values.reshape(len(cells), -1) for name in ("mean", "sd"))
+    factors = log_bayes_factors_of_cells([problems[k] for k in places], [known[k] for k in places], mean[places])
+    factor_of = dict(zip(places.tolist(), factors, strict=True))
+    moved = sensitivities(tree, problems)
+    ratios, whole, words = compared_widths(tree, cells)
+    ratios, whole, weight = ratios.reshape(len(cells), -1), np.ravel(whole), float(tree.attrs["prior_weight"])
+    facts: list[dict] = []
+    for k, (cell, problem) in enumerate(zip(cells, problems, strict=True)):
+        about, favoured = {}, np.nan
+        if not cell.keeps_reports:
+            facts.append(about)
+            continue
+        if cell.laws:
+            about |= findings(known[k], cell, problem.prior, evidence_of)
+        elif plain[k]:
+            about |= factor_of[k].to_attrs()
+            favoured = factor_of[k].between("learnt", factor_of[k].used)
+        if np.isfinite(weight):
+            about |= worth_given(mean[k], sd[k], weight, cell, bool(cell.identifiability()))
+        weights = weight, about.get("effective_open_answers", np.nan)
+        about |= decision_given(cell, (ratios[k], whole[k], words), moved[k], weights, favoured)
+        mle = estimates[k][0] if estimates[k] and plain[k] else None
+        estimate = mle.distribution if mle is not None and mle.gap <= MAX_GAP else None
+        tested = check(cell, replications=QUICK_REPLICATIONS, estimate=estimate)
+        about |= {"fitness": tested.verdict, "fitness_flagged": int(tested.flagged), "fitness_p": tested.p_value}
+        if mle is not None and not data.by:
+            criteria = information_criteria(cell, mle.log_likelihood)
+            about |= {"aic": criteria.aic, "bic": criteria.bic, "parameters": criteria.parameters}
+        facts.append(about)
+    if data.by:
+        _add_facts(tree, facts)
+    else:
+        tree.attrs |= facts[0]
+
+
+def _known(tree, count):
+    """Return (log-evidence, its error) of each cell under the prior used, or None where it is not known."""
+    if "cells" not in tree.children:
+        return [of_result(tree)]
+    facts = tree["cells"]
+    pairs = zip(facts["log_evidence"].values, facts["log_evidence_error"].values, strict=True)
+    return [None if np.isnan(value) else (float(value), float(np.nan_to_num(error))) for value, error in pairs]
+
+
+def _add_facts(tree, facts):
+    """Write facts about each cell into the group ``cells`` of a result."""
+    group = tree["cells"].to_dataset()
+    for name in group.data_vars:
+        values = group[name].values.copy()
+        for k, about in enumerate(facts):
+            values[k] = about.get(name, values[k])
+        group[name] = (("cell",), values)
+    tree["cells"] = xr.DataTree(group)
+
+
+def fitness(tree: xr.DataTree, cells: Cells) -> dict[str, Any]:
+    """Return the facts about the fit of the reports of all cells; cells that are summaries cannot be tested."""
+    if "cells" in tree.children:
+        p = tree["cells"]["fitness_p"].values
+    else:
+        p = [
+            check(cell, replications=QUICK_REPLICATIONS).p_value if cell.keeps_reports else np.nan
+            for cell in cells.collections()
+        ]
+    sentence, flagged = verdict_of_cells(cells.labels, p)
+    return {"fitness": sentence, "fitness_flagged": int(flagged)}
+
+
+def estimates_alone(tree: xr.DataTree, cells: Cells) -> None:
+    """Add point estimates and confidence intervals of each cell alone to a result of cells fitted together.
+
+    Where all cells have their reports.
+    """
+    if "estimate" in tree.children or len(cells) > MAX_ESTIMATED or not cells.keeps_reports:
+        return
+    estimates = [point_estimates(cell) for cell in cells.values()]
+    if all(estimates):
+        add_estimates(tree, cells, estimates)
+    if len(cells) * cells.n_categories <= MAX_INTERVALS and not cells.nature.weighted:
+        intervals = confidence_of_cells(list(cells.values()), float(tree["summary"].attrs["ci_prob"]))
+        if all(intervals):
+            add_confidence(tree, cells, intervals)
