@@ -101,12 +101,12 @@ def _known(tree, count):
 def _add_facts(tree, facts):
     """Write facts about each cell into the group ``cells`` of a result."""
     group = tree["cells"].to_dataset()
-    for name in group.data_vars:
-        values = group[name].values.copy()
-        for k, about in enumerate(facts):
-            values[k] = about.get(name, values[k])
-        group[name] = (("cell",), values)
-    tree["cells"] = xr.DataTree(group)
+    named = {name for about in facts for name in about} & set(map(str, group.data_vars))
+    written = {name: group[name].values.copy() for name in named}
+    for k, about in enumerate(facts):
+        for name in named & set(about):
+            written[name][k] = about[name]
+    tree["cells"] = xr.DataTree(group.assign({name: (("cell",), values) for name, values in written.items()}))
 
 
 def fitness(tree: xr.DataTree, cells: Cells) -> dict[str, Any]:

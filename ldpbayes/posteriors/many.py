@@ -10,7 +10,7 @@ from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.ends import tails
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.conditioned_product.batched import Batch, batch, saddle_quantiles
+from ldpbayes.posteriors.conditioned_product.batched import Batch, batch, log_masses, saddle_quantiles
 from ldpbayes.posteriors.exact import moments_of, singling, stacked_factors
 from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal
 from ldpbayes.posteriors.frequency import frequency_moments
@@ -28,6 +28,8 @@ ASKED = "Moments, intervals and evidence were asked for, and no draws."
 MANY_CATEGORIES = "So many categories have moments, intervals and evidence, and no draws."
 #: Values of the hyperparameter of a mixture at which all cells are worked on, about.
 VALUES = 40
+#: Log-evidences with a larger error are computed by integrals.
+CLOSE = 1e-6
 #: Above so many categories the saddle point is used for expansions, which is then accurate to its second order.
 MAX_LINE = 2000
 #: Seconds of an entry (report × category) of a fit without draws; fits that would take longer, or more GB, are refused.
@@ -108,6 +110,22 @@ class Many:
             out.quantiles[:, place] = found.quantiles
         return out
 
+    def log_evidence(self, alpha) -> np.ndarray:
+        """Return the log-evidence of the reports of each cell under Dirichlet(α), shape (cells,), without moments."""
+        a, out = self.n_categories, np.empty(len(self.n_reports))
+        normaliser = gammaln(alpha.sum()) - gammaln(alpha).sum()
+        for members, make in ((self.separable, stacked_factors), (self.summarized, _gaussians)):
+            if not members:
+                continue
+            family, log_scale = make([one for _, one in members], alpha)
+            found, error = log_masses(family, np.ones(a), len(members))
+            rough = np.flatnonzero(error > CLOSE)  # the errors of many cells would add up
+            if rough.size:
+                some = family.take((rough[:, None] * a + np.arange(a)).ravel())
+                found[rough] = batch(some, rough.size).log_evidence
+            out[[position for position, _ in members]] = found + log_scale + normaliser
+        return out
+
     def accuracies(self, found: Batch, labels) -> list:
         """Return the Accuracy of every summary, in the order of ``summarized``.
 
@@ -151,7 +169,7 @@ def mixed_entries(many: Many, mixture, levels, watch: Watch) -> tuple[dict, Node
     def total(prior):
         key = key_of(prior)
         if key not in known:
-            known[key] = float(many.under(prior.concentrations()).log_evidence.sum())
+            known[key] = float(many.log_evidence(prior.concentrations()).sum())
         return known[key]
 
     nodes = mixture.nodes(total)

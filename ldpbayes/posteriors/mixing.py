@@ -12,7 +12,8 @@ from ldpbayes.inference.verdict import ACCEPTED, Verdict, hopeless
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, TiltedFactors
-from ldpbayes.posteriors.conditioned_product.batched import saddle_quantiles
+from ldpbayes.posteriors.conditioned_product.batched import log_masses, saddle_quantiles
+from ldpbayes.posteriors.conditioned_product.polynomial import drawn
 from ldpbayes.posteriors.exact import Exact, moments_given, separable_family
 from ldpbayes.posteriors.frequency import frequency_moments, mixed_frequency_moments
 from ldpbayes.posteriors.quadrature import MAX_GROUPS, START_SECONDS, Quadrature
@@ -20,6 +21,8 @@ from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.base import Nodes
 from ldpbayes.priors.learnt import MORE
 
+#: Log-evidences by counts have a smaller error; others come with moments.
+EXACT_EVIDENCE = 1e-6
 #: Quadrature is used for a mixture where the integrals of one fit take less than this many seconds; some thirty are made.
 QUICK = 0.05
 #: … and for cells that share the hyperparameter where that of all of them takes less than this.
@@ -103,7 +106,11 @@ class Separable:
         """Return the log-evidence."""
         key = key_of(prior)
         if key not in self._evidence:
-            self._evidence[key] = self._found(prior).log_evidence
+            alpha = prior.concentrations()
+            family, group = self._under(alpha)
+            found, error = log_masses(family, np.bincount(group).astype(float), 1)
+            value = float(found[0] + self._log_scale + gammaln(alpha.sum()) - gammaln(alpha).sum())
+            self._evidence[key] = value if error[0] <= EXACT_EVIDENCE else self._found(prior).log_evidence
         return self._evidence[key]
 
     def moments(self, priors):
@@ -120,7 +127,7 @@ class Separable:
         pairs = list(zip(nodes.priors, counts, strict=True))
         for prior, count in watch.track(pairs, "Exact posteriors of the nodes"):
             if count:
-                parts.append(self._found(prior).engine.draws(int(count), rng)[0])
+                parts.append(self._drawn(prior, int(count), rng))
         detail = f"Exact at {len(counts)} values of the hyperparameter. Independent draws: no chain diagnostics are needed."
         return Drawn(
             np.concatenate(parts),
@@ -132,7 +139,13 @@ class Separable:
 
     def node_draws(self, prior, count, rng, watch):
         """Return the NodeDraws under one prior."""
-        return NodeDraws(self._found(prior).engine.draws(count, rng)[0], count)
+        return NodeDraws(self._drawn(prior, count, rng), count)
+
+    def _drawn(self, prior, count, rng):
+        """Return draws of P under one prior, shape (count, a)."""
+        family, group = self._under(prior.concentrations())
+        found = drawn(family.take(group), count, rng)
+        return self._found(prior).engine.draws(count, rng)[0] if found is None else found[0]
 
     def _start(self, total):
         """Return a tilt near that of Dirichlet priors of weight ``total``: it grows by what Σα does."""

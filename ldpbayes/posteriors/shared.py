@@ -9,7 +9,8 @@ from ldpbayes.inference.importance import weigh
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import Answer, Problem, Sample, Watch
 from ldpbayes.posteriors.expansion import doubtful_summary
-from ldpbayes.posteriors.mixing import ENOUGH, mixed_frequencies, mixed_moments, server_of, shares, spread_over
+from ldpbayes.posteriors.many import Many
+from ldpbayes.posteriors.mixing import ENOUGH, Separable, mixed_frequencies, mixed_moments, server_of, shares, spread_over
 from ldpbayes.posteriors.mixture import facts_of, interval_facts, parameter_draws
 from ldpbayes.priors import Dirichlet
 
@@ -44,7 +45,10 @@ def fit_shared(method, cells, prior, run):
             servers.append(server_of(Problem.of(cell, prior), size, len(cells)))
         except InfeasibleError as err:
             raise InfeasibleError(f"Cell {label}: {err}") from err
-    nodes, factor = _nodes(mixture, servers, cells.n_categories)
+    many = Many.of(cells) if all(isinstance(server, Separable) for server in servers) else None
+    nodes, factor = _nodes(mixture, servers, many, cells.n_categories)
+    # Moments of all cells at once, at every node.
+    known = None if many is None else [many.under(prior.concentrations()) for prior in nodes.priors]
     counts = shares(nodes.weights, size)
     drawn = []
     pairs = list(zip(servers, rngs, strict=True))
@@ -64,30 +68,40 @@ def fit_shared(method, cells, prior, run):
     facts |= {"log_evidence": float(nodes.log_evidence)}
     stated = {name: run[name] for name in ("random_seed", "ci_prob")}
     out = []
-    for server, own, parts in zip(servers, rngs, drawn, strict=True):
+    for c, (server, own, parts) in enumerate(zip(servers, rngs, drawn, strict=True)):
         flat = np.concatenate([parts[i].distribution[place[i]] for i in place])[order]
-        sample = _sample(server, nodes, counts, parts, flat.reshape(*shape, -1))
+        moments = None
+        if server.exact:
+            one = (
+                server.moments(nodes.priors)
+                if known is None
+                else zip(*((f.mean[c], f.variance[c]) for f in known), strict=True)
+            )
+            moments = mixed_moments(nodes, *map(np.array, one), server.problem.n_users)
+        sample = _sample(moments, counts, parts, flat.reshape(*shape, -1))
         if not server.exact:
             even = np.full(size, 1 / size)
             sample = replace(sample, frequency=mixed_frequencies(nodes, flat, even, node[order], server.problem.n_users))
-        known = dict(sample.facts) | {"prior_weight": facts["prior_weight"]}
-        sample = replace(sample, hyperparameters=hyper, facts=known)
+        about = dict(sample.facts) | {"prior_weight": facts["prior_weight"]}
+        sample = replace(sample, hyperparameters=hyper, facts=about)
         out.append(Answer(method, server.problem, sample, own, watch, stated))
     return out, facts
 
 
-def _nodes(mixture, servers, n_categories):
+def _nodes(mixture, servers, many, n_categories):
     """Return (nodes of the evidence of all cells, log Bayes factor against Jeffreys' prior in every cell)."""
     for server in servers:
         server.settle(mixture)
 
     def total(prior):
+        if many is not None:
+            return float(many.log_evidence(prior.concentrations()).sum())
         return sum(server.log_evidence(prior) for server in servers)
 
     def rough(prior):
         return sum((server.rough or server.log_evidence)(prior) for server in servers)
 
-    nodes = mixture.nodes(total, rough if any(server.rough is not None for server in servers) else None)
+    nodes = mixture.nodes(total, rough if many is None and any(server.rough is not None for server in servers) else None)
     return nodes, nodes.log_evidence - total(Dirichlet.jeffreys(n_categories))
 
 
@@ -112,10 +126,9 @@ def _mended(nodes, drawn, counts):
     )
 
 
-def _sample(server, nodes, counts, parts, distribution):
-    """Return the Sample of one cell."""
-    if server.exact:
-        known = mixed_moments(nodes, *server.moments(nodes.priors), server.problem.n_users)
+def _sample(known, counts, parts, distribution):
+    """Return the Sample of one cell, whose exact moments may be known."""
+    if known is not None:
         text = f"Exact at {counts.size} values of the shared hyperparameter. Independent draws need no chain diagnostics."
         return Sample(distribution, exact=known, verdict=Verdict(checked=text))
     # The tail of a few draws is mostly noise: the weights of all nodes are judged together, as those of one collection are.
