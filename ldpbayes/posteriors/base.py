@@ -172,6 +172,8 @@ class AbstractPosterior(abc.ABC):
     patience: ClassVar[float] = math.inf
     #: What the engine cannot do without: "rows" (distinct reports), "concentrations" (a Dirichlet prior).
     needs: ClassVar[tuple[str, ...]] = ("rows", "concentrations")
+    #: Numbers that draws of P may hold: those of cells are looked at where they are asked for.
+    largest: ClassVar[float] = MAX_DRAWN
 
     draws: int
     chains: int
@@ -204,11 +206,11 @@ class AbstractPosterior(abc.ABC):
     @final
     def plan(self, problem: Problem) -> Plan | Refusal:
         """Return prepare(problem), after the needs of the engine are checked."""
-        drawn = self.draws * self.chains * problem.n_categories
-        if drawn > MAX_DRAWN:
+        drawn = self.draws * self.chains * problem.numbers
+        if drawn > self.largest:
             return Refusal(
-                f"Draws must hold at most {MAX_DRAWN:.0e} numbers (chains × draws × categories), got {drawn:.2g}; ask for "
-                "fewer draws, or for Exact().moments, which needs none."
+                f"Draws must hold at most {self.largest:.0e} numbers (chains × draws × categories), got {drawn:.2g}; ask "
+                "for fewer draws, or for Exact().moments, which needs none."
             )
         if "concentrations" in self.needs and problem.alpha is None:
             return Refusal(f"The method {self.name} needs a Dirichlet prior; this one is {problem.prior.describe()}.")
@@ -232,7 +234,12 @@ class AbstractPosterior(abc.ABC):
     @final
     def feasibility(self, collection, prior) -> Plan | Refusal:
         """Return whether the method applies (``.feasible``), why, and the seconds that it would take."""
-        return self.plan(Problem.of(collection, prior))
+        return self.plan(self._problem(collection, prior))
+
+    @staticmethod
+    def _problem(data, prior):
+        """Return the problem of data under a prior, or of what as_prior makes one of."""
+        return Problem.of(data, prior)
 
     @final
     def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
@@ -262,7 +269,7 @@ class AbstractPosterior(abc.ABC):
         """
         random_seed, ci_prob = seed(random_seed), level(ci_prob)
         checks.flag(progressbar, "progressbar")
-        problem = Problem.of(collection, prior)
+        problem = self._problem(collection, prior)
         answer = self.answer(problem, self.plan(problem), random_seed=random_seed, ci_prob=ci_prob, progressbar=progressbar)
         if answer.sample.rejected:
             raise ConvergenceError(answer.sample.rejected, answer.tree)
@@ -275,10 +282,14 @@ class AbstractPosterior(abc.ABC):
         """Run a plan and return its Answer, trusted or not; a Refusal becomes an InfeasibleError."""
         if isinstance(plan, Refusal):
             raise InfeasibleError(plan.reason)
-        checks.draws_size(self.draws, self.chains, problem.n_categories)
+        checks.draws_size(self.draws, self.chains, problem.numbers)
         rng, watch = np.random.default_rng(random_seed), Watch(progressbar)
         sample = self.run(plan, rng, watch)
-        return Answer(self, problem, sample, rng, watch, {"random_seed": random_seed, "ci_prob": ci_prob})
+        return self._answered(problem, sample, rng, watch, {"random_seed": random_seed, "ci_prob": ci_prob})
+
+    def _answered(self, *run) -> "Answer":
+        """Return the Answer of a run."""
+        return Answer(self, *run)
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,6 +302,15 @@ class Answer:
     rng: np.random.Generator
     watch: Watch
     asked: Mapping[str, Any]
+
+    @property
+    def trouble(self) -> str:
+        """Why the answer is rejected, in one sentence, or an empty string."""
+        if self.sample.rejected:
+            return self.sample.rejected
+        attrs = self.tree.attrs
+        undefined = "undefined" in attrs and self.sample.independent  # no other method would define it
+        return "" if attrs["converged"] or attrs["interrupted"] or undefined else attrs["problems"]
 
     @cached_property
     def tree(self):

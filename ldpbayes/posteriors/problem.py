@@ -51,6 +51,11 @@ class Problem:
         collection = scaled(collection)
         return cls(collection.likelihood, prior, collection.n_reports, collection.n_categories, collection)
 
+    @property
+    def numbers(self) -> int:
+        """Numbers of a draw of P."""
+        return self.n_categories
+
     @cached_property
     def rows(self):
         """The rows of the likelihood, or None where only sums over the reports are left."""
@@ -132,6 +137,16 @@ class Joint:
 
     cells: Cells
     prior: AbstractPrior
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of a draw of P."""
+        return len(self.cells) * self.cells.n_categories
+
+    @property
+    def keeps_reports(self) -> bool:
+        """True: its methods take reports and summaries alike."""
+        return True
 
     @cached_property
     def likelihoods(self):

@@ -290,9 +290,10 @@ def _attrs(cells, trees, settings):
     attrs["frequency_draws"] = kinds.pop() if len(kinds) == 1 else "several"
     if any("frequency" not in part["posterior"].data_vars for part in trees):
         attrs["frequency_draws"] = LEFT_OUT  # draws that some cell lacks are those of none
-    for name in ("noncompliance", "pseudo"):
-        if any(part.attrs.get(name) for part in trees):
-            attrs[name] = SEVERAL[name]
+    if cells.laws:
+        attrs["noncompliance"] = SEVERAL["noncompliance"]
+    if any(part.attrs.get("pseudo") for part in trees):
+        attrs["pseudo"] = SEVERAL["pseudo"]
     effective = [part.attrs["effective_draws"] for part in trees if "effective_draws" in part.attrs]
     if effective:
         attrs["effective_draws"] = float(min(effective))

@@ -1,17 +1,13 @@
 """The walk of cells: moments of all at once, one posterior of all, or a posterior of each."""
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import fields, replace
-from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ldpbayes.collections import Cells
 from ldpbayes.errors import ConvergenceError, InfeasibleError, LDPBayesWarning, listed
-from ldpbayes.inference.handover import hand_over, in_order
-from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.expansion import doubtful_summary
 from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.posteriors.many import Many, moments_of_cells, seconds_of_mixture
@@ -19,7 +15,7 @@ from ldpbayes.posteriors.problem import Joint, Problem, prior_of_cells, scaled
 from ldpbayes.posteriors.shared import fit_shared
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.road import single
-from ldpbayes.road.methods import PATIENCE, SUMMARY, make_method
+from ldpbayes.road.methods import PATIENCE, SUMMARY, Selection, make_method
 from ldpbayes.road.request import Request
 from ldpbayes.road.ruling import rule, ruled, too_long
 
@@ -152,60 +148,23 @@ def _sharing(cells: Cells, prior, request: Request) -> "xr.DataTree":
     return tree
 
 
-class _Made:
-    """What an engine for a prior over all cells made, of which the result is made when it is asked for."""
-
-    def __init__(self, name: str, problem: Joint, request: Request) -> None:
-        own, kind = request.settings(), JOINT[name]
-        names = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
-        known = {key: value for key, value in own.items() if key in names}
-        engine = kind(**known)
-        plan = engine.plan(problem)
-        if not plan.feasible:
-            raise InfeasibleError(plan.reason)
-        self.watch, self.reason = Watch(request.progressbar), plan.reason
-        self.sample = engine.run(plan, np.random.default_rng(request.random_seed), self.watch)
-        stated = {"random_seed": request.random_seed, "ci_prob": request.ci_prob}
-        self._tree = partial(engine.tree, problem, self.sample, self.watch, plan.reason, stated)
-
-    @cached_property
-    def tree(self) -> "xr.DataTree":
-        """The result."""
-        return self._tree()
-
-    @property
-    def problem(self) -> str:
-        """Why the answer is rejected, or an empty string."""
-        return self.sample.rejected or ("" if self.tree.attrs["converged"] else self.tree.attrs["problems"])
-
-
-def _engines(request: Request, weighted: bool) -> Iterator[str]:
-    """Yield the names of the engines for a prior over all cells that may be tried."""
-    names = JOINT if request.automatic else (request.name,)
-    if not set(names) <= set(JOINT):
-        raise InfeasibleError(f"A prior over all cells needs the methods {listed(JOINT)}, got {request.name}.")
-    excluded = {*request.exclude, *(["nuts"] if weighted else [])} if request.automatic else set()
-    yield from (name for name in names if name not in excluded)  # the PyMC model takes whole reports
-
-
 def _together(cells: Cells, prior, request: Request) -> "xr.DataTree":
     """Return the result of all cells under a prior over all of them, by the first joint engine whose answer is accepted."""
-    problem = Joint(cells, prior)
+    problem, doubt = Joint(cells, prior), doubtful_summary(cells)
+    if request.automatic:
+        if doubt:
+            raise InfeasibleError(doubt)
+        weighted = ("nuts",) if cells.nature.weighted else ()  # the PyMC model takes whole reports
+        return single.automatic(Selection(problem, request.exclude + weighted, request.asked_sizes, JOINT), request)
+    if request.name not in JOINT:
+        raise InfeasibleError(f"A prior over all cells needs the methods {listed(JOINT)}, got {request.name}.")
+    kind = JOINT[request.name]
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
+    engine = kind(**{key: value for key, value in request.settings().items() if key in names})
+    plan = engine.plan(problem)
     # A method that is given by name answers, and the result says why it is not to be trusted: reweigh() may mend it.
-    doubt = doubtful_summary(cells)
-    if doubt and request.automatic:
-        raise InfeasibleError(doubt)
-    steps = {name: partial(_Made, name, problem, request) for name in _engines(request, cells.nature.weighted)}
-    outcome = hand_over(in_order(steps), lambda made: made.problem)
-    if outcome.answer is None:
-        raise InfeasibleError("No method applies: " + " ".join(outcome.rejected.values() or ["all of them are excluded."]))
-    made = outcome.answer
-    tree = made.tree
-    tree.attrs["reason"] = made.reason + outcome.before
-    tree.attrs |= problem.stated
-    if problem.stated:
-        for name in ("log_evidence", "log_evidence_error"):
-            tree.attrs.pop(name, None)
-    if doubt or (made.sample.rejected and not request.automatic):
-        raise ConvergenceError(doubt or made.sample.rejected, tree)
-    return tree
+    answer = engine.answer(problem, plan, **request.run)
+    answer.tree.attrs["reason"] = plan.reason
+    if doubt or answer.sample.rejected:
+        raise ConvergenceError(doubt or answer.sample.rejected, answer.tree)
+    return answer.tree

@@ -1,6 +1,7 @@
 """The posterior methods by name, and which of them suits a problem."""
 
 import importlib
+import inspect
 import math
 import pkgutil
 from collections.abc import Callable, Mapping
@@ -9,7 +10,7 @@ from typing import Any
 
 from ldpbayes import checks, posteriors
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal
 from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.presenting import AbstractResult
 
@@ -18,7 +19,12 @@ for _module in pkgutil.iter_modules(posteriors.__path__):
         importlib.import_module(f"{posteriors.__name__}.{_module.name}")
 
 #: Posterior methods by name, in the order in which ``auto`` considers them: every subclass in a file of posteriors/.
-METHODS = {cls.name: cls for cls in sorted(AbstractPosterior.__subclasses__(), key=lambda cls: cls.order)}
+METHODS = {
+    cls.name: cls
+    for cls in sorted(
+        (cls for cls in AbstractPosterior.__subclasses__() if not inspect.isabstract(cls)), key=lambda cls: cls.order
+    )
+}
 
 #: The method of summaries, which ``auto`` takes for these and for nothing else.
 SUMMARY = "summary"
@@ -93,19 +99,27 @@ class Selection:
         Names of methods to leave out.
     settings : dict
         Fields that every method has: draws and chains.
+    methods : dict, optional
+        Methods by name: those of one collection, or of all cells together.
     """
 
-    def __init__(self, problem: Problem, exclude: tuple[str, ...], settings: Mapping[str, int]) -> None:
-        self.problem, self.settings = problem, settings
+    def __init__(
+        self,
+        problem: Any,
+        exclude: tuple[str, ...],
+        settings: Mapping[str, int],
+        methods: Mapping[str, type[AbstractPosterior]] = METHODS,
+    ) -> None:
+        self.problem, self.settings, self.methods = problem, settings, methods
         # Reports that were kept are never expanded unasked, and of a summary there is nothing else to take.
         kept = problem.keeps_reports
-        self.names = [name for name in METHODS if name not in exclude and (name != SUMMARY) == kept]
+        self.names = [name for name in methods if name not in exclude and (name != SUMMARY) == kept]
         self._prepared: dict[str, tuple[AbstractPosterior, Plan | Refusal]] = {}
 
     def consider(self, name: str) -> tuple[AbstractPosterior, Plan | Refusal]:
         """Return (method, Plan or Refusal) of a name."""
         if name not in self._prepared:
-            method = make_method(name, **self.settings)
+            method = self.methods[name](**self.settings)
             self._prepared[name] = method, method.plan(self.problem)
         return self._prepared[name]
 

@@ -10,7 +10,7 @@ from ldpbayes.collections import Collection, Summarized
 from ldpbayes.collections.noncompliance import named
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed, shown
 from ldpbayes.inference.handover import hand_over
-from ldpbayes.posteriors.base import MAX_DRAWN, Answer
+from ldpbayes.posteriors.base import MAX_DRAWN
 from ldpbayes.posteriors.evidence import of_result
 from ldpbayes.posteriors.many import moments_of_one, refuse_long
 from ldpbayes.posteriors.problem import Problem
@@ -85,24 +85,23 @@ def walk(collection: Any, prior: Any, request: Request) -> "xr.DataTree":
             return _by(engine, problem, request)
         own = selection if prior is ruling.prior else Selection(Problem.of(collection, prior), request.exclude, sizes)
         problem = own.problem
-        return _automatic(own, request)
+        return automatic(own, request)
 
     tree, why = ruled(ruling, request, run)
     assert problem is not None  # the run above made it
     return _told(tree, collection, problem, request, why)
 
 
-def _automatic(selection: Selection, request: Request) -> "xr.DataTree":
-    """Return the result of the first method whose answer is accepted, or the best of the rejected ones with its problems."""
+def automatic(selection: Selection, request: Request) -> "xr.DataTree":
+    """Return the result of the first method whose answer is accepted, or the best of the rejected ones with its problems.
 
-    def problem(answer: Answer) -> str:
-        if answer.sample.rejected:
-            return answer.sample.rejected
-        attrs = answer.tree.attrs
-        undefined = "undefined" in attrs and answer.sample.independent  # no other method would define it
-        return "" if attrs["converged"] or attrs["interrupted"] or undefined else attrs["problems"]
-
-    outcome = hand_over(selection.following(request.run), problem, lambda answer: not answer.sample.rejected)
+    Parameters
+    ----------
+    selection : Selection
+    request : Request
+    """
+    following = selection.following(request.run)
+    outcome = hand_over(following, lambda answer: answer.trouble, lambda answer: not answer.sample.rejected)
     if outcome.answer is None:
         raise selection.refusal(outcome.rejected)
     tree = outcome.answer.tree
@@ -196,5 +195,5 @@ def evidence_of(collection: Collection, prior: Any) -> float:
         return np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LDPBayesWarning)
-        known = of_result(_automatic(selection, request))
+        known = of_result(automatic(selection, request))
     return np.nan if known is None else known[0]

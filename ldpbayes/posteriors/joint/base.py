@@ -1,88 +1,67 @@
-"""What engines for a prior over all cells share: the problem, seeds, the result and its weighted moments."""
+"""What engines for a prior over all cells add to the pattern of posteriors.base: their problem, and their result."""
 
-import abc
+import math
 from dataclasses import asdict
-from typing import ClassVar, final
+from functools import cached_property
+from typing import ClassVar
 
-import numpy as np
-
-from ldpbayes import checks
-from ldpbayes.errors import InfeasibleError
-from ldpbayes.posteriors.base import Plan, Refusal, Sample, Watch
-from ldpbayes.posteriors.problem import Joint
+from ldpbayes.posteriors.base import AbstractPosterior, Answer
+from ldpbayes.posteriors.problem import Joint, prior_of_cells
 
 
-class AbstractJoint(abc.ABC):
-    """A way to get the joint posterior of all cells. Settings are fields of the (frozen dataclass) subclass."""
+class AbstractJoint(AbstractPosterior):
+    """A way to get the joint posterior of all cells; ``distribution`` has shape (chains, draws, cells, categories)."""
 
-    name: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ()
+    largest: ClassVar[float] = math.inf
 
-    draws: int
-    chains: int
+    @staticmethod
+    def _problem(data, prior):
+        return Joint(data, prior_of_cells(prior, data))
 
-    def __post_init__(self):
-        """Check the settings that every engine has."""
-        for name in ("draws", "chains"):
-            object.__setattr__(self, name, checks.integer(getattr(self, name), name, minimum=1))
+    def _beside(self, problem):
+        return 0.0  # the seconds of its own are not known either
 
-    @abc.abstractmethod
-    def prepare(self, problem: Joint) -> Plan | Refusal:
-        """Return the Plan, with the work that run() goes on from, or the Refusal; loads nothing heavy."""
+    def _answered(self, *run):
+        return JointAnswer(self, *run)
 
-    @abc.abstractmethod
-    def run(self, plan: Plan, rng: np.random.Generator, watch: Watch) -> Sample:
-        """Return the Sample of a plan; ``distribution`` has shape (chains, draws, cells, categories)."""
 
-    @final
-    def plan(self, problem: Joint) -> Plan | Refusal:
-        """Return prepare(problem), after the size of the draws is checked."""
-        checks.draws_size(self.draws, self.chains, len(problem.cells) * problem.cells.n_categories)
-        try:
-            return self.prepare(problem)
-        except InfeasibleError as err:
-            return Refusal(str(err))
+class JointAnswer(Answer):
+    """A finished run over all cells."""
 
-    @final
-    def tree(self, problem: Joint, sample: Sample, watch: Watch, reason: str, asked: dict):
-        """Return the result of a run.
-
-        Parameters
-        ----------
-        problem : Joint
-        sample : Sample
-        watch : Watch
-            Of the run.
-        reason : str
-            Why this engine.
-        asked : dict
-            random_seed and ci_prob.
-        """
+    @cached_property
+    def tree(self):
+        """The summarised DataTree of all cells."""
         from ldpbayes.result.building import of_draws
 
-        prior, cells = problem.prior, problem.cells
+        sample, prior, cells = self.sample, self.problem.prior, self.problem.cells
         facts = {
-            "reason": reason,
-            "random_seed": asked["random_seed"],
+            "random_seed": self.asked["random_seed"],
             "sampling": "independent" if sample.independent else "mcmc",
             "checked": sample.verdict.checked if sample.verdict.accepted else "",
             "problem": sample.verdict.problem,
-            "interrupted": int(watch.interrupted),
+            "interrupted": int(self.watch.interrupted),
+            "reason": "Chosen by the caller.",
         }
         if sample.effective is not None:
             facts["effective_draws"] = sample.effective
+        stated = self.problem.stated
+        about = {name: value for name, value in sample.facts.items() if not (stated and name.startswith("log_evidence"))}
         used = {dim for dims, _ in sample.variables.values() for dim in dims}
-        return of_draws(
+        tree = of_draws(
             cells,
             prior,
             sample.distribution,
-            method=self.name,
-            settings=asdict(self) | asked,  # type: ignore[call-overload]  # a dataclass
+            method=self.method.name,
+            settings=asdict(self.method) | dict(self.asked),
             others={name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()},
-            ci_prob=asked["ci_prob"],
-            rng=np.random.default_rng(asked["random_seed"]),
+            ci_prob=self.asked["ci_prob"],
+            rng=self.rng,
             known=sample.known,
             # A prior names categories and cells by position; the data have their labels.
             coords={name: list(labels) for name, labels in prior.coords().items() if name in used - set(cells.dims)},
             stats=sample.stats,
-            attrs=facts | dict(sample.facts),
+            attrs=facts | about,
         )
+        tree.attrs |= stated
+        return tree
