@@ -13,8 +13,9 @@ from threadpoolctl import threadpool_limits
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.joint import Joint, Rotating
+from ldpbayes.posteriors.joint import Rotating
 from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.posteriors.problem import Joint
 from ldpbayes.posteriors.walk import RandomWalk
 from ldpbayes.priors import Hierarchical
 from ldpbayes.protocols.designs import forced_response

@@ -11,7 +11,7 @@ from ldpbayes.inference.importance import enough, resample, weigh
 from ldpbayes.inference.verdict import ACCEPTED, Verdict, hopeless
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.conditioned_product import ConditionedProduct, TiltedFactors
+from ldpbayes.posteriors.conditioned_product import ConditionedProduct
 from ldpbayes.posteriors.conditioned_product.batched import log_masses, saddle_quantiles
 from ldpbayes.posteriors.conditioned_product.polynomial import drawn
 from ldpbayes.posteriors.exact import Exact, moments_given, separable_family
@@ -41,7 +41,7 @@ MOST_WEIGHTED = 2**21
 LOOKED_AT = 250
 #: Draws of a node with the true likelihood correct its weight from this number on.
 ENOUGH = 50
-#: From this number of categories on, the saddle point places the nodes of separable reports; exact evidence weighs them.
+#: From this number of categories on, evidence without moments places the nodes of separable reports; exact one weighs them.
 MANY = 50
 #: Engines of so many values of the hyperparameter are kept: those of the finest rule's nodes, and Jeffreys'. With fewer,
 #: every pass over the nodes makes them all again.
@@ -97,7 +97,7 @@ class Separable:
         self.seconds = plan.own + 0.1 + EXACT_SECONDS * min(a, FEW) + 5e-4 * a
         self._family, self._group, self._log_scale = separable_family(form, np.zeros(problem.n_categories))
         self._tilts, self._evidence, self._engines = {}, {}, {}
-        self.rough = self._saddle_log_evidence if problem.n_categories >= MANY else None
+        self.rough = (lambda prior: self._mass(prior)[0]) if problem.n_categories >= MANY else None
 
     def settle(self, mixture):
         """Return None: exact evidence needs no pilot."""
@@ -106,12 +106,16 @@ class Separable:
         """Return the log-evidence."""
         key = key_of(prior)
         if key not in self._evidence:
-            alpha = prior.concentrations()
-            family, group = self._under(alpha)
-            found, error = log_masses(family, np.bincount(group).astype(float), 1)
-            value = float(found[0] + self._log_scale + gammaln(alpha.sum()) - gammaln(alpha).sum())
-            self._evidence[key] = value if error[0] <= EXACT_EVIDENCE else self._found(prior).log_evidence
+            value, error = self._mass(prior)
+            self._evidence[key] = value if error <= EXACT_EVIDENCE else self._found(prior).log_evidence
         return self._evidence[key]
+
+    def _mass(self, prior):
+        """Return (log-evidence without moments, its error)."""
+        alpha = prior.concentrations()
+        family, group = self._under(alpha)
+        found, error = log_masses(family, np.bincount(group).astype(float), 1)
+        return float(found[0] + self._log_scale + gammaln(alpha.sum()) - gammaln(alpha).sum()), float(error[0])
 
     def moments(self, priors):
         """Return (means, variances) of P given each of the priors, two (k, a) arrays."""
@@ -170,14 +174,6 @@ class Separable:
             self._tilts[total] = engine.tilt
             self._engines[key] = moments_given(engine, self._log_scale, alpha, self.problem.n_users)
         return self._engines[key]
-
-    def _saddle_log_evidence(self, prior):
-        alpha = prior.concentrations()
-        total = float(alpha.sum())
-        family, group = self._under(alpha)
-        factors = TiltedFactors(family, np.bincount(group).astype(float), self._start(total))
-        self._tilts[total] = factors.tilt
-        return factors.saddle_log_evidence() + self._log_scale + gammaln(total) - gammaln(alpha).sum()
 
 
 class Few:

@@ -96,9 +96,6 @@ def stack(cells: Cells, trees: list[xr.DataTree], settings: dict) -> xr.DataTree
         exact = [None if part is None else part.drop_vars("distribution_cov", errors="ignore") for part in exact]
     _join(tree, "exact", exact, coords)
     _join(tree, "summary", [part["summary"] for part in trees], coords)
-    if all("estimate" in part.children for part in trees):
-        tree["estimate"] = xr.DataTree(_estimates([part["estimate"].to_dataset() for part in trees], coords))
-    _join(tree, "confidence", [part["confidence"] if "confidence" in part.children else None for part in trees], coords)
     tree["observed_data"] = xr.DataTree(xr.Dataset(cells.observed()))
     tree["constant_data"] = xr.DataTree(_constants(cells, [part["constant_data"].to_dataset() for part in trees], coords))
     facts = {
@@ -213,22 +210,6 @@ def _stacked(values):
     dims = values[0].dims
     place = sum(dim in ("chain", "draw", "target") for dim in dims)
     return (*dims[:place], "cell", *dims[place:]), np.stack([one.values for one in values], axis=place)
-
-
-def _estimates(parts, coords):
-    """Return the point estimates of all cells; an estimator that some cell lacks has nan there."""
-    names = list(dict.fromkeys(str(name) for part in parts for name in part["estimator"].values))
-    data = {}
-    for variable, values in parts[0].data_vars.items():
-        text = values.dtype.kind in "OUS"
-        rest = values.shape[1:]
-        stacked = np.full((len(names), len(parts), *rest), "" if text else np.nan, dtype=object if text else float)
-        for c, part in enumerate(parts):
-            for e, name in enumerate(map(str, part["estimator"].values)):
-                stacked[names.index(name), c] = part[variable].values[e]
-        data[variable] = (("estimator", "cell", *values.dims[1:]), stacked)
-    others = {name: parts[0].coords[name] for name in parts[0].coords if name != "estimator"}
-    return xr.Dataset(data, others | {"estimator": names} | coords)
 
 
 def _constants(cells, parts, coords):

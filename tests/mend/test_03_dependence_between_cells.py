@@ -8,7 +8,8 @@ import ldpbayes as lb
 from ldpbayes import result
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.joint import Joint, Rotating
+from ldpbayes.posteriors.joint import Rotating
+from ldpbayes.posteriors.problem import Joint
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols import UnaryEncoding
 

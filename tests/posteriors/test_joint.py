@@ -14,11 +14,12 @@ from ldpbayes.inference.importance import moments
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.posteriors import laplace
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.joint import Joint, Rotating, Whitened, hmc
+from ldpbayes.posteriors.joint import Rotating, Whitened, hmc
 from ldpbayes.posteriors.joint import _kernels as joint_kernels
 from ldpbayes.posteriors.joint import sampled as joint
 from ldpbayes.posteriors.joint.forms import Forms, entries
 from ldpbayes.posteriors.joint.whitening import AbstractCoordinates, whitened
+from ldpbayes.posteriors.problem import Joint
 from ldpbayes.priors import AbstractPrior, Hierarchical
 from ldpbayes.protocols.unary import UnaryEncoding
 
