@@ -28,8 +28,6 @@ FLOOR = 0.002
 MOST_ENTRIES, QUICK = 1e7, 0.33
 #: An expansion stands for the likelihood where its means and sds are within this share of an sd of the posterior's.
 LIKE = 0.15
-#: One collection of more categories is worked on by its distinct factors.
-ONE_BY_ONE = 20
 
 
 class PriorSensitivity(NamedTuple):
@@ -87,7 +85,7 @@ def sensitivities(tree: xr.DataTree, problems: Sequence[Problem], floor: float =
     if asked and problems[asked[0]].alpha is not None:
         kept = [k for k in asked if problems[k].keeps_reports]
         exact = [k for k in kept if problems[k].separable is not None and not (problems[k].separable.slope < 0).any()]
-        if len(exact) == 1 and size > ONE_BY_ONE:  # equal factors of many categories are worked on once
+        if len(exact) == 1:  # without compiled functions, and equal factors of many categories are worked on once
             found[exact[0]], exact = _product(problems[exact[0]], ci_prob), []
         _exactly(problems, exact, ci_prob, found)
         left = [k for k in kept if found[k] is None and problems[k].separable is None and size > 2]

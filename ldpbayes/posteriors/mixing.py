@@ -86,7 +86,7 @@ class NodeDraws:
 class Separable:
     """Exact posteriors, for reports that single out one category each."""
 
-    exact = True
+    exact, product = True, True
 
     def __init__(self, problem, size):
         plan = Exact(draws=max(size, 2), chains=1).plan(problem_of(problem, Dirichlet.jeffreys(problem.n_categories)))
@@ -179,7 +179,7 @@ class Separable:
 class Few:
     """Quadrature, for a few categories that the reports can tell apart."""
 
-    rough, exact = None, True
+    rough, exact, product = None, True, False
 
     def __init__(self, problem, size):
         self.problem, self._engine, self._known = problem, Quadrature(draws=2, chains=1), {}
@@ -256,7 +256,7 @@ class Weighted:
     The log-likelihood is expanded once for all values of the hyperparameter, at the mean of their mixture.
     """
 
-    rough, exact = None, False
+    rough, exact, product = None, False, False
 
     def __init__(self, problem, size):
         if problem.n_categories < 3:

@@ -9,13 +9,12 @@ from ldpbayes.inference.importance import weigh
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import Answer, Problem, Sample, Watch
 from ldpbayes.posteriors.expansion import doubtful_summary
-from ldpbayes.posteriors.many import Many
-from ldpbayes.posteriors.mixing import ENOUGH, Separable, mixed_frequencies, mixed_moments, server_of, shares, spread_over
+from ldpbayes.posteriors.mixing import ENOUGH, mixed_frequencies, mixed_moments, server_of, shares, spread_over
 from ldpbayes.posteriors.mixture import facts_of, interval_facts, parameter_draws
 from ldpbayes.priors import Dirichlet
 
 
-def fit_shared(method, cells, prior, run):
+def fit_shared(method, cells, prior, run, many):
     """Return (an Answer for every cell, attrs about the shared hyperparameter η).
 
     Cells are independent given η, so that log P(all reports | η) = Σ_c log P(reports of c | η). Its nodes are placed as for
@@ -29,6 +28,8 @@ def fit_shared(method, cells, prior, run):
         With a mixture.
     run : dict
         random_seed, ci_prob and progressbar.
+    many : Many or None
+        Where every cell has separable reports: what gives their evidences and moments in one call.
 
     Returns
     -------
@@ -45,7 +46,7 @@ def fit_shared(method, cells, prior, run):
             servers.append(server_of(Problem.of(cell, prior), size, len(cells)))
         except InfeasibleError as err:
             raise InfeasibleError(f"Cell {label}: {err}") from err
-    many = Many.of(cells) if all(isinstance(server, Separable) for server in servers) else None
+    many = many if all(server.product for server in servers) else None
     nodes, factor = _nodes(mixture, servers, many, cells.n_categories)
     # Moments of all cells at once, at every node.
     known = None if many is None else [many.under(prior.concentrations()) for prior in nodes.priors]

@@ -71,6 +71,11 @@ def _many(cells: Cells, request: Request) -> Many | None:
         return Many.of(cells)
     if sizes["draws"] * sizes["chains"] * cells.n_categories * len(cells) <= MAX_OF_CELLS:
         return None
+    return _in_one_call(cells)
+
+
+def _in_one_call(cells: Cells) -> Many | None:
+    """Return the Many of cells, None where they are not all of its kind."""
     try:
         return Many.of(cells)
     except InfeasibleError:
@@ -137,7 +142,7 @@ def _sharing(cells: Cells, prior, request: Request) -> "xr.DataTree":
     engine = make_method("mixture", **request.asked_sizes) if isinstance(request.method, str) else request.method
     if "mixture" in request.exclude and request.automatic:
         raise InfeasibleError("One hyperparameter shared by all cells needs the method mixture, which was excluded.")
-    answers, facts = fit_shared(engine, cells, prior, request.run)
+    answers, facts = fit_shared(engine, cells, prior, request.run, _in_one_call(cells))
     tree, name = result.stack(cells, [answer.tree for answer in answers], request.stated), prior.mixture().parameter
     result.share(tree, name, facts)
     tree.attrs |= facts | {"prior": f"{prior.describe()}, one {name} for all cells"}

@@ -244,7 +244,8 @@ def _count_laws(alpha, slope, power, multiplicity, tilt, table, firsts, sizes, m
     the law of their sum, multiplications of their convolution), size 0 where the tables are too short."""
     at, low = tilt, (multiplicity * alpha).sum()
     high = low + (multiplicity * power).sum()
-    for _ in range(TILTS):
+    settled, longest, cost = False, 0.0, 0.0
+    for step in range(TILTS):
         longest, cost, shapes, spread, fits = 1.0, 0.0, 0.0, 0.0, True
         for x in range(alpha.size):
             firsts[x], sizes[x], masses[x] = _count_law(alpha[x], slope[x], power[x], at, table[x])
@@ -259,13 +260,14 @@ def _count_laws(alpha, slope, power, multiplicity, tilt, table, firsts, sizes, m
             shapes += multiplicity[x] * (alpha[x] + firsts[x] + first)
             spread += multiplicity[x] * (second - first * first)
         # Σg has mean ``shapes``/t: a tilt at which that is far from one leaves out the counts that matter.
-        if not fits or abs(shapes - at) <= math.sqrt(spread + shapes):
+        settled = fits and abs(shapes - at) <= math.sqrt(spread + shapes)
+        if settled or not fits:
             break
         low, high = (at, high) if shapes > at else (low, at)
         at = math.sqrt(at * shapes)
-        # Laws of two modes jump from one to the other: then the middle of what is left.
-        at = at if low < at < high else math.sqrt(low * high)
-    return at, longest if fits and longest <= table.shape[1] else 0.0, cost
+        # Laws of two modes jump from one to the other: every other step is to the middle of what is left.
+        at = at if low < at < high and step % 2 == 0 else math.sqrt(low * high)
+    return at, longest if settled and longest <= table.shape[1] else 0.0, cost
 
 
 @compiled(nogil=True)

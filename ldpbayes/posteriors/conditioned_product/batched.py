@@ -134,7 +134,7 @@ def _block(family, k, levels):
     return mean, variance, log_evidence, quantiles, alone, rough, sharp, tilted.tilt
 
 
-def log_masses(family, multiplicity, k):
+def log_masses(family, multiplicity, k, counted=True):
     """Return (log ∫ Π_x φ_x(g_x) over Σ g = 1, its error) for k sets of factors that stand one after the other, two (k,).
 
     Exact, by the counts of short polynomials, or else to second order in the saddle point: the law of Σ g under the tilted
@@ -150,12 +150,14 @@ def log_masses(family, multiplicity, k):
     multiplicity : (G,) array
         How many categories have each factor of a set.
     k : int
+    counted : bool
+        Whether counts, which take compiled functions, may be used.
     """
-    from ldpbayes.posteriors.conditioned_product import _batched
-
     g, form = multiplicity.size, factors.single_powers(family, k)
     found, error = np.full(k, np.nan), np.full(k, ROUNDING)
-    if form is not None:
+    if form is not None and counted:
+        from ldpbayes.posteriors.conditioned_product import _batched
+
         _batched.masses_by_counts(*form, multiplicity.astype(np.int64), TABLE, COUNTED * g, found)
     left = np.flatnonzero(np.isnan(found))
     for start in range(0, left.size, max(1, BLOCK // g)):

@@ -188,13 +188,10 @@ class PolynomialRoute:
     def draws(self, group, size, rng):
         """Return (g, k, acceptance) of ConditionedProduct.draws for categories with the factors ``group``.
 
-        Where tables are long, k_x comes from its own for each category, accepted with probability ∝ t^m/Γ(Σα + m), m = Σ k.
+        k_x from its table for each category, accepted with probability ∝ t^m/Γ(Σα + m), m = Σ k; then g given k.
         """
-        family = self.factors.family.take(group)
-        if (found := drawn(family, size, rng)) is not None:
-            return *found, 1.0
         tilt, alpha_total = self.factors.tilt, self.factors.alpha_total
-        alpha = family.alpha
+        alpha = self.factors.family.alpha[group]
         best = max(tilt - alpha_total, 0.0)
 
         def log_weight(m):
