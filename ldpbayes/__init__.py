@@ -3,7 +3,7 @@
 Reports collected under local differential privacy, and randomised-response surveys, give the posterior of the
 distribution they came from and of these users' own frequencies. What a first analysis needs stands here; protocols, priors,
 methods and further questions are in modules. Names load on first use, so that an exact fit pays for neither PyMC nor cvxpy
-nor matplotlib.
+nor matplotlib, and ``ldpbayes --help`` not even for NumPy.
 """
 
 # isort: off
@@ -12,54 +12,84 @@ import ldpbayes.starting  # noqa: F401  # before all others: Ctrl-C may come whi
 # isort: on
 from typing import TYPE_CHECKING
 
-from ldpbayes import collections, errors, priors, protocols
-from ldpbayes.association import associate
-from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.doors import lazily
-from ldpbayes.errors import LDPBayesError
-from ldpbayes.fitness.crosschecking import crosscheck
-from ldpbayes.fitting import fit, select_method
-from ldpbayes.protocols import GRR, make_protocol
-from ldpbayes.simulation import simulate
-from ldpbayes.sources import scan
-from ldpbayes.sources.door import read, write
 
 if TYPE_CHECKING:  # so that editors complete the names that load on first use
-    from ldpbayes import answers, estimators, methods, pages, plots, pymc, robust, theory
+    from ldpbayes import (
+        answers,
+        collections,
+        errors,
+        estimators,
+        methods,
+        pages,
+        plots,
+        priors,
+        protocols,
+        pymc,
+        robust,
+        theory,
+    )
     from ldpbayes.answers import comparisons, contrast, poststratify, predictions
+    from ldpbayes.association import associate
+    from ldpbayes.collections import Cells, Collection, Tally
+    from ldpbayes.errors import LDPBayesError
     from ldpbayes.examples import list_examples, load_example
     from ldpbayes.fitness import check
+    from ldpbayes.fitness.crosschecking import crosscheck
+    from ldpbayes.fitting import fit, select_method
     from ldpbayes.outcomes import by_private_group
     from ldpbayes.pages import show
+    from ldpbayes.protocols import GRR, make_protocol
     from ldpbayes.regression import regress
     from ldpbayes.result import load, save
+    from ldpbayes.simulation import simulate
+    from ldpbayes.sources import scan
+    from ldpbayes.sources.door import read, write
     from ldpbayes.theory.planning import plan
 
 __version__ = "0.2.0"
 
 #: Names that load on first use, and the module that has them; a module's own name stands for the module.
 _HOMES = {
+    "GRR": "protocols",
+    "Cells": "collections",
+    "Collection": "collections",
+    "LDPBayesError": "errors",
+    "Tally": "collections",
     "answers": "answers",
+    "associate": "association",
     "by_private_group": "outcomes",
     "check": "fitness",
+    "collections": "collections",
     "comparisons": "answers",
     "contrast": "answers",
+    "crosscheck": "fitness.crosschecking",
+    "errors": "errors",
     "estimators": "estimators",
+    "fit": "fitting",
     "list_examples": "examples",
     "load": "result",
     "load_example": "examples",
+    "make_protocol": "protocols",
     "methods": "methods",
     "pages": "pages",
     "plan": "theory.planning",
     "plots": "plots",
     "poststratify": "answers",
     "predictions": "answers",
+    "priors": "priors",
+    "protocols": "protocols",
     "pymc": "pymc",
+    "read": "sources.door",
     "regress": "regression",
     "robust": "robust",
     "save": "result",
+    "scan": "sources",
+    "select_method": "fitting",
     "show": "pages",
+    "simulate": "simulation",
     "theory": "theory",
+    "write": "sources.door",
 }
 
 __all__ = [

@@ -16,23 +16,15 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
+from ldpbayes.plots import PALETTE
 from ldpbayes.theory import bounds
 from studies import figures
 from studies.pooled import load, read
 from studies.progress import of_progress
 
 PLACE = pathlib.Path(__file__).parents[1] / "docs" / "studies"
-#: Okabe and Ito: told apart by people with any colour vision; markers and dashes repeat the colours.
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
-    "#000000",
-    "#E69F00",
-    "#56B4E9",
-    "#009E73",
-    "#F0E442",
-    "#0072B2",
-    "#D55E00",
-    "#CC79A7",
-)
+#: The colours of every figure, and a pale one for areas; markers and dashes repeat them.
+(BLUE, ORANGE, GREEN, PINK, SKY, RED, BLACK), YELLOW = PALETTE, "#F0E442"
 STYLE = {
     "oracle": ("oracle", ORANGE, "^", "-"),
     "normalised": ("normalised", PINK, "v", "-"),

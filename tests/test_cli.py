@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -165,3 +167,37 @@ def test_a_csv_page_has_every_category(capsys, tmp_path):
 def test_complaints_name_the_option(capsys, arguments, words):
     status, _, problems = run(capsys, *arguments)
     assert status == 2 and words in problems and len(problems.splitlines()) == 1
+
+
+def test_help_comes_before_anything_heavy():
+    """Neither NumPy nor a module of the package that needs it is loaded to say what the commands are; -h is --help."""
+    script = """
+import pathlib, sys
+from ldpbayes.cli import main
+try:
+    main([sys.argv[1]])
+except SystemExit as end:
+    assert not end.code
+print(*sys.modules, file=sys.stderr)
+most = next(line for line in pathlib.Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+assert int(most.split()[1]) < 60 * 1024, most
+"""
+    for option, words in (("--help", "private-groups"), ("-h", "private-groups"), ("--version", "ldpbayes 0.2.0")):
+        done = subprocess.run([sys.executable, "-c", script, option], capture_output=True, text=True)
+        assert done.returncode == 0 and words in done.stdout, done.stderr
+        assert not {"numpy", "scipy", "ldpbayes.checks", "ldpbayes.pages"} & set(done.stderr.split())
+
+
+def test_keys_that_are_set_are_those_of_the_command(capsys):
+    """A key that is unknown, given twice, without a value, or with names where it takes none, is refused in one sentence."""
+    for wrong in (
+        ["wight=w"],
+        ["weight"],
+        ["weight=w", "weight=v"],
+        ["weight.north=w"],
+        ["noncompliance=no"],
+        ["population."],
+    ):
+        given = [word for text in wrong for word in ("--set", text)]
+        status, out, err = run(capsys, "fit", NIGERIA, *given)
+        assert status == 2 and out == "" and "--set must" in err and err.count("\n") == 1, (wrong, err)

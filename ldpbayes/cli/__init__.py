@@ -50,12 +50,20 @@ def shell(*names: str) -> typer.Typer:
     return app
 
 
-def _version(version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True)):
-    if version:
+def _print_version(asked: bool):
+    if asked:
         import ldpbayes
 
         typer.echo(f"ldpbayes {ldpbayes.__version__}")
         raise typer.Exit
+
+
+def _version(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
+    ),
+):
+    """Take the options that stand before any command."""
 
 
 def _running(command, name):

@@ -85,14 +85,6 @@ def plot_forest(tree, *, target="distribution", top=40, ax=None, **style):
         P, or F of these people.
     top : int
         Number of categories shown: those with the largest posterior means.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure, or the Axes that were given
     """
     summary = tree["summary"].to_dataset()
     if "cell" in summary.dims:
@@ -174,14 +166,6 @@ def plot_plan(along, values, curves, label, *, chosen=None, ax=None, **style):
         What the error is.
     chosen : (x, error, protocol), optional
         A planned setting to mark, in the colour of its protocol.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure, or the Axes that were given
     """
     values = checks.reals(values, "values")
     if not (values > 0).all():
@@ -239,14 +223,6 @@ def plot_study(table, x, lines, panels, *, most_panels=24, most_columns=4, ax=No
         Panels after these are left to the table, which the title then says.
     most_columns : int
         Panels side by side; one of them for a figure that a phone shows legibly.
-    ax : matplotlib Figure or SubFigure, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure or SubFigure
     """
     for column in (x, *lines, *panels):
         checks.choice(column, "columns of the figure", tuple(table.column_names))

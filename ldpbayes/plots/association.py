@@ -23,14 +23,6 @@ def plot_association(tree, *, top=MAX_PANELS, ax=None, **style):
         From ``associate``.
     top : int
         Most pairs.
-    ax : matplotlib Figure or SubFigure, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure or SubFigure
     """
     pairs = association.pairs_of(tree)
     strength = [float(association.cramers_v(tree, *pair)["mean"]) for pair in pairs]

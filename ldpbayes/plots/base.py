@@ -1,9 +1,11 @@
 """What all figures share: colours, sizes that a phone shows legibly, and a new figure."""
 
 import importlib
+import inspect
 import io
 import re
 import textwrap
+from collections.abc import Callable
 
 import numpy as np
 
@@ -97,8 +99,24 @@ _RULES = {
     **dict.fromkeys(("lines", "panels"), checks.labels),
 }
 
-#: Decorates the figures: their arguments are checked by name.
-checked = checks.by_name(_RULES)
+#: What every figure takes and returns, in words.
+_EVERY = """ax : matplotlib Axes, Figure or SubFigure, optional
+    Where to draw; a new figure by default. Axes take a single panel.
+**style
+    ``title``, ``figsize`` in inches, ``legend`` (whether there is one) and ``palette`` (colours, by default PALETTE).
+
+Returns
+-------
+matplotlib Figure, or what was given as ax"""
+
+
+def checked[F: Callable](function: F) -> F:
+    """Decorate a figure: its arguments are checked by name, and what every figure takes is added to its description."""
+    call = checks.by_name(_RULES)(function)
+    if "ax" in inspect.signature(function).parameters and function.__doc__:  # python -OO leaves none
+        start, raises, rest = inspect.cleandoc(function.__doc__).partition("\n\nRaises\n")
+        call.__doc__ = f"{start}\n{_EVERY}{raises}{rest}"
+    return call
 
 
 def _new_figure(**settings):

@@ -19,14 +19,6 @@ def plot_contamination(hull, *, ax=None, **style):
     ----------
     hull : ContaminationHull
         From ``ldpbayes.robust.contamination_hull``.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure, or the Axes that were given
     """
     return (_curve if hull.curve else _categories)(hull, ax, style)
 

@@ -14,14 +14,6 @@ def plot_crosscheck(check, *, top=40, ax=None, **style):
     check : CrossCheck
     top : int
         Number of categories: those with the largest means.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure, or the Axes that were given
     """
     shown = largest(check.mean, top)
     y = np.arange(shown.size)[::-1]

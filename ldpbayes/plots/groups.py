@@ -32,14 +32,6 @@ def plot_groups(tree, *, top=CATEGORIES, most=None, ax=None, **style):
         Number of categories drawn: those with the largest mean over the groups.
     most : int, optional
         Groups drawn at most: those with the least and the largest means in the first panel. All by default.
-    ax : matplotlib Figure or SubFigure, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure or SubFigure
 
     Raises
     ------

@@ -25,14 +25,6 @@ def plot_private_functions(found, *, unit="", top=PANELS, ax=None, **style):
         Of the open value, such as "ms".
     top : int
         Combinations of open covariates drawn: those with most records.
-    ax : matplotlib Figure or SubFigure, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure or SubFigure
     """
     _numbers(found)
     shown = _largest(found, top)
@@ -62,14 +54,6 @@ def plot_private_quantiles(found, *, unit="", top=PANELS, ax=None, **style):
     unit : str
     top : int
         Combinations of open covariates drawn: those with most records.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure, or the Axes that were given
     """
     shown = _largest(found, top)
     table = found.summary()
@@ -112,14 +96,6 @@ def plot_private_differences(found, *, unit="", versus=None, top=PANELS, ax=None
         The group to compare with; the first by default.
     top : int
         Combinations of open covariates drawn: those with most records.
-    ax : matplotlib Figure or SubFigure, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure or SubFigure
     """
     _numbers(found)
     shown = _largest(found, top)

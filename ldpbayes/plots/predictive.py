@@ -32,14 +32,6 @@ def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0, ax=None, **
     draws : int
         Draws of the posterior.
     random_seed : int or Generator
-    ax : matplotlib Figure or SubFigure, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure or SubFigure
 
     Raises
     ------
@@ -65,14 +57,6 @@ def plot_expected(collection, p, *, draws=DRAWS, random_seed=0, ax=None, **style
     draws : int
         Simulated collections.
     random_seed : int or Generator
-    ax : matplotlib Figure or SubFigure, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure or SubFigure
     """
     chosen = np.tile(checks.distribution(p, "p", collection.n_categories), (draws, 1))
     rng = checks.generator(random_seed, "random_seed")
@@ -159,14 +143,6 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
     most : int
         Cells drawn at most: those whose tests of fit have the least p-values, where the result has them; else the first.
     random_seed : int or Generator
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure, or the Axes that were given
 
     Raises
     ------

@@ -21,14 +21,6 @@ def plot_coefficients(fitted, *, intercept=False, ax=None, **style):
         From regress().
     intercept : bool
         Whether to draw the intercept, which often lies far from the others.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure, or the Axes that were given
     """
     mean, lower, upper, reference, title, level = _coefficients(fitted)
     terms = [str(name) for name in mean["term"].values]
@@ -54,14 +46,6 @@ def plot_predictions(predicted, *, ax=None, **style):
     Parameters
     ----------
     predicted : Dataset
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure, or the Axes that were given
     """
     found = predicted["mean"].dims if {"mean", "lower", "upper"} <= set(predicted.data_vars) else ()
     dims = [dim for dim in found if dim != "category"]

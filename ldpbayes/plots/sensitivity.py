@@ -11,14 +11,6 @@ def plot_sensitivity(curve, *, ax=None, **style):
     ----------
     curve : Sensitivity
         From ``ldpbayes.robust.sensitivity``.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    **style
-        Title, figsize, legend (whether there is one) and palette.
-
-    Returns
-    -------
-    matplotlib Figure, or the Axes that were given
     """
     canvas = Canvas(ax, style, (WIDTH, 4.0))
     (axes,), color = canvas.axes, canvas.colors[0]
