@@ -1,7 +1,7 @@
 """What works after ``import ldpbayes as lb``, and the sentences for what does not."""
 
 import ast
-import importlib
+import importlib.util
 import inspect
 import pathlib
 import re
@@ -33,6 +33,16 @@ def test_every_public_name_loads_and_editors_see_it():
 
 def test_the_door_is_small():
     assert len(lb.__all__) <= 40
+
+
+def test_signatures_change_on_purpose():
+    path = ROOT / "tools" / "write_signatures.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    stored, now = tool.FILE.read_text().splitlines(), tool.text().splitlines()
+    changed = [f"- {line}" for line in stored if line not in now] + [f"+ {line}" for line in now if line not in stored]
+    assert stored == now, "\n".join(["python tools/write_signatures.py takes these on:", *changed])
 
 
 def test_mend_27_submodules_are_attributes():
