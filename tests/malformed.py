@@ -258,7 +258,10 @@ DOORS = (
 
 #: Functions that commands and other parts of the package hand users' arguments to.
 HELPERS = {
-    "ldpbayes.answers.deciding": ("decision_of_cells",),
+    "ldpbayes.answers.deciding": ("decision", "decision_of_cells"),
+    "ldpbayes.answers.spending": ("spent",),
+    "ldpbayes.answers.sums": ("total",),
+    "ldpbayes.answers.value": ("worth",),
     "ldpbayes.plots": ("check_ending",),
     "ldpbayes.priors": ("as_dirichlet", "parse_prior", "prior_for"),
     "ldpbayes.priors.naming": ("default_prior",),

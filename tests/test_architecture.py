@@ -13,6 +13,7 @@ PACKAGE = ROOT / "ldpbayes"
 LAYERS = [
     {
         "_hash_kernels",
+        "answer",
         "arrays",
         "checks",
         "compiling",

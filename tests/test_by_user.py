@@ -10,7 +10,7 @@ import pytest
 from commands import run
 
 import ldpbayes as lb
-from ldpbayes.answers import spent
+from ldpbayes.answers.spending import spent
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.pages import show

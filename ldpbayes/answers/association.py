@@ -4,15 +4,15 @@ import json
 import math
 from collections.abc import Sequence
 from itertools import combinations, pairwise
-from typing import TypedDict
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from ldpbayes import checks
+from ldpbayes.answer import Answer
 from ldpbayes.answers import base
-from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.ends import tails
 
 #: Where a result of an earlier version does not know the evidence and does not say why.
@@ -82,7 +82,7 @@ def joint_draws(
 
 def joint_table(
     tree: xr.DataTree, attributes: Sequence[str] | None = None, *, target: str = "distribution", ci_prob: float = 0.95
-) -> xr.Dataset:
+) -> Answer:
     """Return shares of the combinations of levels of some attributes, with one dim for each attribute.
 
     Margins of the same table agree with each other: they are sums of the same draws.
@@ -98,7 +98,7 @@ def joint_table(
 
     Returns
     -------
-    Dataset
+    Answer
         mean, sd, lower, upper and mcse.
 
     Raises
@@ -107,12 +107,12 @@ def joint_table(
         If an attribute, the target or ci_prob breaks its rule.
     """
     draws, levels = joint_draws(tree, attributes, target=target)
-    return base.described(tree, draws, _coords(levels), ci_prob)
+    return base.described(tree, draws, _coords(levels), ci_prob, f"Shares of {listed(levels)}")
 
 
 def conditional(
     tree: xr.DataTree, of: str, given: str | Sequence[str], *, target: str = "distribution", ci_prob: float = 0.95
-) -> xr.Dataset:
+) -> Answer:
     """Return the conditional shares P(of | given), with one dim for each attribute; they add up to one over ``of``.
 
     Parameters
@@ -126,7 +126,7 @@ def conditional(
 
     Returns
     -------
-    Dataset
+    Answer
         mean, sd, lower, upper and mcse.
 
     Raises
@@ -137,12 +137,12 @@ def conditional(
     names = [given] if isinstance(given, str) else checks.entries(given, "given", "names of attributes")
     draws, levels = joint_draws(tree, [*names, of], target=target)
     shares = draws / np.maximum(draws.sum(axis=-1, keepdims=True), 1e-300)
-    return base.described(tree, shares, _coords(levels), ci_prob)
+    return base.described(tree, shares, _coords(levels), ci_prob, f"Shares of {of} given {listed(names)}")
 
 
 def odds_ratio(
     tree: xr.DataTree, first: str, second: str, *, kind: str = "local", target: str = "distribution", ci_prob: float = 0.95
-) -> xr.Dataset:
+) -> Answer:
     """Return odds ratios ``p_ij p_kl / (p_il p_kj)`` of two attributes; with two levels each there is one of them.
 
     Parameters
@@ -157,7 +157,7 @@ def odds_ratio(
 
     Returns
     -------
-    Dataset
+    Answer
         median, lower and upper of the odds ratio; log_mean, log_sd and log_mcse of its logarithm; probability_above_one.
         Dims are the attributes, with labels such as "yes / no".
 
@@ -182,14 +182,11 @@ def odds_ratio(
         name: [f"{own[j]} / {own[i]}" for i, j in _pairs(len(own), kind)] for name, own in levels.items()
     }  # fmt: skip
     dims = tuple(levels)
-    return xr.Dataset(
-        {key: (dims, values) for key, values in found.items()}, labels, attrs={"ci_prob": ci_prob, "kind": kind}
-    )
+    about = {"question": f"Odds ratios of {first} and {second}", "ci_prob": ci_prob, "kind": kind}
+    return Answer({key: (dims, values) for key, values in found.items()}, labels, about)
 
 
-def cramers_v(
-    tree: xr.DataTree, first: str, second: str, *, target: str = "distribution", ci_prob: float = 0.95
-) -> xr.Dataset:
+def cramers_v(tree: xr.DataTree, first: str, second: str, *, target: str = "distribution", ci_prob: float = 0.95) -> Answer:
     """Return Cramér's ``V = √(φ² / (min(k, l) − 1))``, ``φ² = Σ_ij (p_ij − p_i· p_·j)² / (p_i· p_·j)``, of two attributes.
 
     0 is independence and 1 that one attribute follows from the other. It cannot be negative, so that its interval never
@@ -205,7 +202,7 @@ def cramers_v(
 
     Returns
     -------
-    Dataset
+    Answer
         mean, sd, lower, upper and mcse.
 
     Raises
@@ -217,12 +214,12 @@ def cramers_v(
     product = draws.sum(axis=2, keepdims=True) * draws.sum(axis=1, keepdims=True)
     squared = ((draws - product) ** 2 / np.maximum(product, 1e-300)).sum(axis=(1, 2))
     v = np.sqrt(squared / (min(draws.shape[1:]) - 1))
-    return base.described(tree, v, {}, ci_prob)
+    return base.described(tree, v, {}, ci_prob, f"Cramér's V of {first} and {second}")
 
 
 def mutual_information(
     tree: xr.DataTree, first: str, second: str, *, target: str = "distribution", ci_prob: float = 0.95
-) -> xr.Dataset:
+) -> Answer:
     """Return the mutual information ``Σ_ij p_ij log [p_ij / (p_i· p_·j)]`` of two attributes, in nats.
 
     Parameters
@@ -235,7 +232,7 @@ def mutual_information(
 
     Returns
     -------
-    Dataset
+    Answer
         mean, sd, lower, upper and mcse.
 
     Raises
@@ -247,19 +244,10 @@ def mutual_information(
     product = draws.sum(axis=2, keepdims=True) * draws.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(draws > 0, draws * np.log(draws / product), 0.0).sum(axis=(1, 2))
-    return base.described(tree, terms, {}, ci_prob)
+    return base.described(tree, terms, {}, ci_prob, f"Mutual information of {first} and {second}, in nats")
 
 
-class Independence(TypedDict):
-    """What the evidence says of independence; the numbers are nan where it is not known."""
-
-    log_bayes_factor: float
-    error: float
-    probability: float
-    reason: str
-
-
-def independence(tree: xr.DataTree, first: str | None = None, second: str | None = None) -> Independence:
+def independence(tree: xr.DataTree, first: str | None = None, second: str | None = None) -> Answer:
     """Return the Bayes factor of independence, and its probability where it was as likely as not before the reports.
 
     Parameters
@@ -271,9 +259,9 @@ def independence(tree: xr.DataTree, first: str | None = None, second: str | None
 
     Returns
     -------
-    dict
+    Answer
         log_bayes_factor (independence over association), its Monte Carlo error, and probability. They are nan where the
-        evidence is not known; reason then says why, and is empty elsewhere.
+        evidence is not known; attrs ``reason`` then says why, and is empty elsewhere.
 
     Raises
     ------
@@ -298,12 +286,10 @@ def independence(tree: xr.DataTree, first: str | None = None, second: str | None
     if math.isfinite(log_factor):
         why = ""
     probability = 1 / (1 + math.exp(min(-log_factor, 700.0)))  # nan stays nan
-    return Independence(
-        log_bayes_factor=float(log_factor),
-        error=float(error),
-        probability=float(probability),
-        reason=why or ("" if math.isfinite(log_factor) else NOT_STATED),
-    )
+    question = f"Independence of {listed(known if first is None else (first, second))}"
+    reason = why or ("" if math.isfinite(log_factor) else NOT_STATED)
+    data = {"log_bayes_factor": float(log_factor), "error": float(error), "probability": float(probability)}
+    return Answer(data, None, {"question": question, "reason": reason})
 
 
 def pairs_of(tree: xr.DataTree) -> list[tuple[str, str]]:

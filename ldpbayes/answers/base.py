@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from ldpbayes import checks
+from ldpbayes.answer import Answer
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.diagnostics import mcse_of_mean
@@ -142,6 +143,11 @@ def one_channel(collection: Collection, channel: str | None) -> Tally:
     return collection.tallies[0 if channel is None else names.index(checks.choice(channel, "channel", tuple(names)))]
 
 
+def words(categories: str | Iterable[str]) -> str:
+    """Return a label, or several as a sum, for a question."""
+    return categories if isinstance(categories, str) else " + ".join(map(str, categories))
+
+
 def positions(categories: str | Iterable[str], known: NDArray, name: str = "categories") -> list[int]:
     """Return the positions of one label or of several distinct labels.
 
@@ -185,9 +191,9 @@ def mcse(tree: xr.DataTree, draws: NDArray) -> NDArray:
 
 
 def described(
-    tree: xr.DataTree, draws: NDArray, coords: Mapping[str, Any], ci_prob: float, **more: NDArray | float
-) -> xr.Dataset:
-    """Return mean, sd, the ends of the equal-tailed interval and the Monte Carlo error of draws as a Dataset.
+    tree: xr.DataTree, draws: NDArray, coords: Mapping[str, Any], ci_prob: float, question: str, **more: NDArray | float
+) -> Answer:
+    """Return mean, sd, the ends of the equal-tailed interval and the Monte Carlo error of draws.
 
     Parameters
     ----------
@@ -199,12 +205,14 @@ def described(
         Labels of the quantities along each dim.
     ci_prob : float
         Probability of the intervals.
+    question : str
+        What was asked, in words.
     **more : array
         Further variables over the dims, or others in place of these.
 
     Returns
     -------
-    Dataset
+    Answer
         Variables mean, sd, lower, upper, mcse and those of ``more``.
 
     Raises
@@ -217,7 +225,8 @@ def described(
     found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1), "lower": lower, "upper": upper}
     found |= {"mcse": more["mcse"] if "mcse" in more else mcse(tree, draws)} | more
     dims = tuple(coords)
-    return xr.Dataset({name: (dims, values) for name, values in found.items()}, dict(coords), {"ci_prob": ci_prob})
+    data = {name: (dims, values) for name, values in found.items()}
+    return Answer(data, dict(coords), {"question": question, "ci_prob": ci_prob})
 
 
 def summary(tree: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> xr.Dataset:

@@ -9,10 +9,12 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbayes import checks
+from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.answers.regression import poststratify_table
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, shown
 
+POPULATION = "Shares in a population made of the cells"
 #: A pull of the priors above this many standard deviations of the sum is warned of.
 MAX_PULL = 0.5
 #: Where a prior leaves the data less than this share of the information, its pull is taken as if it left this much.
@@ -27,7 +29,7 @@ def poststratify(
     target: str = "distribution",
     count: str | None = None,
     by: str | None = None,
-) -> xr.Dataset:
+) -> Answer:
     """Return the distribution of a population that mixes the cells in known proportions, Σ_c w_c p_c.
 
     Parameters
@@ -47,7 +49,7 @@ def poststratify(
 
     Returns
     -------
-    Dataset
+    Answer
         mean, sd, lower, upper, mcse and ``pull`` (category): the estimated displacement of the mean by independent
         Dirichlet priors of the cells, in units of sd (nan for other priors).
 
@@ -85,7 +87,7 @@ def poststratify(
     values = values.transpose("chain", "draw", "cell", "category")
     share = _shares(tree, weights, values.sizes["cell"])
     draws = np.einsum("c,mdcx->mdx", share, values.values).reshape(-1, values.sizes["category"])
-    found = base.described(tree, draws, {"category": values["category"].values}, ci_prob)
+    found = base.described(tree, draws, {"category": values["category"].values}, ci_prob, POPULATION)
     pull = _pull(tree, share, found["sd"].values)
     if np.nanmax(np.abs(pull), initial=0.0) > MAX_PULL:
         warnings.warn(

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import xarray as xr
 
+from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.answers.sums import total
 
@@ -19,7 +20,7 @@ def contrast(
     target: str = "distribution",
     cell: str | tuple[str, ...] | None = None,
     other_cell: str | tuple[str, ...] | None = None,
-) -> xr.Dataset:
+) -> Answer:
     """Return the difference Δ = (share of first) − (share of second), its interval and P(Δ > 0).
 
     Parameters
@@ -38,7 +39,7 @@ def contrast(
 
     Returns
     -------
-    Dataset
+    Answer
         mean, sd, lower, upper, mcse, probability_positive, probability_mcse.
 
     Raises
@@ -73,5 +74,6 @@ def contrast(
         # Divided by its sd, a run's error is 1/√(effective draws); the pairs count for as many as the worse run.
         relative = np.divide(parts, spread, out=np.zeros(2), where=spread > 0).max()
         errors = np.array([np.hypot(*parts), positive.std() * relative])
+    question = f"{base.words(first)} − {base.words(second)}"
     more = {"probability_positive": positive.mean(), "probability_mcse": errors[1]}
-    return base.described(tree, delta, {}, ci_prob, mcse=errors[0], **more)
+    return base.described(tree, delta, {}, ci_prob, question, mcse=errors[0], **more)

@@ -1,41 +1,17 @@
 """How many fabricated reports would change a conclusion."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
 from ldpbayes import checks
+from ldpbayes.answer import Answer
 from ldpbayes.answers.base import one_channel
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import Binomials
 from ldpbayes.theory.poisoning import reports_for_lift, reports_to_overtake
-
-
-@dataclass(frozen=True, repr=False)
-class Fakes(AbstractResult):
-    """What fabricated reports that support one category would need to be.
-
-    Attributes
-    ----------
-    category : str
-    added : float
-        Reports to add; inf where no number is enough, 0 where none are needed.
-    replaced : float
-        Reports to replace, in expectation; nan where the question is about another category.
-    share : float
-        Added reports as a share of all reports then.
-    sentence : str
-    """
-
-    category: str
-    added: float
-    replaced: float
-    share: float
-    sentence: str
 
 
 def fakes(
@@ -45,7 +21,7 @@ def fakes(
     lift: float | None = None,
     overtake: str | None = None,
     channel: str | None = None,
-) -> Fakes:
+) -> Answer:
     """Return how many fabricated reports would lift a category's estimated share, or make it overtake another.
 
     The estimate is the unbiased one, (C_x/n − h)/(g − h); every fabricated report supports ``category``, and not the one
@@ -65,7 +41,10 @@ def fakes(
 
     Returns
     -------
-    Fakes
+    Answer
+        ``added``, the reports to add (inf where no number is enough, 0 where none are needed), ``replaced``, those to
+        replace in expectation (nan where the question is about another category), and ``share``, the added reports as a
+        share of all reports then; attrs ``sentence``.
 
     Raises
     ------
@@ -78,7 +57,7 @@ def fakes(
     --------
     >>> from ldpbayes.protocols import GRR
     >>> tally = Tally(GRR(3, 1.0), [0, 1, 2], [500, 300, 200], categories=("a", "b", "c"))
-    >>> fakes(tally, "c", overtake="a").added
+    >>> fakes(tally, "c", overtake="a").added.item()
     301
     """
     form, labels = _form(reports, channel)
@@ -99,14 +78,14 @@ def fakes(
         added, replaced = 0 if ahead[x] > ahead[y] else math.floor(added + 1e-9) + 1, math.nan
         goal = f"let the estimated share of {category} overtake that of {overtake}"
     if math.isinf(added):
-        return Fakes(category, added, replaced, 1.0, f"No number of fabricated reports would {goal}.")
-    share = float(added / (form.n + added))
-    sentence = (
-        f"{added:,} fabricated reports that support {category} ({100 * share:.2g} % of all) would {goal}."
-        if added
-        else f"No fabricated reports are needed to {goal}: it is larger already."
-    )
-    return Fakes(category, added, replaced, share, sentence)
+        share, sentence = 1.0, f"No number of fabricated reports would {goal}."
+    else:
+        share = float(added / (form.n + added))
+        sentence = f"{added:,} fabricated reports that support {category} ({100 * share:.2g} % of all) would {goal}."
+    if not added:
+        sentence = f"No fabricated reports are needed to {goal}: it is larger already."
+    about = {"question": f"Fabricated reports that support {category}", "sentence": sentence}
+    return Answer({"added": added, "replaced": replaced, "share": share}, None, about)
 
 
 def _form(reports: Collection | Tally | xr.DataTree, channel: str | None) -> tuple[Binomials, tuple[str, ...]]:

@@ -7,6 +7,7 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
 from ldpbayes import checks
+from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 
 #: Parts of the draws that are each left out once when a band made of the others is tested.
@@ -16,6 +17,7 @@ STEPS = 40
 #: A category whose 2 % quantile is below this share of its 76 % quantile has an interval that begins at 0.
 TOUCHING = 0.02
 ROUNDING = 1e-12
+PARTS = "How much of each sd is sampling, how much privacy"
 
 
 def simultaneous_intervals(
@@ -24,7 +26,7 @@ def simultaneous_intervals(
     ci_prob: float = 0.95,
     target: str = "distribution",
     cell: str | tuple[str, ...] | None = None,
-) -> xr.Dataset:
+) -> Answer:
     """Return intervals that hold for all categories at once with posterior probability ci_prob.
 
     Where the method knows the quantiles of every category exactly, the interval of each category leaves out the same
@@ -46,7 +48,7 @@ def simultaneous_intervals(
 
     Returns
     -------
-    Dataset
+    Answer
         lower, upper (category); attrs ci_prob, ``probability``, the posterior probability of the band estimated out of
         sample, and ``mcse``, its Monte Carlo standard error.
 
@@ -64,14 +66,14 @@ def simultaneous_intervals(
         lower, upper, probability, error = _from_quantiles(
             tree, draws, base.variable(tree, "exact", "level").values, quantiles, ci_prob
         )
-    return xr.Dataset(
+    return Answer(
         {"lower": (("category",), lower), "upper": (("category",), upper)},
         {"category": category},
-        {"ci_prob": ci_prob, "probability": probability, "mcse": error},
+        {"question": "Shares of all categories at once", "ci_prob": ci_prob, "probability": probability, "mcse": error},
     )
 
 
-def interval_parts(tree: xr.DataTree, *, cell: str | tuple[str, ...] | None = None) -> xr.Dataset:
+def interval_parts(tree: xr.DataTree, *, cell: str | tuple[str, ...] | None = None) -> Answer:
     """Return the posterior variance of P split into a sampling part and a privacy part.
 
     Var(P_x|Y) = E[Var(P_x|T)|Y] + Var(E[P_x|T]|Y): what would remain had the true tallies T been seen, and what the
@@ -85,7 +87,7 @@ def interval_parts(tree: xr.DataTree, *, cell: str | tuple[str, ...] | None = No
 
     Returns
     -------
-    Dataset
+    Answer
         sd, sampling_sd, privacy_sd (category) and privacy_share, the privacy part's share of the variance.
 
     Raises
@@ -100,7 +102,8 @@ def interval_parts(tree: xr.DataTree, *, cell: str | tuple[str, ...] | None = No
     share = np.divide(privacy, variance, out=np.zeros_like(variance), where=variance > 0)
     parts = {"sd": variance, "sampling_sd": variance - privacy, "privacy_sd": privacy}
     data = {name: (("category",), np.sqrt(value)) for name, value in parts.items()}
-    return xr.Dataset(data | {"privacy_share": (("category",), share)}, {"category": summary["category"].values})
+    data["privacy_share"] = (("category",), share)
+    return Answer(data, {"category": summary["category"].values}, {"question": PARTS})
 
 
 # ---- a band from exact quantiles -------------------------------------------------------------------------------------

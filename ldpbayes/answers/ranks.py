@@ -4,12 +4,13 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes import checks
+from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 
 
 def probability_in_top(
     tree: xr.DataTree, k: int, *, target: str = "distribution", cell: str | tuple[str, ...] | None = None
-) -> xr.Dataset:
+) -> Answer:
     """Return the posterior probability that each category is among the k largest, with its Monte Carlo error.
 
     The probabilities add up to k. Where a draw has ties at the k-th place, as frequencies of few users often do, the
@@ -26,7 +27,7 @@ def probability_in_top(
 
     Returns
     -------
-    Dataset
+    Answer
         probability, mcse (category).
 
     Raises
@@ -39,7 +40,8 @@ def probability_in_top(
     last = -np.partition(-draws, k - 1, axis=1)[:, k - 1 : k]
     above, tied = draws > last, draws == last
     inside = above + tied * ((k - above.sum(axis=1, keepdims=True)) / tied.sum(axis=1, keepdims=True))
-    return xr.Dataset(
+    return Answer(
         {"probability": (("category",), inside.mean(axis=0)), "mcse": (("category",), base.mcse(tree, inside))},
         {"category": category},
+        {"question": f"Among the {k} most frequent"},
     )

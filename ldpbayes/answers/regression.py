@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from ldpbayes import checks
+from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws
@@ -133,12 +134,12 @@ class Fitted:
             total += np.einsum("r,sra->sa", weight[rows], self.shares(columns, coefficients, rows))
         return total / weight.sum()
 
-    def described(self, draws: NDArray, coords: dict, ci_prob: float, **more: NDArray) -> xr.Dataset:
+    def described(self, draws: NDArray, coords: dict, ci_prob: float, question: str, **more: NDArray) -> Answer:
         """Return the Dataset of draws (S, …, a) over dims and the categories."""
-        return base.described(self.tree, draws, {**coords, "category": self.categories}, ci_prob, **more)
+        return base.described(self.tree, draws, {**coords, "category": self.categories}, ci_prob, question, **more)
 
 
-def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -> xr.Dataset:
+def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -> Answer:
     """Return the distribution of the private answer for each row of a table.
 
     Parameters
@@ -152,7 +153,7 @@ def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -
 
     Returns
     -------
-    Dataset
+    Answer
         mean, sd, lower, upper and mcse (row, category), with the covariates as coordinates of the rows.
 
     Raises
@@ -175,7 +176,7 @@ def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -
     coefficients = fitted.draws(min(len(frame), 1000))
     columns, index = fitted.columns(frame), np.arange(len(frame))
     parts = [
-        fitted.described(fitted.shares(columns, coefficients, rows), {"row": index[rows]}, ci_prob)
+        fitted.described(fitted.shares(columns, coefficients, rows), {"row": index[rows]}, ci_prob, "Predicted shares")
         for rows in fitted.blocks(len(frame), len(coefficients))
     ]
     coords: dict[str, Any] = {}
@@ -187,7 +188,8 @@ def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -
         )
     if data is None:
         coords["n_reports"] = (("row",), sizes)
-    return xr.concat(parts, "row").assign_coords(coords)
+    whole = xr.concat(parts, "row").assign_coords(coords)
+    return Answer(whole.data_vars, whole.coords, whole.attrs)
 
 
 def comparisons(
@@ -197,7 +199,7 @@ def comparisons(
     *,
     data: Any = None,
     ci_prob: float = 0.95,
-) -> xr.Dataset:
+) -> Answer:
     """Return average differences: how the shares change where everybody's value of a variable is changed.
 
     For every person the distribution of the private answer is predicted with one value and with the other, all other
@@ -219,7 +221,7 @@ def comparisons(
 
     Returns
     -------
-    Dataset
+    Answer
         mean, sd, lower, upper, mcse and probability (that the difference is above 0), dims comparison and category.
 
     Raises
@@ -252,11 +254,13 @@ def comparisons(
         shares = [fitted.mean(_with(frame, variable, value, own), weight, coefficients) for value in chosen]
         labels = [f"{value} - {chosen[0]}" for value in chosen[1:]]
     draws = np.stack([share - shares[0] for share in shares[1:]], axis=1)
-    found = fitted.described(draws, {"comparison": labels}, ci_prob, probability=(draws > 0).mean(axis=0))
+    found = fitted.described(
+        draws, {"comparison": labels}, ci_prob, f"Differences by {variable}", probability=(draws > 0).mean(axis=0)
+    )
     return found.assign_coords(variable=variable)
 
 
-def slopes(tree: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float = 0.95) -> xr.Dataset:
+def slopes(tree: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float = 0.95) -> Answer:
     """Return the average marginal effect of a number: the slope of each share, averaged over people.
 
     Parameters
@@ -272,7 +276,7 @@ def slopes(tree: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float
 
     Returns
     -------
-    Dataset
+    Answer
         mean, sd, lower, upper, mcse and probability (that the slope is above 0), dim category.
 
     Raises
@@ -300,11 +304,11 @@ def slopes(tree: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float
             f"variable must move the shares smoothly, but they jump with {variable!r}; comparisons takes it."
         )
     draws = slope(coefficients, h)
-    found = fitted.described(draws, {}, ci_prob, probability=(draws > 0).mean(axis=0))
+    found = fitted.described(draws, {}, ci_prob, f"Slopes in {variable}", probability=(draws > 0).mean(axis=0))
     return found.assign_coords(variable=variable)
 
 
-def odds_ratios(tree: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> xr.Dataset:
+def odds_ratios(tree: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answer:
     """Return the coefficients as odds ratios against the reference category.
 
     Parameters
@@ -316,14 +320,15 @@ def odds_ratios(tree: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> xr.Dat
 
     Returns
     -------
-    Dataset
+    Answer
         odds_ratio (the posterior median, or the estimate), lower and upper (term, category).
     """
     ci_prob = checks.level(ci_prob)
     if isinstance(tree, Maximum):
         found = tree.summary(ci_prob)
         kept = found[["odds_ratio", "odds_lower", "odds_upper"]]
-        return kept.rename(odds_lower="lower", odds_upper="upper")
+        kept = kept.rename(odds_lower="lower", odds_upper="upper")
+        return Answer(kept.data_vars, kept.coords, {**kept.attrs, "question": "Odds ratios"})
     if not isinstance(tree, xr.DataTree) or "regression" not in tree.attrs:
         raise ArgumentError("tree must be what regress returned.")
     draws = base.variable(tree, "posterior", "coefficients").drop_sel(category=tree.attrs["reference"])
@@ -331,12 +336,13 @@ def odds_ratios(tree: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> xr.Dat
     middle, (lower, upper) = np.exp(np.median(flat, axis=0)), np.exp(ends_of_equal_draws(flat, ci_prob))
     data = {"odds_ratio": middle, "lower": lower, "upper": upper}
     coords = {name: draws[name].values for name in ("term", "category")}
-    return xr.Dataset({name: (("term", "category"), values) for name, values in data.items()}, coords, {"ci_prob": ci_prob})
+    about = {"question": "Odds ratios", "ci_prob": ci_prob}
+    return Answer({name: (("term", "category"), values) for name, values in data.items()}, coords, about)
 
 
 def poststratify_table(
     tree: xr.DataTree, table: Any, count: str | None, *, by: str | None = None, ci_prob: float = 0.95
-) -> xr.Dataset:
+) -> Answer:
     """Return the distribution in a population whose table of counts has the covariates; see ``poststratify``.
 
     Parameters
@@ -358,7 +364,7 @@ def poststratify_table(
     coefficients = fitted.draws(len(frame))
     if by is None:
         draws = fitted.mean(frame, sizes, coefficients)
-        return fitted.described(draws, {}, ci_prob)
+        return fitted.described(draws, {}, ci_prob, "Shares in the population")
     if not isinstance(by, str):
         raise ArgumentError(f"by must name one column of the table, got {shown(by)}.")
     whole = to_pandas(table)
@@ -370,7 +376,7 @@ def poststratify_table(
         [fitted.mean(frame[texts == label].reset_index(drop=True), sizes[texts == label], coefficients) for label in labels],
         axis=1,
     )
-    return fitted.described(draws, {"group": labels}, ci_prob)
+    return fitted.described(draws, {"group": labels}, ci_prob, f"Shares in the population by {by}")
 
 
 def _known(fitted: Fitted, variable: str) -> None:

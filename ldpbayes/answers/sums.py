@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 
 
@@ -16,7 +17,7 @@ def category_sum(
     ci_prob: float = 0.95,
     target: str = "distribution",
     cell: str | tuple[str, ...] | None = None,
-) -> xr.Dataset:
+) -> Answer:
     """Return mean, sd, interval and Monte Carlo error of the share of several categories together.
 
     Parameters
@@ -32,7 +33,7 @@ def category_sum(
 
     Returns
     -------
-    Dataset
+    Answer
         mean, sd, lower, upper, mcse.
 
     Raises
@@ -41,7 +42,7 @@ def category_sum(
         If a label is unknown or repeated, or target or cell breaks its rule.
     """
     draws = total(tree, categories, target=target, cell=cell)
-    return base.described(tree, draws, {}, ci_prob)
+    return base.described(tree, draws, {}, ci_prob, base.words(categories))
 
 
 def entropy(
@@ -50,7 +51,7 @@ def entropy(
     ci_prob: float = 0.95,
     target: str = "distribution",
     cell: str | tuple[str, ...] | None = None,
-) -> xr.Dataset:
+) -> Answer:
     """Return mean, sd, interval and Monte Carlo error of the entropy −Σ p log p, in nats.
 
     Parameters
@@ -64,7 +65,7 @@ def entropy(
 
     Returns
     -------
-    Dataset
+    Answer
         mean, sd, lower, upper, mcse.
 
     Raises
@@ -74,7 +75,7 @@ def entropy(
     """
     draws, _ = base.draws_of(tree, target, cell)
     terms = np.where(draws > 0, draws * np.log(np.where(draws > 0, draws, 1.0)), 0.0)
-    return base.described(tree, -terms.sum(axis=1), {}, ci_prob)
+    return base.described(tree, -terms.sum(axis=1), {}, ci_prob, "Entropy, in nats")
 
 
 def total(

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes import checks
+from ldpbayes.answer import Answer
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws, tails
 from ldpbayes.outcomes.checking import Check
@@ -100,15 +101,15 @@ class PrivateGroups(AbstractStored):
         return to_tree(self)
 
     # ---- answers -------------------------------------------------------------------------------------------------
-    def shares(self, ci_prob: float | None = None) -> xr.Dataset:
+    def shares(self, ci_prob: float | None = None) -> Answer:
         """Return the share of each group."""
         return self._summarised(self.draws("share"), {}, ci_prob)
 
-    def mean(self, ci_prob: float | None = None) -> xr.Dataset:
+    def mean(self, ci_prob: float | None = None) -> Answer:
         """Return the mean value in each group."""
         return self._summarised(self.draws("mean"), {}, ci_prob)
 
-    def quantile(self, q: Any = None, ci_prob: float | None = None) -> xr.Dataset:
+    def quantile(self, q: Any = None, ci_prob: float | None = None) -> Answer:
         """Return quantiles of the value in each group.
 
         Parameters
@@ -120,7 +121,7 @@ class PrivateGroups(AbstractStored):
         levels = self.quantiles if q is None else tuple(_points(q, "q").tolist())
         return self._summarised(self.draws("quantile", levels), {"quantile": list(levels)}, ci_prob)
 
-    def cdf(self, z: Any, ci_prob: float | None = None) -> xr.Dataset:
+    def cdf(self, z: Any, ci_prob: float | None = None) -> Answer:
         """Return P(value ≤ z | group).
 
         Parameters
@@ -131,7 +132,7 @@ class PrivateGroups(AbstractStored):
         points = _points(z, "z")
         return self._summarised(self.draws("cdf", points), {"z": points}, ci_prob)
 
-    def outcomes(self, ci_prob: float | None = None) -> xr.Dataset:
+    def outcomes(self, ci_prob: float | None = None) -> Answer:
         """Return P(open category | group), for an open categorical outcome."""
         if self.levels is None:
             raise ArgumentError("outcomes is for an open categorical outcome; numbers have mean, quantile and cdf.")
@@ -139,7 +140,7 @@ class PrivateGroups(AbstractStored):
 
     def difference(
         self, of: str = "mean", at: Any = None, *, versus: str | None = None, ci_prob: float | None = None
-    ) -> xr.Dataset:
+    ) -> Answer:
         """Return how much larger a quantity is in each group than in one of them, with the probability that it is.
 
         Parameters
@@ -198,7 +199,7 @@ class PrivateGroups(AbstractStored):
             return np.stack([one.quantile(points) for one in self.measures], axis=1)
         return np.stack([one.cdf(points) for one in self.measures], axis=1)
 
-    def summary(self, ci_prob: float | None = None) -> xr.Dataset:
+    def summary(self, ci_prob: float | None = None) -> Answer:
         """Return share, mean and quantiles of each group, dims ([cell,] group, quantity).
 
         For an open categorical outcome share and the probabilities of its categories.
@@ -206,7 +207,7 @@ class PrivateGroups(AbstractStored):
         ways = {"share": self.shares, "mean": self.mean, "outcome": self.outcomes}
         return self._together(lambda of: self.quantile(None, ci_prob) if of == "quantile" else ways[of](ci_prob))
 
-    def differences(self, ci_prob: float | None = None) -> xr.Dataset:
+    def differences(self, ci_prob: float | None = None) -> Answer:
         """Return how much larger the quantities of the summary are in each other group than in the first, likewise.
 
         Parameters
@@ -215,7 +216,7 @@ class PrivateGroups(AbstractStored):
         """
         return self._together(lambda of: self.difference(of, ci_prob=ci_prob))
 
-    def _together(self, get: Callable[[str], xr.Dataset]) -> xr.Dataset:
+    def _together(self, get: Callable[[str], Answer]) -> Answer:
         """Return the quantities of the summary side by side, dims ([cell,] group, quantity)."""
         parts = [get("share").expand_dims(quantity=["share"])]
         if self.levels is not None:
@@ -226,7 +227,8 @@ class PrivateGroups(AbstractStored):
                 names = [f"q{100 * one:g}" for one in self.quantiles]
                 parts.append(get("quantile").assign_coords(quantile=names).rename(quantile="quantity"))
         whole = xr.concat(parts, "quantity", coords="minimal", compat="override")
-        return whole.transpose(*(("cell",) if self.by else ()), "group", "quantity").assign_attrs(self.attrs)
+        whole = whole.transpose(*(("cell",) if self.by else ()), "group", "quantity")
+        return Answer(whole.data_vars, whole.coords, self.attrs | {"question": f"{self.value} by group"})
 
     # ---- diagnostics -----------------------------------------------------------------------------------------------
     @property
@@ -314,7 +316,7 @@ class PrivateGroups(AbstractStored):
         drawn = f"{self.sampling.capitalize()} draws: Pareto k-hat {self.k_hat:.2f}, {self.effective_draws:,.0f} effective."
         return f"{'' if self.trusted else 'Do not trust these groups yet: '}{self.reason} {drawn}"
 
-    def _summarised(self, draws: np.ndarray, extra: dict[str, Any], ci_prob: float | None) -> xr.Dataset:
+    def _summarised(self, draws: np.ndarray, extra: dict[str, Any], ci_prob: float | None) -> Answer:
         """Return the Dataset of draws (S, cells, […,] k)."""
         prob = self.ci_prob if ci_prob is None else checks.level(ci_prob)
         dims = ["cell", *extra, "group"]
@@ -335,7 +337,8 @@ class PrivateGroups(AbstractStored):
             lower, upper = ends_of_equal_draws(draws, prob)
         worth = len(draws) if not np.isfinite(self.effective_draws) else self.effective_draws
         data = {"mean": mean, "sd": sd, "lower": lower, "upper": upper, "mcse": sd / np.sqrt(worth)}
-        return xr.Dataset({name: (dims, held) for name, held in data.items()}, coords, {"ci_prob": prob})
+        about = {"question": f"{self.value} by group", "ci_prob": prob}
+        return Answer({name: (dims, held) for name, held in data.items()}, coords, about)
 
 
 def _points(value: Any, name: str) -> np.ndarray:

@@ -1,15 +1,16 @@
-"""The pages of answers: tables of numbers by their dimensions, and single numbers with a sentence."""
+"""The page of an answer: a table of numbers by their dimensions, and the sentence that says what they mean."""
 
 from typing import Any
 
 import numpy as np
 
-from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, Table
+from ldpbayes.pages.page import TOP, Column, Kind, Note, Page
 from ldpbayes.pages.tables import Rows, filled, interval_of
 
 
-def of_dataset(found: Any, *, title: str = "Answer", top: int = TOP) -> Page:
+def of_dataset(found: Any, *, title: str = "", top: int = TOP) -> Page:
     """Return the Page of an answer: a row for each combination of its dimensions, a column for each of its numbers."""
+    title = title or found.attrs.get("question", "Answer")
     rows = Rows(found, *found.sizes)
     pairs = {"lower", "upper"} <= set(found.data_vars)
     keys = [name for name in found.coords if found[name].dims]
@@ -22,31 +23,12 @@ def of_dataset(found: Any, *, title: str = "Answer", top: int = TOP) -> Page:
         heading = interval_of(float(found.attrs["ci_prob"])) if "ci_prob" in found.attrs else "interval"
         columns.append((Column("interval", heading, "interval", ".4g"), rows.pairs(found["lower"], found["upper"])))
     table = filled(title, columns)
-    told = {str(name): value for name, value in found.attrs.items() if name != "ci_prob"}
+    told = {str(name): value for name, value in found.attrs.items() if name not in ("ci_prob", "question", "sentence")}
     told |= {str(name): found[name].item() for name in found.coords if not found[name].dims}
-    notes = tuple(Note(Kind.METHOD, f"{name.replace('_', ' ')}: {value}") for name, value in told.items())
+    notes = tuple(Note(Kind.METHOD, f"{name.replace('_', ' ')}: {value}") for name, value in told.items() if value != "")
+    if "sentence" in found.attrs:
+        notes = (Note(Kind.VERDICT, found.attrs["sentence"]), *notes)
     return Page(title, (table.first(top),), notes, facts={**dict(found.attrs), "rows": table.records()})
-
-
-def of_dict(found: Any, *, title: str = "Answer") -> Page:
-    """Return the Page of an answer that is a dict: a row for each number, a note for each sentence."""
-    rows = tuple((name.replace("_", " "), float(value)) for name, value in found.items() if not isinstance(value, str))
-    columns = (Column("quantity", "quantity", "text"), Column("value", "value", spec=".6g"))
-    notes = [Note(Kind.VERDICT, text) for text in found.values() if isinstance(text, str) and text.endswith(".")]
-    return Page(title, (Table(title, columns, rows),) if rows else (), tuple(notes), facts=dict(found))
-
-
-def of_fakes(found: Any, *, title: str = "Fabricated reports needed") -> Page:
-    """Return the Page of Fakes."""
-    columns = (
-        Column("category", "category", "text"),
-        Column("added", "reports to add", spec=",.0f"),
-        Column("replaced", "reports to replace", spec=",.1f"),
-        Column("share", "share of all reports then", spec=".4g"),
-    )
-    row = (found.category, found.added, found.replaced, found.share)
-    facts = dict(zip((column.key for column in columns), row, strict=True)) | {"sentence": found.sentence}
-    return Page(title, (Table(title, columns, (row,)),), (Note(Kind.WORTH, found.sentence),), facts=facts)
 
 
 def _is_text(values) -> bool:

@@ -40,7 +40,7 @@ def of_association(tree, *, top: int = TOP) -> Page:
     facts = {
         "attributes": {key: list(levels) for key, levels in answers.attributes_of(tree).items()},
         "pairs": pairs,
-        "independence": answers.independence(tree),
+        "independence": _facts(answers.independence(tree)),
         "margins": {name: _cells(found) for name, found in margins.items()},
         "ci_prob": ci_prob,
         "method": tree.attrs["method"],
@@ -58,6 +58,11 @@ def of_association(tree, *, top: int = TOP) -> Page:
     )
 
 
+def _facts(independence):
+    """Return what is said about independence, as plain data."""
+    return {name: value.item() for name, value in independence.items()} | {"reason": independence.reason}
+
+
 def _pair(tree, first, second, ci_prob):
     """Return what is said about a pair, as plain data."""
     v = answers.cramers_v(tree, first, second, ci_prob=ci_prob)
@@ -70,9 +75,9 @@ def _pair(tree, first, second, ci_prob):
         "cramers_v_interval": [float(v["lower"]), float(v["upper"])],
         "mutual_information": float(information["mean"]),
         "mutual_information_interval": [float(information["lower"]), float(information["upper"])],
-        "log_bayes_factor_independence": independent["log_bayes_factor"],
-        "probability_independent": independent["probability"],
-        "reason_independent": independent["reason"],
+        "log_bayes_factor_independence": independent["log_bayes_factor"].item(),
+        "probability_independent": independent["probability"].item(),
+        "reason_independent": independent.reason,
         "odds_ratio": None,
         "odds_ratio_interval": None,
     }
@@ -122,15 +127,15 @@ def _conditional_table(tree, first, second, ci_prob):
 
 def _notes(tree):
     found = answers.independence(tree)
-    if math.isfinite(found["log_bayes_factor"]):
-        factor = math.exp(min(abs(found["log_bayes_factor"]), 700))
-        side = "for" if found["log_bayes_factor"] > 0 else "against"
+    log_factor = found["log_bayes_factor"].item()
+    if math.isfinite(log_factor):
+        factor, side = math.exp(min(abs(log_factor), 700)), "for" if log_factor > 0 else "against"
         text = f"Mutual independence of all attributes: Bayes factor {factor:.3g} {side} it"
-        text += f" (probability {found['probability']:.3g} where both were as likely before the reports)."
+        text += f" (probability {found['probability'].item():.3g} where both were as likely before the reports)."
         yield Note(Kind.EVIDENCE, text)
     else:
-        yield Note(Kind.EVIDENCE, f"The probability of mutual independence is not known: {found['reason']}.")
-    missing = {answers.independence(tree, *pair)["reason"] for pair in answers.pairs_of(tree)} - {"", found["reason"]}
+        yield Note(Kind.EVIDENCE, f"The probability of mutual independence is not known: {found.reason}.")
+    missing = {answers.independence(tree, *pair).reason for pair in answers.pairs_of(tree)} - {"", found.reason}
     for reason in sorted(missing):
         yield Note(Kind.EVIDENCE, f"The probability that a pair is independent is not known: {reason}.")
     if tree.attrs.get("identifiability"):

@@ -94,7 +94,7 @@ def fakes_table(collection) -> Table | None:
             lifted = fakes(collection, labels[x], lift=LIFT, channel=collection.tallies[0].name)
             ahead = labels[order[i - 1]] if i else ""
             over = fakes(collection, labels[x], overtake=ahead, channel=collection.tallies[0].name) if i else None
-            rows.append((labels[x], lifted.added, ahead, None if over is None else over.added))
+            rows.append((labels[x], lifted.added.item(), ahead, None if over is None else over.added.item()))
     except InfeasibleError:
         return None
     columns = (

@@ -285,7 +285,7 @@ class Page:
         tables = tuple(table.first(SHORT) for table in self.tables[:1])
         verdict = tuple(note for note in self.notes if note.kind in (Kind.VERDICT, Kind.WARNING))
         text = Page(self.title, tables, verdict).render("terminal").rstrip()
-        title = "" if text.startswith(self.title) else self.title
+        title = "" if " ".join(text.split()).startswith(self.title) else self.title  # which may be wrapped
         return "\n".join(filter(None, [title, self.summary, text]))
 
     def __str__(self):

@@ -22,13 +22,12 @@ PAGES = {
     "ldpbayes.fitness.noncompliance.Sensitivity": ("a Sensitivity", "sensitivity.of_sensitivity"),
     "ldpbayes.answers.contamination.ContaminationHull": ("a ContaminationHull", "contamination.of_contamination"),
     "ldpbayes.outcomes.result.PrivateGroups": ("PrivateGroups", "groups.of_groups"),
-    "ldpbayes.answers.faking.Fakes": ("Fakes", "answers.of_fakes"),
     "ldpbayes.road.methods.Choice": ("a Choice", "choice.of_choice"),
     "ldpbayes.sources.scanning.found.Found": ("the cells of a scan", "scan.of_scan"),
     "ldpbayes.collections.cells.Cells": ("Cells", "collection.of_cells"),
     "ldpbayes.collections.collection.Collection": ("a Collection", "collection.of_collection"),
     "ldpbayes.collections.tally.Tally": ("a Tally", "collection.of_tally"),
-    "xarray.core.dataset.Dataset": ("an answer (Dataset or dict)", "answers.of_dataset"),
+    "xarray.core.dataset.Dataset": ("an Answer", "answers.of_dataset"),
 }
 _TREE, _PLAN = "xarray.core.datatree.DataTree", "ldpbayes.theory.planning.Plan"
 _RESULT = "a result of fit, regress, associate or attach"
@@ -101,9 +100,6 @@ def _builder(result) -> str | None:
             return PAGES[name][1]
     if _TREE in known:
         return _builder_of_tree(result)
-    if isinstance(result, dict):
-        plain = bool(result) and all(isinstance(value, str | int | float) for value in result.values())
-        return "answers.of_dict" if plain and all(isinstance(key, str) for key in result) else None
     plans = isinstance(result, list | tuple) and bool(result) and all(_PLAN in _names(plan) for plan in result)
     return "plan.of_plan" if plans else None
 

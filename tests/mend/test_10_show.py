@@ -28,8 +28,6 @@ def pages(tree):
         "Dataset of one number": answers.contrast(tree, "a", "b"),
         "Choice": lb.select_method(SURVEY, "jeffreys"),
         "Fakes": lb.robust.fakes(SURVEY, "c", overtake="a"),
-        "Worth": answers.worth(tree, SURVEY),
-        "Decision": answers.decision(tree, SURVEY),
         "Collection": SURVEY,
         "Cells": CELLS,
         "Tally": TALLY,
@@ -62,7 +60,6 @@ def test_pages_hold_the_numbers(pages, tree):
     assert [row[0] for row in pages["Cells"].tables[0].rows] == ["x", "y"]
     assert pages["Cells"].tables[0].rows[0][-1] == 600
     assert "fabricated reports" in pages["Fakes"].notes[0].text
-    assert any("answers" in note.text for note in pages["Worth"].notes)
 
 
 def test_tables_that_are_cut_have_all_rows_in_files():

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import beta
 
 import ldpbayes as lb
+from ldpbayes.answers.deciding import decision
 from ldpbayes.answers.sensitivity import HALF, prior_sensitivity
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.priors import Learnt
@@ -76,5 +77,5 @@ def test_the_practical_floor_is_an_option():
     data = survey(lb.GRR(30, 0.5), 30, 200)
     tree = lb.fit(data, prior="jeffreys", random_seed=1, draws=250)
     problem = Problem.of(data, "jeffreys")
-    assert lb.answers.decision(tree, data, problem=problem)["prior_decides"] == 1
-    assert lb.answers.decision(tree, data, problem=problem, floor=0.5)["prior_decides"] == 0
+    assert decision(tree, data, problem=problem)["prior_decides"] == 1
+    assert decision(tree, data, problem=problem, floor=0.5)["prior_decides"] == 0
