@@ -786,8 +786,8 @@ def _tiny_study():
 
 #: Classes that the package fills in: what users do with their objects are the methods.
 RESULTS = {
-    "Check", "CellsFitness", "Criteria", "Description", "Fitness", "Groups", "Kind",
-    "Parameter", "Plan", "Population", "PrivateGroups", "Study", "Poisoning",
+    "Answer", "Check", "CellsFitness", "Criteria", "Description", "Fitness", "Groups", "Kind",
+    "Parameter", "Plan", "Plans", "Population", "PrivateGroups", "Result", "Study", "Poisoning",
 }  # fmt: skip
 
 #: Functions by which the package builds results: no user calls them.
@@ -899,7 +899,7 @@ def _posterior(prior):
 
 
 def _method(name, settings):
-    return lambda m: getattr(lb, name)(**settings)
+    return lambda m: getattr(lb.methods, name)(**settings)
 
 
 METHODS |= {
