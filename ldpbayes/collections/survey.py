@@ -49,19 +49,6 @@ class DesignEffect:
     degrees: int
     variance: np.ndarray
 
-    def scaled(self, weights: ArrayLike, counts: ArrayLike | None = None) -> np.ndarray:
-        """Return weights that add up to n / value: those of the pseudo-posterior.
-
-        Parameters
-        ----------
-        weights : (m,) array
-        counts : (m,) array, optional
-            Respondents behind each entry; one each by default.
-        """
-        w = np.asarray(weights, dtype=float)
-        c = np.ones_like(w) if counts is None else np.asarray(counts, dtype=float)
-        return w * (self.n / self.value / float(c @ w))
-
     def sentence(self) -> str:
         """Return what a reader should know of the design, as a sentence."""
         text = (

@@ -139,12 +139,9 @@ def _add_counts(name, p, tallies, categories, dims):
     labels = [", ".join(parts) for parts in zip(*first.format_reports(every[kept], categories), strict=True)]
     add_coord(report, labels if len(listed) == 1 else [str(i) for i in range(int(kept.sum()))])
     rows = [protocol.rows(every[kept], np.ones(int(kept.sum()))) for protocol, (every, _) in listed.items()]
-    if len(rows) == 1:
-        probabilities = _shared_probabilities(name, p, rows[0])
-    else:
-        order = list(listed)
-        which = np.array([order.index(tally.protocol) for tally in tallies])
-        probabilities = _stacked_probabilities(name, p, rows, which)
+    order = list(listed)
+    which = np.array([order.index(tally.protocol) for tally in tallies]) if len(rows) > 1 else None
+    probabilities = _probabilities(name, p, rows, which)
     lead = dims[0]
     counts = (counts if lead else counts[0])[..., kept]
     observed = model_data(f"{name}_counts", counts.astype(np.uint64), dims=(*lead, report))
@@ -162,33 +159,28 @@ def _counted(every, tally):
     return counts
 
 
-def _shared_probabilities(name, p, rows):
-    """Return p Qᵀ of one protocol: base + slope · p[index] where each row looks at one category, a product elsewhere."""
-    scale = np.exp(rows.log_constants)
-    form = rows.separable()
-    if form is None:
-        return pt.dot(p, model_data(f"{name}_channel", (scale[:, None] * rows.dense()).T.copy()))
-    base, slope = model_data(f"{name}_base", scale * form.base), model_data(f"{name}_slope", scale * form.slope)
-    if np.array_equal(form.index, np.arange(rows.n_categories)):  # in order, as GRR's: evaluates faster
-        return base + slope * p
-    return base + slope * p[..., model_data(f"{name}_index", form.index)]
+def _probabilities(name, p, rows, which):
+    """Return Q p of every cell: base + slope · p[index] where each report looks at one category, a product elsewhere.
 
+    ``which`` is the number of each cell's protocol, or None where there is one.
+    """
+    scales, forms = [np.exp(part.log_constants) for part in rows], [part.separable() for part in rows]
+    number = None if which is None else model_data(f"{name}_protocol", which)
 
-def _stacked_probabilities(name, p, rows, which):
-    """Return Q_c p_c for every cell, with a protocol for each."""
-    scales = [np.exp(part.log_constants) for part in rows]
-    forms = [part.separable() for part in rows]
-    which = model_data(f"{name}_protocol", which)
+    def of_cells(key, values):
+        if which is None:
+            return model_data(f"{name}_{key}", values[0])
+        return model_data(f"{name}_{key}", np.stack(values))[number]
+
     if None in forms:
-        channel = np.stack([scale[:, None] * part.dense() for scale, part in zip(scales, rows, strict=True)])
-        return (model_data(f"{name}_channel", channel)[which] * p[:, None, :]).sum(axis=-1)
-    base, slope, index = (
-        np.stack([scale * form.base for scale, form in zip(scales, forms, strict=True)]),
-        np.stack([scale * form.slope for scale, form in zip(scales, forms, strict=True)]),
-        np.stack([form.index for form in forms]),
-    )
-    base, slope = model_data(f"{name}_base", base)[which], model_data(f"{name}_slope", slope)[which]
-    return base + slope * pt.take_along_axis(p, model_data(f"{name}_index", index)[which], axis=-1)
+        channel = of_cells("channel", [scale[:, None] * part.dense() for scale, part in zip(scales, rows, strict=True)])
+        return pt.dot(p, channel.T) if which is None else (channel * p[:, None, :]).sum(axis=-1)
+    base = of_cells("base", [scale * form.base for scale, form in zip(scales, forms, strict=True)])
+    slope = of_cells("slope", [scale * form.slope for scale, form in zip(scales, forms, strict=True)])
+    if all(np.array_equal(form.index, np.arange(rows[0].n_categories)) for form in forms):  # as GRR's: evaluates faster
+        return base + slope * p
+    index = of_cells("index", [form.index for form in forms])
+    return base + slope * (p[..., index] if which is None else pt.take_along_axis(p, index, axis=-1))
 
 
 def _add_whole_reports(name, p, tallies, categories, dims):

@@ -97,15 +97,13 @@ class Merged:
         return first, kind.ravel()
 
 
-def merge(rows, prior, columns=True):
+def merge(rows, prior):
     """Return the Merged form of rows under a Dirichlet prior: exactly equal columns and proportional rows are joined.
 
     Parameters
     ----------
     rows : Rows
     prior : Dirichlet
-    columns : bool
-        Whether to join columns; with False every category stays its own group.
 
     Raises
     ------
@@ -118,11 +116,9 @@ def merge(rows, prior, columns=True):
             "use another method."
         )
     dense = np.ascontiguousarray(rows.dense())
-    first = groups = np.arange(rows.n_categories)
-    if columns:
-        _, first, groups = np.unique(_keys(dense.T), return_index=True, return_inverse=True)
-        order = np.argsort(first)  # groups in the order of their first category
-        first, groups = first[order], np.argsort(order)[groups.ravel()]
+    _, first, groups = np.unique(_keys(dense.T), return_index=True, return_inverse=True)
+    order = np.argsort(first)  # groups in the order of their first category
+    first, groups = first[order], np.argsort(order)[groups.ravel()]
     matrix = dense[:, first]
     scale = matrix.max(axis=1)
     if not (scale > 0).all():

@@ -140,7 +140,7 @@ class PairSlice(AbstractPosterior):
         finished, settling = 0, self.tune
         steps = iter(watch.track(range(self.draws + self.tune), "Pair slices"))
         if route == "rows":
-            target = _Exact(problem.distinct)
+            target = _Exact(problem.rows)
         else:
             settling -= EXPANSIONS * self._round
             target = _settle(chains, problem.rows, self._round, steps)
@@ -167,8 +167,8 @@ class _Chains:
 class _Exact:
     """Pairs drawn from the posterior: the rows by column, every pair visits each distinct report."""
 
-    def __init__(self, merged):
-        self.columns, self.counts = np.ascontiguousarray(merged.matrix.T), merged.counts
+    def __init__(self, rows):
+        self.columns, self.counts = np.ascontiguousarray(rows.dense().T), rows.counts
 
     def draw(self, chains):
         """Move every chain; return which moved (all)."""

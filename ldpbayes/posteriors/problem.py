@@ -105,11 +105,6 @@ class Problem:
         """Dense rows, equal ones and equal columns joined; raises InfeasibleError where they are too large."""
         return merging.merge(self.rows, self.prior)
 
-    @cached_property
-    def distinct(self):
-        """Dense rows, equal ones joined but every column kept; raises InfeasibleError where they are too large."""
-        return merging.merge(self.rows, self.prior, columns=False)
-
     @property
     def stated(self) -> Mapping[str, Any]:
         """Attrs of every result of this problem where F has no draws: what its reports are, and what that leaves out."""
