@@ -232,6 +232,16 @@ class Fuzz:
         found = read(path, GRR(3, 1.0), report="report", count=count, categories=ABC, **self.options(random))
         assert found.n_reports <= (rows_of(path) if count is None else 10**12)
 
+    def read_csv_by_two_doors(self, random):
+        path = self.write("plain.csv", mutate_text(self.plain, random))
+        by, found = random.choice([None, "country"]), []
+        for door in (read, lambda *args, **settings: scan(*args, **settings)()):
+            try:
+                found.append(door(path, GRR(3, 1.0), report="report", categories=ABC, by=by).n_reports)
+            except LDPBayesError:
+                found.append(None)
+        assert found[0] == found[1]
+
     def read_parquet_with_protocol(self, random):
         path = self.write("stated.parquet", mutate_parquet(random.choice(self.parquets), random))
         door = random.choice([read, lambda path, by=None, by_user=None: scan(str(path), by=by)()])
@@ -244,7 +254,7 @@ class Fuzz:
         categories, by = random.choice([None, ABC]), random.choice([None, "report", "count"])
         report = "count" if by == "report" else "report"
         door = random.choice([read, lambda path, *args, **settings: scan(str(path), *args, **settings)()])
-        found = door(path, protocol, report, by=by, categories=categories)
+        found = door(path, protocol, report=report, by=by, categories=categories)
         assert found.n_reports == 30
 
     def read_summaries(self, random):

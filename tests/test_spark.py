@@ -85,7 +85,7 @@ def agree(found, expected):
     "name", ["grr", "oue", *(pytest.param(name, marks=pytest.mark.calibrate) for name in ("rappor", "kept"))]
 )
 def test_files_give_exactly_the_cells_of_one_machine(name, tmp_path, session, monkeypatch):
-    monkeypatch.setattr("ldpbayes.sources.scanning.parquet._PIECE", 250)  # two row groups in a piece
+    monkeypatch.setattr("ldpbayes.sources.parquet._PIECE", 250)  # two row groups in a piece
     folder = written(tmp_path / "reports", PROTOCOLS[name])
     settings = {"by": ["country", "day"], "pilot_by": "country", "sample": 40}
     scan = lb.scan(folder, spark=session, **settings)
@@ -176,7 +176,7 @@ def test_an_error_in_a_worker_is_one_sentence(session):
     def fails(piece):
         raise ZeroDivisionError("by nothing")
 
-    table = scanning.SparkTable(session.createDataFrame(pa.table({"report": [1]})))
+    table = scanning.SparkSource(session.createDataFrame(pa.table({"report": [1]})))
     with pytest.raises(lb.errors.DataError, match=r"^Spark could not run the scan: ZeroDivisionError: by nothing$"):
         table.total(fails, ["report"])
 
@@ -191,5 +191,5 @@ def test_the_command(tmp_path, session, capsys, monkeypatch):
 
 def test_spark_reads_files_only(session):
     table = pa.table({"report": [1]})
-    with pytest.raises(lb.errors.ArgumentError, match="spark reads Parquet files; leave it out"):
+    with pytest.raises(lb.errors.ArgumentError, match="spark reads files; leave it out"):
         lb.scan(table, GRR(5, 1.0), spark=session)

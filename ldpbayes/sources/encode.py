@@ -210,13 +210,21 @@ def arrow_column(array, name, labelled):
         with foreign("holds whole numbers above 2**63"):
             return Integers(array.cast(pa.int64()).to_numpy(zero_copy_only=False), labelled)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return array.to_pylist()
+        return listed_texts(array, name)
     if pa.types.is_date(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         keys = plain.plain_keys(array, name)
         if None in keys:
             raise DataError("holds missing values", line=keys.index(None), field=name)
         return list(map(str, keys))
     raise DataError(f"holds {kind}, which is not read; use texts, numbers, bytes or lists", field=name)
+
+
+def listed_texts(array: Any, name: str) -> list:
+    """Return the entries of an Arrow array of texts, or the error of one that is not UTF-8, as in a damaged file."""
+    try:
+        return array.to_pylist()
+    except UnicodeDecodeError as err:
+        raise DataError("holds texts that are not UTF-8", field=name) from err
 
 
 def _bytes(array):
@@ -244,7 +252,7 @@ def _items(pa, array, name):
     if pa.types.is_null(kind):  # only empty lists
         return np.empty(0, dtype=np.int64)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return array.to_pylist()
+        return listed_texts(array, name)
     raise DataError(f"holds lists of {kind}; a set is a list of booleans, whole numbers or labels", field=name)
 
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.sources.base import check_total
-from ldpbayes.sources.encode import with_folders
+from ldpbayes.sources.encode import listed_texts, with_folders
 
 #: Rows of one batch.
 BATCH = 2**20
@@ -245,7 +245,10 @@ class AbstractSource(abc.ABC):
         """Return the first entry of a column as a list, which is empty where there is none."""
         for batch in self.batches([name], strict=False) if name in self.names() else ():
             if batch.table.num_rows and name in batch.table.schema.names:
-                return batch.table.column(name).slice(0, 1).to_pylist()
+                try:
+                    return listed_texts(batch.table.column(name).slice(0, 1), name)
+                except DataError as err:
+                    raise batch.located(err) from err
         return []
 
     def marks(self) -> list[str]:
