@@ -3,6 +3,7 @@
 import heapq
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,13 +11,13 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import logsumexp
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.chains import sample_density
+from ldpbayes.inference import effects
 from ldpbayes.inference.diagnostics import least_effective
+from ldpbayes.inference.effects import Batch
 from ldpbayes.inference.importance import first_accepted, proposed, resample
 from ldpbayes.inference.newton import climb
 from ldpbayes.inference.proposals import Mixture, StudentT
-from ldpbayes.inference.structure import curvature, roots
-from ldpbayes.inference.verdict import Verdict
+from ldpbayes.inference.verdict import Verdict, refused
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
 from ldpbayes.priors.base import softmax
 
@@ -42,8 +43,8 @@ DISTANCES, SCALES = (1.0, 2.0, 3.0), (0.3, 3.0)
 BRIDGE_STEPS = 1000
 #: Chains where weights of the effects without interactions do not hold.
 CHAINS = 4
-#: NUTS: discarded draws (it starts from weighted ones), and acceptance rate.
-TUNE, TARGET = 400, 0.92
+#: Rows with more entries are not written out for chains.
+MAX_WRITTEN = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,17 +321,54 @@ def of_independence(prior, rows, size, rng):
     theta, _, found, rejected = weighted_draws(alone, nodes, size, rng)
     value, error = found.log_evidence, found.log_evidence_error
     if rejected:
-        effects, _, _ = sampled(alone, theta, found.weight, size // CHAINS, CHAINS, rng, Watch())
-        value, error = bridged(alone, nodes, effects, rng)
+        drawn = sampled(alone, theta, found.weight, size // CHAINS, CHAINS, rng, Watch())[0]
+        value, error = bridged(alone, nodes, drawn, rng)
     return {"log_evidence_independence": value, "log_evidence_independence_error": error}
 
 
-def sampled(table, theta, weight, draws, chains, rng, watch):
-    """Return (θ, log(σ/scale), statistics) of chains by NUTS in whitened coordinates, from weighted draws onwards.
+@dataclass(frozen=True, eq=False)
+class Unknowns:
+    """The posterior density of log(σ_m/scale) and of the effects in units of their sd, as chains take it.
 
-    θ_i = e^{c_i (s − s₀)} x_i with s the log of its sd and c_i the share of the prior in its precision at s₀: between the
-    centred and the non-centred form, so that s and x_i are nearly independent whether or not the reports inform θ_i. The
-    Hessian of the log-density at the weighted mean whitens (s, x).
+    Attributes
+    ----------
+    table : Table
+    """
+
+    table: Table
+
+    @cached_property
+    def batches(self):
+        """The interactions of each order."""
+        free = self.table.prior.order - 1
+        return [Batch(m, slice(free + at[0], free + at[-1] + 1), 1.0, 1) for m, at in enumerate(self.table.prior.batches)]
+
+    @property
+    def visited(self):
+        """Entries of the likelihood."""
+        return self.table.rows.n_rows * self.table.prior.n_categories
+
+    @cached_property
+    def kernel(self):
+        """What the compiled density reads, a regression of one row; None where the rows are better left in their form."""
+        prior, rows = self.table.prior, self.table.rows
+        if self.visited > MAX_WRITTEN or prior.n_effects > LARGE:
+            return None
+        one, number = np.array([0, 1]), rows.n_rows
+        basis = prior.basis * prior.deviations(np.zeros(prior.order - 1))
+        reports = np.array([0, number]), np.arange(number), rows.counts.astype(float), np.ascontiguousarray(rows.dense())
+        size = np.array([float(rows.n_reports)])
+        return prior.order - 1, prior.mains.size, (1, prior.n_effects), (basis, one, one[:1], np.ones(1), *reports, size)
+
+    def value_and_gradient(self, z):
+        """Return the log-density at z and its gradient."""
+        prior = self.table.prior
+        value, slope = self.table.rows.value_and_gradient(prior.to_simplex(z))
+        return value + float(prior.log_density(z)), prior.gradient(z) + prior.pullback(z, slope)
+
+
+def sampled(table, theta, weight, draws, chains, rng, watch):
+    """Return (θ, log(σ/scale), statistics, name of the sampler, what is wrong) of chains that go on from weighted draws.
 
     Parameters
     ----------
@@ -342,57 +380,15 @@ def sampled(table, theta, weight, draws, chains, rng, watch):
     watch : Watch
     """
     prior = table.prior
-    free, u = prior.order - 1, prior.n_effects
+    free = prior.order - 1
     chosen = theta[resample(weight, rng)]
     scales = prior.draw_scales(chosen, rng)
     logs = np.stack([np.log(scales[name] / prior.scale) for name in prior.scales], axis=1) if free else chosen[:, :0]
-    middle, centre = logs.mean(axis=0), chosen.mean(axis=0)
-    _, safe = table.information(table.at(centre)[2])
-    precision = prior.deviations(middle) ** -2.0
-    kind = prior._orders[1] - 2  # which sd an effect has; −1 for main effects
-    share = np.where(kind >= 0, precision / (precision + np.maximum(np.diag(safe), 0.0)), 0.0)
-
-    def stretched(s):
-        """Return log of θ/x for s of shape (…, free)."""
-        moved = np.concatenate([s - middle, np.zeros((*s.shape[:-1], 1))], axis=-1)
-        return share * moved[..., kind]
-
-    def plain(y):
-        s, x = y[:free], y[free:]
-        log_factor = stretched(s)
-        factor = np.exp(log_factor)
-        effects = factor * x
-        value, slope, _ = table.at(effects)
-        inverse = prior.deviations(s) ** -2.0
-        slope = slope - inverse * effects
-        value += float(prior.log_prior_given(effects, s)) + log_factor.sum()
-        by_scale = share * (slope * effects + 1.0)
-        own = inverse * effects**2 - 1.0
-        pulled = [(by_scale + own)[kind == m].sum() + 1.0 - math.exp(s[m]) for m in range(free)]
-        return value, np.concatenate([pulled, factor * slope])
-
-    start = np.concatenate([logs, chosen * np.exp(-stretched(logs))], axis=1)
-    at = start.mean(axis=0)
-    root, back = roots(curvature(lambda y: plain(y)[1], at))
-
-    def whitened(unit):
-        value, slope = plain(at + unit @ root)
-        return value, root @ slope
-
-    found, stats = sample_density(
-        whitened,
-        lambda own: (start[own.integers(len(start))] - at) @ back,
-        rng,
-        size=free + u,
-        draws=draws,
-        tune=TUNE,
-        chains=chains,
-        target_accept=TARGET,
-        watch=watch,
-    )
-    y = at + found @ root
-    s = y[..., :free]
-    return y[..., free:] * np.exp(stretched(s)), s, stats
+    start = np.concatenate([logs, chosen / prior.deviations(logs)], axis=1)
+    (z, stats, trouble), name = effects.sample(Unknowns(table), start, draws, chains, rng, watch)
+    step = max(z.shape[1] // draws, 1)
+    z, stats = z[:, step - 1 :: step], {key: values[:, step - 1 :: step] for key, values in stats.items()}
+    return z[..., free:] * prior.deviations(z[..., :free]), z[..., :free], stats, name, trouble
 
 
 @dataclass(frozen=True)
@@ -402,7 +398,7 @@ class LogLinearTable(AbstractPosterior):
     Given the sds of the interactions the effects are nearly normal. Newton's method finds their mode and precision on a
     lattice of log σ; draws of the mixture of multivariate t distributions are weighted by the posterior density of the
     effects, in which the sds are integrated over exactly, and resampled. Weights are accepted where Pareto's k-hat is below
-    0.7 and they are worth a quarter of the draws kept; otherwise NUTS goes on from them.
+    0.7 and they are worth a quarter of the draws kept; otherwise chains go on from them.
 
     Parameters
     ----------
@@ -474,13 +470,12 @@ class LogLinearTable(AbstractPosterior):
     def _continued(self, table, nodes, theta, found, facts, rng, watch):
         """Return the Sample of chains that start from weighted draws; the evidence by a bridge, not by rejected weights."""
         prior = table.prior
-        effects, logs, stats = sampled(table, theta, found.weight, self.draws, self.chains, rng, watch)
-        facts["log_evidence"], facts["log_evidence_error"] = bridged(table, nodes, effects, rng)
-        p = softmax(prior.predictor(effects.reshape(-1, prior.n_effects)))
+        theta, logs, stats, name, trouble = sampled(table, theta, found.weight, self.draws, self.chains, rng, watch)
+        facts["log_evidence"], facts["log_evidence_error"] = bridged(table, nodes, theta, rng)
+        p = softmax(prior.predictor(theta.reshape(-1, prior.n_effects)))
         hyper = {name: prior.scale * np.exp(logs[..., m]) for m, name in enumerate(prior.scales)}
-        said = Verdict(
-            checked=f"Draws about the modes were not enough ({facts['weights_rejected']}); NUTS went on from them."
-        )
-        shape = (*effects.shape[:2], *prior.shape)
+        before = f"Draws about the modes were not enough ({facts['weights_rejected']})"
+        said = refused(trouble) if trouble else Verdict(checked=f"{before}; {name.upper()} went on from them.")
+        shape = (*theta.shape[:2], *prior.shape)
         kept = {"stats": stats, "hyperparameters": hyper, "facts": facts}
         return Sample(p.reshape(shape), independent=False, verdict=said, **kept)

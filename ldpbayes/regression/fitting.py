@@ -11,6 +11,7 @@ from scipy.special import softmax
 from ldpbayes import checks
 from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown
+from ldpbayes.inference import effects
 from ldpbayes.inference.ends import ends_of_weighted_draws
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.verdict import MIN_SHARE
@@ -543,14 +544,13 @@ def _about_the_mode(model, found, run, rng, watch):
 def _by_chains(model, mode, run, watch, method):
     """Return Draws by Hamiltonian Monte Carlo or the No-U-Turn sampler: of chains that went on, every so many of them."""
     from ldpbayes.inference import diagnostics
-    from ldpbayes.regression import sampled
 
-    rng = np.random.default_rng(run["random_seed"])
-    z, stats, name, trouble = sampled.sample(
-        model.target, mode, run["draws"], run["chains"], rng, watch, method, run["ci_prob"]
+    rng, prob, values = np.random.default_rng(run["random_seed"]), run["ci_prob"], model.prior.coefficients
+    (z, stats, trouble), name = effects.sample(
+        model.target, mode, run["draws"], run["chains"], rng, watch, values=values, prob=prob, method=method
     )
     run["chains"] = len(z)
-    errors = sampled.end_errors(model.prior, z, run["ci_prob"])
+    errors = effects.end_errors(values, z, prob)
     facts = {"interval_error": float(errors.max(initial=0.0))}
     if not trouble and facts["interval_error"] > most_error(model.target):
         trouble = f"the end of an interval has an error of {facts['interval_error']:.2f} posterior sd"

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import softmax
 
+from ldpbayes.inference.effects import Batch
 from ldpbayes.inference.structure import curvature
 from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.reports import Entries
@@ -45,6 +46,29 @@ class Target:
         sparse = np.searchsorted(cell, np.arange(e.n_cells + 1)), index, self.columns[cell, index]
         return tuple(np.ascontiguousarray(part) for part in (*sparse, e.starts, e.row, e.weight, e.table, e.sizes))
 
+    # ---- what chains ask for -------------------------------------------------------------------------------------------
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """The effects of each factor."""
+        free = self.prior.n_categories - 1
+        return [
+            Batch(place, slice(start, start + len(effect.levels) * free), float(effect.scale), 2)
+            for effect, (place, start) in zip(self.prior.effects, self.prior.places, strict=True)
+        ]
+
+    @property
+    def visited(self) -> int:
+        """Entries of the likelihood."""
+        return self.entries.cell.size * self.entries.n_categories
+
+    @property
+    def kernel(self) -> tuple:
+        """What the compiled density reads."""
+        free = self.prior.n_categories - 1
+        shape = self.columns.shape[1], free
+        return 0, self.prior.design.shape[1] * free, shape, (self.prior.basis, *self.arrays)
+
+    # ---- one point -----------------------------------------------------------------------------------------------------
     def stacked(self, z: np.ndarray) -> np.ndarray:
         """Return the coefficients of the columns in the basis V, shape (…, K, a − 1)."""
         prior, free = self.prior, self.prior.n_categories - 1
@@ -56,10 +80,9 @@ class Target:
             parts.append(np.exp(np.minimum(z[..., at], 300.0))[..., None, None] * own)
         return np.concatenate(parts, axis=-2)
 
-    # ---- one point -----------------------------------------------------------------------------------------------------
     def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log-density at z, without the constants of the likelihood, and its gradient."""
-        from ldpbayes.regression import _kernels
+        from ldpbayes.inference import _kernels
 
         prior, free = self.prior, self.prior.n_categories - 1
         stacked, out = self.stacked(z), np.empty(prior.n_unknowns)

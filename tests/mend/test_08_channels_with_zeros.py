@@ -77,7 +77,8 @@ def test_every_engine_takes_channels_with_zeros(name, effects, beside):
 
 def test_a_gradient_beyond_the_range_of_floats_is_finite():
     """Where a share underflows, the density of a direct answer is taken in logarithms."""
-    from ldpbayes.regression import fitting, sampled
+    from ldpbayes.inference.effects import Bent
+    from ldpbayes.regression import fitting
 
     frame = people(60, 3, {"direct": CHANNELS["direct"]}, np.random.default_rng(1))
     model = {}
@@ -94,7 +95,7 @@ def test_a_gradient_beyond_the_range_of_floats_is_finite():
         regressed("oppose ~ age + (1 | region)", frame, {"direct": CHANNELS["direct"]})
     target = model["target"]
     size = target.prior.n_unknowns
-    density = sampled.Bent(target, np.zeros(size), np.zeros(size))
+    density = Bent(target, np.zeros(size), np.zeros(size))
     far = np.zeros(size)
     far[0] = 2000.0  # log odds in the thousands
     value, slope = density.value_and_gradient(density.back(far))

@@ -121,7 +121,7 @@ def test_chains_go_on_from_weights_that_are_not_enough(pair, fitted, monkeypatch
     problem = Problem.of(pair, LogLinear((2, 2)))
     method = loglinear.LogLinearTable(draws=150, chains=2)
     sample = method.run(method.prepare(problem), np.random.default_rng(1), Watch())
-    assert not sample.independent and "NUTS went on" in sample.verdict.checked
+    assert not sample.independent and "HMC went on" in sample.verdict.checked
     mean = fitted["summary"]["mean"].sel(target="distribution").values
     sd = fitted["summary"]["sd"].sel(target="distribution").values
     assert (np.abs(sample.distribution.mean(axis=(0, 1)) - mean) < 0.35 * sd).all()
