@@ -28,8 +28,9 @@ DEFENCE, WEAK = 0.1, 0.25
 #: So few unknowns have a mixture of at most so many fitted distributions beside the first ones, which keep this share.
 MAX_MIXED, MOST_PARTS, FIRST = 12, 6, 0.2
 #: Their proposals are Sobol points, at least so many; more of them make the errors of interval ends, in posterior sd, AIMED
-#: where that costs at most CHEAP evaluations of a likelihood's entry, and MOST_DRAWN draws.
-LEAST_DRAWN, AIMED, CHEAP, MOST_DRAWN = 4096, 0.03, 2e8, 2**17
+#: where that costs at most CHEAP evaluations of a likelihood's entry, and MOST_DRAWN draws; where errors are then above
+#: ACCEPTABLE, there are more, of MOST_HELD unknowns in all: a flat tail wants many, and chains cost ten times as much.
+LEAST_DRAWN, AIMED, CHEAP, MOST_DRAWN, ACCEPTABLE, MOST_HELD = 4096, 0.03, 2e8, 2**17, 0.035, 2**22
 #: Where draws cost more than CHEAP, proposals are fitted to batches of so many first.
 BATCH = 512
 #: An interval end of a coefficient with a larger standard error, in posterior sd, is not accepted; where so many times the
@@ -198,6 +199,8 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
     worst = best.end_errors.max(initial=0.0)
     times = best.verdict.times if best.verdict.next == "more" else 1
     if few and (best.verdict.accepted or times > 1) and worst > AIMED:  # ends as exact as is cheap, once more
+        if worst > ACCEPTABLE and most == MOST_DRAWN:
+            most = min(2 ** int(math.log2(MOST_HELD / mode[0].size)), int(CHEAP / entries))
         times = max(min(2 ** math.ceil(math.log2((worst / AIMED) ** 2)), most // len(best.z)), times)
     if times > 1:
         more = _draws(target, source, len(best.z) * times, size, prob, rng, watch)
