@@ -41,19 +41,26 @@ class Grouped:
     basis: np.ndarray
 
 
-class AbstractLogits(abc.ABC):
+class Logits:
     """P = softmax(η): what a prior over cells does to get the logits η of all cells, so that engines need no more.
 
     Engines then compute the softmax and the likelihood of all cells in one compiled function.
+
+    Parameters
+    ----------
+    prior : AbstractSoftmax
     """
 
-    @abc.abstractmethod
+    def __init__(self, prior: "AbstractSoftmax") -> None:
+        self.prior = prior
+
     def of(self, z: np.ndarray) -> np.ndarray:
         """Return η, shape (cells, categories), for z of shape (n_unknowns,)."""
+        return self.prior.logits_of(z)
 
-    @abc.abstractmethod
     def pullback(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Return Jᵀ slope: the gradient with respect to z of a function of η whose gradient is slope, of η's shape."""
+        return self.prior.pullback_logits(z, slope)
 
     def spectrum(self, z: np.ndarray) -> "tuple[int, np.ndarray, np.ndarray] | None":
         """Return (start, σ, weights) where z is (centre, …, effects) and their Hessian is nearly block diagonal.
@@ -325,7 +332,7 @@ class AbstractPrior(abc.ABC):
         """Return the mixture of Dirichlet priors that this prior is, where it has one mixing parameter, else None."""
         return None
 
-    def logits(self) -> AbstractLogits | None:
+    def logits(self) -> Logits | None:
         """Return how the logits of P come from z, where P is their softmax and has shape (cells, categories), else None."""
         return None
 
@@ -610,23 +617,5 @@ class AbstractSoftmax(AbstractPrior):
         held = {name: value for name, value in asdict(self).items() if isinstance(value, (int, float))}  # type: ignore[call-overload]  # a dataclass
         return {name: np.array(value) for name, value in held.items() if name != "n_categories"}
 
-    def logits(self) -> AbstractLogits | None:
+    def logits(self) -> Logits | None:
         return Logits(self) if len(self.shape) > 1 else None
-
-
-class Logits(AbstractLogits):
-    """The logits of a prior over cells that is written as a formula of them.
-
-    Parameters
-    ----------
-    prior : AbstractSoftmax
-    """
-
-    def __init__(self, prior: AbstractSoftmax) -> None:
-        self.prior = prior
-
-    def of(self, z: np.ndarray) -> np.ndarray:
-        return self.prior.logits_of(z)
-
-    def pullback(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        return self.prior.pullback_logits(z, slope)

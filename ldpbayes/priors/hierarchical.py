@@ -12,7 +12,7 @@ from scipy.linalg import helmert
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
-from ldpbayes.priors.base import AbstractLogits, AbstractSoftmax, Grouped, Law, NormalLaw, ScaleLaw, softmax
+from ldpbayes.priors.base import AbstractSoftmax, Grouped, Law, Logits, NormalLaw, ScaleLaw, softmax
 
 if TYPE_CHECKING:
     from ldpbayes.collections import Cells
@@ -136,7 +136,7 @@ class Hierarchical(AbstractSoftmax):
         w, effects = self._width, (NormalLaw(), (self.field_.rank, self._width))
         return {"centre": (NormalLaw(), (w,)), "scale": (ScaleLaw(2), (self._scales,)), "": effects}
 
-    @property
+    @cached_property
     def _basis(self):
         """(width, categories): rows span the contrasts, orthonormal; the identity where each category has its scale."""
         if self.by_category:
@@ -148,8 +148,14 @@ class Hierarchical(AbstractSoftmax):
         offset = self.scale * values["scale"][..., None, :] * effects
         return (self.centre * values["centre"][..., None, :] + offset) @ self._basis
 
-    def pullback_logits(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        return self.logits().pullback(np.asarray(z, dtype=float), slope)
+    def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
+        inner = slope @ self._basis.T
+        along = (inner * self.field_.of(values[""])).sum(axis=0)
+        return {
+            "centre": self.centre * inner.sum(axis=0),
+            "scale": self.scale * (along if self.by_category else along.sum()),
+            "": self.field_.transposed(self.scale * values["scale"] * inner),
+        }
 
     def logits(self) -> "Effects":
         return Effects(self)
@@ -183,46 +189,13 @@ class Hierarchical(AbstractSoftmax):
         return found | ({} if self.field_ is None else self.field_.settings)
 
 
-class Effects(AbstractLogits):
-    """The logits of Hierarchical, compiled.
-
-    Parameters
-    ----------
-    prior : Hierarchical
-    """
+class Effects(Logits):
+    """The logits of Hierarchical, and how its unknowns hang together."""
 
     def __init__(self, prior):
-        from ldpbayes.priors import _kernels
-
-        self.prior, self._kernels, self._last = prior, _kernels, None
-        self._basis = np.ascontiguousarray(prior._basis)
+        super().__init__(prior)
         self._parts = prior._width, prior._width + prior._scales
         self._shape = prior.field_.rank, prior._width
-
-    def _read(self, z):
-        """Return (centre, σ, effects of the cells), kept for the gradient at the same z."""
-        if self._last is None or self._last[0] is not z:
-            self._last = z, self._computed(z)
-        return self._last[1]
-
-    def _computed(self, z):
-        first, second = self._parts
-        scale = self.prior.scale * np.exp(np.minimum(z[first:second], 300.0))
-        return self.prior.centre * z[:first], scale, self.prior.field_.of(z[second:].reshape(self._shape))
-
-    def of(self, z):
-        out = np.empty(self.prior.shape)
-        self._kernels.logits(*self._read(z), self._basis, out)
-        return out
-
-    def pullback(self, z, slope):
-        _, scale, effects = self._read(z)
-        first, second = self._parts
-        out, d = np.empty(z.size), np.empty(effects.shape)
-        self._kernels.pullback(scale, effects, self._basis, slope, out[:first], out[first:second], d)
-        out[:first] *= self.prior.centre
-        out[second:] = self.prior.field_.transposed(d).ravel()
-        return out
 
     def local(self):
         return self.prior.field_.local(self._parts[1], self._shape[1])
@@ -239,7 +212,7 @@ class Effects(AbstractLogits):
     def grouped(self):
         if self.local() is None:
             return None
-        return Grouped(self.prior.centre, self.prior.scale, self.prior._scales, self._basis)
+        return Grouped(self.prior.centre, self.prior.scale, self.prior._scales, np.ascontiguousarray(self.prior._basis))
 
 
 # ---- how cells hang together ---------------------------------------------------------------------------------------------

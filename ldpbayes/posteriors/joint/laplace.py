@@ -10,6 +10,9 @@ from ldpbayes.posteriors.base import Plan, Refusal, Sample
 from ldpbayes.posteriors.joint.base import AbstractJoint
 from ldpbayes.posteriors.laplace import MAX_UNKNOWNS, Target, about_the_mode
 
+#: More unknowns, whose effects have a learnt scale, are far from their joint mode: weights about it came to nothing.
+MAX_SCALED = 60
+
 
 @dataclass(frozen=True)
 class AboutTheMode(AbstractJoint):
@@ -25,8 +28,12 @@ class AboutTheMode(AbstractJoint):
     name: ClassVar[str] = "laplace"
 
     def prepare(self, problem):
-        if problem.prior.n_unknowns > MAX_UNKNOWNS:
-            return Refusal(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {problem.prior.n_unknowns}.")
+        logits = problem.prior.logits()
+        scaled = logits is not None and logits.scales() is not None
+        most = MAX_SCALED if scaled else MAX_UNKNOWNS
+        if problem.prior.n_unknowns > most:
+            kind = "unknowns of effects whose scale is learnt" if scaled else "unknowns"
+            return Refusal(f"The method laplace takes at most {most} {kind}, got {problem.prior.n_unknowns}.")
         return Plan("The prior joins all cells: weighted draws about the mode of all unknowns.", np.nan, problem)
 
     def run(self, plan, rng, watch):

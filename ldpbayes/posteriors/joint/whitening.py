@@ -115,7 +115,7 @@ class Arrow(AbstractCoordinates):
 
     @classmethod
     def near(cls, gradient, centre, start, scales, weights):
-        """Return the coordinates where the blocks are nearly I + v σσᵀ∘J; see priors.base.AbstractLogits.spectrum."""
+        """Return the coordinates where the blocks are nearly I + v σσᵀ∘J; see priors.base.Logits.spectrum."""
         columns, width = _border(gradient, centre, start), len(scales)
         shift = columns[:width, :width] - np.eye(width)
         blocks = np.eye(width) + weights[:, None, None] * (scales[:, None] * scales * shift)
