@@ -9,6 +9,8 @@ import numpy as np
 SETTLED = 1e-9
 #: Most Newton steps, and the longest one in any unknown: unknowns are of the order of one under their prior.
 MAX_STEPS, LONGEST = 200, 4.0
+#: The last step is taken where no unknown moves by more: along a flat direction its quadratic says nothing.
+LAST = 0.1
 #: Most halvings of a step, and the share of what its slope promises that it must gain.
 HALVINGS, GAINED = 40, 1e-4
 
@@ -17,6 +19,8 @@ def climb(
     density: Callable, newton: Callable, z: np.ndarray, most: int = MAX_STEPS, settled: float = SETTLED, watch: Any = None
 ) -> tuple[np.ndarray, float, Any]:
     """Return (z, log-density, curvature) where a step gains less than ``settled`` nats, or nothing higher is found.
+
+    That last step is taken, unseen by the log-density and the curvature.
 
     Parameters
     ----------
@@ -36,6 +40,8 @@ def climb(
     for _ in range(most) if watch is None else watch.track(range(most), "Newton steps to the mode"):
         step, gain, curvature = newton(z, gradient)
         if gain < settled:
+            if np.abs(step).max() < LAST:  # the last digits, which no value of the density would show
+                z = z + step
             break
         there = higher(density, z, value, gradient, step)
         if there is None:  # round-off: nothing higher along this line

@@ -582,7 +582,11 @@ class AbstractSoftmax(AbstractPrior):
         pulled = self.pulled(self.values(z), slope)
         if pulled is None:
             return self._derived(z, slope)
-        return np.concatenate([law.slope(z[i:j]) * np.ravel(pulled[name]) for name, law, _, i, j in self._layout])
+        out = np.empty(z.size)
+        for name, law, _, i, j in self._layout:
+            out[i:j] = np.ravel(pulled[name])
+            out[i:j] *= law.slope(z[i:j])
+        return out
 
     @cached_property
     def _derived(self):

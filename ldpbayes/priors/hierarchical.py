@@ -150,11 +150,12 @@ class Hierarchical(AbstractSoftmax):
 
     def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
         inner = slope @ self._basis.T
-        along = (inner * self.field_.of(values[""])).sum(axis=0)
+        back = self.field_.transposed(inner)
+        along = np.vecdot(back, values[""], axis=0)
         return {
             "centre": self.centre * inner.sum(axis=0),
             "scale": self.scale * (along if self.by_category else along.sum()),
-            "": self.field_.transposed(self.scale * values["scale"] * inner),
+            "": self.scale * values["scale"] * back,
         }
 
     def logits(self) -> "Effects":

@@ -233,18 +233,8 @@ def maximise(target: Target) -> tuple[np.ndarray, np.ndarray, float]:
             "columns out, or use the posterior, where the prior decides between them."
         )
     z, next_lower = highest(target)
-    for _ in range(3):  # the search ends before the digits do
-        information = -target.hessian(z)
-        value, gradient = target.value_and_gradient(z)
-        try:
-            step = np.linalg.solve(information, gradient)
-        except np.linalg.LinAlgError:
-            break
-        if not np.isfinite(step).all() or np.abs(step).max() > 0.1 or target.value_and_gradient(z + step)[0] < value - 1e-9:
-            break
-        z = z + step
     _refuse_infinite(target, z)
-    value, gradient = target.value_and_gradient(z)
+    gradient = target.value_and_gradient(z)[1]
     covariance = np.linalg.inv(-target.hessian(z))
     gain = 0.5 * float(gradient @ covariance @ gradient)
     if not gain < 1e-6 or np.diag(covariance).min() <= 0:
