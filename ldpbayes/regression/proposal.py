@@ -174,7 +174,7 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
     """
     weak = 1 / math.sqrt(mode[1].min()) > WEAK
     few = mode[0].size <= MAX_MIXED
-    source: Any = _split(target, mode, weak) if few else Defended(about(target, *mode), target.prior, DEFENCE * weak)
+    source: Any = Proposal(_split(target, mode) if few else (about(target, *mode),), target.prior, DEFENCE * weak, few)
     drawn = max(2 ** math.ceil(math.log2(size)), LEAST_DRAWN) if few else size
     entries = target.entries.cell.size * target.entries.n_categories
     dear = entries * drawn > CHEAP
@@ -233,8 +233,8 @@ def _worth(one):
     )
 
 
-def _split(target, mode, weak):
-    """Return the first proposal of few unknowns: a split t about the mode, others where a tail is flat, and the prior."""
+def _split(target, mode):
+    """Return the first proposals of few unknowns: a split t about the mode, and others where a tail is flat."""
     z, eigenvalues, vectors = mode
     root = vectors / np.sqrt(eigenvalues)
 
@@ -253,7 +253,7 @@ def _split(target, mode, weak):
             break
         wide = np.linalg.cholesky(covariance + np.outer(axes[k], axes[k]) * (0.4 * reached[k]) ** 2)
         seeds.append(StudentT(z + 0.5 * reached[k] * axes[k], wide))
-    return Mixed((StudentT(z, root).looking(log_density), *seeds), target.prior, DEFENCE if weak else 0.0)
+    return StudentT(z, root).looking(log_density), *seeds
 
 
 def _axes(target, covariance):
@@ -278,15 +278,17 @@ def _axes(target, covariance):
 
 
 @dataclass(frozen=True, eq=False)
-class Mixed:
-    """A split t and others in flat tails, t distributions fitted to weighted draws of proposals before, and the prior.
+class Proposal:
+    """A t about the mode and others in flat tails, t distributions fitted to weighted draws of proposals before, the prior.
 
     Attributes
     ----------
     first : tuple of StudentT
     prior : Regression
     defence : float
-        Share of the prior.
+        Share of the prior, by which weights are bounded as the likelihood is.
+    few : bool
+        Whether there are at most MAX_MIXED unknowns. Of more, one fitted t takes the place of the first.
     fitted : tuple of StudentT
     shares : (parts,) array, optional
         Of the fitted ones, with sum one.
@@ -295,78 +297,38 @@ class Mixed:
     first: tuple
     prior: Regression
     defence: float
+    few: bool
     fitted: tuple = ()
     shares: np.ndarray | None = None
 
     @cached_property
     def mixture(self) -> Mixture:
         """The distribution as a whole."""
-        begin = np.full(len(self.first), 0.5 / max(len(self.first) - 1, 1))
-        begin[0] = 0.5 if len(self.first) > 1 else 1.0
-        shares = begin if self.shares is None else np.append(FIRST * begin, (1 - FIRST) * self.shares)
-        parts, shares = (*self.first, *self.fitted), (1 - self.defence) * shares
+        parts, shares = (*self.first, *self.fitted), np.full(len(self.first), 0.5 / max(len(self.first) - 1, 1))
+        shares[0] = 0.5 if len(self.first) > 1 else 1.0
+        if self.shares is not None and self.few:
+            shares = np.append(FIRST * shares, (1 - FIRST) * self.shares)
+        elif self.shares is not None:
+            parts, shares = self.fitted, self.shares
         if self.defence:
-            parts, shares = (*parts, FromPrior(self.prior)), np.append(shares, self.defence)
-        return Mixture(parts, shares, sobol=True)
+            parts, shares = (*parts, FromPrior(self.prior)), np.append((1 - self.defence) * shares, self.defence)
+        return Mixture(parts, shares, sobol=self.few)
 
-    def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return (draws, their log-densities)."""
-        return self.mixture.draw(size, rng)
-
-    def log_density(self, z: np.ndarray) -> np.ndarray:
-        """Return the log-density at z."""
-        return self.mixture.log_density(z)
-
-    def refitted(self, found: Draws, rng: np.random.Generator) -> "Mixed | None":
+    def refitted(self, found: Draws, rng: np.random.Generator) -> "Proposal | None":
         """Return the same with t distributions fitted to weighted draws, or None where these are too few."""
-        worth, u = found.found.effective_sample, found.z.shape[1]
+        worth, u, degrees = found.found.effective_sample, found.z.shape[1], self.first[0].degrees
         if worth < LEAST_FOR_REFIT * u:
             return None
+        if not self.few:
+            one = StudentT.fitted(found.z, found.found.weight, degrees)
+            return None if one is None else replace(self, fitted=(one,), shares=np.ones(1))
         number = int(np.clip(worth / (20 * u), 1, MOST_PARTS))
         try:
             chosen = resample(found.found.weight, rng, min(len(found.z), LEAST_DRAWN))
-            parts, shares = fitted_parts(found.z[chosen], number, self.first[0].degrees, rng)
+            parts, shares = fitted_parts(found.z[chosen], number, degrees, rng)
         except np.linalg.LinAlgError:
             return None
         return replace(self, fitted=parts, shares=shares)
-
-
-@dataclass(frozen=True, eq=False)
-class Defended:
-    """Draws of a multivariate t, some of them replaced by draws of the prior: weights are bounded as the likelihood is.
-
-    Attributes
-    ----------
-    about : StudentT
-    prior : Regression
-    share : float
-        Of the draws that come from the prior.
-    """
-
-    about: StudentT
-    prior: Regression
-    share: float
-
-    def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return (draws, their log-densities)."""
-        z, _ = self.about.draw(size, rng)
-        if self.share:
-            replaced = rng.random(size) < self.share
-            z[replaced] = self.prior.unknowns(int(replaced.sum()), rng)
-        return z, self.log_density(z)
-
-    def log_density(self, z: np.ndarray) -> np.ndarray:
-        """Return the log-density at z."""
-        if not self.share:
-            return self.about.log_density(z)
-        return Mixture((self.about, FromPrior(self.prior)), np.array([1 - self.share, self.share])).log_density(z)
-
-    def refitted(self, found: Draws, rng: np.random.Generator) -> "Defended | None":
-        """Return the same about the mean and covariance of weighted draws, or None where these are too few."""
-        if found.found.effective_sample < LEAST_FOR_REFIT * self.about.centre.size:
-            return None
-        fitted = StudentT.fitted(found.z, found.found.weight, self.about.degrees)
-        return None if fitted is None else replace(self, about=fitted)
 
 
 def _draws(target, source, drawn, kept, prob, rng, watch):
@@ -376,7 +338,7 @@ def _draws(target, source, drawn, kept, prob, rng, watch):
         value, shares, _ = target.likelihoods(z, watch=watch)
         return value + target.prior.log_density(z), shares
 
-    z, shares, found = proposed(log_density, source, drawn, rng, "draws")
+    z, shares, found = proposed(log_density, source.mixture, drawn, rng, "draws")
     return Draws(z, shares, found, kept, target.prior, _missed(target, source, found), prob, most_error(target))
 
 
@@ -392,5 +354,5 @@ def _missed(target, source, found):
     points = (centre + np.multiply.outer(np.array(FAR), axes)).reshape(-1, u)
     with np.errstate(all="ignore"):
         value = target.log_density(np.concatenate([centre[None], points]))[0]
-        log_ratio = np.where(value[1:] > value[0] - DEEP, value[1:] - source.log_density(points), -np.inf)
+        log_ratio = np.where(value[1:] > value[0] - DEEP, value[1:] - source.mixture.log_density(points), -np.inf)
     return float(np.exp(np.clip(np.nanmax(log_ratio) - found.log_evidence, -50.0, 50.0)))
