@@ -1,8 +1,11 @@
-"""Algebra of curvatures: by differences of a gradient, their roots, and what draws say of a covariance."""
+"""Algebra of curvatures: by differences of a gradient, their roots and factors, and what draws say of a covariance."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg.lapack import dpbtrs, dtbtrs
 
 #: Step of the differences of a gradient.
 DIFFERENCE = 1e-4
@@ -30,3 +33,51 @@ def spread(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the roots of the covariance of draws (S, u), drawn to one by as much as their number leaves open."""
     offset, size = draws - draws.mean(axis=0), draws.shape[1]
     return roots((offset.T @ offset + size * np.eye(size)) / (len(draws) + size), *STRETCHED)
+
+
+@dataclass(frozen=True, eq=False)
+class BandedFactor:
+    """The lower Cholesky factor of a banded matrix."""
+
+    lower: np.ndarray
+    shape: tuple[int, int]
+
+    @property
+    def half_log_det(self) -> float:
+        return float(np.log(self.lower[0]).sum())
+
+    def solve(self, v: np.ndarray) -> np.ndarray:
+        """Return the matrix's inverse times v (m, K)."""
+        return dpbtrs(self.lower, v.ravel(), lower=1)[0].reshape(self.shape)
+
+    def spread(self, z: np.ndarray) -> np.ndarray:
+        """Return normal draws (S, m, K) with this precision from standard ones (S, m·K)."""
+        return dtbtrs(self.lower, z.T, uplo="L", trans="T")[0].T.reshape(len(z), *self.shape)
+
+    def pull(self, v: np.ndarray) -> np.ndarray:
+        """Return gradients in the standard normal z (S, m·K) from those in g = spread(z), (S, m, K)."""
+        return dtbtrs(self.lower, v.reshape(len(v), -1).T, uplo="L", trans="N")[0].T
+
+
+@dataclass(frozen=True, eq=False)
+class DenseFactor:
+    """The lower Cholesky factor of a matrix."""
+
+    lower: np.ndarray
+    shape: tuple[int, int]
+
+    @property
+    def half_log_det(self) -> float:
+        return float(np.log(np.diag(self.lower)).sum())
+
+    def solve(self, v: np.ndarray) -> np.ndarray:
+        """Return the matrix's inverse times v (m, K)."""
+        return cho_solve((self.lower, True), v.ravel()).reshape(self.shape)
+
+    def spread(self, z: np.ndarray) -> np.ndarray:
+        """Return normal draws (S, m, K) with this precision from standard ones (S, m·K)."""
+        return solve_triangular(self.lower, z.T, lower=True, trans="T").T.reshape(len(z), *self.shape)
+
+    def pull(self, v: np.ndarray) -> np.ndarray:
+        """Return gradients in the standard normal z (S, m·K) from those in g = spread(z), (S, m, K)."""
+        return solve_triangular(self.lower, v.reshape(len(v), -1).T, lower=True).T

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, cholesky_banded, helmert, solve_triangular
-from scipy.linalg.lapack import dpbtrs, dtbtrs
+from scipy.linalg import LinAlgError, cholesky, cholesky_banded, helmert
 from scipy.special import logsumexp, softmax
 
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.importance import Weighted, weigh
 from ldpbayes.inference.newton import SETTLED, climb
+from ldpbayes.inference.structure import BandedFactor, DenseFactor
 from ldpbayes.inference.verdict import Verdict
 
 #: Scales σ of a curve per normal score^(3/2), the nodes of their sum …
@@ -257,54 +257,6 @@ class Constant(Exchange):
 
     def __init__(self) -> None:
         super().__init__(1)
-
-
-@dataclass(frozen=True, eq=False)
-class BandedFactor:
-    """The lower Cholesky factor of a banded matrix."""
-
-    lower: np.ndarray
-    shape: tuple[int, int]
-
-    @property
-    def half_log_det(self) -> float:
-        return float(np.log(self.lower[0]).sum())
-
-    def solve(self, v: np.ndarray) -> np.ndarray:
-        """Return the matrix's inverse times v (m, K)."""
-        return dpbtrs(self.lower, v.ravel(), lower=1)[0].reshape(self.shape)
-
-    def spread(self, z: np.ndarray) -> np.ndarray:
-        """Return normal draws (S, m, K) with this precision from standard ones (S, m·K)."""
-        return dtbtrs(self.lower, z.T, uplo="L", trans="T")[0].T.reshape(len(z), *self.shape)
-
-    def pull(self, v: np.ndarray) -> np.ndarray:
-        """Return gradients in the standard normal z (S, m·K) from those in g = spread(z), (S, m, K)."""
-        return dtbtrs(self.lower, v.reshape(len(v), -1).T, uplo="L", trans="N")[0].T
-
-
-@dataclass(frozen=True, eq=False)
-class DenseFactor:
-    """The lower Cholesky factor of a matrix."""
-
-    lower: np.ndarray
-    shape: tuple[int, int]
-
-    @property
-    def half_log_det(self) -> float:
-        return float(np.log(np.diag(self.lower)).sum())
-
-    def solve(self, v: np.ndarray) -> np.ndarray:
-        """Return the matrix's inverse times v (m, K)."""
-        return cho_solve((self.lower, True), v.ravel()).reshape(self.shape)
-
-    def spread(self, z: np.ndarray) -> np.ndarray:
-        """Return normal draws (S, m, K) with this precision from standard ones (S, m·K)."""
-        return solve_triangular(self.lower, z.T, lower=True, trans="T").T.reshape(len(z), *self.shape)
-
-    def pull(self, v: np.ndarray) -> np.ndarray:
-        """Return gradients in the standard normal z (S, m·K) from those in g = spread(z), (S, m, K)."""
-        return solve_triangular(self.lower, v.reshape(len(v), -1).T, lower=True).T
 
 
 @dataclass(frozen=True, eq=False)
