@@ -258,10 +258,9 @@ DOORS = (
 
 #: Functions that commands and other parts of the package hand users' arguments to.
 HELPERS = {
-    "ldpbayes.answers.deciding": ("decision", "decision_of_cells"),
+    "ldpbayes.answers.deciding": ("decision_of_cells",),
     "ldpbayes.answers.spending": ("spent",),
     "ldpbayes.answers.sums": ("total",),
-    "ldpbayes.answers.value": ("worth",),
     "ldpbayes.plots": ("check_ending",),
     "ldpbayes.priors": ("as_dirichlet", "parse_prior", "prior_for"),
     "ldpbayes.priors.naming": ("default_prior",),
@@ -594,7 +593,6 @@ CALLS = {
     "mutual_information": _pair(),
     "independence": lambda m: dict(tree=m.associated, first="u", second="w"),
     "joint_table": lambda m: dict(tree=m.associated, attributes=["u", "w"], target="distribution", ci_prob=0.9),
-    "decision": lambda m: dict(tree=m.tree, collection=m.collection, log_bayes_factor=1.0),
     "decision_of_cells": lambda m: dict(tree=m.tree_of_cells, cells=m.cells),
     "entropy": _tree(cell=None),
     "fakes": lambda m: dict(reports=m.collection, category="a", lift=0.1, channel="all"),
@@ -606,7 +604,6 @@ CALLS = {
     "simultaneous_intervals": _tree(cell=None),
     "spent": lambda m: dict(tallies=[lb.Tally(m.grr, [0, 1, 1], user=["u", "u", "v"])]),
     "total": lambda m: dict(tree=m.tree_of_cells, categories=["a"], target="distribution", cell="x"),
-    "worth": lambda m: dict(tree=m.tree, collection=m.collection),
     "show": lambda m: dict(result=m.tree, top=2),
     # ---- theory
     "plan": lambda m: dict(

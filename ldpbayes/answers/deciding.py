@@ -9,12 +9,12 @@ import xarray as xr
 
 from ldpbayes import checks
 from ldpbayes.answers import base
-from ldpbayes.answers.sensitivity import FLOOR, PriorSensitivity, prior_sensitivity
+from ldpbayes.answers.sensitivity import PriorSensitivity
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed
 from ldpbayes.estimators.confidence import likelihood_intervals
 from ldpbayes.inference.ends import normal_reach
-from ldpbayes.posteriors.problem import Problem, scaled
+from ldpbayes.posteriors.problem import scaled
 
 #: A credible interval less than this share as wide as the confidence interval owes its width to the prior.
 NARROW = 0.5
@@ -40,7 +40,7 @@ UNKNOWN_OF_CELLS = (
 
 
 class Decision(TypedDict):
-    """What ``decision`` returns.
+    """What ``decision_given`` returns.
 
     Attributes
     ----------
@@ -60,61 +60,6 @@ class Decision(TypedDict):
     decides_note: str
 
 
-def decision(
-    tree: xr.DataTree,
-    collection: Collection,
-    log_bayes_factor: float = math.nan,
-    problem: Problem | None = None,
-    *,
-    floor: float = FLOOR,
-) -> Decision:
-    """Return whether the prior decides the answer, and what would let the reports decide.
-
-    Under a Dirichlet or a learnt prior the answer is made again with the prior's weight doubled (``prior_sensitivity``):
-    the prior decides where the mean or an end moves by more than a tenth of an sd and by more than ``floor``, in categories
-    that hold more than half of the population together. Empty categories that a learnt prior has found are not among them.
-
-    Elsewhere it decides where most credible intervals, and all of them together, are less than half as wide as the
-    confidence intervals, which hold for every population, or where it weighs more answers than the reports are worth.
-    Either way it decides where the reports favour a learnt prior by a log Bayes factor above 3.
-
-    For the advice: credible intervals of variance 1/(1/s² + 1/v), s² the prior's and v the reports' variance, are half as
-    wide at v = 3s²: with ρ the median ratio of the widths, n (1/ρ² − 1)/3 reports would be enough.
-
-    There are no such confidence intervals under sampling weights, where those of the weighted likelihood take their place,
-    nor where some respondents ignore the device, where the estimate and its standard errors do. Where the reports do not
-    identify the share of those who ignore the device, the prior decides.
-
-    Parameters
-    ----------
-    tree : DataTree
-        A result of fit(), with the groups ``confidence`` or ``estimate``.
-    collection : Collection
-        The one that the result was fitted to.
-    log_bayes_factor : float
-        log P(Y | learnt prior) − log P(Y | prior used).
-    problem : Problem, optional
-        What the result is the posterior of; without it the answer is not made again.
-    floor : float
-        Share of the population below which a move does not matter.
-
-    Returns
-    -------
-    dict
-        prior_decides, narrow_share, ``decides``, the sentence, and ``decides_note``.
-    """
-    from ldpbayes.result.validation import need_result  # results load ArviZ
-
-    need_result(tree)
-    checks.instance(collection, "collection", Collection, "a Collection")
-    log_bayes_factor, floor = checks.real(log_bayes_factor, "log_bayes_factor"), checks.probability(floor, "floor")
-    if problem is not None:
-        checks.instance(problem, "problem", Problem, "a Problem")
-    sensitivity = None if problem is None else prior_sensitivity(tree, problem, floor)
-    weights = tree.attrs.get("prior_weight", math.nan), tree.attrs.get("effective_open_answers", math.nan)
-    return decision_given(collection, compared_widths(tree, [collection]), sensitivity, weights, log_bayes_factor)
-
-
 def decision_given(
     collection: Collection,
     compared: tuple[np.ndarray, Any, str],
@@ -122,7 +67,17 @@ def decision_given(
     weights: tuple[float, float],
     log_bayes_factor: float,
 ) -> Decision:
-    """Return what ``decision`` does of what it looks at.
+    """Return whether the prior decides the answer, and what would let the reports decide.
+
+    Under a Dirichlet or a learnt prior the answer is made again with the prior's weight doubled (``sensitivities``): the
+    prior decides where the mean or an end moves by more than a tenth of an sd and by more than a practical floor, in
+    categories that hold more than half of the population together. Elsewhere it decides where most credible intervals, and
+    all of them together, are less than half as wide as those by the reports alone, or where it weighs more answers than the
+    reports are worth. Either way it decides where the reports favour a learnt prior by a log Bayes factor above 3, and where
+    they do not identify the share of those who ignore the device.
+
+    For the advice: credible intervals of variance 1/(1/s² + 1/v), s² the prior's and v the reports' variance, are half as
+    wide at v = 3s²: with ρ the median ratio of the widths, n (1/ρ² − 1)/3 reports would be enough.
 
     Parameters
     ----------
@@ -133,7 +88,12 @@ def decision_given(
     weights : pair of floats
         Answers that the prior, and that the reports, are worth.
     log_bayes_factor : float
-        As for ``decision``.
+        log P(Y | learnt prior) − log P(Y | prior used).
+
+    Returns
+    -------
+    dict
+        prior_decides, narrow_share, ``decides``, the sentence, and ``decides_note``.
     """
     reasons, share, ratio = [], math.nan, math.nan
     (ratios, whole, words), (weight, worth) = compared, weights

@@ -48,13 +48,6 @@ class PriorSensitivity(NamedTuple):
     share: float
 
 
-def prior_sensitivity(tree: xr.DataTree, problem: Problem, floor: float = FLOOR) -> PriorSensitivity | None:
-    """Return how the shares of a fit of one collection hang on the prior; see ``sensitivities``."""
-    if tree["summary"]["mean"].ndim > 2:
-        return None
-    return sensitivities(tree, [problem], floor)[0]
-
-
 def sensitivities(tree: xr.DataTree, problems: Sequence[Problem], floor: float = FLOOR) -> list[PriorSensitivity | None]:
     """Return how the shares of each cell hang on the prior, or None where it is neither Dirichlet nor learnt.
 

@@ -2,16 +2,13 @@
 
 from typing import TypedDict
 
-import xarray as xr
 from numpy.typing import NDArray
 
-from ldpbayes import checks
-from ldpbayes.answers import base
 from ldpbayes.collections import Collection
 
 
 class Worth(TypedDict):
-    """What ``worth`` returns.
+    """What ``worth_given`` returns.
 
     Attributes
     ----------
@@ -31,8 +28,8 @@ class Worth(TypedDict):
     worth: str
 
 
-def worth(tree: xr.DataTree, collection: Collection) -> Worth:
-    """Return what the reports are worth: how many unprotected answers carry as much information, and the least error.
+def worth_given(mean: NDArray, sd: NDArray, alpha_total: float, collection: Collection, unidentified: bool) -> Worth:
+    """Return what reports are worth: how many unprotected answers carry as much information, and the least error.
 
     m unprotected answers would leave (1 − Σp²)/(Σα + m + 1) = Σ_x Var(P_x|Y), p = E[P|Y]: what the prior contributes is not
     counted. The least error is that of the best protocol with the largest ε of the channels at uniform P
@@ -41,34 +38,10 @@ def worth(tree: xr.DataTree, collection: Collection) -> Worth:
 
     Parameters
     ----------
-    tree : DataTree
-    collection : Collection
-        The one that the result was fitted to.
-
-    Returns
-    -------
-    dict
-        effective_open_answers, total_sd = √Σ Var, bound_sd (nan where the comparison does not apply), and ``worth``, the
-        sentence.
-
-    Raises
-    ------
-    ArgumentError
-        If the weight of the prior is unknown.
-    """
-    checks.instance(collection, "collection", Collection, "a Collection")
-    summary = base.summary(tree).sel(target="distribution")
-    unidentified = tree.attrs["identifiability"] if "identifiability" in tree.attrs else collection.identifiability()
-    return worth_given(summary["mean"].values, summary["sd"].values, base.prior_weight(tree), collection, bool(unidentified))
-
-
-def worth_given(mean: NDArray, sd: NDArray, alpha_total: float, collection: Collection, unidentified: bool) -> Worth:
-    """Return what ``worth`` does of a posterior with these means and sds of P, shape (a,), under a prior worth Σα answers.
-
-    Parameters
-    ----------
     mean, sd : (a,) arrays
+        Of P.
     alpha_total : float
+        Σα, the answers that the prior is worth.
     collection : Collection
     unidentified : bool
         Whether the channels cannot tell some categories apart.

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import beta
 
 import ldpbayes as lb
-from ldpbayes.answers.deciding import decision
-from ldpbayes.answers.sensitivity import HALF, prior_sensitivity
+from ldpbayes.answers.deciding import compared_widths, decision_given
+from ldpbayes.answers.sensitivity import HALF, sensitivities
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.priors import Learnt
 from ldpbayes.protocols import UnaryEncoding, designs
@@ -48,7 +48,7 @@ def test_the_moves_are_those_of_two_fits_in_closed_form():
     counts, alpha = np.array([40, 25, 3, 0]), np.array([0.5, 1.0, 2.0, 0.3])
     data = lb.Collection(list("abcd"), lb.Tally(designs.direct(4), np.arange(4), counts))
     tree = lb.fit(data, prior=alpha, random_seed=1, draws=250)
-    found = prior_sensitivity(tree, Problem.of(data, alpha))
+    found = sensitivities(tree, [Problem.of(data, alpha)])[0]
 
     def numbers(scale):
         a, total = scale * alpha + counts, (scale * alpha + counts).sum()
@@ -62,7 +62,7 @@ def test_weights_of_the_learnt_prior_are_those_of_another_fit():
     """Under the learnt prior: moves by weighted draws against two fits with the moved medians, within Monte Carlo error."""
     data = survey(lb.GRR(12, 1.0), 5, 400)
     tree = lb.fit(data, prior="learnt", random_seed=1)
-    found = prior_sensitivity(tree, Problem.of(data, "learnt"))
+    found = sensitivities(tree, [Problem.of(data, "learnt")])[0]
     low, high = (
         lb.fit(data, prior=Learnt(median=0.5 * scale), draws=0)["summary"].to_dataset().sel(target="distribution")
         for scale in (1 / HALF, HALF)
@@ -77,5 +77,8 @@ def test_the_practical_floor_is_an_option():
     data = survey(lb.GRR(30, 0.5), 30, 200)
     tree = lb.fit(data, prior="jeffreys", random_seed=1, draws=250)
     problem = Problem.of(data, "jeffreys")
-    assert decision(tree, data, problem=problem)["prior_decides"] == 1
-    assert decision(tree, data, problem=problem, floor=0.5)["prior_decides"] == 0
+    weights = tree.attrs["prior_weight"], tree.attrs["effective_open_answers"]
+    for floor, decides in ((0.002, 1), (0.5, 0)):
+        (moved,) = sensitivities(tree, [problem], floor)
+        found = decision_given(data, compared_widths(tree, [data]), moved, weights, 0.0)
+        assert found["prior_decides"] == decides
