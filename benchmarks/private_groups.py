@@ -64,9 +64,10 @@ def main(n=RECORDS):
     value, truth, reported = records(n)
     labels = np.array(["high", "low"])
     frame = pyarrow.table({"duration": value, "confidence": labels[reported], "rate": np.full(n, RATE)})
-    lb.by_private_group(frame.slice(0, 5000), "duration", "confidence", rate="rate", random_seed=1)  # loads compiled code
+    # The first call loads compiled code.
+    lb.by_private_group(frame.slice(0, 5000), "duration", "confidence", rate_column="rate", random_seed=1)
     took = {}
-    settings = {"rate": "rate", "bins": BINS, "draws": DRAWS, "random_seed": 1}
+    settings = {"rate_column": "rate", "bins": BINS, "draws": DRAWS, "random_seed": 1}
     took["by_private_group"], found = seconds(
         lambda: lb.by_private_group(frame, "duration", "confidence", **settings).summary()
     )

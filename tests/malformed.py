@@ -828,7 +828,7 @@ METHODS = {
                 weights=[1.0, 2.0, 1.0],
                 strata=None,
                 clusters=["a", "b", "a"],
-                population=100,
+                population_size=100,
                 title="t",
             ),
             "noncompliance": lambda m: dict(gamma=0.1),

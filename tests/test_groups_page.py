@@ -45,13 +45,13 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found():
-    settings = {"rate": "rate", "by": "country", "method": "recipe", "draws": 200, "random_seed": 1}
+    settings = {"rate_column": "rate", "by": "country", "method": "recipe", "draws": 200, "random_seed": 1}
     return lb.by_private_group(table(), "duration", "confidence", **settings)
 
 
 @pytest.fixture(scope="module")
 def outcomes():
-    return lb.by_private_group(table(), "speed", "confidence", rate="rate", random_seed=1)
+    return lb.by_private_group(table(), "speed", "confidence", rate_column="rate", random_seed=1)
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------

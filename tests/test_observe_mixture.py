@@ -53,7 +53,7 @@ def test_log_density_is_that_of_numpy_for_every_form_of_data():
     forms = {
         "protocol": (z, (protocol, reports), {}),
         "likelihoods": (z, channel[reports], {}),
-        "frame": ("z", frame, {"report": "y", "rate": "rate", "categories": ["high", "low"]}),
+        "frame": ("z", frame, {"report": "y", "rate_column": "rate", "categories": ["high", "low"]}),
     }
     p = pt.vector("p", shape=(2,))
     parts = [stats.lognorm(SPREAD, scale=np.exp(mu)) for mu in CENTRE]
@@ -170,7 +170,7 @@ ROWS = np.array([[0.75, 0.25], [0.25, 0.75]])
         (Z, components(), [0.5, 0.5], [1.0, 2.0], {}, "a column for each category"),
         (Z, components(), [0.5, 0.5], ("grr", Y), {}, "data must be (protocol, reports)"),
         (Z, components(), [0.5, 0.5], (GRR(2, 1.0), [0, 2]), {}, "2"),
-        (Z, components(), [0.5, 0.5], ROWS, {"rate": "r"}, "must be left out unless data is a data frame"),
+        (Z, components(), [0.5, 0.5], ROWS, {"rate_column": "r"}, "must be left out unless data is a data frame"),
         (Z, components(), [0.5, 0.5], pandas.DataFrame({"y": Y}), {"report": "y"}, "value must be the name of a column"),
         (
             "t",
@@ -212,7 +212,7 @@ def test_nuts_agrees_with_the_groups_of_five_thousand_records():
     means = np.exp(trace["posterior"]["centre"] + trace["posterior"]["spread"] ** 2 / 2)
     nuts = np.r_[trace["posterior"]["share"].mean(("chain", "draw")), means.mean(("chain", "draw"))]
     frame = pandas.DataFrame({"z": z, "y": np.array(["high", "low"])[reports], "rate": RATE})
-    found = lb.by_private_group(frame, value="z", report="y", rate="rate", random_seed=1)
+    found = lb.by_private_group(frame, value="z", report="y", rate_column="rate", random_seed=1)
     ours, sd = (np.r_[found.shares()[key], found.mean()[key]] for key in ("mean", "sd"))
     assert (np.abs(ours - nuts) < 2 * sd).all()  # a model with two numbers a group, and one with a curve
     assert predicted["posterior_predictive"]["z"].mean() == pytest.approx(z.mean(), rel=0.05)

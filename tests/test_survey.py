@@ -239,7 +239,7 @@ def test_a_population_alone_is_a_design_too(tmp_path, capsys):
     table = pyarrow.csv.read_csv(tmp_path / "t.csv")
     frame = read(table, GRR(2, 2.0), report="answer", categories=["no", "yes"], population_size=400)
     reports = (table["answer"].to_numpy() == "yes").astype(int)
-    own = Collection.from_sample(["no", "yes"], GRR(2, 2.0), reports, population=400)
+    own = Collection.from_sample(["no", "yes"], GRR(2, 2.0), reports, population_size=400)
     errors = [MLE()(one).standard_error[1] for one in (found, frame, own)]
     assert errors == pytest.approx([errors[2]] * 3)
     assert errors[2] < MLE()(read(path)).standard_error[1]

@@ -25,7 +25,7 @@ class Reports(options.Reports):
         if rate is not None and (epsilon is not None or self.protocol is not None):
             name = "epsilon_column" if self.protocol is None else "protocol"
             raise ArgumentError(f"{name} must be left out with rate_column, which is that of randomised response.")
-        columns = {"report": self.columns, "categories": self.labels, "rate": rate, "epsilon": epsilon}
+        columns = {"report": self.columns, "categories": self.labels, "rate_column": rate, "epsilon_column": epsilon}
         if self.protocol is None:
             if self.parameter or epsilon is not None:
                 name = "its parameters" if self.parameter else "epsilon_column"

@@ -149,7 +149,7 @@ class Collection(AbstractData):
         weights: ArrayLike | None = None,
         strata: Sequence | np.ndarray | None = None,
         clusters: Sequence | np.ndarray | None = None,
-        population: float | Mapping | None = None,
+        population_size: float | Mapping | None = None,
         **texts: Any,
     ) -> "Collection":
         """Return the collection of respondents who were not sampled at random with equal chances.
@@ -167,7 +167,7 @@ class Collection(AbstractData):
             Above zero, of any scale, such as one over the probability of being asked.
         strata, clusters : (n,) sequence, optional
             Labels. A cluster lies in one stratum.
-        population : float or mapping, optional
+        population_size : float or mapping, optional
             How many respondents, or clusters where clusters were sampled, the population has; in all or by stratum.
         **texts
             Further fields of Collection.
@@ -197,7 +197,7 @@ class Collection(AbstractData):
             columns[name] = column
         w = np.ones(n) if columns["weights"] is None else check_weights(columns["weights"])
         none = np.zeros(n, dtype=np.int64)
-        survey = Survey(none, places(tally, canonical), none + 1, w, columns["strata"], columns["clusters"], population)
+        survey = Survey(none, places(tally, canonical), none + 1, w, columns["strata"], columns["clusters"], population_size)
         return cls(categories, (tally,), survey=survey, **texts)
 
     def __add__(self, other: "Collection") -> "Collection":

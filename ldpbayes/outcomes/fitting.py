@@ -41,8 +41,8 @@ def by_private_group(
     protocol: Any = None,
     *,
     categories: Sequence[str] | None = None,
-    epsilon: str | None = None,
-    rate: str | None = None,
+    epsilon_column: str | None = None,
+    rate_column: str | None = None,
     by: str | Sequence[str] | None = None,
     weights: str | None = None,
     target: str = "distribution",
@@ -81,9 +81,9 @@ def by_private_group(
         How the reports were made.
     categories : sequence of str, optional
         Labels of the private groups.
-    epsilon : str, optional
+    epsilon_column : str, optional
         Column of the ε of each report; ``protocol`` is then the protocol at any level.
-    rate : str, optional
+    rate_column : str, optional
         Column of the probability with which each group was replaced by a uniformly drawn one; ``protocol`` is then left
         out.
     by : str or sequence of str, optional
@@ -141,7 +141,15 @@ def by_private_group(
     if bins is not None:
         bins = checks.integer(bins, "bins", minimum=3)
     records = read_records(
-        frame, value, report, protocol, categories=categories, epsilon=epsilon, rate=rate, by=by, weights=weights
+        frame,
+        value,
+        report,
+        protocol,
+        categories=categories,
+        epsilon=epsilon_column,
+        rate=rate_column,
+        by=by,
+        weights=weights,
     )
     return analyse(records, value, target, method, bins, draws, levels, ci_prob, random_seed)
 

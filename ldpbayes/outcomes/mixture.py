@@ -33,8 +33,8 @@ def observe_mixture(
     *,
     report: str | Sequence[str] | None = None,
     protocol: Any = None,
-    epsilon: str | None = None,
-    rate: str | None = None,
+    epsilon_column: str | None = None,
+    rate_column: str | None = None,
     categories: Sequence[str] | None = None,
     dims: str | Sequence[str] | None = None,
 ):
@@ -62,7 +62,7 @@ def observe_mixture(
         The reports in the order of the records: a protocol with reports as it makes them; the likelihood of each record's
         report given each category, up to a factor per record; or a frame whose columns the keywords name, with one channel
         for each protocol, ε or rate in it.
-    report, protocol, epsilon, rate, categories
+    report, protocol, epsilon_column, rate_column, categories
         Of a data frame only, as for ``read``.
     dims : str or sequence of str, optional
         Names of the dimensions of the open values.
@@ -105,7 +105,7 @@ def observe_mixture(
     """
     name = variable_name(name, "observe_mixture")
     dims = checks.columns(dims, "dims")
-    rows, code, value = _likelihood(data, value, report, protocol, epsilon, rate, categories)
+    rows, code, value = _likelihood(data, value, report, protocol, epsilon_column, rate_column, categories)
     value = _values(value, len(code))
     n_categories = rows.shape[1]
     parts = _components(components, n_categories)
@@ -175,7 +175,7 @@ def _likelihood(data, value, report, protocol, epsilon, rate, categories):
 
 def _only_frames(columns):
     if any(given is not None for given in columns):
-        raise ArgumentError("report, protocol, epsilon, rate and categories must be left out unless data is a data frame.")
+        raise ArgumentError("report, protocol, categories and columns must be left out unless data is a data frame.")
 
 
 def _rows_of(protocol, reports):

@@ -92,7 +92,7 @@ def read_records(
     value : str
         The column of the open value: numbers, or texts and booleans for an open category.
     report, protocol, categories, epsilon, rate
-        As in ``ldpbayes.read``. With ``rate`` the categories are those that were reported where they are not named.
+        As in ``ldpbayes.read``. With a rate the categories are those that were reported where they are not named.
     by : str or sequence of str, optional
         Columns of open covariates.
     weights : str, optional
@@ -111,13 +111,13 @@ def read_records(
     """
     if not isinstance(value, str):
         raise ArgumentError(f"value must be the name of a column, got {shown(value)}.")
-    epsilon, rate = checks.column(epsilon, "epsilon"), checks.column(rate, "rate")
+    epsilon, rate = checks.column(epsilon, "epsilon_column"), checks.column(rate, "rate_column")
     weights = checks.column(weights, "weights")
     table = eager(frame)
     names = [str(name) for name in table.columns]
     columns = checks.columns(report, "report")
     covariates = checks.columns(by, "by") or ()
-    wanted = [(value, "value"), (weights, "weights"), (epsilon, "epsilon"), (rate, "rate")]
+    wanted = [(value, "value"), (weights, "weights"), (epsilon, "epsilon_column"), (rate, "rate_column")]
     wanted += [(name, "report") for name in columns or ()] + [(name, "by") for name in covariates]
     for name, what in wanted:
         if name is not None:

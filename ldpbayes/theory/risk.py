@@ -56,7 +56,7 @@ def oracle_risk(protocol, p, n, target="distribution", norm="l2"):
 
 
 @base.checked
-def mle_risk(protocol, p, n, target="distribution", norm="l2", *, reports=20_000, random_seed=0):
+def mle_risk(protocol, p, n, target="distribution", norm="l2", *, simulations=20_000, random_seed=0):
     """Return the asymptotic risk of the MLE, which is also that of the Bayes estimators; inf where rank Q < a.
 
     l2: tr V/n (distribution) or (tr V − 1 + Σp²)/n (frequency); l1 and max as for oracle_risk. At uniform p and for
@@ -71,7 +71,7 @@ def mle_risk(protocol, p, n, target="distribution", norm="l2", *, reports=20_000
         Users; the formula is the leading term in 1/n.
     target : {"distribution", "frequency"}
     norm : {"l2", "l1", "max"}
-    reports, random_seed
+    simulations, random_seed
         As for mle_covariance.
 
     Returns
@@ -103,7 +103,7 @@ def mle_risk(protocol, p, n, target="distribution", norm="l2", *, reports=20_000
         variance = np.einsum("xi,ij,xj->x", basis, inverse, basis, optimize=True)
         return spread((variance - open_answers) / n, norm)
 
-    batches, method = information.informations(protocol, p, reports=reports, random_seed=random_seed)
+    batches, method = information.informations(protocol, p, reports=simulations, random_seed=random_seed)
     return base.jackknife(risk, batches, method)
 
 

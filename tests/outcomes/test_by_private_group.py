@@ -152,7 +152,7 @@ def test_rates_in_every_record_are_channels():
     rate = np.where(np.arange(3000) % 2, 0.0, 0.999)
     y = np.where(rng.random(3000) < rate, rng.integers(2, size=3000), x)
     frame = pyarrow.table({"z": z, "report": np.array(["no", "yes"])[y], "rate": rate})
-    answer = lb.by_private_group(frame, "z", "report", rate="rate", draws=300, random_seed=1)
+    answer = lb.by_private_group(frame, "z", "report", rate_column="rate", draws=300, random_seed=1)
     assert answer.groups == ("no", "yes")
     open_half = x[1::2].mean()
     share = answer.shares().sel(group="yes")
@@ -265,13 +265,13 @@ def test_frames_of_all_kinds_and_a_column_of_levels_give_the_same_answer():
     report = np.where(epsilon == 1, *(GRR(2, level).privatize(x, rng) for level in (1.0, 3.0)))
     arrow = pyarrow.table({"z": z, "answer": np.array(["no", "yes"])[report], "eps": epsilon, "w": rng.random(300)})
     frames = [arrow, arrow.to_pandas(), polars.from_arrow(arrow), polars.from_arrow(arrow).lazy(), duckdb.from_arrow(arrow)]
-    ask = {"categories": ["no", "yes"], "epsilon": "eps", "weights": "w", "draws": 100, "random_seed": 1}
+    ask = {"categories": ["no", "yes"], "epsilon_column": "eps", "weights": "w", "draws": 100, "random_seed": 1}
     answers = [lb.by_private_group(frame, "z", "answer", "grr", **ask).draws("mean") for frame in frames]
     for answer in answers[1:]:
         np.testing.assert_array_equal(answer, answers[0])
     first = arrow.filter(epsilon == 1.0).drop_columns(["eps"])  # a column of one level is that protocol
     one = lb.by_private_group(arrow.filter(epsilon == 1.0), "z", "answer", "grr", **ask)
-    same = lb.by_private_group(first, "z", "answer", GRR(2, 1.0), **(ask | {"epsilon": None}))
+    same = lb.by_private_group(first, "z", "answer", GRR(2, 1.0), **(ask | {"epsilon_column": None}))
     np.testing.assert_array_equal(one.draws("mean"), same.draws("mean"))
 
 
@@ -320,7 +320,7 @@ def test_bad_input_is_one_sentence(case):
     ask = {"value": "duration", "protocol": GRR(2, EPSILON), "draws": 100, "random_seed": 1}
     if "rate" in change:
         columns |= {"rate": change.pop("rate"), "report": ["a", "b", "b", "a"]}
-        ask |= {"rate": "rate", "protocol": None, "report": "report"}
+        ask |= {"rate_column": "rate", "protocol": None, "report": "report"}
     if "w" in change:
         columns["w"] = change.pop("w")
         ask["weights"] = "w"
