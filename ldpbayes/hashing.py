@@ -149,6 +149,16 @@ def buckets(family, seeds, categories, n_buckets):
     return out
 
 
+def bucket_of_one(family, seed, value, n_categories, n_buckets):
+    """Return the bucket of one category under a seed, as an int.
+
+    xxHash reads the decimal digits of a category: one category of every length is hashed besides, so that the work does not
+    depend on how many the value has.
+    """
+    others = 10 ** np.arange(len(str(n_categories - 1)))
+    return int(buckets(family, np.array([seed]), np.append(value, others), n_buckets)[0])
+
+
 def _category_buckets(seeds, categories, n_buckets):
     """Return key_buckets of category_keys, one category a seed, in blocks that stay in the cache."""
     out = np.empty(seeds.size, dtype=np.int64)

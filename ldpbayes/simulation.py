@@ -171,19 +171,15 @@ def simulate(truth, protocol, n=None, *, random_seed=None, categories=None, id=N
     >>> collection.n_reports, true_counts.tolist()
     (100, [50, 30, 20])
     """
-    if not isinstance(protocol, AbstractProtocol):
-        raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}.")
+    checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
     id, title = (None if text is None else checks.text(text, name) for name, text in (("id", id), ("title", title)))
     if isinstance(truth, str | os.PathLike):
         truth = population(truth, protocol.n_categories if truth in FAMILIES else None, random_seed=random_seed)
-    origin = truth if isinstance(truth, Population) else None
-    rng = checks.generator(random_seed, "random_seed")
+    origin, rng = truth if isinstance(truth, Population) else None, checks.generator(random_seed, "random_seed")
     distribution, true_counts = _true_values(truth, n, protocol.n_categories, rng)
-    if categories is None:
-        categories = origin.categories if origin else [f"c{i}" for i in range(protocol.n_categories)]
+    categories = _labels(categories, truth, protocol)
     users = int(true_counts.sum())
     facts = {"citation": origin.citation, "licence": origin.licence} if origin else {}
-    categories = checks.entries(categories, "categories", f"{protocol.n_categories} labels")
     collection = Collection(
         categories,
         (Tally(protocol, *protocol.simulate(true_counts, rng), name),),
@@ -221,13 +217,10 @@ def simulate_reports(path, protocol, truth, n=None, *, random_seed=None, categor
     (a,) int array
         T, the tallies of these users' true values.
     """
-    if not isinstance(protocol, AbstractProtocol):
-        raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}.")
+    checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
     rng = checks.generator(random_seed, "random_seed")
     distribution, true_counts = _true_values(truth, n, protocol.n_categories, rng)
-    if categories is None:
-        categories = truth.categories if isinstance(truth, Population) else [f"c{i}" for i in range(protocol.n_categories)]
-    categories = checks.labels(categories, "categories", f"{protocol.n_categories} labels")
+    categories = _labels(categories, truth, protocol)
     if true_counts.sum() > MAX_ROWS:
         raise InfeasibleError(f"A file of reports has a row for each user, at most {MAX_ROWS:,}; a collection counts them.")
     batches = _simulated_batches(protocol, true_counts, rng)
@@ -245,14 +238,11 @@ def _simulated_batches(protocol, true_counts, rng):
         left -= part
 
 
-def true_values(collection):
-    """Return (distribution or None, true counts) of a simulated collection, or a DataError where it holds no truth."""
-    checks.instance(collection, "collection", Collection, "a Collection")
-    entries = {e.get("what"): e.get("estimate") for e in collection.published if e.get("source") == "truth"}
-    if "true counts" not in entries:
-        raise DataError(f"collection {collection.id!r} holds no true counts; only simulated ones do")
-    distribution = entries.get("true distribution")
-    return None if distribution is None else np.array(distribution), np.array(entries["true counts"], dtype=np.int64)
+def _labels(categories, truth, protocol):
+    """Return the labels stated, those of the population, or "c0", "c1", …"""
+    if categories is None:
+        categories = truth.categories if isinstance(truth, Population) else [f"c{i}" for i in range(protocol.n_categories)]
+    return checks.labels(categories, "categories", f"{protocol.n_categories} labels")
 
 
 def _true_values(truth, n, n_categories, rng):

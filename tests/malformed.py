@@ -560,7 +560,6 @@ CALLS = {
     "simulate_reports": lambda m: dict(
         path=m.folder / "s.parquet", protocol=m.grr, truth=[3, 2, 1], random_seed=1, categories=list("abc")
     ),
-    "true_values": lambda m: dict(collection=lb.simulate([3, 2, 1], m.grr, random_seed=1)[0]),
     # ---- results and answers
     "attach": lambda m: dict(
         trace=m.trace,
@@ -801,7 +800,7 @@ HOOKS = {
     "oracle", "parse_reports", "rational_channel", "report_columns", "rows",
     "simulate_bit_counts", "simulate_support_counts", "supported", "tally_arrays", "tally_reports", "text", "untext",
     "check_histories", "check_reports", "device", "draw", "draw_one", "exact_channel", "list_reports", "randomize",
-    "randomize_one", "draw_seeds", "exact_design", "ones", "permanent", "shown", "sums",
+    "randomize_one", "bucket", "draw_reports", "draw_seeds", "exact_design", "ones", "permanent", "shown", "sums",
     # priors
     "alpha", "beside", "coefficients", "curvature", "draw_scales", "effects_of", "gradient", "group_effects",
     "hyperparameters", "log_density", "log_prior", "log_prior_given", "log_prior_mains", "logits_of", "on", "over",

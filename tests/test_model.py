@@ -19,9 +19,10 @@ from ldpbayes.priors import Dirichlet
 from ldpbayes.priors import dirichlet as sticks
 from ldpbayes.protocols import Channel
 from ldpbayes.protocols.cohort_rr import CohortRR
+from ldpbayes.protocols.formats import split_cohorts
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
-from ldpbayes.protocols.rappor import Rappor, codec
+from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -111,7 +112,7 @@ def textbook_of(collection, alpha=0.5):
             table = hashing.buckets(protocol.family, seeds[:, None], np.arange(a)[None, :], protocol.buckets)
             return textbook("local_hashing")(table, values, protocol.buckets, protocol.epsilon, alpha)
         case "rappor":
-            cohorts, bits = codec.split(people)
+            cohorts, bits = split_cohorts(people)
             bits = np.unpackbits(bits, axis=1, count=protocol.n_bits).astype(int)
             filters = np.stack([protocol.filters(c).T for c in range(protocol.cohorts)])
             return textbook("rappor")(filters, cohorts, bits, *protocol.rates, alpha)
@@ -160,7 +161,7 @@ def test_textbook_predicts_what_the_protocol_sends(protocol):
         error = np.sqrt(expected * (1 - expected) / (50 * n))
         assert np.abs((draws.mean(axis=(0, 1)) - expected) / error).max() < 4
     elif protocol.name == "rappor":
-        cohorts = codec.split(np.repeat(tally.reports, tally.counts, axis=0))[0]
+        cohorts = split_cohorts(np.repeat(tally.reports, tally.counts, axis=0))[0]
         on, off = protocol.rates
         expected = np.stack([off + (on - off) * protocol.filters(c) @ p for c in range(protocol.cohorts)])[cohorts]
         error = np.sqrt((expected * (1 - expected)).sum(axis=0) / 50)

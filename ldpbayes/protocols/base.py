@@ -283,14 +283,16 @@ class AbstractProtocol(abc.ABC):
 
     def simulate(self, true_counts: ArrayLike, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return (distinct reports, counts) of a population with the given true counts; vectorised over users."""
-        true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
-        rng = checks.generator(rng)
+        return self.draw_reports(checks.counts(true_counts, "true_counts", self.n_categories), checks.generator(rng))
+
+    def draw_reports(self, true_counts: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Do ``simulate`` for checked counts; by default the report of every user is drawn."""
         if true_counts.sum() > MAX_DRAWN_USERS:
             raise InfeasibleError(
                 f"Simulating {self.design} draws the report of every user, of {MAX_DRAWN_USERS:,} at most; got "
                 f"{true_counts.sum():,} users."
             )
-        return merged(self.privatize(np.repeat(np.arange(self.n_categories), true_counts), rng))
+        return merged(self.randomize(np.repeat(np.arange(self.n_categories), true_counts), rng))
 
     def simulate_support_counts(self, true_counts: ArrayLike, rng: np.random.Generator) -> np.ndarray:
         """Return how many reports of such a population support each category, shape (a,)."""

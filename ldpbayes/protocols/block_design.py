@@ -143,14 +143,12 @@ class BlockDesign(AbstractProtocol):
         n = self.n_outputs
         return [[chance[(x + y) % n] for x in range(self.n_categories)] for y in range(n)]
 
-    def simulate(self, true_counts, rng):
+    def draw_reports(self, true_counts, rng):
         """Return (every report, counts): one multinomial of noise, and the reports of all other users.
 
         A user is noise (uniform over all N reports) with probability N/(N + βk), else uniform over the hyperplanes of the
         value; of categories with more such users than hyperplanes the reports are one multinomial.
         """
-        true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
-        rng = checks.generator(rng)
         n, blocks = self.n_outputs, self._difference_set
         signal = rng.binomial(true_counts, self.beta * self.block_size / (n + self.beta * self.block_size))
         out = rng.multinomial(true_counts.sum() - signal.sum(), np.full(n, 1 / n))

@@ -194,10 +194,8 @@ class Channel(AbstractProtocol):
         columns = [(0, *thresholds, 2**bits) for thresholds in columns]
         return [[column[y + 1] - column[y] for column in columns] for y in range(self.n_outputs)]
 
-    def simulate(self, true_counts, rng):
+    def draw_reports(self, true_counts, rng):
         """Return (every report, counts): one multinomial per category, O(a b) for any number of users."""
-        true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
-        rng = checks.generator(rng)
         return self.all_reports(), rng.multinomial(true_counts, self.matrix.T).sum(axis=0)
 
     def parameters(self):

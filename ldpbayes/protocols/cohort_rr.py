@@ -182,12 +182,10 @@ class CohortRR(AbstractProtocol):
         table = self.table.tolist()
         return [[row[y] * share for y in table[c]] for c, share in enumerate(entropy.shares(self.cohorts)) for row in inner]
 
-    def simulate(self, true_counts, rng):
+    def draw_reports(self, true_counts, rng):
         """Return (every report, counts): a multinomial over cohorts for each category, then a GRR tally for each cohort."""
-        true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
-        rng = checks.generator(rng)
         if self.n_outputs is None or self.cohorts * self.n_categories > hashing.MAX_TABLE:
-            return super().simulate(true_counts, rng)
+            return super().draw_reports(true_counts, rng)
         spread = rng.multinomial(true_counts, np.full(self.cohorts, 1 / self.cohorts)).T
         hashed = np.zeros((self.cohorts, self.buckets), dtype=np.int64)
         np.add.at(hashed, (np.arange(self.cohorts)[:, None], self.table), spread)

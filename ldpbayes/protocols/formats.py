@@ -11,6 +11,8 @@ from ldpbayes.errors import DataError, listed, shown
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 
+#: Bytes of a cohort before the bits of a report.
+COHORT_BYTES = 4
 #: Reports of several numbers up to which a table of all counts is made at once.
 COUNTED = 2**20
 #: Reports from which they are not sorted where all are distinct, and of which so many are looked at first.
@@ -157,6 +159,70 @@ class Numbers(AbstractFormat):
 
     def format(self, reports, categories):
         return [[str(number) for number in column] for column in reports.T.tolist()]
+
+
+@dataclass(frozen=True)
+class CohortSets(AbstractFormat):
+    """A cohort and a set of bits: the cohort in four big-endian bytes, then the packed bits, bit 0 first.
+
+    Attributes
+    ----------
+    cohorts : int
+        Number of cohorts C.
+    n_bits : int
+        Bits of a cohort's reports.
+    """
+
+    cohorts: int
+    n_bits: int
+
+    def check(self, reports):
+        """Return canonical reports from canonical ones or from a pair (cohorts, bits), bits packed or zeros and ones."""
+        if isinstance(reports, tuple) and len(reports) == 2:
+            cohorts, packed = np.asarray(reports[0]), bits.check(reports[1], self.n_bits)
+            if cohorts.shape != (len(packed),) or not np.issubdtype(cohorts.dtype, np.integer):
+                raise DataError(f"cohorts must be {len(packed)} integers, one per report, got shape {cohorts.shape}")
+        else:
+            array = np.asarray(reports)
+            expected = COHORT_BYTES + bits.width(self.n_bits)
+            if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != expected:
+                raise DataError(
+                    f"reports must be (m, {expected}) bytes or a pair (cohorts, bits), got {array.shape} of {array.dtype}"
+                )
+            cohorts, packed = split_cohorts(array)
+            try:
+                packed = bits.check_packed(packed, self.n_bits)
+            except DataError as err:
+                raise err.at(field="bits") from None
+        bad = np.flatnonzero((cohorts < 0) | (cohorts >= self.cohorts))
+        if bad.size:
+            i = int(bad[0])
+            raise DataError(f"cohort {cohorts[i]} is outside 0..{self.cohorts - 1}", line=i, field="cohort")
+        return join_cohorts(cohorts, packed)
+
+    def parse(self, columns, categories):
+        cohorts = parse_integers(columns[0], "cohort", self.cohorts)
+        try:
+            packed = bits.parse(columns[1], [f"bit {b}" for b in range(self.n_bits)])
+        except DataError as err:
+            raise err.at(field="bits") from None
+        return join_cohorts(cohorts, packed)
+
+    def format(self, reports, categories):
+        cohorts, packed = split_cohorts(reports)
+        return [[str(c) for c in cohorts.tolist()], bits.format(packed, self.n_bits)]
+
+
+def join_cohorts(cohorts, packed):
+    """Return the reports of these cohorts and packed bits."""
+    heads = np.ascontiguousarray(cohorts, dtype=">u4").view(np.uint8).reshape(-1, COHORT_BYTES)
+    return np.concatenate([heads, packed], axis=1)
+
+
+def split_cohorts(reports):
+    """Return (cohorts, packed bits) of reports."""
+    heads = np.ascontiguousarray(reports[:, :COHORT_BYTES]).view(">u4").ravel()
+    return heads.astype(np.int64), np.ascontiguousarray(reports[:, COHORT_BYTES:])
 
 
 # ---- counting ----------------------------------------------------------------------------------------------------------

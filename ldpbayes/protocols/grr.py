@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, entropy
+from ldpbayes import entropy
 from ldpbayes.likelihoods import IdentityRows
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.formats import Labels
@@ -108,10 +108,8 @@ class GRR(AbstractProtocol):
         other = Fraction(self._other_units, 2**entropy.BITS)
         return 1 - (self.n_categories - 1) * other, other
 
-    def simulate(self, true_counts, rng):
+    def draw_reports(self, true_counts, rng):
         """Return (every report, counts): Binomial truthful answers plus one multinomial of uniform ones, O(a) in all."""
-        true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
-        rng = checks.generator(rng)
         truthful = rng.binomial(true_counts, self.beta / (self.n_categories + self.beta))
         uniform = rng.multinomial(true_counts.sum() - truthful.sum(), np.full(self.n_categories, 1 / self.n_categories))
         return self.all_reports(), truthful + uniform

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, entropy
+from ldpbayes import entropy
 from ldpbayes.likelihoods import HadamardRows
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.formats import Labels
@@ -109,14 +109,12 @@ class HadamardResponse(AbstractProtocol):
         categories = range(1, self.n_categories + 1)
         return [[inside if _is_inside(x, y) else outside for x in categories] for y in range(self.n_outputs)]
 
-    def simulate(self, true_counts, rng):
+    def draw_reports(self, true_counts, rng):
         """Return (every report, counts): one multinomial of noise, and per category one over its half, O(a K) at most.
 
         A user is noise (uniform over all K reports) with probability 2/(1 + e^ε), else uniform over the value's half;
         where there are fewer such users than a·K their reports are drawn one by one instead, vectorized.
         """
-        true_counts = checks.counts(true_counts, "true_counts", self.n_categories)
-        rng = checks.generator(rng)
         k = self.n_outputs
         signal = rng.binomial(true_counts, self.beta / (2 + self.beta))
         out = rng.multinomial(true_counts.sum() - signal.sum(), np.full(k, 1 / k))

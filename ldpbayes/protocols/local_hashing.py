@@ -72,7 +72,7 @@ class AbstractLocalHashing(AbstractProtocol):
 
     def randomize_one(self, value):
         seed = self.draw_seed_one()
-        return np.array([seed, self._bucket_protocol.privatize_one(self._hash(seed, value))])
+        return np.array([seed, self._bucket_protocol.privatize_one(self.bucket(seed, value))])
 
     @cached_property
     def _bucket_protocol(self):
@@ -83,11 +83,9 @@ class AbstractLocalHashing(AbstractProtocol):
         """Logarithm of the least entry of a row."""
         return self._log_seed - math.log(self.buckets + self.beta)
 
-    def _hash(self, seed, value):
-        # xxHash reads the decimal digits of a category: one category of every length is hashed besides, so that the work
-        # does not depend on how many the value has.
-        others = 10 ** np.arange(len(str(self.n_categories - 1)))
-        return int(hashing.buckets(self.family, np.array([seed]), np.append(value, others), self.buckets)[0])
+    def bucket(self, seed, value):
+        """Return the bucket of one value under a seed; the work is the same for every value."""
+        return hashing.bucket_of_one(self.family, seed, value, self.n_categories, self.buckets)
 
 
 @dataclass(frozen=True)
@@ -179,7 +177,7 @@ class LocalHashing(AbstractLocalHashing):
         categories to different buckets reaches it.
         """
         inner = self._bucket_protocol.rational_channel()
-        return [[row[self._hash(seed, x)] for x in range(self.n_categories)] for row in inner]
+        return [[row[self.bucket(seed, x)] for x in range(self.n_categories)] for row in inner]
 
     exact_channel = rational_channel
 
@@ -281,9 +279,9 @@ class PooledHashing(AbstractLocalHashing):
     def draw_seed_one(self):
         return entropy.below(self.seeds)
 
-    def simulate(self, true_counts, rng):
+    def draw_reports(self, true_counts, rng):
         """Return (distinct reports, counts), in O(K (a + g)) for any number of users."""
-        return super().simulate(true_counts, rng) if self._cohorts is None else self._cohorts.simulate(true_counts, rng)
+        return (super() if self._cohorts is None else self._cohorts).draw_reports(true_counts, rng)
 
     def exact_channel(self):
         return self._cohorts.rational_channel()

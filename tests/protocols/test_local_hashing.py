@@ -231,7 +231,7 @@ def test_privatize_one_follows_the_channel():
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 7.3, 50.0])
 def test_realised_epsilon_is_not_above_the_one_asked(epsilon):
     protocol = LocalHashing(3, epsilon, 3)
-    seed = next(s for s in range(100) if len({protocol._hash(s, x) for x in range(3)}) > 1)
+    seed = next(s for s in range(100) if len({protocol.bucket(s, x) for x in range(3)}) > 1)
     channel = protocol.rational_channel(seed)
     assert all(sum(column) == 1 for column in zip(*channel, strict=True))
     ratio = largest_ratio(channel)

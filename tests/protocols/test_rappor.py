@@ -316,7 +316,7 @@ def test_pairs_and_bit_strings_are_read():
         (([0, 1], [[1, 0, 1, 1]]), "cohorts must be 1 integers"),
         (np.zeros((1, 4), dtype=np.uint8), r"\(m, 5\) bytes"),
         (np.zeros((1, 5)), r"\(m, 5\) bytes"),
-        (np.array([[0, 0, 0, 1, 8]], dtype=np.uint8), "bits set beyond its 4 bits"),
+        (np.array([[0, 0, 0, 1, 8]], dtype=np.uint8), "bits set beyond its 4"),
         (np.array([[1, 0, 0, 0, 0]], dtype=np.uint8), "cohort 16777216 is outside"),
     ],
 )

@@ -21,7 +21,8 @@ from ldpbayes.protocols import (
     UnaryEncoding,
     make_protocol,
 )
-from ldpbayes.protocols.rappor import Rappor, codec
+from ldpbayes.protocols.formats import join_cohorts
+from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.repeated import histories_of
 from ldpbayes.protocols.repeated.loloha import optimal_buckets
 from ldpbayes.protocols.repeated.memoized_grr import instant_level
@@ -257,7 +258,7 @@ def test_histories_gathered_from_single_reports_have_the_law_of_the_client(proto
         single = first
     else:
         single = np.packbits(first[:, -A:].astype(np.uint8), axis=1)
-        single = codec.join(first[:, 0], single) if protocol.name == "memoized_rappor" else single
+        single = join_cohorts(first[:, 0], single) if protocol.name == "memoized_rappor" else single
     tally = Tally(protocol, np.concatenate([single, single]), user=np.tile(np.arange(n), 2))
     twice = first.copy()
     twice[:, 1 if protocol.name == "loloha" else 0 :] *= 2

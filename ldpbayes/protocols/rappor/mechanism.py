@@ -10,14 +10,14 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy, hashing
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import LevelRows, SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, independent_sizes, log_above
 from ldpbayes.protocols.decoding import DesignDecoder
-from ldpbayes.protocols.formats import parse_integers
+from ldpbayes.protocols.formats import CohortSets, join_cohorts, split_cohorts
 from ldpbayes.protocols.laws import BitLaw, SupportLaw
-from ldpbayes.protocols.rappor import codec, filters
+from ldpbayes.protocols.rappor import filters
 
 ASSIGNMENTS = ("label", "positions", "direct")
 #: Levels of a row are one byte: (h + 1)² ≤ 256.
@@ -273,35 +273,23 @@ class Rappor(AbstractProtocol):
 
     def list_reports(self):
         sets = bits.every_set(self.n_bits)
-        return codec.join(np.repeat(np.arange(self.cohorts), len(sets)), np.tile(sets, (self.cohorts, 1)))
+        return join_cohorts(np.repeat(np.arange(self.cohorts), len(sets)), np.tile(sets, (self.cohorts, 1)))
 
-    def check_reports(self, reports):
-        """Return canonical reports from canonical ones or from a pair (cohorts, bits), bits packed or zeros and ones."""
-        return codec.check(reports, self.cohorts, self.n_bits)
-
-    def parse_reports(self, columns, categories):
-        cohorts = parse_integers(columns[0], "cohort", self.cohorts)
-        try:
-            packed = bits.parse(columns[1], [f"bit {b}" for b in range(self.n_bits)])
-        except DataError as err:
-            raise err.at(field="bits") from None
-        return codec.join(cohorts, packed)
-
-    def format_reports(self, reports, categories):
-        cohorts, packed = codec.split(reports)
-        return [[str(c) for c in cohorts.tolist()], bits.format(packed, self.n_bits)]
+    @property
+    def report_format(self):
+        return CohortSets(self.cohorts, self.n_bits)
 
     def report_columns(self, reports, categories):
-        return codec.split(reports)
+        return split_cohorts(reports)
 
     # ---- server ------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
-        cohorts, packed = codec.split(reports)
+        cohorts, packed = split_cohorts(reports)
         log_one, log_zero, held_gain, missed = self._logs
         ones = bits.sizes(packed)
         log_constants = ones * log_one + (self.n_bits - ones) * log_zero - math.log(self.cohorts)
         held = np.empty((len(reports), self.n_categories), dtype=np.uint8)
-        for c, users in codec.by_cohort(cohorts):
+        for c, users in filters.by_cohort(cohorts):
             members = np.zeros((users.size, self.n_bits + 1), dtype=np.uint8)  # position −1 is the last, empty column
             members[:, :-1] = np.unpackbits(packed[users], axis=1, count=self.n_bits)
             held[users] = sum(members[:, positions] for positions in self.table[c])
@@ -351,9 +339,9 @@ class Rappor(AbstractProtocol):
 
     def bit_counts(self, reports, counts):
         """Return how many reports of each cohort have each bit set, (C, k), and the sizes of the cohorts, (C,)."""
-        cohorts, packed = codec.split(reports)
+        cohorts, packed = split_cohorts(reports)
         totals = np.zeros((self.cohorts, self.n_bits), dtype=np.int64)
-        for c, users in codec.by_cohort(cohorts):
+        for c, users in filters.by_cohort(cohorts):
             totals[c] = counts[users] @ np.unpackbits(packed[users], axis=1, count=self.n_bits).astype(np.int64)
         return totals, np.bincount(cohorts, counts, self.cohorts).astype(np.int64)
 
@@ -367,7 +355,7 @@ class Rappor(AbstractProtocol):
             # A repeated bit is drawn anew where it first stood, which leaves its law as it is.
             position = np.where(position >= 0, position, self.table[cohorts, 0, values])
             bits.assign(packed, position, rng.random(values.size) < on)
-        return codec.join(cohorts, packed)
+        return join_cohorts(cohorts, packed)
 
     def permanent_one(self, value):
         """Return a value's permanent report, to be memoised: a random cohort, each bit a fair coin with probability f."""
@@ -385,11 +373,11 @@ class Rappor(AbstractProtocol):
 
     def instantaneous_one(self, permanent):
         """Return one report on a memoised permanent one: set bits stay with probability q, clear ones turn with p."""
-        cohorts, packed = codec.split(self.check_reports(checks.array_of(permanent, "permanent", "one report")[None]))
+        cohorts, packed = split_cohorts(self.check_reports(checks.array_of(permanent, "permanent", "one report")[None]))
         _, p, q = self._thresholds
         members = np.unpackbits(packed[0], count=self.n_bits)
         reported = np.packbits([entropy.bernoulli((p, q)[bit]) for bit in members.tolist()])
-        return codec.join(cohorts, reported[None])[0]
+        return join_cohorts(cohorts, reported[None])[0]
 
     def randomize_one(self, value):
         return self.instantaneous_one(self.permanent_one(value))
@@ -489,7 +477,7 @@ class Rappor(AbstractProtocol):
         filter_bits = np.zeros(self.n_bits + 1, dtype=bool)  # position −1, of a repeated bit, is the last one
         filter_bits[positions] = True
         members = [entropy.bernoulli(flip) ^ bit for bit in filter_bits[:-1].tolist()]
-        return codec.join(np.array([cohort]), np.packbits(members)[None])[0]
+        return join_cohorts(np.array([cohort]), np.packbits(members)[None])[0]
 
     def _label_positions(self, labels):
         return filters.label_positions(labels, self.seed, self.cohorts, self.hashes, self.n_bits)

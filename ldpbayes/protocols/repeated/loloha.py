@@ -152,12 +152,8 @@ class LOLOHA(AbstractMemoizedSymbols):
 
     def draw_one(self, value, times):
         seed = entropy.word(hashing.MAX_SEED.bit_length() - 1)
-        hashed = hashing.buckets(self.family, np.array([seed]), self._beside(value), self.buckets)
-        return np.append(seed, self._count_one(int(hashed[0]), times))
-
-    def _beside(self, value):
-        # As in LocalHashing: one category of every length is hashed besides, so that the work is the same for all values.
-        return np.append(value, 10 ** np.arange(len(str(self.n_categories - 1))))
+        bucket = hashing.bucket_of_one(self.family, seed, value, self.n_categories, self.buckets)
+        return np.append(seed, self._count_one(bucket, times))
 
     @classmethod
     def from_parameters(cls, categories, parameters):

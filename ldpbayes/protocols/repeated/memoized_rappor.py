@@ -10,7 +10,8 @@ from ldpbayes import entropy
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.attributes import listed_decoder
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.protocols.rappor import Rappor, codec
+from ldpbayes.protocols.formats import split_cohorts
+from ldpbayes.protocols.rappor import Rappor, filters
 from ldpbayes.protocols.repeated import memoized_bits
 from ldpbayes.protocols.repeated.histories import Rates, check_times, constant, every_history
 
@@ -91,7 +92,7 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
         return self.protocol
 
     def gather(self, reports, user, names):
-        cohorts, packed = codec.split(reports)
+        cohorts, packed = split_cohorts(reports)
         cohorts = constant(
             cohorts,
             user,
@@ -121,7 +122,7 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
     def sums(self, histories, values):
         out = np.zeros((len(histories), self.n_categories), dtype=values.dtype)
         values = np.column_stack([values, np.zeros(len(values), dtype=values.dtype)])  # position −1, of a repeated bit
-        for c, users in codec.by_cohort(histories[:, 0]):
+        for c, users in filters.by_cohort(histories[:, 0]):
             for positions in self.protocol.table[c]:
                 out[users] += values[np.ix_(users, positions)]
         return out
@@ -147,7 +148,7 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
         return [cohorts], members[:, :-1] ^ (rng.random((values.size, rappor.n_bits)) < rappor.f / 2), None
 
     def draw_one(self, value, times):
-        cohorts, packed = codec.split(self.protocol.permanent_one(value)[None])
+        cohorts, packed = split_cohorts(self.protocol.permanent_one(value)[None])
         members = np.unpackbits(packed[0], count=self.protocol.n_bits).tolist()
         *_, on, off = self._exact
         on, off = (int(rate * 2**entropy.BITS) for rate in (on, off))
