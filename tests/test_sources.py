@@ -784,7 +784,13 @@ def test_dates_in_json_lines_are_texts(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "column", [pyarrow.array([b"a" * 16], pyarrow.uuid()), pyarrow.RunEndEncodedArray.from_arrays([1], [0])]
+    "column",
+    [
+        pyarrow.array([(1, 2, 3)], pyarrow.month_day_nano_interval()),
+        pyarrow.RunEndEncodedArray.from_arrays([1], [0]),
+        pyarrow.array([1], pyarrow.time32("s")),
+    ],
+    ids=lambda column: str(column.type),
 )
 def test_other_types_of_arrow_are_refused(column):
     assert "field 'report': holds " in sentence(read, pyarrow.table({"report": column}), GRR(3, 1.0))

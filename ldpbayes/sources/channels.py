@@ -212,7 +212,7 @@ def assembled(
     """
     keys = sorted_keys({key for cells in found for key in cells})
     groups = {key: [cells[key] for cells in found if key in cells] for key in keys}
-    surveys = dict.fromkeys(keys)
+    surveys: dict[Any, Any] = dict.fromkeys(keys)
     if sample:
         surveys = sample.surveys({key: [(i, *rest) for i, (_, *rest) in enumerate(held)] for key, held in groups.items()})
     tallies = {key: tuple(tally for tally, *_ in held) for key, held in groups.items()}

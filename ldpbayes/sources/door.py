@@ -116,8 +116,8 @@ def read(
     >>> read(frame, GRR(2, epsilon=1.0), report="answer", categories=["no", "yes"], by="country")
     <Cells by country: 2 cells, 2 categories, 3 reports>
     """
-    layout = {"protocol": protocol, "report": report, "count": count, "categories": categories, "name": name}
-    levels = {"epsilon": epsilon_column, "rate": rate_column}
+    layout: dict[str, Any] = {"protocol": protocol, "report": report, "count": count, "categories": categories, "name": name}
+    levels: dict[str, Any] = {"epsilon": epsilon_column, "rate": rate_column}
     sample = {"weight": weights, "strata": strata, "cluster": cluster, "population": population_size, "by_user": by_user}
     is_path = isinstance(source, str | bytes | os.PathLike)
     if is_path and files.as_path(source).suffix.lower() == ".toml":
@@ -126,7 +126,7 @@ def read(
     if is_path and protocol is None and is_summaries(source):
         _left_out(layout | levels | sample, "a file of summaries has no reports")
         cells = read_summaries(source)
-        return cells.added(by) if checks.columns(by, "by") else cells
+        return cells.added(by or ()) if checks.columns(by, "by") else cells
     columns = SampleColumns(weights, strata, cluster, population_size)
     return read_table(source, **layout, **levels, by=by, sample=columns, by_user=by_user)
 

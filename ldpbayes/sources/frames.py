@@ -203,15 +203,23 @@ def _batches(frame):
             yield _to_arrow(part)
 
 
+def _duckdb_reader(relation):
+    """Return the record batches of a DuckDB relation, under the name that its version gives them."""
+    try:
+        return relation.to_arrow_reader(BATCH)
+    except AttributeError:
+        return relation.fetch_arrow_reader(BATCH)
+
+
 def _lazy_batches(native, kind):
     """Return the rows of a lazy frame as Arrow tables; None where the engine only collects it whole."""
     import pyarrow as pa
 
     try:
         if kind.is_duckdb():
-            return (pa.Table.from_batches([batch]) for batch in native.to_arrow_reader(BATCH))
+            return (pa.Table.from_batches([batch]) for batch in _duckdb_reader(native))
         if kind.is_polars():
             return (part.to_arrow() for part in native.collect_batches(chunk_size=BATCH, maintain_order=True))
-    except AttributeError:  # of this version of DuckDB or Polars
+    except AttributeError:  # of this version of Polars
         pass
     return None

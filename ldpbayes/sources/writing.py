@@ -25,25 +25,18 @@ _FEW = 2**15
 def write_reports(
     path: Any, reports: Any, protocol: AbstractProtocol, /, *, categories: Sequence[str] | None = None, **columns: Any
 ) -> Any:
-    """Write reports to a Parquet file that states its protocol, in the layout that is read fastest.
-
-    One column per field of a report: whole numbers where a report is a number, a cohort, a seed or a value, and packed bits
-    (``fixed_size_binary`` as ``numpy.packbits`` writes them) where it is a set. Further columns hold keys, such as the
-    country and the day. A constant text column ``protocol`` states the protocol as JSON. Compression is LZ4; keys and
-    protocol are dictionary-encoded, bits are not; a row group has 131,072 rows. The file appears when it is whole.
+    """Write reports to a Parquet file that states its protocol, in the layout that ``write`` describes.
 
     Parameters
     ----------
     path : path-like or None
         Ends in ``.parquet`` or ``.pq``. None returns a table of PyArrow in this layout, for other writers.
     reports : array, or iterator of batches
-        Reports as ``protocol.privatize`` makes them. A batch of an iterator is an array of reports, or a pair of one with a
-        mapping from column names to their entries; memory is that of a batch and a row group.
+        Canonical reports; a batch is an array of them, or a pair of one with a mapping from column names to entries.
     protocol : AbstractProtocol
     categories : sequence of str, optional
-        Labels of the categories, which then travel with the reports.
     **columns : array or scalar
-        One entry per report, or one for all. Columns of batches come with the batches.
+        One entry per report, or one for all.
 
     Returns
     -------
@@ -56,17 +49,6 @@ def write_reports(
         On a protocol that is none, a path of another format, labels or columns that do not fit.
     DataError
         On reports that the protocol does not make, on missing entries, and where the file cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from ldpbayes.protocols.grr import GRR
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "reports.parquet"
-    >>> write_reports(path, [0, 2, 1], GRR(3, epsilon=1.0), country=["SE", "SE", "NO"], day=7)
-    3
-    >>> table = write_reports(None, [0, 2, 1], GRR(3, epsilon=1.0))
-    >>> table.column_names, table["protocol"][0].as_py()
-    (['report', 'protocol'], '{"protocol":"grr","n_categories":3,"parameters":{"epsilon":1.0}}')
     """
     if not isinstance(protocol, AbstractProtocol):
         raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {shown(protocol)}.")
