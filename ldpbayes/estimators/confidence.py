@@ -1,6 +1,5 @@
 """Confidence intervals that hold for every P, beside the posterior's credible intervals. See docs/theory/fitness.md."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,14 +94,7 @@ def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) 
     ci_prob = checks.level(ci_prob)
     if collection.nature.weighted:
         raise ArgumentError("collection must have no sampling weights; the MLE has standard errors that know the design.")
-    if len(collection.tallies) == 1:
-        tally = collection.tallies[0]
-        form = tally.protocol.binomials(tally.reports, tally.counts)
-        if form is not None:
-            both = distribution_interval(form, ci_prob), frequency_interval(form, ci_prob)
-            lower, upper = (np.stack(ends) for ends in zip(*both, strict=True))
-            return Confidence(lower, upper, ci_prob, "exact", form)
-    return likelihood_intervals(collection.rows, ci_prob)
+    return confidence_of_cells([collection], ci_prob)[0]
 
 
 def confidence_of_cells(collections: Sequence[Collection], ci_prob: float) -> list[Confidence | None]:
@@ -114,26 +106,26 @@ def confidence_of_cells(collections: Sequence[Collection], ci_prob: float) -> li
         Without sampling weights.
     ci_prob : float
     """
-    forms = [
-        one.tallies[0].protocol.binomials(one.tallies[0].reports, one.tallies[0].counts) if len(one.tallies) == 1 else None
-        for one in collections
-    ]
-    known = [form for form in forms if form is not None]
-    if len(known) < len(forms):
-        return [confidence_intervals(one, ci_prob) for one in collections]
-    counts, hit, other = (
-        np.concatenate([np.broadcast_to(part, form.counts.shape) for form, part in parts])
-        for parts in zip(*([(form, part) for part in (form.counts, form.hit, form.other)] for form in known), strict=True)
-    )
-    n = np.concatenate([np.full(form.counts.shape, form.n) for form in known])
-    every = Binomials(counts, hit, other, n)
-    both = distribution_interval(every, ci_prob), frequency_interval(every, ci_prob)
-    lower, upper = (np.stack(ends) for ends in zip(*both, strict=True))
-    places = np.cumsum([0, *(form.counts.size for form in known)])
-    parts = [slice(*pair) for pair in itertools.pairwise(places.tolist())]
-    return [
-        Confidence(lower[:, part], upper[:, part], ci_prob, "exact", form) for part, form in zip(parts, forms, strict=True)
-    ]
+    found: list[Confidence | None] = [None] * len(collections)
+    exact = []
+    for place, one in enumerate(collections):
+        tally = one.tallies[0]
+        form = tally.protocol.binomials(tally.reports, tally.counts) if len(one.tallies) == 1 else None
+        if form is None:
+            found[place] = likelihood_intervals(one.rows, ci_prob)
+        else:
+            exact.append((place, form))
+    if exact:
+        forms = [form for _, form in exact]
+        names = "counts", "hit", "other", "n"
+        parts = ([np.broadcast_to(getattr(form, name), form.counts.shape) for form in forms] for name in names)
+        every = Binomials(*map(np.concatenate, parts))
+        both = distribution_interval(every, ci_prob), frequency_interval(every, ci_prob)
+        splits = np.cumsum([form.counts.size for form in forms])[:-1]
+        ends = (np.split(np.stack(side), splits, axis=1) for side in zip(*both, strict=True))
+        for (place, form), lower, upper in zip(exact, *ends, strict=True):
+            found[place] = Confidence(lower, upper, ci_prob, "exact", form)
+    return found
 
 
 def likelihood_intervals(rows: Rows, ci_prob: float) -> Confidence | None:

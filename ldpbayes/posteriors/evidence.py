@@ -26,7 +26,7 @@ LIMIT = 0.5
 ROUND, FACTOR, ENTRY = 0.01, 4e-6, 3e-8
 #: Prior sd of log α over which the evidence is looked at first, at so many values, and nodes of the rule that is placed then
 #: where the density of log α is within e^−DROP of its largest.
-REACH, LOOKS, NODES, DROP = 5.0, 11, 33, 18.0
+REACH, LOOKS, NODES, DROP = 5.0, 11, 25, 18.0
 #: Draws whose weights mend the surrogate's evidence.
 DRAWN = 128
 #: Error of an evidence by the saddle point of expanded factors: larger where categories are few and α is small.

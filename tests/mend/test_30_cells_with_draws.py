@@ -74,3 +74,26 @@ def test_no_cell_is_fitted_alone(monkeypatch):
         lb.fit(data, random_seed=1, draws=1, chains=1)
     first = lb.fit(lb.Cells(dict(list(data.items())[:1]), by="cell"), random_seed=1, draws=100)
     np.testing.assert_array_equal(first["posterior"]["distribution"][:, :, 0], tree["posterior"]["distribution"][:, :, 0])
+
+
+@pytest.mark.parametrize("name", ["grr", "unary"])
+def test_what_is_said_of_a_cell_is_what_is_said_of_its_collection(name):
+    """One describer serves both: evidence within its stated errors, the worth of the reports within Monte Carlo error."""
+    rng, labels, groups = np.random.default_rng(31), list("abcd"), {}
+    protocol = lb.make_protocol(name, labels, {"epsilon": 1.5} | ({"variant": "optimised"} if name == "unary" else {}))
+    for key in "xy":
+        reports, counts = protocol.simulate(rng.multinomial(150, [0.5, 0.3, 0.15, 0.05]), rng)
+        groups[key] = lb.Collection(labels, [lb.Tally(protocol, reports, counts)])
+    tree = lb.fit(lb.Cells(groups, by="group"), "jeffreys", draws=250, random_seed=1)
+    alone, cell = lb.fit(groups["y"], "jeffreys", draws=250, random_seed=2), tree["cells"].to_dataset().isel(cell=1)
+    for prior in ("flat", "learnt"):
+        key = f"log_bayes_factor_{prior}"
+        assert abs(float(cell[key]) - alone.attrs[key]) < 3 * alone.attrs[f"{key}_error"] + 1e-3
+    np.testing.assert_equal(float(cell["fitness_p"]), alone.attrs["fitness_p"])
+    assert float(cell["effective_open_answers"]) == pytest.approx(alone.attrs["effective_open_answers"], rel=0.15)
+    assert int(cell["prior_decides"]) == alone.attrs["prior_decides"]
+    for group in ("estimate", "confidence"):
+        for variable, values in alone[group].data_vars.items():
+            if values.dtype.kind == "f":
+                found = tree[group][variable].isel(cell=1).transpose(*values.dims)
+                np.testing.assert_allclose(found.values, values.values, atol=1e-9)
