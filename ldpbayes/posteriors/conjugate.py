@@ -103,22 +103,22 @@ class Conjugate:
             What was asked for, to be recorded.
         """
         from ldpbayes.result.building import build
-        from ldpbayes.result.cells import FACTS
+        from ldpbayes.result.cells import facts_of
         from ldpbayes.result.validation import validate
 
         Exact(**sizes)  # which refuses sizes as for one cell
         found = self.sampled(**sizes, ci_prob=run["ci_prob"], seeds=seeds, watch=Watch(run["progressbar"]))
         exact, count = found.pop("exact"), len(self.problems)
-        facts = {name: np.array([value] * count, object if value == "" else type(value)) for name, value in FACTS.items()}
-        facts["method"] = np.full(count, "exact", dtype=object)
-        facts["reason"] = np.full(count, EVERY, dtype=object)
-        facts["outcome"] = np.full(count, CHECKED, dtype=object)
-        facts["frequency_draws"] = np.full(count, "allocated", dtype=object)
-        facts |= {
-            "converged": np.ones(count, dtype=int),
-            "random_seed": np.array(seeds),
-            "log_evidence": exact["log_evidence"],
-        }
+        facts = facts_of(
+            count,
+            method="exact",
+            reason=EVERY,
+            outcome=CHECKED,
+            frequency_draws="allocated",
+            converged=1,
+            random_seed=seeds,
+            log_evidence=exact["log_evidence"],
+        )
         attrs = {
             "n_cells": count,
             "by": ", ".join(cells.by),

@@ -234,7 +234,7 @@ def moments_of_cells(many: Many, cells, prior, run: dict, settings: dict):
     InfeasibleError
         Where the prior is neither, or a summary cannot stand for its reports.
     """
-    from ldpbayes.result.cells import FACTS
+    from ldpbayes.result.cells import facts_of
     from ldpbayes.result.moments import build_moments
 
     watch, ci_prob, alpha = Watch(run["progressbar"]), run["ci_prob"], prior.concentrations()
@@ -261,19 +261,23 @@ def moments_of_cells(many: Many, cells, prior, run: dict, settings: dict):
         more |= worst.facts()
     methods = np.full(k, "exact", dtype=object)
     methods[[position for position, _ in many.summarized]] = "summary"
-    blank = {name: np.array([value] * k, dtype=object if value == "" else type(value)) for name, value in FACTS.items()}
-    facts = blank | {"method": methods, "converged": np.ones(k, dtype=int), "log_evidence": entries["log_evidence"]}
     weight = float(alpha.sum()) if alpha is not None else more["prior_weight"]
     decides = outweighed(entries["distribution_mean"], entries["distribution_sd"], weight)
-    facts["prior_decides"] = decides.astype(int)
     more |= {"prior_decides": int(decides.sum()), "decides_note": "" if decides.any() else OUTWEIGHED}
     if decides.any():
         more["decides"] = (
             f"In {decides.sum():,} of {k:,} cells the prior, worth {weight:.3g} unprotected answers, weighs more than the "
             "reports: their shares are what the prior says they are."
         )
-    facts["outcome"] = np.full(k, checked, dtype=object)
-    facts["frequency_draws"] = np.full(k, "moments only", dtype=object)
+    facts = facts_of(
+        k,
+        method=methods,
+        converged=1,
+        log_evidence=entries["log_evidence"],
+        prior_decides=decides,
+        outcome=checked,
+        frequency_draws="moments only",
+    )
     reason = "So many cells have moments, intervals and evidence in vectorised calls, and no draws."
     if settings.get("draws") == 0:
         reason = ASKED

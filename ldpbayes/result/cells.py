@@ -65,6 +65,14 @@ FACTS = {
 }
 
 
+def facts_of(count: int, **known) -> dict[str, np.ndarray]:
+    """Return the FACTS of so many cells, blank where they are not known; a scalar is that of every cell."""
+    return {
+        name: np.array(np.broadcast_to(np.asarray(known.get(name, blank), _kind(blank)), count))
+        for name, blank in FACTS.items()
+    }
+
+
 def stack(cells: Cells, trees: list[xr.DataTree], settings: dict) -> xr.DataTree:
     """Return one result of the results of all cells, with the dim ``cell``.
 
@@ -98,11 +106,8 @@ def stack(cells: Cells, trees: list[xr.DataTree], settings: dict) -> xr.DataTree
     _join(tree, "summary", [part["summary"] for part in trees], coords)
     tree["observed_data"] = xr.DataTree(xr.Dataset(cells.observed()))
     tree["constant_data"] = xr.DataTree(_constants(cells, [part["constant_data"].to_dataset() for part in trees], coords))
-    facts = {
-        name: (("cell",), np.array([_fact(part, name, blank) for part in trees], dtype=_kind(blank)))
-        for name, blank in FACTS.items()
-    }
-    tree["cells"] = xr.DataTree(xr.Dataset(facts, coords))
+    facts = facts_of(len(trees), **{name: [_fact(part, name, blank) for part in trees] for name, blank in FACTS.items()})
+    tree["cells"] = xr.DataTree(xr.Dataset({name: (("cell",), values) for name, values in facts.items()}, coords))
     tree.attrs |= _attrs(cells, trees, settings)
     return tree
 
