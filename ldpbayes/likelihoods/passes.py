@@ -98,8 +98,9 @@ def support_counts(supports: PackedSupports | HashedSupports, group: IntArray, n
     """
     a = supports.n_categories
     out = np.zeros((n_groups, a), dtype=np.int64)
-    if len(group) * a <= SMALL:
-        np.add.at(out, group, np.unpackbits(supports.packed(slice(None)), axis=1, count=a))
+    if len(group) * a <= SMALL and n_groups <= FEW_GROUPS:
+        for g in np.unique(group):
+            out[g] = np.unpackbits(supports.packed(group == g), axis=1, count=a).sum(axis=0)
         return out
     for words, starts in _sorted(supports, group, n_groups, *COUNTED):
         found = np.zeros((n_groups, 64 * words.shape[1]), dtype=np.int64)
