@@ -76,7 +76,7 @@ def main():
                 moments = Exact().moments(collection, "jeffreys")
                 covariance, quantiles = seconds(moments.covariance), seconds(moments.interval, repeats=1)
                 moments.engine.draws(1, np.random.default_rng(0))
-                _, accepted = moments.engine.draws(100, np.random.default_rng(0))
+                *_, accepted = moments.engine.draws(100, np.random.default_rng(0))
                 rate = 2000 / seconds(lambda m=moments: m.engine.draws(2000, np.random.default_rng(1)), repeats=1)
                 peer = seconds(lambda c=collection, e=epsilon: convolution_evidence(c, e), 1) if n <= 10**6 else math.nan
                 row = [f"{a}", f"{epsilon:g}", f"{n:.0e}", f"{base:.4f}", f"{base / first:.1f}", f"{covariance:.4f}"]

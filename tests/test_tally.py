@@ -123,7 +123,6 @@ def test_derived_sums_and_shares():
     share = Derived("share", ("a",), ("a", "b"))
     assert Derived("sum", ("a", "b")).evaluate(p, ("a", "b", "c")) == pytest.approx([0.3, 0.6])
     assert share.evaluate(p, ("a", "b", "c")) == pytest.approx([1 / 3, 0.5])
-    assert share.weights(("a", "b", "c")).tolist() == [1, 0, 0]
 
 
 # ---- identifiability ---------------------------------------------------------------------------------------------

@@ -90,10 +90,6 @@ class Derived:
     def _sum(labels: Sequence[str], p: np.ndarray, categories: Sequence[str]) -> np.ndarray:
         return p[..., [categories.index(label) for label in labels]].sum(axis=-1)
 
-    def weights(self, categories: Sequence[str]) -> np.ndarray:
-        """Return the 0/1 vector of the numerator."""
-        return np.isin(categories, self.of).astype(float)
-
 
 #: Shares below this one are drawn again in logarithms, where a derived quantity divides by them.
 TINY = 1e-290

@@ -236,7 +236,7 @@ def summary_of(rows):
     return replace(Summary.of(rows, mean / mean.sum()), sample=rows)
 
 
-def checked_expansion(likelihood, alpha, label=""):
+def checked_expansion(likelihood, alpha):
     """Return (Expansion, Accuracy) of reports that were kept, or of a summary, under Dirichlet(α).
 
     The one road from an expansion to moments without draws.
@@ -245,8 +245,6 @@ def checked_expansion(likelihood, alpha, label=""):
     ----------
     likelihood : likelihood of one cell
     alpha : (a,) array
-    label : str
-        Of the cell.
 
     Raises
     ------
@@ -261,7 +259,7 @@ def checked_expansion(likelihood, alpha, label=""):
     if not found.problem:
         return own, found
     if not likelihood.keeps_reports:
-        raise InfeasibleError(refusal(own.summary, found, label))
+        raise InfeasibleError(refusal(own.summary, found))
     raise InfeasibleError(
         f"Moments without draws come here from an expansion of the log-likelihood of {own.summary.n_reports:,.0f} reports, "
         f"which is not accurate enough: {found.problem}. Leave out draws=0, or make draws: they are weighted by the "

@@ -8,7 +8,7 @@ import numpy as np
 from ldpbayes.likelihoods import require_sampler
 from ldpbayes.priors.dirichlet import frequency_moments as frequency_moments
 
-#: Exact draws of F may take this long in all.
+#: Exact draws of F may be predicted to take this long in all.
 LIMIT_SECONDS = 1.0
 #: Var(F) from the moments of P is a difference, which the noise of sampled moments drowns below this share of Var(P).
 LEAST_SHARE = 0.25
@@ -99,7 +99,7 @@ def frequency_draws(rows, distribution, rng, *, signal=None, watch=None, least=m
     return out[:finished]
 
 
-def frequency_draws_within(rows, distribution, rng, known, *, limit_seconds=LIMIT_SECONDS, **watching):
+def frequency_draws_within(rows, distribution, rng, known, **watching):
     """Return (draws of F, how): exact ones where they are cheap enough, else draws of P moved to F's moments.
 
     The second kind is E[F] + (P − E[P])·s, cut at 0 and divided by its sum, with s such that every F_x has its sd: accurate
@@ -112,12 +112,10 @@ def frequency_draws_within(rows, distribution, rng, known, *, limit_seconds=LIMI
         As in frequency_draws.
     known : callable
         Mean and sd of F given the reports, two (a,) arrays; asked only where exact draws are expensive.
-    limit_seconds : float
-        Predicted time above which the second kind is used.
     **watching
         signal, watch and least, as in frequency_draws.
     """
-    if watching.get("signal") is None and require_sampler(rows).seconds * len(distribution) > limit_seconds:
+    if watching.get("signal") is None and require_sampler(rows).seconds * len(distribution) > LIMIT_SECONDS:
         mean, sd = known()
         if (sd**2 >= LEAST_SHARE * distribution.var(axis=0)).all():
             return _moved(distribution - distribution.mean(axis=0), mean, sd), "moment-matched"
