@@ -182,7 +182,7 @@ def test_page_and_figure(wada, pair):
     text = str(page)
     assert "Cramér's V" in text and "Shares of" in text and "The strongest association" in page.render("html")
     assert sum(table.title.startswith("Shares of") for table in page.tables) == 2
-    assert len(page.figures[0].draw().axes) == 4  # two heat maps with their colour bars
+    assert len(page.figures[0].draw().axes) == 2 and len(page.figures[0].alone().axes) == 4  # heat maps with colour bars
     assert "against" in show(pair).summary
     facts = json.loads(page.render("json"))
     assert len(facts["pairs"]) == 6 and 0 < facts["independence"]["probability"] < 1

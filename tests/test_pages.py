@@ -327,7 +327,9 @@ def test_results_are_trees_with_a_table_a_page_and_a_file(minarets, tmp_path):
 
 
 def test_show_knows_every_kind_of_result():
-    check = lb.fitness.crosschecking.CrossCheck(
+    from ldpbayes.fitness.crosschecking import CrossCheck
+
+    check = CrossCheck(
         ("a", "b"), "exact", "nuts", *np.full((4, 2), 0.5), {"mle": np.zeros(2)}, ("agrees",) * 2, (), "Good.", True
     )
     assert show(check).tables == show(check).tables and "Nothing to flag" in str(show(check))

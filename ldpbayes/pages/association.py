@@ -33,8 +33,9 @@ def of_association(tree, *, top: int = TOP) -> Page:
     )
     figure = Figure(
         "association",
-        "Shares of the columns' levels given the rows'; colours are residuals from independence.",
-        f"Heat maps of {min(len(pairs), top)} pairs of attributes.",
+        "The strongest pair: shares of the columns' levels given the rows'; colours are residuals from independence.",
+        "Heat map of the pair of attributes with the strongest association.",
+        functools.partial(plots.plot_association, tree, top=1, title=""),
         functools.partial(plots.plot_association, tree, top=min(top, TOP)),
     )
     facts = {

@@ -44,7 +44,7 @@ def _figures(found, collection):
         return
 
     def draw():
-        return plots.plot_expected(collection, maximize(collection.rows).p)
+        return plots.plot_expected(collection, maximize(collection.rows).p, title="")
 
     caption = "Counts of the reports that came in, and of those expected at the maximum-likelihood estimate."
     yield Figure("expected", caption, f"{caption} {found.verdict}", draw)

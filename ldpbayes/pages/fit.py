@@ -15,6 +15,7 @@ from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, st
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
+from ldpbayes.plots.base import largest
 from ldpbayes.plots.groups import drawn
 from ldpbayes.posteriors import evidence
 
@@ -69,12 +70,12 @@ def _category_table(tree, title, top):
     spec, total = f".{_decimals(data['sd'].values)}f", data.sizes["category"]
     cells, parts = _shown_cells(data, min(total, top), top), []
     means = data["mean"].sel(target="distribution").values.reshape(-1, total)[:cells]
-    shown = [_largest(row, top) for row in means]
-    if _undrawn(tree):  # so many categories have no order that a reader knows
+    shown = [largest(row, top) for row in means]
+    if tree.attrs.get("draws") == "none":  # so many categories have no order that a reader knows
         shown = [sorted(own, key=lambda x, row=row: -row[x]) for own, row in zip(shown, means, strict=True)]
     if len(shown[-1]) < total:
         parts = [f"the {len(shown[-1])} largest of {total:,} categories"]
-    rows = Rows(data, "cell", "category", at=np.concatenate([c * total + np.array(own) for c, own in enumerate(shown)]))
+    rows = Rows(data, "cell", "category", at=np.concatenate([c * total + np.asarray(own) for c, own in enumerate(shown)]))
     columns = [*_key_columns(rows), rows.label("category")]
     for target in _targets(tree):
         columns += _target_columns(tree, rows, target, spec)
@@ -123,11 +124,6 @@ def _estimator_columns(tree, rows, name, spec, values="value", errors="standard_
         )
         columns.append((column, rows.numbers(found[errors])))
     return columns
-
-
-def _undrawn(tree):
-    """Return whether a result holds moments alone because of its size."""
-    return tree.attrs.get("draws") == "none"
 
 
 def _targets(tree):
@@ -410,10 +406,6 @@ def _confidence_facts(tree):
         if _has_confidence(tree, target):
             facts[target] = {key: found[key].sel(target=target).values for key in ("lower", "upper")}
     return facts
-
-
-def _largest(mean, top):
-    return sorted(sorted(range(mean.size), key=lambda x: -mean[x])[:top])
 
 
 def _decimals(sd):

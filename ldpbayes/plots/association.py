@@ -29,7 +29,7 @@ def plot_association(tree, *, top=MAX_PANELS, ax=None, **style):
     pairs = [pairs[i] for i in np.argsort(strength)[::-1][:top]]
     tables = [association.joint_table(tree, pair)["mean"] for pair in pairs]
     rows = [table.shape[0] for table in tables]
-    size = WIDTH, 0.9 + sum(1.1 + 0.34 * height for height in rows)
+    size = WIDTH, 0.5 + sum(0.9 + 0.34 * height for height in rows)
     canvas = Canvas(ax, style, size, len(pairs), gridspec_kw={"height_ratios": [height + 1 for height in rows]})
     for axes, (first, second), table in zip(canvas.axes, pairs, tables, strict=True):
         shares = association.conditional(tree, second, given=first)["mean"].values

@@ -9,6 +9,7 @@ from commands import run
 
 import ldpbayes as lb
 from ldpbayes import pages, plots
+from ldpbayes.examples import FOLDER
 
 # Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
 pytestmark = pytest.mark.filterwarnings("ignore:The prior decides on")
@@ -82,7 +83,7 @@ def test_command_with_a_page(capsys, tmp_path):
 
 def test_command_on_a_table(capsys, tmp_path):
     table, result = tmp_path / "survey.csv", tmp_path / "found.nc"
-    lines = pd.read_csv(lb.examples.FOLDER / "rr_nigeria_cells.csv").rename(columns={"report": "said"})
+    lines = pd.read_csv(FOLDER / "rr_nigeria_cells.csv").rename(columns={"report": "said"})
     lines.to_csv(table, index=False)
     design = ["--protocol", "forced_response", "-p", "truth=2/3", "-p", "forced=[1, 1]", "--categories", "no,yes"]
     columns = ["--report", "said", "--count", "count"]

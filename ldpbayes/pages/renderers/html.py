@@ -18,8 +18,8 @@ from ldpbayes.pages.rendering import AbstractRenderer
 
 #: Longer tables show their first rows only; the rest is folded.
 OPEN_ROWS, FIRST_ROWS = 20, 10
-#: Wider tables show so many columns, those that leave a display last; the others are folded.
-OPEN_COLUMNS = 5
+#: Tables show so many columns, up to this priority, those that leave a display last; the others are folded.
+OPEN_COLUMNS, PRIORITY = 5, 5
 #: Longer tables than this have no copy as CSV beside them; ``--page out.csv`` writes it.
 COPIED_ROWS = 5000
 #: Longer words are broken anywhere.
@@ -55,7 +55,6 @@ class HTML(AbstractRenderer):
         parts = [_part(table, page) for table in page.tables]
         folded = {"Question and design": page.about, "Data, method and diagnostics": _method(page.notes)}
         folded["Compute it again"] = page.again
-        warnings = [note.text for note in page.notes if note.kind == Kind.WARNING]
         style = _source("page.css")
         return _template().render(
             page=page,
@@ -65,7 +64,8 @@ class HTML(AbstractRenderer):
             parts=parts,
             sorting=any(part["folded"] and len(part["every"].rows) > OPEN_ROWS for part in parts),
             figures=[_figure(figure, i) for i, figure in enumerate(page.figures, 1)] if self.whole else [],
-            cautions=[(first := first_sentence(text), text[len(first) :].strip()) for text in warnings],
+            cautions=_opened(page.notes, Kind.WARNING),
+            verdicts=_opened(page.notes, Kind.VERDICT),
             folded=folded,
         )
 
@@ -95,6 +95,12 @@ def escape(text: str) -> str:
     return html.escape(printable(text, keep="\n\t"))
 
 
+def _opened(notes, kind):
+    """Return (first sentence, the rest) of the notes of a kind."""
+    texts = [note.text for note in notes if note.kind == kind]
+    return [(first := first_sentence(text), text[len(first) :].strip()) for text in texts]
+
+
 def _method(notes):
     """Return the notes that are no warnings and no verdicts, by heading."""
     texts = {name: "\n".join(note.text for note in notes if note.kind in kinds) for name, kinds in _SECTIONS.items()}
@@ -105,7 +111,8 @@ def _part(table, page):
     """Return what a page shows of a table: its first rows and main columns, and all of it folded."""
     every = table.complete()
     order = sorted(range(len(table.columns)), key=lambda i: table.columns[i].priority)
-    shown = sorted(i for place, i in enumerate(order) if place < OPEN_COLUMNS or not table.columns[i].priority)
+    least = [i for i in order[:OPEN_COLUMNS] if table.columns[i].priority <= PRIORITY]
+    shown = sorted({*least, *(i for i in order if not table.columns[i].priority)})
     first = table.only(shown)
     if len(first.rows) > OPEN_ROWS:
         first = replace(first, rows=first.rows[:FIRST_ROWS])
