@@ -35,7 +35,7 @@ def test_the_law_by_its_label_recovers_the_share():
 def test_the_tutorial_names_the_report_by_its_label():
     cells = ["".join(cell["source"]) for cell in json.loads(NOTEBOOK.read_text())["cells"]]
     recipe = next(cell for cell in cells if "with_noncompliers" in cell and "one-sayer" in cell)
-    simulation = next(cell for cell in cells if "designs.crosswise" in cell)
+    simulation = next(cell for cell in cells if "protocols.crosswise" in cell)
     names = {"np": np, "lb": lb, "designs": designs}
     exec(simulation.split("naive =")[0], names)
     exec(recipe.split("print")[0], names)
