@@ -402,3 +402,37 @@ def test_epsilon_beside_its_column_is_refused(tmp_path):
     )
     with pytest.raises(DataError, match="epsilon must not be among the parameters where a column holds it"):
         lb.read(tmp_path / "c.toml")
+
+
+# ---- one way in, one way out ---------------------------------------------------------------------------------------------
+def test_what_a_source_states_itself_is_not_taken_twice(tmp_path):
+    cells = lb.scan(pa.table({"report": [0, 1, 2, 1], "g": ["a", "a", "b", "b"]}), GRR(3, 1.0), by="g")()
+    lb.write(cells, tmp_path / "s.parquet")
+    assert lb.read(tmp_path / "s.parquet").n_reports == 4 and list(lb.read(tmp_path / "s.parquet", by="g")) == list(cells)
+    lb.write(Tally(GRR(3, 1.0), [0, 1]), tmp_path / "c.toml")
+    assert lb.read(tmp_path / "c.toml").n_reports == 2
+    for path, settings, name in (
+        ("c.toml", {"report": "x"}, "report"),
+        ("c.toml", {"protocol": GRR(3, 1.0)}, "protocol"),
+        ("s.parquet", {"weights": "w"}, "weights"),
+        ("s.parquet", {"population_size": 9}, "population_size"),
+    ):
+        with pytest.raises(lb.errors.ArgumentError, match=f"^{name} must be left out"):
+            lb.read(tmp_path / path, **settings)
+
+
+@pytest.mark.parametrize(
+    "thing, path, arguments, sentence",
+    [
+        ([0, 1], "x.parquet", (), "protocol must be given with reports"),
+        (None, "x.parquet", (), "protocol must be given with reports"),
+        (Tally(GRR(3, 1.0), [0, 1]), "x.toml", (GRR(3, 1.0),), "protocol must be left out"),
+        (Tally(GRR(3, 1.0), [0, 1]), "x.parquet", (), r"path must end in \.toml"),
+        (Tally(GRR(3, 1.0), [0, 1]), None, (), "path must be the name of a file"),
+    ],
+)
+def test_what_write_does_not_take_is_refused_in_one_sentence(thing, path, arguments, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(lb.errors.ArgumentError, match=sentence):
+        lb.write(thing, path, *arguments)
+    assert not list(tmp_path.iterdir())

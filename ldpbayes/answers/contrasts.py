@@ -74,6 +74,7 @@ def contrast(
         # Divided by its sd, a run's error is 1/√(effective draws); the pairs count for as many as the worse run.
         relative = np.divide(parts, spread, out=np.zeros(2), where=spread > 0).max()
         errors = np.array([np.hypot(*parts), positive.std() * relative])
-    question = f"{base.words(first)} − {base.words(second)}"
+    taken = base.words(second)
+    question = f"{base.words(first)} − ({taken})" if " + " in taken else f"{base.words(first)} − {taken}"
     more = {"probability_positive": positive.mean(), "probability_mcse": errors[1]}
     return base.described(tree, delta, {}, ci_prob, question, mcse=errors[0], **more)

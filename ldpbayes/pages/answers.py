@@ -10,7 +10,7 @@ from ldpbayes.pages.tables import Rows, filled, interval_of
 
 def of_dataset(found: Any, *, title: str = "", top: int = TOP) -> Page:
     """Return the Page of an answer: a row for each combination of its dimensions, a column for each of its numbers."""
-    title = title or found.attrs.get("question", "Answer")
+    title = title or found.attrs.get("question") or "Answer"
     rows = Rows(found, *found.sizes)
     pairs = {"lower", "upper"} <= set(found.data_vars)
     keys = [name for name in found.coords if found[name].dims]
