@@ -112,7 +112,7 @@ def test_standard_error_is_that_of_the_stratified_estimator():
 
 
 def test_pseudo_posterior_by_every_engine_that_takes_weights():
-    collection, *_ = sampled(population=3000)
+    collection, *_ = sampled(population_size=3000)
     tree = fit(collection, random_seed=1)
     assert tree.attrs["method"] == "quadrature" and tree.attrs["pseudo"].startswith("Pseudo-posterior.")
     assert "frequency" not in tree["posterior"] and "log_evidence" not in tree.attrs and "log_evidence" not in tree["exact"]
