@@ -253,9 +253,9 @@ def plot_study(table, x, lines, panels, *, most_panels=24, most_columns=4, ax=No
         axes.tick_params(labelsize=tiny)
     for axes in canvas.axes[len(shown) :]:
         axes.remove()
-    title = f"{len(shown)} of {len(groups)} panels" if len(groups) > len(shown) else ""
+    more = f" ({len(shown)} of {len(groups)} panels)" if len(groups) > len(shown) else ""
     most, width = {1: 2, 2: 3}.get(columns, 5), 42 if columns == 1 else 30 * columns + 30
-    return canvas.finish(title, handles.values(), handles.keys(), most=most, width=width)
+    return canvas.finish("", handles.values(), handles.keys(), most=most, width=width, more=more)
 
 
 _AXES = {"epsilon": "ε (nats)", "n_reports": "reports n", "n_categories": "categories a", "fakes": "share of fakes"}

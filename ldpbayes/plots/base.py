@@ -174,7 +174,7 @@ class Canvas:
         else:
             self.axes = list(self.figure.subplots(rows, columns, squeeze=False, **shared).flat)
 
-    def finish(self, title, handles=None, labels=None, *, most=2, width=42, legend=True):
+    def finish(self, title, handles=None, labels=None, *, most=2, width=42, legend=True, more=""):
         """Give a figure its title and legend and return it; axes of the caller get theirs inside and are returned.
 
         Parameters
@@ -187,8 +187,10 @@ class Canvas:
             Characters on a line of the title.
         legend : bool
             Whether there is anything to explain.
+        more : str
+            What the figure leaves out, said after any title.
         """
-        title = wrapped(title if self.title is None else self.title, width)
+        title = wrapped(f"{title if self.title is None else self.title}{more}".strip(), width)
         legend = legend and self.has_legend
         for axes in self.axes:
             axes.tick_params(labelsize=SMALL)

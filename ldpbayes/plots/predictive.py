@@ -182,5 +182,5 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
     axes.set_xlabel("(observed − predicted)/predictive sd", fontsize=LABEL)
     axes.set_ylabel(wrapped(", ".join(keys_of(tree["summary"])), 40), fontsize=LABEL)
     title = "How far the counts of reports are from what the posterior predicts"
-    title += f" ({len(found)} of {total:,} groups)" if len(found) < total else ""
-    return canvas.finish(title, [band, *dots], most=3)
+    more = f" ({len(found)} of {total:,} groups)" if len(found) < total else ""
+    return canvas.finish(title, [band, *dots], most=3, more=more)

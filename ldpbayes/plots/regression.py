@@ -36,7 +36,7 @@ def plot_coefficients(fitted, *, intercept=False, ax=None, **style):
     axes.axvline(0, color="0.5", lw=0.8, zorder=0)
     axes.set_xlabel(plain(f"log odds against {reference}, {level} interval"), fontsize=LABEL)
     more = f" (the first {len(shown)} of {len(kept)} terms)" if len(shown) < len(kept) else ""
-    return canvas.finish(title + more, most=3, width=50, legend=len(categories) > 1)
+    return canvas.finish(title, most=3, width=50, legend=len(categories) > 1, more=more)
 
 
 @checked
@@ -78,7 +78,7 @@ def plot_predictions(predicted, *, ax=None, **style):
     if kind != "share":
         axes.axvline(0, color="0.5", lw=0.8, zorder=0)
     more = f" (the first {len(shown)} of {rows:,} rows)" if len(shown) < rows else ""
-    return canvas.finish(f"Predicted shares{more}", most=3, width=50, legend=len(order) > 1)
+    return canvas.finish("Predicted shares", most=3, width=50, legend=len(order) > 1, more=more)
 
 
 def _coefficients(fitted):
