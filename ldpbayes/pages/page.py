@@ -282,10 +282,11 @@ class Page:
 
     def brief(self) -> str:
         """Return the answer alone: the summary, the first rows of the first table, verdict and warnings, as text."""
-        tables = tuple(table.first(SHORT) for table in self.tables[:1])
+        first = (table.first(SHORT) for table in self.tables[:1])
+        tables = tuple(replace(table, title="" if table.title == self.title else table.title) for table in first)
         verdict = tuple(note for note in self.notes if note.kind in (Kind.VERDICT, Kind.WARNING))
         text = Page(self.title, tables, verdict).render("terminal").rstrip()
-        title = "" if " ".join(text.split()).startswith(self.title) else self.title  # which may be wrapped
+        title = "" if text.startswith(self.title) else self.title
         return "\n".join(filter(None, [title, self.summary, text]))
 
     def __str__(self):
