@@ -20,9 +20,9 @@ class Result(xr.DataTree, saving.AbstractStored):
     Examples
     --------
     >>> import ldpbayes as lb
-    >>> result = lb.fit(lb.load_example("wada"), "flat", random_seed=1)
-    >>> result.table()[["category", "mean"]].round(3).values.tolist()
-    [['no', 0.957], ['yes', 0.043]]
+    >>> result = lb.fit(lb.load_example("nigeria"), "flat", random_seed=1)
+    >>> result.table()[["category", "distribution_mean"]].round(3).values.tolist()
+    [['no', 0.738], ['yes', 0.262]]
     """
 
     __slots__ = ()
