@@ -651,7 +651,7 @@ CALLS = {
     "reports_to_overtake": lambda m: dict(form=m.grr.binomials(m.tally.reports, m.tally.counts), category=0, other=1),
     "oracle_risk": lambda m: dict(protocol=m.grr, p=UNIFORM, n=100, target="distribution", norm="l2"),
     "mle_risk": lambda m: dict(
-        protocol=m.grr, p=UNIFORM, n=100, target="distribution", norm="l2", reports=100, random_seed=0
+        protocol=m.grr, p=UNIFORM, n=100, target="distribution", norm="l2", simulations=100, random_seed=0
     ),
     "balanced_mle_risk": lambda m: dict(protocol=m.grr, p=UNIFORM, n=100, target="distribution", norm="l2"),
     "bayes_risk": _risk(n=100, target="distribution", draws=20, random_seed=0),
