@@ -89,7 +89,7 @@ def sensitivities(tree: xr.DataTree, problems: Sequence[Problem], floor: float =
     return [None if one is None else _judged(one, m, s, floor) for one, m, s in zip(found, mean, sd, strict=True)]
 
 
-def _exactly(problems, places, ci_prob, found):
+def _exactly(problems: Sequence, places: list[int], ci_prob: float, found: list) -> None:
     """Write (mean, lower, upper) under both scaled priors, two (3, a) arrays, of cells whose reports are separable."""
     if not places:
         return
@@ -100,13 +100,13 @@ def _exactly(problems, places, ci_prob, found):
         found[place] = pair
 
 
-def _product(problem, ci_prob):
+def _product(problem: Any, ci_prob: float) -> list[np.ndarray]:
     """Return (mean, lower, upper) under both scaled priors of one collection of separable reports."""
     parts = [moments_of(problem.separable, scale * problem.alpha, problem.n_users) for scale in (1 / HALF, HALF)]
     return [np.stack([part.mean, *part.quantile(tails(ci_prob))]) for part in parts]
 
 
-def _expanded(problems, places, mean, sd, ci_prob, found):
+def _expanded(problems: Sequence, places: list[int], mean: Any, sd: Any, ci_prob: float, found: list) -> None:
     """Write what _exactly does for other reports, where their expansion has the means and sds of the posterior."""
     if not places:
         return
@@ -122,7 +122,7 @@ def _expanded(problems, places, mean, sd, ci_prob, found):
             found[k] = [ends[0, i], ends[2, i]]
 
 
-def _integrated(problem, ci_prob):
+def _integrated(problem: Any, ci_prob: float) -> list[np.ndarray] | None:
     """Return (mean, lower, upper) under both scaled priors by quadrature, or None where that is not quick."""
     if problem.alpha is None or not problem.keeps_reports:
         return None
@@ -142,9 +142,10 @@ def _judged(found: Sequence[np.ndarray], mean: np.ndarray, sd: np.ndarray, floor
     return PriorSensitivity(moves, hangs, float(mean[hangs].sum()))
 
 
-def _draws_of(tree, cell):
+def _draws_of(tree: Any, cell: int) -> tuple:
     """Return (draws of P (S, a), those of α (S,) or None) of one cell."""
-    posterior, out = tree["posterior"].to_dataset(), []
+    posterior = tree["posterior"].to_dataset()
+    out: list = []
     for name in ("distribution", "alpha"):
         one = posterior[name] if name in posterior else None
         out.append(None if one is None else (one.isel(cell=cell) if "cell" in one.dims else one).values)

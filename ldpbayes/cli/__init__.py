@@ -14,8 +14,10 @@ from ldpbayes.cli import options, printing
 from ldpbayes.errors import LDPBayesError
 
 #: Commands in the order of the help; the module of one has its name, with underscores.
-COMMANDS = ("fit", "private-groups", "regress", "associate", "check", "crosscheck", "scan", "plan", "study", "simulate")
-COMMANDS += ("protocols",)
+COMMANDS = (
+    *("fit", "private-groups", "regress", "associate", "check", "crosscheck", "scan", "plan", "study", "simulate"),
+    "protocols",
+)
 _ABOUT = (
     "Bayesian inference from privatised categorical data: local-differential-privacy reports and randomised-response "
     "surveys.\n\nStart with [bold]ldpbayes fit example:nigeria[/bold]. A collection file names the categories, the "

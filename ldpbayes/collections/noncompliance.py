@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -134,7 +134,7 @@ def collapse(p: np.ndarray, size: int) -> np.ndarray:
     return np.divide(first, total, out=np.full_like(first, 1 / size), where=total > 0)
 
 
-def named(collection: Collection) -> Collection:
+def named(collection: Any) -> Any:
     """Return the collection with γ and the shares of its laws as derived quantities; itself where all follow the device."""
     if not collection.n_laws:
         return collection

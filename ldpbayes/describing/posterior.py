@@ -52,17 +52,18 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], ci_prob:
         intervals = confidence_of_cells(cells, ci_prob)
         if all(intervals):
             add_confidence(tree, data, intervals)
-    places = np.flatnonzero(plain)
+    places = np.flatnonzero(plain).tolist()
     summary = tree["summary"].to_dataset().sel(target="distribution")
     mean, sd = (summary[name].values.reshape(len(cells), -1) for name in ("mean", "sd"))
     factors = log_bayes_factors_of_cells([problems[k] for k in places], [known[k] for k in places], mean[places])
-    factor_of = dict(zip(places.tolist(), factors, strict=True))
+    factor_of = dict(zip(places, factors, strict=True))
     moved = sensitivities(tree, problems)
     ratios, whole, words = compared_widths(tree, cells)
     ratios, whole, weight = ratios.reshape(len(cells), -1), np.ravel(whole), float(tree.attrs["prior_weight"])
     facts: list[dict] = []
     for k, (cell, problem) in enumerate(zip(cells, problems, strict=True)):
-        about, favoured = {}, np.nan
+        about: dict = {}
+        favoured = np.nan
         if not cell.keeps_reports:
             facts.append(about)
             continue

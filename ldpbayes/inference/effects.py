@@ -150,8 +150,8 @@ def sample(
                 return found
 
     ways = {"hmc": by_hmc, "nuts": lambda: _by_nuts(density, z, chains, rng, watch, going)}
-    steps = {name: way for name, way in ways.items() if method in ("auto", name)}
-    outcome = hand_over(in_order(steps), lambda found: "" if watch.interrupted else found.trouble)
+    asked = {name: way for name, way in ways.items() if method in ("auto", name)}
+    outcome = hand_over(in_order(asked), lambda found: "" if watch.interrupted else found.trouble)
     return outcome.answer, outcome.name
 
 
@@ -237,6 +237,7 @@ class Bent:
 
     def __init__(self, target: Target, at: np.ndarray, precision: np.ndarray):
         self.target, self.at, self.precision, self._known = target, at, precision, None
+        self.centre, self.root = at.copy(), np.eye(at.size)
         if target.kernel is not None:
             from ldpbayes.inference import _kernels
 
@@ -246,7 +247,6 @@ class Bent:
             own = *np.ascontiguousarray(columns[:3].astype(np.int64)), *np.ascontiguousarray(columns[3:])
             self._kernels, room = _kernels, [np.empty(one) for one in ((at.size,), shape, shape)]
             self._known = lambda: (*room, self.centre, self.root, at, precision, *own, first, fixed, *reports)
-        self.centre = at.copy()
         for batch in target.batches:
             self.centre[batch.span] = 0.0
         self.root = self.inverse = np.eye(at.size)

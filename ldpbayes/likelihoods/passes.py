@@ -4,6 +4,8 @@ A pass reads reports in batches, and what it returns adds up over batches, files
 with supports S in packed bits (unary encoding, subset selection), or given by a public seed and a bucket (local hashing).
 """
 
+from typing import Any
+
 import numpy as np
 
 from ldpbayes import hashing
@@ -137,7 +139,7 @@ def expansions(
     """
     n_groups, a = pilots.shape
     if len(group) * a <= SMALL and n_groups <= FEW_GROUPS:
-        out = Sums(np.zeros(n_groups), *np.zeros((3, n_groups, a)))
+        out: Any = Sums(np.zeros(n_groups), *np.zeros((3, n_groups, a)))  # arrays of all groups
         for g in np.unique(group):
             bits = supports.packed(group == g)
             rows = SupportRows(bits, beta, np.ones(len(bits)), a)

@@ -72,8 +72,8 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
     """
     name = _builder(result)
     if name is None:
-        known = ", ".join(words for words, _ in PAGES.values())
-        raise ArgumentError(f"show takes {_RESULT}, {known} or a list of Plan, got {shown(result)}.")
+        others = ", ".join(words for words, _ in PAGES.values())
+        raise ArgumentError(f"show takes {_RESULT}, {others} or a list of Plan, got {shown(result)}.")
     module, function = name.split(".")
     build = getattr(importlib.import_module(f"ldpbayes.pages.{module}"), function)
     parameters = dict(list(inspect.signature(build).parameters.items())[1:])

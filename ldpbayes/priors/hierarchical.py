@@ -151,7 +151,7 @@ class Hierarchical(AbstractSoftmax):
     def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
         inner = slope @ self._basis.T
         back = self.field_.transposed(inner)
-        along = np.vecdot(back, values[""], axis=0)
+        along = np.vecdot(back, values[""], axis=0)  # type: ignore[call-overload]  # NumPy's stubs know no axis
         return {
             "centre": self.centre * inner.sum(axis=0),
             "scale": self.scale * (along if self.by_category else along.sum()),

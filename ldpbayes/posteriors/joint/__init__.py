@@ -6,6 +6,6 @@ from ldpbayes.posteriors.joint.laplace import AboutTheMode
 from ldpbayes.posteriors.joint.nuts import Whitened
 
 #: Joint engines by the name of the method, in the order in which ``auto`` considers them.
-JOINT = {"laplace": AboutTheMode, "hmc": Rotating, "nuts": Whitened}
+JOINT: dict[str, type] = {"laplace": AboutTheMode, "hmc": Rotating, "nuts": Whitened}
 
 __all__ = ["JOINT", "AboutTheMode", "AbstractJoint", "Rotating", "Whitened"]
