@@ -44,7 +44,7 @@ class Fake:
 def command(
     file,
     by=None,
-    level=0.05,
+    size=0.05,
     ci_prob=0.95,
     random_seed=0,
     *,
@@ -74,7 +74,7 @@ def command(
     outputs.check()
     collection = options.read(file, by)
     table, hull = fake.needed(collection), fake.hull(collection, ci_prob)
-    found = check(collection, level=level, random_seed=random_seed)
+    found = check(collection, size=size, random_seed=random_seed)
     title, line = collection.title or collection.id, options.command_line()
     content = show(found, title=title, collection=collection, command=line)
     if table is not None:

@@ -155,7 +155,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "random_seed": _option(int | None, "Random seed; the same seed prints the same numbers.", "--seed", min=0),
     },
     "Tests and fake reports": {
-        "level": _option(float, "Size of the tests: probability with which honest reports may be flagged.", "--size"),
+        "size": _option(float, "Size of the tests: probability with which honest reports may be flagged."),
         "fakes": _option(bool, "Also print how many fabricated reports would lift a share or change the order.", "--fakes"),
         "share": _option(
             _TEXT,

@@ -32,7 +32,7 @@ class Check:
     method : str
         How the p-value was computed: "chi-squared", "chi-bar-squared", "bootstrap", "normal" or "upper bound".
     weight : float
-        Relative share of the level that the test gets in the verdict.
+        Relative share of the size that the test gets in the verdict.
     detail : str
         Further numbers for the reader.
     """
@@ -60,18 +60,18 @@ class Fitness(AbstractResult):
     ----------
     checks : tuple of Check
         Empty where no test is possible.
-    level : float
+    size : float
         Probability with which honest reports are flagged.
     notes : tuple of str
         What was not tested and why.
     """
 
     checks: tuple[Check, ...]
-    level: float = 0.05
+    size: float = 0.05
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self):
-        object.__setattr__(self, "level", checks.probability(self.level, "level", open_low=True, open_high=True))
+        object.__setattr__(self, "size", checks.probability(self.size, "size", open_low=True, open_high=True))
 
     @cached_property
     def adjusted(self) -> NDArray:
@@ -91,8 +91,8 @@ class Fitness(AbstractResult):
 
     @property
     def flagged(self) -> bool:
-        """Whether the reports do not fit the design at this level."""
-        return bool(self.checks) and self.p_value <= self.level
+        """Whether the reports do not fit the design at this size."""
+        return bool(self.checks) and self.p_value <= self.size
 
     @property
     def verdict(self) -> str:
@@ -101,7 +101,7 @@ class Fitness(AbstractResult):
             return " ".join(("No test of fit is possible.", *self.notes))
         if not self.flagged:
             return f"The reports fit the design ({self._stated(int(self.adjusted.argmin()))})."
-        bad = [i for i, p in enumerate(self.adjusted) if p <= self.level]
+        bad = [i for i, p in enumerate(self.adjusted) if p <= self.size]
         said = "; ".join(map(self._stated, bad))
         if all(self.checks[i].name == COMPLIANCE for i in bad):
             rest = (

@@ -26,14 +26,14 @@ class CellsFitness(AbstractResult):
         One per cell.
     equality : Check or None
         The test that all cells have the same distribution, which is no test of fit; None where it cannot be made.
-    level : float
+    size : float
         Probability with which honest reports are flagged, all cells together.
     """
 
     labels: tuple[str, ...]
     cells: tuple[Fitness, ...]
     equality: Check | None = None
-    level: float = 0.05
+    size: float = 0.05
 
     @property
     def p_values(self) -> NDArray:
@@ -42,11 +42,11 @@ class CellsFitness(AbstractResult):
 
     @cached_property
     def _outcome(self) -> tuple[str, bool]:
-        return verdict_of_cells(self.labels, self.p_values, self.level)
+        return verdict_of_cells(self.labels, self.p_values, self.size)
 
     @property
     def flagged(self) -> bool:
-        """Whether the reports do not fit the design at this level."""
+        """Whether the reports do not fit the design at this size."""
         return self._outcome[1]
 
     @property
@@ -55,10 +55,10 @@ class CellsFitness(AbstractResult):
         return self._outcome[0]
 
 
-def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, level: float = 0.05) -> tuple[str, bool]:
+def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, size: float = 0.05) -> tuple[str, bool]:
     """Return (one sentence, whether the reports do not fit) of the p-values of many cells.
 
-    Half of the level goes to the least p-value, adjusted by the number of cells, and half to Fisher's combination
+    Half of the size goes to the least p-value, adjusted by the number of cells, and half to Fisher's combination
     −2 Σ log p ~ χ² with two degrees of freedom per cell, which sees a fault that all cells share.
 
     Parameters
@@ -66,7 +66,7 @@ def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, level: float = 
     labels : sequence of str
     p_values : (cells,) array
         ``Fitness.p_value`` of every cell; nan where no test was possible.
-    level : float
+    size : float
         Probability with which honest reports may be flagged.
     """
     p = np.asarray(p_values, dtype=float)
@@ -80,9 +80,9 @@ def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, level: float = 
     if known.size < p.size:
         which = f"the {known.size} of {p.size} cells in which a test is possible"
     numbers = f"adjusted p-values: {together:.3g} of all together, {least:.3g} of the cell that fits least"
-    if min(together, least) > level:
+    if min(together, least) > size:
         return f"The reports of {which} fit the design ({numbers}).", False
-    bad = [labels[int(c)] for c in np.flatnonzero(tested & (2 * p * known.size <= level))]
+    bad = [labels[int(c)] for c in np.flatnonzero(tested & (2 * p * known.size <= size))]
     causes = (
         "Respondents did not follow the device, reports were fabricated or copied, or the design, its parameters or the "
         "categories are wrong."

@@ -36,7 +36,7 @@ SATURATED = (
 def check(
     collection: Collection | Tally,
     *,
-    level: float = ...,
+    size: float = ...,
     random_seed: Seed = ...,
     replications: int = ...,
     estimate: FloatArray | None = ...,
@@ -44,13 +44,13 @@ def check(
 
 
 @overload
-def check(collection: Cells, *, level: float = ..., random_seed: Seed = ..., replications: int = ...) -> CellsFitness: ...
+def check(collection: Cells, *, size: float = ..., random_seed: Seed = ..., replications: int = ...) -> CellsFitness: ...
 
 
 def check(
     collection: Collection | Tally | Cells,
     *,
-    level: float = 0.05,
+    size: float = 0.05,
     random_seed: Seed = 0,
     replications: int = REPLICATIONS,
     estimate: FloatArray | None = None,
@@ -66,8 +66,8 @@ def check(
     Parameters
     ----------
     collection : Collection, Tally or Cells
-        Cells are checked one by one, and whether their distributions are equal; the level is that of all together.
-    level : float
+        Cells are checked one by one, and whether their distributions are equal; the size is that of all together.
+    size : float
         Probability with which honest reports may be flagged.
     random_seed : int or Generator, optional
         Of the simulated tables for sparse counts; the same tables each time by default.
@@ -94,15 +94,15 @@ def check(
     >>> check(honest).flagged
     True
     """
-    data, level = as_data(collection, summaries=False), checks.probability(level, "level")
+    data, size = as_data(collection, summaries=False), checks.probability(size, "size")
     replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
     if data.by:
-        return _check_cells(data, level, random_seed, replications)
-    return _check_one(data, level, random_seed, replications, estimate)
+        return _check_cells(data, size, random_seed, replications)
+    return _check_one(data, size, random_seed, replications, estimate)
 
 
 def _check_one(
-    collection: Collection, level: float, random_seed: Seed, replications: int, estimate: FloatArray | None = None
+    collection: Collection, size: float, random_seed: Seed, replications: int, estimate: FloatArray | None = None
 ) -> Fitness:
     """Return the tests of one collection."""
     rng = checks.generator(random_seed, "random_seed")
@@ -136,7 +136,7 @@ def _check_one(
         detail = f"γ = {test.gamma:.3g} at the maximum"
         df = float(len(collection.laws))
         found.append(Check(COMPLIANCE, "", test.statistic, df, test.p_value, "chi-bar-squared", detail=detail))
-    return Fitness(tuple(c for c in found if math.isfinite(c.p_value)), level, tuple(notes))
+    return Fitness(tuple(c for c in found if math.isfinite(c.p_value)), size, tuple(notes))
 
 
 def _maximum(collection: Collection, estimate: FloatArray) -> FloatArray:
@@ -151,13 +151,13 @@ def _maximum(collection: Collection, estimate: FloatArray) -> FloatArray:
     return p
 
 
-def _check_cells(cells: Cells, level: float, random_seed: Seed, replications: int) -> CellsFitness:
+def _check_cells(cells: Cells, size: float, random_seed: Seed, replications: int) -> CellsFitness:
     """Return the tests of every cell; those of which only a summary was kept have none."""
     parts: list[Any] = list(cells.collections())
-    none = Fitness((), level, ("Only sums over the reports of this cell were kept.",))
-    found = [_check_one(one, level, random_seed, replications) if one.keeps_reports else none for one in parts]
+    none = Fitness((), size, ("Only sums over the reports of this cell were kept.",))
+    found = [_check_one(one, size, random_seed, replications) if one.keeps_reports else none for one in parts]
     try:
         equality = equality_test(cells)
     except InfeasibleError:
         equality = None
-    return CellsFitness(cells.labels, tuple(found), equality, level)
+    return CellsFitness(cells.labels, tuple(found), equality, size)

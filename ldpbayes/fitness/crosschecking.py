@@ -71,7 +71,7 @@ class CrossCheck(AbstractResult):
         NUTS's own diagnostics.
     sampler_converged : bool
     fitness : Fitness
-        The tests that need no posterior, at the level MIN_P_VALUE.
+        The tests that need no posterior, of size MIN_P_VALUE.
     """
 
     categories: tuple
@@ -146,7 +146,7 @@ class CellsCrossCheck(AbstractResult):
 
     @property
     def unpredicted(self):
-        """Labels of the cells whose predictive p-value is below the level divided by the number of cells."""
+        """Labels of the cells whose predictive p-value is below the size of the test divided by the number of cells."""
         return self._where(lambda found: any(c.p_value * len(self.cells) < MIN_P_VALUE for c in found.channels))
 
     @property
@@ -191,7 +191,7 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
             crosscheck(cell, prior, random_seed=int(own.generate_state(1)[0]), **settings)
             for cell, own in zip(collection.values(), seeds, strict=True)
         ]
-        return CellsCrossCheck(collection.labels, tuple(found), check(collection, level=MIN_P_VALUE))
+        return CellsCrossCheck(collection.labels, tuple(found), check(collection, size=MIN_P_VALUE))
     prior = prior_for(prior, collection)
     seed = int(np.random.SeedSequence(_seed(random_seed)).generate_state(1)[0])
     settings = {"prior": prior, "random_seed": seed, "estimates": False, "progressbar": progressbar}
@@ -215,7 +215,7 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
         estimates=estimates,
         verdicts=tuple(_verdict(x, in_mcse, estimates) for x in range(mean.size)),
         channels=predictive_check(collection, reference, random_seed=seed),
-        fitness=check(collection, level=MIN_P_VALUE, random_seed=seed),
+        fitness=check(collection, size=MIN_P_VALUE, random_seed=seed),
         outcome=sampled.attrs["outcome"],
         sampler_converged=bool(sampled.attrs["converged"]),
     )

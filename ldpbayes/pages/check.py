@@ -66,7 +66,7 @@ def of_check_of_cells(found, *, title: str = "Check of fit") -> Page:
     notes = [Note(Kind.METHOD, text) for text in dict.fromkeys(text for cell in found.cells for text in cell.notes)]
     facts = {"cells": dict(zip(found.labels, map(facts_of, found.cells), strict=True)), "flagged": found.flagged}
     if found.equality is not None:
-        same = found.equality.p_value > found.level
+        same = found.equality.p_value > found.size
         words = "do not contradict one distribution in all cells" if same else "come from different distributions"
         notes.append(
             Note(Kind.EVIDENCE, f"The reports {words} (p = {found.equality.p_value:.3g}, {found.equality.detail}).")
@@ -74,7 +74,7 @@ def of_check_of_cells(found, *, title: str = "Check of fit") -> Page:
         facts["equality"] = {name: getattr(found.equality, name) for name in ("statistic", "df", "p_value")}
     notes.append(Note(Kind.WARNING if found.flagged else Kind.VERDICT, found.verdict))
     heading = f"{title}: do the reports fit the design?"
-    facts |= {"level": found.level, "verdict": found.verdict}
+    facts |= {"size": found.size, "verdict": found.verdict}
     return Page(heading, (Table(heading, columns, tuple(rows)),), tuple(notes), facts=facts)
 
 
@@ -111,4 +111,4 @@ def fakes_table(collection) -> Table | None:
 def facts_of(found) -> dict:
     """Return a Fitness as plain data."""
     tests = [asdict(one) | {"adjusted": float(p)} for one, p in zip(found.checks, found.adjusted, strict=True)]
-    return {"checks": tests} | {name: getattr(found, name) for name in ("level", "p_value", "flagged", "verdict")}
+    return {"checks": tests} | {name: getattr(found, name) for name in ("size", "p_value", "flagged", "verdict")}

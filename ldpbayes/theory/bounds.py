@@ -1,6 +1,6 @@
 """Lower bounds on the error of any estimator, for one protocol or for every ε-LDP protocol.
 
-Squared errors are sums over the categories. Each function says for which n it holds. ``draws``, ``reports`` and
+Squared errors are sums over the categories. Each function says for which n it holds. ``draws``, ``simulations`` and
 ``random_seed`` are those of the Monte Carlo where quadrature over P or a sum over the reports is too large.
 """
 
@@ -21,7 +21,7 @@ TARGETS = ("distribution", "frequency")
 
 # ---- one protocol, one prior -----------------------------------------------------------------------------------------
 @base.checked
-def gamma(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
+def gamma(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
     """Return γ_μ(Q) = ((a−1)/2) log 2πe − ½ E log det Qᵀ diag(QP)⁻¹ Q = lim h(P|Y⃗) + ((a−1)/2) log n; +inf if rank Q < a.
 
     Large n. Equals −(a−1) U^as (Lopuhaä-Zwakenberg et al. 2020, (39) and Thm 4.2).
@@ -32,7 +32,7 @@ def gamma(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     prior : Dirichlet
     draws : int
         Draws of P where no quadrature is feasible.
-    reports : int
+    simulations : int
         Reports simulated where the channel is too large to sum over.
     random_seed : int, SeedSequence or Generator
 
@@ -41,13 +41,13 @@ def gamma(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     Value
         In nats.
     """
-    found = information.log_det_gram(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
+    found = information.log_det_gram(protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed)
     free = protocol.n_categories - 1
     return Value(free / 2 * _LOG_2PIE - found.value / 2, found.standard_error / 2, found.method)
 
 
 @base.checked
-def delta(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
+def delta(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
     """Return δ_μ(Q) = γ_μ(Q) + ½ E log(det G_P/Π_y (QP)_y) = lim H(F|Y⃗) − ((a−1)/2) log n.
 
     Large n. The (b−1)-dimensional determinant is never formed: det G_p/Π(Qp)_y = det(I − ST), with T the tangent
@@ -58,7 +58,7 @@ def delta(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     ----------
     protocol : AbstractProtocol
     prior : Dirichlet
-    draws, reports, random_seed
+    draws, simulations, random_seed
         As for gamma.
 
     Returns
@@ -75,7 +75,7 @@ def delta(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
         return np.array([one(row) for row in p])
 
     def one(p):
-        batches, method = information.informations(protocol, p, reports=reports, random_seed=rng)
+        batches, method = information.informations(protocol, p, simulations=simulations, random_seed=rng)
         return base.jackknife(lambda fisher: float(_log_frequency_dets(fisher[None], p[None])[0]), batches, method).value
 
     found = base.average(prior, log_det, draws=draws, random_seed=rng, pointwise=channel is None)
@@ -85,7 +85,7 @@ def delta(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
 
 
 @base.checked
-def corollary_4_3(protocol, prior, target="distribution", *, draws=400, reports=20_000, random_seed=0):
+def corollary_4_3(protocol, prior, target="distribution", *, draws=400, simulations=20_000, random_seed=0):
     """Return (a/2πe) e^{2γ/(a−1)} (distribution) or (a/2πe) e^{2δ/(a−1)} (frequency): a floor under lim n·MSE.
 
     Holds as n → ∞, for this protocol and prior and any estimator (2020, Cor. 4.3).
@@ -96,7 +96,7 @@ def corollary_4_3(protocol, prior, target="distribution", *, draws=400, reports=
     prior : Dirichlet
     target : {"distribution", "frequency"}
         Error in P, or in the users' own frequencies F.
-    draws, reports, random_seed
+    draws, simulations, random_seed
         As for gamma.
 
     Returns
@@ -111,7 +111,7 @@ def corollary_4_3(protocol, prior, target="distribution", *, draws=400, reports=
     """
     checks.choice(target, "target", TARGETS)
     entropy = (gamma if target == "distribution" else delta)(
-        protocol, prior, draws=draws, reports=reports, random_seed=random_seed
+        protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed
     )
     return _entropy_power(entropy, protocol.n_categories)
 

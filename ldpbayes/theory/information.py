@@ -105,7 +105,7 @@ def explicit_channel(protocol):
     return mass[members.sum(axis=1)][:, None] * (1 + law.beta * members)
 
 
-def informations(protocol, p, *, reports=20_000, random_seed=0):
+def informations(protocol, p, *, simulations=20_000, random_seed=0):
     """Return (T, method): Fisher informations of one report about p on the simplex tangent, shape (m, a−1, a−1).
 
     T = Uᵀ Qᵀ diag(Qp)⁻¹ Q U with U = helmert(a).T of SciPy. One matrix where the sum over the reports is exact (over all of
@@ -115,7 +115,7 @@ def informations(protocol, p, *, reports=20_000, random_seed=0):
     ----------
     protocol : AbstractProtocol
     p : (a,) array
-    reports : int
+    simulations : int
         Reports simulated in all, where simulation is needed.
     random_seed : int, SeedSequence or Generator
     """
@@ -132,7 +132,7 @@ def informations(protocol, p, *, reports=20_000, random_seed=0):
         return dense_informations(protocol.channel(), p[None]), "sum over reports"
     if protocol.n_outputs is not None and protocol.n_outputs * float(a) ** 2 <= MAX_DENSE_WORK:
         return _listed(protocol, p)[None], "sum over reports"
-    return _simulated(protocol, p, reports, checks.generator(random_seed)), "Monte Carlo"
+    return _simulated(protocol, p, simulations, checks.generator(random_seed)), "Monte Carlo"
 
 
 def dense_informations(channel, p):
@@ -166,9 +166,9 @@ def _listed(protocol, p):
     return basis.T @ total @ basis
 
 
-def _simulated(protocol, p, reports, rng):
+def _simulated(protocol, p, simulations, rng):
     """Return BATCHES estimates of the tangent information from simulated reports."""
-    basis, size = helmert(protocol.n_categories).T, max(reports // BATCHES, 1)
+    basis, size = helmert(protocol.n_categories).T, max(simulations // BATCHES, 1)
     out = []
     for _ in range(BATCHES):
         found, counts = protocol.simulate(rng.multinomial(size, p), rng)
@@ -261,7 +261,7 @@ def _pairs(included, weight):
 
 
 # ---- log determinants over a prior ------------------------------------------------------------------------------------
-def log_det_informations(protocol, p, *, reports=20_000, random_seed=0):
+def log_det_informations(protocol, p, *, simulations=20_000, random_seed=0):
     """Return log det T at each p of shape (m, a), T the tangent information; −inf where the channel does not have full rank.
 
     det Qᵀ diag(Qp)⁻¹ Q = a det T.
@@ -271,7 +271,7 @@ def log_det_informations(protocol, p, *, reports=20_000, random_seed=0):
     protocol : AbstractProtocol
     p : (m, a) array
         Distributions.
-    reports : int
+    simulations : int
         Reports simulated where the channel is too large to sum over.
     random_seed : int, SeedSequence or Generator
 
@@ -285,7 +285,7 @@ def log_det_informations(protocol, p, *, reports=20_000, random_seed=0):
     rng = checks.generator(random_seed)
     out = []
     for row in p:
-        batches, method = informations(protocol, row, reports=reports, random_seed=rng)
+        batches, method = informations(protocol, row, simulations=simulations, random_seed=rng)
         out.append(base.jackknife(_log_det, batches, method).value)
     return np.array(out, dtype=float)
 
@@ -303,7 +303,7 @@ def log_dets(stack):
     return np.where(deficient, -np.inf, np.log(values).sum(axis=1))
 
 
-def log_det_gram(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
+def log_det_gram(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
     """Return E log det Qᵀ diag(QP)⁻¹ Q over the prior, as a Value; −inf where rank Q < a.
 
     Closed up to one quadrature for GRR under a symmetric prior (2019, Prop. 10.1): the determinant is
@@ -315,7 +315,7 @@ def log_det_gram(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     prior : Dirichlet
     draws : int
         Draws of P where no quadrature is feasible.
-    reports : int
+    simulations : int
         Reports simulated where the channel is too large to sum over.
     random_seed : int, SeedSequence or Generator
 
@@ -335,7 +335,9 @@ def log_det_gram(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
     given_away = _given_away(protocol)
 
     def regular(p):
-        return log_det_informations(protocol, p, reports=reports, random_seed=rng) + np.log(p[:, given_away]).sum(axis=1)
+        return log_det_informations(protocol, p, simulations=simulations, random_seed=rng) + np.log(p[:, given_away]).sum(
+            axis=1
+        )
 
     pointwise = explicit_channel(protocol) is None
     found = base.average(prior, regular, draws=draws, random_seed=rng, pointwise=pointwise)
@@ -358,7 +360,7 @@ def value_entropy(prior):
     return Value(float(digamma(prior.total + 1) - prior.mean @ digamma(prior.alpha + 1)))
 
 
-def conditional_information(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
+def conditional_information(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
     """Return I(Y;X|P) in nats: the information of one report about its user, P known.
 
     One-dimensional quadrature where the reports are exchangeable sets and α is symmetric (the support's mass is
@@ -369,7 +371,7 @@ def conditional_information(protocol, prior, *, draws=400, reports=20_000, rando
     ----------
     protocol : AbstractProtocol
     prior : Dirichlet
-    draws, reports, random_seed
+    draws, simulations, random_seed
         As for log_det_gram.
 
     Returns
@@ -385,7 +387,7 @@ def conditional_information(protocol, prior, *, draws=400, reports=20_000, rando
     if law is not None and np.ptp(prior.alpha) == 0:
         return _information_of_supports(law, float(prior.alpha[0]))
     if not dense_feasible(protocol):
-        return _simulated_information(protocol, prior, draws, reports, random_seed)
+        return _simulated_information(protocol, prior, draws, simulations, random_seed)
     channel, prior = _merge_columns(protocol.channel(), prior)
     noise = float(prior.mean @ -xlogy(channel, channel).sum(axis=0))
     levels = _two_levels(channel)
@@ -494,10 +496,10 @@ def _entropy_of_two_levels(alpha, low, high, at_high):
     return Value(total, error, "quadrature")
 
 
-def _simulated_information(protocol, prior, draws, reports, random_seed):
+def _simulated_information(protocol, prior, draws, simulations, random_seed):
     """Return the mean of log Q[Y,X]/(QP)_Y over P, X and Y; the error is over P, whose draws hold several users."""
     rng = checks.generator(random_seed)
-    size = max(reports // draws, 1)
+    size = max(simulations // draws, 1)
     means = [log_ratios(protocol, p, size, rng).mean() for p in base.draw_distributions(prior, draws, rng)]
     return Value(float(np.mean(means)), float(np.std(means, ddof=1) / math.sqrt(draws)), "Monte Carlo")
 

@@ -1,6 +1,6 @@
 """Information-theoretic privacy and utility under a Dirichlet prior (Lopuhaä-Zwakenberg et al. 2019).
 
-Where they appear, ``draws`` counts draws of P, ``reports`` those simulated where a channel is too large to sum over, and
+Where they appear, ``draws`` counts draws of P, ``simulations`` reports that stand for a channel too large to sum over, and
 ``random_seed`` (int, SeedSequence or Generator) seeds both. They matter only where no quadrature or sum is feasible; the
 Value then carries its Monte Carlo error.
 """
@@ -52,7 +52,7 @@ def worst_case_privacy(protocol):
 
 
 @base.checked
-def average_privacy(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
+def average_privacy(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
     """Return S_μ(Q) = H(X|Y,P)/H(X|P) = 1 − I(Y;X|P)/H(X|P), in [S^wc, 1]; independent of n (2019, Def. 4.3).
 
     Parameters
@@ -61,7 +61,7 @@ def average_privacy(protocol, prior, *, draws=400, reports=20_000, random_seed=0
     prior : Dirichlet
     draws : int
         Draws of P where no quadrature is feasible.
-    reports : int
+    simulations : int
         Reports simulated where the channel is too large to sum over.
     random_seed : int, SeedSequence or Generator
 
@@ -69,14 +69,14 @@ def average_privacy(protocol, prior, *, draws=400, reports=20_000, random_seed=0
     -------
     Value
     """
-    found = conditional_information(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
+    found = conditional_information(protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed)
     entropy = value_entropy(prior).value
     return Value(1 - found.value / entropy, found.standard_error / entropy, found.method)
 
 
 # ---- large n --------------------------------------------------------------------------------------------------------
 @base.checked
-def asymptotic_utility(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
+def asymptotic_utility(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
     """Return U^as = −½log(2πe) + E log det(Qᵀ diag(QP)⁻¹ Q)/(2a − 2); −inf where rank Q < a (2019, Def. 6.5).
 
     The limit of (I(Y⃗;P) − h(P))/(a − 1) − ½ log n as n → ∞.
@@ -85,7 +85,7 @@ def asymptotic_utility(protocol, prior, *, draws=400, reports=20_000, random_see
     ----------
     protocol : AbstractProtocol
     prior : Dirichlet
-    draws, reports, random_seed
+    draws, simulations, random_seed
         As for average_privacy.
 
     Returns
@@ -93,7 +93,7 @@ def asymptotic_utility(protocol, prior, *, draws=400, reports=20_000, random_see
     Value
         In nats.
     """
-    found = information.log_det_gram(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
+    found = information.log_det_gram(protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed)
     free = 2 * (prior.n_categories - 1)
     return Value(found.value / free - _HALF_LOG_2PIE, found.standard_error / free, found.method)
 
@@ -106,7 +106,7 @@ def open_answers_utility(prior):
 
 
 @base.checked
-def participation_factor(protocol, prior, *, draws=400, reports=20_000, random_seed=0):
+def participation_factor(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
     """Return F_μ = e^{2U^as − 2C_μ} in (0, 1]; 0 if rank Q < a.
 
     For large n, n reports carry as much information as F_μ n open answers.
@@ -115,14 +115,14 @@ def participation_factor(protocol, prior, *, draws=400, reports=20_000, random_s
     ----------
     protocol : AbstractProtocol
     prior : Dirichlet
-    draws, reports, random_seed
+    draws, simulations, random_seed
         As for average_privacy.
 
     Returns
     -------
     Value
     """
-    utility = asymptotic_utility(protocol, prior, draws=draws, reports=reports, random_seed=random_seed)
+    utility = asymptotic_utility(protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed)
     ceiling = open_answers_utility(prior).value
     factor = math.exp(2 * (utility.value - ceiling))
     return Value(factor, 2 * factor * utility.standard_error, utility.method)

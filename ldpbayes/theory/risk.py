@@ -103,7 +103,7 @@ def mle_risk(protocol, p, n, target="distribution", norm="l2", *, simulations=20
         variance = np.einsum("xi,ij,xj->x", basis, inverse, basis, optimize=True)
         return spread((variance - open_answers) / n, norm)
 
-    batches, method = information.informations(protocol, p, reports=simulations, random_seed=random_seed)
+    batches, method = information.informations(protocol, p, simulations=simulations, random_seed=random_seed)
     return base.jackknife(risk, batches, method)
 
 

@@ -120,7 +120,7 @@ def test_bound_attainable_oracle(case):
         p = np.random.default_rng(1).dirichlet(prior.alpha, 100)[: 4 if simulated else 100]
         level = protocol.epsilon  # infinite for designs that keep no secret, which no theorem bounds
         universal = bounds.theorem_4_5(prior.n_categories, level, target).value if level < math.inf else 0.0
-        bound = bounds.corollary_4_3(protocol, prior, target, reports=2_000 if simulated else 20_000)
+        bound = bounds.corollary_4_3(protocol, prior, target, simulations=2_000 if simulated else 20_000)
         attained = [risk.mle_risk(protocol, row, 1, target).value for row in p]
         assert universal <= bound.value * (1 + 1e-9)
         assert bound.value <= np.mean(attained) + 4 * np.std(attained) / math.sqrt(len(p))
