@@ -98,7 +98,7 @@ def associate(
     >>> design = {"doping": warner(0.8), "advice": warner(0.8)}
     >>> levels = {"doping": ["no", "yes"], "advice": ["no", "yes"]}
     >>> found = lb.associate(table, asked, design, categories=levels, count="n", random_seed=1)
-    >>> lb.answers.independence(found, "doping", "advice")["probability"] < 0.01
+    >>> lb.answers.independence(found, "doping", "advice")["probability"].item() < 0.01
     True
     >>> lb.answers.conditional(found, "doping", given="advice")["mean"].dims
     ('advice', 'doping')

@@ -74,10 +74,11 @@ def _running(command, name):
 
     @functools.wraps(command)
     def run(**settings):
-        import scipy.linalg  # brings both BLAS pools, NumPy's and SciPy's
-        from threadpoolctl import threadpool_limits
-
         try:
+            import scipy.linalg  # brings both BLAS pools, NumPy's and SciPy's
+            from threadpoolctl import threadpool_limits
+
+            starting.started()  # what loads until now cannot be interrupted halfway and go on
             # Small products over two pools lose more to waiting than a second thread gains.
             with printing.warnings_as_sentences(), files.keeping_inputs(), threadpool_limits(limits=1):
                 return command(**settings)
@@ -95,7 +96,6 @@ def main(arguments=None):
     """
     with printing.standard_streams():
         try:
-            starting.started()
             try:
                 os.getcwd()
             except OSError:

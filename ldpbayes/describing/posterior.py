@@ -61,6 +61,7 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], ci_prob:
     ratios, whole, words = compared_widths(tree, cells)
     ratios, whole, weight = ratios.reshape(len(cells), -1), np.ravel(whole), float(tree.attrs["prior_weight"])
     facts: list[dict] = []
+    unclear = bool(tree.attrs["identifiability"])  # of one cell at least
     for k, (cell, problem) in enumerate(zip(cells, problems, strict=True)):
         about: dict = {}
         favoured = np.nan
@@ -73,7 +74,7 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], ci_prob:
             about |= factor_of[k].to_attrs()
             favoured = factor_of[k].between("learnt", factor_of[k].used)
         if np.isfinite(weight):
-            about |= worth_given(mean[k], sd[k], weight, cell, bool(cell.identifiability()))
+            about |= worth_given(mean[k], sd[k], weight, cell, unclear and bool(cell.identifiability()))
         weights = weight, about.get("effective_open_answers", np.nan)
         about |= decision_given(cell, (ratios[k], whole[k], words), moved[k], weights, favoured)
         mle = estimates[k][0] if estimates[k] and plain[k] else None

@@ -14,9 +14,10 @@ import numpy as np
 
 from ldpbayes.inference import hmc
 from ldpbayes.inference.chains import sample_density
-from ldpbayes.inference.diagnostics import entries_of_chains, least_effective
+from ldpbayes.inference.diagnostics import chain_numbers, entries_of_chains, least_effective
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.structure import curvature, roots, spread
+from ldpbayes.inference.verdict import MAX_R_HAT
 
 #: Trajectories of all chains in each round that says where the posterior lies, and how many such rounds there are; one will
 #: do from draws of it.
@@ -174,6 +175,8 @@ def _going_on(more, *, draws, visited, values, prob, watch, free, each):
             most = max(most, min(COSTS[int(worst > ACCEPTABLE)] / cost, MOST_DRAWN / (z.shape[0] * size)))
         wanted = math.ceil(math.log2(max(wanted, 1.0))) if wanted < 1e9 else FASTEST  # nan: of chains that stood still
         times = 2 ** min(wanted, math.floor(math.log2(most)), FASTEST)
+        if times <= 1 and most >= 2 and not stop and size >= 4 and chain_numbers(z)[0] > MAX_R_HAT:
+            times = 2
         if stop or times <= 1:
             stats = {name: np.concatenate([run.stats[name] for run in runs], axis=1) for name in runs[0].stats}
             return Run(z, stats, found.trouble)

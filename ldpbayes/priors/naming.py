@@ -87,4 +87,4 @@ def _named(value):
     if isinstance(value, type):
         return f"the class {value.__name__}"
     kind = type(value).__name__
-    return "a fitted result" if kind == "DataTree" else f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+    return "a fitted result" if kind in ("DataTree", "Result") else f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"

@@ -63,7 +63,8 @@ def test_a_surrogate_of_many_reports_is_that_of_few_times_their_number():
     few, many = (next(collections(n))[1] for n in (4, 4_000_000_000))
     pilot = np.array([0.5, 0.3, 0.2])
     with pytensor.config.change_flags(floatX="float32"):
-        values = [log_likelihoods(data, (3,), likelihood="surrogate", pilot=pilot)[1].sum() for data in (few, many)]
+        summaries = [lb.Cells({"all": data}).summaries(pilot)["all"] for data in (few, many)]
+        values = [log_likelihoods(summary, (3,))[1].sum() for summary in summaries]
     assert values[1] / values[0] == pytest.approx(1e9, rel=1e-6)
 
 

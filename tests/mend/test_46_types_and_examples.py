@@ -13,6 +13,7 @@ import warnings
 import pytest
 
 import ldpbayes as lb
+from ldpbayes.result import Result
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -73,7 +74,7 @@ def test_annotations_take_sequences_and_fit_has_a_type():
         assert stated["reports" if cls == "Tally" else "categories"] == wide
         fields = [n.target.id for n in body.body if isinstance(n, ast.AnnAssign)]
         assert list(stated) == fields, "the constructor that type checkers see names every field, in order"
-    assert typing.get_type_hints(lb.fit, localns={"xr": __import__("xarray")})["return"].__name__ == "DataTree"
+    assert typing.get_type_hints(lb.fit, localns={"Result": Result})["return"] is Result
 
 
 @pytest.mark.calibrate

@@ -597,7 +597,11 @@ def _write(held, every):
 
 
 def _rounded(value):
-    return [float(f"{x:.9g}") if np.isfinite(x) else None for x in value] if isinstance(value, list) else value
+    return [_number(x) for x in value] if isinstance(value, list) else value
+
+
+def _number(x):
+    return x if isinstance(x, str) else None if x is None or not np.isfinite(x) else float(f"{x:.9g}")
 
 
 if __name__ == "__main__":
