@@ -341,7 +341,7 @@ class Answer:
             effective_draws=None if sample.effective is None else sample.effective * share,
             checked=sample.verdict.checked if sample.verdict.accepted else "",
             problem=sample.verdict.problem,
-            interrupted=self.watch.interrupted or draws.shape[:2] != (method.chains, method.draws),
+            interrupted=self.watch.interrupted or draws.shape[0] != method.chains or draws.shape[1] < method.draws,
         )
         if found.interrupted and not sample.independent:
             found = found.adding(_left(draws.shape, method))

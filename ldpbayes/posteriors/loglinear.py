@@ -45,6 +45,8 @@ BRIDGE_STEPS = 1000
 CHAINS = 4
 #: Rows with more entries are not written out for chains.
 MAX_WRITTEN = 2**20
+#: Chains that went on keep at most so many numbers, or the draws asked for.
+MAX_KEPT = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,7 +388,8 @@ def sampled(table, theta, weight, draws, chains, rng, watch):
     logs = np.stack([np.log(scales[name] / prior.scale) for name in prior.scales], axis=1) if free else chosen[:, :0]
     start = np.concatenate([logs, chosen / prior.deviations(logs)], axis=1)
     (z, stats, trouble), name = effects.sample(Unknowns(table), start, draws, chains, rng, watch)
-    step = max(z.shape[1] // draws, 1)
+    most = max(draws, MAX_KEPT // (chains * prior.n_categories))
+    step = -(-z.shape[1] // most)  # none is left out that fits: R-hat of fewer draws says less
     z, stats = z[:, step - 1 :: step], {key: values[:, step - 1 :: step] for key, values in stats.items()}
     return z[..., free:] * prior.deviations(z[..., :free]), z[..., :free], stats, name, trouble
 
