@@ -27,7 +27,7 @@ from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
 
 if TYPE_CHECKING:
-    import xarray as xr
+    from ldpbayes.result import Result
 
 METHODS = ("auto", "laplace", "hmc", "nuts", "mle")
 #: More unknowns than this go to NUTS at once.
@@ -80,13 +80,13 @@ def regress(
     *,
     method: Literal["auto", "laplace", "hmc", "nuts"] = "auto",
     **settings: Unpack[Settings],
-) -> "xr.DataTree": ...
+) -> "Result": ...
 
 
 @overload
 def regress(
     formula: str, frame: Any, protocol: Protocols = None, *, method: str, **settings: Unpack[Settings]
-) -> "xr.DataTree | maximum.Maximum": ...
+) -> "Result | maximum.Maximum": ...
 
 
 def regress(
@@ -110,7 +110,7 @@ def regress(
     ci_prob: float = 0.95,
     progressbar: bool = False,
     missing: str = "refuse",
-) -> "xr.DataTree | maximum.Maximum":
+) -> "Result | maximum.Maximum":
     """Regress a private answer on covariates: multinomial logit, seen through any protocol.
 
     P(answer = x | covariates) = softmax(X B)_x, and each report has the probability that its protocol gives it at that P.
@@ -153,7 +153,7 @@ def regress(
 
     Returns
     -------
-    DataTree, or Maximum for ``mle``
+    Result, or Maximum for ``mle``
         Posterior variables ``coefficients`` (term, category), log odds against the reference category, and ``distribution``,
         the distribution of a person drawn from the rows. ``predictions``, ``comparisons``, ``slopes``, ``odds_ratios`` and
         ``poststratify`` take it.

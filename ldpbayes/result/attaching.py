@@ -10,6 +10,7 @@ from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.result.building import of_draws
 from ldpbayes.result.compliers import extended_draws
+from ldpbayes.result.frame import Result
 from ldpbayes.result.regressions import of_regression
 from ldpbayes.result.validation import need_draws, need_result, validate
 
@@ -34,7 +35,7 @@ def attach(
     log_likelihood: bool | None = None,
     attrs: dict | None = None,
     known: Mapping[str, Mapping[str, np.ndarray]] | None = None,
-) -> xr.DataTree:
+) -> Result:
     """Return the result of your own PyMC model that used ``observe``.
 
     Parameters
@@ -60,7 +61,7 @@ def attach(
 
     Returns
     -------
-    DataTree
+    Result
         A result as ``fit`` returns it: answers, plots, ``save`` and ``arviz.loo`` take it. All other variables of the trace
         are kept and summarised as well. So are its groups of predictions, with the observed values beside them: ArviZ's
         ``plot_ppc_dist`` reads both. Its ``plot_loo_pit`` refuses them, because it needs a log-likelihood for every number

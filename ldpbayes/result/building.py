@@ -44,8 +44,8 @@ def build(
     facts: Mapping[str, np.ndarray] | None = None,
     attrs: Mapping[str, Any] | None = None,
     observed: bool = True,
-) -> xr.DataTree:
-    """Return the DataTree of a posterior, not yet summarised.
+) -> Result:
+    """Return the Result of a posterior, not yet summarised.
 
     Parameters
     ----------
@@ -122,8 +122,8 @@ def of_draws(
     rng: np.random.Generator,
     known: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     **more: Any,
-) -> xr.DataTree:
-    """Return the summarised DataTree of draws of P, with the draws of F that go with them.
+) -> Result:
+    """Return the summarised Result of draws of P, with the draws of F that go with them.
 
     Parameters
     ----------
