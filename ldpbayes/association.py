@@ -19,7 +19,8 @@ from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
 from ldpbayes.posteriors.loglinear import evidences
 from ldpbayes.priors import LogLinear, as_prior
 from ldpbayes.protocols import Attributes
-from ldpbayes.sources import read_collection, read_table
+from ldpbayes.sources import read_collection
+from ldpbayes.sources.channels import read_table
 
 #: Independence of pairs is tested for at most so many pairs, each with so many draws in a chain.
 MAX_PAIRS, PAIR_DRAWS = 36, 500

@@ -174,7 +174,8 @@ def simulate(truth, protocol, n=None, *, random_seed=None, categories=None, id=N
     checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
     id, title = (None if text is None else checks.text(text, name) for name, text in (("id", id), ("title", title)))
     if isinstance(truth, str | os.PathLike):
-        truth = population(truth, protocol.n_categories if truth in FAMILIES else None, random_seed=random_seed)
+        a = protocol.n_categories if isinstance(truth, str) and truth in FAMILIES else None
+        truth = population(truth, a, random_seed=random_seed)
     origin, rng = truth if isinstance(truth, Population) else None, checks.generator(random_seed, "random_seed")
     distribution, true_counts = _true_values(truth, n, protocol.n_categories, rng)
     categories = _labels(categories, truth, protocol)

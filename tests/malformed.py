@@ -528,11 +528,6 @@ CALLS = {
     ),
     "write a collection": lambda m: dict(thing=m.survey, path=m.folder / "again.toml"),
     "read_collection": lambda m: dict(path=m.toml),
-    "read_table": lambda m: dict(
-        data=m.counted,
-        protocol=m.grr,
-        **COUNTED,
-    ),
     "read_summaries": lambda m: dict(path=m.folded),
     "scan": lambda m: dict(
         source=m.frame[["report", "g"]],

@@ -30,6 +30,8 @@ METHODS = ("auto", "smooth", "rounding", "recipe")
 MAX_SLOTS = 64
 #: Draws of the groups' shares by the reports alone.
 ALONE = 4000
+#: Most draws of a cell.
+MOST_DRAWS = 1_000_000
 #: Numbers that the draws of one cell may hold with a slot for each likelihood row, and those of all cells without.
 MAX_NUMBERS, MAX_HELD = 60_000_000, 250_000_000
 
@@ -134,7 +136,7 @@ def by_private_group(
     """
     checks.choice(target, "target", TARGETS)
     checks.choice(method, "method", METHODS)
-    draws = checks.integer(draws, "draws", minimum=100)
+    draws = checks.integer(draws, "draws", 100, MOST_DRAWS)
     ci_prob = level(ci_prob)
     levels = _levels(quantiles)
     random_seed = seed(random_seed)

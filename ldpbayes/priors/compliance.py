@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: The prior of the share who ignore the device: one in ten in the mean, a quarter or more with probability 0.075.
 BETA = (1.0, 9.0)
+#: Most laws by which respondents may ignore the device.
+MAX_LAWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,7 @@ class Compliance(AbstractPrior):
         if len(gamma) != 2:
             raise ArgumentError(f"gamma must be {rule}, got {shown(self.gamma)}.")
         object.__setattr__(self, "gamma", tuple(checks.positive(value, "gamma") for value in gamma))
-        size = checks.integer(self.n_laws, "n_laws", minimum=1)
+        size = checks.integer(self.n_laws, "n_laws", 1, MAX_LAWS)
         # γ ~ Beta(b, c) and an independent split s ~ Dirichlet(b/m, …) are one Dirichlet of the compliers and the m laws.
         object.__setattr__(self, "_shares", Dirichlet(np.array([self.gamma[1], *[self.gamma[0] / size] * size])))
         if self.n_categories is not None:

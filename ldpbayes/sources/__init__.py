@@ -7,7 +7,6 @@ file of this package.
 import importlib
 import pkgutil
 
-from ldpbayes.sources.channels import read_table
 from ldpbayes.sources.collection_file import read_collection, write_collection
 from ldpbayes.sources.scanning import read_summaries, scan
 from ldpbayes.sources.stream import READERS, SOURCES, AbstractFile, AbstractSource, open_source
@@ -27,7 +26,6 @@ __all__ = [
     "open_source",
     "read_collection",
     "read_summaries",
-    "read_table",
     "scan",
     "write_collection",
     "write_reports",

@@ -284,8 +284,8 @@ class Fold:
                 f"pilots and spread must have one entry per category ({shape[1]}), for all cells or for each of {shape[0]}."
             ) from None
         points = np.stack([checks.distribution(row, "pilot", shape[1], atol=1e-6) for row in points])
-        if spread is not None and not (np.isfinite(spread).all() and (spread >= 0).all()):
-            raise ArgumentError("spread must hold variances, finite and not negative.")
+        if spread is not None and not ((spread >= 0).all() and (spread <= 1).all()):
+            raise ArgumentError("spread must hold variances of shares, from 0 to 1.")
         return Pilots({key: i for i, key in enumerate(keys)}, points, spread)
 
     def _shared(self, first):
