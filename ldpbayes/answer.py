@@ -21,9 +21,18 @@ class Answer(AbstractResult, xr.Dataset):
 
     __slots__ = ()
 
-    def __str__(self) -> str:
-        return repr(self)
+    def __repr__(self) -> str:
+        try:
+            return AbstractResult.__repr__(self)
+        except Exception:  # what somebody made of an answer: arrays
+            return xr.Dataset.__repr__(self)
+
+    __str__ = __repr__
 
     def _repr_html_(self) -> str:
         arrays = xr.Dataset._repr_html_(self)
-        return f"{AbstractResult._repr_html_(self)}<details><summary>All arrays (xarray.Dataset)</summary>{arrays}</details>"
+        try:
+            page = AbstractResult._repr_html_(self)
+        except Exception:
+            return arrays
+        return f"{page}<details><summary>All arrays (xarray.Dataset)</summary>{arrays}</details>"

@@ -324,6 +324,10 @@ def test_results_are_trees_with_a_table_a_page_and_a_file(minarets, tmp_path):
     assert "lie detector" in (tmp_path / "page.md").read_text()
     with pytest.raises(ArgumentError, match="page must end in"):
         minarets.save(tmp_path / "result.doc")
+    part = minarets.isel(category=0)  # no page, but arrays to look at
+    assert "Group: /" in repr(part) and "xr-header" in part._repr_html_() and "All arrays" not in part._repr_html_()
+    answer = lb.answers.category_sum(minarets, ["carrier_honest"]).assign_attrs(ci_prob="x")
+    assert "Dimensions" in repr(answer) and "xr-header" in answer._repr_html_()
 
 
 def test_show_knows_every_kind_of_result():

@@ -8,9 +8,6 @@ from ldpbayes.presenting import AbstractResult
 from ldpbayes.result import saving
 from ldpbayes.result.validation import validate
 
-#: Facts without which a tree of arrays, such as one that is being built, has no page.
-FACTS = ("collection", "title", "method", "reason", "settings", "random_seed", "n_reports")
-
 
 class Result(xr.DataTree, saving.AbstractStored):
     """A posterior and what is said beside it: an xarray.DataTree, as ArviZ reads it, with a page, a table and a file.
@@ -38,20 +35,20 @@ class Result(xr.DataTree, saving.AbstractStored):
         return self.tree
 
     def __repr__(self) -> str:  # type: ignore[override]  # a node may be printed at a depth, a result has none
-        return AbstractResult.__repr__(self) if self._complete() else xr.DataTree.__repr__(self)
+        try:
+            return AbstractResult.__repr__(self)
+        except Exception:  # what is being built, a part of a result or one that somebody changed: arrays
+            return xr.DataTree.__repr__(self)
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
         arrays = xr.DataTree._repr_html_(self)
-        if not self._complete():
+        try:
+            page = AbstractResult._repr_html_(self)
+        except Exception:
             return arrays
-        page = AbstractResult._repr_html_(self)
         return f"{page}<details><summary>All arrays (xarray.DataTree)</summary>{arrays}</details>"
-
-    def _complete(self) -> bool:
-        """Return whether all is there that the page needs."""
-        return "summary" in self.children and all(name in self.attrs for name in FACTS)
 
 
 def load(path: str | PathLike) -> "Result | saving.AbstractStored":
