@@ -104,7 +104,7 @@ HOMES = {
         "priors.dirichlet",
         "priors.learnt",
     },
-    "nutpie": {"inference.chains", "posteriors.nuts"},
+    "nutpie": {"inference.nuts", "posteriors.nuts"},
     "cvxpy": {"estimators.solvers.convex"},
     "arviz_stats": {"inference.importance", "inference.diagnostics"},
     "matplotlib": {"plots", "plots.base"},

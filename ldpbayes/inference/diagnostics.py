@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from ldpbayes.inference.chains import diagnosed, error_of_mean
 from ldpbayes.inference.ends import ends_of_draws
 from ldpbayes.inference.verdict import of_chains
 
@@ -209,10 +210,7 @@ def mcse_of_mean(draws, *, independent):
         return draws.reshape(-1, draws.shape[-1]).std(axis=0, ddof=1) / np.sqrt(draws.shape[0] * draws.shape[1])
     moved = np.ptp(draws, axis=(0, 1)) > 0
     out = np.zeros(moved.size)
-    if moved.any():
-        from arviz_stats.base import array_stats  # costs as much as an exact fit, which does not need it
-
-        out[moved] = array_stats.mcse(np.moveaxis(draws[..., moved], -1, 0), method="mean")
+    out[moved] = error_of_mean(draws[..., moved])
     return out
 
 
@@ -260,14 +258,8 @@ def _chain_diagnostics(draws):
     chosen = order[np.unique(np.linspace(0, size - 1, min(size, MAX_DIAGNOSED)).astype(int))]
     chosen = chosen[np.ptp(draws[..., chosen], axis=(0, 1)) > 0]
     out = {key: np.full(size, np.nan) for key in ("mcse", "ess_bulk", "ess_tail", "r_hat")}
-    if chosen.size:
-        from arviz_stats.base import array_stats
-
-        some = np.moveaxis(draws[..., chosen], -1, 0)
-        out["mcse"][chosen] = array_stats.mcse(some, method="mean")
-        out["ess_bulk"][chosen] = array_stats.ess(some, method="bulk")
-        out["ess_tail"][chosen] = array_stats.ess(some, method="tail", prob=0.9)
-        out["r_hat"][chosen] = array_stats.rhat(some, method="rank")
+    for key, values in diagnosed(draws[..., chosen]).items():
+        out[key][chosen] = values
     return out
 
 
@@ -279,11 +271,3 @@ def chain_numbers(draws) -> tuple[float, float]:
     found = _chain_diagnostics(draws)
     ess = np.fmin.reduce([*found["ess_bulk"], *found["ess_tail"]])
     return float(np.fmax.reduce(found["r_hat"])), float(ess)
-
-
-def least_effective(draws) -> float:
-    """Return the least effective sample size (bulk) of draws (chains, draws, k) that vary; nan where none of them does."""
-    from arviz_stats.base import array_stats
-
-    moved = np.moveaxis(draws[..., np.ptp(draws, axis=(0, 1)) > 0], -1, 0)
-    return float(np.min(array_stats.ess(moved, method="bulk"))) if len(moved) else np.nan

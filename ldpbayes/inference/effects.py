@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ldpbayes.inference import hmc
-from ldpbayes.inference.chains import sample_density
-from ldpbayes.inference.diagnostics import chain_numbers, entries_of_chains, least_effective
+from ldpbayes.inference.chains import least_effective
+from ldpbayes.inference.diagnostics import chain_numbers, entries_of_chains
 from ldpbayes.inference.handover import hand_over, in_order
+from ldpbayes.inference.nuts import sample_density
 from ldpbayes.inference.structure import curvature, roots, spread
 from ldpbayes.inference.verdict import MAX_R_HAT
 

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference import effects
-from ldpbayes.inference.diagnostics import least_effective
+from ldpbayes.inference.chains import least_effective
 from ldpbayes.inference.effects import Batch
 from ldpbayes.inference.importance import first_accepted, proposed, resample
 from ldpbayes.inference.newton import climb

@@ -7,8 +7,8 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import no_foreign_errors
-from ldpbayes.inference.chains import finished
 from ldpbayes.inference.importance import within_chains
+from ldpbayes.inference.nuts import finished
 from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 from ldpbayes.posteriors.surrogate import pilot

@@ -8,7 +8,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference import diagnostics
+from ldpbayes.inference.chains import least_effective
 from ldpbayes.inference.ends import ends_of_equal_draws
 from ldpbayes.inference.importance import within_chains
 from ldpbayes.posteriors import surrogate
@@ -158,7 +158,7 @@ class RandomWalk(AbstractPosterior):
             upper,
             sigma,
             tau,
-            diagnostics.least_effective(np.log(scales)),
+            least_effective(np.log(scales)),
             form.kind != 1,
         )
 

@@ -8,7 +8,7 @@ import pytest
 
 import ldpbayes as lb
 from ldpbayes.errors import ConvergenceError, DiagnosticWarning, InfeasibleError, no_foreign_errors
-from ldpbayes.inference.chains import sample_density
+from ldpbayes.inference.nuts import sample_density
 from ldpbayes.protocols.designs import crosswise, direct, forced_response, kuk
 
 YES_NO = ("no", "yes")

@@ -1,58 +1,38 @@
-"""NUTS on a log-density: moments of a normal distribution, and what an interruption leaves."""
+"""What chains are worth, against ArviZ, which looks at one quantity at a time."""
 
 import numpy as np
-import nutpie
 import pytest
 from arviz_stats.base import array_stats
 
-from ldpbayes.inference.chains import sample_density
-from ldpbayes.posteriors.base import Watch
-
-SETTINGS = {"size": 2, "draws": 400, "tune": 200, "chains": 4, "target_accept": 0.8}
-SD = np.array([0.5, 3.0])
+from ldpbayes.inference.chains import diagnosed, error_of_mean, least_effective
 
 
-def normal(u):
-    return -0.5 * float(((u / SD) ** 2).sum()), -u / SD**2
+@pytest.mark.parametrize(("chains", "length"), [(4, 250), (2, 37), (1, 60), (4, 4)])
+def test_chains_are_worth_what_arviz_says(chains, length):
+    rng = np.random.default_rng(length)
+    along, x = np.linspace(-0.6, 0.97, 40), rng.standard_normal((chains, length, 40))
+    for t in range(1, length):
+        x[:, t] += along * x[:, t - 1]
+    x[..., ::4] = np.round(x[..., ::4])  # ties
+    x[..., 1::4] = np.exp(3 * x[..., 1::4])
+    x[..., 2::4] += rng.standard_normal((chains, 1, 10))  # chains that have not met
+    x[0, 1, -1] = np.nan
+    found, each = diagnosed(x), np.moveaxis(x, -1, 0)
+    known = {
+        "mcse": array_stats.mcse(each, method="mean"),
+        "ess_bulk": array_stats.ess(each, method="bulk"),
+        "ess_tail": array_stats.ess(each, method="tail", prob=0.9),
+        "r_hat": array_stats.rhat(each, method="rank"),
+    }
+    for name, values in known.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-9, err_msg=name)
+    np.testing.assert_allclose(error_of_mean(x[..., :-1]), known["mcse"][:-1], rtol=1e-9)
+    assert least_effective(x[..., :-1]) == pytest.approx(known["ess_bulk"][:-1].min())
 
 
-def test_moments_of_a_normal_distribution():
-    draws, stats = sample_density(normal, lambda rng: rng.standard_normal(2), np.random.default_rng(1), **SETTINGS)
-    assert draws.shape == (4, 400, 2) and stats["diverging"].shape == (4, 400) and not stats["diverging"].any()
-    values = np.moveaxis(draws, -1, 0)
-    for moment, truth in (("mean", 0.0), ("sd", SD)):
-        found = {"mean": values.mean, "sd": values.std}[moment](axis=(1, 2))
-        assert (np.abs(found - truth) < 4 * array_stats.mcse(values, method=moment)).all()
-
-
-def test_an_interruption_keeps_the_finished_rectangle(monkeypatch):
-    def interrupted(*arguments, sample=nutpie.sample, **settings):
-        tree = sample(*arguments, **settings)
-        for chain, length in enumerate((80, 0, 70, 3)):
-            tree["posterior"]["u"].values[chain, length:] = np.nan
-        return tree
-
-    monkeypatch.setattr("nutpie.sample", interrupted)
-    watch = Watch()
-    draws, stats = sample_density(normal, lambda rng: np.ones(2), np.random.default_rng(1), watch=watch, **SETTINGS)
-    assert draws.shape == (2, 70, 2) and np.isfinite(draws).all() and stats["diverging"].shape == (2, 70)
-    assert watch.interrupted
-
-
-def test_points_of_no_density_are_never_drawn():
-    def half(u):
-        return normal(u) if u[0] > 0 else (np.nan, np.zeros(2))
-
-    draws, _ = sample_density(half, lambda rng: np.ones(2), np.random.default_rng(1), **SETTINGS)
-    assert (draws[..., 0] > 0).all()
-
-
-def test_nothing_is_left_of_an_interruption_at_once(monkeypatch):
-    def interrupted(*arguments, sample=nutpie.sample, **settings):
-        tree = sample(*arguments, **settings)
-        tree["posterior"]["u"].values[:] = np.nan
-        return tree
-
-    monkeypatch.setattr("nutpie.sample", interrupted)
-    with pytest.raises(KeyboardInterrupt, match="before any chain had four draws"):
-        sample_density(normal, lambda rng: np.ones(2), np.random.default_rng(1), **SETTINGS)
+def test_few_draws_say_nothing_and_what_stands_still_has_all_its_draws():
+    few = diagnosed(np.ones((4, 3, 2)))
+    assert all(np.isnan(values).all() for values in few.values())
+    still = diagnosed(np.ones((4, 50, 1)))
+    assert still["ess_bulk"] == still["ess_tail"] == 200 and still["mcse"] == 0
+    assert np.isnan(least_effective(np.ones((4, 50, 1))))

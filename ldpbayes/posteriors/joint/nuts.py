@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpbayes import checks
-from ldpbayes.inference.chains import sample_density
+from ldpbayes.inference.nuts import sample_density
 from ldpbayes.posteriors.joint.sampled import AbstractSampled
 from ldpbayes.posteriors.joint.whitening import Plain, whitened
 
