@@ -29,10 +29,11 @@ def survey(n, seed=1):
 def main(n=100_000):
     """Print both times and their ratio."""
     warnings.simplefilter("ignore")
-    lb.regress("a ~ x + y", *survey(2000), report="report", random_seed=1)  # compiles
+    frame, protocol = survey(2000)
+    lb.regress(frame, "a ~ x + y", protocol, report="report", random_seed=1)  # compiles
     frame, protocol = survey(n)
     begin = time.process_time()
-    found = lb.regress("a ~ x + y", frame, protocol, report="report", random_seed=1)
+    found = lb.regress(frame, "a ~ x + y", protocol, report="report", random_seed=1)
     ours = time.process_time() - begin
     columns, law = np.column_stack([np.ones(n), frame["x"], frame["y"]]), protocol.channel()[frame["report"].values]
     draws = found["posterior"]["coefficients"].values[0, : DRAWS // SHARE, :, 1]

@@ -85,7 +85,7 @@ def regressions():
         truth = (rng.random(n) < 1 / (1 + np.exp(0.5 - 0.8 * x + 0.4 * y))).astype(int)
         protocol = lb.GRR(2, epsilon=1.0)
         frame = pd.DataFrame({"x": x, "y": y, "report": protocol.privatize(truth, rng)})
-        _, seconds = timed(lb.regress, "a ~ x + y", frame, protocol, report="report", random_seed=1)
+        _, seconds = timed(lb.regress, frame, "a ~ x + y", protocol, report="report", random_seed=1)
         if np.isfinite(limit):
             yield f"regression on two continuous columns, n = {n:,}", seconds, limit
 

@@ -128,9 +128,9 @@ def _regression(case, frame, protocol, labels, rate):
     settings = {"report": "report", "categories": labels, "random_seed": 1}
     with warnings.catch_warnings(), contextlib.suppress(ConvergenceError):
         warnings.simplefilter("ignore")
-        regress(formula, frame.iloc[:500], protocol, method="laplace", draws=20, **settings)  # imports
+        regress(frame.iloc[:500], formula, protocol, method="laplace", draws=20, **settings)  # imports
     start = time.process_time()
-    found = regress(formula, frame, protocol, **settings)
+    found = regress(frame, formula, protocol, **settings)
     seconds, effective = _since(start), found.attrs["effective_draws"]
     return f"{case}: {effective:,.0f} effective draws, {effective / seconds:,.0f} a second", seconds, effective / rate
 

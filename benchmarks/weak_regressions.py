@@ -228,7 +228,7 @@ def fitted(frame, formula, used, a, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = lb.regress(
-            formula, frame, used, report="report", design="channel", categories=list("xyz"[:a]), random_seed=seed
+            frame, formula, used, report="report", design="channel", categories=list("xyz"[:a]), random_seed=seed
         )
     summary = found["summary"].to_dataset().isel(category=slice(1, None))
     return [summary[f"coefficients_{name}"].values.ravel() for name in ("lower", "upper")], found

@@ -204,12 +204,12 @@ MATERIAL = {
     "bits": lambda m: pd.DataFrame({"report": ["100" * 10, "011" * 10, "010" * 10] * 4, "g": list("ab") * 6}),
     "values": lambda m: _reports_of(["0", "1"], v=lambda r, n: r.integers(1, 9, n)),
     "regressed": lambda m: lb.regress(
-        "report ~ x + g", m.frame, m.device, report="report", categories=["no", "yes"], draws=50, chains=2, random_seed=1
+        m.frame, "report ~ x + g", m.device, report="report", categories=["no", "yes"], draws=50, chains=2, random_seed=1
     ),
     "maximum": lambda m: lb.regress(
-        "report ~ x + g", m.frame, m.device, report="report", categories=["no", "yes"], method="mle"
+        m.frame, "report ~ x + g", m.device, report="report", categories=["no", "yes"], method="mle"
     ),
-    "private": lambda m: lb.by_private_group(m.values, "v", "report", lb.GRR(2, 3.0), draws=100, random_seed=1),
+    "private": lambda m: lb.by_private_group(m.values, "v", "report", lb.GRR(2, 3.0), draws=25, random_seed=1),
     "hull": lambda m: lb.robust.contamination_hull(m.collection),
     "curve": lambda m: lb.robust.sensitivity(m.noncompliant, "yes", points=5),
     "checked": lambda m: lb.check(m.survey),
@@ -280,7 +280,7 @@ def _tree(**named):
 
 
 def _pair(**named):
-    return lambda m: dict(tree=m.associated, first="u", second="w", target="distribution", ci_prob=0.9, **named)
+    return lambda m: dict(result=m.associated, first="u", second="w", target="distribution", ci_prob=0.9, **named)
 
 
 def _drawn(method, **named):
@@ -442,7 +442,7 @@ CALLS = {
     ),
     "regress": lambda m: dict(
         formula="report ~ x",
-        frame=m.frame,
+        data=m.frame,
         protocol=m.warner,
         report="report",
         count="n",
@@ -457,7 +457,7 @@ CALLS = {
     ),
     "regress by design": lambda m: dict(
         formula="report ~ x",
-        frame=m.frame,
+        data=m.frame,
         protocol={"a": m.warner, "b": designs.direct()},
         report="report",
         design="g",
@@ -466,14 +466,15 @@ CALLS = {
         method="mle",
     ),
     "by_private_group": lambda m: dict(
-        frame=m.values,
+        data=m.values,
         value="v",
         report="report",
         protocol=lb.GRR(2, 3.0),
         categories=["0", "1"],
         target="distribution",
         method="auto",
-        draws=100,
+        draws=25,
+        chains=4,
         quantiles=(0.5,),
         ci_prob=0.9,
         random_seed=1,
@@ -573,20 +574,20 @@ CALLS = {
     "select": lambda m: dict(tree=m.tree_of_cells, cell="x"),
     "validate": lambda m: dict(tree=m.tree),
     "category_sum": _tree(categories=["a", "b"]),
-    "comparisons": lambda m: dict(tree=m.regressed, variable="x", values=[0.0, 1.0], data=m.frame, ci_prob=0.9),
-    "slopes": lambda m: dict(tree=m.regressed, variable="x", data=m.frame, ci_prob=0.9),
-    "predictions": lambda m: dict(tree=m.regressed, data=m.frame, ci_prob=0.9),
-    "odds_ratios": lambda m: dict(tree=m.regressed, ci_prob=0.9),
-    "odds_ratios of a maximum": lambda m: dict(tree=m.maximum, ci_prob=0.9),
-    "conditional": lambda m: dict(tree=m.associated, of="u", given=["w"], target="distribution", ci_prob=0.9),
+    "comparisons": lambda m: dict(result=m.regressed, variable="x", values=[0.0, 1.0], data=m.frame, ci_prob=0.9),
+    "slopes": lambda m: dict(result=m.regressed, variable="x", data=m.frame, ci_prob=0.9),
+    "predictions": lambda m: dict(result=m.regressed, data=m.frame, ci_prob=0.9),
+    "odds_ratios": lambda m: dict(result=m.regressed, ci_prob=0.9),
+    "odds_ratios of a maximum": lambda m: dict(result=m.maximum, ci_prob=0.9),
+    "conditional": lambda m: dict(result=m.associated, of="u", given=["w"], target="distribution", ci_prob=0.9),
     "contrast": _tree(first="a", second="b"),
     "contrast of results": lambda m: dict(tree=m.tree, first="a", second="b", other=m.tree),
     "contrast of cells": lambda m: dict(tree=m.tree_of_cells, first="a", second="a", cell="x", other_cell="y"),
     "cramers_v": _pair(),
     "odds_ratio": _pair(kind="local"),
     "mutual_information": _pair(),
-    "independence": lambda m: dict(tree=m.associated, first="u", second="w"),
-    "joint_table": lambda m: dict(tree=m.associated, attributes=["u", "w"], target="distribution", ci_prob=0.9),
+    "independence": lambda m: dict(result=m.associated, first="u", second="w"),
+    "joint_table": lambda m: dict(result=m.associated, attributes=["u", "w"], target="distribution", ci_prob=0.9),
     "decision_of_cells": lambda m: dict(tree=m.tree_of_cells, cells=m.cells),
     "entropy": _tree(cell=None),
     "fakes": lambda m: dict(reports=m.collection, category="a", lift=0.1, channel="all"),

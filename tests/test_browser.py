@@ -66,7 +66,7 @@ def groups():
     duration = rng.lognormal(np.where(cold, 7.5, 6.7), 0.6).round(1)
     where = np.array(["Sweden", "Norway", "Saint Vincent and the Grenadines"])[rng.integers(3, size=3000)]
     frame = pyarrow.table({"duration": duration, "report": reports, "country": where})
-    settings = {"by": "country", "method": "recipe", "draws": 200, "random_seed": 1}
+    settings = {"by": "country", "method": "recipe", "draws": 50, "random_seed": 1}
     return lb.by_private_group(frame, "duration", protocol=lb.GRR(2, 1.1), **settings)
 
 

@@ -18,7 +18,7 @@ from ldpbayes.pages.groups import long_rows
 from ldpbayes.plots.outcomes import quantity_name
 
 RATE = 0.4994798
-SHORT = ("--draws", 400, "--seed", 1)
+SHORT = ("--draws", 100, "--seed", 1)
 FAST = (*SHORT, "--method", "recipe")
 BY_RATE = ("--report", "confidence", "--rate-column", "rate")
 
@@ -45,7 +45,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found():
-    settings = {"rate_column": "rate", "by": "country", "method": "recipe", "draws": 200, "random_seed": 1}
+    settings = {"rate_column": "rate", "by": "country", "method": "recipe", "draws": 50, "random_seed": 1}
     return lb.by_private_group(table(), "duration", "confidence", **settings)
 
 

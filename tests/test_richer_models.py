@@ -82,7 +82,7 @@ def test_covariates_that_leave_nothing_open_agree_with_the_regression():
     trace, _ = sample(model, "distribution")
     b = trace["posterior"]["coefficients"].values
     odds = (b[..., 1] - b[..., 0]).mean(axis=(0, 1))
-    found = regress("connected ~ female + married", cells, random_seed=1)["posterior"]["coefficients"]
+    found = regress(cells, "connected ~ female + married", random_seed=1)["posterior"]["coefficients"]
     mean, sd = (getattr(found, name)(("chain", "draw")).values[:, 1] for name in ("mean", "std"))
     assert (np.abs(odds - mean) < sd).all()
     assert trace["posterior"]["spread"].values.mean() < 0.4

@@ -19,12 +19,12 @@ from ldpbayes.inference.ends import tails
 NOT_STATED = "the engine gave no evidence"
 
 
-def attributes_of(tree: xr.DataTree) -> dict[str, tuple[str, ...]]:
+def attributes_of(result: xr.DataTree) -> dict[str, tuple[str, ...]]:
     """Return the attributes of a joint table with their levels, in the order of the cells.
 
     Parameters
     ----------
-    tree : DataTree
+    result : Result
         From ``associate``.
 
     Returns
@@ -36,19 +36,19 @@ def attributes_of(tree: xr.DataTree) -> dict[str, tuple[str, ...]]:
     ArgumentError
         If the result is of no joint table.
     """
-    if not isinstance(tree, xr.DataTree) or "attributes" not in tree.attrs:
-        raise ArgumentError("tree must be the result of associate(), which names its attributes.")
-    return {name: tuple(levels) for name, levels in json.loads(tree.attrs["attributes"])}
+    if not isinstance(result, xr.DataTree) or "attributes" not in result.attrs:
+        raise ArgumentError("result must be the result of associate(), which names its attributes.")
+    return {name: tuple(levels) for name, levels in json.loads(result.attrs["attributes"])}
 
 
 def joint_draws(
-    tree: xr.DataTree, attributes: Sequence[str] | None = None, *, target: str = "distribution"
+    result: xr.DataTree, attributes: Sequence[str] | None = None, *, target: str = "distribution"
 ) -> tuple[NDArray, dict[str, tuple[str, ...]]]:
     """Return draws of the joint table of some attributes, summed over all others, and the levels of these attributes.
 
     Parameters
     ----------
-    tree : DataTree
+    result : Result
         From ``associate``.
     attributes : sequence of str, optional
         All by default.
@@ -64,14 +64,14 @@ def joint_draws(
     ArgumentError
         If an attribute is unknown or named twice.
     """
-    known = attributes_of(tree)
+    known = attributes_of(result)
     given = [attributes] if isinstance(attributes, str) else attributes
     chosen = list(known) if given is None else list(checks.entries(given, "attributes", "names of attributes"))
     for name in chosen:
         checks.choice(name, "attribute", tuple(known))
     if len(set(chosen)) != len(chosen) or not chosen:
         raise ArgumentError(f"attributes must be different and at least one, got {shown(chosen)}.")
-    draws, _ = base.draws_of(tree, target)
+    draws, _ = base.draws_of(result, target)
     table = draws.reshape(len(draws), *(len(levels) for levels in known.values()))
     names = list(known)
     table = table.sum(axis=tuple(1 + k for k, name in enumerate(names) if name not in chosen))
@@ -81,7 +81,7 @@ def joint_draws(
 
 
 def joint_table(
-    tree: xr.DataTree, attributes: Sequence[str] | None = None, *, target: str = "distribution", ci_prob: float = 0.95
+    result: xr.DataTree, attributes: Sequence[str] | None = None, *, target: str = "distribution", ci_prob: float = 0.95
 ) -> Answer:
     """Return shares of the combinations of levels of some attributes, with one dim for each attribute.
 
@@ -89,7 +89,7 @@ def joint_table(
 
     Parameters
     ----------
-    tree : DataTree
+    result : Result
         From ``associate``.
     attributes : sequence of str, optional
         All by default; one name gives a margin.
@@ -106,18 +106,18 @@ def joint_table(
     ArgumentError
         If an attribute, the target or ci_prob breaks its rule.
     """
-    draws, levels = joint_draws(tree, attributes, target=target)
-    return base.described(tree, draws, _coords(levels), ci_prob, f"Shares of {listed(levels)}")
+    draws, levels = joint_draws(result, attributes, target=target)
+    return base.described(result, draws, _coords(levels), ci_prob, f"Shares of {listed(levels)}")
 
 
 def conditional(
-    tree: xr.DataTree, of: str, given: str | Sequence[str], *, target: str = "distribution", ci_prob: float = 0.95
+    result: xr.DataTree, of: str, given: str | Sequence[str], *, target: str = "distribution", ci_prob: float = 0.95
 ) -> Answer:
     """Return the conditional shares P(of | given), with one dim for each attribute; they add up to one over ``of``.
 
     Parameters
     ----------
-    tree : DataTree
+    result : Result
         From ``associate``.
     of : str
     given : str or sequence of str
@@ -135,19 +135,19 @@ def conditional(
         If an attribute, the target or ci_prob breaks its rule.
     """
     names = [given] if isinstance(given, str) else checks.entries(given, "given", "names of attributes")
-    draws, levels = joint_draws(tree, [*names, of], target=target)
+    draws, levels = joint_draws(result, [*names, of], target=target)
     shares = draws / np.maximum(draws.sum(axis=-1, keepdims=True), 1e-300)
-    return base.described(tree, shares, _coords(levels), ci_prob, f"Shares of {of} given {listed(names)}")
+    return base.described(result, shares, _coords(levels), ci_prob, f"Shares of {of} given {listed(names)}")
 
 
 def odds_ratio(
-    tree: xr.DataTree, first: str, second: str, *, kind: str = "local", target: str = "distribution", ci_prob: float = 0.95
+    result: xr.DataTree, first: str, second: str, *, kind: str = "local", target: str = "distribution", ci_prob: float = 0.95
 ) -> Answer:
     """Return odds ratios ``p_ij p_kl / (p_il p_kj)`` of two attributes; with two levels each there is one of them.
 
     Parameters
     ----------
-    tree : DataTree
+    result : Result
         From ``associate``.
     first, second : str
     kind : {"local", "reference", "all"}
@@ -168,7 +168,7 @@ def odds_ratio(
     """
     checks.choice(kind, "kind", ("local", "reference", "all"))
     ci_prob = checks.level(ci_prob)
-    draws, levels = joint_draws(tree, [first, second], target=target)
+    draws, levels = joint_draws(result, [first, second], target=target)
     logs = np.log(np.maximum(draws, 1e-300))
     for axis in (1, 2):
         pairs = _pairs(logs.shape[axis], kind)
@@ -176,7 +176,7 @@ def odds_ratio(
     tail = tails(ci_prob)[0]
     lower, median, upper = np.exp(np.quantile(logs, [tail, 0.5, 1 - tail], axis=0))
     found = {"median": median, "lower": lower, "upper": upper, "log_mean": logs.mean(axis=0), "log_sd": logs.std(axis=0)}
-    found["log_mcse"] = base.mcse(tree, logs)
+    found["log_mcse"] = base.mcse(result, logs)
     found["probability_above_one"] = (logs > 0).mean(axis=0)
     labels = {
         name: [f"{own[j]} / {own[i]}" for i, j in _pairs(len(own), kind)] for name, own in levels.items()
@@ -186,7 +186,9 @@ def odds_ratio(
     return Answer({key: (dims, values) for key, values in found.items()}, labels, about)
 
 
-def cramers_v(tree: xr.DataTree, first: str, second: str, *, target: str = "distribution", ci_prob: float = 0.95) -> Answer:
+def cramers_v(
+    result: xr.DataTree, first: str, second: str, *, target: str = "distribution", ci_prob: float = 0.95
+) -> Answer:
     """Return Cramér's ``V = √(φ² / (min(k, l) − 1))``, ``φ² = Σ_ij (p_ij − p_i· p_·j)² / (p_i· p_·j)``, of two attributes.
 
     0 is independence and 1 that one attribute follows from the other. It cannot be negative, so that its interval never
@@ -194,7 +196,7 @@ def cramers_v(tree: xr.DataTree, first: str, second: str, *, target: str = "dist
 
     Parameters
     ----------
-    tree : DataTree
+    result : Result
         From ``associate``.
     first, second : str
     target : {"distribution", "frequency"}
@@ -210,21 +212,21 @@ def cramers_v(tree: xr.DataTree, first: str, second: str, *, target: str = "dist
     ArgumentError
         If an attribute, the target or ci_prob breaks its rule.
     """
-    draws, _ = joint_draws(tree, [first, second], target=target)
+    draws, _ = joint_draws(result, [first, second], target=target)
     product = draws.sum(axis=2, keepdims=True) * draws.sum(axis=1, keepdims=True)
     squared = ((draws - product) ** 2 / np.maximum(product, 1e-300)).sum(axis=(1, 2))
     v = np.sqrt(squared / (min(draws.shape[1:]) - 1))
-    return base.described(tree, v, {}, ci_prob, f"Cramér's V of {first} and {second}")
+    return base.described(result, v, {}, ci_prob, f"Cramér's V of {first} and {second}")
 
 
 def mutual_information(
-    tree: xr.DataTree, first: str, second: str, *, target: str = "distribution", ci_prob: float = 0.95
+    result: xr.DataTree, first: str, second: str, *, target: str = "distribution", ci_prob: float = 0.95
 ) -> Answer:
     """Return the mutual information ``Σ_ij p_ij log [p_ij / (p_i· p_·j)]`` of two attributes, in nats.
 
     Parameters
     ----------
-    tree : DataTree
+    result : Result
         From ``associate``.
     first, second : str
     target : {"distribution", "frequency"}
@@ -240,19 +242,19 @@ def mutual_information(
     ArgumentError
         If an attribute, the target or ci_prob breaks its rule.
     """
-    draws, _ = joint_draws(tree, [first, second], target=target)
+    draws, _ = joint_draws(result, [first, second], target=target)
     product = draws.sum(axis=2, keepdims=True) * draws.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(draws > 0, draws * np.log(draws / product), 0.0).sum(axis=(1, 2))
-    return base.described(tree, terms, {}, ci_prob, f"Mutual information of {first} and {second}, in nats")
+    return base.described(result, terms, {}, ci_prob, f"Mutual information of {first} and {second}, in nats")
 
 
-def independence(tree: xr.DataTree, first: str | None = None, second: str | None = None) -> Answer:
+def independence(result: xr.DataTree, first: str | None = None, second: str | None = None) -> Answer:
     """Return the Bayes factor of independence, and its probability where it was as likely as not before the reports.
 
     Parameters
     ----------
-    tree : DataTree
+    result : Result
         From ``associate``.
     first, second : str, optional
         Two attributes; by default mutual independence of all.
@@ -268,21 +270,21 @@ def independence(tree: xr.DataTree, first: str | None = None, second: str | None
     ArgumentError
         If an attribute is unknown or named twice.
     """
-    known = list(attributes_of(tree))
+    known = list(attributes_of(result))
     if first is None and second is None:
-        log_factor = tree.attrs.get("log_bayes_factor_independence", math.nan)
-        error = tree.attrs.get("log_bayes_factor_independence_error", math.nan)
-        why = tree.attrs.get("independence_reason", "")
+        log_factor = result.attrs.get("log_bayes_factor_independence", math.nan)
+        error = result.attrs.get("log_bayes_factor_independence_error", math.nan)
+        why = result.attrs.get("independence_reason", "")
     else:
         for name in (first, second):
             checks.choice(name, "attribute", tuple(known))
         if first == second:
             raise ArgumentError(f"attributes must be different, got {shown(first)} twice.")
-        found = {frozenset(pair): rest for *pair, rest in json.loads(tree.attrs.get("independence_of_pairs", "[]"))}
+        found = {frozenset(pair): rest for *pair, rest in json.loads(result.attrs.get("independence_of_pairs", "[]"))}
         if len(known) == 2:
-            return independence(tree)
+            return independence(result)
         log_factor, error = found.get(frozenset((first, second)), (math.nan, math.nan))
-        why = tree.attrs.get("independence_of_pairs_reason", "")
+        why = result.attrs.get("independence_of_pairs_reason", "")
     if math.isfinite(log_factor):
         why = ""
     probability = 1 / (1 + math.exp(min(-log_factor, 700.0)))  # nan stays nan
@@ -292,9 +294,9 @@ def independence(tree: xr.DataTree, first: str | None = None, second: str | None
     return Answer(data, None, {"question": question, "reason": reason})
 
 
-def pairs_of(tree: xr.DataTree) -> list[tuple[str, str]]:
+def pairs_of(result: xr.DataTree) -> list[tuple[str, str]]:
     """Return all pairs of attributes."""
-    return list(combinations(attributes_of(tree), 2))
+    return list(combinations(attributes_of(result), 2))
 
 
 def _pairs(size: int, kind: str) -> list[tuple[int, int]]:

@@ -32,30 +32,30 @@ class Fitted:
 
     Parameters
     ----------
-    tree : DataTree
+    result : Result
     """
 
-    def __init__(self, tree: xr.DataTree):
-        if not isinstance(tree, xr.DataTree) or "regression" not in tree.attrs:
-            raise ArgumentError("tree must be a posterior that regress returned.")
-        self.tree = tree
+    def __init__(self, result: xr.DataTree):
+        if not isinstance(result, xr.DataTree) or "regression" not in result.attrs:
+            raise ArgumentError("result must be a posterior that regress returned.")
+        self.result = result
         try:
-            held = tree["design"].to_dataset()
+            held = result["design"].to_dataset()
             start = "covariate "
             patterns = {str(n).removeprefix(start): held[n].values for n in held.data_vars if str(n).startswith(start)}
-            self.design = Design.restore(tree.attrs["regression"], patterns, held["n_rows"].values)
+            self.design = Design.restore(result.attrs["regression"], patterns, held["n_rows"].values)
             self.sizes: NDArray = np.asarray(held["n_reports"].values, dtype=float)
             self._check(held)
         except (AttributeError, KeyError, TypeError, ValueError) as err:
             if isinstance(err, DataError):
                 raise
             raise DataError(f"the group 'design' is not that of a regression ({type(err).__name__})") from None
-        self.categories = [str(name) for name in base.variable(tree, "posterior", "category").values]
+        self.categories = [str(name) for name in base.variable(result, "posterior", "category").values]
         groups = self.design.columns.groups
         rows = [("coefficients", len(self.design.terms)), *((group.name, len(group.levels)) for group in groups)]
         parts: list[NDArray] = []
         for name, size in rows:
-            values = base.variable(tree, "posterior", name).values
+            values = base.variable(result, "posterior", name).values
             if values.ndim != 4 or values.shape[2:] != (size, len(self.categories)) or values.dtype.kind != "f":
                 raise DataError(f"posterior {shown(name)} has other terms or groups than the design")
             parts.append(values)
@@ -136,15 +136,15 @@ class Fitted:
 
     def described(self, draws: NDArray, coords: dict, ci_prob: float, question: str, **more: NDArray) -> Answer:
         """Return the Dataset of draws (S, …, a) over dims and the categories."""
-        return base.described(self.tree, draws, {**coords, "category": self.categories}, ci_prob, question, **more)
+        return base.described(self.result, draws, {**coords, "category": self.categories}, ci_prob, question, **more)
 
 
-def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -> Answer:
+def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -> Answer:
     """Return the distribution of the private answer for each row of a table.
 
     Parameters
     ----------
-    tree : DataTree
+    result : Result
         A result of regress.
     data : data frame, optional
         With the covariates; by default the distinct combinations of covariates that the fit had.
@@ -159,7 +159,7 @@ def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -
     Raises
     ------
     ArgumentError
-        If tree is no posterior of regress.
+        If result is no posterior of regress.
     DataError
         On missing columns or values, and on levels that the fit has not seen.
 
@@ -167,11 +167,11 @@ def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -
     --------
     >>> import ldpbayes as lb
     >>> survey = lb.load_example("nigeria_cells")
-    >>> found = lb.regress("connected ~ female + married", survey, random_seed=1)
+    >>> found = lb.regress(survey, "connected ~ female + married", random_seed=1)
     >>> lb.predictions(found, {"female": [0, 1], "married": [1, 1]})["mean"].sel(category="yes").values.round(2).tolist()
     [0.28, 0.17]
     """
-    fitted = Fitted(tree)
+    fitted = Fitted(result)
     frame, sizes = fitted.people(data)
     coefficients = fitted.draws(min(len(frame), 1000))
     columns, index = fitted.columns(frame), np.arange(len(frame))
@@ -193,7 +193,7 @@ def predictions(tree: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -
 
 
 def comparisons(
-    tree: xr.DataTree,
+    result: xr.DataTree,
     variable: str,
     values: Sequence[Any] | None = None,
     *,
@@ -207,7 +207,7 @@ def comparisons(
 
     Parameters
     ----------
-    tree : DataTree
+    result : Result
         A result of regress.
     variable : str
         A covariate of the formula.
@@ -227,11 +227,11 @@ def comparisons(
     Raises
     ------
     ArgumentError
-        If tree is no posterior of regress, or the variable is not in its formula.
+        If result is no posterior of regress, or the variable is not in its formula.
     DataError
         On levels that the fit has not seen.
     """
-    fitted = Fitted(tree)
+    fitted = Fitted(result)
     _known(fitted, variable)
     frame, weight = fitted.people(data)
     own = fitted.design.frame[variable]
@@ -260,12 +260,12 @@ def comparisons(
     return found.assign_coords(variable=variable)
 
 
-def slopes(tree: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float = 0.95) -> Answer:
+def slopes(result: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float = 0.95) -> Answer:
     """Return the average marginal effect of a number: the slope of each share, averaged over people.
 
     Parameters
     ----------
-    tree : DataTree
+    result : Result
         A result of regress.
     variable : str
         A covariate that holds numbers.
@@ -282,9 +282,9 @@ def slopes(tree: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float
     Raises
     ------
     ArgumentError
-        If tree is no posterior of regress, or the variable is no number of its formula or makes the shares jump.
+        If result is no posterior of regress, or the variable is no number of its formula or makes the shares jump.
     """
-    fitted = Fitted(tree)
+    fitted = Fitted(result)
     _known(fitted, variable)
     own = fitted.design.frame[variable]
     if own.dtype.kind not in "iuf" or variable in fitted.design.factors:
@@ -308,12 +308,12 @@ def slopes(tree: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float
     return found.assign_coords(variable=variable)
 
 
-def odds_ratios(tree: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answer:
+def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answer:
     """Return the coefficients as odds ratios against the reference category.
 
     Parameters
     ----------
-    tree : DataTree or Maximum
+    result : Result or Maximum
         A result of regress.
     ci_prob : float
         Of the intervals: equal-tailed, or by the normal approximation for maximum likelihood.
@@ -324,14 +324,14 @@ def odds_ratios(tree: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answer
         odds_ratio (the posterior median, or the estimate), lower and upper (term, category).
     """
     ci_prob = checks.level(ci_prob)
-    if isinstance(tree, Maximum):
-        found = tree.summary(ci_prob)
+    if isinstance(result, Maximum):
+        found = result.summary(ci_prob)
         kept = found[["odds_ratio", "odds_lower", "odds_upper"]]
         kept = kept.rename(odds_lower="lower", odds_upper="upper")
         return Answer(kept.data_vars, kept.coords, {**kept.attrs, "question": "Odds ratios"})
-    if not isinstance(tree, xr.DataTree) or "regression" not in tree.attrs:
-        raise ArgumentError("tree must be what regress returned.")
-    draws = base.variable(tree, "posterior", "coefficients").drop_sel(category=tree.attrs["reference"])
+    if not isinstance(result, xr.DataTree) or "regression" not in result.attrs:
+        raise ArgumentError("result must be what regress returned.")
+    draws = base.variable(result, "posterior", "coefficients").drop_sel(category=result.attrs["reference"])
     flat = draws.values.reshape(-1, *draws.shape[2:])
     middle, (lower, upper) = np.exp(np.median(flat, axis=0)), np.exp(ends_of_equal_draws(flat, ci_prob))
     data = {"odds_ratio": middle, "lower": lower, "upper": upper}
@@ -341,13 +341,13 @@ def odds_ratios(tree: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answer
 
 
 def poststratify_table(
-    tree: xr.DataTree, table: Any, count: str | None, *, by: str | None = None, ci_prob: float = 0.95
+    result: xr.DataTree, table: Any, count: str | None, *, by: str | None = None, ci_prob: float = 0.95
 ) -> Answer:
     """Return the distribution in a population whose table of counts has the covariates; see ``poststratify``.
 
     Parameters
     ----------
-    tree : DataTree
+    result : Result
         A result of regress.
     table : data frame
         A row for each combination of the covariates, with the number of people in the population.
@@ -359,7 +359,7 @@ def poststratify_table(
     """
     if not isinstance(count, str):
         raise ArgumentError("count must name the column of the table that holds the numbers of people, got none.")
-    fitted = Fitted(tree)
+    fitted = Fitted(result)
     frame, sizes = fitted.people(table, count)
     coefficients = fitted.draws(len(frame))
     if by is None:

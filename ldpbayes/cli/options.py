@@ -151,7 +151,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             "Draws per chain (four chains), 1000 by default; 0, where a fit needs none, gives moments and intervals alone.",
             min=0,
         ),
-        "draws of-private-groups": _option(int, "Draws.", min=1),
+        "draws of-private-groups": _option(int, "Draws per chain (four chains).", min=1),
         "random_seed": _option(int | None, "Random seed; the same seed prints the same numbers.", "--seed", min=0),
     },
     "Tests and fake reports": {

@@ -58,7 +58,7 @@ class Answer:
     method: str = "auto"
     bins: int | None = None
     ci_prob: float = 0.95
-    draws: int = 2000
+    draws: int = 500
     random_seed: int | None = None
 
 

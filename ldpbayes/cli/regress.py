@@ -58,17 +58,17 @@ def command(
         raise ArgumentError("output must be left out with method mle, which has no draws; use --json or --page.")
     sample = options.assigned(assignments, "weight", "strata", "cluster")
     columns = {"count": count, "weights": sample.pop("weight", None), **sample, "report": reports.columns}
-    data, collection = _read(options.located(file), formula, reports, columns)
+    data, stated, collection = _read(options.located(file), formula, reports, columns)
     outputs.check()
     seed = options.chosen_seed(model.random_seed)
     settings = dataclasses.asdict(model) | {"random_seed": seed}
-    found = regress(formula, **data, **settings, progressbar=outputs.shows_progress)
+    found = regress(data, formula, **stated, **settings, progressbar=outputs.shows_progress)
     line = options.command_line(model.random_seed, None if model.method == "mle" else seed)
     outputs.show(show(found, collection=collection, command=line), result=found)
 
 
 def _read(file, formula, reports, columns):
-    """Return (arguments of regress, the Cells or None) of a table, or of a collection that knows its protocol."""
+    """Return (data, what else is stated, the Cells or None) of a table, or of a collection that knows its protocol."""
     suffix = pathlib.PurePath(file).suffix.lower()
     if suffix == ".toml":
         stated = [name for name, value in (*dataclasses.asdict(reports).items(), *columns.items()) if value]
@@ -77,11 +77,11 @@ def _read(file, formula, reports, columns):
         return _cells(file, formula)
     stated = {"protocol": reports.mechanism, "categories": reports.names, **columns}
     named = (columns[name] for name in ("count", "weights", "strata", "cluster") if name in columns)
-    return {"frame": options.read_table(pathlib.Path(file), named, reports.columns), **stated}, None
+    return options.read_table(pathlib.Path(file), named, reports.columns), stated, None
 
 
 def _cells(file, formula):
-    """Return the arguments and the Cells of a collection file, split by the covariates of the formula."""
+    """Return the data, no other arguments and the Cells of a collection file, split by the covariates of the formula."""
     from ldpbayes.regression.formula import Formula
 
     names = Formula.parse(formula).variables
@@ -90,4 +90,4 @@ def _cells(file, formula):
         if not names:
             raise ArgumentError("formula must have a covariate for a collection file; fit estimates one distribution.")
         found = options.read(file, list(names))
-    return {"frame": found}, found
+    return found, {}, found

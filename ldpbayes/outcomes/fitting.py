@@ -30,14 +30,14 @@ METHODS = ("auto", "smooth", "rounding", "recipe")
 MAX_SLOTS = 64
 #: Draws of the groups' shares by the reports alone.
 ALONE = 4000
-#: Most draws of a cell.
-MOST_DRAWS = 1_000_000
+#: Fewest and most draws of a cell.
+FEWEST_DRAWS, MOST_DRAWS = 100, 1_000_000
 #: Numbers that the draws of one cell may hold with a slot for each likelihood row, and those of all cells without.
 MAX_NUMBERS, MAX_HELD = 60_000_000, 250_000_000
 
 
 def by_private_group(
-    frame: Any,
+    data: Any,
     value: str,
     report: str | Sequence[str] | None = None,
     protocol: Any = None,
@@ -50,7 +50,8 @@ def by_private_group(
     target: str = "distribution",
     method: str = "auto",
     bins: int | None = None,
-    draws: int = 2000,
+    draws: int = 500,
+    chains: int = 4,
     quantiles: Sequence[float] = (0.5, 0.75, 0.95),
     ci_prob: float = 0.95,
     random_seed: int | None = None,
@@ -73,7 +74,7 @@ def by_private_group(
 
     Parameters
     ----------
-    frame : data frame or lazy frame
+    data : data frame or lazy frame
         pandas, Polars, PyArrow, DuckDB and whatever else narwhals reads; one row a record.
     value : str
         Column of the open value: numbers; or texts and booleans, an open category, for which the result is a cross table.
@@ -97,7 +98,8 @@ def by_private_group(
     method : {"auto", "smooth", "rounding", "recipe"}
     bins : int, optional
         Number of bins; by default 100 for 1e4 records, 150 for 1e5 and 200 for 1e6.
-    draws : int
+    draws, chains : int
+        Draws per chain and chains, as in fit; the draws are independent.
     quantiles : sequence of float
         Levels in the summary.
     ci_prob : float
@@ -136,14 +138,18 @@ def by_private_group(
     """
     checks.choice(target, "target", TARGETS)
     checks.choice(method, "method", METHODS)
-    draws = checks.integer(draws, "draws", 100, MOST_DRAWS)
+    draws, chains = checks.integer(draws, "draws", minimum=1), checks.integer(chains, "chains", minimum=1)
+    if not FEWEST_DRAWS <= draws * chains <= MOST_DRAWS:
+        raise ArgumentError(
+            f"draws must be from {FEWEST_DRAWS} to {MOST_DRAWS:,} in all chains together, got {draws:,} × {chains:,}."
+        )
     ci_prob = level(ci_prob)
     levels = _levels(quantiles)
     random_seed = seed(random_seed)
     if bins is not None:
         bins = checks.integer(bins, "bins", minimum=3)
     records = read_records(
-        frame,
+        data,
         value,
         report,
         protocol,
@@ -153,7 +159,7 @@ def by_private_group(
         by=by,
         weights=weights,
     )
-    return analyse(records, value, target, method, bins, draws, levels, ci_prob, random_seed)
+    return analyse(records, value, target, method, bins, draws, chains, levels, ci_prob, random_seed)
 
 
 def analyse(
@@ -162,7 +168,8 @@ def analyse(
     target: str = "distribution",
     method: str = "auto",
     bins: int | None = None,
-    draws: int = 2000,
+    draws: int = 500,
+    chains: int = 4,
     levels: tuple[float, ...] = (0.5, 0.75, 0.95),
     ci_prob: float = 0.95,
     random_seed: int = 0,
@@ -172,7 +179,7 @@ def analyse(
     rng = np.random.default_rng(random_seed)
     held = [np.flatnonzero(records.cell == c) for c in range(len(records.cells))]
     recipes = None if records.decode is None else [_recipe(records, at, levels) for at in held]
-    problem = _Problem(records, held, target, bins, draws, levels, rng)
+    problem = _Problem(records, held, target, bins, draws * chains, levels, rng)
     splits = [] if records.levels is not None or method not in ("auto", "rounding") else _splits(records)
     if method == "rounding" and not splits:
         raise DataError("has no values that stand out as rounded; use another method", field=name)

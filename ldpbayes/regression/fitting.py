@@ -68,14 +68,14 @@ Protocols = AbstractProtocol | Mapping[Any, AbstractProtocol] | None
 
 @overload
 def regress(
-    formula: str, frame: Any, protocol: Protocols = None, *, method: Literal["mle"], **settings: Unpack[Settings]
+    data: Any, formula: str, protocol: Protocols = None, *, method: Literal["mle"], **settings: Unpack[Settings]
 ) -> maximum.Maximum: ...
 
 
 @overload
 def regress(
+    data: Any,
     formula: str,
-    frame: Any,
     protocol: Protocols = None,
     *,
     method: Literal["auto", "laplace", "hmc", "nuts"] = "auto",
@@ -85,13 +85,13 @@ def regress(
 
 @overload
 def regress(
-    formula: str, frame: Any, protocol: Protocols = None, *, method: str, **settings: Unpack[Settings]
+    data: Any, formula: str, protocol: Protocols = None, *, method: str, **settings: Unpack[Settings]
 ) -> "Result | maximum.Maximum": ...
 
 
 def regress(
+    data: Any,
     formula: str,
-    frame: Any,
     protocol: Protocols = None,
     *,
     report: str | Sequence[str] | None = None,
@@ -118,14 +118,14 @@ def regress(
 
     Parameters
     ----------
-    formula : str
-        ``"answer ~ age + C(sex) + (1 | county)"``: the left side names the private answer, the right side its terms, in the
-        notation of R; ``(1 | g)`` are effects of groups that are pooled in part. Names are columns of the frame. The only
-        functions are abs, binary, bs, C, ceil, center, cos, exp, expm1, floor, I, log, log10, log1p, log2, poly, round, S,
-        scale, sin, sqrt, standardize and T, so that a formula from elsewhere can do no harm.
-    frame : data frame, mapping of columns, or Cells
+    data : data frame, mapping of columns, or Cells
         pandas, Polars, PyArrow, DuckDB or anything else that narwhals reads, with a row per report or per count. Cells bring
         their reports along; their keys and covariates are the columns.
+    formula : str
+        ``"answer ~ age + C(sex) + (1 | county)"``: the left side names the private answer, the right side its terms, in the
+        notation of R; ``(1 | g)`` are effects of groups that are pooled in part. Names are columns of the data. The only
+        functions are abs, binary, bs, C, ceil, center, cos, exp, expm1, floor, I, log, log10, log1p, log2, poly, round, S,
+        scale, sin, sqrt, standardize and T, so that a formula from elsewhere can do no harm.
     protocol : AbstractProtocol, or mapping of value to AbstractProtocol
         How the reports were made; with ``design``, the protocol of each value of that column.
     report : str or sequence of str, optional
@@ -171,7 +171,7 @@ def regress(
     --------
     >>> import ldpbayes as lb
     >>> survey = lb.load_example("nigeria_cells")
-    >>> found = lb.regress("connected ~ female + married + age_group", survey, method="mle")
+    >>> found = lb.regress(survey, "connected ~ female + married + age_group", method="mle")
     >>> found.coefficients.sel(category="yes").values.round(3).tolist()
     [-0.575, -0.578, -0.45, -0.146, 0.097, 0.014, 0.189]
     """
@@ -189,7 +189,7 @@ def regress(
     checks.flag(progressbar, "progressbar")
     columns, reports = _read(
         parsed,
-        frame,
+        data,
         protocol,
         report,
         missing,

@@ -110,7 +110,7 @@ def of_regression(formula, protocol, n):
     found = {}
     for c in range(len(model.prior.sizes)):
         found[c] = Collection(labels, [Tally(protocol, reports[model.cell == c])])
-    one = lb.regress(formula, frame, protocol, report="report", categories=labels, draws=4000, random_seed=1)
+    one = lb.regress(frame, formula, protocol, report="report", categories=labels, draws=4000, random_seed=1)
     cells = sample_cells(Cells(found), model.prior, **NUTS)["posterior"]["distribution"].values
     weight = model.prior.sizes / model.prior.sizes.sum()
     mine, theirs = {"distribution": one["posterior"]["distribution"].values}, {"distribution": weight @ cells}

@@ -47,7 +47,7 @@ def replicated(name):
         frame = pyarrow.table({"z": rng.lognormal(LOCATION[x], SCALE), **columns})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DiagnosticWarning)
-            found = lb.by_private_group(frame, "z", protocol=protocol, categories=["a", "b"], draws=1000, random_seed=i)
+            found = lb.by_private_group(frame, "z", protocol=protocol, categories=["a", "b"], draws=250, random_seed=i)
         held = [found.shares().isel(group=[1]), found.mean(), found.quantile(0.5).isel(quantile=0)]
         low, high = (np.concatenate([one[end].values for one in held]) for end in ("lower", "upper"))
         covered.append((low <= truth) & (truth <= high))

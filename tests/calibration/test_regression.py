@@ -70,8 +70,8 @@ def replicate(name, stage):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DiagnosticWarning)
             found = lb.regress(
-                formula,
                 reported,
+                formula,
                 protocol,
                 report="report",
                 categories=labels,
@@ -139,7 +139,7 @@ def test_draws_about_the_mode_agree_with_nuts(name):
     p = np.tile(np.arange(1.0, len(labels) + 1) / np.arange(1.0, len(labels) + 1).sum(), (len(frame), 1))
     frame = with_reports(frame, p, protocol, rng)
     kept = {"report": "report", "categories": labels, "random_seed": 1, "draws": 2000}
-    weighted, chains = (lb.regress(formula, frame, protocol, method=method, **kept) for method in ("laplace", "nuts"))
+    weighted, chains = (lb.regress(frame, formula, protocol, method=method, **kept) for method in ("laplace", "nuts"))
     one, two = weighted["summary"], chains["summary"]
     others = {"category": labels[1:]}
     error = np.hypot(one["coefficients_mcse"].sel(others), two["coefficients_mcse"].sel(others))
@@ -165,7 +165,7 @@ def test_the_textbook_model_agrees():
     import pymc as pm
 
     cells = lb.load_example("nigeria_cells")
-    found = lb.regress("connected ~ female + married", cells, random_seed=1, draws=2000)
+    found = lb.regress(cells, "connected ~ female + married", random_seed=1, draws=2000)
     columns = cells.key_columns()
     x = np.column_stack([np.ones(len(cells)), columns["female"], columns["married"]])
     counts = np.zeros((len(cells), 2), dtype=int)
@@ -187,7 +187,7 @@ def test_a_regression_loads_no_pymc():
     import sys
 
     code = (
-        "import sys, ldpbayes as lb; lb.regress('connected ~ female', lb.load_example('nigeria_cells'), random_seed=1); "
+        "import sys, ldpbayes as lb; lb.regress(lb.load_example('nigeria_cells'), 'connected ~ female', random_seed=1); "
         "sys.exit(bool({'pymc', 'pytensor', 'numba', 'cvxpy'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=pathlib.Path(__file__).parents[2]).returncode == 0
@@ -208,7 +208,7 @@ def test_coefficients_of_stratified_and_clustered_samples_are_covered():
         frame = pd.DataFrame({"x": x, "v": v, "s": strata, "c": cluster, "w": share[strata], "report": reports})
         for k, columns in enumerate(({"strata": "s", "cluster": "c"}, {})):
             found = lb.regress(
-                "answer ~ x + v", frame, device, report="report", weights="w", random_seed=r, draws=250, **columns
+                frame, "answer ~ x + v", device, report="report", weights="w", random_seed=r, draws=250, **columns
             )
             draws = found["posterior"]["coefficients"].values[..., 1].reshape(-1, 3)
             low, high = np.quantile(draws, (0.025, 0.975), axis=0)

@@ -99,7 +99,7 @@ def results_of_the_second():
     cells = lb.Cells({(day,): simulated(lb.GRR(4, 1.0), n=100 + 50 * day) for day in range(3)}, by=["day"])
     yield "cells", lb.fit(cells, "flat", **DRAWN)
     yield "hierarchical", lb.fit(cells, lb.priors.Hierarchical(), random_seed=7, draws=8)
-    yield "regression", lb.regress("connected ~ female + married", survey, draws=8, chains=2, random_seed=7)
+    yield "regression", lb.regress(survey, "connected ~ female + married", draws=8, chains=2, random_seed=7)
     yield "noncompliance", lb.fit(known["two_forms"].with_noncompliers({"liars": "no"}), draws=8, random_seed=7)
 
 

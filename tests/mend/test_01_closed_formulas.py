@@ -138,7 +138,7 @@ frame = pd.read_csv("data.csv")
 frame["os"], frame["exec"], frame["np.log"] = frame["x"], frame["x"], frame["x"]
 hostile = lambda x: open("CANARY", "w")
 given = {"protocol": warner(0.8), "report": "report", "categories": ["no", "yes"], "method": "mle"}
-lb.regress("y ~ x + log(number + 1) + C(g)", frame, **given)   # imports what is imported late
+lb.regress(frame, "y ~ x + log(number + 1) + C(g)", **given)   # imports what is imported late
 trees = {}
 for name, text in designs.items():
     trees[name] = lb.load("good.nc") if not trees else trees[next(iter(trees))].copy()
@@ -159,7 +159,7 @@ said = []
 for formula in formulas:
     watching = True
     try:
-        found = lb.regress("y ~ " + formula, frame, **given)
+        found = lb.regress(frame, "y ~ " + formula, **given)
         answer = ["accepted", ""]
     except lb.LDPBayesError as err:
         answer = ["refused", str(err)]
@@ -196,7 +196,7 @@ def fitted(formula, frame, **more):
     more = {"report": "report", "categories": ["no", "yes"]} | more
     if more.get("method") != "mle":
         more = {"random_seed": 1, "draws": 50} | more
-    return lb.regress(f"y ~ {formula}", frame, warner(0.8), **more)
+    return lb.regress(frame, f"y ~ {formula}", warner(0.8), **more)
 
 
 def of(facts, **changes):

@@ -46,7 +46,7 @@ def test_a_flat_tail_is_seen(n, yes, lower, upper, sd, seed):
     """Two groups under forced response: the lower end was -4.5 to -6.0 by the seed, where a grid says -5.98."""
     table = pd.DataFrame({"g": list("aabb"), "report": [0, 1, 0, 1], "n": [0.6 * n, 0.4 * n, n - yes, yes]})
     device = forced_response(0.75, (1, 1))
-    found = lb.regress("y ~ g", table.astype({"n": int}), device, report="report", count="n", random_seed=seed)
+    found = lb.regress(table.astype({"n": int}), "y ~ g", device, report="report", count="n", random_seed=seed)
     summary = found["summary"].to_dataset().sel(category="1", term="g[b]")
     assert float(summary["coefficients_lower"]) == pytest.approx(lower, abs=0.05 * sd)
     assert float(summary["coefficients_upper"]) == pytest.approx(upper, abs=0.05 * sd)

@@ -42,7 +42,7 @@ def people(n, regions, channels, rng):
 def regressed(formula, frame, channels, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DiagnosticWarning)
-        return lb.regress(formula, frame, channels, design="mode", report="report", categories=YES_NO, **more)
+        return lb.regress(frame, formula, channels, design="mode", report="report", categories=YES_NO, **more)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -29,7 +29,7 @@ def test_two_modes_end_in_an_answer_that_is_trusted(seed, gap):
     frame, _, _ = two_modes(seed, gap)
     with warnings.catch_warnings():
         warnings.simplefilter("error", DiagnosticWarning)
-        found = lb.by_private_group(frame, "z", protocol=lb.GRR(2, epsilon=1.1), draws=800, random_seed=1)
+        found = lb.by_private_group(frame, "z", protocol=lb.GRR(2, epsilon=1.1), draws=200, random_seed=1)
     assert found.trusted and "Do not trust" not in found.outcome
     share, mean = (one["mean"].values for one in (found.shares(), found.mean()))
     apart = np.abs(share - [0.7, 0.3]) / found.shares()["sd"].values
@@ -47,7 +47,7 @@ def test_draws_that_cannot_be_trusted_are_replaced_with_a_sentence(monkeypatch):
     refused = verdict.refused("the weights are made up")
     monkeypatch.setattr(drawing, "together", lambda *_: refused)
     frame, _, _ = two_modes(1, (0.0, 1.0), 1500)
-    ask = {"protocol": lb.GRR(2, epsilon=1.1), "draws": 200, "random_seed": 1}
+    ask = {"protocol": lb.GRR(2, epsilon=1.1), "draws": 50, "random_seed": 1}
     found = lb.by_private_group(frame, "z", **ask)
     assert found.method == "recipe" and found.trusted
     assert "Smooth curves have draws that cannot be trusted: the weights are made up." in found.reason

@@ -19,7 +19,7 @@ def frame():
 
 
 def asked(formula, frame, **more):
-    return lb.regress(formula, frame, warner(0.85), **{"report": "report", "categories": ["no", "yes"], **more})
+    return lb.regress(frame, formula, warner(0.85), **{"report": "report", "categories": ["no", "yes"], **more})
 
 
 ODD = {

@@ -44,7 +44,7 @@ ASKED = {
 @functools.cache
 def found_of(name):
     columns, ask = ASKED[name]
-    ask = {"value": "z", "protocol": lb.GRR(2, epsilon=2.0), "draws": 100, "random_seed": 1} | ask
+    ask = {"value": "z", "protocol": lb.GRR(2, epsilon=2.0), "draws": 25, "random_seed": 1} | ask
     return lb.by_private_group(people(**columns), **ask)
 
 

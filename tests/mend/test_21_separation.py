@@ -22,7 +22,7 @@ def people(n=400):
 def regressed(formula, frame, protocol, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DiagnosticWarning)
-        return lb.regress(formula, frame, protocol, report="report", categories=NO_YES, random_seed=1, **more)
+        return lb.regress(frame, formula, protocol, report="report", categories=NO_YES, random_seed=1, **more)
 
 
 @pytest.mark.parametrize(("prior", "about"), [(2.5, 13), (5.0, 21), (10.0, 35)])
@@ -40,7 +40,7 @@ def test_the_warning_says_so():
     frame, _ = people(100)
     frame["report"] = np.where(frame["x"] > 0, "yes", "no")
     with pytest.warns(DiagnosticWarning, match="The prior decides on x"):
-        lb.regress("y ~ x", frame, direct(answers=NO_YES), report="report", categories=NO_YES, random_seed=1)
+        lb.regress(frame, "y ~ x", direct(answers=NO_YES), report="report", categories=NO_YES, random_seed=1)
 
 
 def test_known_coefficients_are_not_named():
@@ -48,7 +48,7 @@ def test_known_coefficients_are_not_named():
     frame["report"] = np.where(rng.random(400) < 1 / (1 + np.exp(-frame["x"])), "yes", "no")
     assert regressed("y ~ x + w", frame, direct(answers=NO_YES)).attrs["prior_decides"] == ""
     survey = lb.load_example("nigeria_cells")
-    found = lb.regress("connected ~ female + married + age_group", survey, random_seed=1)
+    found = lb.regress(survey, "connected ~ female + married + age_group", random_seed=1)
     assert found.attrs["prior_decides"] == ""
 
 

@@ -66,5 +66,5 @@ def test_values_of_design_with_a_slash():
     frame = pd.DataFrame({"mode": np.array(list(protocols))[rng.integers(3, size=300)], "x": rng.normal(size=300)})
     reports = [int(protocols[mode].privatize_one(int(rng.random() < 0.4))) for mode in frame["mode"]]
     frame["answer"] = np.array(["no", "yes"])[reports]
-    fitted = lb.regress("answer ~ x", frame, protocols, design="mode", categories=["no", "yes"], draws=100, random_seed=1)
+    fitted = lb.regress(frame, "answer ~ x", protocols, design="mode", categories=["no", "yes"], draws=100, random_seed=1)
     assert fitted["summary"]["coefficients_mean"].sizes["term"] == 2

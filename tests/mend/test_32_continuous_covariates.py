@@ -59,7 +59,7 @@ def by_a_grid(x, reports, stay, centre, sd, points=23):
 
 def test_the_answer_is_that_of_a_grid_after_one_pass_over_all_rows(evaluated):
     frame, protocol, x, reports = survey(2.0)
-    found = lb.regress("a ~ x", frame, protocol, report="report", random_seed=1)
+    found = lb.regress(frame, "a ~ x", protocol, report="report", random_seed=1)
     assert found.attrs["converged"] and found.attrs["method"] == "laplace"
     assert sorted(evaluated)[-2:] == [512, 4096]
     assert sum(evaluated) < 6500  # 512 and 4,096, axes before and after each, and 200 for frequencies; it was 10,000
@@ -83,7 +83,7 @@ def test_a_proposal_that_misses_is_mended_on_small_batches(evaluated, monkeypatc
 
     monkeypatch.setattr(proposal, "_split", narrow)
     frame, protocol, _, _ = survey(2.0)
-    found = lb.regress("a ~ x", frame, protocol, report="report", random_seed=1)
+    found = lb.regress(frame, "a ~ x", protocol, report="report", random_seed=1)
     assert found.attrs["converged"], found.attrs["outcome"]
     assert sum(size == proposal.BATCH for size in evaluated) >= 2
     assert sum(size >= proposal.LEAST_DRAWN for size in evaluated) == 1

@@ -31,7 +31,7 @@ def collected(case, a, n, epsilon):
     reports, names = protocol.privatize(x, rng), [f"group {g}" for g in range(k)]
     columns = dict(zip(protocol.report_fields, protocol.format_reports(reports, names), strict=True))
     frame = pyarrow.table({"z": rng.lognormal(0.4 * x, 0.6), **{key: list(map(str, one)) for key, one in columns.items()}})
-    ask = {"value": "z", "protocol": protocol, "categories": names, "draws": 200, "random_seed": 1}
+    ask = {"value": "z", "protocol": protocol, "categories": names, "draws": 50, "random_seed": 1}
     return frame, ask, lb.Tally(protocol, reports), p
 
 
@@ -48,7 +48,7 @@ def test_weights_add_up_to_the_oracle(case, a):
         with pytest.raises(lb.errors.InfeasibleError, match="identify"):
             lb.by_private_group(frame, **ask, method="recipe")
         return
-    found = lb.by_private_group(frame, **(ask | {"draws": 100}), method="recipe")
+    found = lb.by_private_group(frame, **(ask | {"draws": 25}), method="recipe")
     oracle = Oracle()(tally).distribution
     np.testing.assert_allclose(found.recipe[0]["share"], oracle / oracle.sum(), atol=1e-9)
 

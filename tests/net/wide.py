@@ -383,7 +383,7 @@ def _regressions():
                 def compute(frame=frame, formula=formula, protocol=protocol):
                     return numbers(
                         lb.regress(
-                            formula, frame(), protocol, report="y", categories=["no", "yes"], draws=500, random_seed=7
+                            frame(), formula, protocol, report="y", categories=["no", "yes"], draws=500, random_seed=7
                         )
                     )
 
@@ -393,7 +393,7 @@ def _regressions():
                 f"regression/{kind}/weights",
                 lambda frame=frame, protocol=protocol: numbers(
                     lb.regress(
-                        "y ~ x + g", frame(), protocol, report="y", categories=["no", "yes"], weights="w", random_seed=7
+                        frame(), "y ~ x + g", protocol, report="y", categories=["no", "yes"], weights="w", random_seed=7
                     )
                 ),
             )
@@ -412,7 +412,7 @@ def _multinomial():
 
             frame = table(name, n, x=lambda rng, _: np.round(rng.standard_normal(n), 1), y=answers)
             frame["y"] = [labels(a)[k] for k in frame["y"]]
-            return numbers(lb.regress("y ~ x", frame, protocol, report="y", categories=labels(a), random_seed=7))
+            return numbers(lb.regress(frame, "y ~ x", protocol, report="y", categories=labels(a), random_seed=7))
 
         yield name, compute
 
@@ -439,7 +439,7 @@ def _private_groups():
             reports = labels(a) if kind != "warner" else _labels(protocol)
             frame["y"] = [reports[k] for k in frame["y"]]
             return _of_groups(
-                lb.by_private_group(frame, "value", "y", protocol, categories=labels(a), draws=500, random_seed=7)
+                lb.by_private_group(frame, "value", "y", protocol, categories=labels(a), draws=125, random_seed=7)
             )
 
         yield name, compute

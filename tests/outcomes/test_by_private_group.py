@@ -33,7 +33,7 @@ def table(n=3000, seed=1, k=2, **columns):
 @pytest.fixture(scope="module")
 def found():
     frame, x, z = table(4000)
-    return lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), draws=500, random_seed=1), x, z
+    return lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), draws=125, random_seed=1), x, z
 
 
 def test_the_identity_gives_the_frame_s_own_groups():
@@ -42,7 +42,7 @@ def test_the_identity_gives_the_frame_s_own_groups():
     frame = pd.DataFrame({"x": rng.choice(list("abc"), 2000), "site": rng.choice(["u", "v"], 2000)})
     frame["z"] = np.round(rng.lognormal(frame["x"].map({"a": 0, "b": 0.4, "c": 1}), 0.7), 1)
     protocol = Channel(np.eye(3), answers=["a", "b", "c"])
-    settings = {"categories": ["a", "b", "c"], "by": "site", "target": "frequency", "draws": 100, "random_seed": 1}
+    settings = {"categories": ["a", "b", "c"], "by": "site", "target": "frequency", "draws": 25, "random_seed": 1}
     answer = lb.by_private_group(frame, "z", "x", protocol, **settings)
     groups = frame.groupby(["site", "x"])["z"]
     np.testing.assert_allclose(answer.mean()["mean"].values, groups.mean().unstack().values, rtol=1e-12)
@@ -65,7 +65,7 @@ def test_the_identity_with_weights_gives_weighted_means():
     rng = np.random.default_rng(4)
     frame = pd.DataFrame({"x": rng.choice(2, 600), "z": rng.normal(size=600), "w": rng.exponential(size=600)})
     answer = lb.by_private_group(
-        frame, "z", "x", Channel(np.eye(2)), weights="w", target="frequency", draws=100, random_seed=1
+        frame, "z", "x", Channel(np.eye(2)), weights="w", target="frequency", draws=25, random_seed=1
     )
     for x in (0, 1):
         own = frame[frame["x"] == x]
@@ -127,7 +127,7 @@ def test_summary_difference_and_text(found):
 
 def test_a_group_that_is_empty_in_some_draws_is_summarized_by_the_others():
     frame = pyarrow.table({"z": np.arange(1.0, 13.0), "report": [0] * 11 + [1]})
-    ask = {"protocol": GRR(2, 3.0), "target": "frequency", "method": "smooth", "draws": 200, "random_seed": 1}
+    ask = {"protocol": GRR(2, 3.0), "target": "frequency", "method": "smooth", "draws": 50, "random_seed": 1}
     answer = lb.by_private_group(frame, "z", **ask)
     draws = answer.draws("mean")[:, 0, 1]
     assert np.isnan(draws).any() and np.isfinite(answer.mean()["lower"].values).all()
@@ -140,7 +140,7 @@ def test_a_group_that_is_empty_in_some_draws_is_summarized_by_the_others():
 
 def test_a_seed_makes_the_same_answer_again():
     frame, _, _ = table(800)
-    ask = {"protocol": GRR(2, EPSILON), "draws": 100, "random_seed": 5}
+    ask = {"protocol": GRR(2, EPSILON), "draws": 25, "random_seed": 5}
     one, two = (lb.by_private_group(frame, "duration", **ask).draws("mean") for _ in range(2))
     np.testing.assert_array_equal(one, two)
 
@@ -152,7 +152,7 @@ def test_rates_in_every_record_are_channels():
     rate = np.where(np.arange(3000) % 2, 0.0, 0.999)
     y = np.where(rng.random(3000) < rate, rng.integers(2, size=3000), x)
     frame = pyarrow.table({"z": z, "report": np.array(["no", "yes"])[y], "rate": rate})
-    answer = lb.by_private_group(frame, "z", "report", rate_column="rate", draws=300, random_seed=1)
+    answer = lb.by_private_group(frame, "z", "report", rate_column="rate", draws=75, random_seed=1)
     assert answer.groups == ("no", "yes")
     open_half = x[1::2].mean()
     share = answer.shares().sel(group="yes")
@@ -167,7 +167,7 @@ def test_any_protocol_and_three_groups(protocol):
     names = list("abc")
     columns = dict(zip(protocol.report_fields, protocol.format_reports(reports, names), strict=True))
     frame = pyarrow.table({"z": z, **{name: list(map(str, held)) for name, held in columns.items()}})
-    answer = lb.by_private_group(frame, "z", protocol=protocol, categories=names, draws=200, random_seed=1)
+    answer = lb.by_private_group(frame, "z", protocol=protocol, categories=names, draws=50, random_seed=1)
     share, truth = answer.shares(), np.bincount(x) / len(x)
     assert (np.abs(share["mean"].values - truth) < 4.5 * share["sd"].values).all()
     assert float(share["mean"].sum()) == pytest.approx(1)
@@ -181,7 +181,7 @@ def test_an_open_category_is_a_cross_table():
     o = np.where(rng.random(4000) < np.where(x, 0.6, 0.2), "slow", "fast")
     frame = pyarrow.table({"speed": o, "report": GRR(2, 2.0).privatize(x, rng)})
     for target in ("distribution", "frequency"):
-        answer = lb.by_private_group(frame, "speed", protocol=GRR(2, 2.0), target=target, draws=400, random_seed=1)
+        answer = lb.by_private_group(frame, "speed", protocol=GRR(2, 2.0), target=target, draws=100, random_seed=1)
         held = answer.outcomes()
         np.testing.assert_allclose(held["mean"].sum("outcome"), 1)
         slow = held.sel(outcome="slow")
@@ -194,7 +194,7 @@ def test_an_open_category_is_a_cross_table():
 def test_doubling_all_weights_changes_nothing():
     frame, _, _ = table(1500)
     weighed = frame.append_column("w", pyarrow.array(np.full(1500, 2.0)))
-    ask = {"protocol": GRR(2, EPSILON), "draws": 200, "random_seed": 1}
+    ask = {"protocol": GRR(2, EPSILON), "draws": 50, "random_seed": 1}
     plain = lb.by_private_group(frame, "duration", **ask)
     same = lb.by_private_group(weighed, "duration", weights="w", **ask)
     np.testing.assert_allclose(same.draws("share"), plain.draws("share"), rtol=1e-6)
@@ -202,7 +202,7 @@ def test_doubling_all_weights_changes_nothing():
 
 def test_cells_of_covariates_share_a_scale_and_have_answers_each():
     frame, x, _ = table(3000, site=np.random.default_rng(5).choice(["u", "v"], 3000))
-    answer = lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), by="site", draws=200, random_seed=1)
+    answer = lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), by="site", draws=50, random_seed=1)
     assert answer.cells == (("u",), ("v",)) and answer.summary()["mean"].dims == ("cell", "group", "quantity")
     assert answer.discretization.shape == (2, 5, 2)
     assert (np.abs(answer.shares()["mean"].values[:, 1] - x.mean()) < 5 * answer.shares()["sd"].values[:, 1]).all()
@@ -215,7 +215,7 @@ def test_habits_of_rounding_that_differ_are_found():
     z = step * np.maximum(1, np.round(100 * z / step))
     reports = GRR(2, 2.0).privatize(x, np.random.default_rng(33))
     answer = lb.by_private_group(
-        pyarrow.table({"z": z, "report": reports}), "z", protocol=GRR(2, 2.0), draws=200, random_seed=1
+        pyarrow.table({"z": z, "report": reports}), "z", protocol=GRR(2, 2.0), draws=50, random_seed=1
     )
     assert answer.method == "rounding" and "Groups differ between multiples of" in answer.reason
     share = answer.shares().isel(group=1)
@@ -226,7 +226,7 @@ def test_the_recipe_s_bootstrap_is_monotone_and_near_the_truth():
     rng = np.random.default_rng(42)
     x, z = people(5000, 41)
     frame = pyarrow.table({"z": z, "report": GRR(2, 3.0).privatize(x, rng)})
-    forced = analyse(read_records(frame, "z", protocol=GRR(2, 3.0)), method="recipe", draws=200)
+    forced = analyse(read_records(frame, "z", protocol=GRR(2, 3.0)), method="recipe", draws=50)
     assert forced.method == "recipe" and forced.trusted
     draws = forced.draws("cdf", np.quantile(z, np.linspace(0, 1, 50)))
     assert (np.diff(draws, axis=2) >= -1e-12).all() and draws.min() >= 0 and draws.max() <= 1 + 1e-12
@@ -241,18 +241,18 @@ def test_a_rare_group_stays_with_the_smooth_curves():
     rng = np.random.default_rng(32)
     x = (rng.random(500) < 0.02).astype(int)
     frame = pyarrow.table({"z": rng.lognormal(0.7 * x, 0.6), "report": GRR(2, EPSILON).privatize(x, rng)})
-    answer = lb.by_private_group(frame, "z", protocol=GRR(2, EPSILON), draws=100, random_seed=1)
+    answer = lb.by_private_group(frame, "z", protocol=GRR(2, EPSILON), draws=25, random_seed=1)
     share = answer.shares().sel(group="1")
     assert answer.recipe[0]["share"][1] < -0.05 and answer.method == "smooth"
     assert float(share["lower"]) < 0.02 < float(share["upper"]) < 0.15
-    forced = analyse(read_records(frame, "z", protocol=GRR(2, EPSILON)), method="recipe", draws=100)
+    forced = analyse(read_records(frame, "z", protocol=GRR(2, EPSILON)), method="recipe", draws=25)
     assert forced.edges == ("1",) and not forced.trusted and "nobody in 1" in forced.outcome
 
 
 def test_one_record_in_a_cell_is_not_certain_of_its_group():
     """Its share used to be 1, from 1 to 1, and all other cells were given the recipe."""
     frame, _, _ = table(800, site=np.where(np.arange(800) < 1, "u", "v"))
-    answer = lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), by="site", draws=100, random_seed=1)
+    answer = lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), by="site", draws=25, random_seed=1)
     alone = answer.shares().isel(cell=0)
     assert answer.method == "smooth" and (alone["lower"] < 0.1).all() and (alone["upper"] > 0.9).all()
 
@@ -265,7 +265,7 @@ def test_frames_of_all_kinds_and_a_column_of_levels_give_the_same_answer():
     report = np.where(epsilon == 1, *(GRR(2, level).privatize(x, rng) for level in (1.0, 3.0)))
     arrow = pyarrow.table({"z": z, "answer": np.array(["no", "yes"])[report], "eps": epsilon, "w": rng.random(300)})
     frames = [arrow, arrow.to_pandas(), polars.from_arrow(arrow), polars.from_arrow(arrow).lazy(), duckdb.from_arrow(arrow)]
-    ask = {"categories": ["no", "yes"], "epsilon_column": "eps", "weights": "w", "draws": 100, "random_seed": 1}
+    ask = {"categories": ["no", "yes"], "epsilon_column": "eps", "weights": "w", "draws": 25, "random_seed": 1}
     answers = [lb.by_private_group(frame, "z", "answer", "grr", **ask).draws("mean") for frame in frames]
     for answer in answers[1:]:
         np.testing.assert_array_equal(answer, answers[0])
@@ -278,7 +278,7 @@ def test_frames_of_all_kinds_and_a_column_of_levels_give_the_same_answer():
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
 def test_covariates_may_be_called_like_columns_of_answers():
     frame, _, _ = table(200, group=np.arange(200) % 2, mean=np.full(200, "m"))
-    answer = lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), by=["group", "mean"], draws=100, random_seed=1)
+    answer = lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), by=["group", "mean"], draws=25, random_seed=1)
     assert answer.summary()["by_group"].values.tolist() == ["0", "1"]
     row = long_rows(answer)[0]
     assert (row["by_group"], row["by_mean"], row["group"]) == (0, "m", "0") and isinstance(row["mean"], float)
@@ -317,7 +317,7 @@ def test_bad_input_is_one_sentence(case):
     change, error, said = BAD[case]
     change = dict(change)
     columns = {"duration": change.pop("duration", [1.0, 2.0, 3.0, 4.0]), "report": change.pop("report_column", [0, 1, 1, 0])}
-    ask = {"value": "duration", "protocol": GRR(2, EPSILON), "draws": 100, "random_seed": 1}
+    ask = {"value": "duration", "protocol": GRR(2, EPSILON), "draws": 25, "random_seed": 1}
     if "rate" in change:
         columns |= {"rate": change.pop("rate"), "report": ["a", "b", "b", "a"]}
         ask |= {"rate_column": "rate", "protocol": None, "report": "report"}
@@ -334,5 +334,5 @@ def test_reports_that_do_not_identify_the_groups_have_no_recipe():
     blind = Channel([[0.5, 0.5], [0.5, 0.5]])
     with pytest.raises(InfeasibleError, match="recipe needs reports that identify"):
         lb.by_private_group(frame, "duration", protocol=blind, method="recipe", random_seed=1)
-    answer = lb.by_private_group(frame, "duration", protocol=blind, draws=200, random_seed=1)
+    answer = lb.by_private_group(frame, "duration", protocol=blind, draws=50, random_seed=1)
     assert answer.recipe is None and not answer.check.identified and "prior decides" in answer.who_decides

@@ -23,7 +23,7 @@ def one(**columns):
 
 
 def test_nigeria_by_cells():
-    found = lb.regress("connected ~ female + married + age_group", lb.load_example("nigeria_cells"), method="mle")
+    found = lb.regress(lb.load_example("nigeria_cells"), "connected ~ female + married + age_group", method="mle")
     assert found.n_reports == 2423 and found.reference == "no"
     for name, expected in NIGERIA.items():
         np.testing.assert_allclose(getattr(found, name).sel(category="yes"), expected, atol=1e-5)
@@ -34,7 +34,7 @@ def test_nigeria_by_cells():
 
 def test_nigeria_from_a_frame_with_counts_and_the_intercept_alone():
     frame = one(answer=["no", "yes"], count=[1604, 831])
-    found = lb.regress("connected ~ 1", frame, DIE, report="answer", count="count", categories=["no", "yes"], method="mle")
+    found = lb.regress(frame, "connected ~ 1", DIE, report="answer", count="count", categories=["no", "yes"], method="mle")
     assert float(found.coefficients.sel(category="yes")[0]) == pytest.approx(-1.0360666, abs=1e-7)
     assert float(found.standard_errors.sel(category="yes")[0]) == pytest.approx(0.074556, abs=1e-6)
 
@@ -42,7 +42,7 @@ def test_nigeria_from_a_frame_with_counts_and_the_intercept_alone():
 def test_the_reference_turns_signs_and_changes_nothing_else():
     cells = lb.load_example("nigeria_cells")
     found, other = (
-        lb.regress("connected ~ female + married", cells, method="mle", reference=name) for name in ("no", "yes")
+        lb.regress(cells, "connected ~ female + married", method="mle", reference=name) for name in ("no", "yes")
     )
     np.testing.assert_allclose(found.coefficients.sel(category="yes"), -other.coefficients.sel(category="no"), atol=1e-9)
     assert found.log_likelihood == pytest.approx(other.log_likelihood)
@@ -63,7 +63,7 @@ def test_open_answers_are_an_ordinary_multinomial_logit(fair):
     expected = sm.MNLogit(part["rate_marriage"].astype(int) - 1, x).fit(method="newton", disp=0, maxiter=100, tol=1e-9)
     frame = part.assign(report=part["rate_marriage"].astype(int) - 1)
     found = lb.regress(
-        "rating ~ age + religious + educ", frame, lb.protocols.Channel(np.eye(5)), report="report", method="mle"
+        frame, "rating ~ age + religious + educ", lb.protocols.Channel(np.eye(5)), report="report", method="mle"
     )
     np.testing.assert_allclose(found.coefficients[:, 1:], expected.params, atol=1e-6)
     np.testing.assert_allclose(found.standard_errors[:, 1:], expected.bse, rtol=1e-5)
@@ -77,8 +77,8 @@ def test_two_open_answers_are_a_logit(fair):
     x = sm.add_constant(frame[["rate_marriage", "yrs_married", "religious"]])
     expected = sm.Logit(frame["report"], x).fit(method="newton", disp=0, maxiter=50, tol=1e-9)
     found = lb.regress(
-        "affair ~ rate_marriage + yrs_married + religious",
         frame,
+        "affair ~ rate_marriage + yrs_married + religious",
         lb.protocols.Channel(np.eye(2)),
         report="report",
         method="mle",
@@ -103,8 +103,8 @@ def test_coefficients_are_recovered_through_several_designs_at_once():
         report[here] = texts
     frame = one(x=x, device=device, report=report)
     found = lb.regress(
-        "answer ~ x",
         frame,
+        "answer ~ x",
         {"weak": weak, "strong": strong, "bits": bits},
         design="device",
         report="report",
@@ -120,8 +120,8 @@ def test_perfect_separation_is_said():
     frame = one(group=["a", "a", "b", "b"], report=[0, 1, 0, 1], n=[10, 40, 50, 0])
     with pytest.raises(InfeasibleError, match=r"no maximum.*group\[b\]"):
         lb.regress(
-            "answer ~ group",
             frame,
+            "answer ~ group",
             lb.protocols.Channel(np.eye(2)),
             report="report",
             count="n",
@@ -132,27 +132,27 @@ def test_perfect_separation_is_said():
 def test_fewer_yes_than_the_device_forces_is_a_boundary():
     frame = one(group=["a", "a", "b", "b"], report=["no", "yes", "no", "yes"], n=[300, 200, 480, 20])
     with pytest.raises(InfeasibleError, match="no maximum"):
-        lb.regress("answer ~ group", frame, DIE, report="report", count="n", categories=["no", "yes"], method="mle")
+        lb.regress(frame, "answer ~ group", DIE, report="report", count="n", categories=["no", "yes"], method="mle")
 
 
 def test_a_rank_deficient_design_names_the_column():
     frame = one(x=[1.0, 2, 3, 4], y=[2.0, 4, 6, 8], report=[0, 1, 0, 1], n=[30, 20, 25, 24])
     with pytest.raises(InfeasibleError, match=r"y is a linear combination"):
-        lb.regress("answer ~ x + y", frame, lb.GRR(2, 1.0), report="report", count="n", method="mle")
+        lb.regress(frame, "answer ~ x + y", lb.GRR(2, 1.0), report="report", count="n", method="mle")
 
 
 def test_a_level_without_reports_is_rank_deficient():
     frame = one(g=["a", "a", "b", "b", "c"], report=[0, 1, 0, 1, 0], n=[30, 20, 25, 24, 0])
     with pytest.raises(InfeasibleError, match=r"g\[c\]"):
-        lb.regress("answer ~ g", frame, lb.GRR(2, 1.0), report="report", count="n", method="mle")
+        lb.regress(frame, "answer ~ g", lb.GRR(2, 1.0), report="report", count="n", method="mle")
 
 
 def test_weights_all_alike_change_nothing_but_the_standard_errors_method():
     cells = pd.read_csv(examples.FOLDER / "rr_nigeria_cells.csv")
     settings = {"report": "report", "count": "count", "categories": ["no", "yes"], "method": "mle"}
-    plain = lb.regress("connected ~ female", cells, DIE, **settings)
-    same = lb.regress("connected ~ female", cells.assign(w=2.0), DIE, weights="w", **settings)
-    uneven = lb.regress("connected ~ female", cells.assign(w=1.0 + cells["married"]), DIE, weights="w", **settings)
+    plain = lb.regress(cells, "connected ~ female", DIE, **settings)
+    same = lb.regress(cells.assign(w=2.0), "connected ~ female", DIE, weights="w", **settings)
+    uneven = lb.regress(cells.assign(w=1.0 + cells["married"]), "connected ~ female", DIE, weights="w", **settings)
     np.testing.assert_allclose(plain.coefficients, same.coefficients)
     np.testing.assert_allclose(plain.standard_errors, same.standard_errors)
     assert uneven.weighted and not np.allclose(plain.coefficients, uneven.coefficients)
@@ -163,7 +163,7 @@ def test_weights_give_the_variance_of_the_weighted_scores():
     rng = np.random.default_rng(0)
     n = 400
     frame = one(report=rng.integers(0, 2, n), w=rng.choice([1.0, 3.0], n))
-    found = lb.regress("answer ~ 1", frame, lb.protocols.Channel(np.eye(2)), report="report", weights="w", method="mle")
+    found = lb.regress(frame, "answer ~ 1", lb.protocols.Channel(np.eye(2)), report="report", weights="w", method="mle")
     w, y = frame["w"].to_numpy(), frame["report"].to_numpy()
     share = w @ y / w.sum()
     variance = (w**2 * (y - share) ** 2).sum() / w.sum() ** 2
@@ -190,10 +190,10 @@ def test_clusters_have_the_sandwich_of_statsmodels_and_strata_its_formula():
     fitted = sm.Logit(frame["report"], columns).fit(
         disp=0, cov_type="cluster", cov_kwds={"groups": frame["c"], "use_correction": False}
     )
-    found = lb.regress("answer ~ x + v", frame, device, cluster="c", **settings)
+    found = lb.regress(frame, "answer ~ x + v", device, cluster="c", **settings)
     np.testing.assert_allclose(found.standard_errors[:, 1], fitted.bse * np.sqrt(40 / 39), rtol=1e-6)
     # With weights and strata: totals of clusters about the mean of their stratum.
-    found = lb.regress("answer ~ x + v", frame, device, weights="w", strata="s", cluster="c", **settings)
+    found = lb.regress(frame, "answer ~ x + v", device, weights="w", strata="s", cluster="c", **settings)
     p = 1 / (1 + np.exp(-columns @ found.coefficients.values[:, 1]))
     w = frame["w"].to_numpy() / frame["w"].mean()
     scores = (w * (frame["report"] - p)).to_numpy()[:, None] * columns
@@ -206,8 +206,8 @@ def test_clusters_have_the_sandwich_of_statsmodels_and_strata_its_formula():
 def test_draws_of_a_clustered_sample_have_the_linearised_covariance():
     frame, device = sampled(), lb.protocols.Channel(np.eye(2))
     columns = {"report": "report", "weights": "w", "strata": "s", "cluster": "c"}
-    exact = lb.regress("answer ~ x + v", frame, device, method="mle", **columns)
-    found = lb.regress("answer ~ x + v", frame, device, random_seed=1, **columns)
+    exact = lb.regress(frame, "answer ~ x + v", device, method="mle", **columns)
+    found = lb.regress(frame, "answer ~ x + v", device, random_seed=1, **columns)
     np.testing.assert_allclose(found["summary"]["coefficients_sd"][:, 1], exact.standard_errors[:, 1], rtol=0.06)
     np.testing.assert_allclose(
         found["summary"]["coefficients_mean"][:, 1], exact.coefficients[:, 1], atol=0.3 * exact.standard_errors.values.max()
@@ -227,4 +227,4 @@ def test_draws_of_a_clustered_sample_have_the_linearised_covariance():
 )
 def test_columns_of_a_sample_that_do_not_fit_are_one_sentence(change, columns, match):
     with pytest.raises((DataError, lb.errors.ArgumentError), match=match):
-        lb.regress("answer ~ x", sampled().assign(**change), lb.GRR(2, 3.0), report="report", method="mle", **columns)
+        lb.regress(sampled().assign(**change), "answer ~ x", lb.GRR(2, 3.0), report="report", method="mle", **columns)

@@ -38,7 +38,7 @@ def frame():
 
 
 def asked(frame, formula, **more):
-    return lb.regress(formula, frame, DIE, **({"categories": ["no", "yes"], "random_seed": 1, "draws": 50} | more))
+    return lb.regress(frame, formula, DIE, **({"categories": ["no", "yes"], "random_seed": 1, "draws": 50} | more))
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +89,9 @@ def test_a_stratum_is_named_as_in_the_table(frame):
 def test_cells_with_sampling_weights_are_referred_to_the_frame(frame):
     cells = lb.read(frame, DIE, report="report", by="sex", categories=["no", "yes"], weights="w")
     with pytest.raises(ArgumentError, match="give their table"):
-        lb.regress("smokes ~ sex", cells)
+        lb.regress(cells, "smokes ~ sex")
     with pytest.raises(ArgumentError, match=r"data frame .* got Collection"):
-        lb.regress("smokes ~ 1", lb.load_example("nigeria"))
+        lb.regress(lb.load_example("nigeria"), "smokes ~ 1")
 
 
 # ---- questions -----------------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_categories_in_another_order_than_the_designs_answers_are_refused(frame)
         DIE.channel()[::-1], answers=("yes", "no")
     )  # rows of a plain matrix may stand in any order
     first, second = (
-        lb.regress("smokes ~ age", frame, protocol, categories=["no", "yes"], method="mle") for protocol in (DIE, turned)
+        lb.regress(frame, "smokes ~ age", protocol, categories=["no", "yes"], method="mle") for protocol in (DIE, turned)
     )
     np.testing.assert_allclose(first.coefficients, second.coefficients, atol=1e-9)
 
@@ -237,7 +237,8 @@ def weak():
 
 def test_maximum_likelihood_is_the_highest_maximum_and_names_the_next(weak):
     """Newton's method from the pooled shares ends at −549.5561, as do most starts of BFGS; the highest is −549.5334."""
-    found = lb.regress("y ~ x + g", *weak, report="report", method="mle")
+    table, device = weak
+    found = lb.regress(table, "y ~ x + g", device, report="report", method="mle")
     assert found.log_likelihood == pytest.approx(-549.53335, abs=1e-4)
     assert "another maximum, only 0.023 nats lower" in found.outcome
 

@@ -19,14 +19,14 @@ FORMULA = "connected ~ female + married + age_group"
 
 @pytest.fixture(scope="module")
 def nigeria():
-    return lb.regress(FORMULA, lb.load_example("nigeria_cells"), random_seed=1, draws=250)
+    return lb.regress(lb.load_example("nigeria_cells"), FORMULA, random_seed=1, draws=250)
 
 
 @pytest.fixture(scope="module")
 def three():
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.integers(0, 3, 400), "report": rng.choice(list("abc"), 400)})
-    return lb.regress("answer ~ x", frame, lb.GRR(3, 2.0), categories=list("abc"), random_seed=1, draws=250)
+    return lb.regress(frame, "answer ~ x", lb.GRR(3, 2.0), categories=list("abc"), random_seed=1, draws=250)
 
 
 def test_page_of_a_posterior(nigeria):
@@ -48,7 +48,7 @@ def test_page_of_a_posterior(nigeria):
 def test_pages_of_three_categories_and_of_maximum_likelihood(three):
     rows = lb.show(three).tables[0].rows
     assert [row[:2] for row in rows] == [(term, category) for term in ("Intercept", "x") for category in "bc"]
-    maximum = lb.regress(FORMULA, lb.load_example("nigeria_cells"), method="mle")
+    maximum = lb.regress(lb.load_example("nigeria_cells"), FORMULA, method="mle")
     page = lb.show(maximum)
     assert page.tables[0].rows[1][1] == pytest.approx(-0.578, abs=1e-4)
     assert "deviance 3085.139" in str(page)

@@ -20,7 +20,7 @@ DIE = forced_response(2 / 3, (1, 1))
 
 @pytest.fixture(scope="module")
 def nigeria():
-    return lb.regress("connected ~ female + married + age_group", lb.load_example("nigeria_cells"), random_seed=1)
+    return lb.regress(lb.load_example("nigeria_cells"), "connected ~ female + married + age_group", random_seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def expected(counts):
 
 def asked(frame, formula="connected ~ female + age_group", **more):
     settings = {"report": "report", "count": "count", "categories": ["no", "yes"], "random_seed": 1, "draws": 100}
-    return lb.regress(formula, frame, DIE, **(settings | more))
+    return lb.regress(frame, formula, DIE, **(settings | more))
 
 
 # ---- numbers -------------------------------------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ def test_one_cell_of_two_categories_is_the_exact_posterior(scale):
     frame = pd.DataFrame({"report": [0, 1], "n": [40, 20]})
     prior = None if scale is None else {"Intercept": scale}
     design = warner(0.7)
-    found = lb.regress("answer ~ 1", frame, design, report="report", count="n", prior=prior, random_seed=3, draws=5000)
+    found = lb.regress(frame, "answer ~ 1", design, report="report", count="n", prior=prior, random_seed=3, draws=5000)
     sd = np.pi if scale is None else scale
 
     def density(t, power=0):
@@ -65,7 +65,7 @@ def test_one_cell_of_two_categories_is_the_exact_posterior(scale):
 
 
 def test_nigeria_lies_about_its_maximum(nigeria):
-    maximum = lb.regress("connected ~ female + married + age_group", lb.load_example("nigeria_cells"), method="mle")
+    maximum = lb.regress(lb.load_example("nigeria_cells"), "connected ~ female + married + age_group", method="mle")
     found = nigeria["summary"]["coefficients_mean"].sel(category="yes")
     assert (
         np.abs((found - maximum.coefficients.sel(category="yes")) / maximum.standard_errors.sel(category="yes")).max() < 0.3
@@ -81,7 +81,7 @@ def test_nigeria_lies_about_its_maximum(nigeria):
 def test_the_reference_does_not_change_the_model():
     frame = pd.DataFrame({"x": np.tile([0.0, 1, 2], 40), "report": np.random.default_rng(0).choice(list("abc"), 120)})
     kept = {"report": "report", "categories": ["a", "b", "c"], "draws": 500, "random_seed": 1}
-    first, last = (lb.regress("answer ~ x", frame, lb.GRR(3, 2.0), reference=name, **kept) for name in ("a", "c"))
+    first, last = (lb.regress(frame, "answer ~ x", lb.GRR(3, 2.0), reference=name, **kept) for name in ("a", "c"))
     error = np.hypot(*(one["summary"]["mcse"].sel(target="distribution") for one in (first, last)))
     apart = [one["summary"]["mean"].sel(target="distribution") for one in (first, last)]
     assert (np.abs(apart[0] - apart[1]) < 5 * error).all()  # how many draws are made hangs on the ends that are judged
@@ -143,7 +143,7 @@ def test_effects_of_groups_are_pooled_in_part():
     g = np.repeat(np.arange(groups), each)
     value = (rng.random(g.size) < 1 / (1 + np.exp(-effect[g]))).astype(int)
     frame = pd.DataFrame({"g": [f"g{k:02d}" for k in g], "report": warner(0.85).privatize(value, rng)})
-    found = lb.regress("answer ~ 1 + (1 | g)", frame, warner(0.85), report="report", random_seed=2, draws=500)
+    found = lb.regress(frame, "answer ~ 1 + (1 | g)", warner(0.85), report="report", random_seed=2, draws=500)
     assert float(found["summary"]["parameter_lower"].sel(parameter="1|g_sigma")) < 0.8
     assert float(found["summary"]["parameter_upper"].sel(parameter="1|g_sigma")) > 0.8
     own = found["posterior"]["1|g"].mean(("chain", "draw")).sel(category="1").values
@@ -158,7 +158,7 @@ def test_a_result_with_effects_of_groups_has_their_spread_and_predicts_known_gro
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"g": np.tile(["u", "v", "w"], 100), "report": rng.integers(0, 2, 300)})
     try:
-        found = lb.regress("answer ~ 1 + (1 | g)", frame, warner(0.9), method="laplace", draws=50, random_seed=1)
+        found = lb.regress(frame, "answer ~ 1 + (1 | g)", warner(0.9), method="laplace", draws=50, random_seed=1)
     except ConvergenceError as err:  # weights of so few draws
         found = err.result
     assert found["posterior"]["1|g"].dims == ("chain", "draw", "1|g_level", "category")
@@ -251,11 +251,11 @@ def test_a_factor_of_one_level_is_refused(counts):
 def test_the_prior_decides_where_the_design_does_not():
     frame = pd.DataFrame({"x": [1.0, 2, 3, 4], "y": [2.0, 4, 6, 8], "report": [0, 1, 0, 1], "n": [300, 200, 250, 240]})
     with pytest.warns(DiagnosticWarning, match="y is a linear combination"):
-        found = lb.regress("answer ~ x + y", frame, lb.GRR(2, 1.0), report="report", count="n", random_seed=1)
+        found = lb.regress(frame, "answer ~ x + y", lb.GRR(2, 1.0), report="report", count="n", random_seed=1)
     assert "only the prior" in found.attrs["prior_decides"]
     empty = pd.DataFrame({"g": ["a", "a", "b", "b", "c"], "report": [0, 1, 0, 1, 0], "n": [30, 20, 25, 24, 0]})
     with pytest.warns(DiagnosticWarning, match=r"g\[c\]"):
-        found = lb.regress("answer ~ g", empty, lb.GRR(2, 1.0), report="report", count="n", random_seed=1)
+        found = lb.regress(empty, "answer ~ g", lb.GRR(2, 1.0), report="report", count="n", random_seed=1)
     sd = found["summary"]["coefficients_sd"].sel(category="1", term="g[c]")
     known = found["constant_data"]["coefficient_prior_sd"].sel(category="1", term="g[c]")
     assert float(sd) == pytest.approx(float(known), rel=0.1)
@@ -263,7 +263,7 @@ def test_the_prior_decides_where_the_design_does_not():
 
 def test_perfect_separation_has_a_posterior():
     frame = pd.DataFrame({"g": ["a", "a", "b"], "report": [0, 1, 0], "n": [10, 40, 50]})
-    found = lb.regress("answer ~ g", frame, lb.protocols.Channel(np.eye(2)), report="report", count="n", random_seed=1)
+    found = lb.regress(frame, "answer ~ g", lb.protocols.Channel(np.eye(2)), report="report", count="n", random_seed=1)
     low, high = (float(found["summary"][f"coefficients_{end}"].sel(category="1", term="g[b]")) for end in ("lower", "upper"))
     assert -40 < low < high < -2
 
@@ -271,11 +271,11 @@ def test_perfect_separation_has_a_posterior():
 def test_designs_of_a_column_must_be_known(counts):
     frame = counts.assign(form=np.where(counts["female"] == 1, "A", "B"))
     with pytest.raises(ArgumentError, match="design must name"):
-        lb.regress("connected ~ 1", frame, {"A": DIE}, report="report", count="count", categories=["no", "yes"])
+        lb.regress(frame, "connected ~ 1", {"A": DIE}, report="report", count="count", categories=["no", "yes"])
     kept = {"design": "form", "report": "report", "count": "count", "categories": ["no", "yes"]}
     with pytest.raises(DataError, match=r"form.*'B'.*no entry"):
-        lb.regress("connected ~ 1", frame, {"A": DIE}, **kept)
-    both = lb.regress("connected ~ married", frame, {"A": DIE, "B": DIE}, method="mle", **kept)
+        lb.regress(frame, "connected ~ 1", {"A": DIE}, **kept)
+    both = lb.regress(frame, "connected ~ married", {"A": DIE, "B": DIE}, method="mle", **kept)
     same = asked(counts, "connected ~ married", method="mle")
     np.testing.assert_allclose(both.coefficients, same.coefficients, atol=1e-8)
 
@@ -286,7 +286,7 @@ def test_sets_as_reports_and_whole_reports_only():
     reports = protocol.privatize(rng.integers(0, 4, 300), rng)
     (texts,) = protocol.format_reports(reports, list("abcd"))
     frame = pd.DataFrame({"x": rng.integers(0, 2, 300), "report": texts})
-    found = lb.regress("answer ~ x", frame, protocol, categories=list("abcd"), random_seed=1, draws=200)
+    found = lb.regress(frame, "answer ~ x", protocol, categories=list("abcd"), random_seed=1, draws=200)
     assert found["posterior"]["coefficients"].shape == (4, 200, 2, 4)
 
 
@@ -298,5 +298,5 @@ def test_maximum_likelihood_is_for_common_terms(counts):
 def test_summaries_are_referred_to_fit():
     cells = lb.load_example("nigeria_cells").summaries([0.7, 0.3])
     with pytest.raises((InfeasibleError, ArgumentError), match="summar"):
-        lb.regress("connected ~ female", cells)
+        lb.regress(cells, "connected ~ female")
     assert issubclass(ConvergenceError, lb.LDPBayesError)

@@ -23,7 +23,7 @@ def found():
     frame["report"] = warner(0.85).privatize(value, rng)
     labels = ["no", "yes"]
     frame["report"] = np.array(labels)[frame["report"]]
-    return lb.regress("smokes ~ age * sex", frame, warner(0.85), categories=labels, random_seed=1, draws=200)
+    return lb.regress(frame, "smokes ~ age * sex", warner(0.85), categories=labels, random_seed=1, draws=200)
 
 
 def shares(found, age, male):
@@ -101,7 +101,7 @@ def test_odds_ratios(found):
     answer = lb.answers.odds_ratios(found, ci_prob=0.9).sel(category="yes", term="age")
     assert float(answer["odds_ratio"]) == pytest.approx(np.exp(np.median(draws)))
     assert float(answer["upper"]) == pytest.approx(np.exp(np.quantile(draws, 0.95)))
-    maximum = lb.regress("connected ~ female", lb.load_example("nigeria_cells"), method="mle")
+    maximum = lb.regress(lb.load_example("nigeria_cells"), "connected ~ female", method="mle")
     answer = lb.answers.odds_ratios(maximum).sel(category="yes", term="female")
     assert float(answer["odds_ratio"]) == pytest.approx(
         float(np.exp(maximum.coefficients.sel(category="yes", term="female")))
@@ -133,7 +133,7 @@ def test_transforms_of_the_data_are_those_of_the_fit(found):
     """scale() uses the mean and sd of the rows of the fit, also after saving, and for one new row."""
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"age": rng.integers(20, 60, 300), "report": rng.integers(0, 2, 300)})
-    scaled = lb.regress("smokes ~ scale(age)", frame, warner(0.85), report="report", random_seed=1, draws=50)
-    plain = lb.regress("smokes ~ age", frame, warner(0.85), report="report", random_seed=1, draws=50)
+    scaled = lb.regress(frame, "smokes ~ scale(age)", warner(0.85), report="report", random_seed=1, draws=50)
+    plain = lb.regress(frame, "smokes ~ age", warner(0.85), report="report", random_seed=1, draws=50)
     one, two = (lb.predictions(tree, {"age": [33]})["mean"] for tree in (scaled, plain))
     np.testing.assert_allclose(one, two, atol=1e-6)  # the prior stands on standardised columns: both are one model
