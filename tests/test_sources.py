@@ -1,5 +1,6 @@
 """Sources: what each kind of column means, counts that do not wrap, groups, readers by suffix, and round trips."""
 
+import base64
 import datetime
 import pathlib
 import re
@@ -12,9 +13,11 @@ import numpy as np
 import pandas
 import polars
 import pyarrow
+import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 from cases import CASES
+from commands import run
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +28,7 @@ from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.protocols import GRR, bits, designs, make_protocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
 from ldpbayes.simulation import population
-from ldpbayes.sources import AbstractFile, open_source, read_collection, write_collection
+from ldpbayes.sources import AbstractFile, open_source, read_collection, scan, write_collection
 from ldpbayes.sources.numbers import number
 from ldpbayes.sources.stream import FilePiece
 
@@ -740,6 +743,49 @@ def test_mutated_parquet_files_are_read_or_refused_in_a_sentence(tmp_path):
             assert "\n" not in str(err)
             refused += 1
     assert refused > 50
+
+
+def test_a_footer_that_contradicts_itself_ends_in_a_sentence_at_every_door(tmp_path, capsys):
+    """PyArrow's own accessors of such a footer end the process: texts are said to be booleans, and to have a size in bytes."""
+    write_table({"report": list("abc") * 20, "g": list("xyz") * 20, "y": range(60)}, tmp_path / "whole.parquet")
+    scan(str(tmp_path / "whole.parquet"), GRR(3, 1.0), "report", categories=ABC, by="g")().to_parquet(tmp_path / "s.parquet")
+    bad, summaries = tmp_path / "bad.parquet", tmp_path / "bad_summaries.parquet"
+    for path, whole in ((bad, "whole.parquet"), (summaries, "s.parquet")):
+        data = (tmp_path / whole).read_bytes()
+        footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+        path.write_bytes(data[:footer] + data[footer:].replace(b"\x15\x0c\x25", b"\x15\x00\x25"))  # BYTE_ARRAY, BOOLEAN
+    stated = {"report": "report", "categories": ABC}
+    for door in (read, lambda *args, **settings: scan(*args, **settings)()):
+        assert "is not a readable Parquet file" in sentence(door, str(bad), GRR(3, 1.0), **stated)
+        assert "cannot be read" in sentence(door, pyarrow.dataset.dataset(bad), GRR(3, 1.0), **stated)
+    assert "is not a readable Parquet file" in sentence(sources.read_summaries, summaries)
+    assert "is not a readable Parquet file" in sentence(
+        read_collection, describe(tmp_path, bad.name, "grr", {"epsilon": 1.0})
+    )
+    for command in (["regress", str(bad), "report ~ g"], ["private-groups", str(bad), "--value", "y"]):
+        status, _, said = run(capsys, *command, *"--report report --protocol grr -p epsilon=1 --categories a,b,c".split())
+        assert status == 2 and "is not a readable Parquet file" in " ".join(said.split())
+
+
+def test_columns_that_are_encrypted_are_named_and_the_others_read(tmp_path):
+    encryption = pytest.importorskip("pyarrow.parquet.encryption")
+
+    class Keys(encryption.KmsClient):
+        def __init__(self, settings):
+            super().__init__()
+
+        def wrap_key(self, key, name):
+            return base64.b64encode(key)
+
+        unwrap_key = None
+
+    asked = encryption.EncryptionConfiguration("footer", column_keys={"one": ["secret"]}, plaintext_footer=True)
+    made = encryption.CryptoFactory(Keys).file_encryption_properties(encryption.KmsConnectionConfig(), asked)
+    table = pyarrow.table({"secret": list("abc"), "plain": list("abc")})
+    with pyarrow.parquet.ParquetWriter(tmp_path / "x.parquet", table.schema, encryption_properties=made) as writer:
+        writer.write_table(table)
+    assert "'secret': is encrypted" in sentence(read, tmp_path / "x.parquet", GRR(3, 1.0), report="secret", categories=ABC)
+    assert read(tmp_path / "x.parquet", GRR(3, 1.0), report="plain", categories=ABC).n_reports == 3
 
 
 def test_mutated_arrow_files_are_read_or_refused_in_a_sentence(tmp_path):

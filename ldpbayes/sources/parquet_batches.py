@@ -7,10 +7,11 @@ written once. What a page takes is therefore read from the headers of the pages,
 from __future__ import annotations
 
 import functools
+import itertools
 import mmap
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
@@ -20,8 +21,8 @@ from ldpbayes.sources.base import foreign
 BATCH = 2**20
 #: Most bytes of one page, and about the most bytes of one column of a batch.
 MOST_BYTES = 2**27
-#: The encoding in which a value may repeat the one before it.
-_DELTA = "DELTA_BYTE_ARRAY"
+#: The encoding in which a value may repeat the one before it: DELTA_BYTE_ARRAY.
+_DELTA = 7
 #: Bytes that are read in one go.
 _TOGETHER = 2**24
 #: Items of the lists, and rows, of a row group and a file that are read from few bytes; and items, or rows, a byte. Reports
@@ -98,26 +99,47 @@ def opened(path: Any, columns: Sequence[str]) -> Any:
     """Return the open Parquet file; columns of texts come as dictionaries."""
     from pyarrow import parquet
 
+    known = _known(path)
+    settings = {"metadata": known.metadata, "page_checksum_verification": True}
+    return parquet.ParquetFile(path, read_dictionary=[name for name in columns if name in known.texts], **settings)
+
+
+class _Known(NamedTuple):
+    """What the footer of a file says.
+
+    Attributes
+    ----------
+    metadata : pyarrow.parquet.FileMetaData
+    groups : list of list of dict
+        The chunks of columns in every row group, as ``_footer`` reads them.
+    texts : frozenset of str
+        Names of the columns of texts that Arrow can read as dictionaries.
+    """
+
+    metadata: Any
+    groups: list[list[dict]]
+    texts: frozenset[str]
+
+
+def _known(path: Any) -> _Known:
     state = os.stat(path)
-    metadata, texts = _known(path, state.st_size, state.st_mtime_ns)
-    settings = {"metadata": metadata, "page_checksum_verification": True}
-    return parquet.ParquetFile(path, read_dictionary=[name for name in columns if name in texts], **settings)
+    return _parsed(path, state.st_size, state.st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=8)
-def _known(path, size, changed):
-    """Return (metadata, names of the columns of texts) of a file: a large one takes a while to parse."""
+def _parsed(path, size, changed):
+    """Return what a footer says; one of a large file takes a while to parse."""
     from pyarrow import parquet, types
 
     with parquet.ParquetFile(path) as file:
-        texts = {
-            field.name for field in file.schema_arrow if types.is_string(field.type) or types.is_large_string(field.type)
-        }
-        for i in range(file.metadata.num_row_groups if texts else 0):
-            group = file.metadata.row_group(i)
-            chunks = map(group.column, range(group.num_columns))
-            texts -= {chunk.path_in_schema for chunk in chunks if _DELTA in chunk.encodings}  # Arrow makes no codes of these
-        return file.metadata, frozenset(texts)
+        schema, metadata = file.schema_arrow, file.metadata
+        texts = {field.name for field in schema if types.is_string(field.type) or types.is_large_string(field.type)}
+        leaves = [file.schema.column(i).path for i in range(len(file.schema))]
+    groups = _footer(path, len(leaves))
+    # Arrow makes no codes of those in which a value may repeat the one before it.
+    chunks = (pair for group in groups for pair in zip(leaves, group, strict=True))
+    texts -= {leaf for leaf, chunk in chunks if chunk and _DELTA in chunk[_ENCODINGS]}
+    return _Known(metadata, groups, frozenset(texts))
 
 
 def _together(file, groups):
@@ -142,22 +164,23 @@ def _check_rows(path, metadata):
 
 def _most_rows(path, file, group, columns):
     """Return how many rows of a row group are read at once: so many that no column takes more than about MOST_BYTES."""
-    metadata, schema, most = file.metadata.row_group(group), file.schema, BATCH
+    n_rows, most = file.metadata.row_group(group).num_rows, BATCH
     with open(path, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        for i in range(metadata.num_columns):
-            chunk, leaf = metadata.column(i), schema.column(i)
-            leaf_of = chunk.path_in_schema
-            name = next((name for name in columns if leaf_of == name or leaf_of.startswith(f"{name}.")), None)
+        for i, chunk in enumerate(_known(path).groups[group]):
+            leaf = file.schema.column(i)
+            name = next((name for name in columns if leaf.path == name or leaf.path.startswith(f"{name}.")), None)
             if name is None:
                 continue
+            if chunk is None:
+                raise DataError("is encrypted, and only plain columns are read", source=path, field=name)
             try:
-                most = min(most, _most_of_column(path, file, group, data, chunk, leaf, metadata.num_rows))
+                most = min(most, _most_of_column(path, group, data, chunk, leaf, n_rows))
             except DataError as err:
                 raise err.at(source=path, field=name) from None
     return max(1, most)
 
 
-def _most_of_column(path, file, group, data, chunk, leaf, n_rows):
+def _most_of_column(path, group, data, chunk, leaf, n_rows):
     pages = list(_pages(data, chunk))
     for kind, size, n_values in pages:
         if size > MOST_BYTES:
@@ -165,8 +188,8 @@ def _most_of_column(path, file, group, data, chunk, leaf, n_rows):
         if kind == "dictionary" and n_values > 8 * size + 8:
             raise DataError(f"has a dictionary of {n_values:,} entries in {size:,} bytes")
     if leaf.max_repetition_level:
-        stored = max(chunk.total_compressed_size, 1)
-        n_items = max(chunk.num_values, sum(n for kind, _, n in pages if kind == "data"))
+        stored = max(chunk[_STORED], 1)
+        n_items = max(chunk[_VALUES], sum(n for kind, _, n in pages if kind == "data"))
         if n_items > _MOST_ITEMS or (n_items > _ITEMS and n_items > _ITEMS_A_BYTE * stored):
             raise DataError(f"says that it holds {n_items:,} items in {stored:,} bytes of lists; write smaller row groups")
         return BATCH if n_items <= _ITEMS else max(1, _ITEMS * n_rows // n_items)
@@ -175,10 +198,10 @@ def _most_of_column(path, file, group, data, chunk, leaf, n_rows):
     if leaf.physical_type != "BYTE_ARRAY":
         return BATCH
     most = _windows([(size, n) for kind, size, n in pages if kind == "data"])
-    if _DELTA in chunk.encodings:  # a value may repeat the one before it for a byte or two
+    if _DELTA in chunk[_ENCODINGS]:  # a value may repeat the one before it for a byte or two
         most = min(most, MOST_BYTES // max((size for _, size, _ in pages), default=1))
     dictionary = max((size for kind, size, _ in pages if kind == "dictionary"), default=0)
-    if dictionary and chunk.num_values:  # no entry is longer than all of them, which saves a look at most files
+    if dictionary and chunk[_VALUES]:  # no entry is longer than all of them, which saves a look at most files
         longest = dictionary if MOST_BYTES // dictionary >= _SMALL else _longest(path, group, leaf.path)
         most = most if longest is None else min(most, MOST_BYTES // max(longest, 1))
     return most
@@ -234,7 +257,43 @@ def _is_bytes(types, kind):
     return types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
 
 
-# ---- headers of pages: Thrift's compact protocol ---------------------------------------------------------------------
+# ---- the footer and the headers of pages: Thrift's compact protocol --------------------------------------------------
+# PyArrow ends the process where its accessors of a column's metadata find something that they do not like, so that the
+# fields are read here. A struct is a dict of the numbers and types of the fields that are used, others are passed over.
+_I32, _I64 = 5, 6
+#: Bytes of the types that have a fixed width: booleans, whose value is their type outside of lists, bytes and doubles.
+_WIDTHS = {1: 0, 2: 0, 3: 1, 7: 8}
+_ENCODINGS, _VALUES, _STORED, _DATA, _DICTIONARY, _ENCRYPTED = 2, 5, 7, 9, 11, 8
+#: Those of a column's chunk: what it holds and, where it is encrypted, how.
+_CHUNK = {3: {_ENCODINGS: [_I32], _VALUES: _I64, _STORED: _I64, _DATA: _I64, _DICTIONARY: _I64}, _ENCRYPTED: {}}
+_FOOTER = {4: [{1: [_CHUNK]}]}
+_COUNT = {1: _I32}
+#: Those of a page: kind, bytes when decompressed and as stored, and by kind the header with the number of values.
+_PAGE = {1: _I32, 2: _I32, 3: _I32, 5: _COUNT, 7: _COUNT, 8: _COUNT}
+_HEADERS = {0: 5, 2: 7, 3: 8}
+
+
+def _footer(path, n_columns):
+    """Return the chunks of columns in every row group of a file, each a dict of fields; None for one that is encrypted.
+
+    References
+    ----------
+    Apache Parquet, parquet.thrift: FileMetaData, RowGroup, ColumnChunk, ColumnMetaData.
+    """
+    with open(path, "rb") as handle:
+        size = handle.seek(0, os.SEEK_END)
+        handle.seek(max(size - 8, 0))
+        handle.seek(max(size - 8 - int.from_bytes(handle.read(4), "little"), 0))
+        data = handle.read()
+    try:
+        groups = [group.get(1, []) for group in _struct(data, 0, _FOOTER)[0].get(4, [])]
+    except (IndexError, RecursionError):
+        groups = None
+    if groups is None or any(len(chunks) != n_columns for chunks in groups):
+        raise DataError("has a footer that is broken", source=path)
+    return [[None if _ENCRYPTED in chunk else chunk.get(3) for chunk in chunks] for chunks in groups]
+
+
 def _pages(data, chunk):
     """Yield (kind, bytes when decompressed, number of values) of the pages of a column chunk.
 
@@ -242,30 +301,27 @@ def _pages(data, chunk):
     ----------
     Apache Parquet, parquet.thrift: PageHeader.
     """
-    starts = [place for place in (chunk.dictionary_page_offset, chunk.data_page_offset) if place]
+    starts = [place for place in (chunk.get(_DICTIONARY, 0), chunk[_DATA]) if place > 0]
     at, seen = min(starts, default=0), 0
-    end = at + chunk.total_compressed_size + 256  # old writers leave out the header of the dictionary
-    while seen < chunk.num_values and at < min(end, len(data)):
+    end = at + chunk[_STORED] + 256  # old writers leave out the header of the dictionary
+    while seen < chunk[_VALUES] and at < min(end, len(data)):
         try:
-            header, at = _struct(data, at, 0)
+            header, at = _struct(data, at, _PAGE)
         except (IndexError, RecursionError):
             raise DataError("has a page whose header is broken") from None
         size, stored = header.get(2, -1), header.get(3, -1)
-        if not isinstance(size, int) or not isinstance(stored, int) or size < 0 or stored < 0 or at + stored > len(data):
+        n_values = header.get(_HEADERS.get(header.get(1)), {}).get(1, 0)
+        if size < 0 or stored < 0 or at + stored > len(data) or n_values < 0:
             raise DataError("has a page whose header is broken")
         at += stored
-        inner = header.get(5) or header.get(8) or header.get(7)
-        n_values = inner.get(1, 0) if isinstance(inner, dict) else 0
-        if not isinstance(n_values, int) or n_values < 0:
-            raise DataError("has a page whose header is broken")
         kind = {0: "data", 3: "data", 2: "dictionary"}.get(header.get(1), "other")
         seen += n_values if kind == "data" else 0
         yield kind, size, n_values
 
 
-def _struct(data, at, depth):
-    """Return ({number of a field: value}, the place behind it); texts and lists are passed over."""
-    if depth > 8:
+def _struct(data, at, wanted, depth=0):
+    """Return ({number of a field: value} of those that are wanted, the place behind the struct)."""
+    if depth > 12:
         raise IndexError
     out: dict[int, Any] = {}
     number = 0
@@ -278,31 +334,36 @@ def _struct(data, at, depth):
             number += byte >> 4
         else:
             number, at = _zigzag(data, at)
-        out[number], at = _value(data, at, byte & 15, depth)
+        kind = wanted.get(number) if wanted else None
+        value, at = _value(data, at, byte & 15, kind, depth)
+        if kind is not None:
+            out[number] = value
 
 
-def _value(data, at, kind, depth):
-    if kind in (1, 2):
-        return kind == 1, at
-    if kind == 3:
-        return data[at], at + 1
+def _value(data, at, kind, wanted, depth):
+    """Return (a value, the place behind it); one of another type than is wanted ends in an IndexError."""
+    if wanted is not None and kind != (wanted if isinstance(wanted, int) else 9 if isinstance(wanted, list) else 12):
+        raise IndexError
+    if kind in _WIDTHS:
+        return None, at + _WIDTHS[kind]
     if kind in (4, 5, 6):
         return _zigzag(data, at)
-    if kind == 7:
-        return None, at + 8
     if kind == 8:
         size, at = _varint(data, at)
         return None, at + size
     if kind in (9, 10):
         head = data[at]
         size, at = (head >> 4, at + 1) if head >> 4 != 15 else _varint(data, at + 1)
-        if size > len(data):
-            raise IndexError
+        if head & 15 in _WIDTHS and not wanted:
+            return None, at + size * max(_WIDTHS[head & 15], 1)
+        items = []
         for _ in range(size):
-            _, at = (None, at + 1) if head & 15 in (1, 2) else _value(data, at, head & 15, depth + 1)
-        return None, at
+            item, at = _value(data, at, head & 15, wanted and wanted[0], depth + 1)
+            if wanted:
+                items.append(item)
+        return items, at
     if kind == 12:
-        return _struct(data, at, depth + 1)
+        return _struct(data, at, wanted, depth + 1)
     raise IndexError
 
 
