@@ -746,7 +746,7 @@ def test_mutated_parquet_files_are_read_or_refused_in_a_sentence(tmp_path):
 
 
 def test_a_footer_that_contradicts_itself_ends_in_a_sentence_at_every_door(tmp_path, capsys):
-    """PyArrow's own accessors of such a footer end the process: texts are said to be booleans, and to have a size in bytes."""
+    """PyArrow's accessors of such a footer end the process: texts are said to be booleans, and to have a size in bytes."""
     write_table({"report": list("abc") * 20, "g": list("xyz") * 20, "y": range(60)}, tmp_path / "whole.parquet")
     scan(str(tmp_path / "whole.parquet"), GRR(3, 1.0), "report", categories=ABC, by="g")().to_parquet(tmp_path / "s.parquet")
     bad, summaries = tmp_path / "bad.parquet", tmp_path / "bad_summaries.parquet"

@@ -7,7 +7,6 @@ written once. What a page takes is therefore read from the headers of the pages,
 from __future__ import annotations
 
 import functools
-import itertools
 import mmap
 import os
 from collections.abc import Iterator, Sequence

@@ -90,11 +90,8 @@ def test_footers_that_lie_are_not_believed(tmp_path):
     """The headers of the pages are read, whatever the footer says; rows without bytes are no reports."""
     path = tmp_path / "reports.parquet"
     pq.write_table(pa.table({"report": pa.array(["no", "yes"] * 50)}), path)
-    file = pq.ParquetFile(path)
-    chunk = file.metadata.row_group(0).column(0)
-    with open(path, "rb") as handle:
-        data = handle.read()
-    pages = list(parquet_batches._pages(data, chunk))
+    chunk = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    pages = list(parquet_batches._pages(path.read_bytes(), parquet_batches._known(path).groups[0][0]))
     assert [kind for kind, _, _ in pages] == ["dictionary", "data"]
     assert sum(n for kind, _, n in pages if kind == "data") == 100
     assert sum(size for _, size, _ in pages) + 60 > chunk.total_uncompressed_size
