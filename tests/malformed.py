@@ -247,7 +247,6 @@ DOORS = (
     "ldpbayes.fitness",
     "ldpbayes.theory.planning",
     "ldpbayes.theory.prospects",
-    "ldpbayes.theory.poisoning",
     "ldpbayes.theory.risk",
     "ldpbayes.theory.bounds",
     "ldpbayes.theory.metrics",
@@ -630,7 +629,6 @@ CALLS = {
         along="epsilon", values=[0.5, 1.0], n_categories=3, n=100, protocols=["grr"], kind="l2", estimator="mle"
     ),
     "bytes_per_report": lambda m: dict(protocol=m.grr),
-    "best": lambda m: dict(plans=m.plans),
     "named_makers": lambda m: dict(names=["grr"], parameters={}),
     "has_free_epsilon": lambda m: dict(name="grr", parameters={}),
     "with_prospects": lambda m: dict(plans=m.plans, groups=2, delta=0.1, fakes=0.01, gamma=0.1),
@@ -641,10 +639,6 @@ CALLS = {
     "noncompliance": lambda m: dict(
         protocols=[m.warner, designs.warner(0.2)], n=1000, laws={"denier": "no"}, gamma=0.1, p=None
     ),
-    "poisoning": lambda m: dict(protocol=m.grr, share=0.01, p=0.0, category=0),
-    "rates_of": lambda m: dict(protocol=m.grr),
-    "reports_for_lift": lambda m: dict(form=m.grr.binomials(m.tally.reports, m.tally.counts), category=0, lift=0.1),
-    "reports_to_overtake": lambda m: dict(form=m.grr.binomials(m.tally.reports, m.tally.counts), category=0, other=1),
     "oracle_risk": lambda m: dict(protocol=m.grr, p=UNIFORM, n=100, target="distribution", norm="l2"),
     "mle_risk": lambda m: dict(
         protocol=m.grr, p=UNIFORM, n=100, target="distribution", norm="l2", simulations=100, random_seed=0
@@ -673,7 +667,6 @@ CALLS = {
         name: lambda m: dict(estimate=[0.5, 0.6, -0.1])
         for name in (
             "truncate_and_renormalize",
-            "truncate_and_renormalise",
             "project_to_simplex",
             "norm_sub",
             "norm_cut",

@@ -105,7 +105,6 @@ HOMES = {
         "priors.learnt",
     },
     "nutpie": {"inference.nuts", "posteriors.nuts"},
-    "cvxpy": {"estimators.solvers.convex"},
     "arviz_stats": {"inference.importance", "inference.diagnostics"},
     "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frames"},
@@ -261,7 +260,7 @@ def loaded_after(code):
     return set(done.stdout.splitlines()[-1].split())
 
 
-HEAVY = {"pymc", "pytensor", "nutpie", "cvxpy", "matplotlib"}
+HEAVY = {"pymc", "pytensor", "nutpie", "matplotlib"}
 
 
 def test_import_is_light():

@@ -10,7 +10,7 @@ from scipy.stats import beta
 
 from ldpbayes import GRR, Cells, Collection, Tally, fit, load_example, read, select_method, show, write
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.estimators.mle import maximise
+from ldpbayes.estimators.mle import maximize
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.pages.about import about
 from ldpbayes.priors import Compliance, Dirichlet, prior_for
@@ -191,8 +191,8 @@ def test_minarets_as_a_stochastic_lie_detector():
     ]
     labels = [survey.categories[x] for x in order]
     wrapped = Collection(labels, tallies).with_noncompliers({survey.categories[1]: "no"})
-    p = maximise(wrapped.rows, tolerance=1e-10).p
-    assert p[[0, 2, 1]] == pytest.approx(maximise(survey.rows, tolerance=1e-10).p, abs=1e-5)
+    p = maximize(wrapped.rows, tolerance=1e-10).p
+    assert p[[0, 2, 1]] == pytest.approx(maximize(survey.rows, tolerance=1e-10).p, abs=1e-5)
     assert 1 - p[1] == pytest.approx(0.870695, abs=2e-5)
     settings = {"draws": 1000, "random_seed": 1, "estimates": False}
     named = fit(survey, "jeffreys", **settings)["posterior"]["distribution"].values
@@ -221,7 +221,7 @@ def test_results_are_about_those_who_follow_the_device():
     assert {"noncompliance", "noncompliance, a-sayer", "noncompliance, c-sayer"} <= set(tree["posterior"].data_vars)
     assert "no report can test" in tree.attrs["noncompliance"] and tree.attrs["compliance_p"] >= 0
     estimate = tree["estimate"]["value"].sel(estimator="mle").values
-    p = maximise(wrapped.rows).p
+    p = maximize(wrapped.rows).p
     np.testing.assert_allclose(estimate, p[:3] / p[:3].sum(), atol=1e-6)
     extended = extended_draws(tree, wrapped)
     assert extended.shape[1] == 5 and np.abs(extended.sum(axis=1) - 1).max() < 1e-9

@@ -11,7 +11,6 @@ from ldpbayes.answers.base import one_channel
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols.base import Binomials
-from ldpbayes.theory.poisoning import reports_for_lift, reports_to_overtake
 
 
 def fakes(
@@ -66,14 +65,14 @@ def fakes(
     x = _position(category, labels, "category")
     if lift is not None:
         lift = checks.probability(lift, "lift", open_low=True)
-        added, replaced = (m if math.isinf(m) else math.ceil(m - 1e-9) for m in reports_for_lift(form, x, lift))
+        added, replaced = (m if math.isinf(m) else math.ceil(m - 1e-9) for m in _for_lift(form, x, lift))
         goal = f"lift the estimated share of {category} by {lift:g}"
     else:
         y = _position(overtake, labels, "overtake")
         if x == y:
             raise ArgumentError(f"overtake must be another category than {category!r}.")
         # Just as many make both estimates equal: one more is needed.
-        added = reports_to_overtake(form, x, y)
+        added = _to_overtake(form, x, y)
         ahead = (form.counts / form.n - form.other) / (form.hit - form.other)
         added, replaced = 0 if ahead[x] > ahead[y] else math.floor(added + 1e-9) + 1, math.nan
         goal = f"let the estimated share of {category} overtake that of {overtake}"
@@ -108,6 +107,31 @@ def _form(reports: Collection | Tally | xr.DataTree, channel: str | None) -> tup
     if form is None:
         raise InfeasibleError(f"Reports of {tally.protocol.design} have no support counts with known rates.")
     return form, collection.categories
+
+
+def _for_lift(form: Binomials, x: int, lift: float) -> tuple[float, float]:
+    """Return (added, replaced): how many reports that support x raise its estimated share by a lift; inf where none do.
+
+    m added reports raise the estimate by m (1 − C_x/n) / ((n + m)(g − h)), m replaced ones in expectation by
+    m (1 − C_x/n) / (n (g − h)); both are solved for m.
+    """
+    missing = 1 - form.counts[x] / form.n
+    wanted = lift * (form.hit[x] - form.other[x])
+    added = form.n * wanted / (missing - wanted) if missing > wanted else math.inf
+    replaced = form.n * wanted / missing if missing > 0 else math.inf
+    return float(added), float(replaced) if replaced <= form.n else math.inf
+
+
+def _to_overtake(form: Binomials, x: int, y: int) -> float:
+    """Return how many added reports that support x and not y make the estimate of p_x as large as that of p_y.
+
+    With s = g − h the estimates are (C/N − h)/s, and N = n + m, C_x + m: m is the root of a linear equation; where both
+    categories have the same rates, m = C_y − C_x.
+    """
+    slope = form.hit - form.other
+    behind = slope[x] * (form.counts[y] - form.other[y] * form.n) - slope[y] * (form.counts[x] - form.other[x] * form.n)
+    gain = slope[y] * (1 - form.other[x]) + slope[x] * form.other[y]
+    return float(max(behind / gain, 0.0))
 
 
 def _position(label: str | None, labels: tuple[str, ...], name: str) -> int:

@@ -13,12 +13,11 @@ from ldpbayes.estimators.base import standard_errors
 from ldpbayes.estimators.estimate import Estimate
 from ldpbayes.estimators.linearised import linearized
 from ldpbayes.estimators.solvers.base import LARGE_NEWTON_OPERATIONS, Solution, certificate
-from ldpbayes.estimators.solvers.convex import conic, constrained
 from ldpbayes.estimators.solvers.newton import newton
 from ldpbayes.estimators.solvers.quasi_newton import quasi_newton
 from ldpbayes.priors import as_dirichlet
 
-METHODS = ("auto", "closed", "quasi-newton", "newton", "cvxpy")
+METHODS = ("auto", "closed", "quasi-newton", "newton")
 #: Multiplications of one full Newton step below which it is cheaper than the quasi-Newton bookkeeping.
 SMALL_NEWTON_OPERATIONS = 5e6
 
@@ -35,17 +34,12 @@ class MLE:
     tolerance : float
         Largest certified gap in nats, absolute; 0.01 is already 1e-4 of a standard error.
     max_iterations : int
-    method : {"auto", "closed", "quasi-newton", "newton", "cvxpy"}
+    method : {"auto", "closed", "quasi-newton", "newton"}
         "closed" is for GRR without a prior; "quasi-newton" needs about ten passes over the rows; "newton" (interior point
-        with the full Hessian) is for few categories or awkward rows; "cvxpy" is the slow independent reference. "auto"
-        takes the cheapest that applies, and "newton" where "quasi-newton" stops early.
+        with the full Hessian) is for few categories or awkward rows. "auto" takes the cheapest that applies, and "newton"
+        where "quasi-newton" stops early.
     prior : optional
         Dirichlet, vector, number or "flat" with every α ≥ 1: the posterior mode (MAP). None is maximum likelihood.
-    constraints : callable, optional
-        p (a cvxpy Variable) -> list of convex cvxpy constraints, such as ``lambda p: [p[:-1] >= p[1:]]``. Solved by
-        sequential quadratic programs through cvxpy, usually two to five; 100 categories take about a second at any n.
-        The certificate is the maximum of the linearized likelihood over the constrained set (a linear program).
-        No standard errors; not with a prior.
     strict : bool
         Raise a ConvergenceError instead of a DiagnosticWarning where the tolerance is not reached.
 
@@ -67,17 +61,12 @@ class MLE:
     max_iterations: int = 500
     method: str = "auto"
     prior: object = None
-    constraints: object = None
     strict: bool = False
 
     def __post_init__(self):
         object.__setattr__(self, "tolerance", checks.positive(self.tolerance, "tolerance"))
         object.__setattr__(self, "max_iterations", checks.integer(self.max_iterations, "max_iterations", minimum=1))
         checks.choice(self.method, "method", METHODS)
-        if self.constraints is not None and not callable(self.constraints):
-            raise ArgumentError("constraints must be a function of the cvxpy variable p that returns a list of constraints.")
-        if self.constraints is not None and (self.prior is not None or self.method not in ("auto", "cvxpy")):
-            raise ArgumentError('constraints must come without a prior and with method "auto" or "cvxpy".')
 
     def __call__(self, collection):
         """Return the Estimate for a Collection or a Tally.
@@ -88,8 +77,6 @@ class MLE:
             Where the prior has some α < 1, or the method does not apply.
         ConvergenceError
             With strict=True, where the certificate stays above the tolerance.
-        InfeasibleError
-            Where no distribution meets the constraints, or cvxpy is asked for a problem above its limit.
 
         Warns
         -----
@@ -100,23 +87,16 @@ class MLE:
         rows = collection.rows
         mass = prior_mass(self.prior, collection.n_categories)
         name = "mle" if mass is None else "map"
-        if self.constraints is not None:
-            solution = constrained(rows, self.constraints, self.tolerance, self.max_iterations)
-        else:
-            solution = maximize(rows, mass, self.tolerance, self.max_iterations, self.method)
+        solution = maximize(rows, mass, self.tolerance, self.max_iterations, self.method)
         certified = solution.gap <= self.tolerance
         parts = [_verdict(solution, self.tolerance, certified)]
-        if self.constraints is not None:
-            error = None
-            parts.append("No standard errors: those of the information do not hold under constraints.")
-        elif collection.nature.weighted:
+        if collection.nature.weighted:
             found = linearized(collection, solution.p)
             error, exact = np.sqrt(found.covariance.diagonal()), True
             parts.append(f"Weighted; standard errors are linearized over the design (effect {found.effect.value:.3g}).")
-            parts += _error_notes(solution.p, error, exact)
         else:
             error, exact = standard_errors(rows, solution.p, mass)
-            parts += _error_notes(solution.p, error, exact)
+        parts += _error_notes(solution.p, error, exact)
         if not (found := collection.noncompliance()).identified:
             parts.append(
                 f"Not an estimate of the share γ of respondents who ignore the device: every γ from {found.low:.3g} to "
@@ -155,7 +135,7 @@ def maximize(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
     tolerance : float
         Largest certified gap in nats at which a solver stops.
     max_iterations : int
-    method : {"auto", "closed", "quasi-newton", "newton", "cvxpy"}
+    method : {"auto", "closed", "quasi-newton", "newton"}
         As in MLE; "auto" lets another solver try where the first one stops above the tolerance.
 
     Returns
@@ -167,8 +147,6 @@ def maximize(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
     ------
     ArgumentError
         Where the method does not apply.
-    InfeasibleError
-        Where cvxpy is asked for a problem above its limit.
     """
     p = rows.closed_form() if mass is None and method in ("auto", "closed") else None
     if method == "closed" and p is None:
@@ -177,8 +155,6 @@ def maximize(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
         )
     if p is not None:
         return Solution(p, certificate(rows, p), "closed", 0, 1.0)
-    if method == "cvxpy":
-        return conic(rows, mass)
     order = (method,) if method != "auto" else _order(rows)
     best = None
     for name in order:
@@ -195,9 +171,6 @@ def maximize(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
         if best.gap <= tolerance:
             break
     return best
-
-
-maximise = maximize  # the spelling of version 0.1.0
 
 
 def _order(rows):

@@ -28,9 +28,6 @@ def truncate_and_renormalize(estimate):
     return positive / positive.sum()
 
 
-truncate_and_renormalise = truncate_and_renormalize  # the spelling of version 0.1.0
-
-
 def project_to_simplex(estimate):
     """Return the point of the simplex nearest to the estimate in Euclidean distance.
 

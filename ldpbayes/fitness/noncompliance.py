@@ -13,7 +13,7 @@ from ldpbayes.collections import Collection
 from ldpbayes.collections.noncompliance import compliers_only
 from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesWarning, listed, shown
 from ldpbayes.estimators.base import information_covariance
-from ldpbayes.estimators.mle import maximise
+from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.nested import need_noncompliers
 from ldpbayes.fitting import fit
 from ldpbayes.likelihoods import DenseRows
@@ -136,7 +136,7 @@ def sensitivity(
         raise InfeasibleError(f"A sensitivity curve needs likelihood rows of at most {MAX_ENTRIES} entries.")
     low, high = found.low, found.high
     if found.identified:
-        middle = float(maximise(rows).p[-1])
+        middle = float(maximize(rows).p[-1])
         low, high = max(middle - 2 * found.sd, 0.0), middle + 2 * found.sd
     gammas = np.linspace(low, max(min(high, MAX_GAMMA), low), points)
     dense, chosen = rows.dense(), np.isin(known, labels).astype(float)
@@ -144,7 +144,7 @@ def sensitivity(
     def answer(gamma):
         """Return (the answer at a given γ, its standard error)."""
         mixed = DenseRows((1 - gamma) * dense[:, :-1] + gamma * dense[:, -1:], rows.counts, rows.log_constants)
-        p = maximise(mixed, tolerance=1e-8).p
+        p = maximize(mixed, tolerance=1e-8).p
         covariance = information_covariance(mixed, p)
         covariance[p == 0, :] = covariance[:, p == 0] = 0.0
         return float(p @ chosen), float(np.sqrt(max(chosen @ covariance @ chosen, 0.0)))

@@ -6,9 +6,9 @@ from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:
     from ldpbayes.simulation import population
-    from ldpbayes.theory import bounds, information, metrics, planning, poisoning, prospects, risk
+    from ldpbayes.theory import bounds, information, metrics, planning, prospects, risk
 
-__all__ = ["bounds", "information", "metrics", "planning", "poisoning", "population", "prospects", "risk"]
+__all__ = ["bounds", "information", "metrics", "planning", "population", "prospects", "risk"]
 
 _HOMES = {name: f"theory.{name}" for name in __all__} | {"population": "simulation"}
 

@@ -74,8 +74,6 @@ _RULES: dict[str, Callable[[Any, str], Any]] = {
     "draws": lambda value, name: checks.integer(value, name, 0, 10**7),
     "reports": lambda value, name: checks.integer(value, name, 1, 10**8),
     "random_seed": checks.generator,
-    "moments": lambda value, name: checks.instance(value, name, Callable, "a function of a collection and a prior"),
-    "limit": lambda value, name: checks.integer(value, name, 1, 2**32),
 }
 
 
@@ -286,7 +284,7 @@ def exact_moments(collection: Collection, prior: Dirichlet) -> Moments:
     InfeasibleError
         Where neither method applies: the true tallies are too many to list.
     """
-    # Imported lazily: theory must not depend on the posterior package; this is only the default for ``moments``.
+    # Imported lazily: nothing else of the theory needs the posterior package.
     from ldpbayes.posteriors.exact import Exact
     from ldpbayes.posteriors.tally_states import TallyStates
 
@@ -351,7 +349,6 @@ def over_reports(
     *,
     draws: int,
     random_seed: object,
-    moments: Callable[[Collection, Dirichlet], Any] | None,
     limit: int = 1_000,
 ) -> Value:
     """Return E f(collection, posterior moments, P) over P ~ prior and the reports of n users, as a Value.
@@ -370,8 +367,6 @@ def over_reports(
     draws : int
         Simulated collections.
     random_seed : int, SeedSequence or Generator
-    moments : callable, optional
-        (collection, prior) -> object with mean, variance and log_evidence; the exact posterior by default.
     limit : int
         Most report tallies that are listed.
 
@@ -383,22 +378,16 @@ def over_reports(
     ------
     InfeasibleError
         If the tallies are too many to list and draws is below 2.
-    ArgumentError
-        If the evidences of ``moments`` do not sum to one.
     """
     checks.users_count(n)
-    moments = exact_moments if moments is None else moments
     if n_tallies(protocol, n) <= limit:
-        reports, total, mass = protocol.all_reports(), 0.0, 0.0
+        reports, total = protocol.all_reports(), 0.0
         for counts in every_tally(n, protocol.n_outputs):
             collection = collection_of(protocol, reports, counts)
             if not (collection.rows.dense().max(axis=1) > 0).all():
                 continue
-            found = moments(collection, prior)
-            weight = math.exp(found.log_evidence + log_multinomial(counts))
-            total, mass = total + weight * function(collection, found, None), mass + weight
-        if abs(mass - 1) > 1e-6:
-            raise ArgumentError(f"moments must give evidences that sum to 1 over all reports, got {mass!r}.")
+            found = exact_moments(collection, prior)
+            total += math.exp(found.log_evidence + log_multinomial(counts)) * function(collection, found, None)
         return Value(total, 0.0, "sum over reports")
     if checks.integer(draws, "draws", minimum=0) < 2:
         raise InfeasibleError(f"{n} users can send more than {limit} tallies: Monte Carlo needs draws of at least 2.")
@@ -406,7 +395,7 @@ def over_reports(
     for p in draw_distributions(prior, draws, rng):
         reports, counts = protocol.simulate(rng.multinomial(n, p), rng)
         collection = collection_of(protocol, reports, counts)
-        values.append(function(collection, moments(collection, prior), p))
+        values.append(function(collection, exact_moments(collection, prior), p))
     return Value(float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(draws)), "Monte Carlo")
 
 

@@ -117,7 +117,7 @@ def corollary_4_3(protocol, prior, target="distribution", *, draws=400, simulati
 
 
 @base.checked
-def theorem_4_1(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
+def theorem_4_1(protocol, prior, n, *, draws=200, random_seed=0):
     """Return (a/2πe) exp(2 h(P|Y⃗)/(a−1)) ≤ MSE^distr(Π_opt), with h(P|Y⃗) = h(P) − I(P;Y⃗).
 
     Holds at every n. I(P;Y⃗) is a sum over report tallies at tiny n, else the Monte Carlo mean of log P(Y|P)/P(Y) with
@@ -131,10 +131,8 @@ def theorem_4_1(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
     draws : int
         Simulated collections.
     random_seed : int, SeedSequence or Generator
-    moments : callable, optional
-        (collection, prior) -> object with log_evidence; the library's exact posterior by default.
     """
-    gained = information.reports_information(protocol, prior, n, draws=draws, random_seed=random_seed, moments=moments)
+    gained = information.reports_information(protocol, prior, n, draws=draws, random_seed=random_seed)
     entropy = Value(base.dirichlet_entropy(prior.alpha) - gained.value, gained.standard_error, gained.method)
     return _entropy_power(entropy, protocol.n_categories)
 

@@ -22,7 +22,6 @@ __all__ = [
     "dense_informations",
     "explicit_channel",
     "informations",
-    "inverse",
     "log_det_gram",
     "log_det_informations",
     "log_dets",
@@ -145,14 +144,6 @@ def dense_informations(channel, p):
     size = directions.shape[1]
     pairs = (directions[:, :, None] * directions[:, None, :]).reshape(len(channel), -1)
     return (weight @ pairs).reshape(len(p), size, size)
-
-
-def inverse(information):
-    """Return the inverse of a tangent information, or None where the channel leaves some direction undetermined."""
-    values, vectors = np.linalg.eigh(information)
-    if values[0] <= 64 * len(values) * np.finfo(float).eps * max(values[-1], np.finfo(float).tiny):
-        return None
-    return (vectors / values) @ vectors.T
 
 
 def _listed(protocol, p):
@@ -402,10 +393,10 @@ def conditional_information(protocol, prior, *, draws=400, simulations=20_000, r
     return base.average(prior, information, draws=draws, random_seed=random_seed)
 
 
-def reports_information(protocol, prior, n, *, draws=200, random_seed=0, moments=None):
+def reports_information(protocol, prior, n, *, draws=200, random_seed=0):
     """Return I(Y⃗;P) in nats of n reports, exact at tiny n and else the Monte Carlo mean of log P(Y|P)/P(Y).
 
-    Holds at every n; ``moments`` as for risk.bayes_risk. GRR: Prop. D.10 of the 2019 paper through the exact evidence,
+    Holds at every n. GRR: Prop. D.10 of the 2019 paper through the exact evidence,
     which costs the same at any n.
 
     Parameters
@@ -417,8 +408,6 @@ def reports_information(protocol, prior, n, *, draws=200, random_seed=0, moments
     draws : int
         Simulated collections.
     random_seed : int, SeedSequence or Generator
-    moments : callable, optional
-        (collection, prior) -> object with mean, variance and log_evidence; the exact posterior by default.
 
     Returns
     -------
@@ -435,7 +424,7 @@ def reports_information(protocol, prior, n, *, draws=200, random_seed=0, moments
         known = 0.0 if p is None else collection.rows.log_likelihood(p)
         return float(known - found.log_evidence)
 
-    found = base.over_reports(protocol, prior, n, log_ratio, draws=draws, random_seed=random_seed, moments=moments)
+    found = base.over_reports(protocol, prior, n, log_ratio, draws=draws, random_seed=random_seed)
     if found.method == "Monte Carlo":
         return found
     channel = protocol.channel()

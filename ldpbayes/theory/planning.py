@@ -26,7 +26,6 @@ __all__ = [
     "PROTOCOLS",
     "Plan",
     "Plans",
-    "best",
     "bytes_per_report",
     "curves",
     "expected_error",
@@ -501,17 +500,6 @@ def bytes_per_report(protocol):
     if report.dtype != np.uint8 and protocol.n_outputs is not None:
         return max(1, math.ceil((protocol.n_outputs - 1).bit_length() / 8))
     return int(report[0].nbytes)
-
-
-def best(plans):
-    """Return the first feasible plan, or raise with the reason of the first one."""
-    plans = [checks.instance(one, "plans", Plan, "Plans") for one in checks.entries(plans, "plans", "a sequence of Plans")]
-    if not plans:
-        raise ArgumentError("plans must hold at least one Plan, got none.")
-    for plan in plans:
-        if plan.feasible:
-            return plan
-    raise InfeasibleError(plans[0].note)
 
 
 # ---- protocols by name -----------------------------------------------------------------------------------------------

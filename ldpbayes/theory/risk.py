@@ -94,14 +94,9 @@ def mle_risk(protocol, p, n, target="distribution", norm="l2", *, simulations=20
         curvature, a = law.curvature(), p.size
         variance = np.full(a, (a - 1) / (a * curvature) if curvature > 0 else math.inf)
         return Value(spread((variance - open_answers) / n, norm))
-    basis = helmert(p.size).T
 
     def risk(fisher):
-        inverse = information.inverse(fisher)
-        if inverse is None:
-            return math.inf
-        variance = np.einsum("xi,ij,xj->x", basis, inverse, basis, optimize=True)
-        return spread((variance - open_answers) / n, norm)
+        return spread((_variances(fisher[None])[0] - open_answers) / n, norm)
 
     batches, method = information.informations(protocol, p, simulations=simulations, random_seed=random_seed)
     return base.jackknife(risk, batches, method)
@@ -151,7 +146,7 @@ def balanced_mle_risk(protocol, p, n, target="distribution", norm="l2"):
 
 
 @base.checked
-def bayes_risk(protocol, prior, n, target="distribution", *, draws=200, random_seed=0, moments=None):
+def bayes_risk(protocol, prior, n, target="distribution", *, draws=200, random_seed=0):
     """Return the MSE of the optimal estimator, E[P|Y] or E[F|Y]: E Σ_x Var(P_x|Y) or E Σ_x Var(F_x|Y).
 
     A sum over all report tallies where n users can send at most 1,000 of them; else a Monte Carlo mean, over simulated
@@ -166,8 +161,6 @@ def bayes_risk(protocol, prior, n, target="distribution", *, draws=200, random_s
     draws : int
         Simulated collections.
     random_seed : int, SeedSequence or Generator
-    moments : callable, optional
-        (collection, prior) -> object with mean, variance and log_evidence; ldpbayes.posteriors.exact by default.
 
     References
     ----------
@@ -180,7 +173,7 @@ def bayes_risk(protocol, prior, n, target="distribution", *, draws=200, random_s
             return float(np.sum(found.variance))
         return float((frequency_moments(found.mean, found.variance, prior.alpha, n)[1] ** 2).sum())
 
-    return base.over_reports(protocol, prior, n, posterior_spread, draws=draws, random_seed=random_seed, moments=moments)
+    return base.over_reports(protocol, prior, n, posterior_spread, draws=draws, random_seed=random_seed)
 
 
 @base.checked
@@ -213,7 +206,8 @@ def average_risk(protocol, prior, n, target="distribution", norm="l2", *, estima
     def many(p):
         if channel is None:
             return np.array([one(row) for row in p])
-        return np.array([spread(row / n, norm) for row in _explicit_variances(channel, p, target)])
+        variance = _variances(information.dense_informations(channel, p)) - (p * (1 - p) if target == "frequency" else 0.0)
+        return np.array([spread(row / n, norm) for row in variance])
 
     return base.average(prior, many, draws=draws, random_seed=rng, pointwise=channel is None)
 
@@ -256,14 +250,14 @@ def spread(variance, norm):
     return float(math.sqrt(2 / math.pi) * deviations.sum()) if norm == "l1" else float(deviations.max())
 
 
-def _explicit_variances(channel, p, target):
-    """Return n times the MLE's variances at each p of shape (m, a); inf where the channel lacks rank."""
-    fisher, basis = information.dense_informations(channel, p), helmert(p.shape[1]).T
+def _variances(fisher):
+    """Return n times the MLE's variances, (m, a), from tangent informations (m, a−1, a−1); inf where one lacks rank."""
+    basis = helmert(fisher.shape[1] + 1).T
     deficient = information.log_dets(fisher) == -np.inf
-    fisher[deficient] = np.eye(fisher.shape[1])
-    variance = np.einsum("xi,mij,xj->mx", basis, np.linalg.inv(fisher), basis, optimize=True)
+    inverse = np.linalg.inv(np.where(deficient[:, None, None], np.eye(fisher.shape[1]), fisher))
+    variance = np.einsum("xi,mij,xj->mx", basis, inverse, basis, optimize=True)
     variance[deficient] = np.inf
-    return variance - (p * (1 - p) if target == "frequency" else 0.0)
+    return variance
 
 
 def _saturated_variance(protocol, p):

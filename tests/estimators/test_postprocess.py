@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.estimators import base, mle, postprocess
+from ldpbayes.estimators import base, postprocess
 
 estimates = st.lists(st.floats(-3, 3, allow_subnormal=False), min_size=2, max_size=30).map(np.array)
 TO_SIMPLEX = [postprocess.truncate_and_renormalize, postprocess.project_to_simplex, postprocess.norm_sub]
@@ -112,8 +112,3 @@ def test_power_law_refuses_impossible_errors():
         postprocess.power_law([0.5, 0.5], 0.0, 10)
     with pytest.raises(ArgumentError, match="n_reports must be"):
         postprocess.power_law([0.5, 0.5], 0.1, 0)
-
-
-def test_the_spelling_of_0_1_0_is_accepted():
-    assert postprocess.truncate_and_renormalise is postprocess.truncate_and_renormalize
-    assert mle.maximise is mle.maximize

@@ -5,7 +5,7 @@ import pytest
 
 from ldpbayes import GRR, Collection, Tally, fit, show
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.estimators.mle import maximise
+from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.nested import compliance_test
 from ldpbayes.fitness.noncompliance import compliers_only, log_bayes_factor, sensitivity
 from ldpbayes.protocols import UnaryEncoding, designs
@@ -85,7 +85,7 @@ def test_curves_of_reports_that_cannot_be_listed():
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(4000, np.arange(1, 16) / 120), rng))
     collection = Collection([f"c{i}" for i in range(15)], tally).with_noncompliers({"silent": "no bits"})
     curve = sensitivity(collection, "c14", points=3)
-    p = maximise(collection.rows).p
+    p = maximize(collection.rows).p
     assert not curve.allowed and np.interp(p[-1], curve.gamma, curve.answer) == pytest.approx(p[14] / (1 - p[-1]), abs=2e-3)
 
 

@@ -8,7 +8,7 @@ from products import assert_same_products
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError
-from ldpbayes.estimators.mle import maximise
+from ldpbayes.estimators.mle import maximize
 from ldpbayes.protocols import (
     GRR,
     HadamardResponse,
@@ -120,7 +120,7 @@ def test_published_estimators_in_closed_form(design):
     else:  # λ = π + β p
         expected = [share[0] - p[0] * slope, slope, 1 - slope - share[0] + p[0] * slope]
     tallies = [Tally(design(q), [0, 1], [n - k, k], f"g{i}") for i, (q, k) in enumerate(zip(p, yes, strict=True))]
-    found = maximise(Collection("abc", tallies).rows, tolerance=1e-10).p
+    found = maximize(Collection("abc", tallies).rows, tolerance=1e-10).p
     assert min(expected) > 0
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
@@ -131,6 +131,6 @@ def test_cheater_detection_is_a_law():
     kinds = (designs.triangular, designs.cheater_detection)
     tallies, named = ([Tally(make(q), [0, 1], c, f"{q}") for q, c in counts] for make in kinds)
     wrapped = Collection(["no", "yes"], tallies).with_noncompliers({"cheater": 0})
-    found, expected = (maximise(one.rows, tolerance=1e-10).p for one in (wrapped, Collection("abc", named)))
+    found, expected = (maximize(one.rows, tolerance=1e-10).p for one in (wrapped, Collection("abc", named)))
     np.testing.assert_allclose(found[[1, 0, 2]], expected, atol=1e-5)
     assert wrapped.noncompliance().identified

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
@@ -171,10 +171,7 @@ def test_what_cannot_be_reached():
     lines = plan(n_categories=10, n=100, error=1e-4)
     assert not any(line.feasible for line in lines)
     assert "recruit more users" in lines[0].note
-    with pytest.raises(InfeasibleError, match="recruit more users"):
-        planning.best(lines)
     assert not plan(epsilon=0.1, n=10, error=1e-3)[0].feasible
-    assert planning.best(plan(n_categories=4, epsilon=1.0, n=10)).n == 10
     easy = plan(n_categories=2, n=1e12, error=1.0, protocols="grr")[0]
     assert easy.epsilon == planning.SMALLEST_EPSILON
 
