@@ -29,8 +29,7 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
 
     The *surrogate* log-likelihood c + Σ_x b_x p_x − D_x p_x²/2 costs O(a) for any number of reports, and takes reports
     whose rows no PyMC model could hold. It is an approximation, good near the pilot at which the likelihood is expanded:
-    weigh the draws by the true likelihood over it before relying on them (``NUTS(likelihood="surrogate")``
-    does).
+    weigh the draws by the true likelihood over it before relying on them.
 
     Parameters
     ----------

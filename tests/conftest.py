@@ -172,7 +172,6 @@ CALIBRATED = (
     "test_study.py::test_every_study_runs[priors]",
     "test_study.py::test_processes_give_the_same_numbers",
     "test_study.py::test_subset_selection_beats_binary_response_in_table_1",
-    "test_surrogate_in_pymc.py::test_nuts_on_the_surrogate_against_the_exact_posterior",
     "theory/test_bounds.py::test_bound_attainable_oracle[loloha]",
     "theory/test_planning.py::test_mend_4_categories_for_errors_that_fall_with_their_number[olh-1.0]",
     "theory/test_planning.py::test_mend_4_categories_for_errors_that_fall_with_their_number[oue-1.0]",

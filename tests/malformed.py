@@ -399,7 +399,7 @@ CALLS = {
     # ---- estimators and methods
     "MLE": lambda m: dict(tolerance=1e-6, max_iterations=100, method="auto", strict=False),
     "MAP": lambda m: dict(prior="jeffreys", tolerance=1e-6),
-    "NUTS": _drawn("NUTS", tune=50, target_accept=0.9, sampler="nutpie", cores=1, likelihood="full"),
+    "NUTS": _drawn("NUTS", tune=50, target_accept=0.9),
     "Augmentation": _drawn("Augmentation", tune=10, thin=1, limit_seconds=5.0),
     "Exact": _drawn("Exact"),
     "Laplace": _drawn("Laplace"),

@@ -1,14 +1,12 @@
-"""The surrogate as a likelihood in PyMC models, and NUTS on it, against exact moments and the surrogate's own draws."""
+"""The surrogate as a likelihood in PyMC models."""
 
 import numpy as np
 import pymc as pm
 import pytest
-from arviz_stats.base import array_stats
 
 from ldpbayes import Collection, Tally
-from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
-from ldpbayes.inference.diagnostics import summarise
-from ldpbayes.methods import NUTS, Exact, Surrogate
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.methods import NUTS, Surrogate
 from ldpbayes.model import build_model
 from ldpbayes.posteriors import nuts
 from ldpbayes.protocols import GRR
@@ -44,42 +42,6 @@ def two_channels(unary):
     return unary + collected(GRR(SIZE, 1.5), 1500, seed=2, name="grr")
 
 
-def test_nuts_on_the_surrogate_against_the_exact_posterior():
-    collection = collected(GRR(SIZE, 1.0), 3000, seed=3)
-    tree = NUTS(likelihood="surrogate").posterior(collection, "jeffreys", random_seed=1)
-    exact = Exact().posterior(collection, "jeffreys", random_seed=1)["exact"]
-    assert tree.attrs["k_hat"] < 0.7 and not tree.attrs["problem"]
-    for name in ("distribution", "frequency"):
-        draws = np.moveaxis(tree["posterior"][name].values, -1, 0)
-        for moment in ("mean", "sd"):
-            found = {"mean": draws.mean, "sd": draws.std}[moment](axis=(1, 2))
-            error = (found - exact[f"{name}_{moment}"].values) / array_stats.mcse(draws, method=moment)
-            assert np.abs(error).max() < 4.5, (name, moment)
-    assert summarise(tree, 0.95).attrs["converged"]
-    assert "Pareto k-hat" in tree.attrs["checked"]
-
-
-@pytest.mark.calibrate  # several seconds
-def test_nuts_on_the_surrogate_against_the_surrogates_own_draws(unary):
-    tree = NUTS(likelihood="surrogate").posterior(unary, "jeffreys", random_seed=1)
-    found = Surrogate().weighted(unary, "jeffreys", random_seed=2)
-    draws = np.moveaxis(tree["posterior"]["distribution"].values, -1, 0)
-    mean = found.weight @ found.distribution
-    sd = np.sqrt(found.weight @ (found.distribution - mean) ** 2)
-    error = np.hypot(array_stats.mcse(draws, method="mean"), sd / np.sqrt(found.effective_sample))
-    assert np.abs((draws.mean(axis=(1, 2)) - mean) / error).max() < 4
-    same = (np.diff(draws, axis=2) == 0).all(axis=0)  # draws that were picked twice keep their place and their statistics
-    assert 0 < same.sum() < 0.2 * same.size
-    assert (np.diff(tree["sample_stats"]["lp"].values, axis=1)[same] == 0).all()
-
-
-def test_weights_that_cannot_be_trusted_raise_with_the_result():
-    collection = collected(UnaryEncoding.optimised(SIZE, 4.0), 60, seed=1)
-    with pytest.raises(ConvergenceError, match=r"Pareto k-hat .* effective draws") as caught:
-        NUTS(likelihood="surrogate").posterior(collection, "jeffreys", random_seed=1)
-    assert caught.value.result.attrs["problem"] and caught.value.result["posterior"]["distribution"].shape == (4, 1000, SIZE)
-
-
 def test_log_probability_is_that_of_the_reports_near_the_posterior(two_channels):
     draws = Surrogate(draws=3, chains=1).weighted(two_channels, "jeffreys", random_seed=1).distribution
     found = [log_probability(two_channels, p) for p in draws]
@@ -100,11 +62,7 @@ def test_observed_variables_and_their_predictions(two_channels):
 def test_refusals(unary):
     small = Collection(["no", "yes"], Tally(GRR(2, 1.0), [0, 1], [30, 20]))
     with pytest.raises(InfeasibleError, match="three categories"):
-        NUTS(likelihood="surrogate").posterior(small, "flat")
-    with pytest.raises(InfeasibleError, match="three categories"):
         build_model(small, likelihood="surrogate")
-    with pytest.raises(ArgumentError, match="likelihood must be one of full, surrogate"):
-        NUTS(likelihood="quadratic")
     with pytest.raises(ArgumentError, match="likelihood must be one of full, surrogate"):
         build_model(unary, likelihood="quadratic")
 
@@ -115,5 +73,4 @@ def test_the_surrogate_is_never_too_large_for_a_model(unary, monkeypatch):
     assert not NUTS().feasibility(unary, "flat").feasible
     with pytest.raises(InfeasibleError, match='likelihood="surrogate"'):
         build_model(unary)
-    assert NUTS(likelihood="surrogate").feasibility(unary, "flat").feasible
     assert build_model(unary, likelihood="surrogate").observed_RVs

@@ -9,7 +9,15 @@ import numpy as np
 from ldpbayes.errors import ConvergenceError, no_foreign_errors
 
 #: The sampler's statistics that are kept, by its names, and ArviZ's names for them.
-STATISTICS = {"diverging": "diverging", "depth": "tree_depth", "n_steps": "n_steps", "energy": "energy", "logp": "lp"}
+STATISTICS = {
+    "diverging": "diverging",
+    "depth": "tree_depth",
+    "n_steps": "n_steps",
+    "energy": "energy",
+    "step_size": "step_size",
+    "mean_tree_accept": "acceptance_rate",
+    "logp": "lp",
+}
 
 #: Starting points that are tried until one has a density.
 MOST_STARTS = 100

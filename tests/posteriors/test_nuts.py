@@ -13,7 +13,7 @@ from scipy import special, stats
 from ldpbayes import GRR, Collection, Tally
 from ldpbayes.collections import tensor
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.inference import chains
+from ldpbayes.inference.nuts import finished
 from ldpbayes.methods import NUTS, Exact
 from ldpbayes.posteriors import nuts
 from ldpbayes.posteriors.frequency import frequency_moments
@@ -139,7 +139,7 @@ def test_settings_say_how_to_run_it_again(nuts_eriksson):
     settings = json.loads(nuts_eriksson.attrs["settings"])
     method = NUTS(**{k: v for k, v in settings.items() if k not in ("random_seed", "ci_prob")})
     assert method == NUTS() and settings["random_seed"] == 2
-    assert nuts_eriksson.attrs["method"] == "nuts" and nuts_eriksson.attrs["sampler"] == "nutpie"
+    assert nuts_eriksson.attrs["method"] == "nuts"
 
 
 @pytest.mark.calibrate  # tests/test_engines_agree.py compares both forms for other protocols
@@ -157,13 +157,6 @@ def test_three_categories_agree_with_a_grid_whichever_way_they_are_observed(mina
     assert np.abs(errors(tree, "distribution", p @ weight / weight.sum())).max() < 4
 
 
-def test_pymc_sampler_agrees(nigeria):
-    tree = NUTS(sampler="pymc", draws=500, tune=500, chains=2).posterior(nigeria, "flat", random_seed=1)
-    exact = Exact().posterior(nigeria, "flat", random_seed=1)["exact"]
-    assert np.abs(errors(tree, "distribution", exact["distribution_mean"].values)).max() < 4
-    assert {"diverging", "energy", "tree_depth"} <= set(tree["sample_stats"].data_vars)
-
-
 def test_interruption_keeps_what_the_chains_have_finished(eriksson, monkeypatch):
     def interrupted(*args, sample=nutpie.sample, **settings):
         tree = sample(*args, **settings)
@@ -176,7 +169,7 @@ def test_interruption_keeps_what_the_chains_have_finished(eriksson, monkeypatch)
     assert tree["posterior"]["distribution"].shape == (2, 70, 10) == (*tree["sample_stats"]["energy"].shape, 10)
     assert tree.attrs["problem"] == "sampling was interrupted and left 2 of 4 chains with 70 of 100 draws"
     with pytest.raises(KeyboardInterrupt):
-        chains.finished(np.full((4, 10, 2), np.nan))
+        finished(np.full((4, 10, 2), np.nan))
 
 
 def test_too_many_entries_are_refused_before_anything_is_compiled(minarets, monkeypatch):
@@ -192,7 +185,6 @@ def test_too_many_entries_are_refused_before_anything_is_compiled(minarets, monk
         ({"draws": 0}, "draws must be an integer >= 4"),
         ({"chains": 1.5}, "chains must be an integer"),
         ({"target_accept": 1.0}, "target_accept must be a probability in"),
-        ({"sampler": "stan"}, "sampler must be one of nutpie, pymc"),
     ],
 )
 def test_invalid_settings_are_refused(settings, message):
