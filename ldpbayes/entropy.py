@@ -10,19 +10,24 @@ integers, memory allocator and interpreter give none, and local hashing by xxHas
 Where an observer can time single calls, send reports at fixed times.
 """
 
-import itertools
+import contextvars
+import math
 import secrets
+from collections.abc import Callable, Hashable
 from decimal import Context, Decimal
 from fractions import Fraction
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, InfeasibleError
 
 #: Bits of one comparison; a threshold N means probability N / 2**BITS exactly.
 BITS = 128
 #: Bits of one digit of Python's large integers.
 DIGIT = 30
+#: Values of one expression, and results of a client, that ``outcomes`` goes through.
+MANY, MAX_OUTCOMES = 2**12, 2**20
 _CONTEXT = Context(prec=80)
+_source: contextvars.ContextVar = contextvars.ContextVar("source", default=None)
 
 
 def exp_below(epsilon):
@@ -42,7 +47,7 @@ def threshold_below(probability):
 
 def bernoulli(threshold):
     """Return 1 with probability threshold / 2**BITS, else 0, from the operating system's CSPRNG."""
-    return 1 - passed(secrets.randbits(BITS), threshold, BITS)
+    return 1 - passed(word(BITS), threshold, BITS)
 
 
 def passed(draw, threshold, bits):
@@ -64,22 +69,114 @@ def steady(bits):
 
 def word(bits):
     """Return a uniform integer below 2**bits from the operating system's CSPRNG."""
-    return secrets.randbits(bits)
+    return (_source.get() or secrets).randbits(bits)
 
 
 def below(n):
-    """Return an integer in 0..n-1 from one draw of BITS bits, uniform to a relative n / 2**BITS; see ``shares``.
+    """Return an integer in 0..n-1 from one draw of BITS bits, uniform to a relative n / 2**BITS.
 
     ⌊n·U / 2**BITS⌋ with U uniform below 2**BITS; exactly uniform where n is a power of two.
     """
     # One is added before the shift and taken off after it: Python treats a result of zero in another way.
-    return ((n * secrets.randbits(BITS) + (1 << BITS)) >> BITS) - 1
+    return ((n * word(BITS) + (1 << BITS)) >> BITS) - 1
 
 
-def shares(n):
-    """Return the exact probabilities of below(n), as Fractions."""
-    starts = [-(-(j << BITS) // n) for j in range(n + 1)]
-    return [Fraction(stop - start, 2**BITS) for start, stop in itertools.pairwise(starts)]
+def outcomes(client: Callable[[], Hashable]) -> dict[Hashable, Fraction]:
+    """Return every result of a client that draws from this module, with its exact probability.
+
+    The client runs once for every way in which the integers that it makes of its draws can turn out; other threads go on
+    drawing from the operating system.
+
+    Parameters
+    ----------
+    client : callable
+
+    Returns
+    -------
+    dict of Fraction
+
+    Raises
+    ------
+    InfeasibleError
+        Where there are more than MAX_OUTCOMES ways, or one expression has more than MANY values that the result depends on.
+    """
+    found: dict[Hashable, dict[int, int]] = {}  # result → bits of all draws → how many words of so many bits
+    left: list[tuple[int, ...]] = [()]
+    for _ in range(MAX_OUTCOMES):
+        draws = _Way(left.pop(), left)
+        token = _source.set(draws)
+        try:
+            result = client()
+        finally:
+            _source.reset(token)
+        ways, bits = found.setdefault(result, {}), sum(size for _, _, size in draws.bounds)
+        ways[bits] = ways.get(bits, 0) + math.prod(high - low for low, high, _ in draws.bounds)
+        if not left:
+            return {key: sum(Fraction(n, 2**bits) for bits, n in ways.items()) for key, ways in found.items()}
+    raise InfeasibleError(f"The client has more than {MAX_OUTCOMES:,} possible sequences of draws.")
+
+
+class _Way:
+    """One way in which draws turn out: the choices given, and then always the first, with the others put on a list."""
+
+    def __init__(self, given, left):
+        self.given, self.left, self.made, self.bounds = given, left, (), []
+
+    def randbits(self, bits):
+        self.bounds.append([0, 2**bits, bits])
+        return _Draw(self, self.bounds[-1])
+
+    def choose(self, number):
+        if len(self.made) >= len(self.given):
+            self.left += [(*self.made, i) for i in range(1, number)]
+            self.made += (0,)
+        else:
+            self.made += (self.given[len(self.made)],)
+        return self.made[-1]
+
+
+class _Draw:
+    """factor · U + offset, of a uniform integer U known by bounds; a shift settles in which interval U lies."""
+
+    def __init__(self, way, bounds, factor=1, offset=0):
+        self.way, self.bounds, self.factor, self.offset = way, bounds, factor, offset
+
+    def __add__(self, number):
+        return _Draw(self.way, self.bounds, self.factor, self.offset + number)
+
+    def __sub__(self, number):
+        return self + -number
+
+    def __mul__(self, number):
+        return _Draw(self.way, self.bounds, self.factor * number, self.offset * number)
+
+    __rmul__ = __mul__
+
+    def __rshift__(self, bits):
+        (low, high, _), factor, offset = self.bounds, self.factor, self.offset
+        first = (factor * low + offset) >> bits
+        number = ((factor * (high - 1) + offset) >> bits) - first + 1
+        if number > MANY:
+            return _Unread()
+        value = first + (self.way.choose(number) if number > 1 else 0)
+        self.bounds[0] = max(low, -((offset - (value << bits)) // factor))
+        self.bounds[1] = min(high, -((offset - ((value + 1) << bits)) // factor))
+        return value
+
+    def __or__(self, number):
+        return (self >> 0) | number
+
+    def __lshift__(self, bits):
+        return (self >> 0) << bits
+
+
+class _Unread:
+    """A value of too many possible ones: nothing may depend on it, so that it is only multiplied by zero."""
+
+    def __rmul__(self, number):
+        if number:
+            raise InfeasibleError("The client depends on a number of too many possible values.")
+        return 0
 
 
 def one_value(value, n_categories, name="value"):

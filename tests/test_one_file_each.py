@@ -51,9 +51,6 @@ class Toy(AbstractProtocol):
 
     def randomize_one(self, value):
         return self.inner.privatize_one(value)
-
-    def exact_channel(self):
-        return self.inner.rational_channel()
 '''
 
 PRIOR_NAMED = """

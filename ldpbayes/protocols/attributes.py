@@ -227,13 +227,6 @@ class Attributes(AbstractAttributes):
         own = np.unravel_index(value, self.sizes)
         return np.array([one.privatize_one(int(x)) for one, x in zip(self.coded, own, strict=True)], dtype=np.int64)
 
-    def exact_channel(self):
-        out = [[Fraction(1)]]
-        for factor in self.factors:
-            channel = factor.rational_channel()
-            out = [[p * q for p in left for q in right] for left in out for right in channel]
-        return out
-
     # ---- parameters ------------------------------------------------------------------------------------------------------
     def parameters(self):
         return {"factors": [stated(factor) for factor in self.factors], "separator": self.separator}

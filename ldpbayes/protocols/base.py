@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
@@ -272,14 +273,22 @@ class AbstractProtocol(abc.ABC):
         """Do ``privatize_one`` for a checked value."""
 
     def rational_channel(self) -> list[list[Fraction]]:
-        """Return the exact channel of privatize_one as nested lists of Fraction, [report][category] (small b only)."""
+        """Return the exact channel of privatize_one as nested lists of Fraction, [report][category] (small b only).
+
+        It is what the client does, by going through all outcomes of its draws.
+        """
         if self.n_outputs is None or self.n_outputs * self.n_categories > MAX_CHANNEL_ENTRIES:
             raise InfeasibleError(f"{self} has too many possible reports for an exact channel.")
-        return self.exact_channel()
+        place = {np.asarray(report).tobytes(): y for y, report in enumerate(self.check_reports(self.all_reports()))}
+        out = [[Fraction(0)] * self.n_categories for _ in place]
+        for x in range(self.n_categories):
+            for report, chance in entropy.outcomes(functools.partial(self._sent, x)).items():
+                out[place[report]][x] = chance
+        return out
 
-    @abc.abstractmethod
-    def exact_channel(self) -> list[list[Fraction]]:
-        """Do ``rational_channel`` where the channel is small enough to be written out."""
+    def _sent(self, value):
+        """Return the canonical bytes of one report of a value."""
+        return self.check_reports(np.asarray(self.randomize_one(value))[None]).tobytes()
 
     def simulate(self, true_counts: ArrayLike, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return (distinct reports, counts) of a population with the given true counts; vectorised over users."""

@@ -135,14 +135,6 @@ class BlockDesign(AbstractProtocol):
         """For every value a large number that is minus the value modulo N."""
         return [(2**40 // self.n_outputs) * self.n_outputs - x for x in range(self.n_categories)]
 
-    def exact_channel(self):
-        hit = Fraction(self._hit_threshold, 2**entropy.BITS)
-        inside, outside = self._shifts
-        chance = dict(zip(inside, (hit * share for share in entropy.shares(len(inside))), strict=True))
-        chance |= dict(zip(outside, ((1 - hit) * share for share in entropy.shares(len(outside))), strict=True))
-        n = self.n_outputs
-        return [[chance[(x + y) % n] for x in range(self.n_categories)] for y in range(n)]
-
     def draw_reports(self, true_counts, rng):
         """Return (every report, counts): one multinomial of noise, and the reports of all other users.
 

@@ -183,7 +183,7 @@ class Channel(AbstractProtocol):
         draw = entropy.word(bits)
         return sum([entropy.passed(draw, threshold, bits) for threshold in columns[value]])
 
-    def exact_channel(self):
+    def rational_channel(self):
         unit = 2 ** self._thresholds[0]
         return [[Fraction(share, unit) for share in row] for row in self._shares]
 

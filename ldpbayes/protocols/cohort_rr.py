@@ -177,11 +177,6 @@ class CohortRR(AbstractProtocol):
         bucket = int(self._label_buckets([label])[cohort, 0])
         return np.array([cohort, self._bucket_protocol.privatize_one(bucket)])
 
-    def exact_channel(self):
-        inner = self._bucket_protocol.rational_channel()
-        table = self.table.tolist()
-        return [[row[y] * share for y in table[c]] for c, share in enumerate(entropy.shares(self.cohorts)) for row in inner]
-
     def draw_reports(self, true_counts, rng):
         """Return (every report, counts): a multinomial over cohorts for each category, then a GRR tally for each cohort."""
         if self.n_outputs is None or self.cohorts * self.n_categories > hashing.MAX_TABLE:

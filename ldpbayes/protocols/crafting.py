@@ -2,7 +2,6 @@
 
 import abc
 import math
-from fractions import Fraction
 
 import numpy as np
 
@@ -216,9 +215,3 @@ class PairCrafting(AbstractCrafting):
         if self.targets.size:
             out[self.targets] = self.mean_held / self.targets.size
         return out
-
-
-def shares(crafting, reports):
-    """Return the exact probability of each report, as a Fraction: one over how many reports there are, or zero."""
-    inside = np.isfinite(crafting.log_probabilities(reports))
-    return [Fraction(int(here), int(inside.sum())) for here in inside]

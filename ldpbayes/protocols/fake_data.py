@@ -2,8 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
-from itertools import product
 from typing import ClassVar
 
 import numpy as np
@@ -156,29 +154,6 @@ class FakeData(AbstractCollected):
         if self.fake == "random":
             return one.privatize_one(entropy.below(one.protocol.n_categories))
         return one.encode_one(one.protocol.empty_one())
-
-    def exact_channel(self):
-        shares = entropy.shares(len(self.sizes))
-        true = [one.protocol.rational_channel() for one in self.coded]
-        fake = [self._fake_shares(one, channel) for one, channel in zip(self.coded, true, strict=True)]
-        cells, out = list(np.ndindex(*self.sizes)), []
-        for report in product(*(range(one.n_codes) for one in self.coded)):
-            others = [
-                share
-                * math.prod((u[y] for j, (u, y) in enumerate(zip(fake, report, strict=True)) if j != k), start=Fraction(1))
-                for k, share in enumerate(shares)
-            ]
-            parts = [[weight * q for q in channel[y]] for weight, channel, y in zip(others, true, report, strict=True)]
-            out.append([sum(part[x] for part, x in zip(parts, cell, strict=True)) for cell in cells])
-        return out
-
-    def _fake_shares(self, one, channel):
-        if self.fake == "zeros":
-            return one.protocol.empty_shares()
-        uniform = entropy.shares(one.protocol.n_categories)
-        if self.fake == "uniform":
-            return uniform
-        return [sum(share * q for share, q in zip(uniform, row, strict=True)) for row in channel]
 
     # ---- parameters ------------------------------------------------------------------------------------------------------
     @classmethod

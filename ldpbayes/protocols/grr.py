@@ -98,10 +98,6 @@ class GRR(AbstractProtocol):
         group = (draw * inverse + (1 << 2 * entropy.BITS)) >> 2 * entropy.BITS  # 1 + draw // units, by a multiplication
         return (self.n_categories + value + other * group) % self.n_categories  # never 0 % a, which is a shortcut
 
-    def exact_channel(self):
-        truth, other = self.exact_rates
-        return [[truth if x == y else other for x in range(self.n_categories)] for y in range(self.n_categories)]
-
     @property
     def exact_rates(self):
         """Exact chances (of the value, of any other category) of privatize_one, as Fractions."""

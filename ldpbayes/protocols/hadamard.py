@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
@@ -102,12 +101,6 @@ class HadamardResponse(AbstractProtocol):
         report = entropy.word(self.n_categories.bit_length()) | _TOP
         # Flipping the lowest bit of the index pairs the reports inside with those outside. The top bit is common.
         return report ^ (_TOP, flip)[(index & report).bit_count() % 2 ^ inside]
-
-    def exact_channel(self):
-        hit = Fraction(self._hit_threshold, 2**entropy.BITS)
-        inside, outside = hit * 2 / self.n_outputs, (1 - hit) * 2 / self.n_outputs
-        categories = range(1, self.n_categories + 1)
-        return [[inside if _is_inside(x, y) else outside for x in categories] for y in range(self.n_outputs)]
 
     def draw_reports(self, true_counts, rng):
         """Return (every report, counts): one multinomial of noise, and per category one over its half, O(a K) at most.

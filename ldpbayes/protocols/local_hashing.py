@@ -179,8 +179,6 @@ class LocalHashing(AbstractLocalHashing):
         inner = self._bucket_protocol.rational_channel()
         return [[row[self.bucket(seed, x)] for x in range(self.n_categories)] for row in inner]
 
-    exact_channel = rational_channel
-
     @classmethod
     def from_parameters(cls, categories, parameters):
         parameters = dict(parameters)
@@ -282,9 +280,6 @@ class PooledHashing(AbstractLocalHashing):
     def draw_reports(self, true_counts, rng):
         """Return (distinct reports, counts), in O(K (a + g)) for any number of users."""
         return (super() if self._cohorts is None else self._cohorts).draw_reports(true_counts, rng)
-
-    def exact_channel(self):
-        return self._cohorts.rational_channel()
 
     @property
     def _few_meetings(self):

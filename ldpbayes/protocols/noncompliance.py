@@ -243,11 +243,6 @@ class Noncompliance(AbstractProtocol):
         reports += [law.draw_one(self.compliers) for law in self.laws]
         return reports[max(value - first + 1, 0)]
 
-    def exact_channel(self):
-        laws = [law.shares(self.compliers) for law in self.laws]
-        inner = self.compliers.rational_channel()
-        return [[*row, *others] for row, others in zip(inner, zip(*laws, strict=True), strict=True)]
-
     # ---- parameters -----------------------------------------------------------------------------------------------------
     def parameters(self):
         compliers = {"protocol": self.compliers.design, **self.compliers.parameters()}

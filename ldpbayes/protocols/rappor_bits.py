@@ -133,16 +133,6 @@ class RapporBits(AbstractProtocol):
         held = report[4 + bit // 8] >> (7 - bit % 8) & 1
         return np.array([int.from_bytes(report[:4].tobytes(), "big"), bit, held], dtype=np.int64)
 
-    def exact_channel(self):
-        on, off = self.rappor.realized_rates
-        bit_shares, channel = entropy.shares(self.rappor.n_bits), []
-        for c, cohort_share in enumerate(entropy.shares(self.rappor.cohorts)):
-            for filters, bit_share in zip(self.rappor.filters(c).tolist(), bit_shares, strict=True):
-                share = cohort_share * bit_share
-                ones = [on if bit else off for bit in filters]
-                channel += [[share * (1 - q) for q in ones], [share * q for q in ones]]
-        return channel
-
     def parameters(self):
         return self.rappor.parameters()
 

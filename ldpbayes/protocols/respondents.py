@@ -4,7 +4,6 @@ import abc
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.crafting import shares
 
 #: No targets: then every report of a protocol is as good for an attack as any other.
 NOBODY = np.zeros(0, dtype=np.int64)
@@ -32,10 +30,6 @@ class AbstractLaw(abc.ABC):
     @abc.abstractmethod
     def draw_one(self, protocol):
         """Return one report drawn from the operating system's entropy."""
-
-    @abc.abstractmethod
-    def shares(self, protocol) -> list[Fraction]:
-        """Return the exact probabilities of draw_one, in the order of ``all_reports``."""
 
     @abc.abstractmethod
     def setting(self):
@@ -85,10 +79,6 @@ class Always(AbstractLaw):
     def draw_one(self, protocol):
         return self._one(protocol)[0]
 
-    def shares(self, protocol):
-        found = np.isfinite(self.log_probabilities(protocol, protocol.all_reports()))
-        return [Fraction(int(same)) for same in found]
-
     def setting(self):
         return self.report if isinstance(self.report, int) else list(self.report)
 
@@ -115,9 +105,6 @@ class Uniform(AbstractLaw):
             return protocol.crafted(NOBODY).draw_one()
         return protocol.all_reports()[entropy.below(protocol.n_outputs)]
 
-    def shares(self, protocol):
-        return entropy.shares(protocol.n_outputs)
-
     def setting(self):
         return "uniform"
 
@@ -136,9 +123,6 @@ class FairCoins(AbstractLaw):
         size = protocol.free_bits()
         padded = entropy.word(size) << (8 * bits.width(size) - size)
         return np.frombuffer(padded.to_bytes(bits.width(size), "big"), dtype=np.uint8)
-
-    def shares(self, protocol):
-        return [Fraction(1, 2 ** protocol.free_bits())] * 2 ** protocol.free_bits()
 
     def setting(self):
         return "fair coins"
@@ -214,13 +198,6 @@ class Input(AbstractAttack):
     def draw_one(self, protocol):
         return protocol.privatize_one(self.targets[entropy.below(len(self.targets))])
 
-    def shares(self, protocol):
-        chances = entropy.shares(len(self.targets))
-        return [
-            sum((chance * row[t] for t, chance in zip(self.targets, chances, strict=True)), Fraction(0))
-            for row in protocol.rational_channel()
-        ]
-
 
 @dataclass(frozen=True)
 class MaximalGain(AbstractAttack):
@@ -238,8 +215,8 @@ class MaximalGain(AbstractAttack):
     Examples
     --------
     >>> from ldpbayes.protocols import GRR
-    >>> MaximalGain((1, 2)).shares(GRR(4, 1.0))
-    [Fraction(0, 1), Fraction(1, 2), Fraction(1, 2), Fraction(0, 1)]
+    >>> np.exp(MaximalGain((1, 2)).log_probabilities(GRR(4, 1.0), np.arange(4)))
+    array([0. , 0.5, 0.5, 0. ])
     """
 
     word: ClassVar[str] = "maximal gain"
@@ -263,9 +240,6 @@ class MaximalGain(AbstractAttack):
 
     def draw_one(self, protocol):
         return self.crafted(protocol).draw_one()
-
-    def shares(self, protocol):
-        return shares(self.crafted(protocol), protocol.all_reports())
 
 
 #: Attacks on targets, by the words of files and the command line.

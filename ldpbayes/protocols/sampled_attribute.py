@@ -169,12 +169,6 @@ class SampledAttribute(AbstractCollected):
         codes = [one.privatize_one(int(x)) for one, x in zip(self.coded, own, strict=True)]
         return np.array([drawn, codes[drawn]], dtype=np.int64)
 
-    def exact_channel(self):
-        cells, out = list(np.ndindex(*self.sizes)), []
-        for k, (one, share) in enumerate(zip(self.coded, entropy.shares(len(self.sizes)), strict=True)):
-            out += [[share * row[cell[k]] for cell in cells] for row in one.protocol.rational_channel()]
-        return out
-
 
 def check_sizes(sizes, n_categories):
     """Return the sizes of the attributes, whose product must be the number of cells."""

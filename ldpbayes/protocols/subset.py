@@ -123,7 +123,7 @@ class SubsetSelection(AbstractProtocol):
         members[value] = held
         return np.packbits(members)
 
-    def exact_channel(self):
+    def rational_channel(self):
         hit = Fraction(self._hit_threshold, 2**entropy.BITS)
         # Given whether the value is held, the others' probability depends only on where they stand among themselves.
         chances = {}

@@ -185,20 +185,6 @@ class UnaryEncoding(AbstractProtocol):
         _, lam = self._thresholds
         return np.packbits([entropy.bernoulli(lam) for _ in range(self.n_categories)])
 
-    def empty_shares(self):
-        """Return the exact probabilities of empty_one, in the order of all_reports."""
-        lam = Fraction(self._thresholds[1], 2**entropy.BITS)
-        reports = np.unpackbits(self.all_reports(), axis=1, count=self.n_categories).tolist()
-        return [math.prod((lam if bit else 1 - lam for bit in report), start=Fraction(1)) for report in reports]
-
-    def exact_channel(self):
-        kappa, lam = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
-        channel = []
-        for report in np.unpackbits(self.all_reports(), axis=1, count=self.n_categories).tolist():
-            noise = math.prod((lam if bit else 1 - lam for bit in report), start=Fraction(1))
-            channel.append([noise * (kappa / lam if bit else (1 - kappa) / (1 - lam)) for bit in report])
-        return channel
-
     def simulate_support_counts(self, true_counts, rng):
         """Return bit counts C of a population, C_x ~ Binomial(T_x, κ) + Binomial(n − T_x, λ), independent over x; O(a)."""
         true_counts = checks.counts(true_counts, "true_counts", self.n_categories)

@@ -70,14 +70,15 @@ def test_mend_20_strings_make_the_draws_of_candidates(monkeypatch):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 1000])
-def test_shares_are_the_law_of_below(n, monkeypatch):
+def test_outcomes_are_the_law_of_below(n, monkeypatch):
     monkeypatch.setattr(entropy, "BITS", 10)
     monkeypatch.setattr(entropy, "secrets", Counting(None))
     counts = np.zeros(n, dtype=int)
     for number in range(2**10):
         entropy.secrets.draw = lambda bits, number=number: number
         counts[entropy.below(n)] += 1
-    assert [share * 2**10 for share in entropy.shares(n)] == counts.tolist()
+    found = entropy.outcomes(lambda: entropy.below(n))
+    assert [found[i] * 2**10 for i in range(n)] == counts.tolist()
     assert np.ptp(counts) <= 1
 
 

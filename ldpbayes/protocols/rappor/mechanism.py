@@ -382,20 +382,6 @@ class Rappor(AbstractProtocol):
     def randomize_one(self, value):
         return self.instantaneous_one(self.permanent_one(value))
 
-    def exact_channel(self):
-        on, off = self.realized_rates
-        sets = np.unpackbits(bits.every_set(self.n_bits), axis=1, count=self.n_bits).tolist()
-        channel = []
-        for c, share in enumerate(entropy.shares(self.cohorts)):
-            rates = [[on if bit else off for bit in column] for column in self.filters(c).T.tolist()]
-            for report in sets:
-                terms = (
-                    (rate if bit else 1 - rate for rate, bit in zip(rates[x], report, strict=True))
-                    for x in range(len(rates))
-                )
-                channel.append([math.prod(term, start=share) for term in terms])
-        return channel
-
     @property
     def realized_rates(self):
         """Exact (q*, p*) of privatize_one, as Fractions."""

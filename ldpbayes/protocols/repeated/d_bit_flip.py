@@ -11,12 +11,9 @@ import numpy as np
 from scipy.special import gammaln
 
 from ldpbayes import checks, entropy
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols.repeated import memoized_bits
 from ldpbayes.protocols.repeated.histories import NOT_SAMPLED, Rates, _whole, check_times, every_history
-
-#: Ordered samples that are enumerated for an exact channel.
-_MAX_SAMPLES = 2**12
 
 
 @dataclass(frozen=True)
@@ -207,24 +204,6 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
         codes = np.zeros(self.buckets, dtype=np.int64)
         codes[places] = 1 + memoized_bits.count_ones(members, times, 2**entropy.BITS - flip, flip)
         return np.append(times, codes)
-
-    def exact_design(self, history):
-        places = tuple(v for v, code in enumerate(history[1:]) if code)
-        return self._sample_shares[places], places, [{bucket} for bucket in self.bucket_of.tolist()]
-
-    @cached_property
-    def _sample_shares(self):
-        """The exact chance of every set of sampled buckets."""
-        steps = [entropy.shares(self.buckets - step) for step in range(self.sampled)]
-        if math.prod(map(len, steps)) > _MAX_SAMPLES:
-            raise InfeasibleError(f"{self.name} has too many possible samples for an exact channel.")
-        found: dict[tuple[int, ...], Fraction] = {}
-        for picks in itertools.product(*(range(len(step)) for step in steps)):
-            left = list(range(self.buckets))
-            chosen = tuple(sorted(left.pop(pick) for pick in picks))
-            share = math.prod(step[pick] for step, pick in zip(steps, picks, strict=True))
-            found[chosen] = found.get(chosen, Fraction(0)) + share
-        return found
 
     @cached_property
     def _thresholds(self):

@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -13,9 +12,9 @@ import numpy as np
 from scipy.special import gammaln
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
+from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.attributes import listed_decoder
-from ldpbayes.protocols.base import AbstractProtocol, largest_ratio
+from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 from ldpbayes.protocols.registry import make_protocol
 from ldpbayes.protocols.repeated.histories import (
@@ -24,7 +23,6 @@ from ldpbayes.protocols.repeated.histories import (
     AbstractHistories,
     Rates,
     check_times,
-    multinomial,
 )
 
 _HEAD = 4  # bytes of the number of reports
@@ -101,10 +99,6 @@ class Repeated(AbstractHistories):
             return math.inf
         total = times * epsilon
         return total if Fraction(total) >= times * Fraction(epsilon) else math.nextafter(total, math.inf)
-
-    def level_ratio(self, times):
-        found = largest_ratio(self.protocol.rational_channel())
-        return None if found == math.inf else found**times
 
     def rates(self):
         rates = self.protocol.hit_rates
@@ -294,19 +288,6 @@ class Repeated(AbstractHistories):
     def draw_one(self, value, times):
         single = self.protocol.check_reports(np.stack([self.protocol.privatize_one(value) for _ in range(times)]))
         return self._joined(self._bytes(single), np.zeros(times, dtype=np.int64), 1)[0]
-
-    def exact_chances(self, histories):
-        if self.protocol.n_outputs is None:
-            raise InfeasibleError(f"{self.name} has too many possible histories for an exact channel.")
-        place = {row.tobytes(): y for y, row in enumerate(self._bytes(self.protocol.all_reports()))}
-        channel, out = self.protocol.rational_channel(), []
-        single, user = self._single(histories)
-        kinds = [place[row.tobytes()] for row in self._bytes(single)]
-        for start, stop in itertools.pairwise(np.searchsorted(user, np.arange(len(histories) + 1)).tolist()):
-            counts = Counter(kinds[start:stop])
-            ways = multinomial(list(counts.values()))
-            out.append([ways * math.prod(channel[y][x] ** m for y, m in counts.items()) for x in range(self.n_categories)])
-        return out
 
     # ---- parameters ----------------------------------------------------------------------------------------------------
     def parameters(self):

@@ -106,7 +106,6 @@ class AbstractHistories(AbstractProtocol):
     def supported(self, histories: np.ndarray) -> np.ndarray:
         """Return in how many of its reports each history supports each category, shape (m, a) integers."""
 
-    @abc.abstractmethod
     def level_ratio(self, times: int) -> Fraction | None:
         """Return the exact largest likelihood ratio of a history of so many reports on one value; None: infinite."""
 
@@ -121,10 +120,6 @@ class AbstractHistories(AbstractProtocol):
     def list_histories(self, times: int) -> np.ndarray | None:
         """Return every history of so many reports, or None where there are too many."""
         return None
-
-    def exact_chances(self, histories: np.ndarray) -> list[list[Fraction]]:
-        """Return the exact P(history | T, x) of ``draw_one``, [history][category]."""
-        raise InfeasibleError(f"{self.name} has too many possible histories for an exact channel.")
 
     def rates(self) -> "Rates | None":
         """Return what the mean of a user's supports obeys, or None where supports have no such law."""
@@ -332,19 +327,6 @@ class AbstractHistories(AbstractProtocol):
                 return self.draw_one(value, times)
         raise AssertionError("a draw below the sum of the weights")
 
-    def exact_channel(self):
-        if self.n_outputs * self.n_categories > 2**12:
-            raise InfeasibleError(f"{self.name} has too many possible histories for an exact channel.")
-        shares, start, units = {}, 0, entropy.shares(sum(weight for _, weight in self.times))
-        for times, weight in self.times:
-            shares[times] = sum(units[start : start + weight])
-            start += weight
-        every = self._every
-        chances = self.exact_chances(every)
-        return [
-            [shares[int(times)] * q for q in row] for times, row in zip(self.lengths(every).tolist(), chances, strict=True)
-        ]
-
     # ---- parameters ----------------------------------------------------------------------------------------------------
     def parameters(self):
         out = super().parameters()
@@ -436,11 +418,6 @@ def check_level_pair(epsilon_infinity: float, epsilon_one: float) -> tuple[float
 def log_multinomial(counts: np.ndarray) -> np.ndarray:
     """Return log (Σ counts)! / Π counts! of every row."""
     return gammaln(counts.sum(axis=1) + 1) - gammaln(counts + 1).sum(axis=1)
-
-
-def multinomial(counts: Sequence[int]) -> int:
-    """Return (Σ counts)! / Π counts!, exactly."""
-    return math.factorial(sum(counts)) // math.prod(map(math.factorial, counts))
 
 
 def count_vectors(size: int, total: int) -> np.ndarray | None:

@@ -1,7 +1,6 @@
 """Memoized bits: a permanent bit, one with probability κ or λ, and reports on it; what unary encoding and RAPPOR share."""
 
 import abc
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -57,10 +56,6 @@ class AbstractMemoizedBits(AbstractHistories):
     @abc.abstractmethod
     def permanent(self, values: np.ndarray, rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray, Any]:
         """Return (leading columns before T, permanent bits (n, n_bits), which of them are shown or None) of users."""
-
-    @abc.abstractmethod
-    def exact_design(self, history: Sequence[int]) -> tuple[Fraction, Sequence[int], list[set[int]]]:
-        """Return (chance of what is public in a history, the bits that it shows, the bits that each category sets)."""
 
     def shown(self, histories: np.ndarray) -> np.ndarray | None:
         """Return which bits are shown at all, shape (m, n_bits); None: all of them."""
@@ -120,18 +115,6 @@ class AbstractMemoizedBits(AbstractHistories):
         *_, on, off = self.stages
         codes = rng.binomial(times[:, None], np.where(members, on, off))
         return np.column_stack([*leading, times, codes if shown is None else np.where(shown, 1 + codes, 0)])
-
-    def exact_chances(self, histories):
-        kappa, lam, on, off = self._exact
-        out = []
-        for history, times, ones in zip(
-            histories.tolist(), self.lengths(histories).tolist(), self.ones(histories).tolist(), strict=True
-        ):
-            share, places, sets = self.exact_design(history)
-            held = {j: exact_chance(ones[j], times, kappa, on, off) for j in places}
-            unset = {j: exact_chance(ones[j], times, lam, on, off) for j in places}
-            out.append([share * math.prod(held[j] if j in own else unset[j] for j in places) for own in sets])
-        return out
 
 
 def log_chances(ones: np.ndarray, times: np.ndarray, held: float, on: float, off: float) -> np.ndarray:
@@ -196,12 +179,6 @@ def largest_ratio(times: int, kappa: Fraction, lam: Fraction, on: Fraction, off:
     upper = chance(kappa, on, off) * chance(lam, 1 - on, 1 - off)
     lower = chance(lam, on, off) * chance(kappa, 1 - on, 1 - off)
     return None if lower == 0 else upper / lower
-
-
-def exact_chance(ones: int, times: int, held: Fraction, on: Fraction, off: Fraction) -> Fraction:
-    """Return P(c ones in T reports on one bit), exactly."""
-    zeros = times - ones
-    return math.comb(times, ones) * (held * on**ones * (1 - on) ** zeros + (1 - held) * off**ones * (1 - off) ** zeros)
 
 
 def count_ones(members: Sequence[int], times: int, on: int, off: int) -> np.ndarray:

@@ -19,7 +19,6 @@ from ldpbayes.protocols.repeated.histories import (
     count_vectors,
     counts_of,
     log_multinomial,
-    multinomial,
 )
 
 RULES = ("exact", "published")
@@ -221,16 +220,6 @@ class MemoizedGRR(AbstractMemoizedSymbols):
 
     def draw_one(self, value, times):
         return self._count_one(value, times)
-
-    def exact_chances(self, histories):
-        (truth, other), (kept, moved) = self.permanent.exact_rates, self.instantaneous.exact_rates
-        out = []
-        for counts in histories.tolist():
-            total, ways = sum(counts), multinomial(counts)
-            given = [ways * kept**m * moved ** (total - m) for m in counts]
-            everything = sum(given)
-            out.append([other * everything + (truth - other) * one for one in given])
-        return out
 
     @classmethod
     def from_parameters(cls, categories, parameters):

@@ -154,10 +154,6 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
         on, off = (int(rate * 2**entropy.BITS) for rate in (on, off))
         return np.concatenate([cohorts, [times], memoized_bits.count_ones(members, times, on, off)])
 
-    def exact_design(self, history):
-        sets = [set(positions) for positions in self.protocol.table[history[0]].T.tolist()]
-        return entropy.shares(self.protocol.cohorts)[history[0]], range(self.protocol.n_bits), sets
-
     @property
     def _exact(self):
         flip, p, q = self.protocol.realized_stages

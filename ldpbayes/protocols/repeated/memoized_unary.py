@@ -189,9 +189,6 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
         _, _, on, off = self._thresholds
         return np.append(times, memoized_bits.count_ones(self.permanent_one(value), times, on, off))
 
-    def exact_design(self, history):
-        return Fraction(1), range(self.n_categories), [{x} for x in range(self.n_categories)]
-
     @cached_property
     def _thresholds(self):
         # Towards more noise: λ up and κ down.
